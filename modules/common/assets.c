@@ -159,8 +159,7 @@ void assets_free(struct assets *assets)
 /* ---- responses ---- */
 
 /*
- * Allows only scripts, styles and connections of this host; pictures may also be embedded in
- * styles.
+ * Allows only scripts, styles and connections of this host. Images may also be embedded in styles.
  */
 #define POLICY                                                                                     \
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none';"          \
@@ -188,8 +187,8 @@ static const char *assets_type(const char *name)
 }
 
 /*
- * Returns the weight of a coding in Accept-Encoding, 0 to 1; -1 if it is not in the list (RFC 9110,
- * 12.5.3).
+ * Returns the weight of a coding in Accept-Encoding, 0 to 1, or -1 if the list does not have it
+ * (RFC 9110, 12.5.3).
  */
 static double assets_weight(const char *list, const char *coding)
 {
@@ -213,7 +212,7 @@ static double assets_weight(const char *list, const char *coding)
     return -1;
 }
 
-/* Returns the form that the client prefers; among equally preferred forms the smallest. */
+/* Returns the form that the client prefers, or the smallest of equally preferred forms. */
 static enum asset_form assets_form(struct bb_request *rq, const struct asset *asset)
 {
     static const char *const codings[ASSET_FORMS] = {"identity", "gzip", "br"};

@@ -1,6 +1,6 @@
 /*
- * One mutex guards everything. It is held for a fraction of a microsecond, except by a drop, which
- * scans one array of numbers.
+ * One mutex guards everything. It is held for less than a microsecond, except by cache_drop(),
+ * which scans one array of numbers.
  */
 #include "modules/common/cache.h"
 
@@ -58,7 +58,7 @@ void cache_free(struct cache *cache)
     free(cache);
 }
 
-/* Hashes the end of the key: a token ends with its signature, which no client can choose. */
+/* Hashes the end of the key: a token ends with its signature, which clients cannot choose. */
 static uint64_t cache_hash(const struct cache *cache, const char *key, size_t length)
 {
     size_t tail = length < TAIL ? length : TAIL;
@@ -76,7 +76,7 @@ static bool is_equal(const char *one, const char *other, size_t length)
     return !differs;
 }
 
-/* Returns the entry of a key, or NULL; then *oldest is the one to replace. */
+/* Returns the entry of a key. Returns NULL if there is none; *oldest is the entry to replace. */
 static struct entry *cache_find(struct cache *cache, uint64_t hash, const void *key, size_t length,
                                 struct entry **oldest)
 {

@@ -1,8 +1,8 @@
 /*
  * Values by key in memory, shared by all loops. Keys and values are copied in and out, so that an
- * eviction never frees a value in use. The table has sets of eight entries, of which a full set
- * evicts the one that was not used for longest. Any thread. Each module that uses this has its own
- * copy compiled in.
+ * eviction never frees a value in use. The table has sets of eight entries; a full set evicts the
+ * entry that was not used for longest. Any thread. Each module that uses this has its own copy
+ * compiled in.
  */
 #ifndef COMMON_CACHE_H
 #define COMMON_CACHE_H
@@ -18,23 +18,23 @@ enum {
 struct cache;
 
 /*
- * Creates a cache with a number of entries; 0: it keeps nothing. The table's order depends on a
- * random seed, so that no client can fill one set. Returns NULL if out of memory.
+ * Creates a cache with a number of entries; with 0 it keeps nothing. The order of the table depends
+ * on a random seed, so that no client can fill one set. Returns NULL if out of memory.
  */
 struct cache *cache_new(size_t entries, uint64_t seed);
 void cache_free(struct cache *cache);
 
 /*
  * Returns the size of a value, which is copied to `into` if it fits in `room` bytes; 0: not found.
- * The epoch advances with every removal: cache_put() keeps a value that was queried since only if
- * nothing was removed meanwhile. Without tags (NULL) cache_drop() finds it only with CACHE_ALL.
+ * Pass *epoch to cache_put() with the value queried after a miss: every removal changes the epoch,
+ * so cache_put() keeps only values that no removal has made outdated. tags may be NULL.
  */
 size_t cache_get(struct cache *cache, const void *key, size_t length, void *into, size_t room,
                  uint64_t *epoch);
 void cache_put(struct cache *cache, const void *key, size_t length, const void *value, size_t size,
                const uint64_t *tags, uint64_t epoch);
 
-/* Removes the value of a key; or all values whose tag of this index is `value`; CACHE_ALL: all. */
+/* Removes the value of a key, all values whose tag `tag` is `value`, or all values (CACHE_ALL). */
 void cache_remove(struct cache *cache, const void *key, size_t length);
 void cache_drop(struct cache *cache, size_t tag, uint64_t value);
 

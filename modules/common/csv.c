@@ -44,7 +44,7 @@ void csv_plain(struct csv *csv, const char *text)
         csv_bytes(csv, text, strlen(text));
 }
 
-/* Returns the length in bytes of a character that starts a formula; 0: it does not. */
+/* Returns the length in bytes of the character if a formula starts with it, or 0. */
 static size_t csv_formula(const char *at)
 {
     static const char *const wide[] = {"\uff1d", "\uff0b", "\uff0d", "\uff20"};
@@ -64,7 +64,7 @@ static bool csv_is_separator(char c)
     return c && strchr(";,|\t\r\n", c);
 }
 
-/* A latitude such as -33.9 is not a formula. */
+/* Returns whether the text is a plain number: a latitude such as -33.9 is not a formula. */
 static bool csv_is_number(const char *text)
 {
     static const char digits[] = "0123456789";
@@ -81,8 +81,8 @@ static bool csv_is_number(const char *text)
 }
 
 /*
- * Appends the text with an apostrophe before each formula and each quote doubled, unless `csv` is
- * NULL. Returns whether there is a formula.
+ * Appends the text, with an apostrophe before each formula and each quote doubled, unless `csv` is
+ * NULL. Returns whether the text has a formula.
  */
 static bool csv_defuse(struct csv *csv, const char *text)
 {
@@ -128,8 +128,8 @@ void csv_text(struct csv *csv, const char *text)
 }
 
 /*
- * The reverse of csv_defuse(): removes the apostrophes that it adds. Returns whether there was one;
- * `out` may be NULL, or the text itself.
+ * Reverses csv_defuse(): removes the apostrophes that it adds. Returns whether there was one. `out`
+ * may be NULL, or the text itself.
  */
 static bool csv_strip(char *out, const char *text)
 {

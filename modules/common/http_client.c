@@ -9,11 +9,11 @@
 
 #include "config.h"
 
-#define LIFETIME_S 600L    /* of a connection: a new address of a name is used after this time */
+#define LIFETIME_S 600L    /* of a connection, so that a new address of its name is used */
 #define AUTHORITIES_S 600L /* how long authorities are cached */
 
 enum {
-    LATE_MS = 250,  /* after libcurl's own limit */
+    LATE_MS = 250,  /* how long libcurl may exceed the timeout of a request */
     CHECK_MS = 250, /* between two checks for requests that are late or abandoned */
     WAIT_MS = 60000,
     WITHOUT_MEMORY_MS = 100,
@@ -25,7 +25,7 @@ enum {
 
 struct http_client {
     struct http_client_options options;
-    bool authorities_in_a_file; /* libcurl caches those; the system's directory is not read */
+    bool authorities_in_a_file; /* libcurl caches a file, but not the system's directory */
     struct target_guard guard;
     CURLM *multi; /* NULL: not needed, or out of memory */
     bool broken;  /* the multi handle ran out of memory internally and must not be used any more */
@@ -77,7 +77,7 @@ static size_t http_on_body(char *data, size_t size, size_t count, void *arg)
     return length;
 }
 
-/* The lines of all responses count, including those before the final one. */
+/* Limits the headers of a response, together with the headers of 1xx responses before it. */
 static size_t http_on_head(char *data, size_t size, size_t count, void *arg)
 {
     struct http_request *request = arg;
@@ -102,7 +102,7 @@ static bool http_is_one_of(const char *method, const char *const *methods)
     return *methods != NULL;
 }
 
-/* Called before each time that the request is sent. */
+/* Called each time before libcurl sends the request. */
 static int http_on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
 {
     static const char *const idempotent[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE", NULL};
@@ -120,7 +120,7 @@ static int http_on_sending(void *arg, char *remote, char *local, int remote_port
 
 #define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
 
-/* The options of all requests of a client. */
+/* Sets the options that all requests of a client have. */
 static CURLcode http_set_common(struct http_client *client, CURL *easy)
 {
     const struct http_client_options *options = &client->options;
@@ -179,7 +179,7 @@ int http_request_prepare(struct http_client *client, struct http_request *reques
     SET(CURLOPT_WRITEDATA, request);
     SET(CURLOPT_HEADERDATA, request);
     SET(CURLOPT_PREREQDATA, request);
-    if (request->file) { /* libcurl reads it with fread(), and rewinds it to send it again */
+    if (request->file) { /* read with fread(); rewound if the request is sent again */
         SET(CURLOPT_UPLOAD, 1L);
         SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->length);
         SET(CURLOPT_READDATA, request->file);
@@ -202,8 +202,8 @@ void http_request_close(struct http_request *request)
 }
 
 /*
- * Returns whether libcurl accepted a response that is not valid: truncated headers, 101 as a final
- * status, any three digits as a status, a length of more digits than it can store.
+ * Returns whether a response that libcurl accepted is invalid: its headers are truncated, its final
+ * status is not 200 to 599, or its length has more digits than libcurl can store.
  */
 static bool http_is_invalid(const struct http_request *request)
 {
@@ -248,8 +248,8 @@ static void http_judge(struct http_request *request, CURLcode code)
 }
 
 /*
- * A connection that other requests share outlives a request that timed out. If nothing arrived on
- * it meanwhile, it is shut down, because they would have to time out, too.
+ * Called when a request has timed out. If nothing has arrived on its connection during the request,
+ * shuts it down, because other requests that share it would have to time out, too.
  */
 static void http_give_up(const struct http_request *request)
 {
@@ -263,7 +263,7 @@ static void http_give_up(const struct http_request *request)
         shutdown(fd, SHUT_RDWR);
 }
 
-/* After done() the request may not exist any more. */
+/* Ends a request. It may not exist any more after done(). */
 static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
 {
     if (request->link) {
@@ -273,7 +273,7 @@ static void http_finish(struct http_client *client, struct http_request *request
     }
     if (code == CURLE_OPERATION_TIMEDOUT)
         http_give_up(request);
-    curl_multi_remove_handle(client->multi, request->easy); /* does nothing if it is not in it */
+    curl_multi_remove_handle(client->multi, request->easy); /* harmless if it is not there */
     http_judge(request, code);
     request->ended = true;
     if (request->done)
@@ -338,9 +338,9 @@ static void http_close_multi(struct http_client *client, CURLcode code)
 }
 
 /*
- * If libcurl has no memory to record the owners of a socket, it keeps a table of size zero and
- * divides by that size when the socket is used again; and it forgets timeouts. So the multi handle
- * must not be used any more.
+ * Runs libcurl. If this fails, the multi handle must not be used any more: without memory for the
+ * owners of a socket, libcurl keeps a table of size zero, and divides by this size when the socket
+ * is used again; and it forgets timeouts.
  */
 static void http_act(struct http_client *client, curl_socket_t fd, int flags)
 {
@@ -403,7 +403,7 @@ static void http_least(int64_t *wait_ms, int64_t other)
         *wait_ms = other > 0 ? other : 0;
 }
 
-/* libcurl checks idle connections only when a request needs one, so unused ones are closed here. */
+/* Also closes unused connections, because libcurl checks them only when a request needs one. */
 void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
 {
     struct epoll_event events[EVENTS], wake = {.events = EPOLLIN, .data.fd = wake_fd};
@@ -481,9 +481,9 @@ void http_client_free(struct http_client *client)
 }
 
 /*
- * Returns whether the system's authorities are in a file. libcurl caches authorities read from a
- * file for the next connections, but not authorities read from the directory that Debian has in
- * addition: reading that takes ten times as long as a handshake.
+ * Returns whether the system's authorities are in a file. libcurl caches the authorities of a file,
+ * but not the directory that Debian also has; to read it takes ten times as
+ * long as a handshake.
  */
 static bool http_is_system_in_a_file(void)
 {

@@ -1,5 +1,5 @@
 /*
- * HTTP requests to other servers, with libcurl's multi interface and an epoll. Requests are
+ * HTTP requests to other servers, with libcurl's multi interface and an epoll. Requests use
  * HTTP/1.1, or HTTP/2 if a server offers it over TLS, without redirects, proxies, .netrc or
  * cookies. Certificates are verified, and the target guard decides where a socket may connect
  * (target.h). Connections are kept alive between requests. If a kept connection dies without a
@@ -25,9 +25,9 @@
 
 struct http_client;
 
-/* Borrowed texts and rules must live as long as the client. */
+/* The borrowed texts and rules must live as long as the client. */
 struct http_client_options {
-    const struct target_rules *rules; /* NULL: any address may be connected to */
+    const struct target_rules *rules; /* NULL: all addresses are allowed */
     const char
         *authorities;   /* file of certificates (PEM), used instead of the system's; "": none */
     int64_t idle_s;     /* how long an unused connection is kept */
@@ -48,17 +48,17 @@ struct http_request {
     /* Set by the caller, who zeroes the rest; borrowed until the request has ended. */
     const char *method, *url;
     struct curl_slist *headers;
-    const char *body;   /* NULL: none, or in `file` */
+    const char *body;   /* NULL: no body, or in `file` */
     FILE *file;         /* the body, from the beginning; NULL: in `body` */
     int64_t length;     /* of the body */
     int64_t timeout_ms; /* for the whole request */
-    /* Takes the body of a 200 piece by piece; returns 0, or -1 to end the request. NULL: it is
-     * kept in `bytes`, like the body of every other response. */
+    /* Takes a piece of the body of a 200. Returns 0, or -1 to end the request. NULL: all bodies are
+     * kept in `bytes`. Bodies of other responses always are. */
     int (*take)(void *arg, const char *bytes, size_t length);
-    size_t body_max;   /* a response with a longer body is broken */
-    size_t bytes_max;  /* the part of a body that `bytes` keeps; 0: all of it */
-    atomic_bool *left; /* set by any thread: nobody waits any more; NULL: never */
-    /* Called before the request is sent; false ends it unsent. NULL: it is sent. */
+    size_t body_max;   /* a response with a longer body is HTTP_BROKEN */
+    size_t bytes_max;  /* how much of a body `bytes` keeps; 0: all of it */
+    atomic_bool *left; /* any thread sets it when nobody waits any more; or NULL */
+    /* Called before the request is sent; false ends the request unsent. NULL: always sent. */
     bool (*may_send)(struct http_request *request);
     /* Called when all headers of a response, also of a 1xx response, were received; or NULL. */
     void (*headed)(struct http_request *request);
@@ -74,7 +74,7 @@ struct http_request {
     int status;                   /* of the response, even if it is incomplete; 0: none */
     char *bytes;                  /* free() it; a NUL follows; NULL: empty */
     size_t received;              /* of `bytes` */
-    int sendings;                 /* times that libcurl began to send the request */
+    int sendings;                 /* how often libcurl began to send the request */
     bool head_ended;              /* the empty line after the last header was received */
     bool too_large;               /* headers or body are longer than their limit */
 
@@ -82,7 +82,7 @@ struct http_request {
     CURL *easy;
     struct http_request *next, **link; /* in the list of requests in flight */
     struct target_socket socket;
-    int64_t late_at_ms; /* when libcurl should have ended it long before */
+    int64_t late_at_ms; /* libcurl must have ended the request by this time */
     size_t room, head_bytes, body_bytes;
 };
 
@@ -92,20 +92,20 @@ struct http_client *http_client_new(const struct http_client_options *options);
 /* Ends all requests in flight as late, and closes all connections. */
 void http_client_end(struct http_client *client);
 
-/* The same, and frees the client. NULL is allowed. */
+/* Does the same, and frees the client. NULL is allowed. */
 void http_client_free(struct http_client *client);
 
 /*
  * Creates request->easy, so that the caller can set further options (CURLOPT_AWS_SIGV4,
- * CURLOPT_SHARE, CURLOPT_FRESH_CONNECT) before http_client_start(). Optional. A handle that is set
- * already, of a request that was answered and had the same method, is used again. Returns 0, or -1
- * if out of memory.
+ * CURLOPT_SHARE, CURLOPT_FRESH_CONNECT) before http_client_start(). Optional. If request->easy is
+ * set already, it is reused: its previous request must have got a response and had the same method.
+ * Returns 0, or -1 if out of memory.
  */
 int http_request_prepare(struct http_client *client, struct http_request *request);
 
 /*
- * Starts a request. It may end during the call, for example without memory. It is sent by
- * http_client_turn().
+ * Starts a request, which http_client_turn() sends. It may end during the call, for example if
+ * memory runs out.
  */
 void http_client_start(struct http_client *client, struct http_request *request);
 
@@ -113,12 +113,12 @@ void http_client_start(struct http_client *client, struct http_request *request)
 void http_client_perform(struct http_client *client, struct http_request *request);
 
 /*
- * Waits up to wait_ms for sockets, timers, or wake_fd (an eventfd, which is drained; -1: none), and
- * ends requests.
+ * Waits up to wait_ms for sockets, timers or wake_fd, and ends requests. wake_fd is an eventfd,
+ * which is drained, or -1.
  */
 void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms);
 
-/* Frees request->easy after the end, with all headers that curl_easy_header() can return. */
+/* Frees request->easy after the end, and the headers that curl_easy_header() has returned. */
 void http_request_close(struct http_request *request);
 
 /* Returns milliseconds of the monotonic clock. */

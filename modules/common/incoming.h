@@ -6,11 +6,11 @@
 #include <time.h>
 
 /*
- * For bb_offload(): deletes files older than `before` that requests left in `incoming/` when their
- * host died. Blocks.
+ * For bb_offload(): deletes files older than `before` from `incoming/`. Requests leave files there
+ * when their host dies. Blocks.
  */
 struct incoming_sweep {
-    const char *directory; /* that has `incoming/` */
+    const char *directory; /* the parent of `incoming/` */
     time_t before;
     size_t removed;
 };

@@ -12,7 +12,7 @@
 
 static const unsigned char mapped[12] = {MAPPED};
 
-/* IANA's IPv4 special-purpose registry, and multicast. */
+/* The IPv4 special-purpose registry of IANA, and multicast. */
 static const struct network special_v4[] = {
     V4(0, 0, 0, 0, 8),       /* this network */
     V4(10, 0, 0, 0, 8),      /* private */
@@ -34,7 +34,7 @@ static const struct network special_v4[] = {
     V4(240, 0, 0, 0, 4),     /* reserved, broadcast */
 };
 
-/* In IPv6 only 2000::/3 is the public Internet; these parts of it are not. */
+/* In IPv6 only 2000::/3 is the public Internet, except for these parts. */
 static const struct network special_v6[] = {
     {{{{0x20, 0x01}}}, 23},                   /* protocol assignments: Teredo, ORCHID, benchmarks */
     {{{{0x20, 0x01, 0x0D, 0xB8}}}, 32},       /* documentation */
@@ -104,7 +104,7 @@ static bool network_is_clear(const struct network *network)
     return true;
 }
 
-/* Returns the number after the slash, 0..max; `max` if there is none; -1 if it is not a number. */
+/* Returns the number after the slash, 0 to max; `max` without a slash; -1 if it is not a number. */
 static int network_read_prefix(const char *text, int max)
 {
     if (!*text)

@@ -1,9 +1,9 @@
 /*
- * Networks of IP addresses, and the special ones that are not public: private, loopback,
+ * Networks of IP addresses, and the special networks that are not public: private, loopback,
  * link-local, multicast, reserved, documentation, translation. An IPv4 address mapped into IPv6
  * counts as the IPv4 address; other embeddings (NAT64, 6to4, Teredo) are special as a whole.
  *
- * Pure; any thread.
+ * No side effects; any thread.
  */
 #ifndef COMMON_NETWORK_H
 #define COMMON_NETWORK_H

@@ -1,4 +1,4 @@
-/* A stream is closed on any thread and must not be used afterwards; the lock ensures that. */
+/* The lock ensures that no stream is used after the host has closed it, on any thread. */
 #include "modules/common/pieces.h"
 
 #include <pthread.h>
@@ -8,18 +8,18 @@
 enum {
     PAUSE_MS = 20,
     PAUSES = 500,            /* per piece */
-    ARRAY_READY = 64 * 1024, /* bytes that may wait for the client before a piece is written */
+    ARRAY_READY = 64 * 1024, /* write the next piece when at most these bytes are unsent */
     FILE_READY = 256 * 1024
 };
 
-/* A response in progress. It frees itself. */
+/* A response in progress. It frees itself at the end. */
 struct pieces {
     struct bb_host *host;
     struct slots *slots;
     int64_t account; /* holds a slot for this account */
     const struct pieces_source *source;
     void *state;
-    bool begun; /* items of the array have been sent */
+    bool begun; /* the array has items already */
     int more;   /* result of the last piece: 1, 0 or -1 */
     pthread_mutex_t lock;
     /* Guarded by the lock. */
@@ -48,7 +48,7 @@ static void pieces_closed(struct bb_stream *stream, void *arg)
         pieces_free(pieces);
 }
 
-/* Ends the stream; no more work follows. */
+/* Ends the stream. No work follows. */
 static void pieces_finish(struct pieces *pieces, bool whole)
 {
     pthread_mutex_lock(&pieces->lock);
@@ -85,8 +85,8 @@ static int pieces_send(struct pieces *pieces, const struct csv *text)
 }
 
 /*
- * Waits until the client has received most of the data. Returns 1, 0 if it has not yet, -1 if it
- * has gone.
+ * Waits until the client has received most of the data. Returns 1, 0 if it has to wait longer, or
+ * -1 if the client has gone.
  */
 static int pieces_await_client(struct bb_request *rq, struct pieces *pieces)
 {
@@ -122,7 +122,7 @@ static void pieces_work(struct bb_request *rq, void *arg)
     pieces->more = more < 0 || pieces_send(pieces, text) ? -1 : more;
 }
 
-/* A work function that ended early, because memory ran out, has failed. */
+/* If a work function ended early, because memory ran out, the response has failed. */
 static void pieces_worked(void *arg, bool whole)
 {
     struct pieces *pieces = arg;

@@ -1,11 +1,11 @@
 /*
- * Responses of any length in bounded memory: JSON arrays, and files of CSV.
+ * Responses of any length in bounded memory: JSON arrays and CSV files.
  *
- * A source writes a piece, and is called again for the next one when the client has received most
- * of the earlier data. So there are one or two pieces in memory, and no database connection is held
- * while the client does not read. If an error occurs, the stream is cut, so that the client can see
- * that the response is incomplete. Each response holds a slot of its account. Each module that uses
- * this has its own copy compiled in.
+ * A source writes a piece, and is called for the next piece when the client has received most of
+ * the earlier data. So one or two pieces are in memory, and no database connection is held while
+ * the client does not read. If an error occurs, the stream is cut, so that the client can see that
+ * the response is incomplete. Each response holds a slot of its account. Each module that uses this
+ * has its own copy compiled in.
  */
 #ifndef PIECES_H
 #define PIECES_H
@@ -15,18 +15,18 @@
 #include "modules/common/csv.h"
 #include "modules/common/slots.h"
 
-/* Items of an array that is sent as a whole. */
+/* An array with up to this number of items is sent as a whole. */
 enum { ARRAY_SHORT = 200 };
 
-/* Bytes of text and items per read of an array; only the last item may exceed the bytes. */
+/* Limits of one read of an array, in bytes and items. Only the last item may exceed the bytes. */
 enum { ARRAY_PAGE_BYTES = 128 * 1024, ARRAY_PAGE_ROWS = 500 };
 
 struct pieces_source {
-    const char *name;           /* of the file that browsers save; NULL: the response is an array */
-    const char *const *columns; /* of the file's header line, NULL-terminated; NULL: no such line */
+    const char *name;           /* of the file that browsers save; NULL: a JSON array */
+    const char *const *columns; /* the file's header line, NULL-terminated; or NULL */
     /*
      * Appends the next rows, or the next items (pieces_add()), and updates `state`. Returns 1 if
-     * there is more, 0 if that was the last, -1 on failure. May park the fiber.
+     * there is more, 0 after the last ones, or -1 on failure. May park the fiber.
      */
     int (*write)(struct bb_request *rq, struct csv *text, void *state);
 };
@@ -35,18 +35,18 @@ struct pieces_source {
 void pieces_add(struct bb_request *rq, struct csv *text, json_t *item);
 
 /*
- * Responds with a stream. Takes ownership of the slot that the caller took, and of `state`, which
- * is freed with free() at the end; NULL: out of memory. `source` must live as long as the module.
+ * Responds with a stream. Takes ownership of the slot that the caller took, and of `state` (NULL:
+ * out of memory), which it frees with free() at the end. `source` must live as long as the module.
  * Returns the status of the response sent. May park the fiber.
  */
 int pieces_begin(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
                  void *state);
 
-/* The same for a state that is a copy of the `size` bytes at `from`. Waits for a slot itself. */
+/* Waits for a slot, and calls pieces_begin() with a copy of the `size` bytes at `from` as state. */
 int pieces_begin_copy(struct bb_request *rq, struct slots *slots,
                       const struct pieces_source *source, const void *from, size_t size);
 
-/* The same, usually for a file. Takes a slot itself, or responds with 429 or 503. */
+/* Takes a slot and calls pieces_begin(), or responds with 429 or 503. Usually for a file. */
 int pieces_export(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
                   void *state);
 

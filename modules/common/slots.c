@@ -9,7 +9,7 @@ struct slots {
     const char *what;
     int64_t each;
     size_t count;
-    int64_t accounts[]; /* the holder of each; 0: free */
+    int64_t accounts[]; /* the account that holds each slot; 0: free */
 };
 
 struct slots *slots_new(struct bb_host *host, int64_t count, int64_t each, const char *what)

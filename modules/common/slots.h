@@ -13,8 +13,8 @@
 struct slots;
 
 /*
- * Creates `count` slots, of which an account may hold `each`. `what` is the plural used in error
- * messages, a constant. Returns NULL if out of memory. The memory belongs to the host; slots_free()
+ * Creates `count` slots, of which an account may hold `each`. `what` is a constant, the plural used
+ * in error messages. Returns NULL if out of memory. The memory belongs to the host; slots_free()
  * frees everything else.
  */
 struct slots *slots_new(struct bb_host *host, int64_t count, int64_t each, const char *what);
@@ -22,14 +22,14 @@ void slots_free(struct slots *slots); /* NULL is allowed */
 
 /*
  * Takes a slot for the caller's account. Returns 0, or the status of the response sent: 429 if the
- * account has its part, 503 if all slots are taken. slot_await() tries for some seconds first, and
- * parks the fiber.
+ * account holds all slots that it may, 503 if all slots are taken. slot_await() retries for some
+ * seconds before it fails, and parks the fiber.
  */
 int slot_take(struct bb_request *rq, struct slots *slots);
 int slot_await(struct bb_request *rq, struct slots *slots);
 
 /*
- * Takes a slot for an account that is not 0. Returns 0, or 429 or 503 as above, without sending a
+ * Takes a slot for an account that is not 0. Returns 0, 429 or 503 like slot_take(), but sends no
  * response.
  */
 int slot_try(struct slots *slots, int64_t account);

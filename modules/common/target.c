@@ -9,8 +9,7 @@
 #include <time.h>
 
 /*
- * Below 1024 only the two ports of the web are allowed. These ports above are known for other
- * services.
+ * Below 1024, only the two ports of the web are allowed. Other services use these ports above 1024.
  */
 static const int closed_ports[] = {
     1080, 1433, 1521, 1719, 1720, 1723,  2049,  2375,  2376,  2379,  2380, 3306,
@@ -34,7 +33,9 @@ void target_rules_free(struct target_rules *rules)
     *rules = (struct target_rules){0};
 }
 
-/* An entry may have several networks, as an environment variable does. Returns NULL, or an error.
+/*
+ * An entry may be a list of networks, because an environment variable sets the list as one text.
+ * Returns NULL, or an error.
  */
 static const char *target_read_networks(const json_t *list, struct network **networks,
                                         size_t *count)
@@ -140,8 +141,8 @@ static bool target_is_address_open(const struct target_rules *rules, const struc
 }
 
 /*
- * Gets the address that a host name really means by the rules of inet_aton(), which the resolver
- * uses: 127.1, 2130706433, 0x7f.1, 0177.0.0.1. curl normalizes most of them itself.
+ * Gets the address that a host name means by the rules of inet_aton(), which the resolver uses:
+ * 127.1, 2130706433, 0x7f.1, 0177.0.0.1. curl itself normalizes most of these names.
  */
 static bool target_is_literal(const char *host, struct in6_addr *out)
 {
@@ -160,7 +161,7 @@ static bool target_is_literal(const char *host, struct in6_addr *out)
     return inet_pton(AF_INET6, bare, out) == 1;
 }
 
-/* "localhost" and all names below it mean the machine itself (RFC 6761). */
+/* Returns whether a name is "localhost" or below it, which means the machine itself (RFC 6761). */
 static bool target_is_localhost(const char *host)
 {
     size_t length = strlen(host), own = strlen("localhost");
@@ -170,8 +171,8 @@ static bool target_is_localhost(const char *host)
 }
 
 /*
- * Returns whether the last label begins with a digit: such a text is not a name, but may be taken
- * for a number.
+ * Returns whether the last label begins with a digit: such a host is not a name, but may be read as
+ * a number.
  */
 static bool target_has_numeric_end(const char *host)
 {
@@ -180,7 +181,7 @@ static bool target_has_numeric_end(const char *host)
     return host[0] != '[' && strchr("0123456789", (dot ? dot + 1 : host)[0]) != NULL;
 }
 
-/* Checks the rules of DNS: a name that violates them cannot be resolved. */
+/* Checks the rules of DNS. A name that violates them cannot be resolved. */
 static bool target_is_name(const char *host)
 {
     size_t label = 0;
@@ -210,7 +211,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
     for (const char *at = host; *at; at++)
         if ((unsigned char)*at <= ' ' || (unsigned char)*at > '~')
             return "must have a host in ASCII (punycode, xn--…)";
-    if (length && host[length - 1] == '.') /* the root */
+    if (length && host[length - 1] == '.') /* the root of DNS */
         host[--length] = '\0';
     if (!length)
         return "must have a host";
@@ -221,7 +222,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
     if (!known && !target_is_name(host))
         return "must have a host of at most 253 characters, 1 to 63 between its dots";
     if (!known && target_is_localhost(host))
-        known = true; /* ::1 or 127.0.0.1: opened by either one */
+        known = true; /* allowed if ::1 or 127.0.0.1 is */
     if (known ? target_is_address_open(rules, &address, port) : target_is_name_open(rules, port))
         return NULL;
     if (target_is_localhost(host) && inet_pton(AF_INET6, "::ffff:127.0.0.1", &address) == 1 &&
@@ -259,7 +260,7 @@ static const char *target_parts_problem(const struct target_rules *rules, CURLU 
 
 char *target_encode(const char *given)
 {
-    /* the ASCII characters that browsers encode in each part, and how the next part begins */
+    /* the ASCII characters that browsers encode in each part, and the characters that end it */
     static const struct {
         const char *encoded, *next;
     } parts[] = {{" \"<>^`{}", "?#"}, {" \"<>'", "#"}, {" \"<>`", ""}};
@@ -304,7 +305,7 @@ char *target_encode(const char *given)
     return strndup(given, length);
 }
 
-/* Counts characters, not bytes; sets *bad if one is not allowed in a URL. */
+/* Counts characters, not bytes. Sets *bad if a character is not allowed in a URL. */
 static size_t target_count_characters(const char *url, bool *bad)
 {
     size_t characters = 0;
@@ -363,7 +364,7 @@ static void target_read_own(struct target_guard *guard)
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         if (!at->ifa_addr || network_address(&guard->own[guard->own_count], at->ifa_addr))
             continue;
-        /* If there are more addresses than fit, all connections are refused, to be safe. */
+        /* To be safe, all connections are refused if the machine has more addresses than fit. */
         if (guard->own_count + 1 == TARGET_OWN_MAX)
             guard->own_known = false;
         else

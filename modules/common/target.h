@@ -1,14 +1,14 @@
 /*
  * The target guard: decides where requests of the host may go, for example to webhooks.
- * target_problem() refuses a URL by its text: its form, a literal address in any spelling, a port.
- * At each connect, target_open_socket() checks the address that the socket is about to connect to,
- * whatever name, table or DNS response it came from, and refuses the special ranges and the
- * machine's own addresses. The setting allow_networks allows networks in both functions;
+ * target_problem() refuses a URL because of its text: its form, a literal address in any spelling,
+ * or a port. At each connect, target_open_socket() checks the address that the socket is about to
+ * connect to, whatever name, table or DNS response it came from, and refuses the special ranges and
+ * the machine's own addresses. In both functions, the setting allow_networks allows networks, and
  * allow_ports allows ports. Each module that uses this has its own copy compiled in.
  *
  * Only curl's own parser splits URLs, so that the URL that is checked is the URL that is called.
  *
- * The rules are built in `open`; after that they are read-only and may be used on any thread. A
+ * The rules are built in `open`. After that they are read-only, so any thread may use them. A
  * target_guard belongs to one thread: it caches the machine's addresses for a second.
  */
 #ifndef COMMON_TARGET_H
@@ -33,7 +33,7 @@ struct target_rules {
 
 // clang-format off
 
-/* For modules' tables: the settings of the rules. `who` says what sends requests, in the plural. */
+/* The settings of the rules, for modules' tables. `who` is the plural of what sends requests. */
 #define TARGET_SETTINGS(settings, who)                                                             \
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",                      \
      .bind = BB_BIND(settings, allow_networks), .fields = BB_TABLE(target_network_item),           \
@@ -52,16 +52,16 @@ extern const struct bb_field target_network_item[1], target_port_item[1];
 // clang-format on
 
 /*
- * Reads the settings (NULL: empty): lists of networks, of ports, and of networks with all their
- * ports. Returns 0, or -1 with the reason in `why`; then the rules are empty.
+ * Reads the settings (NULL: empty): lists of networks, of ports, and of networks with all ports.
+ * Returns 0, or -1 with the reason in `why` and empty rules.
  */
 int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
                       const json_t *open, char *why, size_t why_size);
 void target_rules_free(struct target_rules *rules);
 
 /*
- * Returns NULL if the URL may be called; else a text such as "must be …" to append to the field's
- * name.
+ * Returns NULL if the URL may be called. Otherwise returns a text to append to the name of the
+ * field, such as "must be …".
  */
 const char *target_problem(const struct target_rules *rules, const char *url);
 
@@ -80,16 +80,16 @@ struct target_guard {
     struct in6_addr own[TARGET_OWN_MAX];
     size_t own_count;
     bool own_known;     /* false: the addresses could not be read, so every connection is refused */
-    time_t own_until_s; /* of the monotonic clock */
+    time_t own_until_s; /* the addresses are valid until then, by the monotonic clock */
 };
 
 /* Returns whether a socket may be connected to the address now. */
 bool target_allowed(struct target_guard *guard, const struct sockaddr *address);
 
-/* The target of CURLOPT_OPENSOCKETDATA, one for each transfer. */
+/* The value of CURLOPT_OPENSOCKETDATA. Each transfer has its own. */
 struct target_socket {
     struct target_guard *guard;
-    bool refused; /* an address was refused, which causes CURLE_COULDNT_CONNECT */
+    bool refused; /* an address was refused; curl returns CURLE_COULDNT_CONNECT */
 };
 
 /* For CURLOPT_OPENSOCKETFUNCTION. */

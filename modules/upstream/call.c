@@ -1,6 +1,6 @@
 /*
- * A call: on its caller's fiber the checks of the request, its copy, and its way to the worker; on
- * the worker's thread the way back.
+ * A call. Its caller's fiber checks the request, copies it and passes it to the worker. The
+ * worker's thread takes the response.
  */
 #include "modules/upstream/upstream.h"
 
@@ -12,19 +12,19 @@
 enum {
     MIB = 1024 * 1024,
     METHOD_MAX = 32,
-    TIMEOUT_MAX_MS = 24 * 3600 * 1000, /* longer than any deadline */
+    TIMEOUT_MAX_MS = 24 * 3600 * 1000, /* longer than any deadline of a request */
     HEADERS_MAX = 64,                  /* of a request */
     BODY_MAX = 16 * MIB,               /* of a request */
-    GRACE_MS = 500,                    /* time for the worker to report a late call itself */
+    GRACE_MS = 500,                    /* time for the worker to report a timeout */
     LEAVING_MS = 50, /* between two checks of the worker whether the last request has ended */
     WAIT_MS = 60000,
     NOBODYS = -1 /* the common account of jobs, hooks, commands and public routes */
 };
 
 /*
- * One request in progress. The caller and the worker each hold a reference; the last one frees it.
- * The caller writes it before handing it over and reads it after the completion was signaled; in
- * between it belongs to the worker.
+ * One request in progress. The caller and the worker each hold a reference; whichever releases last
+ * frees the call. The caller writes it before the hand-over and reads it after the completion; in
+ * between, it belongs to the worker.
  */
 struct call {
     struct call *next; /* in the list of calls handed over */
@@ -32,8 +32,8 @@ struct call {
     struct bb_completion *completion;
     atomic_uint holders;
     atomic_bool left;      /* the caller does not wait any more */
-    bool handed, answered; /* to the worker; by the worker, as seen by the caller */
-    int64_t account;       /* account that holds the slot */
+    bool handed, answered; /* to the worker; the caller saw the completion */
+    int64_t account;       /* the account that holds the slot */
     size_t bytes_held; /* counted against upstream.memory: body and maximum response; at last only
                           the response */
 
@@ -120,8 +120,8 @@ static bool call_is_method(const char *method)
 }
 
 /*
- * Returns why a request cannot be sent, in the request's memory. Returns NULL if it can; then *url
- * is its percent-encoded URL (target_encode()), which lives as long as `rq`.
+ * Returns why a request cannot be sent, in the request's memory. Returns NULL if it can be sent,
+ * and sets *url to its percent-encoded URL (target_encode()), which lives as long as `rq`.
  */
 static const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
                                 const struct bb_upstream_request *request, const char **url)
@@ -165,7 +165,7 @@ static void call_release(struct call *call)
     free(call);
 }
 
-/* The request that made the call has ended, so nobody needs the response. */
+/* Abandons the call: the request that made it has ended, so nobody needs the response. */
 static void call_leave(void *arg)
 {
     struct call *call = arg;
@@ -187,8 +187,8 @@ static bool call_append(struct call *call, const char *line)
 }
 
 /*
- * Adds the headers of the request. A header without a value is "Name;", because "Name:" removes a
- * header that libcurl would write.
+ * Adds the headers of the request. A header with an empty value is written as "Name;", because
+ * "Name:" would remove a header of libcurl.
  */
 static bool call_add_headers(struct bb_request *rq, struct call *call,
                              const struct bb_upstream_request *request)
@@ -214,7 +214,7 @@ static bool call_add_headers(struct bb_request *rq, struct call *call,
 static void call_done(struct http_request *http);
 
 /*
- * Copies a request that has no problem; `rq` holds the call until it ends. Returns NULL if out of
+ * Copies a request without problems. `rq` holds the call until it ends. Returns NULL if out of
  * memory.
  */
 static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
@@ -265,7 +265,7 @@ static const struct bb_upstream_response *call_fail(struct bb_request *rq, int f
     return response;
 }
 
-/* The response to a request that did not become a call. */
+/* Returns the response to a request that did not become a call. */
 static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
                                                         struct upstream *upstream, size_t outcome,
                                                         int failed, const char *error)
@@ -274,7 +274,7 @@ static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
     return call_fail(rq, failed, error, false);
 }
 
-/* A single call may exceed the limit; otherwise large calls would never be possible. */
+/* A single call may exceed the limit, because otherwise large calls would never be possible. */
 static bool call_take_bytes(struct upstream *upstream, struct call *call)
 {
     size_t most = (size_t)upstream->settings->memory * MIB;
@@ -290,7 +290,7 @@ static bool call_take_bytes(struct upstream *upstream, struct call *call)
 }
 
 /*
- * Gives back the call's slot. The response's bytes stay counted until the call is freed. Any
+ * Releases the call's slot. The bytes of the response stay counted until the call is freed. Any
  * thread.
  */
 static void call_leave_place(struct upstream *upstream, struct call *call)
@@ -358,7 +358,7 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
         call_leave_place(upstream, call);
         return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503, problem);
     }
-    /* If the worker did not answer in time, it may still be using the call. */
+    /* If the wait timed out, the worker may still be using the call. */
     if (bb_completion_wait(rq, call->completion, call->http.timeout_ms + GRACE_MS))
         return call_fail(rq, 504, "The request was not answered in time", true);
     call->answered = true;
@@ -382,7 +382,7 @@ static int call_take_headers(struct call *call)
     size_t count = 0, bytes = 0, done = 0;
     struct curl_header *at = NULL;
 
-    /* Two passes over libcurl's list: first the sizes, then the contents. */
+    /* libcurl's list is read twice: the first pass counts the sizes, the second copies. */
     for (; (at = call_next_header(call->http.easy, at)) != NULL; count++)
         bytes += strlen(at->name) + strlen(at->value) + 2;
     struct bb_upstream_header *lines = malloc(count * sizeof(*lines) + bytes + 1);
@@ -420,7 +420,7 @@ static void call_done(struct http_request *http)
         http->error = curl_easy_strerror(CURLE_OUT_OF_MEMORY);
     }
     http_request_close(http);
-    free(call->body); /* the caller may keep its request for long, and call again */
+    free(call->body); /* the caller may keep the response for long */
     call->body = NULL;
     if (http->outcome == HTTP_ANSWERED) {
         response->status = http->status;
@@ -457,7 +457,7 @@ static void call_start_incoming(struct upstream *upstream)
     }
 }
 
-/* A call keeps its generation alive, as its request does. */
+/* A call keeps its generation alive, because its request does. */
 void upstream_work(struct bb_worker_context *context)
 {
     struct upstream *upstream = context->host->state;

@@ -119,7 +119,7 @@ static int upstream_open(struct bb_host *host, void **state)
     return 0;
 }
 
-/* Runs before the first request, but not in a command, which has no worker. */
+/* Runs before the first request. A command has no worker, so this does not run there. */
 static void upstream_start(struct bb_host *host, void *state)
 {
     struct upstream *upstream = state;

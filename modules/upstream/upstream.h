@@ -1,6 +1,6 @@
 /*
  * upstream: HTTP requests of other modules to other servers (<busbar/upstream.h>). A handler
- * creates a call, hands it to the worker and parks its fiber. The worker is a thread with an HTTP
+ * creates a call, passes it to the worker and parks its fiber. The worker is a thread with an HTTP
  * client (http_client.h), which sends the calls and signals their completion. The worker of a
  * superseded generation runs until the last request of that generation has ended.
  */
@@ -17,7 +17,7 @@
 
 #define UPSTREAM_WORKER "worker"
 
-/* The outcomes of calls, in the order of the metric's label: enum http_outcome, and these. */
+/* The outcomes of calls: they follow enum http_outcome, in the order of the metric's label. */
 enum {
     UPSTREAM_BUSY = HTTP_OUTCOMES, /* not sent: too many calls in progress */
     UPSTREAM_PAUSED,               /* not sent: the host is paused */
@@ -37,7 +37,7 @@ struct upstream {
     struct bb_host *host;
     const struct upstream_settings *settings;
     struct target_rules targets;
-    struct http_client *client; /* of the worker */
+    struct http_client *client; /* used by the worker only */
     struct slots *slots;
     pthread_mutex_t lock;
     struct call *incoming, **last; /* guarded by the lock: calls handed over, in order */
@@ -51,7 +51,7 @@ struct upstream {
 const struct bb_upstream_response *upstream_send(void *state, struct bb_request *rq,
                                                  const struct bb_upstream_request *request);
 
-/* The thread of the worker. */
+/* Runs on the worker's thread. */
 void upstream_work(struct bb_worker_context *context);
 
 #endif
