@@ -153,28 +153,21 @@ static const char *cli_conf_default(void)
     return named && *named ? named : BUSBAR_CONF;
 }
 
-static enum option cli_take_config(struct cli *cli, const char *path)
-{
-    cli->conf = path;
-    cli->conf_given = true;
-    return OPTION_TAKEN;
-}
+/* The options of all commands. */
+static const char *const common[] = {"--config", "-c", "--env-file"};
 
-static enum option cli_take_env_file(struct cli *cli, const char *path)
+static enum option cli_take_file(struct cli *cli, const char *option, const char *path)
 {
-    if (env_file_read(path))
+    if (strcmp(option, "--env-file") != 0) {
+        cli->conf = path;
+        cli->conf_given = true;
+    } else if (env_file_read(path)) {
         return OPTION_FAILED;
-    if (!cli->conf_given)
+    } else if (!cli->conf_given) {
         cli->conf = cli_conf_default();
+    }
     return OPTION_TAKEN;
 }
-
-/* The options of all commands, and the functions that take their file. */
-static const struct {
-    const char *name;
-    enum option (*take)(struct cli *cli, const char *path);
-} common[] = {
-    {"--config", cli_take_config}, {"-c", cli_take_config}, {"--env-file", cli_take_env_file}};
 
 /* Parses an option of all commands at argv[*at], whose file is the next word or follows a =. */
 static enum option cli_take_common(struct cli *cli, int argc, char **argv, int *at)
@@ -182,15 +175,15 @@ static enum option cli_take_common(struct cli *cli, int argc, char **argv, int *
     const char *arg = argv[*at];
 
     for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
-        size_t length = strlen(common[i].name);
+        size_t length = strlen(common[i]);
 
-        if (strncmp(arg, common[i].name, length) != 0)
+        if (strncmp(arg, common[i], length) != 0)
             continue;
         if (arg[length] == '=' && length > 2)
-            return common[i].take(cli, arg + length + 1);
+            return cli_take_file(cli, common[i], arg + length + 1);
         if (arg[length])
             continue;
-        return *at + 1 < argc ? common[i].take(cli, argv[++*at]) : OPTION_BARE;
+        return *at + 1 < argc ? cli_take_file(cli, common[i], argv[++*at]) : OPTION_BARE;
     }
     return OPTION_OTHER;
 }
@@ -201,22 +194,23 @@ static int cli_not_taken(enum option taken, const char *arg)
     return taken == OPTION_BARE ? cli_misused("a file must follow", arg) : CLI_FAILED;
 }
 
-static int cli_print_help(const struct cli_command *command)
-{
-    printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s\n\n%s: %s.\n%s\n", command->name,
-           command->words ? " " : "", command->words ? command->words : "", command->name,
-           command->summary, command->help);
-    return CLI_DONE;
-}
-
 /* Parses -c, --env-file and --help; other words are left to commands that accept some. */
-static int cli_run_own(const struct cli_command *command, struct cli *cli)
+static int cli_run_command(struct cli *cli)
 {
+    const struct cli_command *command = cli_find(cli->argv[0]);
     int kept = 0;
 
+    if (!command)
+        return cmd_module(cli);
+    cli->argc--;
+    cli->argv++;
     for (int i = 0; i < cli->argc; i++) {
-        if (cli_is_help(cli->argv[i]))
-            return cli_print_help(command);
+        if (cli_is_help(cli->argv[i])) {
+            printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s\n\n%s: %s.\n%s\n",
+                   command->name, command->words ? " " : "", command->words ? command->words : "",
+                   command->name, command->summary, command->help);
+            return CLI_DONE;
+        }
         enum option taken = cli_take_common(cli, cli->argc, cli->argv, &i);
 
         if (taken > OPTION_OTHER)
@@ -228,17 +222,6 @@ static int cli_run_own(const struct cli_command *command, struct cli *cli)
     }
     cli->argc = kept;
     return command->run(cli);
-}
-
-static int cli_run_command(struct cli *cli)
-{
-    const struct cli_command *command = cli_find(cli->argv[0]);
-
-    if (!command)
-        return cmd_module(cli);
-    cli->argc--;
-    cli->argv++;
-    return cli_run_own(command, cli);
 }
 
 static bool cli_is_command(const char *name)

@@ -110,10 +110,17 @@ void cli_variable_name(const char *field, char *out, size_t size)
 }
 
 /* Secret options are never in argv, which every user of the machine can read. */
-static const char *cli_secret_line(const char *option, struct arena *arena)
+static const char *cli_secret_of(const struct bb_field *field, struct arena *arena)
 {
     struct termios kept, quiet;
-    char line[SECRET_MAX];
+    char option[64], variable[80], line[SECRET_MAX];
+
+    cli_option_name(field->name, option, sizeof option);
+    cli_variable_name(field->name, variable, sizeof variable);
+    const char *value = getenv(variable);
+
+    if (value || !(field->flags & BB_REQUIRED))
+        return value;
     bool terminal = isatty(STDIN_FILENO);
     bool hidden = terminal && !tcgetattr(STDIN_FILENO, &kept);
 
@@ -134,19 +141,6 @@ static const char *cli_secret_line(const char *option, struct arena *arena)
 
     explicit_bzero(line, sizeof line);
     return text;
-}
-
-static const char *cli_secret_of(const struct bb_field *field, struct arena *arena)
-{
-    char option[64], variable[80];
-
-    cli_option_name(field->name, option, sizeof option);
-    cli_variable_name(field->name, variable, sizeof variable);
-    const char *value = getenv(variable);
-
-    if (value)
-        return value;
-    return field->flags & BB_REQUIRED ? cli_secret_line(option, arena) : NULL;
 }
 
 /* Checks one option and sets it in `object`. Returns 0, or -1 after a message. */
@@ -172,20 +166,6 @@ static int cli_set_option(struct reader *reader, const struct bb_field *field, c
                : 0;
 }
 
-static json_t *cli_set_options(struct reader *reader)
-{
-    const struct bb_field *rows = MODULE_ROWS(bb_field, *reader->fields);
-    json_t *object = json_object();
-    bool failed = !object;
-
-    for (size_t i = 0; !failed && i < reader->fields->count; i++)
-        failed = cli_set_option(reader, &rows[i], reader->texts[i], object);
-    if (!failed)
-        return object;
-    json_decref(object);
-    return NULL;
-}
-
 json_t *cli_options(const struct bb_table *fields, int argc, char **argv)
 {
     struct reader reader = {.fields = fields, .arena = arena_new()};
@@ -198,8 +178,16 @@ json_t *cli_options(const struct bb_table *fields, int argc, char **argv)
         failed = cli_complain("options", "out of memory");
     for (int i = 0; !failed && i < argc; i++)
         failed = cli_take_option(&reader, argc, argv, &i);
-    if (!failed)
-        object = cli_set_options(&reader);
+    if (!failed) {
+        object = json_object();
+        failed = !object;
+    }
+    for (size_t i = 0; !failed && i < fields->count; i++)
+        failed =
+            cli_set_option(&reader, &MODULE_ROWS(bb_field, *fields)[i], reader.texts[i], object);
     arena_free(reader.arena);
-    return object;
+    if (!failed)
+        return object;
+    json_decref(object);
+    return NULL;
 }

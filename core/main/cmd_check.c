@@ -21,10 +21,17 @@ static int cmd_check_print_refusal(const char *problem)
 /* Writes the report, and the schemas for cmd_check_database(): name and schema, a zero byte
  * after each.
  */
-static void cmd_check_report(const struct cli *cli, const struct generation *g, FILE *out)
+static int cmd_check_judge(FILE *out, void *arg)
 {
+    const struct cli *cli = arg;
+    struct generation *g = cli_generation(cli, true);
     size_t routes = 0;
 
+    if (!g || cli_lacks(g))
+        return CLI_FAILED;
+    if (cli->argc)
+        return settings_print(g->settings, out) ? cmd_check_print_refusal("out of memory")
+                                                : CLI_DONE;
     for (size_t i = 0; i < g->module_count; i++)
         routes += g->modules[i].descriptor->routes.count;
     fprintf(out, "ok: %s, %zu modules, %zu routes\n", cli->conf, g->module_count, routes);
@@ -44,19 +51,6 @@ static void cmd_check_report(const struct cli *cli, const struct generation *g, 
         if (descriptor->schema)
             fprintf(out, "%s%c%s%c", descriptor->name, '\0', descriptor->schema, '\0');
     }
-}
-
-static int cmd_check_judge(FILE *out, void *arg)
-{
-    const struct cli *cli = arg;
-    struct generation *g = cli_generation(cli, true);
-
-    if (!g || cli_lacks(g))
-        return CLI_FAILED;
-    if (cli->argc)
-        return settings_print(g->settings, out) ? cmd_check_print_refusal("out of memory")
-                                                : CLI_DONE;
-    cmd_check_report(cli, g, out);
     return CLI_DONE;
 }
 

@@ -12,26 +12,6 @@
 
 enum { TRIES = 20, TRY_US = 100000 };
 
-/*
- * Gets the path from the settings file, whose other errors do not matter. If the file cannot be
- * read, *why has the reason (the caller frees it).
- */
-static char *cmd_control_find_path(const struct cli *cli, struct setting_problems *why)
-{
-    struct setting_problems others = {0};
-    struct arena *arena = arena_new();
-    struct settings *settings = arena ? settings_load(arena, cli->conf, why) : NULL;
-
-    if (settings)
-        host_settings_bind(settings, &others);
-    bool known = settings && host_settings(settings);
-    char *path = control_path(known ? settings : NULL);
-
-    setting_problems_free(&others);
-    arena_free(arena);
-    return path;
-}
-
 /* Prints everything after the first line, which contains the exit status. */
 static int cmd_control_print_answer(int fd)
 {
@@ -55,11 +35,19 @@ static int cmd_control_print_answer(int fd)
 
 static int cmd_control_ask(const struct cli *cli, const char *line)
 {
-    struct setting_problems why = {0};
-    char *path = cmd_control_find_path(cli, &why);
+    struct setting_problems why = {0}, others = {0};
+    struct arena *arena = arena_new();
+    struct settings *settings = arena ? settings_load(arena, cli->conf, &why) : NULL;
+
+    if (settings)
+        host_settings_bind(settings, &others); /* only the path matters here */
+    bool known = settings && host_settings(settings);
+    char *path = control_path(known ? settings : NULL);
     int fd = path ? control_connect(path) : -1;
     int status = CLI_FAILED;
 
+    setting_problems_free(&others);
+    arena_free(arena);
     for (int i = 0; path && fd < 0 && errno == ECONNREFUSED && i < TRIES; i++) {
         usleep(TRY_US); /* the worker may be about to be restarted */
         fd = control_connect(path);

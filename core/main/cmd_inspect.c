@@ -39,13 +39,6 @@ static int cmd_inspect_write_descriptor(FILE *out, void *arg)
     return json && !json_dumpf(json, out, JSON_COMPACT) ? CLI_DONE : CLI_FAILED;
 }
 
-/* dlopen() would look for a name without a slash in the directories of libraries. */
-static const char *cmd_inspect_with_slash(const char *path, char *place, size_t size)
-{
-    snprintf(place, size, "./%s", path);
-    return strchr(path, '/') ? path : place;
-}
-
 int cmd_inspect(const struct cli *cli)
 {
     bool as_json = false;
@@ -63,7 +56,9 @@ int cmd_inspect(const struct cli *cli)
     }
     if (!path)
         return cli_misused("inspect wants", "a file");
-    path = cmd_inspect_with_slash(path, place, sizeof place);
+    snprintf(place, sizeof place, "./%s", path);
+    if (!strchr(path, '/'))
+        path = place; /* dlopen() would look for the name in the directories of libraries */
     int status = sandbox_run(cmd_inspect_write_descriptor, (void *)(uintptr_t)path, CLI_SANDBOX_MS,
                              &output, why, sizeof why);
 

@@ -116,8 +116,9 @@ static void command_entry(struct core_request *rq)
     run->status = run->command->run(&rq->pub);
 }
 
-static void cmd_module_print_answer(const struct response *answer)
+static void command_ended(struct core_request *rq)
 {
+    const struct response *answer = &rq->response;
     json_t *body =
         answer->body ? json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL) : NULL;
     const char *message = json_string_value(json_object_get(body, "message"));
@@ -125,21 +126,6 @@ static void cmd_module_print_answer(const struct response *answer)
     if (answer->status >= 400 && message)
         fprintf(stderr, "busbar: %s\n", message);
     json_decref(body);
-}
-
-/* Prints that the database is not migrated, if that is why the command failed. */
-static void cmd_module_explain(const struct engine *engine, const struct core_request *rq)
-{
-    struct migrate_report report;
-
-    if (rq->response.status >= 500 && *engine->database_url &&
-        migrate_run(engine->generation, false, NULL, NULL, &report) != MIGRATE_DONE)
-        fprintf(stderr, "busbar: %s\n", report.problem);
-}
-
-static void command_ended(struct core_request *rq)
-{
-    cmd_module_print_answer(&rq->response);
     rq->loop->stop = true;
 }
 
@@ -182,6 +168,7 @@ static int cmd_module_run_command(struct engine *engine, struct core_module *mod
                                   const struct bb_command *command, json_t *options)
 {
     struct command_run *run = NULL;
+    struct migrate_report report;
 
     if (!engine_init(engine, 1) && !swap_pools(engine->generation))
         run = request_make(sizeof *run, REQUEST_COMMAND, &engine->loops[0], engine->generation);
@@ -201,28 +188,11 @@ static int cmd_module_run_command(struct engine *engine, struct core_module *mod
     loop_run(&engine->loops[0]);
     int status = run->status;
 
-    if (status)
-        cmd_module_explain(engine, &run->rq);
+    /* the database may not be migrated */
+    if (status && run->rq.response.status >= 500 && *engine->database_url &&
+        migrate_run(engine->generation, false, NULL, NULL, &report) != MIGRATE_DONE)
+        fprintf(stderr, "busbar: %s\n", report.problem);
     request_free(&run->rq);
-    return status;
-}
-
-static int cmd_module_engine_command(struct generation *generation, struct core_module *module,
-                                     const struct bb_command *command, json_t *options)
-{
-    struct engine engine = {.generation = generation};
-    bool lasts = command->flags & BB_COMMAND_LONG;
-
-    pthread_mutex_init(&engine.lock, NULL);
-    if (lasts) {
-        log_level(BB_WARN, false);
-        cmd_module_hear_interrupts(generation);
-    }
-    int status = cmd_module_run_command(&engine, module, command, options);
-
-    if (lasts)
-        cmd_module_forget_interrupts();
-    engine_free(&engine);
     return status;
 }
 
@@ -230,35 +200,27 @@ static int cmd_module_engine_command(struct generation *generation, struct core_
 static int cmd_module_run(struct generation *g, struct core_module *module,
                           const struct bb_command *command, json_t *options)
 {
+    struct engine engine = {.generation = g};
+    bool lasts = command->flags & BB_COMMAND_LONG;
     struct setting_problems problems = {0};
 
-    if (!generation_lacks(g, &problems) && !generation_open(g, &core_api, &problems))
-        return cmd_module_engine_command(g, module, command, options);
-    setting_problems_print(&problems, stderr);
-    setting_problems_free(&problems);
-    json_decref(options);
-    generation_destroy(g);
-    return CLI_FAILED;
-}
-
-/* Takes the generation. */
-static int cmd_module_run_found(const struct cli *cli, struct generation *g, int words,
-                                struct core_module *module, const struct bb_command *command)
-{
-    json_t *options = NULL;
-    int status = CLI_DONE;
-
-    if (cmd_module_wants_help(cli)) {
-        cmd_module_print_help(command);
-    } else {
-        options = cli_options(&command->options, cli->argc - words, cli->argv + words);
-        status = CLI_USAGE;
+    if (generation_lacks(g, &problems) || generation_open(g, &core_api, &problems)) {
+        setting_problems_print(&problems, stderr);
+        setting_problems_free(&problems);
+        json_decref(options);
+        generation_destroy(g);
+        return CLI_FAILED;
     }
-    if (options)
-        return cmd_module_run(g, module, command, options);
-    if (status)
-        fprintf(stderr, "`busbar %s --help` lists the options.\n", command->name);
-    generation_destroy(g);
+    pthread_mutex_init(&engine.lock, NULL);
+    if (lasts) {
+        log_level(BB_WARN, false);
+        cmd_module_hear_interrupts(g);
+    }
+    int status = cmd_module_run_command(&engine, module, command, options);
+
+    if (lasts)
+        cmd_module_forget_interrupts();
+    engine_free(&engine);
     return status;
 }
 
@@ -269,12 +231,22 @@ int cmd_module(const struct cli *cli)
     int words = 0;
     const struct bb_command *command = g ? cmd_module_find(g, cli, &words, &module) : NULL;
 
-    if (command)
-        return cmd_module_run_found(cli, g, words, module, command);
-    fprintf(stderr, "busbar: unknown command %s%s\n`busbar help` lists the commands.\n",
-            cli->argv[0], g ? "" : " (commands of modules need a valid configuration)");
+    if (!command)
+        fprintf(stderr, "busbar: unknown command %s%s\n`busbar help` lists the commands.\n",
+                cli->argv[0], g ? "" : " (commands of modules need a valid configuration)");
     if (!g)
         return CLI_FAILED;
+    bool help = command && cmd_module_wants_help(cli);
+
+    if (help) {
+        cmd_module_print_help(command);
+    } else if (command) {
+        json_t *options = cli_options(&command->options, cli->argc - words, cli->argv + words);
+
+        if (options)
+            return cmd_module_run(g, module, command, options);
+        fprintf(stderr, "`busbar %s --help` lists the options.\n", command->name);
+    }
     generation_destroy(g);
-    return CLI_USAGE;
+    return help ? CLI_DONE : CLI_USAGE;
 }

@@ -29,16 +29,6 @@ static int cmd_serve_open_log(const struct generation *g)
     return path ? log_open_file(path, level, json) : -1;
 }
 
-static int cmd_serve_open_modules(struct generation *g)
-{
-    struct setting_problems problems = {0};
-    int failed = generation_open(g, &core_api, &problems);
-
-    setting_problems_print(&problems, stderr);
-    setting_problems_free(&problems);
-    return failed;
-}
-
 /* Logs the crash of the previous worker, and the modules that are disabled because of it. */
 static void cmd_serve_tell_of_crash(const struct generation *g)
 {
@@ -54,6 +44,7 @@ static void cmd_serve_tell_of_crash(const struct generation *g)
 
 static int cmd_serve_run(struct generation *g)
 {
+    struct setting_problems problems = {0};
     int status = CLI_FAILED;
 
     if (cmd_serve_open_log(g)) {
@@ -62,7 +53,11 @@ static int cmd_serve_run(struct generation *g)
         return CLI_FAILED;
     }
     cmd_serve_tell_of_crash(g);
-    if (cmd_serve_open_modules(g))
+    int failed = generation_open(g, &core_api, &problems);
+
+    setting_problems_print(&problems, stderr);
+    setting_problems_free(&problems);
+    if (failed)
         generation_destroy(g);
     else
         status = engine_serve(g);

@@ -127,8 +127,14 @@ static const char *env_file_take_text(char *text, unsigned *number)
     return wrong;
 }
 
-static int env_file_read_text(FILE *file, const char *path)
+int env_file_read(const char *path)
 {
+    FILE *file = fopen(path, "re");
+
+    if (!file) {
+        fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(errno));
+        return -1;
+    }
     char *text = NULL;
     size_t room = 0;
     unsigned number = 0;
@@ -142,26 +148,13 @@ static int env_file_read_text(FILE *file, const char *path)
     if (text)
         explicit_bzero(text, room);
     free(text);
+    fclose(file);
     if (failed)
         fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(failed));
     else if (wrong && number)
         fprintf(stderr, "busbar: %s:%u: %s\n", path, number, wrong);
     else if (wrong)
         fprintf(stderr, "busbar: %s: %s\n", path, wrong);
-    return failed || wrong ? -1 : 0;
-}
-
-int env_file_read(const char *path)
-{
-    FILE *file = fopen(path, "re");
-
-    if (!file) {
-        fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(errno));
-        return -1;
-    }
-    int failed = env_file_read_text(file, path);
-
-    fclose(file);
     pg_clean_environment();
-    return failed;
+    return failed || wrong ? -1 : 0;
 }

@@ -21,8 +21,14 @@
  */
 #define MAP_FROM (256 * 1024)
 
-static int main_set_up(void)
+int main(int argc, char **argv)
 {
+    int status = CLI_DONE;
+
+    guard_environment();
+    if (supervisor_run(argc, argv, &status)) /* before memory is allocated */
+        return status;
+    supervised_begin();
     umask(077);
     pg_clean_environment();
     signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without suppressing the signal */
@@ -32,20 +38,8 @@ static int main_set_up(void)
     json_watch_memory();
     json_object_seed(0);
     /* OpenSSL's cleanup at exit would run while threads still use it. */
-    if (!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL))
-        return -1;
-    return curl_global_init(CURL_GLOBAL_DEFAULT) ? -1 : 0;
-}
-
-int main(int argc, char **argv)
-{
-    int status = CLI_DONE;
-
-    guard_environment();
-    if (supervisor_run(argc, argv, &status)) /* before memory is allocated */
-        return status;
-    supervised_begin();
-    if (main_set_up()) {
+    if (!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) ||
+        curl_global_init(CURL_GLOBAL_DEFAULT)) {
         fputs("busbar: OpenSSL or libcurl cannot be initialized\n", stderr);
         return CLI_FAILED;
     }

@@ -1,7 +1,6 @@
 /*
  * The engine of the process: the loops with their parts, the generations, and the listener. Created
- * by engine_serve() in engine.c or cmd_module_engine_command() in
- * cmd_module.c.
+ * by engine_serve() in engine.c or cmd_module_run() in cmd_module.c.
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
