@@ -60,17 +60,6 @@ static void engine_flush_pg(void *pg)
     pg_flush(pg);
 }
 
-/*
- * In the order of an iteration: PostgreSQL statements of requests that begin in it are sent in it.
- */
-static void engine_add_parts(struct loop *loop)
-{
-    if (loop->http)
-        loop_add_part(loop, &(struct loop_part){engine_run_http, engine_wait_for_http, loop->http});
-    if (loop->pg)
-        loop_add_part(loop, &(struct loop_part){.run = engine_flush_pg, .of = loop->pg});
-}
-
 static int loop_fill(struct engine *engine, struct loop *loop)
 {
     const struct generation *g = engine->generation;
@@ -95,20 +84,6 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     return loop->http ? streams_init(loop) : -1;
 }
 
-/* Frees all parts of a loop that exist; no request may exist any more. */
-static void loop_empty(struct loop *loop)
-{
-    streams_free(loop);
-    if (loop->http)
-        http_free(loop->http);
-    if (loop->redis)
-        redis_free(loop->redis);
-    if (loop->pg)
-        pg_free(loop->pg);
-    sql_ids_free(loop);
-    loop_free(loop);
-}
-
 void engine_free(struct engine *engine)
 {
     struct generation *g = engine->generation;
@@ -120,8 +95,19 @@ void engine_free(struct engine *engine)
     if (g->pools)
         work_pools_free(g->pools); /* a pool thread may still be waking a loop */
     g->pools = NULL;
-    for (unsigned i = 0; i < engine->loop_count; i++)
-        loop_empty(&engine->loops[i]);
+    for (unsigned i = 0; i < engine->loop_count; i++) { /* no request exists any more */
+        struct loop *loop = &engine->loops[i];
+
+        streams_free(loop);
+        if (loop->http)
+            http_free(loop->http);
+        if (loop->redis)
+            redis_free(loop->redis);
+        if (loop->pg)
+            pg_free(loop->pg);
+        sql_ids_free(loop);
+        loop_free(loop);
+    }
     free(engine->loops);
     for (size_t i = 0; i < QUOTA_TABLES; i++)
         quota_table_free(&quota_tables[i]);
@@ -135,34 +121,36 @@ void engine_free(struct engine *engine)
     listeners_close(&engine->listeners);
 }
 
-static int engine_keep_texts(struct engine *engine)
+int engine_init(struct engine *engine, unsigned loop_count)
 {
     const struct settings *settings = engine->generation->settings;
     const char *database = host_settings(settings)->database.url;
     const char *redis = host_settings(settings)->redis.url;
 
-    engine->conf = strdup(settings->path);
-    engine->database_url = strdup(database ? database : "");
-    engine->redis_url = strdup(redis ? redis : "");
-    return engine->conf && engine->database_url && engine->redis_url ? 0 : -1;
-}
-
-int engine_init(struct engine *engine, unsigned loop_count)
-{
     requests_report();
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    if (!engine->loops || engine_keep_texts(engine))
+    engine->conf = strdup(settings->path);
+    engine->database_url = strdup(database ? database : "");
+    engine->redis_url = strdup(redis ? redis : "");
+    if (!engine->loops || !engine->conf || !engine->database_url || !engine->redis_url)
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
             return -1;
     }
     for (unsigned i = 0; i < loop_count; i++) {
-        if (loop_fill(engine, &engine->loops[i]))
+        struct loop *loop = &engine->loops[i];
+
+        if (loop_fill(engine, loop))
             return -1;
-        engine_add_parts(&engine->loops[i]);
+        /* in this order: statements of requests that begin in an iteration are sent in it */
+        if (loop->http)
+            loop_add_part(loop,
+                          &(struct loop_part){engine_run_http, engine_wait_for_http, loop->http});
+        if (loop->pg)
+            loop_add_part(loop, &(struct loop_part){.run = engine_flush_pg, .of = loop->pg});
     }
     return 0;
 }
@@ -249,14 +237,6 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
     return status;
 }
 
-static int engine_run(struct engine *engine, const sigset_t *set)
-{
-    if (engine_init(engine, engine_loops_wanted(engine)) || engine_grow_listener(engine) ||
-        swap_start_threads(engine, engine->generation))
-        return 1;
-    return engine_serve_beside(engine, set);
-}
-
 int engine_serve(struct generation *generation)
 {
     struct engine engine = {.generation = generation};
@@ -266,8 +246,10 @@ int engine_serve(struct generation *generation)
     signals_block(&set);
     pthread_mutex_init(&engine.lock, NULL);
     if (!listeners_open(&engine.listeners, host_settings(generation->settings)->http.listen,
-                        (unsigned)host_settings(generation->settings)->http.max_connections))
-        status = engine_run(&engine, &set);
+                        (unsigned)host_settings(generation->settings)->http.max_connections) &&
+        !engine_init(&engine, engine_loops_wanted(&engine)) && !engine_grow_listener(&engine) &&
+        !swap_start_threads(&engine, generation))
+        status = engine_serve_beside(&engine, &set);
     engine_free(&engine);
     log_line(BB_INFO, "stopped", NULL);
     return status;

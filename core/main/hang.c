@@ -183,18 +183,6 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, struct see
     crash_end(loop->thread, reason);
 }
 
-/* Returns how many loops are blocked. */
-static unsigned hang_check_loops(struct engine *engine, int64_t passed_ms)
-{
-    unsigned blocked = 0;
-
-    for (unsigned i = 0; i < engine->loop_count; i++) {
-        hang_check_loop(engine, &engine->loops[i], &watch.seen[i], passed_ms);
-        blocked += watch.seen[i].told;
-    }
-    return blocked;
-}
-
 /* ---- the thread ---- */
 
 /* Returns the timeout of the service manager's watchdog in milliseconds; 0: none. */
@@ -240,8 +228,12 @@ static void *watch_main(void *arg)
         if (passed_ms > 2 * CHECK_MS)
             passed_ms = 0; /* a process that was suspended does not hang */
         lifecycle_calls_check(passed_ms);
-        unsigned blocked = engine ? hang_check_loops(engine, passed_ms) : 0;
+        unsigned blocked = 0;
 
+        for (unsigned i = 0; engine && i < engine->loop_count; i++) {
+            hang_check_loop(engine, &engine->loops[i], &watch.seen[i], passed_ms);
+            blocked += watch.seen[i].told;
+        }
         all = engine && blocked == engine->loop_count;
         if (timeout_ms && !blocked)
             sd_notify("WATCHDOG=1");

@@ -169,25 +169,20 @@ static void job_drop_checked_out(void *tx)
     pg_tx_drop(tx);
 }
 
-static void job_began(struct core_request *rq)
-{
-    ((struct job_run *)(void *)rq)->began_us = clock_mono_us();
-}
-
-/* Elsewhere the job runs, or a session was left that has its lock. */
-static void job_skipped(struct core_request *rq, const char *holder)
-{
-    if (job_log_skip(rq->loop->engine, rq->name, holder))
-        log_line(BB_DEBUG, "job skipped: its lock is held elsewhere", "job", rq->name, "holder",
-                 holder, NULL);
-}
-
 /*
  * The connection that holds the lock is the one for the job's transactions: with another one two
  * jobs could each wait for the other's, and one without a lock any more could still commit.
  */
-static void job_run_once(struct core_request *rq, const struct bb_job *job)
+static void job_entry(struct core_request *rq)
 {
+    struct job_run *run = (struct job_run *)(void *)rq;
+    const struct bb_job *job = run->job->descriptor;
+
+    if (!(job->flags & BB_ONCE)) {
+        run->began_us = clock_mono_us();
+        job->run(&rq->pub);
+        return;
+    }
     struct pg_tx *tx = pg_tx_begin(rq);
 
     if (!tx)
@@ -197,49 +192,31 @@ static void job_run_once(struct core_request *rq, const struct bb_job *job)
         return;
     }
     const struct bb_rows *got = pg_tx_run(tx, &lock, BB_ARGS(bb_t(job->name)));
-    bool taken = got && !strcmp(api_rows_text(got, 0, 0), "t");
+    const char *holder = got ? api_rows_text(got, 0, 1) : NULL;
 
-    if (got && !taken && api_rows_text(got, 0, 1))
-        job_skipped(rq, api_rows_text(got, 0, 1));
-    if (taken) {
-        job_began(rq);
+    if (got && !strcmp(api_rows_text(got, 0, 0), "t")) {
+        run->began_us = clock_mono_us();
         rq->checked_out = tx;
         job->run(&rq->pub);
         rq->checked_out = NULL;
         pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
+    } else if (holder && job_log_skip(rq->loop->engine, rq->name, holder)) {
+        log_line(BB_DEBUG, "job skipped: its lock is held elsewhere", "job", rq->name, "holder",
+                 holder, NULL);
     }
     pg_tx_end(tx);
-}
-
-static void job_entry(struct core_request *rq)
-{
-    const struct bb_job *job = ((struct job_run *)(void *)rq)->job->descriptor;
-
-    if (job->flags & BB_ONCE) {
-        job_run_once(rq, job);
-    } else {
-        job_began(rq);
-        job->run(&rq->pub);
-    }
-}
-
-/* Counts the run. A run that got no database connection before it began has failed, too. */
-static void job_note_run(const struct job_run *run)
-{
-    const struct core_request *rq = &run->rq;
-    bool failed = rq->failure.kind || rq->response.status >= 500;
-
-    if (run->began_us || failed)
-        job_log_note(rq->loop->engine, run->job->descriptor->name, failed,
-                     run->began_us ? clock_mono_us() - run->began_us : 0);
 }
 
 /* After jobs_end() it has no place among the timers, and gets none. */
 static void job_ended(struct core_request *rq)
 {
-    struct job *job = ((struct job_run *)(void *)rq)->job;
+    const struct job_run *run = (struct job_run *)(void *)rq;
+    struct job *job = run->job;
+    bool failed = rq->failure.kind || rq->response.status >= 500;
 
-    job_note_run((struct job_run *)(void *)rq);
+    if (run->began_us || failed) /* without a database connection, it fails before it begins */
+        job_log_note(rq->loop->engine, job->descriptor->name, failed,
+                     run->began_us ? clock_mono_us() - run->began_us : 0);
     job->running = false;
     if (job->again && job->timer.slot)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
@@ -308,25 +285,18 @@ static void job_timer(struct timer *timer)
     timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
 }
 
-/* Of one name in all generations the same. */
-static struct loop *job_loop_of(struct engine *engine, const char *name)
-{
-    unsigned sum = 0;
-
-    while (*name)
-        sum = sum * 31 + (unsigned char)*name++;
-    return &engine->loops[sum % engine->loop_count];
-}
-
 static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_job *descriptor,
                     struct bb_host *host)
 {
     size_t index = jobs->count++;
     struct job *job = &jobs->list[index];
+    unsigned sum = 0; /* a name has the same loop in all generations */
 
+    for (const char *c = descriptor->name; *c; c++)
+        sum = sum * 31 + (unsigned char)*c;
     *job = (struct job){.timer.fire = job_timer,
                         .index = index,
-                        .loop = job_loop_of(engine, descriptor->name),
+                        .loop = &engine->loops[sum % engine->loop_count],
                         .generation = jobs->generation,
                         .descriptor = descriptor,
                         .host = host};

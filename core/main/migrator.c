@@ -29,12 +29,6 @@ void migrator_say(void *arg, const char *line)
     log_line(BB_INFO, "migration applied", "step", line, NULL);
 }
 
-static void migrator_wait_a_little(struct migrator *migrator, int ticks)
-{
-    for (int i = 0; i < ticks && !atomic_load(&migrator->stop); i++)
-        usleep(TICK_US);
-}
-
 static void migrator_tell(struct migrator *migrator, enum bb_level level, const char *problem)
 {
     if (!strcmp(migrator->told, problem))
@@ -69,14 +63,17 @@ static void migrator_note_outcome(struct migrator *migrator, enum migrate_outcom
 /*
  * Repeats until the database is migrated. Meanwhile the host serves requests that need no schema.
  */
-static void migrator_migrate(struct migrator *migrator)
+static void *migrate_main(void *arg)
 {
+    struct migrator *migrator = arg;
     bool failed = false;
 
+    thread_name("migrator", NULL);
     while (!atomic_load(&migrator->stop)) {
         struct migrate_report report = {0};
         enum migrate_outcome outcome =
             migrate_run(migrator->generation, migrator->apply, migrator_say, NULL, &report);
+        int ticks = outcome == MIGRATE_FAILED ? LOOK_TICKS : AGAIN_TICKS;
 
         /* after an attempt to apply steps the number is unknown, except if all are done */
         if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
@@ -84,20 +81,13 @@ static void migrator_migrate(struct migrator *migrator)
         migrator_note_outcome(migrator, outcome, failed, &report);
         if (outcome == MIGRATE_DONE) {
             atomic_store(&migrator->done, true);
-            return;
+            break;
         }
         failed = failed || (migrator->apply && outcome == MIGRATE_FAILED);
         migrator->apply = migrator->apply && !failed;
-        migrator_wait_a_little(migrator, outcome == MIGRATE_FAILED ? LOOK_TICKS : AGAIN_TICKS);
+        for (int i = 0; i < ticks && !atomic_load(&migrator->stop); i++)
+            usleep(TICK_US);
     }
-}
-
-static void *migrate_main(void *arg)
-{
-    struct migrator *migrator = arg;
-
-    thread_name("migrator", NULL);
-    migrator_migrate(migrator);
     generation_release(migrator->generation);
     return NULL;
 }

@@ -54,20 +54,6 @@ static void run_begin(struct message *message)
     request_schedule(&run->rq);
 }
 
-/*
- * Loops are used in turn. If the host is stopping, the first loop gets all work, because it ends
- * last.
- */
-static void run_hand_over(struct engine *engine, struct run *run)
-{
-    pthread_mutex_lock(&engine->lock);
-    unsigned turn = engine->stopping ? 0 : engine->next_loop++ % engine->loop_count;
-
-    run->loop = &engine->loops[turn];
-    loop_post(run->loop, &run->message);
-    pthread_mutex_unlock(&engine->lock);
-}
-
 int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *),
                  void (*then)(void *, bool), void *arg)
 {
@@ -87,7 +73,13 @@ int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *)
     run->then = then;
     run->arg = arg;
     generation_acquire(generation);
-    run_hand_over(engine, run);
+    pthread_mutex_lock(&engine->lock);
+    /* in turn; while the host stops, the first loop gets all work, because it ends last */
+    unsigned turn = engine->stopping ? 0 : engine->next_loop++ % engine->loop_count;
+
+    run->loop = &engine->loops[turn];
+    loop_post(run->loop, &run->message);
+    pthread_mutex_unlock(&engine->lock);
     return 0;
 }
 

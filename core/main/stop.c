@@ -83,19 +83,13 @@ static void stop_tick(struct timer *timer)
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 
-static void stop_end_jobs(struct loop *loop)
-{
-    struct generation *generation = engine_generation(loop->engine);
-
-    jobs_end(generation->jobs, loop);
-    generation_release(generation);
-}
-
 static void stop_begin(struct message *message)
 {
     struct stop *stop = (struct stop *)(void *)message;
+    struct generation *generation = engine_generation(stop->loop->engine);
 
-    stop_end_jobs(stop->loop);
+    jobs_end(generation->jobs, stop->loop);
+    generation_release(generation);
     streams_stop(stop->loop);
     stop->until_ms = stop->loop->now_ms + STOP_MS;
     stop_tick(&stop->timer);

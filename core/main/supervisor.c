@@ -113,20 +113,11 @@ static const struct worker_state *supervisor_read_worker(int status)
     return &shared->worker;
 }
 
-static int64_t supervisor_delay_ms(unsigned failures)
-{
-    int64_t delay = 0;
-
-    for (unsigned i = 0; i < failures && delay < MOST_DELAY_MS; i++)
-        delay = delay ? 2 * delay : FIRST_DELAY_MS;
-    return delay < MOST_DELAY_MS ? delay : MOST_DELAY_MS;
-}
-
 static void supervisor_worker_ended(int status)
 {
     const struct worker_state *worker = supervisor_read_worker(status);
     struct crash_note note = worker->note;
-    int64_t now = clock_mono_ms();
+    int64_t now = clock_mono_ms(), wait = 0;
 
     supervisor.worker = 0;
     supervisor.served = supervisor.served || worker->served_ms;
@@ -146,8 +137,11 @@ static void supervisor_worker_ended(int status)
     history_add(&supervisor.shared.history, &note, worker->served_ms, now);
     if (worker->served_ms && now - worker->served_ms >= CALM_MS)
         supervisor.failures = 0;
-    int64_t wait = supervisor_delay_ms(supervisor.failures++);
-
+    for (unsigned i = 0; i < supervisor.failures && wait < MOST_DELAY_MS; i++)
+        wait = wait ? 2 * wait : FIRST_DELAY_MS;
+    if (wait > MOST_DELAY_MS)
+        wait = MOST_DELAY_MS;
+    supervisor.failures++;
     supervisor.next_ms = now + wait;
     const struct log_pair pairs[] = {{"how", note.how},
                                      {"module", text_some(note.module)},
