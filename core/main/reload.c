@@ -142,20 +142,6 @@ static int swap_tell_loops(struct engine *engine, void (*call)(struct loop *, vo
     return left;
 }
 
-static void change_loops(const struct change *change)
-{
-    struct change *kept = NULL;
-
-    generation_acquire(change->from);
-    generation_acquire(change->to);
-    while (!kept && !(kept = malloc(sizeof *kept)))
-        poll(NULL, 0, MEMORY_AGAIN_MS);
-    *kept = *change;
-    if (swap_tell_loops(change->engine, change_loop, change_ended, kept))
-        log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
-                 NULL);
-}
-
 /*
  * ---- reclaiming superseded generations ----
  *
@@ -328,14 +314,14 @@ static void reclaim_begin(struct reclaimer *reclaimer, struct generation *g)
 
 static void swap_generation(struct engine *engine, struct generation *g)
 {
-    struct change change = {.engine = engine, .to = g};
+    struct change *change = NULL;
 
     reload_add_alive(engine, g);
     if (engine->pg_listener)
         pg_listener_subscribe(engine->pg_listener);
     generation_start(g);
     pthread_mutex_lock(&engine->lock);
-    struct generation *before = change.from = engine->generation;
+    struct generation *before = engine->generation;
 
     engine->generation = g;
     before->superseded_ms = clock_mono_ms();
@@ -343,9 +329,16 @@ static void swap_generation(struct engine *engine, struct generation *g)
     atomic_store_explicit(&before->superseded, true, memory_order_release);
     pthread_mutex_unlock(&engine->lock);
     lifecycle_calls_set_limit(host_settings(g->settings)->host.stall_timeout * 1000);
-    change_loops(&change);
+    generation_acquire(before);
+    generation_acquire(g);
+    while (!change && !(change = malloc(sizeof *change)))
+        poll(NULL, 0, MEMORY_AGAIN_MS);
+    *change = (struct change){.engine = engine, .from = before, .to = g};
+    if (swap_tell_loops(engine, change_loop, change_ended, change))
+        log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
+                 NULL);
     workers_go(g->workers);
-    reclaim_begin(engine->reclaimer, change.from);
+    reclaim_begin(engine->reclaimer, before);
 }
 
 /* ---- building: each function returns 0, or -1 with problems added ---- */
@@ -410,20 +403,6 @@ static struct generation *reload_build(struct engine *engine, const struct gener
     return NULL;
 }
 
-static bool reload_has_database(const struct generation *g)
-{
-    return *g->engine->database_url;
-}
-
-/* If the database has been unavailable, the new generation continues the first one's migration. */
-static void reload_hand_migration_on(struct reloader *reloader, struct generation *to)
-{
-    bool pending = !reloader->migrator || !migrator_done(reloader->migrator);
-
-    migrator_stop(reloader->migrator);
-    reloader->migrator = pending && reload_has_database(to) ? migrator_start(to) : NULL;
-}
-
 /* ---- reporting ---- */
 
 static void reload_tell_askers(const int *fds, size_t count, const struct reload_history *now,
@@ -445,20 +424,6 @@ static void reload_tell_askers(const int *fds, size_t count, const struct reload
     for (size_t i = 0; i < count; i++)
         control_answer(fds[i], text);
     free(text);
-}
-
-static void reload_note(struct reloader *reloader, const struct reload_history *now)
-{
-    pthread_mutex_lock(&reloader->lock);
-    struct reload_history *history = &reloader->history;
-    unsigned done = history->done + now->last_done, refused = history->refused + !now->last_done;
-
-    atomic_store(&reloader->engine->reloads_done, done);
-    atomic_store(&reloader->engine->reloads_refused, refused);
-    *history = *now;
-    history->done = done;
-    history->refused = refused;
-    pthread_mutex_unlock(&reloader->lock);
 }
 
 /* ---- the thread ---- */
@@ -493,8 +458,14 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     swap_generation(engine, next);
     supervised_forgive(); /* try disabled modules again */
     engine_unhold(engine);
-    reload_hand_migration_on(reloader,
-                             next); /* may wait for the database, so the engine is not held */
+    /*
+     * If the database has been unavailable, the new generation continues the first one's migration.
+     * This may wait for the database, so the engine is not held.
+     */
+    bool pending = !reloader->migrator || !migrator_done(reloader->migrator);
+
+    migrator_stop(reloader->migrator);
+    reloader->migrator = pending && *engine->database_url ? migrator_start(next) : NULL;
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",
              number, modules, (long long)(clock_mono_ms() - began));
     return 0;
@@ -504,6 +475,7 @@ static void reload_run(struct reloader *reloader, const int *fds, size_t count)
 {
     struct setting_problems problems = {0};
     struct reload_history now = {.last_wall_ms = clock_wall_ms()};
+    struct reload_history *history = &reloader->history;
 
     sd_notify_reloading();
     now.last_done = !reload_once(reloader, &now, &problems);
@@ -511,7 +483,13 @@ static void reload_run(struct reloader *reloader, const int *fds, size_t count)
     if (!now.last_done)
         snprintf(now.last, sizeof now.last, "%s",
                  problems.lines && problems.lines[0] ? problems.lines[0] : "out of memory");
-    reload_note(reloader, &now);
+    pthread_mutex_lock(&reloader->lock);
+    now.done = history->done + now.last_done;
+    now.refused = history->refused + !now.last_done;
+    atomic_store(&reloader->engine->reloads_done, now.done);
+    atomic_store(&reloader->engine->reloads_refused, now.refused);
+    *history = now;
+    pthread_mutex_unlock(&reloader->lock);
     if (now.last_done)
         log_line(BB_INFO, "reloaded", "outcome", now.last, NULL);
     else
@@ -581,7 +559,7 @@ struct reloader *reloader_new(struct engine *engine)
     pthread_mutex_init(&reloader->lock, NULL);
     pthread_cond_init(&reloader->news, NULL);
     if (!pthread_create(&reloader->thread, NULL, reloader_main, reloader)) {
-        if (reload_has_database(engine->generation))
+        if (*engine->database_url)
             reloader->migrator = migrator_start(engine->generation);
         return reloader;
     }

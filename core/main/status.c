@@ -40,35 +40,6 @@ static json_t *status_known_json(const char *text)
     return *text ? json_out_text(text) : json_null();
 }
 
-static json_t *status_modules_json(const struct generation *g)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < g->module_count; i++) {
-        const struct core_module *module = &g->modules[i];
-
-        json_array_append_new(
-            list, json_pack("{so so so so}", "name", json_out_text(module->descriptor->name),
-                            "version", json_out_text(module->descriptor->version), "build",
-                            json_out_text(module->build_id), "path", json_out_text(module->path)));
-    }
-    return list;
-}
-
-static json_t *status_pools_json(const struct generation *g)
-{
-    json_t *list = json_array();
-    struct work_pool_status pool;
-
-    for (size_t i = 0; work_pool_snapshot(g->pools, i, &pool); i++)
-        json_array_append_new(
-            list, json_pack("{so so si si si si si}", "module", json_out_text(pool.module), "name",
-                            json_out_text(pool.name), "threads", (int)pool.threads, "started",
-                            (int)pool.started, "busy", (int)pool.busy, "waiting", (int)pool.waiting,
-                            "queue", (int)pool.most));
-    return list;
-}
-
 static json_t *status_generation_json(const struct generation *g, bool live)
 {
     int64_t now = clock_mono_ms();
@@ -77,13 +48,30 @@ static json_t *status_generation_json(const struct generation *g, bool live)
     int64_t since = old ? g->superseded_ms : live ? g->live_ms : now;
     size_t holders = atomic_load(&g->holders) - (live ? 2 : 1); /* minus this function's
                                                                  * reference, and the engine's */
+    json_t *modules = json_array(), *pools = json_array();
+    struct work_pool_status pool;
 
+    for (size_t i = 0; i < g->module_count; i++) {
+        const struct core_module *module = &g->modules[i];
+
+        json_array_append_new(modules, json_pack("{so so so so}", "name",
+                                                 json_out_text(module->descriptor->name), "version",
+                                                 json_out_text(module->descriptor->version),
+                                                 "build", json_out_text(module->build_id), "path",
+                                                 json_out_text(module->path)));
+    }
+    for (size_t i = 0; work_pool_snapshot(g->pools, i, &pool); i++)
+        json_array_append_new(
+            pools, json_pack("{so so si si si si si}", "module", json_out_text(pool.module), "name",
+                             json_out_text(pool.name), "threads", (int)pool.threads, "started",
+                             (int)pool.started, "busy", (int)pool.busy, "waiting",
+                             (int)pool.waiting, "queue", (int)pool.most));
     return json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
                      "seconds", (double)(now - since) / 1000, "cutInSeconds",
                      drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(), "holders",
                      (json_int_t)holders, "workers",
                      workers_ended(g->workers) ? 0 : (int)workers_running(g->workers), "modules",
-                     status_modules_json(g), "pools", status_pools_json(g));
+                     modules, "pools", pools);
 }
 
 static json_t *status_generations_json(struct engine *engine)
@@ -338,59 +326,6 @@ static void status_print_rows(FILE *out, const json_t *json, const char *list, c
     }
 }
 
-static void status_print_host(FILE *out, const json_t *host, const struct engine *engine)
-{
-    const json_t *database = json_object_get(host, "database"), *job;
-    const char *schema = status_word(database, "schema");
-    double ahead = json_number_value(json_object_get(database, "clockOffsetMs"));
-    size_t i;
-
-    status_print(out, host,
-                 "busbar {version}, process {process}, up for {seconds} s, "
-                 "{configuration}\n");
-    if (engine->pg_listener && json_is_null(json_object_get(database, "latencyMs")))
-        status_print(out, database, "PostgreSQL does not answer{: ~connectionProblem}\n");
-    else if (engine->pg_listener)
-        status_print(out, database, "PostgreSQL answers in {latencyMs} ms\n");
-    if (ahead >= SHARED_CLOCK_WARN_MS || ahead <= -SHARED_CLOCK_WARN_MS)
-        fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n", ahead / 1000);
-    if (*schema == 'u')
-        status_print(out, database, "the database does not fit the modules: {schemaProblem}\n");
-    if (*schema == 'p')
-        status_print(out, database, "the database is not migrated yet{: ~schemaProblem}\n");
-    if (*status_word(host, "paused"))
-        status_print(out, host, "PAUSED: sending, jobs and calls to other servers: {paused}\n");
-    if (status_whole(host, "logLinesDropped"))
-        status_print(out, host, "{logLinesDropped} lines of the log were dropped\n");
-    json_array_foreach(json_object_get(host, "jobs"), i, job)
-    {
-        const json_t *skipped = json_object_get(job, "skippedNow");
-
-        if (!json_is_object(skipped))
-            continue;
-        status_print(out, job, "job {name} skipped: lock held elsewhere ");
-        status_print(out, skipped, "since {since}, by {lockHolder|an unknown session}\n");
-    }
-}
-
-static void status_print_events(FILE *out, const json_t *host)
-{
-    const json_t *reloads = json_object_get(host, "reloads");
-    const json_t *crashes = json_object_get(host, "crashes");
-    const json_t *last = json_object_get(crashes, "last");
-
-    status_print(out, reloads,
-                 "reloads: {done} done, {refused} refused{; the last at ~lastAt}{ ~lastOutcome}"
-                 "{: ~last}\n");
-    if (status_whole(crashes, "restarts")) {
-        status_print(out, crashes, "the worker was restarted {restarts} times; the last exit: ");
-        status_print(out, last, "{how}{, module ~module}{, report ~report}\n");
-    }
-    status_print_rows(out, crashes, "modules", "  crashes of module {name}: {count}\n");
-    status_print_rows(out, crashes, "leftOut",
-                      "DISABLED: module {name}, until the next reload: {why}\n");
-}
-
 static void status_print_generation(FILE *out, const json_t *g)
 {
     const char *state = status_word(g, "state");
@@ -438,11 +373,50 @@ static void status_print_loop(FILE *out, size_t index, const json_t *loop)
 
 static void status_print_all(FILE *out, const json_t *host, const struct engine *engine)
 {
-    const json_t *row;
+    const json_t *database = json_object_get(host, "database");
+    const json_t *reloads = json_object_get(host, "reloads");
+    const json_t *crashes = json_object_get(host, "crashes"), *row;
+    const char *schema = status_word(database, "schema");
+    double ahead = json_number_value(json_object_get(database, "clockOffsetMs"));
     size_t i;
 
-    status_print_host(out, host, engine);
-    status_print_events(out, host);
+    status_print(out, host,
+                 "busbar {version}, process {process}, up for {seconds} s, "
+                 "{configuration}\n");
+    if (engine->pg_listener && json_is_null(json_object_get(database, "latencyMs")))
+        status_print(out, database, "PostgreSQL does not answer{: ~connectionProblem}\n");
+    else if (engine->pg_listener)
+        status_print(out, database, "PostgreSQL answers in {latencyMs} ms\n");
+    if (ahead >= SHARED_CLOCK_WARN_MS || ahead <= -SHARED_CLOCK_WARN_MS)
+        fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n", ahead / 1000);
+    if (*schema == 'u')
+        status_print(out, database, "the database does not fit the modules: {schemaProblem}\n");
+    if (*schema == 'p')
+        status_print(out, database, "the database is not migrated yet{: ~schemaProblem}\n");
+    if (*status_word(host, "paused"))
+        status_print(out, host, "PAUSED: sending, jobs and calls to other servers: {paused}\n");
+    if (status_whole(host, "logLinesDropped"))
+        status_print(out, host, "{logLinesDropped} lines of the log were dropped\n");
+    json_array_foreach(json_object_get(host, "jobs"), i, row)
+    {
+        const json_t *skipped = json_object_get(row, "skippedNow");
+
+        if (!json_is_object(skipped))
+            continue;
+        status_print(out, row, "job {name} skipped: lock held elsewhere ");
+        status_print(out, skipped, "since {since}, by {lockHolder|an unknown session}\n");
+    }
+    status_print(out, reloads,
+                 "reloads: {done} done, {refused} refused{; the last at ~lastAt}{ ~lastOutcome}"
+                 "{: ~last}\n");
+    if (status_whole(crashes, "restarts")) {
+        status_print(out, crashes, "the worker was restarted {restarts} times; the last exit: ");
+        status_print(out, json_object_get(crashes, "last"),
+                     "{how}{, module ~module}{, report ~report}\n");
+    }
+    status_print_rows(out, crashes, "modules", "  crashes of module {name}: {count}\n");
+    status_print_rows(out, crashes, "leftOut",
+                      "DISABLED: module {name}, until the next reload: {why}\n");
     json_array_foreach(json_object_get(host, "generations"), i, row)
     {
         status_print_generation(out, row);
