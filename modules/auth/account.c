@@ -1,4 +1,4 @@
-/* Rows of accounts: reading, writing, and their JSON; and the service "accounts". */
+/* Rows of accounts (reading, writing, converting to JSON), and the service "accounts". */
 #include <string.h>
 
 #include "modules/auth/auth.h"
@@ -83,7 +83,7 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
     return 0;
 }
 
-/* ---- the service "accounts": 1 if found, 0 if not, or -1 ---- */
+/* ---- the service "accounts": functions return 1 if found, 0 if not found, -1 on failure ---- */
 
 static int account_organization_of(void *state, struct bb_request *rq, const char *email,
                                    int64_t *organization)

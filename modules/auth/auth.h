@@ -5,9 +5,9 @@
  * keys, throttle) each have a mutex, which is never held during a call that parks the fiber or may
  * end the request. Functions that take a request run on its fiber.
  *
- * Functions that take a request and return `int` return 0 on success, else the status of the
- * response that was sent, so that callers write `if (status) return status;`. Exceptions are
- * documented at the function.
+ * Functions that take a request and return `int` return 0 on success, or the status of the response
+ * that was sent, so that callers write `if (status) return status;`. Exceptions are documented at
+ * the function.
  */
 #ifndef AUTH_AUTH_H
 #define AUTH_AUTH_H
@@ -58,7 +58,7 @@ struct auth {
 extern const struct bb_field auth_account_fields[ACCOUNT_COLUMN_COUNT];
 extern const struct bb_field auth_client_fields[4], auth_organization_fields[6]; /* for clients.c */
 
-/* All organizations in which auth_account AS a may act, a bigint[] for bb_cell_ints(). */
+/* The organizations in which auth_account AS a may act, as a bigint[] for bb_cell_ints(). */
 #define ACCOUNT_ORGANIZATIONS                                                                      \
     "ARRAY(SELECT a.organisation WHERE a.organisation IS NOT NULL UNION "                          \
     "SELECT o.id FROM auth_organisation o WHERE o.api_user = a.id AND a.role = 'ApiUser')"
@@ -72,13 +72,13 @@ unsigned auth_role_bit(const char *name); /* 0: unknown role */
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
 /*
- * Sends a page of a list, whose rows were selected with a limit of auth_page_limit() + 1; NULL:
- * bb_failed().
+ * Sends a page of a list, or bb_failed() if `rows` is NULL. Select the rows with the limit
+ * auth_page_limit() + 1.
  */
 int64_t auth_page_limit(struct bb_request *rq);
 int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *item);
 
-/* Sends a 401 with the text. */
+/* Sends a 401 with this text. */
 int auth_unauthorized(struct bb_request *rq, const char *text);
 
 /* Sends a 403 or 401 if an account with this status may not act. */
@@ -86,16 +86,16 @@ int auth_account_may_act(struct bb_request *rq, const char *status);
 
 /* A new account, with its organization if it names one. */
 struct auth_new_account {
-    const char *email, *first_name, *last_name, *password; /* password: an encoded hash */
+    const char *email, *first_name, *last_name, *password; /* password: its encoded hash */
     const char *role, *status;
     const char *organization, *organization_type; /* the organization's name, or NULL */
-    bool join;   /* an organization with that name may exist already */
+    bool join;                                    /* join an existing organization with this name */
     bool silent; /* the response does not reveal whether the e-mail existed */
 };
 
 /*
- * Inserts the account; *rows has ACCOUNT_COLUMNS. Sends a 409 if the e-mail or organization exists
- * already.
+ * Inserts the account and sets *rows to its ACCOUNT_COLUMNS. Sends a 409 if the e-mail or
+ * organization exists already.
  */
 int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
                         const struct auth_new_account *account, struct bb_rows **rows);
@@ -103,37 +103,37 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 /* ---- password.c: hashes of passwords, and checking an e-mail and a password ---- */
 
 /*
- * The columns of an account that login and getAccess need; the strings are borrowed from the
+ * The columns of an account that login and getAccess need. The strings are borrowed from the
  * request.
  */
 struct auth_account {
     int64_t id;
     const char *role, *status, *password; /* password NULL: not queried (clients) */
-    bool known_here, seen_here; /* it has logged in from this network; and within the last day */
+    bool known_here, seen_here;           /* has logged in from this network: ever, within a day */
 };
 
-/* Returns 1 if found, 0 if not, or -1: `return bb_failed(rq)`. Parks the fiber. */
+/* Returns 1 if found, 0 if not found, or -1: the caller returns bb_failed(rq). Parks the fiber. */
 int auth_account_find(struct bb_request *rq, const char *email, const char *network,
                       struct auth_account *account);
 
-/* Creates a hash that no password matches; verifying against it takes the full time. */
+/* Creates a hash that no password matches. To verify a password against it takes the full time. */
 int auth_password_dummy(struct auth *auth);
 
-/* Hashes on the pool with that name; *encoded lives as long as the request. */
+/* Hashes a password on a pool (`pool` is its name). *encoded lives as long as the request. */
 int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *pool,
                        const char *password, const char **encoded);
 
 /*
- * Checks e-mail and password, with the throttle; *good is false if the account is unknown or the
- * password wrong. Parks the fiber. A caller that got 0 must call auth_credentials_settle() with the
- * status of its response, and return the result.
+ * Checks e-mail and password, with the throttle. *good is false if the account is unknown or the
+ * password is wrong. Parks the fiber. After a 0 the caller must call auth_credentials_settle() with
+ * the status of its response, and return the result.
  */
 int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
                      const char *password, struct auth_account *account, bool *good);
 
 /*
- * Counts a failure (401, or 403 for an account that may not act), or clears the earlier failures
- * after a success.
+ * Counts a failure (401, or 403 for an account that may not act). A success clears the earlier
+ * failures.
  */
 int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char *email,
                             const struct auth_account *account, int status);
@@ -144,15 +144,15 @@ int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char
 struct auth_throttle *auth_throttle_new(struct bb_host *host);
 void auth_throttle_free(struct auth_throttle *throttle);
 
-/* Returns a number for an e-mail that somebody tries to log in with; never 0. */
+/* Returns a number for the e-mail of a login attempt; never 0. */
 uint64_t auth_throttle_target(const char *email);
 
 /* Returns the network of the request: its address, or the /64 of an IPv6 address. */
 const char *auth_throttle_network(struct bb_request *rq);
 
 /*
- * Sends a 429 while there were too many failures for the account. *crowded_ms is the time during
- * which the address is blocked for accounts that have never logged in from it; 0: not blocked.
+ * Sends a 429 while the account has too many failures. *crowded_ms is how long the network is still
+ * blocked for accounts that have never logged in from it; 0: not blocked.
  */
 int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
                         int64_t *crowded_ms);
@@ -166,8 +166,8 @@ int auth_throttle_register(struct bb_request *rq, struct auth *auth);
 /*
  * A change calls bb_notify() on AUTH_CHANNEL in its transaction. After the commit and before the
  * response, the handler also calls auth_changed() with the same payload, because this host receives
- * its own notification only a moment later. Payloads are "account:ID", "session:JTI" and "keys";
- * any other payload means everything.
+ * its own notification only later. Payloads are "account:ID", "session:JTI" and "keys"; any other
+ * payload means everything.
  */
 const char *auth_account_payload(struct bb_request *rq, int64_t account);
 void auth_changed(void *auth, const char *payload);
@@ -179,15 +179,14 @@ void auth_keys_free(struct auth_keys *keys);
 void auth_keys_stale(struct auth_keys *keys);
 
 /*
- * Returns 0 if the token is signed by a key of this service (active or retired). May park the
- * fiber.
+ * Returns 0 if a key of this service (active or retired) has signed the token. May park the fiber.
  */
 int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct token *token);
 
-/* Makes sure that there is an active key, and writes its name to `kid`. May park the fiber. */
+/* Makes sure that an active key exists, and writes its name to `kid`. May park the fiber. */
 int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1]);
 
-/* Returns the length of the token, or 0 if the key is gone. */
+/* Signs a token. Returns its length, or 0 if the key does not exist any more. */
 size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_claims *claims,
                       char text[TOKEN_MADE_MAX]);
 
@@ -201,7 +200,7 @@ struct auth_issued {
     int64_t life_s;
 };
 
-/* Creates a session; client 0 means the account itself. Parks the fiber. */
+/* Creates a session. `client` is 0 for a session of the account itself. Parks the fiber. */
 int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
                        int64_t client, struct auth_issued *issued);
 

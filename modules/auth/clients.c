@@ -1,4 +1,4 @@
-/* Clients of ApiUsers, and organizations for which ApiUsers act. */
+/* The routes of the clients of ApiUsers, and of the organizations for which ApiUsers act. */
 #include <openssl/sha.h>
 #include <string.h>
 
@@ -105,9 +105,9 @@ int auth_client_delete(struct bb_request *rq)
 }
 
 /*
- * ---- organizations: an ApiUser creates its own, or an Admin links one ----
+ * ---- organizations: an ApiUser creates its own, or an Admin links one to an ApiUser ----
  *
- * The organizations are part of the principal, so a change drops the account's cache entries.
+ * The principal includes the organizations, so a change drops the account's cache entries.
  */
 
 #define ORGANIZATION_COLUMNS "o.id, o.name, o.type, o.address, o.api_user, " BB_SQL_MS("o.created")

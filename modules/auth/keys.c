@@ -1,11 +1,11 @@
 /*
- * Signing keys: read from the database and kept in memory, the active one and the retired ones, so
- * that an old token can be distinguished from a forged one. A key's secret never changes, so the
- * copy in memory can verify without a query; whether a key is retired is queried together with the
- * session. Secrets are stored sealed in the database, bound to the key's name.
+ * Signing keys: read from the database and kept in memory. Retired keys are kept too, so that an
+ * old token can be distinguished from a forged token. The secret of a key never changes, so a token
+ * is verified without a query; whether its key is retired is queried together with the session. The
+ * database has the secrets sealed, and bound to the names of their keys.
  *
- * An unknown name is looked up in the database, because another host may have created the key a
- * moment ago. This happens at most a few times per second, so that forged names cost nothing.
+ * An unknown name is looked up in the database, because another host may have just created the key.
+ * This happens at most LOOKUPS_PER_S times per second, so that forged names cost nothing.
  *
  * One mutex, which is never held during a query.
  */
@@ -15,7 +15,7 @@
 
 #include "modules/auth/auth.h"
 
-#define LOOKUPS_PER_S 20 /* for unknown names while the keys are believed complete */
+#define LOOKUPS_PER_S 20 /* of unknown names, if no change is known */
 #define SEALED_MAX 512
 
 struct key {
@@ -88,7 +88,7 @@ static void keys_purpose(const char *kid, char purpose[TOKEN_KID + 16])
 }
 
 /*
- * Opens one key. Returns 1; 0 if it is sealed under a key that is not configured any more; -1 if
+ * Opens one key. Returns 1; 0 if secrets.keys does not have the key that seals it any more; -1 if
  * out of memory.
  */
 static int keys_open(struct auth *auth, struct key *key, const char *kid, const char *cell)
@@ -115,8 +115,8 @@ static int keys_open(struct auth *auth, struct key *key, const char *kid, const 
 }
 
 /*
- * Reads the keys from the database. If out of memory, the old list stays: with an incomplete list,
- * valid tokens would look forged.
+ * Reads the keys from the database. If memory runs out, the old list stays, because with an
+ * incomplete list valid tokens would look forged.
  */
 static int keys_load(struct bb_request *rq, struct auth *auth)
 {
@@ -196,7 +196,7 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
     }
 }
 
-/* Creates a new, sealed key, which is freed with the request. */
+/* Creates a new, sealed key. It is freed with the request. */
 static int keys_make(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned char **sealed,
                      size_t *length)
 {
@@ -219,8 +219,8 @@ static int keys_make(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned ch
 }
 
 /*
- * Copies the name of the active key in memory; returns whether there is one. With `sure`, only if
- * no change was received since the keys were loaded.
+ * Copies the name of the active key in memory. Returns whether there is one. With `sure`, returns
+ * true only if no change was received since the keys were loaded.
  */
 static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
 {
@@ -239,12 +239,12 @@ static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1
 }
 
 /*
- * The keys just loaded are good enough, even if a change was received meanwhile: a token's row is
- * written only while its key is active, and the caller tries again if it is not.
+ * The keys just loaded may be used even if a change was received after the query: a token's row is
+ * written only while its key is active, and otherwise the caller tries again.
  */
 int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1])
 {
-    /* The first key of an installation; if several hosts try at once, one succeeds. */
+    /* Inserts the first key of an installation. If several hosts try at once, one succeeds. */
     static const struct bb_sql insert = {
         "WITH made AS (INSERT INTO auth_key (kid, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING "
         "RETURNING kid) SELECT pg_notify('" AUTH_CHANNEL "', 'keys') FROM made",
@@ -288,7 +288,7 @@ struct fresh {
     size_t length;
 };
 
-/* The old key is kept as retired, so that its tokens are reported as revoked and not as forged. */
+/* The old key stays as a retired key, so that its tokens are reported as revoked, not as forged. */
 static int keys_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* Serializes rotations; readers are not blocked. */

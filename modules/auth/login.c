@@ -1,4 +1,4 @@
-/* POST /api/auth/login, /api/auth/logout and /api/auth/getAccess: create and end a session. */
+/* POST /api/auth/login and getAccess create a session; POST /api/auth/logout ends the session. */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <string.h>
@@ -34,8 +34,8 @@ static int login_reply(struct bb_request *rq, const struct auth_issued *issued)
 }
 
 /*
- * Returns the body's `username` in the stored form of e-mails; a username that is not an e-mail is
- * returned unchanged and matches no account.
+ * Returns the body's `username` in the stored form of e-mails. A username that is not an e-mail is
+ * returned unchanged, and matches no account.
  */
 static const char *login_username(struct bb_request *rq)
 {
@@ -93,10 +93,10 @@ int auth_logout(struct bb_request *rq)
 /*
  * ---- getAccess: tokens for programs, in two forms ----
  *
- * OAuth 2.0 client credentials: the client authenticates with HTTP Basic or in the body, form or
- * JSON, and gets a client's token (one hour). Or the e-mail and password of an ApiUser: this
- * creates a session like a login. Errors have the names of RFC 6749: the host turns the header
- * X-OAuth-Error into `error` and removes the header.
+ * With OAuth 2.0 client credentials, a client authenticates with HTTP Basic or in the body (form or
+ * JSON), and gets a client's token, which is valid for client_minutes. With the e-mail and password
+ * of an ApiUser, getAccess creates a session like a login. Errors have the names of RFC 6749: the
+ * host turns the header X-OAuth-Error into `error` and removes the header.
  *
  * A client's id and secret select the first form, with or without grant_type. An Authorization
  * header of another scheme than Basic, which many clients send with every request, is ignored.
@@ -115,7 +115,7 @@ static int login_bad_request(struct bb_request *rq, const char *error, const cha
     return bb_fail(rq, 400, "%s", text);
 }
 
-/* Issues a token, only to an ApiUser that may act. */
+/* Issues a token to an ApiUser that may act; refuses all other accounts. */
 static int login_issue(struct bb_request *rq, const struct auth_account *account, int64_t client)
 {
     struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
@@ -145,8 +145,8 @@ static const char *login_basic_header(struct bb_request *rq)
 }
 
 /*
- * Splits "Basic base64(id:secret)". Returns 0, or -1 if it is malformed or the id is not
- * hexadecimal like all ids; other bytes might not be text, which the database would refuse.
+ * Splits "Basic base64(id:secret)". Returns 0, or -1 if the header is malformed or the id is not
+ * hexadecimal like all ids. The database would refuse bytes that are not text.
  */
 static int login_read_basic(struct bb_request *rq, const char *header, const char **id,
                             const char **secret)
@@ -226,7 +226,7 @@ static int login_by_password(struct bb_request *rq)
             rq, "invalid_request",
             "username and password, or client_id and client_secret, are required");
     if (!password)
-        password = ""; /* an empty password was parsed as absent, but is a wrong password */
+        password = ""; /* parsed as absent, but an empty password is a wrong one */
 
     int status = auth_credentials(rq, auth, email, password, &account, &good);
 

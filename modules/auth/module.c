@@ -46,7 +46,7 @@ static int auth_open(struct bb_host *host, void **state)
 }
 
 /*
- * The job auth.cleanup: deletes expired rows (sessions, keys that no token can name, networks
+ * The job auth.cleanup deletes expired rows (sessions, keys that no valid token names, networks
  * without a recent login) and accounts that were never approved.
  */
 
@@ -69,8 +69,8 @@ static const struct bb_sql old_origins = {
     BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
- * Also deletes the account's organization, unless somebody else is in it or acts for it. The rows
- * are locked in the subquery: a DELETE that first waited for an approval would decide by its old
+ * Also deletes the account's organization, unless another account is in it or acts for it. The rows
+ * are locked in the subquery, because a DELETE that waited for an approval would decide by its old
  * snapshot, and delete the approved account.
  */
 static const struct bb_sql never_approved = {
@@ -124,7 +124,7 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
 #define NEW_PASSWORD(field)                                                                        \
     {.name = (field), .type = BB_TEXT, .flags = BB_REQUIRED | BB_SECRET, .min = 8, .max = 256,     \
      .help = "The new password, 8 to 256 characters."}
-/* Accepts any text: anything that is not a known pair gets a 401, whatever its form. */
+/* Accepts any text, because a username of any form that is not known must get a 401. */
 #define USERNAME(bits)                                                                             \
     {.name = "username", .type = BB_TEXT, .flags = BB_VERBATIM | (bits), .alias = "email",         \
      .help = "The account's e-mail. `email` is accepted as the name of this field, too."}
@@ -219,7 +219,7 @@ static const struct bb_field user_body[] = {
         {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED},            \
         TIME("createdAt")
 
-/* Fields of rows have the order of the columns that are selected. */
+/* The fields of a row have the order of the selected columns. */
 const struct bb_field auth_account_fields[] = {ACCOUNT};
 static const struct bb_field change_reply[] = {
     ACCOUNT,
@@ -272,7 +272,7 @@ const struct bb_field auth_client_fields[] = {
     TIME("createdAt"),
 };
 
-static const int not_known[] = {401, 403, 0};  /* for login */
+static const int not_known[] = {401, 403, 0};  /* of a login */
 static const int registered[] = {202, 409, 0}; /* 202: register_silent */
 static const int conflict[] = {409, 0};
 
@@ -280,7 +280,7 @@ static const int conflict[] = {409, 0};
 
 enum {
     PUBLIC_BODY_MAX = 32768, /* anonymous clients need no large bodies */
-    HASH_DEADLINE_MS = 20000 /* for a queue of passwords while the processor is busy */
+    HASH_DEADLINE_MS = 20000 /* time for queued passwords on a busy processor */
 };
 
 static const struct bb_route routes[] = {

@@ -1,11 +1,11 @@
 /*
  * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. Hashing runs
- * on pools of nice threads: "hash", with two threads, for existing accounts, so that many attempts
- * from one address delay another address by half a hash; and "register" for new ones. The
- * pools' queues are bounded, the host serves their callers in turn, and no loop waits.
+ * on pools of threads with a low priority. The pool "hash", for existing accounts, has two threads,
+ * so that many attempts from one address delay another address by half a hash. The pool "register"
+ * is for new accounts. The pools' queues are bounded, the host serves their callers in turn, and no
+ * loop waits.
  *
- * The memory of a hash (19 MiB) is mapped and unmapped each time: memory from the heap
- * would stay with the process forever.
+ * The memory of a hash (19 MiB) is mapped and unmapped each time; the heap would keep it forever.
  */
 #include <argon2.h>
 #include <openssl/crypto.h>
@@ -87,7 +87,7 @@ static int password_decode(const char *encoded, struct hashing *job)
     return base64_decode(BASE64_PLAIN, text, strlen(text), job->hash, HASH) == HASH ? 0 : -1;
 }
 
-/* All checks with the same target share one caller's part of the pool; target 0: no sharing. */
+/* All checks with the same target share one caller's part of the pool. Target 0 shares nothing. */
 static int password_run(struct bb_request *rq, const char *pool, uint64_t target,
                         struct hashing *job)
 {
@@ -129,7 +129,7 @@ int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *poo
     return 0;
 }
 
-/* ---- an e-mail and a password: throttle, look-up, hash; the result is counted at the end ---- */
+/* ---- an e-mail and a password: checks the throttle, finds the account, hashes and counts ---- */
 
 #define BY_EMAIL(email, network)                                                                   \
     "SELECT a.id, a.role, a.status, a.password, o.seen > now() - interval '90 days' AS known, "    \
@@ -181,11 +181,11 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
         return bb_failed(rq);
     if (crowded_ms > 0 && !account->known_here)
         return auth_throttle_refuse(rq, crowded_ms, "failed logins");
-    /* An unknown account takes the same time, with a hash that no password matches. */
+    /* For an unknown account, a hash that no password matches takes the same time. */
     if (password_decode(found ? account->password : auth->dummy, &job))
         return bb_fail(rq, 500, "The stored password cannot be read");
     memcpy(expected, job.hash, HASH);
-    /* If the account has logged in from here, attempts from elsewhere do not slow it down. */
+    /* If the account has logged in from this network, attempts from others do not slow it down. */
     status = password_run(rq, "hash", account->known_here ? 0 : auth_throttle_target(email), &job);
     *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0 && found;
     OPENSSL_cleanse(job.hash, HASH);

@@ -1,9 +1,9 @@
 /*
- * Sessions, and the service "authenticator": the principal of a bearer token.
+ * Sessions, and the service "authenticator", which returns the principal of a bearer token.
  *
- * The cached identity is used while three conditions hold: there is an entry, the token has not
- * expired, and the host guarantees that it has received every notification (bb_signals_fresh_ms()).
- * Otherwise the signature is verified and PostgreSQL is queried once for everything. Role, status
+ * The cached identity is used under three conditions: there is an entry, the token has not expired,
+ * and the host guarantees that it has received every notification (bb_signals_fresh_ms()).
+ * Otherwise the signature is verified, and one query to PostgreSQL returns everything. Role, status
  * and organizations always come from the database, never from the token.
  */
 #include <stdio.h>
@@ -12,14 +12,14 @@
 #include "modules/auth/auth.h"
 #include "modules/common/hash.h"
 
-#define ROOM 512 /* for an identity with a dozen organizations */
+#define ROOM 512 /* enough for an identity with a dozen organizations */
 #define REVOKED "Token revoked. Please log in again."
 
 /*
  * ---- the cache of principals ----
  *
- * The known facts about a token are one block that can be copied: the principal's pointers are only
- * set when it is used, and the e-mail with its NUL follows the organizations.
+ * An identity is one block that can be copied: the organizations and the e-mail with its NUL follow
+ * the struct, and the pointers of the principal are set only when it is used.
  */
 
 struct identity {
@@ -32,7 +32,7 @@ struct identity {
 
 enum { TAG_ACCOUNT, TAG_SESSION };
 
-/* Returns a copy of the cached identity in the request's memory, or NULL if it must be queried. */
+/* Returns a copy of the cached identity in the request's memory. NULL: it must be queried. */
 static struct identity *session_cached(struct bb_request *rq, struct auth *auth, const char *token,
                                        size_t length, uint64_t *epoch)
 {
@@ -52,13 +52,13 @@ const char *auth_account_payload(struct bb_request *rq, int64_t account)
     return bb_format(rq, "account:%lld", (long long)account);
 }
 
-/* Two sessions with the same hash are dropped together; the other one is queried again. */
+/* Two sessions with the same hash are dropped together, and the wrong one is queried again. */
 static uint64_t session_tag(const char *session)
 {
     return hash_bytes(HASH_SEED, session, strlen(session));
 }
 
-/* An unknown payload drops everything, which is always safe. */
+/* An unknown payload drops everything, which is always correct. */
 void auth_changed(void *state, const char *payload)
 {
     struct auth *auth = state;
@@ -126,7 +126,7 @@ static struct identity *session_identity(struct bb_request *rq, const struct aut
     return identity;
 }
 
-/* The steps that a cache hit skips. */
+/* Authenticates without the cache: verifies the signature and queries the identity. */
 static int session_query(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
                          uint64_t epoch, struct identity **found)
 {
@@ -148,14 +148,14 @@ static int session_query(struct bb_request *rq, struct auth *auth, const char *t
 
     if (!rows)
         return bb_failed(rq);
-    /* Signed by this service, but its session is gone: it was ended and cleaned up. */
+    /* This service signed the token, but its session was ended and cleaned up. */
     if (bb_count(rq, rows) == 0)
         return auth_unauthorized(rq, REVOKED);
     *found = session_identity(rq, auth, rows, &token, length, &claims, epoch);
     return 0;
 }
 
-/* *who points to the identity, which is in the request's memory. */
+/* Sets *who to the principal in the identity, which is in the request's memory. */
 static int session_authenticate(void *state, struct bb_request *rq, const char *text,
                                 struct bb_principal *who)
 {
@@ -195,11 +195,11 @@ const struct bb_authenticator auth_authenticator = {
 
 /*
  * Each login, and each token of a client, is a row, so that it can be ended separately. The row is
- * only written while the signing key is active, so that no token is revoked from the start, and
- * only if the account is still as it was when its password was checked. A login in progress cannot
- * survive a change of the password: the row locks make one wait for the other.
+ * written only if the signing key is still active, so that no token is revoked from the start, and
+ * if the account has not changed since its password was checked. A login in progress cannot survive
+ * a change of the password: the row locks make one wait for the other.
  *
- * k: the login; one request, or several at a time (struct bb_keyed).
+ * k has the login of one request, or of several requests (struct bb_keyed).
  */
 #define SESSIONS(keys)                                                                             \
     "WITH k(jti, account, client, kid, issued, expires, password, i) AS MATERIALIZED (" keys "), " \
@@ -235,14 +235,14 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
     issued->expires_s = claims.expires_s = claims.issued_s + issued->life_s;
     snprintf(claims.jti, sizeof(claims.jti), "%s", bb_new_uuid(rq));
     snprintf(claims.role, sizeof(claims.role), "%s", account->role);
-    /* Several attempts, because a key may be retired between the signature and the row. */
+    /* Tries several times, because a key may be retired between the signature and the row. */
     for (int attempt = 0; attempt < 5; attempt++) {
         char kid[TOKEN_KID + 1];
         int status = auth_keys_active(rq, auth, kid);
 
         if (status)
             return status;
-        /* Sign first, because a row without a token would make the next attempt fail. */
+        /* Signs first, because a row without a token would make the next attempt fail. */
         if (auth_keys_sign(auth, kid, &claims, issued->token)) {
             struct bb_rows *rows = bb_query(
                 rq, &session.one,

@@ -1,20 +1,21 @@
 /*
  * Failed logins are counted three times: by account and address (strict), by account (ten times as
  * many, against attacks from many addresses), and by address. So a person who guesses passwords
- * blocks only themselves, and the right user can still log in from elsewhere. The address's counter
- * applies only to accounts that have never logged in from there, so one guesser in an office does
- * not block the others. Registrations are counted by address, too.
+ * blocks only themselves, and the owner of the account can still log in from elsewhere. The counter
+ * of an address applies only to accounts that have never logged in from it, so a person who guesses
+ * in an office does not block their colleagues. Registrations are counted by address, too.
  *
- * Counters are checked before hashing and incremented after a failure; correct passwords are never
- * counted, however many arrive at once. Passwords being hashed are not counted yet. So a burst may
- * try as many more passwords as the pool "hash" accepts for one caller: one address, or one account
- * from any number of addresses, because all attempts at an account share one caller's part of the
- * pool and one queue. Addresses from which the account has logged in before are exempt from that.
+ * Counters are checked before hashing and incremented after a failure. Correct passwords are never
+ * counted, however many arrive at once. Passwords that are being hashed are not counted yet, so a
+ * burst may try as many more passwords as the pool "hash" accepts for one caller. A caller is one
+ * address, or one account from any number of addresses, because all attempts at an account share
+ * one caller's part of the pool and one queue. Addresses from which the account has logged in
+ * before are exempt from this sharing.
  *
- * All hosts share counters in Redis. Each host also counts in its own table. The table applies
- * while Redis does not answer, and to each counter that Redis refused to increment: a Redis that is
- * full, or a replica after a failover, still answers reads. Keys are hashes, so Redis never stores
- * an e-mail or an address.
+ * All hosts share counters in Redis. Each host also counts in its own table. A counter of the table
+ * applies while Redis does not respond, and if Redis refused to increment the counter: a Redis that
+ * is full, or a replica after a failover, still responds to reads. Keys are hashes, so Redis never
+ * stores an e-mail or an address.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -35,11 +36,11 @@ struct counter {
     uint64_t id;
     int64_t count;
     int64_t ends_ms; /* monotonic clock; 0: free */
-    bool alone;      /* Redis refused to count some of it, so the counter in Redis is too low */
+    bool alone;      /* Redis refused an increment, so its counter is too low */
 };
 
 /*
- * This host's own counters. A full set drops the counter that ends first, so memory is bounded
+ * The counters of this host. A full set drops the counter that ends first, so memory is bounded
  * however many clients there are.
  */
 struct auth_throttle {
@@ -47,12 +48,12 @@ struct auth_throttle {
     struct counter counters[SETS][WAYS];
 };
 
-/* A counter that a request asks for. */
+/* A counter that a request checks. */
 struct asked {
     char key[64]; /* in Redis */
     uint64_t id;  /* in the table: a prefix of the same hash */
     int64_t limit;
-    int64_t wait_ms; /* the result: until a counter at or above its limit ends; 0: below it */
+    int64_t wait_ms; /* result: time until the counter ends; 0: below its limit */
 };
 
 struct auth_throttle *auth_throttle_new(struct bb_host *host)
@@ -68,7 +69,7 @@ void auth_throttle_free(struct auth_throttle *throttle)
         pthread_mutex_destroy(&throttle->lock);
 }
 
-/* A client that has one address of an IPv6 network has them all. */
+/* Returns a /64 for IPv6, because a client with one address of a /64 has all of them. */
 const char *auth_throttle_network(struct bb_request *rq)
 {
     const char *address = bb_client_address(rq);
@@ -82,7 +83,7 @@ const char *auth_throttle_network(struct bb_request *rq)
     return network;
 }
 
-/* Returns the counter of a text; `kind` is the kind of counter. */
+/* Returns the counter for a text; `kind` is a letter for the kind of counter. */
 static struct asked throttle_asked(char kind, const char *text, int64_t limit)
 {
     struct asked asked = {.limit = limit};
@@ -115,7 +116,7 @@ uint64_t auth_throttle_target(const char *email)
     return throttle_asked('a', email, 0).id | 1;
 }
 
-/* Returns the counter, or a free one with `make`, or NULL. Call with the lock held. */
+/* Returns the counter; if there is none, a new one with `make`, else NULL. Needs the lock. */
 static struct counter *throttle_find(struct auth *auth, uint64_t id, bool make)
 {
     int64_t now_ms = bb_now_ms(auth->host);
@@ -139,8 +140,8 @@ static const char *throttle_number(struct bb_request *rq, int64_t value)
 }
 
 /*
- * Sets the waits; if none is above 0, adds 1 to each counter if `adds` is true. If Redis answers,
- * the table's counters matter only if they are `alone`.
+ * Sets the wait of each counter. With `adds`, adds 1 to each counter if no wait is above 0. If
+ * Redis responds, a counter of the table applies only if it is `alone`.
  */
 static void throttle_ask(struct bb_request *rq, struct auth *auth, struct asked *asked,
                          size_t count, bool adds)
@@ -211,7 +212,7 @@ void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *
 
     throttle_logins(rq, auth, email, asked);
     for (size_t i = 0; i < THROTTLE_LOGINS; i++)
-        asked[i].limit = INT64_MAX; /* a failure counts whatever there was before */
+        asked[i].limit = INT64_MAX; /* a failure always counts */
     throttle_ask(rq, auth, asked, THROTTLE_LOGINS, true);
 }
 

@@ -42,7 +42,7 @@ ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t 
     }
     if (whole && EVP_DecodeBlock(decoded, padded, (int)whole) != (int)(whole / 4 * 3))
         return -1;
-    /* OpenSSL ignores unused bits, and the loop above the other alphabet: the text must be ours. */
+    /* OpenSSL ignores unused bits, and the loop above accepts both alphabets, so compare. */
     if (base64_encode(alphabet, decoded, count, again) != length || memcmp(again, text, length))
         return -1;
     memcpy(bytes, decoded, count);
@@ -66,10 +66,7 @@ EVP_MAC_CTX *token_key(EVP_MAC *hmac, const unsigned char secret[TOKEN_MAC])
     return NULL;
 }
 
-/*
- * The keyed context is copied for each use, because setting the key costs more than the HMAC
- * itself.
- */
+/* The keyed context is copied for each use, because setting the key costs more than the HMAC. */
 static int token_sign(const EVP_MAC_CTX *key, const char *text, size_t length,
                       unsigned char mac[TOKEN_MAC])
 {
@@ -82,7 +79,7 @@ static int token_sign(const EVP_MAC_CTX *key, const char *text, size_t length,
     return good ? 0 : -1;
 }
 
-/* The header and the payload of all tokens. Return their lengths; 0: too long. */
+/* Write the header and the payload of all tokens. They return the length, or 0 if too long. */
 static size_t token_header(const char *kid, char text[HEADER_MAX])
 {
     int length =
@@ -124,7 +121,7 @@ size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_cl
 
 /* ---- reading tokens ---- */
 
-/* Decodes a part of a token, up to PAYLOAD_MAX - 1 bytes. Returns 0, or -1: not base64url. */
+/* Decodes a part of a token, up to PAYLOAD_MAX - 1 bytes. Returns 0, or -1 if not base64url. */
 static int token_decode(const char *text, size_t length, char into[PAYLOAD_MAX])
 {
     ptrdiff_t count = base64_decode(BASE64_URL, text, length, into, PAYLOAD_MAX - 1);
@@ -142,7 +139,7 @@ int token_open(struct token *token, const char *text, size_t length)
     const char *second = first ? memchr(first + 1, '.', (size_t)(end - first) - 1) : NULL;
     char header[PAYLOAD_MAX], again[HEADER_MAX];
 
-    /* A third dot is not a base64url digit, so decoding the signature fails. */
+    /* A third dot would be in the signature: decoding it fails, as a dot is not base64url. */
     if (!second)
         return -1;
     *token = (struct token){.text = text,
@@ -152,7 +149,7 @@ int token_open(struct token *token, const char *text, size_t length)
                       TOKEN_MAC) != TOKEN_MAC ||
         token_decode(text, (size_t)(first - text), header))
         return -1;
-    /* The header is read loosely, and must be the one that is made of the name in it. */
+    /* Reads the key's name loosely, and compares the header with the one made for this name. */
     return sscanf(header, "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"%16[0-9a-f]", token->kid) ==
                        1 &&
                    strlen(token->kid) == TOKEN_KID && token_header(token->kid, again) &&
@@ -170,7 +167,7 @@ int token_verify(const struct token *token, const EVP_MAC_CTX *key)
     return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? 1 : 0;
 }
 
-/* Returns whether PostgreSQL accepts the text as a uuid, so that no token causes an error of it. */
+/* Returns whether PostgreSQL accepts the text as a uuid: otherwise a query would fail. */
 static bool is_uuid(const char *text)
 {
     static const char form[] = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
@@ -191,7 +188,7 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
     if (token_decode(token->text + token->payload_at, token->signed_length - token->payload_at,
                      payload))
         return -1;
-    /* Reads the claims loosely; then the payload must equal the one that is made from them. */
+    /* Reads the claims loosely, and then compares the payload with the payload for these claims. */
     if (sscanf(payload,
                "{\"sub\":\"%18" SCNd64 "\",\"jti\":\"%36[0-9a-f-]\",\"iat\":%18" SCNd64
                ",\"exp\":%18" SCNd64 ",\"role\":\"%23[A-Za-z]\",\"kind\":\"%7[a-z]",

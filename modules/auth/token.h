@@ -4,11 +4,11 @@
  *
  * Parsing has three steps, in this order: token_open() (segments, header, kid), token_verify() (the
  * signature), token_claims(). The payload is not parsed before its signature is verified. A token
- * must have exactly the header and claims that token_make() writes, byte by byte; any difference
- * (crit, jku, nbf, a list, another order) means that it was made elsewhere, and it is refused.
+ * must have exactly the header and claims that token_make() writes, byte by byte. Any difference
+ * (crit, jku, nbf, a list, another order) means that another program made it, so it is refused.
  * Parsing allocates no memory, so a lack of memory never makes a valid token invalid.
  *
- * Any thread; an EVP_MAC_CTX must be used by one thread at a time (keys.c holds a lock).
+ * Any thread; only one thread at a time may use an EVP_MAC_CTX (keys.c holds a lock).
  */
 #ifndef AUTH_TOKEN_H
 #define AUTH_TOKEN_H
@@ -30,7 +30,7 @@ struct token_claims {
     int64_t issued_s;  /* iat, seconds since 1970 */
     int64_t expires_s; /* exp */
     char role[24];     /* for the client's information; the service reads it from the database */
-    bool client;       /* kind: "client", else "session" */
+    bool client;       /* kind: "client", or "session" if false */
 };
 
 /* A token being parsed; borrows the text. */
@@ -49,10 +49,10 @@ EVP_MAC_CTX *token_key(EVP_MAC *hmac, const unsigned char secret[TOKEN_MAC]);
 size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_claims *claims,
                   char text[TOKEN_MADE_MAX]);
 
-/* Like token_claims(), returns 0, or -1 if the token is invalid. */
+/* token_open() and token_claims() return 0, or -1 if the token is invalid. */
 int token_open(struct token *token, const char *text, size_t length);
 
-/* Returns 0; 1 if the signature differs; -1 if it could not be computed: out of memory. */
+/* Returns 0 if the signature is right, 1 if it differs, or -1 if out of memory. */
 int token_verify(const struct token *token, const EVP_MAC_CTX *key);
 
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims);
@@ -67,12 +67,12 @@ enum base64_alphabet { BASE64_URL, BASE64_PLAIN };
 /* Room for the text of `length` bytes; OpenSSL writes the padding and a NUL. */
 #define BASE64_ROOM(length) (((length) + 2) / 3 * 4 + 1)
 
-/* Returns the number of characters. */
+/* Encodes bytes. Returns the number of characters. */
 size_t base64_encode(enum base64_alphabet alphabet, const void *bytes, size_t length, char *text);
 
 /*
  * Decodes into at most `room` bytes. Returns their number, or -1 if the text is not canonical or
- * means more than 512 bytes.
+ * has more than 512 bytes.
  */
 ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t length, void *bytes,
                         size_t room);

@@ -1,5 +1,5 @@
 /*
- * Accounts: an account's operations on itself, registration, the Admin's operations, and `busbar
+ * Accounts: operations of an account on itself, registration, operations of the Admin, and `busbar
  * user add`. A change takes effect at once.
  */
 #include <string.h>
@@ -38,9 +38,9 @@ struct change {
 };
 
 /*
- * Stores the new hash if the old one is still there, and ends the account's other sessions. These
- * are two statements, so that the second sees the session of a login that held the account's lock
- * until now.
+ * Stores the new hash if the old hash is still stored, and ends the account's other sessions. The
+ * second statement is separate, so that it also sees the session of a login that held the account's
+ * lock until now.
  */
 static int users_store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -96,7 +96,7 @@ int auth_change_password(struct bb_request *rq)
 
 /* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
 
-/* Refuses duplicates before anything is hashed; the unique indexes have the final say. */
+/* Refuses duplicates before the password is hashed. Later, the unique indexes decide. */
 static int users_refuse_duplicates(struct bb_request *rq, const struct auth_new_account *account)
 {
     static const struct bb_sql look = {
@@ -154,7 +154,7 @@ int auth_register(struct bb_request *rq)
     };
     int status = auth_throttle_register(rq, auth);
 
-    /* silent: the same work, including the hash, whether the account exists or not */
+    /* With `silent`, does the same work, including the hash, whether the account exists or not. */
     if (!status && !account.silent)
         status = users_refuse_duplicates(rq, &account);
     if (!status)
@@ -166,7 +166,7 @@ int auth_register(struct bb_request *rq)
     return account.silent && status == 409 ? users_received(rq) : status;
 }
 
-/* ---- `busbar user add`: the first Admin, and other accounts from the machine itself ---- */
+/* ---- `busbar user add`: adds the first Admin, and other accounts, from the machine itself ---- */
 
 int auth_command_user_add(struct bb_request *rq)
 {
@@ -239,8 +239,8 @@ int auth_user_get(struct bb_request *rq)
 }
 
 /*
- * Refuses to remove the last active Admin. All changes of role and status are serialized here, so
- * that two Admins cannot remove each other at the same time.
+ * Refuses to remove the last active Admin. Serializes all changes of role and status, so that two
+ * Admins cannot remove each other at the same time.
  */
 static int users_keep_admin(struct bb_request *rq, struct bb_tx *tx)
 {
@@ -271,8 +271,8 @@ static int users_keep_admin(struct bb_request *rq, struct bb_tx *tx)
 }
 
 /*
- * If the module chat is loaded, adds the number of conversations with the account's e-mail, so that
- * the approving Admin sees that somebody else may have used this e-mail before.
+ * If the module chat is loaded, adds the number of conversations with the account's e-mail. It
+ * shows the approving Admin that another person may have used this e-mail before.
  */
 static int users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
 {
@@ -316,9 +316,9 @@ static const struct {
 };
 
 /*
- * Warns of an e-mail that may imitate another: letters that look like Latin ones among Latin
- * letters of its local part, such as a Cyrillic "а". They are allowed, because people have such
- * names.
+ * Warns of an e-mail that may imitate another e-mail: in its local part, Latin letters are mixed
+ * with letters that look like them, such as a Cyrillic "а". Such e-mails are allowed, because some
+ * people have such names.
  */
 static void users_warn_lookalike(struct bb_request *rq, const char *email)
 {
