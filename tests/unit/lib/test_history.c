@@ -28,7 +28,6 @@ static void begin(void)
 
 TEST(three_crashes_within_a_minute_are_too_many)
 {
-    begin();
     crash("bad", 1000);
     crash("bad", 30000);
     ck_assert_ptr_null(history_out(&history, "bad"));
@@ -40,7 +39,6 @@ TEST(three_crashes_within_a_minute_are_too_many)
 
 TEST(crashes_far_apart_or_of_several_modules_are_borne)
 {
-    begin();
     for (int i = 0; i < 9; i++)
         crash("bad", 1000 + i * 31000);
     for (int i = 0; i < 2; i++) {
@@ -55,7 +53,6 @@ TEST(crashes_far_apart_or_of_several_modules_are_borne)
 /* A module that hangs in `open` takes half a minute each time. */
 TEST(three_starts_in_vain_are_too_many_however_long_they_take)
 {
-    begin();
     end_worker("slow", false, 31000);
     end_worker("slow", false, 62000);
     ck_assert_ptr_null(history_out(&history, "slow"));
@@ -68,7 +65,6 @@ TEST(three_starts_in_vain_are_too_many_however_long_they_take)
 
 TEST(a_worker_that_served_is_no_start_in_vain)
 {
-    begin();
     end_worker("slow", false, 31000);
     end_worker("slow", false, 62000);
     end_worker("other", true, 100000);
@@ -80,7 +76,6 @@ TEST(a_worker_that_served_is_no_start_in_vain)
 /* A worker that was killed from outside names no module that could be disabled. */
 TEST(what_has_no_module_is_counted_and_not_left_out)
 {
-    begin();
     for (int i = 0; i < 5; i++)
         crash("", 1000 + i);
     ck_assert_uint_eq(history.row_count, 1);
@@ -90,7 +85,6 @@ TEST(what_has_no_module_is_counted_and_not_left_out)
 
 TEST(a_reload_forgives)
 {
-    begin();
     for (int i = 0; i < 3; i++)
         crash("bad", 1000 + i);
     history_forgive(&history);
@@ -104,7 +98,6 @@ TEST(there_is_an_end_to_what_is_remembered)
 {
     char name[16];
 
-    begin();
     for (int i = 0; i < 2 * HISTORY_ROWS; i++) {
         snprintf(name, sizeof name, "m%d", i);
         crash(name, 1000 + i);
@@ -113,4 +106,4 @@ TEST(there_is_an_end_to_what_is_remembered)
     ck_assert_uint_eq(history.restarts, 2 * HISTORY_ROWS);
 }
 
-SUITE(history)
+SUITE(history, .before_each = begin)

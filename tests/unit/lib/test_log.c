@@ -15,6 +15,7 @@
     "msg=x"
 
 static char got[2000000];
+static int ends[2]; /* of the pipe that the log is written to */
 
 /* Reads the pipe until its writers are closed. */
 static size_t drain(int fd)
@@ -28,13 +29,13 @@ static size_t drain(int fd)
     return used;
 }
 
-static void open_pipe(int ends[2], bool json)
+static void open_pipe(bool json)
 {
     ck_assert_int_eq(pipe(ends), 0);
     ck_assert_int_eq(log_open(ends[1], BB_INFO, json), 0);
 }
 
-static void close_and_read(int ends[2])
+static void close_and_read(void)
 {
     log_close();
     close(ends[1]);
@@ -53,14 +54,12 @@ static size_t lines(void)
 
 TEST(lines_are_logfmt)
 {
-    int ends[2];
-
-    open_pipe(ends, false);
+    open_pipe(false);
     log_line(BB_INFO, "it works", "plain", "a/b-c.d:1", "empty", "", "none", NULL, "space", "a b",
              NULL);
     log_line(BB_DEBUG, "unseen", NULL);
     log_pairs(BB_ERROR, "pairs", (const struct log_pair[]){{"a", "1"}, {"b", NULL}, {"c", "="}}, 3);
-    close_and_read(ends);
+    close_and_read();
     ck_assert_int_eq(strncmp(got, "ts=20", 5), 0);
     ck_assert_ptr_nonnull(
         strstr(got, "Z level=info msg=\"it works\" plain=a/b-c.d:1 empty=\"\" space=\"a b\"\nts="));
@@ -70,11 +69,9 @@ TEST(lines_are_logfmt)
 
 TEST(nasty_values_stay_in_their_quotes)
 {
-    int ends[2];
-
-    open_pipe(ends, false);
+    open_pipe(false);
     log_line(BB_WARN, NASTY, "v", NASTY, NULL);
-    close_and_read(ends);
+    close_and_read();
     ck_assert_uint_eq(lines(), 1);
     ck_assert_ptr_nonnull(
         strstr(got, " v=\"a\\\"b\\\\c\\r\\nts=fake level=error\\u001b[31m\\t\xEF\xBF\xBD"
@@ -85,12 +82,10 @@ TEST(nasty_values_stay_in_their_quotes)
 
 TEST(numbers_in_json_are_numbers_where_they_count)
 {
-    int ends[2];
-
-    open_pipe(ends, true);
+    open_pipe(true);
     log_line(BB_INFO, "request", "status", "200", "ms", "0.190", "request", "123", "count", "007",
              "more", "1e5", NULL);
-    close_and_read(ends);
+    close_and_read();
     json_t *line = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
 
     ck_assert_int_eq(json_integer_value(json_object_get(line, "status")), 200);
@@ -103,11 +98,9 @@ TEST(numbers_in_json_are_numbers_where_they_count)
 
 TEST(json_lines_are_json)
 {
-    int ends[2];
-
-    open_pipe(ends, true);
+    open_pipe(true);
     log_line(BB_WARN, NASTY, "v", NASTY, "w", "1", NULL);
-    close_and_read(ends);
+    close_and_read();
     ck_assert_uint_eq(lines(), 1);
     json_t *line = json_loads(got, JSON_REJECT_DUPLICATES, NULL);
 
@@ -120,16 +113,15 @@ TEST(json_lines_are_json)
 static void write_long(bool json, size_t length)
 {
     char *text = malloc(length + 1);
-    int ends[2];
 
     memset(text, '\x01', length); /* escapes must not be torn */
     memset(text, 'x', length % 7);
     text[length] = '\0';
-    open_pipe(ends, json);
+    open_pipe(json);
     log_line(BB_INFO, "long", "a", "1", "v", text, "after", "x", NULL);
     log_line(BB_INFO, text, "k", text, NULL);
     log_line(BB_INFO, "next", NULL);
-    close_and_read(ends);
+    close_and_read();
     free(text);
 }
 
@@ -156,21 +148,18 @@ TEST(long_lines_are_cut_and_stay_whole)
 TEST(long_plain_values_are_left_out)
 {
     char text[4200];
-    int ends[2];
 
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    open_pipe(ends, false);
+    open_pipe(false);
     log_line(BB_INFO, "m", "v", text, NULL);
-    close_and_read(ends);
+    close_and_read();
     ck_assert_ptr_nonnull(strstr(got, "msg=\"m\" cut=true\n"));
 }
 
 TEST(a_blocked_pipe_holds_nobody)
 {
-    int ends[2];
-
-    open_pipe(ends, false);
+    open_pipe(false);
 
     for (int i = 0; i < 20000; i++)
         log_line(BB_INFO, "a line of the usual length", "number", "123456", "path", "/api/x", NULL);
@@ -197,9 +186,7 @@ static void *read_all(void *arg)
 /* The writer pauses after each line, so the second one would still be waiting. */
 TEST(what_is_flushed_is_written)
 {
-    int ends[2];
-
-    open_pipe(ends, false);
+    open_pipe(false);
     for (int i = 0; i < 100; i++) {
         log_line(BB_INFO, "first", NULL);
         log_line(BB_INFO, "second", NULL);
@@ -210,15 +197,13 @@ TEST(what_is_flushed_is_written)
         got[n] = '\0';
         ck_assert_uint_eq(lines(), 2);
     }
-    close_and_read(ends);
+    close_and_read();
 }
 
 TEST(losses_are_told_once_writing_works_again)
 {
     pthread_t reader;
-    int ends[2];
-
-    open_pipe(ends, false);
+    open_pipe(false);
     for (int i = 0; i < 20000; i++)
         log_line(BB_INFO, "line", "number", "123456", NULL);
     uint64_t dropped = log_dropped();
@@ -267,9 +252,7 @@ static void *chatter(void *arg)
 TEST(lines_of_many_threads_do_not_mix)
 {
     pthread_t threads[8];
-    int ends[2];
-
-    open_pipe(ends, false);
+    open_pipe(false);
     pthread_t reader;
 
     ck_assert_int_eq(pthread_create(&reader, NULL, read_all, &ends[0]), 0);
@@ -288,9 +271,7 @@ TEST(lines_of_many_threads_do_not_mix)
 
 TEST(the_level_can_change)
 {
-    int ends[2];
-
-    open_pipe(ends, false);
+    open_pipe(false);
     ck_assert(!log_wants(BB_DEBUG));
     log_level(BB_DEBUG, true);
     ck_assert(log_wants(BB_DEBUG));
@@ -298,7 +279,7 @@ TEST(the_level_can_change)
     log_level(BB_ERROR, true);
     ck_assert(!log_wants(BB_WARN));
     log_line(BB_WARN, "unseen", NULL);
-    close_and_read(ends);
+    close_and_read();
     ck_assert_int_eq(got[0], '{');
     ck_assert_uint_eq(lines(), 1);
 }

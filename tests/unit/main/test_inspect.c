@@ -4,31 +4,17 @@
 
 #include "core/main/inspect.h"
 #include "core/module/module_load.h"
+#include "fixture.h"
 #include "suite.h"
 
 #define PROBE TEST_MODULES "/probe.so"
-
-static struct arena *arena;
-static struct setting_problems findings;
-
-static void setup(void)
-{
-    arena = arena_new();
-    ck_assert_ptr_nonnull(arena);
-}
-
-static void teardown(void)
-{
-    setting_problems_free(&findings);
-    arena_free(arena);
-}
 
 /* Returns the descriptor as loaded by the linker. */
 static json_t *loaded_json(void)
 {
     struct core_module module = {0};
 
-    ck_assert_int_eq(module_load(&module, arena, PROBE, "x", &findings), 0);
+    ck_assert_int_eq(module_load(&module, arena, PROBE, "x", &problems), 0);
     json_t *json = inspect_json(module.descriptor);
 
     ck_assert_ptr_nonnull(json);
@@ -47,27 +33,6 @@ TEST(a_loaded_module_shows_its_tables)
     json_decref(json);
 }
 
-TEST(the_text_names_what_the_json_has)
-{
-    json_t *json = loaded_json();
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-
-    ck_assert_ptr_nonnull(out);
-    inspect_print(json, out);
-    fclose(out);
-
-    EACH_TEXT (expected, "probe 1.0.0: module ABI 1.",
-               "\nsettings:\n  name greeting, type text, max 20, default hello",
-               "\nroutes:\n  method GET, path /probe, roles anyone, success 200",
-               "  name probe.done, version 1, help Something was probed.\n",
-               "  event probe.undeclared, kind committed\n")
-        ck_assert_msg(strstr(text, expected) != NULL, "no \"%s\" in\n%s", expected, text);
-    free(text);
-    json_decref(json);
-}
-
 static void assert_printed(json_t *json, const char *expected)
 {
     char *text = NULL;
@@ -79,6 +44,19 @@ static void assert_printed(json_t *json, const char *expected)
     fclose(out);
     ck_assert_msg(strstr(text, expected) != NULL, "no \"%s\" in\n%s", expected, text);
     free(text);
+}
+
+TEST(the_text_names_what_the_json_has)
+{
+    json_t *json = loaded_json();
+
+    EACH_TEXT (expected, "probe 1.0.0: module ABI 1.",
+               "\nsettings:\n  name greeting, type text, max 20, default hello",
+               "\nroutes:\n  method GET, path /probe, roles anyone, success 200",
+               "  name probe.done, version 1, help Something was probed.\n",
+               "  event probe.undeclared, kind committed\n")
+        assert_printed(json, expected);
+    json_decref(json);
 }
 
 TEST(a_route_shows_its_parts)
@@ -122,4 +100,4 @@ TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
     json_decref(json);
 }
 
-SUITE(inspect, .before_each = setup, .after_each = teardown)
+SUITE(inspect, .before_each = conf_setup, .after_each = conf_teardown)

@@ -1,5 +1,5 @@
-/* Descriptors of modules: tables with other row sizes and invalid tables; and a generation of a
- * module. */
+/* Descriptors of modules: tables with other row sizes and invalid tables; a generation of a module;
+ * and settings that are bound to its struct. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,8 +8,26 @@
 #include "core/module/module_validate.h"
 #include "fixture.h"
 #include "suite.h"
+#include "unit/probe/probe.h"
 
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define PROBE TEST_MODULES "/probe.so"
+
+/* Fails the test unless these are the problems; each may have more text before it. */
+static void expect_problems(const char *const *expected, size_t count)
+{
+    ck_assert_uint_eq(problems.count, count);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(strstr(problems.lines[i], expected[i]), "%s: no \"%s\"", problems.lines[i],
+                      expected[i]);
+}
+
+static void validate(const struct bb_module *descriptor)
+{
+    struct core_module module = {.descriptor = descriptor, .path = "x.so"};
+
+    module_validate(&module, &problems);
+}
 
 /* Rows of an older header, without the later members. */
 struct old_field {
@@ -100,7 +118,6 @@ TEST(senseless_tables_are_told)
     static const struct bb_hook hooks[] = {{.event = "x", .kind = BB_WITHIN}};
     struct bb_module descriptor = {BB_MODULE_HEAD("Http", "1"), .settings = BB_TABLE(settings),
                                    .hooks = BB_TABLE(hooks), .schema = "SELECT 1;\n"};
-    struct core_module module = {.descriptor = &descriptor, .path = "x.so"};
     static const char *const expected[] = {
         "x.so: module Http: its name must be of a-z",
         "module Http: settings: the default of field \"a\" must be at most 5",
@@ -111,11 +128,8 @@ TEST(senseless_tables_are_told)
         "x.so: module Http: its schema has text before its first step",
     };
 
-    module_validate(&module, &problems);
-    ck_assert_uint_eq(problems.count, sizeof expected / sizeof expected[0]);
-    for (size_t i = 0; i < problems.count; i++)
-        ck_assert_msg(strstr(problems.lines[i], expected[i]), "%s: no \"%s\"", problems.lines[i],
-                      expected[i]);
+    validate(&descriptor);
+    expect_problems(expected, COUNT(expected));
 }
 
 static double one(void *state, size_t value)
@@ -157,9 +171,7 @@ TEST(metrics_given_twice_are_told)
 
     module_validate(&modules[0], &problems);
     module_validate_set(modules, 2, &problems);
-    ck_assert_uint_eq(problems.count, sizeof expected / sizeof expected[0]);
-    for (size_t i = 0; i < problems.count; i++)
-        ck_assert_str_eq(problems.lines[i], expected[i]);
+    expect_problems(expected, COUNT(expected));
 }
 
 TEST(commands_that_the_host_has_are_told)
@@ -167,9 +179,8 @@ TEST(commands_that_the_host_has_are_told)
     static const struct bb_command commands[] = {{.name = "check all", .run = run},
                                                  {.name = "checks", .run = run}};
     struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .commands = BB_TABLE(commands)};
-    struct core_module module = {.descriptor = &descriptor, .path = "x.so"};
 
-    module_validate(&module, &problems);
+    validate(&descriptor);
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_str_eq(problems.lines[0],
                      "x.so: module m: command \"check all\" begins like a command of the host");
@@ -178,6 +189,8 @@ TEST(commands_that_the_host_has_are_told)
 static const struct bb_api api = {.size = sizeof api,
                                   .host_alloc = api_host_alloc,
                                   .setting_text = api_setting_text,
+                                  .setting_int = api_setting_int,
+                                  .settings = api_settings,
                                   .open_fail = api_open_fail};
 
 /* Builds a generation of the probe, other entries of `modules`, and sections. */
@@ -240,6 +253,122 @@ TEST(a_wrong_directory_of_modules_is_one_problem)
     ck_assert_ptr_null(build(", auth", "module_path: \"\"\nauth: {}\n"));
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: module_path: must not be blank"));
+}
+
+/* ---- bound settings -------------------------------------------------------------------------- */
+
+TEST(the_struct_has_the_defaults)
+{
+    struct generation *g = build("", "");
+    struct bb_host *host = &g->modules[0].handle.host;
+    const struct probe_settings *settings = bb_settings(host);
+
+    ck_assert_str_eq(settings->greeting, "hello");
+    ck_assert_str_eq(settings->email, "ada@example.com");
+    ck_assert_str_eq(settings->uuid, "00000000-0000-7000-8000-000000000000");
+    ck_assert_str_eq(settings->since, "2024-01-01T00:00:00Z");
+    ck_assert_str_eq(settings->colour, "red");
+    ck_assert_ptr_null(settings->nothing);
+    ck_assert(settings->loud);
+    ck_assert_int_eq(settings->times, 7);
+    ck_assert_double_eq(settings->share, 0.5);
+    ck_assert_int_eq(settings->not_bound, 0);
+    ck_assert_str_eq(json_string_value(json_array_get(settings->names, 0)), "a");
+    ck_assert_ptr_null(settings->ages);
+    ck_assert_int_eq(json_integer_value(json_array_get(settings->any, 0)), 4);
+    ck_assert_int_eq(bb_setting_int(host, "unbound"), 3);
+    generation_release(g);
+}
+
+TEST(the_struct_has_what_the_file_says)
+{
+    struct generation *g =
+        build("", "probe: {greeting: ahoy, colour: green, nothing: something, loud: no,\n"
+                  "        times: -9223372036854775808, share: -2.25, names: [b, c],\n"
+                  "        ages: {ada: 36}, any: true}\n");
+    struct bb_host *host = &g->modules[0].handle.host;
+    const struct probe_settings *settings = bb_settings(host);
+
+    ck_assert_str_eq(settings->greeting, "ahoy");
+    ck_assert_str_eq(settings->colour, "green");
+    ck_assert_str_eq(settings->nothing, "something");
+    ck_assert(!settings->loud);
+    ck_assert_int_eq(settings->times, INT64_MIN);
+    ck_assert_double_eq(settings->share, -2.25);
+    ck_assert_uint_eq(json_array_size(settings->names), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(settings->ages, "ada")), 36);
+    ck_assert(json_is_true(settings->any));
+    generation_release(g);
+}
+
+struct small {
+    int64_t first, second;
+    bool third;
+};
+
+TEST(places_that_cannot_be_are_told)
+{
+    static const struct bb_field settings[] = {
+        {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)},
+        {.name = "b", .type = BB_BOOL, .bind = BB_BIND(struct small, second)},
+        {.name = "c", .type = BB_TEXT, .bind = {4, sizeof(char *)}},
+        {.name = "d", .type = BB_NUMBER, .bind = {sizeof(struct small), sizeof(double)}},
+        {.name = "e", .type = BB_LIST, .bind = {UINT32_MAX - 7, sizeof(json_t *)}},
+        {.name = "f", .type = BB_BOOL, .bind = BB_BIND(struct small, third)},
+        {.name = "g", .type = BB_BOOL, .bind = BB_BIND(struct small, third)},
+        {.name = "h", .type = BB_BOOL, .bind = {3, sizeof(bool)}},
+        {.name = "i", .type = BB_BOOL},
+    };
+    static const char *const expected[] = {
+        "module m: settings: field \"b\" is bound to a member that is not of its type's size",
+        "module m: settings: field \"c\" is bound to a place that its type cannot have",
+        "module m: settings: field \"d\" is bound to a place outside of `settings_size`",
+        "module m: settings: field \"e\" is bound to a place outside of `settings_size`",
+        "module m: settings: field \"g\" is bound to a member that another setting is bound to",
+        "module m: settings: field \"h\" is bound to a member that another setting is bound to",
+    };
+    const struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .settings = BB_TABLE(settings),
+                                         .settings_size = sizeof(struct small)};
+
+    validate(&descriptor);
+    expect_problems(expected, COUNT(expected));
+}
+
+TEST(a_struct_that_is_not_there_or_too_large_is_told)
+{
+    static const struct bb_field settings[] = {
+        {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)}};
+    static const char *const expected[] = {
+        "module m: settings: field \"a\" is bound to a place outside of `settings_size`",
+        "module m: settings: `settings_size` is more than 65536 bytes",
+    };
+    struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .settings = BB_TABLE(settings)};
+
+    validate(&descriptor);
+    expect_problems(expected, 1);
+    descriptor.settings_size = SIZE_MAX;
+    validate(&descriptor);
+    expect_problems(expected, 2);
+}
+
+TEST(what_is_no_setting_cannot_be_bound)
+{
+    static const struct bb_field fields[] = {
+        {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)}};
+    static const struct bb_field settings[] = {
+        {.name = "s", .type = BB_OBJECT, .fields = BB_TABLE(fields)}};
+    static const struct bb_command commands[] = {
+        {.name = "go", .options = BB_TABLE(fields), .run = run}};
+    static const char *const expected[] = {
+        "module m: settings: field \"a\" is bound, but it is not a setting",
+        "module m: command go: field \"a\" is bound, but it is not a setting",
+    };
+    const struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .settings = BB_TABLE(settings),
+                                         .settings_size = sizeof(struct small),
+                                         .commands = BB_TABLE(commands)};
+
+    validate(&descriptor);
+    expect_problems(expected, 2);
 }
 
 SUITE(module, .before_each = conf_setup, .after_each = conf_teardown)

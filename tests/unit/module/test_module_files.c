@@ -10,12 +10,11 @@
 
 #include "core/module/module_file.h"
 #include "core/module/module_load.h"
+#include "fixture.h"
 #include "suite.h"
 
 #define PROBE TEST_MODULES "/probe.so"
 
-static struct arena *arena;
-static struct setting_problems problems;
 static char directory[sizeof "/tmp/busbar-module-XXXXXX"], file[64];
 
 static void setup(void)
@@ -23,8 +22,7 @@ static void setup(void)
     snprintf(directory, sizeof directory, "/tmp/busbar-module-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(file, sizeof file, "%s/a.so", directory);
-    arena = arena_new();
-    ck_assert_ptr_nonnull(arena);
+    arena_setup();
 }
 
 static void teardown(void)
@@ -32,7 +30,7 @@ static void teardown(void)
     unlink(file);
     rmdir(directory);
     setting_problems_free(&problems);
-    arena_free(arena);
+    arena_teardown();
 }
 
 static void write_file(const char *path, const void *bytes, size_t length)
@@ -101,33 +99,23 @@ TEST_EACH(files_that_are_no_modules_are_refused, 4)
     assert_refused(file, cases[_i].reason);
 }
 
-TEST(a_missing_file_is_refused)
+/* The third file is the C library, which exists on every system. */
+TEST(other_files_are_refused)
 {
-    assert_refused(file, "No such file or directory; is it installed");
-}
+    Dl_info library;
 
-TEST(a_directory_is_refused)
-{
-    assert_refused(directory, "is not a regular file");
-}
+    ck_assert_int_ne(dladdr((void *)(uintptr_t)&getppid, &library), 0);
+    const char *const files[][2] = {
+        {file, "No such file or directory; is it installed"},
+        {directory, "is not a regular file"},
+        {library.dli_fname, "is not a busbar module: it exports no busbar_module"},
+        {"/proc/self/exe", "/proc/self/exe: "},
+    };
 
-/* Returns the C library, which exists on every system. */
-static const char *foreign_library(void)
-{
-    static Dl_info info;
-
-    ck_assert_int_ne(dladdr((void *)(uintptr_t)&getppid, &info), 0);
-    return info.dli_fname;
-}
-
-TEST(a_foreign_library_is_refused)
-{
-    assert_refused(foreign_library(), "is not a busbar module: it exports no busbar_module");
-}
-
-TEST(a_program_is_refused)
-{
-    assert_refused("/proc/self/exe", "/proc/self/exe: ");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        assert_refused(files[i][0], files[i][1]);
+        setting_problems_free(&problems);
+    }
 }
 
 TEST(truncated_files_are_refused)
@@ -147,30 +135,25 @@ TEST(truncated_files_are_refused)
     free(bytes);
 }
 
-TEST(another_major_version_is_refused)
+#define TEXT_OF(number) #number
+#define HOST_ABI(minor) "1." TEXT_OF(minor)
+
+TEST_EACH(other_versions_are_refused, 3)
 {
-    char reason[96];
+    static const struct {
+        size_t size;
+        unsigned major, minor;
+        const char *reason;
+    } heads[] = {
+        {sizeof(struct bb_module), BB_ABI_MAJOR + 1, 7,
+         "was built for ABI 2.7, this host has " HOST_ABI(BB_ABI_MINOR) ": build the module"},
+        {sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR + 1,
+         ", this host has " HOST_ABI(BB_ABI_MINOR) ": upgrade the host"},
+        {sizeof(struct bb_module) + 8, BB_ABI_MAJOR, BB_ABI_MINOR, "declares a descriptor of"},
+    };
 
-    snprintf(reason, sizeof(reason), "was built for ABI 2.7, this host has 1.%d: build the module",
-             BB_ABI_MINOR);
-    patch(sizeof(struct bb_module), BB_ABI_MAJOR + 1, 7);
-    assert_refused(file, reason);
-}
-
-TEST(a_newer_minor_version_is_refused)
-{
-    char reason[96];
-
-    snprintf(reason, sizeof(reason), "needs ABI 1.%d, this host has 1.%d: upgrade the host",
-             BB_ABI_MINOR + 1, BB_ABI_MINOR);
-    patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR + 1);
-    assert_refused(file, reason);
-}
-
-TEST(an_impossible_size_is_refused)
-{
-    patch(sizeof(struct bb_module) + 8, BB_ABI_MAJOR, BB_ABI_MINOR);
-    assert_refused(file, "declares a descriptor of");
+    patch(heads[_i].size, heads[_i].major, heads[_i].minor);
+    assert_refused(file, heads[_i].reason);
 }
 
 /* Replaces the file by the probe plus `more` bytes, by rename. */

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "core/module/route.h"
+#include "fixture.h"
 #include "suite.h"
 
-static struct arena *arena;
 static struct router *router;
 static char why[160];
 
@@ -38,16 +38,11 @@ enum { ROUTES = sizeof(routes) / sizeof(routes[0]) };
 
 static void setup(void)
 {
-    arena = arena_new();
+    arena_setup();
     router = router_new(arena);
     for (size_t i = 0; i < ROUTES; i++)
         ck_assert_msg(!router_add(router, &routes[i], (void *)&routes[i], why, sizeof(why)), "%s",
                       why);
-}
-
-static void teardown(void)
-{
-    arena_free(arena);
 }
 
 static void leads(const char *method, const char *path, int index)
@@ -170,4 +165,4 @@ TEST(bad_routes_are_refused_with_the_reason)
     finds("GET", "/n", ROUTE_NO_PATH);
 }
 
-SUITE(route, .before_each = setup, .after_each = teardown)
+SUITE(route, .before_each = setup, .after_each = arena_teardown)

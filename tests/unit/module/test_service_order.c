@@ -54,52 +54,42 @@ static const char *ordered(void)
     return text;
 }
 
-TEST(modules_without_needs_stay_as_they_are_named)
-{
-    add("b", NULL, NULL, 1);
-    add("a", NULL, NULL, 1);
-    ck_assert_int_eq(service_order(modules, count, order, &problems), 0);
-    ck_assert_str_eq(ordered(), "b a");
-}
+/* Modules, and their order, or the first problem and the number of problems. */
+static const struct {
+    struct {
+        const char *name, *first, *second;
+        unsigned version;
+    } modules[4];
+    const char *order, *problem;
+    size_t problems;
+} cases[] = {
+    {{{"b", NULL, NULL, 1}, {"a", NULL, NULL, 1}}, .order = "b a"},
+    {{{"d", "b", "c", 1}, {"b", "a", NULL, 2}, {"c", "a", NULL, 1}, {"a", NULL, NULL, 1}},
+     .order = "a b c d"},
+    {{{"a", "x", "y", 1}},
+     .problem = "module a needs the service \"x\", which no module of the list `modules` gives",
+     .problems = 2},
+    {{{"a", NULL, NULL, 1}, {"b", "a", NULL, 3}},
+     .problem =
+         "module b needs the service \"a\" in version 3; module a gives version 2: upgrade it",
+     .problems = 1},
+    {{{"z", "a", NULL, 1}, {"a", "b", NULL, 1}, {"b", "c", NULL, 1}, {"c", "a", NULL, 1}},
+     .problem = "modules need each other in a circle: a → b → c → a",
+     .problems = 1},
+    {{{"a", "a", NULL, 1}}, .problem = "modules need each other in a circle: a → a", .problems = 1},
+};
 
-TEST(who_gives_comes_before_who_needs)
+TEST_EACH(modules_come_after_those_they_need, sizeof cases / sizeof *cases)
 {
-    add("d", "b", "c", 1);
-    add("b", "a", NULL, 2);
-    add("c", "a", NULL, 1);
-    add("a", NULL, NULL, 1);
-    ck_assert_int_eq(service_order(modules, count, order, &problems), 0);
-    ck_assert_str_eq(ordered(), "a b c d");
-}
-
-TEST(every_gap_is_told)
-{
-    add("a", "x", "y", 1);
-    add("b", "a", NULL, 3);
-    ck_assert_int_eq(service_order(modules, count, order, &problems), -1);
-    ck_assert_uint_eq(problems.count, 3);
-    ck_assert_str_eq(problems.lines[0], "module a needs the service \"x\", which no module of the "
-                                        "list `modules` gives");
-    ck_assert_str_eq(problems.lines[2], "module b needs the service \"a\" in version 3; module a "
-                                        "gives version 2: upgrade it");
-}
-
-TEST(a_circle_is_told_by_name)
-{
-    add("z", "a", NULL, 1);
-    add("a", "b", NULL, 1);
-    add("b", "c", NULL, 1);
-    add("c", "a", NULL, 1);
-    ck_assert_int_eq(service_order(modules, count, order, &problems), -1);
-    ck_assert_uint_eq(problems.count, 1);
-    ck_assert_str_eq(problems.lines[0], "modules need each other in a circle: a → b → c → a");
-}
-
-TEST(a_module_that_needs_itself_is_a_circle)
-{
-    add("a", "a", NULL, 1);
-    ck_assert_int_eq(service_order(modules, count, order, &problems), -1);
-    ck_assert_str_eq(problems.lines[0], "modules need each other in a circle: a → a");
+    for (size_t i = 0; i < 4 && cases[_i].modules[i].name; i++)
+        add(cases[_i].modules[i].name, cases[_i].modules[i].first, cases[_i].modules[i].second,
+            cases[_i].modules[i].version);
+    ck_assert_int_eq(service_order(modules, count, order, &problems), cases[_i].order ? 0 : -1);
+    ck_assert_uint_eq(problems.count, cases[_i].problems);
+    if (cases[_i].order)
+        ck_assert_str_eq(ordered(), cases[_i].order);
+    else
+        ck_assert_str_eq(problems.lines[0], cases[_i].problem);
 }
 
 SUITE(service_order, .before_each = setup, .after_each = teardown)

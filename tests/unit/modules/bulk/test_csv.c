@@ -310,12 +310,24 @@ static bool is_known(const void *arg, const char *name)
            !strcasecmp(name, "capacity");
 }
 
-static struct scan *scanned(const char *bytes, size_t length)
+static struct scan *scan; /* the last one */
+
+static void forget(void)
 {
-    struct scan *scan = calloc(1, sizeof *scan);
+    if (scan)
+        scan_free(scan);
+    free(scan);
+    scan = NULL;
+}
+
+static void read_scan(const char *bytes, size_t length)
+{
     char path[64];
     int fd = memfd_create("csv", 0);
 
+    forget();
+    scan = calloc(1, sizeof *scan);
+    ck_assert_ptr_nonnull(scan);
     ck_assert_int_eq(write(fd, bytes, length), (ssize_t)length);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     *scan = (struct scan){.path = path,
@@ -326,7 +338,6 @@ static struct scan *scanned(const char *bytes, size_t length)
     scan_run(scan);
     scan->path = NULL;
     close(fd);
-    return scan;
 }
 
 struct head {
@@ -355,7 +366,7 @@ TEST(the_separator_is_the_one_that_yields_known_columns)
     };
 
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        struct scan *scan = scanned(heads[i].file, strlen(heads[i].file));
+        read_scan(heads[i].file, strlen(heads[i].file));
         char names[256] = "";
 
         ck_assert_msg(!scan->status, "%zu: %s", i, scan->why);
@@ -365,8 +376,6 @@ TEST(the_separator_is_the_one_that_yields_known_columns)
         ck_assert_int_eq(scan->separator, heads[i].separator);
         ck_assert_uint_eq(scan->rows, 1);
         ck_assert_int_eq(scan->parts[0].first, 1);
-        scan_free(scan);
-        free(scan);
     }
 }
 
@@ -387,12 +396,9 @@ TEST(a_header_without_known_columns_is_refused_with_what_to_change)
     };
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        struct scan *scan = scanned(files[i][0], strlen(files[i][0]));
-
+        read_scan(files[i][0], strlen(files[i][0]));
         ck_assert_int_eq(scan->status, 400);
         ck_assert_str_eq(scan->why, files[i][1]);
-        scan_free(scan);
-        free(scan);
     }
 }
 
@@ -403,18 +409,13 @@ TEST(the_header_line_has_16_kib_at_most)
 
     memset(file + length, 'x', 16384 - length - 1);
     sprintf(file + 16383, "\nz,1\n");
-    struct scan *scan = scanned(file, strlen(file));
-
+    read_scan(file, strlen(file));
     ck_assert_msg(!scan->status, "%s", scan->why);
-    scan_free(scan);
-    free(scan);
     sprintf(file + 16383, "x\nz,1\n");
-    scan = scanned(file, strlen(file));
+    read_scan(file, strlen(file));
     ck_assert_int_eq(scan->status, 400);
     ck_assert_str_eq(
         scan->why, "The header line has more than 16 KiB: remove the columns that are not needed");
-    scan_free(scan);
-    free(scan);
     free(file);
 }
 
@@ -433,45 +434,33 @@ TEST(text_is_utf8_wherever_a_piece_ends)
             file[i] = '\n';
         memcpy(file, "externalId\n", 11);
         memcpy(file + 65536 - cut % 4, bytes, strlen(bytes));
-        struct scan *scan = scanned(file, sizeof file);
-
+        read_scan(file, sizeof file);
         ck_assert_msg(scan->status == (cut < 4 ? 0 : 400), "%zu: %d %s", cut, scan->status,
                       scan->why);
         ck_assert(cut < 4 || !strncmp(scan->why, "The file is not UTF-8", 21));
-        scan_free(scan);
-        free(scan);
     }
-    struct scan *scan = scanned("externalId\na\0b\n", 15);
-
+    read_scan("externalId\na\0b\n", 15);
     ck_assert_int_eq(scan->status, 400);
     ck_assert(!strncmp(scan->why, "The file has NUL bytes", 22));
-    scan_free(scan);
-    free(scan);
 }
 
 TEST(values_in_columns_without_a_name_are_noticed)
 {
     static const char file[] = "externalId,capacity,,\nn0,5,,\nn1,5, ,60\nn2,5,,70\n";
-    struct scan *scan = scanned(file, sizeof file - 1);
-
+    read_scan(file, sizeof file - 1);
     ck_assert_int_eq(scan->status, 0);
     ck_assert_int_eq(scan->unnamed[2], 0);
     ck_assert_int_eq(scan->unnamed[3], 2);
-    scan_free(scan);
-    free(scan);
 }
 
 TEST(rows_of_what_nobody_sees_are_blank)
 {
     static const char file[] =
         "externalId,capacity\na,1\n \u00a0,\n\u200b,\u2060\ufeff\nb,2\n,\u3000\t\n";
-    struct scan *scan = scanned(file, sizeof file - 1);
-
+    read_scan(file, sizeof file - 1);
     ck_assert_int_eq(scan->status, 0);
     ck_assert_uint_eq(scan->rows, 2);
     ck_assert_int_eq(scan->parts[0].last, 4);
-    scan_free(scan);
-    free(scan);
 }
 
 TEST(texts_are_cut_between_characters)
@@ -482,4 +471,4 @@ TEST(texts_are_cut_between_characters)
     ck_assert_uint_eq(blank_cut("\U0001f600", 3), 0);
 }
 
-SUITE(csv)
+SUITE(csv, .after_each = forget)

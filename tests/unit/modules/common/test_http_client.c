@@ -18,7 +18,7 @@ static struct http_client *client;
 static int listener, connections[CONNECTIONS_MAX], accepted, received, ended, heads;
 static char url[64];
 
-static void serve_none(void)
+static void set_up(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
@@ -28,16 +28,12 @@ static void serve_none(void)
     ck_assert(!bind(listener, (struct sockaddr *)&address, size) && !listen(listener, 8) &&
               !getsockname(listener, (struct sockaddr *)&address, &size));
     snprintf(url, sizeof(url), "http://127.0.0.1:%d/", ntohs(address.sin_port));
-}
-
-static void open_client(void)
-{
     client = http_client_new(&(struct http_client_options){
         .authorities = "", .idle_s = 60, .connections = CONNECTIONS_MAX});
     ck_assert_ptr_nonnull(client);
 }
 
-static void close_all(void)
+static void tear_down(void)
 {
     http_client_free(client);
     while (accepted)
@@ -104,8 +100,6 @@ TEST(a_body_is_kept_in_part_and_has_a_limit)
 {
     struct http_request request = get();
 
-    serve_none();
-    open_client();
     request.bytes_max = 1;
     request.headed = on_head;
     request.done = NULL;
@@ -125,21 +119,17 @@ TEST(a_body_is_kept_in_part_and_has_a_limit)
     ck_assert_ptr_eq(request.easy, easy);
     ck_assert_int_eq(accepted, 1);
     on_end(&request);
-    close_all();
 }
 
 TEST(a_request_that_may_not_be_sent_ends)
 {
     struct http_request request = get();
 
-    serve_none();
-    open_client();
     request.may_send = never;
     http_client_start(client, &request);
     while (!ended)
         turn(NULL);
     ck_assert(request.outcome == HTTP_UNREACHABLE && !request.sendings && !received);
-    close_all();
 }
 
 TEST(a_request_that_nobody_waits_for_is_ended)
@@ -147,8 +137,6 @@ TEST(a_request_that_nobody_waits_for_is_ended)
     atomic_bool left = false;
     struct http_request waiting = get(), late = get();
 
-    serve_none();
-    open_client();
     waiting.left = late.left = &left;
     http_client_start(client, &waiting);
     while (received < 1)
@@ -160,15 +148,12 @@ TEST(a_request_that_nobody_waits_for_is_ended)
     ck_assert_int_eq(ended, 2);
     ck_assert(waiting.outcome == HTTP_LATE && late.outcome == HTTP_LATE);
     ck_assert_int_eq(late.sendings, 0);
-    close_all();
 }
 
 TEST(an_end_ends_every_request)
 {
     struct http_request requests[] = {get(), get()};
 
-    serve_none();
-    open_client();
     for (size_t i = 0; i < 2; i++)
         http_client_start(client, &requests[i]);
     while (received < 2)
@@ -176,7 +161,6 @@ TEST(an_end_ends_every_request)
     http_client_end(client);
     ck_assert_int_eq(ended, 2);
     ck_assert(requests[0].outcome == HTTP_LATE && requests[1].outcome == HTTP_LATE);
-    close_all();
 }
 
-SUITE(http_client)
+SUITE(http_client, .before_each = set_up, .after_each = tear_down)
