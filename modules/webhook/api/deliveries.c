@@ -203,18 +203,6 @@ static void delivery_test_leave(void *arg)
     slot_release(place->slots, place->account);
 }
 
-/* Reserves one of the waiting tests. */
-static int delivery_test_enter(struct bb_request *rq, const struct webhook *webhook)
-{
-    struct place *place = bb_alloc(rq, sizeof(*place));
-
-    *place = (struct place){webhook->tests, rq->principal->account};
-    if (slot_try(place->slots, place->account))
-        return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
-    bb_defer(rq, delivery_test_leave, place);
-    return 0;
-}
-
 /* The row in webhook_waiting also keeps the owner of the shard from sending the ping. */
 static int delivery_test_store(struct bb_request *rq, const struct webhook *webhook,
                                struct ping *ping)
@@ -245,10 +233,12 @@ int webhook_test(struct bb_request *rq)
     struct ping ping = {
         .event = {.name = WEBHOOK_PING, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
     };
-    int refused = delivery_test_enter(rq, webhook);
+    struct place *place = bb_alloc(rq, sizeof(*place));
 
-    if (refused)
-        return refused;
+    *place = (struct place){webhook->tests, rq->principal->account};
+    if (slot_try(place->slots, place->account))
+        return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
+    bb_defer(rq, delivery_test_leave, place);
     json_t *json = json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
                              bb_time_text(rq, bb_wall_ms(rq->host)));
 
@@ -260,10 +250,12 @@ int webhook_test(struct bb_request *rq)
     for (int i = 0; !sender_ready(webhook->sender) && i < JOIN_TRIES; i++)
         bb_sleep(rq, JOIN_MS / JOIN_TRIES);
     if (!sender_ready(webhook->sender)) {
-        refused = webhook_check_mine(rq);
-        return refused ? refused : bb_fail(rq, 503, "The sender is not ready");
+        int elsewhere = webhook_check_mine(rq);
+
+        return elsewhere ? elsewhere : bb_fail(rq, 503, "The sender is not ready");
     }
-    refused = delivery_test_store(rq, webhook, &ping);
+    int refused = delivery_test_store(rq, webhook, &ping);
+
     if (refused)
         return refused;
     struct webhook_outcome *outcome = webhook_outcome_new(rq);

@@ -284,14 +284,6 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     record_add(sender, delivery);
 }
 
-static bool attempts_are_paused(struct sender *sender)
-{
-    pthread_mutex_lock(&sender->lock);
-    bool paused = sender->paused;
-    pthread_mutex_unlock(&sender->lock);
-    return paused;
-}
-
 /* Reads the changed webhooks again. */
 static void attempt_heed(struct sender *sender)
 {
@@ -362,7 +354,10 @@ void attempts_start(struct sender *sender)
     bool starts = !sender->stopping || (sender->successor && !sender->leaving);
 
     attempt_heed(sender);
-    if (!starts || attempts_are_paused(sender))
+    pthread_mutex_lock(&sender->lock);
+    starts &= !sender->paused;
+    pthread_mutex_unlock(&sender->lock);
+    if (!starts)
         return;
     while (attempt_is_allowed(sender) && attempt_start_next(sender))
         ;

@@ -35,25 +35,6 @@ void body_release(struct sender *sender, struct body *body)
     free(body);
 }
 
-/* Lets deliveries share a body that has an id. Returns -1 if this host does not have its bytes. */
-static int body_share(struct sender *sender, struct delivery *delivery)
-{
-    struct body *body = delivery->body;
-    struct idmap_node *node = body->node.id ? idmap_find(&sender->bodies, body->node.id) : NULL;
-
-    if (node && node != &body->node) {
-        delivery->body = BB_CONTAINER_OF(node, struct body, node);
-        delivery->body->holders++;
-        body_release(sender, body);
-    } else if (body->missing) {
-        return -1;
-    } else if (!node && body->node.id && !idmap_add(&sender->bodies, &body->node)) {
-        body->shared = true;
-        queue_hold(&sender->queue, body->length);
-    }
-    return 0;
-}
-
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body)
 {
     struct delivery *delivery = calloc(1, sizeof(*delivery));
@@ -98,11 +79,21 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery)
 {
     struct queue_flow *flow = delivery->test ? &subscription->tests : &subscription->flow;
+    struct body *body = delivery->body;
+    struct idmap_node *node = body->node.id ? idmap_find(&sender->bodies, body->node.id) : NULL;
 
-    if (body_share(sender, delivery))
+    /* Deliveries share a body that has an id. */
+    if (node && node != &body->node) {
+        delivery->body = BB_CONTAINER_OF(node, struct body, node);
+        delivery->body->holders++;
+        body_release(sender, body);
+    } else if (body->missing) {
         return false;
-    const struct body *body = delivery->body;
-
+    } else if (!node && body->node.id && !idmap_add(&sender->bodies, &body->node)) {
+        body->shared = true;
+        queue_hold(&sender->queue, body->length);
+    }
+    body = delivery->body;
     delivery->item.size = (uint32_t)(body->length + sizeof(*delivery));
     delivery->item.shared = body->shared ? (uint32_t)body->length : 0;
     if ((subscription->state >= SUBSCRIPTION_OFF && !delivery->test) ||

@@ -92,18 +92,6 @@ struct tending {
     int64_t expanding, expanding_ms;  /* events to be expanded, and the age of the oldest */
 };
 
-static void lease_count_webhooks(struct bb_request *rq, struct tending *tending)
-{
-    const struct bb_rows *rows = bb_query(rq, &sender_states_sql, BB_NO_ARGS);
-
-    for (size_t i = 0; rows && i < WEBHOOK_STATES; i++)
-        tending->webhooks[i] = bb_cell_int(rq, rows, 0, i);
-    if (rows) {
-        tending->expanding = bb_cell_int(rq, rows, 0, WEBHOOK_STATES);
-        tending->expanding_ms = bb_cell_int(rq, rows, 0, WEBHOOK_STATES + 1);
-    }
-}
-
 static void lease_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct tending *tending = (struct tending *)db_task;
@@ -133,8 +121,15 @@ static void lease_work(struct bb_request *rq, struct db_task *db_task)
     if (tending->buried)
         bb_log(rq, BB_WARN, "the shards of dead hosts are free: hosts %lld",
                (long long)tending->buried);
-    if (tending->counts && !tending->lost)
-        lease_count_webhooks(rq, tending);
+    if (tending->counts && !tending->lost) {
+        rows = bb_query(rq, &sender_states_sql, BB_NO_ARGS);
+        for (size_t i = 0; rows && i < WEBHOOK_STATES; i++)
+            tending->webhooks[i] = bb_cell_int(rq, rows, 0, i);
+        if (rows) {
+            tending->expanding = bb_cell_int(rq, rows, 0, WEBHOOK_STATES);
+            tending->expanding_ms = bb_cell_int(rq, rows, 0, WEBHOOK_STATES + 1);
+        }
+    }
     db_task->ok = true;
 }
 
@@ -182,21 +177,6 @@ static void lease_lost(struct sender *sender)
     sender->tend_at = sender->now_ms;
 }
 
-static void lease_note(struct sender *sender, const struct tending *tending)
-{
-    pthread_mutex_lock(&sender->lock);
-    if (tending->pauses == sender->pauses) /* no newer state was received */
-        sender->paused = tending->paused;
-    if (tending->webhooks[0] >= 0) {
-        memcpy(sender->counters.webhooks, tending->webhooks, sizeof(tending->webhooks));
-        sender->counters.expanding = tending->expanding;
-        sender->expanding_ms = tending->expanding_ms;
-        if (tending->expanding)
-            sender->events_wait = true;
-    }
-    pthread_mutex_unlock(&sender->lock);
-}
-
 /* Notes a frontier, and whether it is safe (see webhook_tend()). */
 static void lease_note_frontier(struct sender *sender, const struct tending *tending)
 {
@@ -211,19 +191,6 @@ static void lease_note_frontier(struct sender *sender, const struct tending *ten
     if (!sender->frontier && old) {
         sender->frontier = tending->frontier;
         sender->frontier_xact = tending->next_xact;
-    }
-}
-
-/* If this host has more than `fair` shards, chooses the highest ones to be given away. */
-static void lease_choose(struct sender *sender, int64_t fair)
-{
-    int64_t surplus = __builtin_popcountll(sender->mine) - fair;
-
-    for (int64_t i = SENDER_SHARDS - 1; i >= 0 && surplus > 0; i--) {
-        if (sender->mine & sender_shard(i)) {
-            sender->to_give |= sender_shard(i);
-            surplus--;
-        }
     }
 }
 
@@ -245,7 +212,17 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
         lease_lost(sender);
         return;
     }
-    lease_note(sender, tending);
+    pthread_mutex_lock(&sender->lock);
+    if (tending->pauses == sender->pauses) /* no newer state was received */
+        sender->paused = tending->paused;
+    if (tending->webhooks[0] >= 0) {
+        memcpy(sender->counters.webhooks, tending->webhooks, sizeof(tending->webhooks));
+        sender->counters.expanding = tending->expanding;
+        sender->expanding_ms = tending->expanding_ms;
+        if (tending->expanding)
+            sender->events_wait = true;
+    }
+    pthread_mutex_unlock(&sender->lock);
     sender->me = tending->me;
     sender->lease_until = tending->sent_ms + SENDER_LEASE_MS;
     lease_note_frontier(sender, tending);
@@ -257,7 +234,14 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
         subscriptions_drop(sender, gained); /* their state in memory is old */
     if (gained || tending->buried)
         sender->look_wanted = true;
-    lease_choose(sender, tending->fair);
+    /* If this host has more than its part, the highest shards are given away. */
+    int64_t surplus = __builtin_popcountll(sender->mine) - tending->fair;
+
+    for (int64_t i = SENDER_SHARDS - 1; i >= 0 && surplus > 0; i--)
+        if (sender->mine & sender_shard(i)) {
+            sender->to_give |= sender_shard(i);
+            surplus--;
+        }
     if (gained || sender->to_give)
         idmap_each(&sender->subscriptions, lease_update_each, sender);
 }

@@ -152,17 +152,6 @@ static void look_drop(struct db_task *db_task)
     pairs_free(&((struct looking *)db_task)->found);
 }
 
-static void look_begin(struct sender *sender)
-{
-    bool all = sender->look_wanted;
-
-    sender->look = all ? LOOK_BACKLOG : LOOK_LOG;
-    sender->look_to = all ? INT64_MAX : sender->frontier;
-    sender->look_shards = sender->mine & ~sender->to_give;
-    sender->look_wanted = false;
-    sender->look_after = 0;
-}
-
 void look_on(struct sender *sender)
 {
     if (sender->looking || !sender->mine || sender->stopping ||
@@ -171,7 +160,11 @@ void look_on(struct sender *sender)
     if (!sender->look) {
         if (!sender->look_wanted && !sender->frontier_safe)
             return;
-        look_begin(sender);
+        sender->look = sender->look_wanted ? LOOK_BACKLOG : LOOK_LOG;
+        sender->look_to = sender->look_wanted ? INT64_MAX : sender->frontier;
+        sender->look_shards = sender->mine & ~sender->to_give;
+        sender->look_wanted = false;
+        sender->look_after = 0;
     }
     struct looking *looking =
         db_task_new(sender, sizeof(*looking), look_work, look_back, look_drop);

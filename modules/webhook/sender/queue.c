@@ -258,23 +258,17 @@ static double queue_mean_ms(const struct queue_flow *flow)
     return count ? (double)(flow->now.took_ms + flow->before.took_ms) / count : 0;
 }
 
-/* Returns the rate, per millisecond, that the flow needs. */
-static double queue_rate(const struct queue_flow *flow, int64_t now_ms)
+/* Returns the number in flight that the flow's traffic needs. */
+static size_t queue_wanted(const struct queue *queue, const struct queue_flow *flow, int64_t now_ms)
 {
     const struct queue_pace *first = flow->before.count ? &flow->before : &flow->now;
     int64_t elapsed_ms = now_ms - first->since_ms;
     double sent = elapsed_ms > 0
                       ? (double)(flow->now.count + flow->before.count) / (double)elapsed_ms
                       : RATE_MAX;
-    double all = sent + (double)flow->waiting_count / DRAIN_MS;
-
-    return all < RATE_MAX ? all : RATE_MAX;
-}
-
-/* Returns the number in flight that the flow's traffic needs. */
-static size_t queue_wanted(const struct queue *queue, const struct queue_flow *flow, int64_t now_ms)
-{
-    size_t cap = NEAR_CAP + (size_t)(queue_rate(flow, now_ms) * queue_mean_ms(flow) + 0.5);
+    double rate = sent + (double)flow->waiting_count / DRAIN_MS; /* per millisecond */
+    size_t cap =
+        NEAR_CAP + (size_t)((rate < RATE_MAX ? rate : RATE_MAX) * queue_mean_ms(flow) + 0.5);
     size_t most = queue->limits.flow_flying;
 
     return cap < most ? cap : most;

@@ -90,36 +90,24 @@ static int read_compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static bool read_is_known(const struct reading *reading, int64_t body)
-{
-    return bsearch(&body, reading->bodies, reading->body_count, sizeof(body), read_compare);
-}
-
-/* Returns the row of `bodies` with the id; -1: none. */
-static int64_t read_find(struct bb_request *rq, const struct bb_rows *bodies, int64_t id)
-{
-    for (size_t row = 0; bodies && row < bb_count(rq, bodies); row++)
-        if (bb_cell_int(rq, bodies, row, 0) == id)
-            return (int64_t)row;
-    return -1;
-}
-
 static int read_row(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows,
                     size_t row, const struct bb_rows *bodies, bool kept)
 {
     int64_t body_id = bb_cell_int(rq, rows, row, BODY_ID);
-    int64_t found = body_id ? read_find(rq, bodies, body_id) : -1;
+    size_t found = 0, count = body_id && bodies ? bb_count(rq, bodies) : 0;
     struct sender_event event = {.name = bb_cell(rq, rows, row, EVENT),
                                  .id = bb_cell(rq, rows, row, EVENT_ID),
                                  .trace = bb_cell(rq, rows, row, TRACE),
                                  .body_id = body_id,
                                  .body = bb_cell(rq, rows, row, BODY)};
 
+    while (found < count && bb_cell_int(rq, bodies, found, 0) != body_id)
+        found++;
     if (event.body) {
         event.length = rq->api->rows_length(rows, row, BODY);
-    } else if (found >= 0) {
-        event.body = bb_cell(rq, bodies, (size_t)found, 1);
-        event.length = rq->api->rows_length(bodies, (size_t)found, 1);
+    } else if (found < count) {
+        event.body = bb_cell(rq, bodies, found, 1);
+        event.length = rq->api->rows_length(bodies, found, 1);
     }
     struct body *body = body_new(&event);
     struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, WEBHOOK),
@@ -151,7 +139,9 @@ static int read_rows(struct bb_request *rq, struct reading *reading, struct stre
     for (size_t row = 0; row < count; row++) {
         int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
         size_t size = (size_t)bb_cell_int(rq, rows, row, LENGTH);
-        bool known = id && (read_is_known(reading, id) || (wanted && ids[wanted - 1] == id));
+        bool known =
+            id && ((wanted && ids[wanted - 1] == id) ||
+                   bsearch(&id, reading->bodies, reading->body_count, sizeof(id), read_compare));
 
         while (streams->webhooks[stream] != bb_cell_int(rq, rows, row, WEBHOOK))
             stream++;

@@ -166,20 +166,15 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
     delivery_end(sender, delivery);
 }
 
-static void record_put_back(struct sender *sender, struct recording *recording)
-{
-    for (size_t i = recording->count; i > 0; i--)
-        STAILQ_INSERT_HEAD(&sender->results, recording->list[i - 1], next);
-    sender->result_count += recording->count;
-}
-
 static void record_back(struct sender *sender, struct db_task *db_task)
 {
     struct recording *recording = (struct recording *)db_task;
 
     sender->recording--;
     if (!db_task->ok && recording->owner == sender->me) {
-        record_put_back(sender, recording);
+        for (size_t i = recording->count; i > 0; i--)
+            STAILQ_INSERT_HEAD(&sender->results, recording->list[i - 1], next);
+        sender->result_count += recording->count;
         return;
     }
     for (size_t i = 0; i < recording->count; i++) {

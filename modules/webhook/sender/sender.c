@@ -382,21 +382,6 @@ static void signal_owners(struct sender *sender)
 
 /* ---- turns of the worker --------------------------------------------------------------------- */
 
-static void sender_take_heard(struct sender *sender, const struct pairs *heard)
-{
-    for (size_t i = 0; i < heard->count; i++) {
-        int64_t webhook = heard->webhooks[i], id = heard->ids[i];
-        struct subscription *subscription = id ? NULL : subscription_get(sender, webhook);
-
-        if (!(sender->mine & sender_shard(webhook)))
-            continue;
-        if (id)
-            look_found(sender, webhook, id);
-        else if (subscription)
-            subscription_due(sender, subscription, sender->now_ms);
-    }
-}
-
 /* Empties the inbox under one lock, and then handles its contents. */
 static void sender_take_inbox(struct sender *sender)
 {
@@ -436,7 +421,17 @@ static void sender_take_inbox(struct sender *sender)
         db_task_free(db_task);
     }
     delivery_take_handoffs(sender, &handoffs);
-    sender_take_heard(sender, &heard);
+    for (size_t i = 0; i < heard.count; i++) {
+        int64_t webhook = heard.webhooks[i], id = heard.ids[i];
+        struct subscription *subscription = id ? NULL : subscription_get(sender, webhook);
+
+        if (!(sender->mine & sender_shard(webhook)))
+            continue;
+        if (id)
+            look_found(sender, webhook, id);
+        else if (subscription)
+            subscription_due(sender, subscription, sender->now_ms);
+    }
     pairs_free(&heard);
 }
 
