@@ -350,8 +350,7 @@ static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
     return false;
 }
 
-/* Returns whether jobs wait; false also if the database is unavailable. */
-static bool run_has_jobs(struct bb_request *rq)
+void bulk_run(struct bb_request *rq)
 {
     static const struct bb_sql count = {
         "SELECT coalesce(sum(rows - succeeded - failed), 0)::bigint, count(*)"
@@ -359,22 +358,15 @@ static bool run_has_jobs(struct bb_request *rq)
         0,
     };
     struct bulk *bulk = rq->state;
-    const struct bb_rows *rows = bb_query(rq, &count, BB_NO_ARGS);
-
-    if (rows)
-        atomic_store(&bulk->waiting, bb_cell_int(rq, rows, 0, 0));
-    return rows && bb_cell_int(rq, rows, 0, 1) > 0;
-}
-
-void bulk_run(struct bb_request *rq)
-{
-    struct bulk *bulk = rq->state;
     struct bulk_turn *turn = bb_alloc(rq, sizeof(*turn));
     int64_t until = bb_now_ms(rq->host) + TURN_MS;
-    bool more = run_has_jobs(rq);
+    const struct bb_rows *rows = bb_query(rq, &count, BB_NO_ARGS);
+    bool more = rows && bb_cell_int(rq, rows, 0, 1) > 0;
     struct bb_pace pace = {.busy = atomic_load(&bulk->busy)};
     json_t *types = bb_json_hold(rq, json_array());
 
+    if (rows)
+        atomic_store(&bulk->waiting, bb_cell_int(rq, rows, 0, 0));
     for (size_t i = 0; i < bulk->type_count; i++)
         if (json_array_append_new(types, json_string(bulk->types[i].name)))
             more = false;

@@ -117,18 +117,6 @@ int bulk_stream(struct bb_request *rq)
     return status;
 }
 
-/* Returns the ids of all watched jobs, owned by the caller; NULL: out of memory. */
-static json_t *watch_ids(struct bulk *bulk)
-{
-    json_t *ids = json_array();
-
-    pthread_mutex_lock(&bulk->watching);
-    for (const struct watcher *watcher = bulk->watchers; watcher; watcher = watcher->next)
-        ids = bb_append(ids, json_string(watcher->id));
-    pthread_mutex_unlock(&bulk->watching);
-    return ids;
-}
-
 /* Runs once per second, as a job of the module. */
 void bulk_watch(struct bb_request *rq)
 {
@@ -137,7 +125,13 @@ void bulk_watch(struct bb_request *rq)
         " WHERE j.id IN (SELECT json_array_elements_text($1::json)::uuid)",
         0};
     struct bulk *bulk = rq->state;
-    json_t *ids = bb_json_hold(rq, watch_ids(bulk));
+    json_t *ids = json_array();
+
+    pthread_mutex_lock(&bulk->watching);
+    for (const struct watcher *watcher = bulk->watchers; watcher; watcher = watcher->next)
+        ids = bb_append(ids, json_string(watcher->id));
+    pthread_mutex_unlock(&bulk->watching);
+    bb_json_hold(rq, ids);
     const char *list = json_array_size(ids) ? bb_json(rq, ids, NULL) : NULL;
     const struct bb_rows *rows = list ? bb_query(rq, &find, BB_ARGS(bb_t(list))) : NULL;
 

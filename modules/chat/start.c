@@ -32,24 +32,6 @@ static const struct bb_sql add_conversation = {
     BB_SQL_WRITE,
 };
 
-static int start_refused_parts(struct bb_request *rq, const struct chat_facts *facts,
-                               const char *username)
-{
-    struct chat_scope scope = chat_scope(rq);
-
-    if (strcmp(facts->participant1, facts->participant2) == 0)
-        return bb_invalid(rq, "participant2", "must be another e-mail address than participant1");
-    if (!scope.all && !scope.speaks && !chat_takes_part(facts, scope.own))
-        return bb_fail(rq, 403, "You may only start conversations in which you take part");
-    int refused = chat_acts_for(rq, &scope, username);
-
-    if (refused)
-        return refused;
-    if (!chat_takes_part(facts, username))
-        return bb_invalid(rq, "username", "must be participant1 or participant2");
-    return 0;
-}
-
 #define LATEST_OF(side)                                                                            \
     "(SELECT organisation, created_at FROM chat_directory WHERE participant" side " = $1::text"    \
     " AND organisation IS NOT NULL ORDER BY created_at DESC LIMIT 1)"
@@ -64,25 +46,6 @@ struct party {
     bool caller, known;
     int64_t organization; /* 0: none, or not known */
 };
-
-/* Sets what is known of both. Returns 0, or the status of the response sent. */
-static int start_look_up(struct bb_request *rq, struct party parties[2])
-{
-    const struct chat *chat = rq->state;
-
-    for (struct party *at = parties; at < parties + 2; at++) {
-        int known = 1;
-
-        at->caller = strcmp(at->email, rq->principal->email) == 0;
-        if (!at->caller)
-            known = chat->accounts->organization_of(chat->accounts_state, rq, at->email,
-                                                    &at->organization);
-        if (known < 0)
-            return bb_failed(rq);
-        at->known = known > 0;
-    }
-    return 0;
-}
 
 /*
  * Finds the organization that owns a conversation started by an Admin who names none, so that the
@@ -143,6 +106,8 @@ static int start_refused_organization(struct bb_request *rq, const struct party 
 int chat_start(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
+    const char *username = bb_text(rq, "username");
+    struct chat_scope scope = chat_scope(rq);
     struct chat_message message;
     struct chat_facts facts = {
         .participant1 = bb_text(rq, "participant1"),
@@ -150,12 +115,29 @@ int chat_start(struct bb_request *rq)
         .device_project_name = bb_text(rq, "deviceProjectName"),
     };
     struct party parties[] = {{.email = facts.participant1}, {.email = facts.participant2}};
-    int refused = start_refused_parts(rq, &facts, bb_text(rq, "username"));
 
-    if (!refused)
-        refused = start_look_up(rq, parties);
-    if (!refused)
-        refused = start_refused_organization(rq, parties, &facts.organization);
+    if (strcmp(facts.participant1, facts.participant2) == 0)
+        return bb_invalid(rq, "participant2", "must be another e-mail address than participant1");
+    if (!scope.all && !scope.speaks && !chat_takes_part(&facts, scope.own))
+        return bb_fail(rq, 403, "You may only start conversations in which you take part");
+    int refused = chat_acts_for(rq, &scope, username);
+
+    if (refused)
+        return refused;
+    if (!chat_takes_part(&facts, username))
+        return bb_invalid(rq, "username", "must be participant1 or participant2");
+    for (struct party *at = parties; at < parties + 2; at++) {
+        int known = 1;
+
+        at->caller = strcmp(at->email, rq->principal->email) == 0;
+        if (!at->caller)
+            known = chat->accounts->organization_of(chat->accounts_state, rq, at->email,
+                                                    &at->organization);
+        if (known < 0)
+            return bb_failed(rq);
+        at->known = known > 0;
+    }
+    refused = start_refused_organization(rq, parties, &facts.organization);
     if (!refused)
         refused = chat_entry_read(rq, &message);
     if (refused)

@@ -237,19 +237,6 @@ static bool listener_is_ready(const struct listener *listener)
            !bb_stream_waiting(hub->host, listener->stream);
 }
 
-/* Too many events are between the listener and now: it starts over. */
-static void listener_reset(struct listener *listener)
-{
-    struct chat_hub *hub = listener->hub;
-    struct bb_chunk *chunk = chat_chunk(hub->host, RESET);
-
-    if (!chunk || bb_stream_send(hub->host, listener->stream, chunk))
-        listener_end(listener);
-    bb_chunk_release(hub->host, chunk);
-    listener_place(listener, hub->page, hub->page->count);
-    listener->events = 0;
-}
-
 /* Sends a page, as far as there is room. Returns the number of events sent. */
 static size_t listener_send(struct listener *listener, const struct chat_page *page)
 {
@@ -273,8 +260,15 @@ static size_t listener_send(struct listener *listener, const struct chat_page *p
     }
     listener->events += page->count;
     listener_place(listener, page, page->count);
-    if (listener->events > REPLAY_EVENTS)
-        listener_reset(listener);
+    if (listener->events > REPLAY_EVENTS) { /* too many until now: the client starts over */
+        struct bb_chunk *chunk = chat_chunk(hub->host, RESET);
+
+        if (!chunk || bb_stream_send(hub->host, listener->stream, chunk))
+            listener_end(listener);
+        bb_chunk_release(hub->host, chunk);
+        listener_place(listener, hub->page, hub->page->count);
+        listener->events = 0;
+    }
     if (listener->at)
         listener_join(listener);
     return sent;
@@ -316,21 +310,6 @@ static struct chat_page *hub_read(struct bb_request *rq, struct chat_hub *hub, c
     hub_end_all(hub);
     pthread_mutex_unlock(&hub->lock);
     return NULL;
-}
-
-/* Reads the next events. Returns 0, or -1 if the database does not answer. */
-static int hub_read_next(struct bb_request *rq, struct chat_hub *hub)
-{
-    struct chat_page *page = hub_read(rq, hub, hub->page->end, NULL, PAGE_BYTES);
-
-    if (!page)
-        return -1;
-    bb_metric_add(hub->host, CHAT_EVENTS_READ, 0, page->count);
-    pthread_mutex_lock(&hub->lock);
-    hub_forget(hub);
-    hub->page = page;
-    pthread_mutex_unlock(&hub->lock);
-    return 0;
 }
 
 /* Sends a page to the lagging listeners that can continue with it. May park the fiber. */
@@ -458,8 +437,19 @@ static void hub_run(struct bb_request *rq, void *arg)
     pthread_mutex_lock(&hub->lock);
     const struct chat_page *page = hub->page;
     pthread_mutex_unlock(&hub->lock);
-    if (!page || (hub->published == page->count && hub_read_next(rq, hub)))
+    if (!page)
         return;
+    if (hub->published == page->count) {
+        struct chat_page *next = hub_read(rq, hub, hub->page->end, NULL, PAGE_BYTES);
+
+        if (!next)
+            return;
+        bb_metric_add(hub->host, CHAT_EVENTS_READ, 0, next->count);
+        pthread_mutex_lock(&hub->lock);
+        hub_forget(hub);
+        hub->page = next;
+        pthread_mutex_unlock(&hub->lock);
+    }
     hub->again = hub_publish(hub);
     if (hub->again)
         return;

@@ -179,9 +179,11 @@ static bool responses_has_query(const struct bb_route *route, const char *name)
     return false;
 }
 
-/* `warnings` has the parts of a request that the host ignored (docs/reference.md). */
-static void responses_warnings(struct docs_maker *maker, const struct bb_route *route,
-                               json_t *schema)
+/*
+ * A row named "." is the response itself. `warnings` has the parts of a request that the host
+ * ignored (docs/reference.md).
+ */
+static json_t *responses_schema(struct docs_maker *maker, const struct bb_route *route)
 {
     static const struct bb_field item[] = {{.name = "item", .type = BB_TEXT}};
     static const struct bb_field warnings = {.name = "warnings",
@@ -189,23 +191,15 @@ static void responses_warnings(struct docs_maker *maker, const struct bb_route *
                                              .fields = BB_TABLE(item),
                                              .help = "Things that were accepted but may be "
                                                      "mistakes. Absent if none."};
+    const struct bb_field *first = DOCS_ROW(bb_field, route->reply, 0);
+    json_t *schema = route->reply.count && !strcmp(first->name, ".")
+                         ? docs_schema(maker, first, true)
+                         : docs_object(maker, &route->reply, true, true);
     json_t *properties = json_object_get(schema, "properties");
     size_t given = route->segments.count + route->query.count + route->body.count;
 
     if (given && properties && !json_object_get(properties, warnings.name))
         docs_put(maker, properties, warnings.name, docs_schema(maker, &warnings, true));
-}
-
-/* A row named "." is the response itself. */
-static json_t *responses_schema(struct docs_maker *maker, const struct bb_route *route)
-{
-    const struct bb_field *first = DOCS_ROW(bb_field, route->reply, 0);
-    json_t *schema;
-
-    schema = route->reply.count && !strcmp(first->name, ".")
-                 ? docs_schema(maker, first, true)
-                 : docs_object(maker, &route->reply, true, true);
-    responses_warnings(maker, route, schema);
     return schema;
 }
 

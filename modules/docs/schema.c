@@ -48,39 +48,6 @@ static const struct {
     [BB_ANY] = {NULL, NULL, NULL},
 };
 
-static void schema_format(struct docs_maker *maker, json_t *schema, const struct bb_field *field,
-                          bool answer)
-{
-    const char *format = NULL;
-
-    if (field->flags & BB_SECRET && !answer)
-        format = "password";
-    else if (field->type == BB_EMAIL)
-        format = "email";
-    else if (field->type == BB_UUID)
-        format = "uuid";
-    else if (field->type == BB_TIME && answer)
-        format = "date-time";
-    else if (field->type == BB_INT && !field->min && !field->max)
-        format = "int64";
-    docs_put_text(maker, schema, "format", format);
-}
-
-static void schema_bounds(struct docs_maker *maker, json_t *schema, const struct bb_field *field)
-{
-    bool counts = field->type == BB_TEXT || field->type == BB_LIST;
-    int64_t least = counts && !field->min && field->flags & BB_NOT_BLANK ? 1 : field->min;
-
-    if (field->type == BB_EMAIL)
-        docs_put(maker, schema, "maxLength", json_integer(254));
-    if (!types[field->type].least || (!least && !field->max))
-        return;
-    if ((least || !counts) && least > INT64_MIN)
-        docs_put(maker, schema, types[field->type].least, json_integer(least));
-    if (field->max && field->max >= field->min && field->max < INT64_MAX)
-        docs_put(maker, schema, types[field->type].most, json_integer(field->max));
-}
-
 /* An example or default is a text in the table, and a value of the field's type in the document. */
 static json_t *schema_value(const struct bb_field *field, const char *text)
 {
@@ -111,14 +78,33 @@ static void schema_members(struct docs_maker *maker, json_t *schema, const struc
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer)
 {
     json_t *schema = json_object(), *choices = json_array();
-    const char *type = types[field->type].name;
+    const char *type = types[field->type].name, *format = NULL;
+    bool counts = field->type == BB_TEXT || field->type == BB_LIST;
+    int64_t least = counts && !field->min && field->flags & BB_NOT_BLANK ? 1 : field->min;
     bool null = field->flags & (BB_NULLABLE | BB_CLEARS);
 
     if (type)
         docs_put(maker, schema, "type",
                  null ? json_pack("[s, s]", type, "null") : json_string(type));
-    schema_format(maker, schema, field, answer);
-    schema_bounds(maker, schema, field);
+    if (field->flags & BB_SECRET && !answer)
+        format = "password";
+    else if (field->type == BB_EMAIL)
+        format = "email";
+    else if (field->type == BB_UUID)
+        format = "uuid";
+    else if (field->type == BB_TIME && answer)
+        format = "date-time";
+    else if (field->type == BB_INT && !field->min && !field->max)
+        format = "int64";
+    docs_put_text(maker, schema, "format", format);
+    if (field->type == BB_EMAIL)
+        docs_put(maker, schema, "maxLength", json_integer(254));
+    if (types[field->type].least && (least || field->max)) {
+        if ((least || !counts) && least > INT64_MIN)
+            docs_put(maker, schema, types[field->type].least, json_integer(least));
+        if (field->max && field->max >= field->min && field->max < INT64_MAX)
+            docs_put(maker, schema, types[field->type].most, json_integer(field->max));
+    }
     for (size_t i = 0; field->type == BB_CHOICE && field->choices[i]; i++)
         docs_append(maker, choices, json_string(field->choices[i]));
     if (field->type == BB_CHOICE && null)
