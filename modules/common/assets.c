@@ -239,10 +239,18 @@ bool assets_known(struct bb_request *rq, const char *tag)
     return known && (!strcmp(known, "*") || strstr(known, tag));
 }
 
-static int assets_put_headers(struct bb_request *rq, const struct asset *asset,
-                              enum asset_form form, const char *tag)
+static int assets_answer(struct bb_request *rq, const struct assets *assets, const char *name,
+                         bool hashed)
 {
     static const char *const codings[ASSET_FORMS] = {NULL, "gzip", "br"};
+    const struct asset *asset = assets ? assets->first : NULL;
+
+    while (asset && (asset->hashed != hashed || strcmp(asset->name, name) != 0))
+        asset = asset->next;
+    if (!asset)
+        return bb_fail(rq, 404, "There is no such file");
+    enum asset_form form = assets_form(rq, asset);
+    const char *tag = bb_format(rq, "\"%s-%d\"", asset->tag, (int)form);
     int failed =
         bb_reply_header(rq, "ETag", tag) | bb_reply_header(rq, "Vary", "Accept-Encoding") |
         bb_reply_header(rq, "Referrer-Policy", "no-referrer") |
@@ -252,22 +260,7 @@ static int assets_put_headers(struct bb_request *rq, const struct asset *asset,
         bb_reply_header(rq, "Cache-Control",
                         asset->hashed ? "public, max-age=31536000, immutable" : "no-cache");
 
-    return failed | (codings[form] ? bb_reply_header(rq, "Content-Encoding", codings[form]) : 0);
-}
-
-static int assets_answer(struct bb_request *rq, const struct assets *assets, const char *name,
-                         bool hashed)
-{
-    const struct asset *asset = assets ? assets->first : NULL;
-
-    while (asset && (asset->hashed != hashed || strcmp(asset->name, name) != 0))
-        asset = asset->next;
-    if (!asset)
-        return bb_fail(rq, 404, "There is no such file");
-    enum asset_form form = assets_form(rq, asset);
-    const char *tag = bb_format(rq, "\"%s-%d\"", asset->tag, (int)form);
-
-    if (assets_put_headers(rq, asset, form, tag))
+    if (failed || (codings[form] && bb_reply_header(rq, "Content-Encoding", codings[form])))
         return bb_fail(rq, 503, "Out of memory");
     if (assets_known(rq, tag))
         return bb_reply(rq, 304, NULL);

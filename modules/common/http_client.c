@@ -247,32 +247,27 @@ static void http_judge(struct http_request *request, CURLcode code)
     }
 }
 
-/*
- * Called when a request has timed out. If nothing has arrived on its connection during the request,
- * shuts it down, because other requests that share it would have to time out, too.
- */
-static void http_give_up(const struct http_request *request)
+/* Ends a request. It may not exist any more after done(). */
+static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
 {
     curl_socket_t fd = CURL_SOCKET_BAD;
     struct tcp_info info;
     socklen_t size = sizeof(info);
 
-    if (request->sendings && !curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) &&
-        fd != CURL_SOCKET_BAD && !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) &&
-        (int64_t)info.tcpi_last_data_recv + TICK_MS >= request->timeout_ms)
-        shutdown(fd, SHUT_RDWR);
-}
-
-/* Ends a request. It may not exist any more after done(). */
-static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
-{
     if (request->link) {
         *request->link = request->next;
         if (request->next)
             request->next->link = request->link;
     }
-    if (code == CURLE_OPERATION_TIMEDOUT)
-        http_give_up(request);
+    /*
+     * If nothing has arrived on the connection during the request, it is shut down, because other
+     * requests that share it would have to time out, too.
+     */
+    if (code == CURLE_OPERATION_TIMEDOUT && request->sendings &&
+        !curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) && fd != CURL_SOCKET_BAD &&
+        !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) &&
+        (int64_t)info.tcpi_last_data_recv + TICK_MS >= request->timeout_ms)
+        shutdown(fd, SHUT_RDWR);
     curl_multi_remove_handle(client->multi, request->easy); /* harmless if it is not there */
     http_judge(request, code);
     request->ended = true;
@@ -350,38 +345,9 @@ static void http_act(struct http_client *client, curl_socket_t fd, int flags)
         client->broken = curl_multi_socket_action(client->multi, fd, flags, &running) != CURLM_OK;
 }
 
-static void http_collect(struct http_client *client)
-{
-    CURLMsg *message;
-    int left;
-
-    while (client->multi && (message = curl_multi_info_read(client->multi, &left))) {
-        CURLcode code = message->data.result;
-        struct http_request *request = NULL;
-
-        if (message->msg == CURLMSG_DONE)
-            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
-        if (request)
-            http_finish(client, request, code);
-    }
-}
-
 static bool http_is_left(const struct http_request *request)
 {
     return request->left && atomic_load(request->left);
-}
-
-/* Ends abandoned requests, and requests that libcurl should have ended. */
-static void http_check(struct http_client *client, int64_t now)
-{
-    if (now < client->check_at_ms)
-        return;
-    client->check_at_ms = now + CHECK_MS;
-    for (struct http_request *request = client->flying, *next; request; request = next) {
-        next = request->next;
-        if (http_is_left(request) || now >= request->late_at_ms)
-            http_finish(client, request, CURLE_OPERATION_TIMEDOUT);
-    }
 }
 
 static void http_on_event(struct http_client *client, const struct epoll_event *event)
@@ -408,6 +374,8 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
 {
     struct epoll_event events[EVENTS], wake = {.events = EPOLLIN, .data.fd = wake_fd};
     int64_t now = http_clock_ms();
+    CURLMsg *message;
+    int left;
 
     if (wake_fd != client->wake_fd) {
         if (!epoll_ctl(client->epoll, EPOLL_CTL_ADD, wake_fd, &wake))
@@ -431,8 +399,23 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
         client->timer_at_ms = NEVER;
         http_act(client, CURL_SOCKET_TIMEOUT, 0);
     }
-    http_collect(client);
-    http_check(client, now);
+    while (client->multi && (message = curl_multi_info_read(client->multi, &left))) {
+        CURLcode code = message->data.result;
+        struct http_request *request = NULL;
+
+        if (message->msg == CURLMSG_DONE)
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
+        if (request)
+            http_finish(client, request, code);
+    }
+    if (now >= client->check_at_ms) { /* abandoned, or libcurl should have ended them */
+        client->check_at_ms = now + CHECK_MS;
+        for (struct http_request *request = client->flying, *next; request; request = next) {
+            next = request->next;
+            if (http_is_left(request) || now >= request->late_at_ms)
+                http_finish(client, request, CURLE_OPERATION_TIMEDOUT);
+        }
+    }
     if (client->broken || (client->multi && !client->flying && now >= client->unused_at_ms))
         http_close_multi(client, CURLE_OUT_OF_MEMORY);
 }

@@ -46,11 +46,6 @@ static const struct network global_v6[] = {{{{{0x20}}}, 3}};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static bool network_is_v4(const struct in6_addr *address)
-{
-    return !memcmp(address->s6_addr, mapped, sizeof(mapped));
-}
-
 static bool network_is_inside(const struct network *network, const struct in6_addr *address)
 {
     int bytes = network->prefix / 8, bits = network->prefix % 8;
@@ -71,7 +66,7 @@ bool network_has(const struct network *list, size_t count, const struct in6_addr
 
 bool network_special(const struct in6_addr *address)
 {
-    if (network_is_v4(address))
+    if (!memcmp(address->s6_addr, mapped, sizeof(mapped)))
         return network_has(special_v4, COUNT(special_v4), address);
     return !network_has(global_v6, COUNT(global_v6), address) ||
            network_has(special_v6, COUNT(special_v6), address);

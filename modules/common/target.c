@@ -194,15 +194,6 @@ static bool target_is_name(const char *host)
     return strlen(host) <= 253;
 }
 
-/*
- * The address of a name is checked only when connecting, so a port is allowed if it is open in any
- * network.
- */
-static bool target_is_name_open(const struct target_rules *rules, int port)
-{
-    return target_is_port_open(rules, port) || rules->open_count;
-}
-
 static const char *target_host_problem(const struct target_rules *rules, char *host, int port)
 {
     struct in6_addr address = in6addr_loopback;
@@ -223,7 +214,9 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
         return "must have a host of at most 253 characters, 1 to 63 between its dots";
     if (!known && target_is_localhost(host))
         known = true; /* allowed if ::1 or 127.0.0.1 is */
-    if (known ? target_is_address_open(rules, &address, port) : target_is_name_open(rules, port))
+    /* The address of a name is checked only when connecting, so one open network suffices. */
+    if (known ? target_is_address_open(rules, &address, port)
+              : target_is_port_open(rules, port) || rules->open_count)
         return NULL;
     if (target_is_localhost(host) && inet_pton(AF_INET6, "::ffff:127.0.0.1", &address) == 1 &&
         target_is_address_open(rules, &address, port))
@@ -305,12 +298,12 @@ char *target_encode(const char *given)
     return strndup(given, length);
 }
 
-/* Counts characters, not bytes. Sets *bad if a character is not allowed in a URL. */
-static size_t target_count_characters(const char *url, bool *bad)
+const char *target_problem(const struct target_rules *rules, const char *url)
 {
-    size_t characters = 0;
+    bool bad = false;
+    const char *problem = "must be an http or https URL";
+    size_t characters = 0; /* not bytes */
 
-    *bad = false;
     for (const char *at = url; *at; at++) {
         unsigned char byte = (unsigned char)*at;
 
@@ -318,17 +311,9 @@ static size_t target_count_characters(const char *url, bool *bad)
         /* U+0080 to U+009F are controls too: C2 80 to C2 9F. */
         if (byte <= ' ' || byte == 0x7F || byte == '\\' ||
             (byte == 0xC2 && (unsigned char)at[1] < 0xA0))
-            *bad = true;
+            bad = true;
     }
-    return characters;
-}
-
-const char *target_problem(const struct target_rules *rules, const char *url)
-{
-    bool bad;
-    const char *problem = "must be an http or https URL";
-
-    if (target_count_characters(url, &bad) > TARGET_URL_MAX)
+    if (characters > TARGET_URL_MAX)
         return "must have at most 2048 characters";
     if (bad)
         return "must not contain spaces, control characters or backslashes";

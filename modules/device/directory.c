@@ -3,23 +3,18 @@
 
 #include "modules/device/device.h"
 
-/* Returns the device's yield, else its country's, else the default. */
-static double directory_yield(const struct device *state, const char *own, const char *country)
-{
-    int index = country ? country_find(country) : -1;
-
-    if (own)
-        return strtod(own, NULL);
-    if (index >= 0 && state->yields[index] > 0)
-        return state->yields[index];
-    return state->settings->default_yield;
-}
-
 static struct bb_device directory_device(const struct device *state,
                                          const struct device_record *record)
 {
     const char *const *text = record->text;
+    const char *own = text[DEVICE_YIELD_VALUE], *country = text[DEVICE_COUNTRY_CODE];
+    int index = country ? country_find(country) : -1;
+    double yield = state->settings->default_yield;
 
+    if (own)
+        yield = strtod(own, NULL);
+    else if (index >= 0 && state->yields[index] > 0)
+        yield = state->yields[index];
     return (struct bb_device){
         .size = sizeof(struct bb_device),
         .id = record->id,
@@ -30,7 +25,7 @@ static struct bb_device directory_device(const struct device *state,
         .commissioned = text[DEVICE_COMMISSIONING_DATE],
         .timezone = text[DEVICE_TIMEZONE],
         .capacity_kw = text[DEVICE_CAPACITY] ? strtod(text[DEVICE_CAPACITY], NULL) : 0,
-        .yield = directory_yield(state, text[DEVICE_YIELD_VALUE], text[DEVICE_COUNTRY_CODE]),
+        .yield = yield,
     };
 }
 

@@ -270,19 +270,10 @@ static const char *fields_date(struct bb_request *rq, const char *text, const ch
     return day;
 }
 
-static const char *fields_zone(struct bb_request *rq, const char *text, const char **problem)
-{
-    const struct device *device = rq->state;
-    const char *name = device_trimmed(rq, text);
-
-    if (!json_object_get(device->zones, name))
-        *problem = "must be a time zone of the IANA list, as Europe/Berlin";
-    return name;
-}
-
 static const char *fields_value(struct bb_request *rq, enum device_field field, const json_t *value,
                                 const char **problem)
 {
+    const struct device *device = rq->state;
     const char *text = json_string_value(value);
 
     switch (field) {
@@ -304,7 +295,10 @@ static const char *fields_value(struct bb_request *rq, enum device_field field, 
     case DEVICE_LONGITUDE:
         return fields_degrees(rq, value, 180, problem);
     case DEVICE_TIMEZONE:
-        return fields_zone(rq, text, problem);
+        text = device_trimmed(rq, text);
+        if (!json_object_get(device->zones, text))
+            *problem = "must be a time zone of the IANA list, as Europe/Berlin";
+        return text;
     default:
         fields_name_check(text, problem);
         return text;

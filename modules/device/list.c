@@ -113,16 +113,6 @@ static int list_filters(struct bb_request *rq, const struct device_scope *scope,
 
 /* ---- order and cursor ---- */
 
-static const struct list_order *list_order_of(struct bb_request *rq)
-{
-    const struct list_order *order = list_orders;
-    const char *sort = bb_arg(rq, "sort");
-
-    while (sort && order->name && strcmp(order->name, sort) != 0)
-        order++;
-    return order->name ? order : list_orders;
-}
-
 /* Returns 0, or the status of the 400 response sent. */
 static int list_cursor(struct bb_request *rq, const struct list_order *order,
                        struct bb_value values[LIST_VALUES])
@@ -185,38 +175,33 @@ static int list_answer(struct bb_request *rq, const struct list_order *order,
     return bb_reply_bytes(rq, 200, "application/json; charset=utf-8", array, (size_t)(at - array));
 }
 
-/* Returns 0, or the status of the response sent. */
-static int list_add_count(struct bb_request *rq, const struct bb_value *values)
-{
-    const char *count = bb_arg(rq, "count");
-
-    if (!count || strcmp(count, "true") != 0)
-        return 0;
-    const struct bb_rows *rows = bb_query(rq, &list_count, values, LIST_COUNTED);
-
-    if (!rows || bb_reply_header(rq, "X-Total-Count", bb_cell(rq, rows, 0, 0)))
-        return bb_failed(rq);
-    return 0;
-}
-
 int device_list(struct bb_request *rq)
 {
     struct device_scope scope;
     struct bb_value values[LIST_VALUES];
-    const struct list_order *order = list_order_of(rq);
-    const char *direction = bb_arg(rq, "order");
+    const struct list_order *order = list_orders;
+    const char *sort = bb_arg(rq, "sort"), *direction = bb_arg(rq, "order");
+    const char *count = bb_arg(rq, "count");
     bool down = direction && !strcmp(direction, "desc"), any = false;
     int64_t limit = bb_arg_int(rq, "limit", PAGE_MAX);
     int refused = device_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
 
+    while (sort && order->name && strcmp(order->name, sort) != 0)
+        order++;
+    if (!order->name)
+        order = list_orders;
     if (!refused)
         refused = list_cursor(rq, order, values);
     if (!refused)
         refused = list_filters(rq, &scope, values, &any);
-    if (!refused)
-        refused = list_add_count(rq, values);
     if (refused)
         return refused;
+    if (count && strcmp(count, "true") == 0) {
+        const struct bb_rows *total = bb_query(rq, &list_count, values, LIST_COUNTED);
+
+        if (!total || bb_reply_header(rq, "X-Total-Count", bb_cell(rq, total, 0, 0)))
+            return bb_failed(rq);
+    }
     values[LIST_ORDER] = bb_t(order->name);
     values[LIST_DOWN] = bb_b(down);
     values[LIST_LIMIT] = bb_i(limit + 1);

@@ -260,23 +260,6 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
 
 /* ---- a request ---- */
 
-/* Returns the readings in the order in which they were sent. NULL: out of memory. */
-static json_t *store_answer(struct bb_request *rq, const struct reading_submission *submission,
-                            int64_t now)
-{
-    const struct bb_device *device = &submission->device;
-    const struct reading_item **sent = bb_alloc(rq, submission->count * sizeof(*sent));
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < submission->count; i++)
-        sent[submission->items[i].index] = &submission->items[i];
-    for (size_t i = 0; i < submission->count && list; i++)
-        list = bb_append(list, reading_json(rq, sent[i]->type, sent[i]->start, sent[i]->end,
-                                            (int64_t)sent[i]->wh, now));
-    return json_pack("{s:I, s:s?, s:s, s:o}", "deviceId", (json_int_t)device->id, "externalId",
-                     device->external_id, "uuid", device->uuid, "reads", list);
-}
-
 /* The commit failed: finds out why. If an overlap is the reason, each reading is checked again. */
 static int store_refused(struct bb_request *rq, struct reading_submission *submission)
 {
@@ -306,11 +289,23 @@ static int store_refused(struct bb_request *rq, struct reading_submission *submi
 int reading_store(struct bb_request *rq, struct reading_submission *submission)
 {
     int64_t now = bb_wall_ms(rq->host);
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)submission->device.id);
+    const struct bb_device *device = &submission->device;
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)device->id);
 
     if (!unit || reading_add(rq, unit, &submission, 1, now))
         return bb_failed(rq);
-    json_t *json = store_answer(rq, submission, now);
+    /* the readings in the order in which they were sent */
+    const struct reading_item **sent = bb_alloc(rq, submission->count * sizeof(*sent));
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < submission->count; i++)
+        sent[submission->items[i].index] = &submission->items[i];
+    for (size_t i = 0; i < submission->count && list; i++)
+        list = bb_append(list, reading_json(rq, sent[i]->type, sent[i]->start, sent[i]->end,
+                                            (int64_t)sent[i]->wh, now));
+    json_t *json =
+        json_pack("{s:I, s:s?, s:s, s:o}", "deviceId", (json_int_t)device->id, "externalId",
+                  device->external_id, "uuid", device->uuid, "reads", list);
 
     if (!json)
         return bb_no_memory(rq);

@@ -34,27 +34,11 @@ void reading_note(struct bb_request *rq, struct reading_submission *submission,
     submission->mistakes[kind]++;
 }
 
-static int submission_refuse_conflict(struct bb_request *rq,
-                                      const struct reading_submission *submission, json_t *list)
+int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
 {
     static const char over[] =
         "Check the capacity of the device, which is in kW, the dates, and the unit of the value";
     static const char overlap[] = "Periods of a device may touch, but not overlap";
-    const json_t *first = json_array_get(list, 0);
-    const char *field = json_string_value(json_object_get(first, "field"));
-    size_t others = submission->wrong - 1;
-    bool both = submission->mistakes[READING_OVER] && submission->mistakes[READING_OVERLAP];
-
-    return bb_fail_listed(
-        rq, 409, list, "Conflict: %s%s%s%s. %s%s%s", submission->flat ? "" : field,
-        submission->flat ? "" : ": ", json_string_value(json_object_get(first, "problem")),
-        others ? bb_format(rq, "; and %zu other%s", others, others == 1 ? "" : "s") : "",
-        submission->mistakes[READING_OVER] ? over : "", both ? ". " : "",
-        submission->mistakes[READING_OVERLAP] ? overlap : "");
-}
-
-int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
-{
     const struct bb_device *device = &submission->device;
     json_t *list = json_array(), *refused = bb_json_hold(rq, json_array());
 
@@ -71,8 +55,19 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
         reading_refused_store(rq, NULL, device->organization, refused))
         bb_log(rq, BB_WARN, "cannot store refused readings of device %lld: %s",
                (long long)device->id, bb_sqlstate(rq));
-    return submission->mistakes[READING_INVALID] ? bb_refuse(rq, list)
-                                                 : submission_refuse_conflict(rq, submission, list);
+    if (submission->mistakes[READING_INVALID])
+        return bb_refuse(rq, list);
+    const json_t *first = json_array_get(list, 0);
+    const char *field = json_string_value(json_object_get(first, "field"));
+    size_t others = submission->wrong - 1;
+    bool both = submission->mistakes[READING_OVER] && submission->mistakes[READING_OVERLAP];
+
+    return bb_fail_listed(
+        rq, 409, list, "Conflict: %s%s%s%s. %s%s%s", submission->flat ? "" : field,
+        submission->flat ? "" : ": ", json_string_value(json_object_get(first, "problem")),
+        others ? bb_format(rq, "; and %zu other%s", others, others == 1 ? "" : "s") : "",
+        submission->mistakes[READING_OVER] ? over : "", both ? ". " : "",
+        submission->mistakes[READING_OVERLAP] ? overlap : "");
 }
 
 /* ---- parsing ---- */
