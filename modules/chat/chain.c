@@ -1,10 +1,11 @@
 /*
  * GET /api/chat/chain/:headUuid
  *
- * Returns the messages of a conversation in order, found by the first one's uuid; any other uuid is
- * unknown (404). `after` is the number of messages already seen, so that a client can ask for new
- * messages without storing a cursor. Without `limit` the response has the whole chain: a short one
- * is sent at once, and a chain with more messages or bytes is read page by page while it is sent.
+ * Returns the messages of the conversation whose first message has this uuid, in order. Any other
+ * uuid is unknown (404). `after` is the number of messages already seen, so that a client can
+ * request new messages without storing a cursor. Without `limit` the response has the whole chain:
+ * a short chain is sent at once; a chain with more messages or bytes is read page by page while it
+ * is sent.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 
 #define MESSAGE "e.uuid, e.username, e.chat_entry, " BB_SQL_TIME("e.created_at") ", e.next"
 /*
- * The messages numbered from 1, each with the uuid of its successor, the bytes of all messages and
- * the bytes of the messages before it.
+ * Numbers the messages from 1, and adds the uuid of the next message, the bytes of all messages,
+ * and the bytes of the earlier messages.
  */
 #define NUMBERED(conversation, after, limit)                                                       \
     "SELECT l.*, lead(l.uuid) OVER w AS next, row_number() OVER w AS place,"                       \
@@ -25,9 +26,9 @@
     " ORDER BY seq LIMIT " limit ") l WINDOW w AS (ORDER BY l.seq)"
 
 /*
- * $4 head, $5 after, $6 rows to look at, $7 rows wanted, $8 and $9 limits of rows and bytes.
- * Returns no row if the conversation is unknown, and one row without a message if there is none or
- * the chain exceeds a limit.
+ * $4 head, $5 after, $6 rows to read, $7 rows wanted, $8 and $9 limits of rows and bytes. Returns
+ * no row if the conversation is unknown. Returns one row without a message if there are no
+ * messages, or if the chain exceeds a limit.
  */
 static const struct bb_sql short_chain = {
     "SELECT " MESSAGE ", c.id, (SELECT entries FROM chat_conversation v WHERE v.id = c.id)"
@@ -39,7 +40,7 @@ static const struct bb_sql short_chain = {
     0,
 };
 
-/* $1 conversation, $2 after, $3 rows to look at, $4 bytes. The last row may exceed the bytes. */
+/* $1 conversation, $2 after, $3 rows to read, $4 bytes. The last row may exceed the bytes. */
 static const struct bb_sql next_page = {
     "SELECT " MESSAGE " FROM (" NUMBERED(
         "$1::bigint", "$2::bigint",
@@ -50,7 +51,7 @@ static const struct bb_sql next_page = {
 
 enum column { UUID, USERNAME, ENTRY, CREATED, NEXT, CONVERSATION, ENTRIES };
 
-/* The database ensures UTF-8; checking it again would take longer than everything else here. */
+/* Does not check UTF-8: the database ensures it, and the check would be the slowest part. */
 static json_t *chain_message(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return json_pack("{s:s, s:s, s:o, s:s?, s:s}", "uuid", bb_cell(rq, rows, row, UUID), "username",

@@ -1,11 +1,12 @@
 /*
- * The state of a generation; who sees which conversations and which e-mails a caller may speak for;
+ * The state of a generation; who sees which conversations and which e-mails a caller may act for;
  * the cache of conversations; the JSON of the API and of the events.
  *
- * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organizations and
- * speaks in them for any e-mail, except for accounts registered elsewhere. Participants see the
- * conversation unless it is withheld, because their account was approved after it began. A
- * conversation that the caller may not see gets the same response as one that does not exist.
+ * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organizations, and
+ * acts in them for any e-mail, except for accounts registered elsewhere. A participant sees the
+ * conversation unless it is withheld, because the participant's account was approved after the
+ * conversation began. A conversation that the caller may not see gets the same response as a
+ * conversation that does not exist.
  */
 #include "modules/chat/chat.h"
 
@@ -17,8 +18,8 @@
 /*
  * ---- the cache of facts ----
  *
- * Facts change only when a conversation is shared (post.c); then they are removed. A value is the
- * struct followed by its texts; the pointers are set when it is used.
+ * Facts change only when a conversation is shared (post.c), which removes them from the cache. A
+ * value is the struct followed by its texts; the pointers are set when the value is used.
  */
 
 enum { FACTS_ROOM = 2048 }; /* for two e-mails and a name of 255 characters */
@@ -177,8 +178,8 @@ bool chat_asks_for_another(const struct chat_scope *scope, const char *email)
 }
 
 /*
- * An account without an organization (an Admin) counts as one of another organization: nobody may
- * speak for it.
+ * An account without an organization (an Admin) counts as an account of another organization, so
+ * nobody may act for it.
  */
 int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email)
 {
@@ -280,8 +281,8 @@ json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_m
 }
 
 /*
- * Everyone who may see the conversation receives its events: its organization, and the participants
- * that it is not withheld from.
+ * Sends the event to everyone who may see the conversation: its organization, and the participants
+ * unless it is withheld from them.
  */
 int chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
               const struct chat_facts *facts)

@@ -4,10 +4,10 @@
  * Visibility is checked in two ways. A statement that searches for conversations has the scope as
  * its first three parameters (CHAT_SEES). A request that names one conversation looks up its facts,
  * which are cached because only sharing changes them, and calls chat_visible(). chat_acts_for()
- * checks who a caller may speak as. The live stream has topics instead (stream.c).
+ * checks for which e-mails a caller may act. The live stream uses topics instead (stream.c).
  *
- * Everything runs on the fiber of its request. The cache and the live stream are shared between
- * loops; each has its own mutex.
+ * Everything runs on the fiber of its request. The loops share the cache and the live stream; each
+ * has its own mutex.
  *
  * Functions that return int return 0, or the status of the response sent, unless stated otherwise.
  */
@@ -47,8 +47,8 @@ struct chat_facts {
     const char *participant2;
     const char *device_project_name; /* NULL: none */
     /*
-     * The account with the participant's e-mail must not see the conversation: when the
-     * conversation began no account had that e-mail, and the platform has not shared it since.
+     * The account with the participant's e-mail must not see the conversation: no account had this
+     * e-mail when the conversation began, and the conversation was not shared since.
      */
     bool withheld1, withheld2;
 };
@@ -58,22 +58,22 @@ struct chat_message {
     const char *uuid;
     const char *username;
     const char *entry;  /* set while the message is being written */
-    json_t *entry_json; /* the same; borrowed, and not checked for UTF-8 again */
+    json_t *entry_json; /* `entry` as JSON; borrowed, not checked for UTF-8 */
     const char *created_at;
 };
 
 /* The conversations that a caller sees. */
 struct chat_scope {
     bool all;
-    bool speaks;     /* may speak for the end users of its organizations */
+    bool speaks;     /* may act for the end users of its organizations */
     const char *own; /* the caller's e-mail */
     const int64_t *organizations;
     size_t organization_count;
 };
 
 /*
- * The condition on a conversation `c`, and its parameters, which are the first three of the
- * statement.
+ * The condition that the caller sees the conversation `c`. Its parameters must be the first three
+ * of the statement.
  */
 #define CHAT_SEES                                                                                  \
     "($1::boolean OR c.organisation = ANY($2::bigint[])"                                           \
@@ -102,31 +102,30 @@ int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const c
 int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
                  const struct chat_facts **facts);
 
-/* Reads the facts of a conversation from its columns CHAT_FACTS, the first one of which is given.
- */
+/* Reads facts from the columns CHAT_FACTS of a row, which begin at `column`. */
 #define CHAT_FACTS                                                                                 \
     "c.organisation, c.participant1, c.participant2, c.device_project_name, c.withheld1,"          \
     " c.withheld2"
 struct chat_facts chat_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                 size_t column, int64_t id);
 
-/* Removes the facts of a conversation from the cache; id 0: of all. Any thread. */
+/* Removes the facts of a conversation from the cache; id 0: of all conversations. Any thread. */
 void chat_forget(const struct chat *chat, int64_t id);
 
-/* Creates JSON that the caller owns; NULL if out of memory. */
+/* Return JSON that the caller owns; NULL if out of memory. */
 json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *chat_message_json(const struct chat_message *message);
 json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message);
 json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_message *message);
 
 /*
- * Raises an event. Takes ownership of the payload. Returns 0; or -1, also if the payload is NULL:
- * then the caller must `return bb_failed(rq)`.
+ * Raises an event. Takes ownership of the payload. Returns 0, or -1, also for a payload that is
+ * NULL. After a -1 the caller must `return bb_failed(rq)`.
  */
 int chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
               const struct chat_facts *facts);
 
-/* Commits and sends the response. NULL: out of memory. Returns the status of the response sent. */
+/* Commits and sends `json`; NULL means out of memory. Returns the status of the response sent. */
 int chat_commit(struct bb_request *rq, struct bb_tx *unit, int success, json_t *json);
 
 int chat_open(struct bb_host *host, void **state);

@@ -55,7 +55,7 @@ int chat_cursor_split(char *text, struct chat_cursor *cursor)
     return count == 1 && is_snapshot(parts[0]) ? 0 : -1;
 }
 
-/* A snapshot shows the transactions below xmax except those in progress (xip). */
+/* A snapshot shows the transactions below xmax, except those in progress (xip). */
 int chat_snapshot_compare(const char *one, const char *other)
 {
     const char *snapshots[] = {one, other};

@@ -3,10 +3,10 @@
  *
  * Returns the newest matching conversation that the caller may see, or null.
  *
- * Conditions with OR make PostgreSQL read whole tables, so there is a statement for each set of
- * filters, each a union of index scans. Filters name up to two e-mails, in either place, and a
- * name, which is compared literally. For a caller that sees only its own conversations, its e-mail
- * is added to the filters; the scope's condition then costs nothing. OFFSET 0 keeps the planner
+ * Conditions with OR make PostgreSQL read whole tables, so each set of filters has its own
+ * statement, a union of index scans. Filters name up to two e-mails, in either place, and a name,
+ * which is compared literally. For a caller that sees only its own conversations, its e-mail is
+ * added to the filters, and the condition of the scope costs nothing. OFFSET 0 keeps the planner
  * from scanning an index of times in the hope of finding the name soon.
  */
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define ROW "SELECT c.* FROM chat_directory c WHERE "
 #define NEWEST " ORDER BY c.created_at DESC, c.id DESC LIMIT 1"
-/* The newest conversation of a set of directory rows. */
+/* Selects the newest conversation of a set of directory rows. */
 #define NEWEST_OF(rows)                                                                            \
     "SELECT " CHAT_COLUMNS " FROM chat_conversation c WHERE c.id = (SELECT c.id FROM " rows NEWEST \
     ")"
@@ -27,9 +27,9 @@
               " AND " CHAT_SEES " OFFSET 0)) c")
 
 /*
- * $1 to $3: the scope, then the e-mails, then the name. Indexed by the number of e-mails and by
- * whether there is a name. With fewer than two e-mails the statement may have to skip many
- * conversations that the caller may not see.
+ * Statements, indexed by the number of e-mails and by whether there is a name. $1 to $3 are the
+ * scope; the e-mails and the name follow. With fewer than two e-mails the statement may have to
+ * skip many conversations that the caller may not see.
  */
 static const struct bb_sql newest[3][2] = {
     {{NEWEST_OF("chat_directory c WHERE " CHAT_SEES), 0},
@@ -50,8 +50,8 @@ static const struct bb_sql newest[3][2] = {
 };
 
 /*
- * No filters, and the caller sees organizations: the newest conversation of each, and of those with
- * the caller's e-mail.
+ * For a request without filters by a caller with organizations: returns the newest of their
+ * conversations and of those with the caller's e-mail.
  */
 static const struct bb_sql newest_of_organizations = {
     NEWEST_OF("((SELECT n.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" ROW
@@ -67,7 +67,7 @@ struct filters {
     const char *name;
 };
 
-/* Adds an e-mail unless it is there already. Returns 0, or -1 without room: nothing can match. */
+/* Adds an e-mail unless it is there already. Returns 0, or -1 if two other e-mails are there. */
 static int find_add_email(struct filters *filters, const char *email)
 {
     for (size_t i = 0; i < filters->count; i++)

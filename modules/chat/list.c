@@ -2,12 +2,12 @@
  * GET /api/chat/conversations/user/:email, latest activity first
  *
  * A cursor is "<last activity in microseconds>-<id>" of the last conversation seen. Without `limit`
- * the response has the whole list: a short one is sent at once. For a long one the order is read in
- * one query, because it would change during the response, and the conversations are read page by
- * page.
+ * the response has the whole list, and a short list is sent at once. The order of a long list is
+ * read in one query, because it would change during the response; then the conversations are read
+ * page by page.
  *
  * A caller that names another e-mail sees only a part of that e-mail's conversations, maybe a few
- * out of very many. Those are searched in chat_directory, by organization or by both participants.
+ * of very many. This part is searched in chat_directory, by organization or by both participants.
  *
  * With `unread` each conversation has the number of messages that each participant has not read.
  */
@@ -47,7 +47,7 @@
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
 
 /*
- * Indexed by whether another e-mail is asked for. BB_SQL_LONG, because the cost depends on the
+ * Indexed by whether the caller names another e-mail. BB_SQL_LONG, because the cost depends on the
  * number of conversations: all conversations of an hour are sorted, and the caller may not see most
  * conversations of another e-mail.
  */
@@ -78,7 +78,7 @@ static int list_position(struct bb_request *rq, struct position *position)
         return 0;
     errno = 0;
     position->time = strtoll(after, &end, 10);
-    /* The API's calendar ends with the year 9999. */
+    /* The calendar of the API ends with the year 9999. */
     bool good = end != after && *end == '-' && position->time > 0 &&
                 position->time < INT64_C(253402300800000000);
 
@@ -119,7 +119,7 @@ static json_t *list_item_json(struct bb_request *rq, const struct bb_rows *rows,
 
 /* ---- a long list ---- */
 
-/* Rows per read: one or two milliseconds during which other requests on the loop wait. */
+/* Rows per read. A read blocks other requests on the loop for one or two milliseconds. */
 enum { PIECE_ROWS = 128 };
 
 struct list {
@@ -150,7 +150,7 @@ struct order {
     struct list *list;
 };
 
-/* The rows of ids are freed when it returns. Returns 0, or the status of the response sent. */
+/* Copies the order, because the rows are freed when this returns. Returns 0, or the status sent. */
 static int list_take_order(struct bb_request *rq, void *arg)
 {
     struct order *order = arg;

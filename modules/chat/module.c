@@ -139,7 +139,7 @@ static const struct bb_field chained_message[] = {
     CREATED_AT,
 };
 
-/* A reply whose only field is named "." is not an object: that field is the whole body. */
+/* In a reply whose only field is named ".", that field is the whole body instead of a member. */
 static const struct bb_field name_item[] = {{.name = "item", .type = BB_TEXT}};
 static const struct bb_field find_reply[] = {
     {.name = ".", .type = BB_OBJECT, .flags = BB_NULLABLE, .fields = BB_TABLE(conversation)},

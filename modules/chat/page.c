@@ -21,13 +21,13 @@ enum {
  * $1 snapshot seen, $2 target, $3 to $5 blocks seen, $6 to $8 events seen of this block, $9 bytes.
  *
  * A block has the next rows in the order of transaction, conversation, seq. It is sent in an order
- * that follows the chain of each conversation: a transaction may store its message in a chain after
- * a transaction with a higher number. Messages that were seen have no text here.
+ * that follows the chain of each conversation, because a transaction may store its message in a
+ * chain after a transaction with a higher number. Messages that were seen have no text here.
  *
  * Rows restored from a dump keep the transaction numbers of another cluster, which mean nothing
- * here. Numbers that this cluster has not reached are excluded by the snapshot. For the others,
- * xmin, the number of the transaction that really wrote the row, shows the difference. (Nothing is
- * stored under a savepoint.)
+ * here. The snapshot excludes numbers that this cluster has not reached. Other numbers are compared
+ * with xmin, the number of the transaction that really wrote the row. (Nothing is stored under a
+ * savepoint.)
  */
 static const struct bb_sql read_page = {
     "SELECT coalesce($2::pg_snapshot, n.now), " CHAT_HOME ", r.total, r.last_xid,"
@@ -69,7 +69,7 @@ enum column {
     SEQ,
     UUID,
     USERNAME,
-    ENTRY, /* NULL: seen */
+    ENTRY, /* NULL: the message was seen */
     CREATED,
     FACTS
 };
@@ -78,7 +78,7 @@ struct reading {
     struct bb_request *rq;
     const struct bb_rows *rows;
     struct chat_cursor from;
-    const char *block; /* the position without the event */
+    const char *block; /* the position, up to its part `event` */
     struct chat_page *page;
 };
 
@@ -98,7 +98,7 @@ struct bb_chunk *chat_chunk(struct bb_host *host, const char *text)
     return chunk;
 }
 
-/* Every listener that may see the event is in one of its topics. Returns NULL if out of memory. */
+/* Creates an event with topics for all listeners that may see it. NULL: out of memory. */
 static struct chat_event *event_new(const struct chat_facts *facts, const char *id)
 {
     const char *emails[] = {facts->withheld1 ? NULL : facts->participant1,
@@ -125,7 +125,7 @@ static struct chat_event *event_new(const struct chat_facts *facts, const char *
     return event;
 }
 
-/* Takes ownership of the payload, also if it is NULL. Returns 0, or -1 if out of memory. */
+/* Adds an event. Takes ownership of the payload (NULL: out of memory). Returns 0, or -1. */
 static int page_add(struct reading *reading, const struct chat_facts *facts, const int64_t key[3],
                     const char *name, json_t *payload)
 {
@@ -145,8 +145,8 @@ static int page_add(struct reading *reading, const struct chat_facts *facts, con
 }
 
 /*
- * Adds the events of a message: two for the first one of its conversation, numbered 2 * seq and
- * 2 * seq + 1.
+ * Adds the events of a message, numbered 2 * seq and 2 * seq + 1. Only the first message of a
+ * conversation has two events.
  */
 static int page_add_row(struct reading *reading, size_t row)
 {
@@ -156,10 +156,10 @@ static int page_add_row(struct reading *reading, size_t row)
     int64_t id = bb_cell_int(rq, rows, row, CONVERSATION), seq = bb_cell_int(rq, rows, row, SEQ);
     struct chat_facts facts = chat_facts_of(rq, rows, row, FACTS, id);
     int64_t key[3] = {bb_cell_int(rq, rows, row, KEY), id, seq * 2};
-    bool begun = !memcmp(key, reading->from.event, sizeof(key)); /* the first event was seen */
+    bool begun = !memcmp(key, reading->from.event, sizeof(key)); /* its first event was seen */
     int failed = 0;
 
-    /* seen; or the conversation was deleted by hand */
+    /* the message was seen, or the conversation was deleted by hand */
     if (!bb_cell(rq, rows, row, ENTRY) || !facts.participant1)
         return 0;
     struct chat_message message = {
@@ -216,7 +216,7 @@ static void page_drop(void *arg)
     chat_page_free(reading->rq->host, reading->page);
 }
 
-/* Returns the end of a page: after the last row of the snapshot, of the block, or that was read. */
+/* Returns the end of a page: after the snapshot, after the block, or after the last row read. */
 static const char *page_end(struct reading *reading, size_t rows)
 {
     struct bb_request *rq = reading->rq;

@@ -1,8 +1,8 @@
 /*
  * Pages of events, read from the database for the live stream (stream.c).
  *
- * PostgreSQL is the only source of events. Every message carries the number of the transaction that
- * wrote it, and a reader asks for the messages that have become visible since its last snapshot
+ * PostgreSQL is the only source of events. Every message has the number of the transaction that
+ * wrote it, and a reader requests the messages that have become visible since its last snapshot
  * (cursor.h). So all hosts are equal, no event can get lost between them, and the only cost for a
  * post is one more index entry.
  *
@@ -10,7 +10,7 @@
  * - A NOTIFY in each post: it serializes the commits of the whole cluster. With 16 connections that
  *   insert, PostgreSQL 15 commits 8,000 times a second, and 400 times if each notifies.
  * - Numbers from a sequence: they become visible out of order, because the transaction with the
- *   lower number may commit later. A reader that asks for numbers above the last one would miss
+ *   lower number may commit later. A reader that requests numbers above the last one would miss
  *   that message.
  * - A table of positions with a single writer: one host would have to be the leader and be replaced
  *   when it dies, and every message would be written a second time before it is sent.
@@ -23,10 +23,10 @@
 #include "modules/chat/cursor.h"
 
 /*
- * A number that identifies the database whose transactions are counted, made of the cluster, its
- * timeline and the database. A database restored from a dump gets another number. The timeline is
- * taken from the current write position, because the control file names a new timeline only when
- * the checkpoint after a promotion ends, which can take minutes.
+ * A number that identifies the database whose transactions are counted. It is made of the cluster,
+ * its timeline and the database, so a database restored from a dump has another number. The
+ * timeline comes from the current write position, because the control file names a new timeline
+ * only when the checkpoint after a promotion ends, which can take minutes.
  */
 #define CHAT_HOME                                                                                  \
     "(SELECT hashtextextended(concat_ws(' ', s.system_identifier,"                                 \
@@ -45,9 +45,9 @@ enum { CHAT_TOPICS = 4, CHAT_TOPIC_NUMBER_SIZE = 24 /* of an organization's topi
 /* An event, ready to be sent. */
 struct chat_event {
     struct bb_chunk *chunk; /* holds a reference */
-    const char *id;         /* the position after it */
+    const char *id;         /* the position after the event */
     size_t topic_count;
-    const char *topics[CHAT_TOPICS]; /* in `text`, as is the id */
+    const char *topics[CHAT_TOPICS]; /* in `text`, like the id */
     char text[];
 };
 
@@ -59,25 +59,25 @@ struct chat_page {
     struct chat_event *events[];
 };
 
-/* Creates a page without events, or with room for some. Returns NULL if out of memory. */
+/* Creates a page without events, with room for `room` of them. Returns NULL if out of memory. */
 struct chat_page *chat_page_new(const char *start, size_t room);
 void chat_page_free(struct bb_host *host, struct chat_page *page);
 
 /*
- * Reads the events after a position, up to about `bytes` of text. If the position has no target,
- * the reader goes to `target`; NULL: to the current snapshot. Returns NULL on failure, and also,
- * with *moved set, if the position belongs to another database. Parks the fiber.
+ * Reads the events after a position, up to about `bytes` of text. A position without a target gets
+ * `target`, or the current snapshot if `target` is NULL. Returns NULL on failure, and sets *moved
+ * if the position belongs to another database. Parks the fiber.
  */
 struct chat_page *chat_page_read(struct bb_request *rq, const char *from, const char *target,
                                  size_t bytes, bool *moved);
 
 /*
- * Returns the line that makes a position the client's last id; "" if too many transactions are in
- * progress for an id: the client keeps the previous one.
+ * Returns the line that makes a position the client's last id. Returns "" if too many transactions
+ * are in progress for an id; the client keeps the previous id.
  */
 const char *chat_id_line(struct bb_request *rq, const char *position);
 
-/* Creates a chunk of the text; NULL if out of memory. */
+/* Creates a chunk of the text. Returns NULL if out of memory. */
 struct bb_chunk *chat_chunk(struct bb_host *host, const char *text);
 
 #endif

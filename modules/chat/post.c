@@ -1,13 +1,11 @@
-/*
- * The routes that change a conversation: posting a message, marking messages as read, sharing.
- */
+/* The routes that change a conversation: they post a message, mark messages as read, and share. */
 #include <string.h>
 
 #include "modules/chat/chat.h"
 
 /*
- * Looks up the conversation, in which the e-mail of the field must take part, and for which the
- * caller must be allowed to act. An Admin may post in any conversation, under its own e-mail.
+ * Looks up the conversation. The e-mail of the field must take part in it, and the caller must be
+ * allowed to act for this e-mail. An Admin may post in any conversation, with its own e-mail.
  * Returns 0, or the status of the response sent.
  */
 static int post_refused(struct bb_request *rq, const char *field, bool posts,
@@ -26,7 +24,7 @@ static int post_refused(struct bb_request *rq, const char *field, bool posts,
     return chat_acts_for(rq, &scope, email);
 }
 
-/* Its id and time are assigned here, before the commit. */
+/* Reads the text, and assigns the message's id and time before the commit. */
 int chat_entry_read(struct bb_request *rq, struct chat_message *message)
 {
     const struct chat *chat = rq->state;
@@ -47,17 +45,17 @@ int chat_entry_read(struct bb_request *rq, struct chat_message *message)
  * ---- POST /api/chat/conversations/:id/messages ----
  *
  * One statement does everything: the update locks the conversation's row and gives the message its
- * place in the chain, and the entry is inserted from the row that the update returned. Posts to one
- * conversation thus form one chain without a fork, on however many hosts they arrive. The statement
- * also inserts the change of the unread count: a trigger, which records other changes (schema.sql,
- * step 5), would cost twice as much.
+ * place in the chain, and the entry is inserted from the row that the update returned. So posts to
+ * one conversation form one chain without a fork, whichever hosts receive them. The statement also
+ * inserts the change of the unread count, because a trigger, which records other changes
+ * (schema.sql, step 5), would cost twice as much.
  */
 
 /*
- * $1 conversation, $2 uuid, $3 author, $4 text, $5 time. Permission was checked before. If an Admin
- * writes who is not a participant, the message is unread for both. last_at orders activities, even
- * within one millisecond. bench/sql/post.sql has the same text. The text for one post is kept,
- * because it is 12 % faster on one connection (5,000 posts a second instead of 4,500).
+ * $1 conversation, $2 uuid, $3 author, $4 text, $5 time. Permission was checked before. A message
+ * of an Admin who is not a participant is unread for both. last_at orders activities, even within
+ * one millisecond. bench/sql/post.sql has the same text. One post has a separate text, because it
+ * is 12 % faster on one connection (5,000 posts a second instead of 4,500).
  */
 #define MESSAGES BB_KEYS_5("bigint", "uuid", "text", "text", "timestamptz")
 
@@ -100,7 +98,7 @@ static const struct bb_keyed add_message = {
 };
 
 /*
- * Marks the message unread for participant2 too. $1 conversation. Runs after add_message, in the
+ * Marks the message unread for participant2 too. $1 conversation. Runs after add_message in the
  * same unit.
  */
 static const struct bb_sql unread_for_both = {
@@ -139,11 +137,11 @@ int chat_post(struct bb_request *rq)
 /*
  * ---- PATCH /api/chat/conversations/:id/read ----
  *
- * This is a keyed unit rather than a query, because it may wait for the row lock of a post. So it
- * takes the same connection as posts to this conversation, instead of delaying other reads.
+ * This is a keyed unit, not a query, because it may wait for the row lock of a post: it uses the
+ * connection of posts to this conversation, and so does not delay other reads.
  */
 
-/* Updates no row if nothing is unread, so then nothing is written. */
+/* Writes nothing if nothing is unread. */
 static const struct bb_sql mark_read = {
     "UPDATE chat_conversation SET"
     " unread1 = CASE WHEN participant1 = $2::text THEN 0 ELSE unread1 END,"
@@ -173,8 +171,8 @@ int chat_read(struct bb_request *rq)
  *
  * A conversation that began when no approved account had a participant's e-mail is withheld from
  * the account that has the e-mail later. The owner of the conversation may share it with that
- * account, which cannot be undone. Hosts cache the facts of conversations, so they are notified on
- * a channel.
+ * account, and cannot undo this. Hosts cache the facts of conversations, so a channel notifies
+ * them.
  */
 
 static const struct bb_sql show = {
@@ -192,7 +190,7 @@ static const struct bb_sql tell = {
     BB_SQL_WRITE,
 };
 
-/* Taking part is not enough to share a conversation that belongs to others. */
+/* A participant may not share a conversation that belongs to another organization. */
 int chat_share(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;

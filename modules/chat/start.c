@@ -40,7 +40,7 @@ static const struct bb_sql add_conversation = {
 static const struct bb_sql latest = {
     "SELECT organisation FROM (" LATEST ") d ORDER BY created_at DESC LIMIT 1", 0};
 
-/* A participant, and its approved account, if it is not the caller. */
+/* A participant. If it is not the caller, also its approved account. */
 struct party {
     const char *email;
     bool caller, known;
@@ -49,9 +49,9 @@ struct party {
 
 /*
  * Finds the organization that owns a conversation started by an Admin who names none, so that the
- * people it concerns can see it. It is the organization of the participant that has an account;
- * else the organization of the conversations in which the e-mail takes part; else the organization
- * whose device has the name; else none. Returns 0, or the status of the response sent.
+ * people concerned can see it. It is the organization of a participant's account; if there is none,
+ * of a participant's conversations; then of a device with the name; then of the Admin. Returns 0,
+ * or the status of the response sent.
  */
 static int start_find_owner(struct bb_request *rq, const struct party parties[2],
                             const char *device, int64_t *organization)

@@ -1,17 +1,17 @@
 /*
  * The live stream, GET /api/chat/stream.
  *
- * While anybody listens, each host reads several times a second the events that have become visible
- * since its last snapshot (page.h), and publishes them to topics (busbar/stream.h). A listener is
- * in its topics as long as everything before was sent to it. Otherwise it lags, because it is new
- * or its queue was full: then pages are read for it until it has everything, and it joins its
- * topics again. Accounts take turns in this, and so do the listeners of an account.
+ * While a listener exists, each host reads several times a second the events that have become
+ * visible since its last snapshot (page.h), and publishes them to topics (busbar/stream.h). A
+ * listener is in its topics while everything earlier was sent to it. A listener lags if it is new
+ * or its queue was full: pages are read for it until it has everything, and it joins its topics
+ * again. Accounts take turns in this, and so do the listeners of an account.
  *
- * Positions (cursor.h) are compared as texts: two readers are at the same place if these are equal.
+ * Positions (cursor.h) are compared as texts: two readers with equal texts are at the same place.
  *
- * The mutex guards the hub. Nothing blocks while holding it, and the sends while holding it are
- * limited (WORK). A fiber reads and sends; only it replaces `page` while it runs. It runs as long
- * as there are listeners.
+ * The mutex guards the hub. Nothing blocks while it is held, and the number of sends while it is
+ * held is limited (WORK). A fiber reads and sends, and runs as long as there are listeners; only
+ * the fiber replaces `page`.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -35,8 +35,8 @@
 
 enum {
     WORK = 4096,                  /* sends while holding the mutex */
-    TURNS = 32,                   /* of lagging listeners, in each run */
-    READS = 8,                    /* pages read for them in each run */
+    TURNS = 32,                   /* turns of lagging listeners in each run */
+    READS = 8,                    /* pages read for lagging listeners in each run */
     PAGE_BYTES = 2 * 1024 * 1024, /* text of a page */
     REPLAY_XIDS = 1000000,        /* clients with an older position start over, */
     REPLAY_EVENTS = 131072        /* and clients that need more events than this */
@@ -56,8 +56,8 @@ struct listener {
     struct account *account;
     bool lagging;
     bool ended;    /* nothing more is sent */
-    size_t events; /* since it began to lag */
-    char *at;      /* its position, owned; NULL: it does not lag, or memory ran out and it ends */
+    size_t events; /* read for it since it began to lag */
+    char *at;      /* its position, owned; NULL: it does not lag, or it ends (out of memory) */
     size_t topic_count;
     const char *topics[];
 };
@@ -71,11 +71,11 @@ struct chat_hub {
     size_t room;    /* bytes that may be queued for a listener */
     void *accounts; /* a tree */
     uint64_t turns;
-    struct listeners lists[2]; /* by `lagging`; the second in the order of the last turns */
-    bool running;              /* the fiber */
-    bool again;                /* it left work to be done */
-    struct chat_page *page;    /* read last; its end is the hub's position; NULL: not known */
-    size_t published;          /* events of it */
+    struct listeners lists[2]; /* by `lagging`; lagging ones in the order of turns */
+    bool running;              /* the fiber runs */
+    bool again;                /* the last run left work to do */
+    struct chat_page *page;    /* the last page; its end is the hub's position; or NULL */
+    size_t published;          /* events of `page` */
     int64_t ids_ms;            /* time of the last id without an event */
 };
 
@@ -89,8 +89,8 @@ static int account_compare(const void *a, const void *b)
 }
 
 /*
- * Counts a stream of an account. A new account starts as if it had just had a turn, so reconnecting
- * gains nothing. Returns 0, 429 if the account has too many, or 503 if out of memory.
+ * Counts a stream of an account. A new account starts as if its turn had just ended, so
+ * reconnecting gains nothing. Returns 0, 429 if the account has too many, or 503 if out of memory.
  */
 static int account_enter(struct chat_hub *hub, int64_t id, struct account **entered)
 {
@@ -114,7 +114,7 @@ static int account_enter(struct chat_hub *hub, int64_t id, struct account **ente
     return status;
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static void account_leave(struct chat_hub *hub, struct account *account)
 {
     if (--account->streams)
@@ -123,9 +123,9 @@ static void account_leave(struct chat_hub *hub, struct account *account)
     free(account);
 }
 
-/* ---- listeners; under the lock ---- */
+/* ---- listeners; call with the lock held ---- */
 
-/* Without an account and a stream, and in no list. Returns NULL if out of memory. */
+/* Creates a listener without account, stream and list. Returns NULL if out of memory. */
 static struct listener *listener_new(struct chat_hub *hub, const struct chat_scope *scope,
                                      const char *at)
 {
@@ -162,7 +162,7 @@ static void listener_free(struct listener *listener)
     free(listener);
 }
 
-/* To the end of a list. */
+/* Moves a listener to the end of a list. */
 static void listener_move(struct listener *listener, bool lagging)
 {
     TAILQ_REMOVE(&listener->hub->lists[listener->lagging], listener, link);
@@ -170,14 +170,14 @@ static void listener_move(struct listener *listener, bool lagging)
     TAILQ_INSERT_TAIL(&listener->hub->lists[lagging], listener, link);
 }
 
-/* The client reconnects with the last id that it received. */
+/* Ends the stream. The client reconnects with the last id that it received. */
 static void listener_end(struct listener *listener)
 {
     listener->ended = true;
     bb_stream_end(listener->hub->host, listener->stream);
 }
 
-/* Sets its position: after the first `seen` events of a page. */
+/* Sets the listener's position: after the first `seen` events of a page. */
 static void listener_place(struct listener *listener, const struct chat_page *page, size_t seen)
 {
     free(listener->at);
@@ -188,7 +188,7 @@ static void listener_place(struct listener *listener, const struct chat_page *pa
         listener_end(listener);
 }
 
-/* Called while publishing: what is published now does not fit, so from here on it lags. */
+/* Called while publishing if an event does not fit into the queue: from this event on it lags. */
 static void listener_full(struct bb_stream *stream, void *arg)
 {
     struct listener *listener = arg;
@@ -200,7 +200,7 @@ static void listener_full(struct bb_stream *stream, void *arg)
     listener_place(listener, hub->page, hub->published);
 }
 
-/* Lets the listener join if it has everything. Returns 0 if it did. */
+/* Lets a listener that has everything join its topics. Returns 0 if it has joined. */
 static int listener_join(struct listener *listener)
 {
     struct chat_hub *hub = listener->hub;
@@ -227,7 +227,7 @@ static bool listener_sees(const struct listener *listener, const struct chat_eve
 
 /*
  * Returns whether a lagging listener can be sent a page: nothing is queued for it, and this host
- * has read everything that it has seen.
+ * has read everything that the listener has seen.
  */
 static bool listener_is_ready(const struct listener *listener)
 {
@@ -237,7 +237,7 @@ static bool listener_is_ready(const struct listener *listener)
            !bb_stream_waiting(hub->host, listener->stream);
 }
 
-/* Sends a page, as far as there is room. Returns the number of events sent. */
+/* Sends the events of a page that fit into the queue. Returns the number of events sent. */
 static size_t listener_send(struct listener *listener, const struct chat_page *page)
 {
     struct chat_hub *hub = listener->hub;
@@ -293,8 +293,8 @@ static void hub_forget(struct chat_hub *hub)
 }
 
 /*
- * Reads a page. If the database was replaced by another one, ends all streams; clients start over.
- * Returns NULL then, and if the database does not answer.
+ * Reads a page. If the database was replaced, ends all streams, so that clients start over. Returns
+ * NULL if the database was replaced or does not respond.
  */
 static struct chat_page *hub_read(struct bb_request *rq, struct chat_hub *hub, const char *from,
                                   const char *target, size_t bytes)
@@ -327,10 +327,10 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
                 work += 1 + listener_send(at, page);
         }
         pthread_mutex_unlock(&hub->lock);
-    } while (at && !bb_sleep(rq, 1)); /* from the beginning: others may have left */
+    } while (at && !bb_sleep(rq, 1)); /* start again: listeners may have left */
 }
 
-/* Publishes as much as the mutex may be held for. Returns 0, or 1 if there is more. */
+/* Publishes until the mutex was held for WORK sends. Returns 0, or 1 if there is more. */
 static int hub_publish(struct chat_hub *hub)
 {
     size_t work = 0;
@@ -351,8 +351,8 @@ static int hub_publish(struct chat_hub *hub)
 }
 
 /*
- * Returns the listener whose turn it is: of the account that has waited longest, the listener that
- * has waited longest. Returns NULL if none is ready. Under the lock.
+ * Returns the listener that has waited longest, of the account that has waited longest. Returns
+ * NULL if no listener is ready. Call with the lock held.
  */
 static struct listener *hub_next(struct chat_hub *hub)
 {
@@ -369,9 +369,9 @@ static struct listener *hub_next(struct chat_hub *hub)
 }
 
 /*
- * Serves the lagging listeners in turns. A page is sent to all listeners that can continue with it.
- * The host has published everything up to its snapshot, to which the listeners go. Returns 0, or -1
- * if the database does not answer.
+ * Serves the lagging listeners in turns, up to the host's snapshot, to which everything is
+ * published. A page is sent to all listeners that can continue with it. Returns 0, or -1 if the
+ * database does not respond.
  */
 static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
 {
@@ -406,8 +406,8 @@ static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
 }
 
 /*
- * Sends an id without an event now and then. So when the client of a quiet stream reconnects after
- * a day, not that whole day must be searched for it.
+ * Regularly sends an id without an event: otherwise, if a quiet client reconnects after a day, the
+ * events of the whole day would have to be searched.
  */
 static void hub_send_ids(struct bb_request *rq, struct chat_hub *hub)
 {
@@ -426,7 +426,7 @@ static void hub_send_ids(struct bb_request *rq, struct chat_hub *hub)
     bb_chunk_release(hub->host, chunk);
 }
 
-/* A run does a bounded amount of work, so that requests on its loop are served in between. */
+/* Does a bounded amount of work, so that the loop serves other requests between two runs. */
 static void hub_run(struct bb_request *rq, void *arg)
 {
     struct chat_hub *hub = arg;
@@ -461,7 +461,7 @@ static void hub_run(struct bb_request *rq, void *arg)
 
 static void hub_ran(void *arg, bool whole);
 
-/* Starts the next run. If that is impossible ends all streams, because nothing would be sent. */
+/* Starts the next run. On failure ends all streams, because nothing would be sent any more. */
 static void hub_start(struct chat_hub *hub)
 {
     if (!bb_run_then(hub->host, hub_run, hub_ran, hub))
@@ -477,7 +477,7 @@ static void hub_ran(void *arg, bool whole)
 {
     struct chat_hub *hub = arg;
 
-    (void)whole; /* the next run does the rest */
+    (void)whole; /* the next run completes the work */
     pthread_mutex_lock(&hub->lock);
     bool runs = !TAILQ_EMPTY(&hub->lists[false]) || !TAILQ_EMPTY(&hub->lists[true]);
 
@@ -508,10 +508,10 @@ static void stream_closed(struct bb_stream *stream, void *arg)
 struct start {
     const char *now; /* the current snapshot */
     const char *at;  /* the client's position, or `now` if it has none */
-    bool anew;       /* its position cannot be used */
+    bool anew;       /* the client's position cannot be used */
 };
 
-/* Returns 0, or the status of the response sent. */
+/* Finds where to begin. Returns 0, or the status of the response sent. */
 static int start_find(struct bb_request *rq, struct start *start)
 {
     static const struct bb_sql snapshot = {
@@ -541,7 +541,7 @@ static int start_find(struct bb_request *rq, struct start *start)
     return 0;
 }
 
-/* Adds a listener, which lags, and starts the fiber if that is necessary. */
+/* Adds a lagging listener, and starts the fiber if it does not run. */
 static void hub_add(struct chat_hub *hub, struct listener *listener, const char *now)
 {
     pthread_mutex_lock(&hub->lock);

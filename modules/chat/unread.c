@@ -1,10 +1,10 @@
 /*
  * GET /api/chat/unread-count/:email and /api/chat/unread-devices/:email
  *
- * Both read totals (schema.sql, step 3) and the changes that are not added to them yet. They read
- * no conversation and no message, so neither the length of a history nor the number of
- * conversations matters. A caller that names another e-mail also sees the conversations in which
- * both take part. Those are read directly, up to PAIRED of them; more than FEW_PAIRED with a long
+ * Both read totals (schema.sql, step 3) and the changes that are not yet added to them. They read
+ * no conversation and no message, so the cost depends neither on the length of a history nor on the
+ * number of conversations. A caller that names another e-mail also sees the conversations in which
+ * both take part. These are read directly, up to PAIRED of them; more than FEW_PAIRED with a long
  * statement.
  */
 #include <string.h>
@@ -31,9 +31,9 @@ static const struct bb_keyed count_own = {
 };
 
 /*
- * k, the caller: whether it sees everything, else its organizations and its own e-mail, and the
- * e-mail that the request names. For one request k is built from parameters, for several from
- * arrays of them, so that the statement itself is written once.
+ * k is the caller: whether it sees everything, its organizations, its own e-mail, and the e-mail in
+ * the request. For one request k is built from parameters, for several from arrays, so that the
+ * statement itself is written once.
  */
 #define ONE                                                                                        \
     "SELECT a.* FROM (SELECT $1::boolean AS everything, $2::bigint[] AS organisations,"            \
@@ -48,7 +48,7 @@ static const struct bb_keyed count_own = {
             {MANY " CROSS JOIN LATERAL (" statement ") a", 0},                                     \
     }
 
-/* The part of an e-mail's totals `u` that the caller sees. */
+/* The condition on a total `u` of an e-mail that the caller sees it. */
 #define SEEN                                                                                       \
     "u.email = k.email AND (k.everything OR u.organisation = ANY(k.organisations)"                 \
     " OR k.own = k.email AND NOT u.withheld)"
@@ -62,7 +62,7 @@ static const struct bb_keyed count_own = {
     " c.device_project_name AS name, c.last_at AS at FROM (SELECT id FROM (" OF_PAIRS ") d"        \
     " LIMIT " paired ") d JOIN chat_conversation c ON c.id = d.id"
 
-/* The number of messages, and the number of conversations in which both take part. */
+/* Counts the messages, and the conversations in which the caller and the e-mail take part. */
 #define COUNT_SEEN(paired)                                                                         \
     "SELECT greatest(sum(messages), 0)::bigint, count(*) FILTER (WHERE both_take_part) FROM ("     \
     "SELECT messages, false AS both_take_part FROM chat_unread u WHERE " SEEN                      \
@@ -74,8 +74,8 @@ static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(
                                          BB_SQL_LONG};
 
 /*
- * The latest names of the totals; for a caller that sees organizations only, the latest of each.
- * Names that have changed since are always included.
+ * The latest names of the totals. For another e-mail, the latest names of each organization. Names
+ * that have changed since are always included.
  */
 #define TOTAL "u.organisation, u.withheld, u.name, u.messages, u.last_at"
 #define LATEST " ORDER BY u.last_at DESC LIMIT " NAMES
@@ -142,8 +142,8 @@ int chat_unread_devices(struct bb_request *rq)
 enum { PIECE = 5000 /* changes at a time */, PIECES = 32 /* per run */ };
 
 /*
- * E-mails with many changes are added up soon, so that no e-mail has many for long; all others
- * after a minute.
+ * E-mails with many changes are added up soon, so that no e-mail keeps many changes for long. All
+ * other e-mails are added up after a minute.
  */
 static const struct bb_sql add_up = {
     "WITH due AS (SELECT email FROM chat_unread_change GROUP BY email"
@@ -172,7 +172,7 @@ static const struct bb_sql drop_names = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Returns 1 if there is more, 0, or -1 on failure. */
+/* Returns 1 if there are more changes, 0 if not, or -1 on failure. */
 static int unread_add_piece(struct bb_request *rq, void *arg)
 {
     const struct bb_rows *rows = bb_query(rq, &add_up, BB_ARGS(bb_i(PIECE)));
