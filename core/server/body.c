@@ -212,21 +212,6 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 
 /* ---- pieces ---- */
 
-/* Starts a multipart body. Its time limit depends on its size. */
-static int body_begin_upload(struct http_txn *txn)
-{
-    char boundary[MULTIPART_BOUNDARY_MAX + 1];
-    int64_t declared = txn->head.length;
-    int found = multipart_boundary(http_txn_header(txn, "Content-Type"), boundary);
-
-    if (found == -2)
-        return reply_failure(&txn->rq, FAILED_MEMORY);
-    if (found < 0)
-        return reply_error(&txn->rq, 400, "The boundary of the multipart body is not valid");
-    connection_stage(txn->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
-    return upload_begin(txn, boundary);
-}
-
 /*
  * Bodies that the route ignores are not stored, or anyone could fill the memory through a public
  * route; except with an Idempotency-Key, because another body makes another request.
@@ -240,9 +225,19 @@ static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
     txn->chunked = false;
     if (!txn->multipart && (route->body.count || route->flags & BB_CREATES))
         return body_keep(txn, data, size, txn->limit);
-    if (txn->multipart) {
+    if (txn->multipart)
         txn->connection->http->again = true;
-        if (!txn->upload && body_begin_upload(txn))
+    if (txn->multipart && !txn->upload) {
+        int64_t declared = txn->head.length; /* the time limit depends on it */
+        char boundary[MULTIPART_BOUNDARY_MAX + 1];
+        int found = multipart_boundary(http_txn_header(txn, "Content-Type"), boundary);
+
+        if (found == -2)
+            return reply_failure(&txn->rq, FAILED_MEMORY);
+        if (found < 0)
+            return reply_error(&txn->rq, 400, "The boundary of the multipart body is not valid");
+        connection_stage(txn->connection, STAGE_BODY, declared > 0 ? (size_t)declared : 0);
+        if (upload_begin(txn, boundary))
             return txn->rq.response.status;
     }
     txn->taken += size;
@@ -296,25 +291,6 @@ static int body_refuse(struct http_txn *txn, const struct problems *problems)
     return reply_problems(&txn->rq, 400, "The request is not valid", errors);
 }
 
-static void body_check_segments(struct http_txn *txn, struct problems *problems)
-{
-    const struct route_match *match = &txn->match;
-    struct arena *arena = txn->rq.arena;
-
-    for (size_t i = 0; i < match->count; i++) {
-        struct bb_field field = *match->segment[i].field;
-        char *text;
-        size_t length;
-
-        field.flags |= BB_REQUIRED; /* blanks are refused, but a segment is never absent */
-        if (text_percent(match->segment[i].start, match->segment[i].length, false, arena, &text,
-                         &length))
-            problems_add(problems, field.name, "must be text in UTF-8, percent-encoded");
-        else
-            txn->segments[i] = field_check_text(&field, text, arena, problems);
-    }
-}
-
 static int body_check_fields(struct http_txn *txn, struct problems *problems)
 {
     const struct bb_route *route = txn->match.route;
@@ -349,13 +325,25 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
 
 int body_check(struct http_txn *txn)
 {
-    const struct bb_route *route = txn->match.route;
+    const struct route_match *match = &txn->match;
+    const struct bb_route *route = match->route;
     struct core_request *rq = &txn->rq;
     struct problems problems = {.arena = rq->arena, .warnings = &rq->warnings};
     int refused = 0;
     bool handler_checks = false; /* it may find further errors, in addition to those found here */
 
-    body_check_segments(txn, &problems);
+    for (size_t i = 0; i < match->count; i++) {
+        struct bb_field field = *match->segment[i].field;
+        char *text;
+        size_t length;
+
+        field.flags |= BB_REQUIRED; /* blanks are refused, but a segment is never absent */
+        if (text_percent(match->segment[i].start, match->segment[i].length, false, rq->arena, &text,
+                         &length))
+            problems_add(&problems, field.name, "must be text in UTF-8, percent-encoded");
+        else
+            txn->segments[i] = field_check_text(&field, text, rq->arena, &problems);
+    }
     refused = query_check(&route->query, txn->query, rq->arena, &txn->args, &problems);
     if (txn->args.ignored && reply_header(rq, "X-Ignored-Parameters", txn->args.ignored))
         refused = -1;

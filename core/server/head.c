@@ -114,37 +114,6 @@ enum head_state head_refuse(struct head_reading *reading, int status, const char
     return HEAD_REFUSED;
 }
 
-/*
- * Accepts a path, "*" with OPTIONS, or "http://host:port/path", the form sent to proxies. Its host
- * is checked like a Host field; the target is the rest, preceded by '/', for which there is room.
- */
-static int head_take_target(struct head_reading *reading, const char *method, char *target)
-{
-    for (const char *at = target; *at; at++) {
-        if (!(classes[(unsigned char)*at] & TARGET))
-            return head_refuse(reading, 400, "The target has a character that it may not have");
-        if (*at == '%' && at[1] == '0' && at[2] == '0')
-            return head_refuse(reading, 400, "The target has a NUL");
-    }
-    if (*target == '/' || (!strcmp(target, "*") && !strcmp(method, "OPTIONS")))
-        return 0;
-    if (!strcmp(method, "CONNECT"))
-        return head_refuse(reading, 501, "This server is not a proxy");
-    if (strncasecmp(target, "http://", 7) != 0 && strncasecmp(target, "https://", 8) != 0)
-        return head_refuse(reading, 400, "The target is not a path");
-    char *host = strchr(target, '/') + 2;
-    size_t length = strcspn(host, "/?");
-    char *path = host + length;
-
-    if (!head_is_host(host, length))
-        return head_refuse(reading, 400, "The host in the target is not valid");
-    reading->absolute = true;
-    if (*path != '/')
-        *--path = '/';
-    reading->head.target = (uint16_t)(reading->head.target + (path - target));
-    return 0;
-}
-
 static int head_take_request_line(struct head_reading *reading, char *text, size_t from, size_t to)
 {
     static const char *const known[] = {"GET",    "HEAD",    "POST",  "PUT",     "PATCH",
@@ -172,7 +141,34 @@ static int head_take_request_line(struct head_reading *reading, char *text, size
         i++;
     if (i == sizeof known / sizeof *known)
         return head_refuse(reading, 501, "This method is not known");
-    return head_take_target(reading, method, text + space + 1);
+    char *target = text + space + 1;
+
+    for (const char *at = target; *at; at++) {
+        if (!(classes[(unsigned char)*at] & TARGET))
+            return head_refuse(reading, 400, "The target has a character that it may not have");
+        if (*at == '%' && at[1] == '0' && at[2] == '0')
+            return head_refuse(reading, 400, "The target has a NUL");
+    }
+    /* a path, "*" with OPTIONS, or "http://host:port/path", the form sent to proxies; its host is
+     * checked like a Host field; the target is the rest, preceded by '/', for which there is room
+     */
+    if (*target == '/' || (!strcmp(target, "*") && !strcmp(method, "OPTIONS")))
+        return 0;
+    if (!strcmp(method, "CONNECT"))
+        return head_refuse(reading, 501, "This server is not a proxy");
+    if (strncasecmp(target, "http://", 7) != 0 && strncasecmp(target, "https://", 8) != 0)
+        return head_refuse(reading, 400, "The target is not a path");
+    char *host = strchr(target, '/') + 2;
+    size_t length = strcspn(host, "/?");
+    char *path = host + length;
+
+    if (!head_is_host(host, length))
+        return head_refuse(reading, 400, "The host in the target is not valid");
+    reading->absolute = true;
+    if (*path != '/')
+        *--path = '/';
+    reading->head.target = (uint16_t)(reading->head.target + (path - target));
+    return 0;
 }
 
 /* ---- fields ---- */
@@ -224,35 +220,6 @@ const char *head_field_split(const char *text, size_t from, size_t to, struct he
     return NULL;
 }
 
-static int head_take_length(struct head_reading *reading, const char *value)
-{
-    int64_t length = 0;
-
-    if (!*value || value[strspn(value, "0123456789")])
-        return head_refuse(reading, 400, "Content-Length is malformed");
-    for (; *value; value++) {
-        if (length > (INT64_MAX - (*value - '0')) / 10)
-            return head_refuse(reading, 413, "The body is too large");
-        length = length * 10 + (*value - '0');
-    }
-    reading->head.length = length;
-    return 0;
-}
-
-static void head_take_connection(struct head *head, const char *value)
-{
-    while (*value) {
-        size_t length = strcspn(value, ","), word = length;
-
-        while (word && head_is_blank(value[word - 1]))
-            word--;
-        head->closes = head->closes || (word == 5 && !strncasecmp(value, "close", word));
-        head->keeps = head->keeps || (word == 10 && !strncasecmp(value, "keep-alive", word));
-        value += length;
-        value += strspn(value, ", \t");
-    }
-}
-
 /* Splits a field, and handles those that the host itself uses. */
 static int head_take_field(struct head_reading *reading, char *text, size_t end)
 {
@@ -260,6 +227,7 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
     struct head_field field;
     const char *reason = head_field_split(text, reading->line, end, &field);
     enum known known = HOST;
+    int64_t bytes = 0;
 
     if (reason)
         return head_refuse(reading, 400, reason);
@@ -283,14 +251,31 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
         return head_is_host(value, strlen(value)) ? 0
                                                   : head_refuse(reading, 400, "Host is not valid");
     case CONTENT_LENGTH:
-        return head_take_length(reading, value);
+        if (!*value || value[strspn(value, "0123456789")])
+            return head_refuse(reading, 400, "Content-Length is malformed");
+        for (; *value; value++) {
+            if (bytes > (INT64_MAX - (*value - '0')) / 10)
+                return head_refuse(reading, 413, "The body is too large");
+            bytes = bytes * 10 + (*value - '0');
+        }
+        head->length = bytes;
+        return 0;
     case TRANSFER_ENCODING:
         if (strcasecmp(value, "chunked") != 0)
             return head_refuse(reading, 501, "This Transfer-Encoding is not supported");
         head->chunked = true;
         return 0;
     case CONNECTION:
-        head_take_connection(head, value);
+        while (*value) {
+            size_t length = strcspn(value, ","), word = length;
+
+            while (word && head_is_blank(value[word - 1]))
+                word--;
+            head->closes = head->closes || (word == 5 && !strncasecmp(value, "close", word));
+            head->keeps = head->keeps || (word == 10 && !strncasecmp(value, "keep-alive", word));
+            value += length;
+            value += strspn(value, ", \t");
+        }
         return 0;
     case EXPECT:
         head->expects = !strcasecmp(value, "100-continue");

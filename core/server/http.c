@@ -65,12 +65,17 @@ void http_refuse_for_a_while(struct http *http)
     timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms + REFUSE_MS);
 }
 
-/* Writes the loop's statistics for metrics, status and the watchdog. */
-static void http_publish_stats(const struct http *http)
+static void http_sweep(struct timer *timer)
 {
+    struct http *http = BB_CONTAINER_OF(timer, struct http, sweep);
     struct loop *loop = http->loop;
-    struct loop_stats *stats = &loop->stats;
+    struct loop_stats *stats = &loop->stats; /* for metrics, status and the watchdog */
 
+    connections_sweep(http);
+    if (http->refusing) {
+        http->refusing = false;
+        http_watch_listeners(http, true);
+    }
     atomic_store_explicit(&stats->at_ms, loop->now_ms, memory_order_relaxed);
     atomic_store_explicit(&stats->requests, loop->requests, memory_order_relaxed);
     atomic_store_explicit(&stats->connections, http->connection_count, memory_order_relaxed);
@@ -85,20 +90,8 @@ static void http_publish_stats(const struct http *http)
         atomic_store_explicit(&stats->shared[kind], pool.shared, memory_order_relaxed);
         atomic_store_explicit(&stats->sharers[kind], pool.sharers, memory_order_relaxed);
     }
-}
-
-static void http_sweep(struct timer *timer)
-{
-    struct http *http = BB_CONTAINER_OF(timer, struct http, sweep);
-
-    connections_sweep(http);
-    if (http->refusing) {
-        http->refusing = false;
-        http_watch_listeners(http, true);
-    }
-    http_publish_stats(http);
-    timer_set(&http->loop->timers, timer,
-              timer_beat(http->loop->now_ms, http->connection_count ? SWEEP_MS : TIMER_IDLE_MS));
+    timer_set(&loop->timers, timer,
+              timer_beat(loop->now_ms, http->connection_count ? SWEEP_MS : TIMER_IDLE_MS));
 }
 
 static void http_daemon_ready(struct watch *watch, uint32_t events)

@@ -112,53 +112,6 @@ static int txn_enter(struct http_txn *txn)
 
 /* ---- access: the checks before the body is read ---- */
 
-/* A sane X-Request-Id of the client's, or one of our own; and the trace. */
-static void txn_take_id(struct http_txn *txn)
-{
-    const char *given = http_txn_header(txn, "X-Request-Id");
-    size_t length = given ? strlen(given) : 0;
-
-    if (length && length <= REQUEST_ID_MAX &&
-        strspn(given, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-") ==
-            length)
-        memcpy(txn->id, given, length + 1);
-    else
-        text_uuid7(txn->id);
-    trace_parent(head_sole_value(&txn->head, "traceparent"), txn->rq.trace);
-}
-
-/* CORS: other origins are answered only if http.cors_origins names them. */
-static void txn_allow_origin(struct http_txn *txn)
-{
-    struct core_request *rq = &txn->rq;
-    const char *origin = http_txn_header(txn, "Origin");
-
-    /* caches must not give one origin what another was answered, not even that it is refused */
-    if (json_array_size(rq->generation->cors_origins))
-        reply_header(rq, "Vary", "Origin");
-    if (!origin || !origin_allowed(rq->generation->cors_origins, origin))
-        return;
-    reply_header(rq, "Access-Control-Allow-Origin", origin);
-    reply_header(rq, "Access-Control-Expose-Headers",
-                 "X-Request-Id, Link, Retry-After, X-Ignored-Parameters, X-Total-Count");
-}
-
-static int txn_answer_options(struct http_txn *txn)
-{
-    struct core_request *rq = &txn->rq;
-
-    reply_header(rq, "Allow", txn->match.allow);
-    if (reply_header_get(rq, "Access-Control-Allow-Origin") &&
-        http_txn_header(txn, "Access-Control-Request-Method")) {
-        reply_header(rq, "Access-Control-Allow-Methods", txn->match.allow);
-        reply_header(rq, "Access-Control-Allow-Headers",
-                     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id, "
-                     "traceparent");
-        reply_header(rq, "Access-Control-Max-Age", "600");
-    }
-    return reply_bytes(rq, 204, NULL, 0);
-}
-
 static int txn_find_route(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
@@ -171,7 +124,18 @@ static int txn_find_route(struct http_txn *txn)
     case ROUTE_OK:
         break;
     case ROUTE_NO_METHOD:
-        return strcmp(txn->method, "OPTIONS") ? 0 : txn_answer_options(txn);
+        if (strcmp(txn->method, "OPTIONS") != 0)
+            return 0;
+        reply_header(rq, "Allow", txn->match.allow);
+        if (reply_header_get(rq, "Access-Control-Allow-Origin") &&
+            http_txn_header(txn, "Access-Control-Request-Method")) {
+            reply_header(rq, "Access-Control-Allow-Methods", txn->match.allow);
+            reply_header(rq, "Access-Control-Allow-Headers",
+                         "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, "
+                         "X-Request-Id, traceparent");
+            reply_header(rq, "Access-Control-Max-Age", "600");
+        }
+        return reply_bytes(rq, 204, NULL, 0);
     case ROUTE_BAD_PATH:
         txn->match.route = NULL;
         return reply_error(rq, 400, "The path is malformed");
@@ -213,7 +177,17 @@ static int txn_check_access(struct http_txn *txn)
         txn->close = true;
         return reply_failure(rq, FAILED_MEMORY);
     }
-    txn_take_id(txn);
+    /* a sane X-Request-Id of the client's, or one of our own */
+    const char *given = http_txn_header(txn, "X-Request-Id");
+    size_t length = given ? strlen(given) : 0;
+
+    if (length && length <= REQUEST_ID_MAX &&
+        strspn(given, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-") ==
+            length)
+        memcpy(txn->id, given, length + 1);
+    else
+        text_uuid7(txn->id);
+    trace_parent(head_sole_value(&txn->head, "traceparent"), rq->trace);
     const char *hops = http_txn_list(txn, "X-Forwarded-For");
 
     if (hops) /* the peer, or the address that a trusted proxy forwards for */
@@ -226,7 +200,17 @@ static int txn_check_access(struct http_txn *txn)
         txn->close = true;
         return reply_error(rq, txn->head.status, "%s", txn->head.reason);
     }
-    txn_allow_origin(txn);
+    /* CORS: other origins are answered only if http.cors_origins names them. Caches must not give
+     * one origin what another was answered, not even that it is refused. */
+    const char *origin = http_txn_header(txn, "Origin");
+
+    if (json_array_size(rq->generation->cors_origins))
+        reply_header(rq, "Vary", "Origin");
+    if (origin && origin_allowed(rq->generation->cors_origins, origin)) {
+        reply_header(rq, "Access-Control-Allow-Origin", origin);
+        reply_header(rq, "Access-Control-Expose-Headers",
+                     "X-Request-Id, Link, Retry-After, X-Ignored-Parameters, X-Total-Count");
+    }
     int refused = txn_find_route(txn);
 
     return refused || !txn_is_public(txn) ? refused : txn_enter(txn);

@@ -318,29 +318,13 @@ static int reader_take_size(struct reader *reader, const char *line, size_t leng
     return 1;
 }
 
-static int reader_take_trailer(struct reader *reader, const char *line, size_t length)
-{
-    struct head_field field;
-
-    if (!length) {
-        reader_out(reader, "0\r\n\r\n");
-        reader->state = READER_DONE;
-        return 1;
-    }
-    reader->spent += length;
-    if (reader->spent > SPENT_MAX)
-        return reader_fail(reader, 400, "The trailers of the body are too large");
-    if (head_field_split(line, 0, length, &field))
-        return reader_fail(reader, 400, "A trailer of the body is malformed");
-    return 1;
-}
-
 /* Continues with the framing in the buffer. Returns 1 after progress; 0 if more bytes are needed.
  */
 static int reader_take_frame(struct reader *reader)
 {
     const char *line = reader->buffer->bytes + reader->start;
     size_t there = reader->end - reader->start;
+    struct head_field field;
     char text[16];
 
     if (reader->state == READER_BODY || reader->state == READER_CHUNK) {
@@ -370,8 +354,19 @@ static int reader_take_frame(struct reader *reader)
     if (at + 1 >= there)
         return 0;
     reader->start += at + 2;
-    return reader->state == READER_SIZE ? reader_take_size(reader, line, at)
-                                        : reader_take_trailer(reader, line, at);
+    if (reader->state == READER_SIZE)
+        return reader_take_size(reader, line, at);
+    if (!at) { /* the end of the trailers */
+        reader_out(reader, "0\r\n\r\n");
+        reader->state = READER_DONE;
+        return 1;
+    }
+    reader->spent += at;
+    if (reader->spent > SPENT_MAX)
+        return reader_fail(reader, 400, "The trailers of the body are too large");
+    if (head_field_split(line, 0, at, &field))
+        return reader_fail(reader, 400, "A trailer of the body is malformed");
+    return 1;
 }
 
 static ssize_t reader_read_frame(struct reader *reader, int fd)

@@ -74,20 +74,6 @@ static ssize_t response_no_body(void *cls, uint64_t position, char *into, size_t
     return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-/*
- * The answer to HEAD. With an empty body, libmicrohttpd would send its length; with a chunked one,
- * the last chunk of a body that does not exist. So the body is declared to end with the connection.
- */
-static struct MHD_Response *response_headers_only(void)
-{
-    struct MHD_Response *mhd =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, response_no_body, NULL, NULL);
-
-    if (mhd)
-        MHD_set_response_options(mhd, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
-    return mhd;
-}
-
 /* Returns false if memory ran out. Headers that libmicrohttpd does not allow are omitted. */
 static bool response_add_header(struct MHD_Response *mhd, const char *name, const char *value)
 {
@@ -101,7 +87,17 @@ static struct MHD_Response *response_of(struct http_txn *txn)
 
     if (txn->stream && response->status == 200) {
         txn->close = true;
-        return strcmp(txn->method, "HEAD") ? stream_response(txn->stream) : response_headers_only();
+        if (strcmp(txn->method, "HEAD") != 0)
+            return stream_response(txn->stream);
+        /* With an empty body, libmicrohttpd would send its length; with a chunked one, the last
+         * chunk of a body that does not exist. So the body is declared to end with the connection.
+         */
+        struct MHD_Response *head =
+            MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, response_no_body, NULL, NULL);
+
+        if (head)
+            MHD_set_response_options(head, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+        return head;
     }
     if (response->file) {
         struct MHD_Response *file = MHD_create_response_from_fd64(response->length, response->file);
@@ -117,19 +113,6 @@ static struct MHD_Response *response_of(struct http_txn *txn)
     if (mhd)
         response->body = NULL; /* libmicrohttpd frees it */
     return mhd;
-}
-
-/* The headers must fit into the connection's memory. Only a repeated target can be too large. */
-static void response_bound_headers(struct http_txn *txn)
-{
-    size_t bytes = 0;
-
-    for (const struct response_header *h = txn->answer->headers; h; h = h->next)
-        bytes += strlen(h->name) + strlen(h->value);
-    if (bytes <= HEADERS_MAX)
-        return;
-    txn->answer->headers = NULL;
-    reply_error(&txn->rq, 414, "The request target is too long to be repeated in the response");
 }
 
 /* Returns false if memory ran out: an incomplete answer might be misleading, so it is not sent. */
@@ -168,10 +151,17 @@ static bool response_add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 enum MHD_Result response_send(struct http_txn *txn)
 {
     struct response *response = txn->answer;
+    size_t bytes = 0;
 
     txn->phase = PHASE_ANSWER;
     txn->close = txn->close || txn->connection->reader.status;
-    response_bound_headers(txn);
+    /* they must fit into the connection's memory; only a repeated target can be too large */
+    for (const struct response_header *h = response->headers; h; h = h->next)
+        bytes += strlen(h->name) + strlen(h->value);
+    if (bytes > HEADERS_MAX) {
+        response->headers = NULL;
+        reply_error(&txn->rq, 414, "The request target is too long to be repeated in the response");
+    }
     struct MHD_Response *mhd = response_of(txn);
 
     txn->answered_us = clock_mono_us();
@@ -189,27 +179,6 @@ enum MHD_Result response_send(struct http_txn *txn)
 }
 
 /* ---- the log ---- */
-
-/*
- * Logs where the time of a slow request was spent. `handler` is the rest of the working time: the
- * module's code, its pool calls, and Redis. Time that the client needs to send and to read does not
- * count.
- */
-static void response_log_slow(const struct http_txn *txn, const char *trace, const char *status,
-                              const char *ms)
-{
-    const struct request_spent *spent = &txn->rq.time_spent;
-    const int64_t us[] = {spent->work_us, spent->queue_us, spent->database_us,
-                          spent->work_us - spent->queue_us - spent->database_us};
-    char parts[4][TEXT_MS_SIZE];
-
-    for (int i = 0; i < 4; i++)
-        text_ms(us[i] > 0 ? us[i] : 0, parts[i]);
-    log_line(BB_WARN, "slow request", "request", txn->id, "trace", trace, "method", txn->method,
-             "route", txn->match.route ? txn->match.route->path : "none", "status", status, "ms",
-             ms, "work_ms", parts[0], "queue_ms", parts[1], "database_ms", parts[2], "handler_ms",
-             parts[3], NULL);
-}
 
 /*
  * One line per request: log.access, log.requests, log.sample. The query may contain secrets, so it
@@ -245,8 +214,21 @@ void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode wh
     text_ms(us, ms);
     text_integer(principal ? principal->account : 0, account);
     trace_id(rq->trace, trace);
-    if (slow)
-        response_log_slow(txn, trace, status, ms);
+    if (slow) {
+        /* `handler` is the rest of the working time: the module's code, its pool calls, and Redis.
+         * Time that the client needs to send and to read does not count. */
+        const struct request_spent *spent = &rq->time_spent;
+        const int64_t spent_us[] = {spent->work_us, spent->queue_us, spent->database_us,
+                                    spent->work_us - spent->queue_us - spent->database_us};
+        char parts[4][TEXT_MS_SIZE];
+
+        for (int i = 0; i < 4; i++)
+            text_ms(spent_us[i] > 0 ? spent_us[i] : 0, parts[i]);
+        log_line(BB_WARN, "slow request", "request", txn->id, "trace", trace, "method", txn->method,
+                 "route", route ? route->path : "none", "status", status, "ms", ms, "work_ms",
+                 parts[0], "queue_ms", parts[1], "database_ms", parts[2], "handler_ms", parts[3],
+                 NULL);
+    }
     if (!logged)
         return;
     const struct log_pair pairs[] = {
