@@ -34,32 +34,6 @@ static const struct bb_audience *bus_audience_copy(struct arena *arena,
     return copy;
 }
 
-static struct raised *bus_raised_new(struct bb_tx *tx, const struct core_event *event,
-                                     json_t *payload, const struct bb_audience *audience)
-{
-    struct arena *arena = tx->rq->arena;
-    const struct bb_audience *kept = bus_audience_copy(arena, audience);
-    struct raised *raised = arena_alloc(arena, sizeof *raised);
-    char *id = arena_alloc(arena, TEXT_UUID_SIZE);
-
-    if (!raised || !id || !kept) {
-        json_decref(payload);
-        request_out_of_memory(tx->rq);
-    }
-    text_uuid7(id);
-    raised->event = event;
-    raised->payload = payload;
-    raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor,
-                                           .name = event->descriptor->name,
-                                           .id = id,
-                                           .wall_ms = shared_clock_ms(),
-                                           .payload = payload,
-                                           .audience = kept};
-    *tx->raised_end = raised;
-    tx->raised_end = &raised->next;
-    return raised;
-}
-
 /* The hook runs as its own module, on the publisher's fiber. */
 static int bus_run_within(struct bb_tx *tx, const struct core_hook *hook,
                           const struct bb_event *event)
@@ -107,7 +81,25 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
         module_error(rq, wrong, name);
         return -1;
     }
-    const struct raised *raised = bus_raised_new(tx, event, payload, audience);
+    const struct bb_audience *kept = bus_audience_copy(rq->arena, audience);
+    struct raised *raised = arena_alloc(rq->arena, sizeof *raised);
+    char *id = arena_alloc(rq->arena, TEXT_UUID_SIZE);
+
+    if (!raised || !id || !kept) {
+        json_decref(payload);
+        request_out_of_memory(rq);
+    }
+    text_uuid7(id);
+    raised->event = event;
+    raised->payload = payload;
+    raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor,
+                                           .name = event->descriptor->name,
+                                           .id = id,
+                                           .wall_ms = shared_clock_ms(),
+                                           .payload = payload,
+                                           .audience = kept};
+    *tx->raised_end = raised;
+    tx->raised_end = &raised->next;
     for (size_t i = 0; i < event->within_count; i++) {
         if (bus_run_within(tx, &event->within[i], &raised->descriptor)) {
             if (rq->response.status)

@@ -70,28 +70,6 @@ static int idempotency_hash_request(const char *target, const char *body, size_t
     return 0;
 }
 
-/* Decrypts the stored answer (\x…) and sends it. */
-static int idempotency_response_stored(struct core_request *rq, int status, const char *hex)
-{
-    size_t length = strlen(hex + 2) / 2;
-    unsigned char *sealed = request_alloc(rq, length + 1), *plain;
-    size_t plain_length;
-    int failed =
-        text_hex_decode(hex + 2, sealed, length)
-            ? -1
-            : aead_open(rq->generation->seal, sealed, length, PURPOSE, &plain, &plain_length);
-
-    if (failed == AEAD_NO_MEMORY)
-        request_out_of_memory(rq);
-    if (failed) {
-        log_line(BB_ERROR, "cannot decrypt a stored response with secrets.keys", "request", rq->id,
-                 NULL);
-        return reply_error(rq, 500, "Internal server error");
-    }
-    reply_header(rq, "Idempotency-Replayed", "true");
-    return reply_bytes(rq, status, (char *)plain, plain_length);
-}
-
 int idempotency_look(struct core_request *rq)
 {
     const struct idempotency *idem = rq->idempotency;
@@ -110,8 +88,23 @@ int idempotency_look(struct core_request *rq)
         !sql_query(rq, &confirm,
                    BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route), bb_t(idem->key))))
         return reply_failed(rq);
-    return idempotency_response_stored(rq, atoi(api_rows_text(rows, 0, 1)),
-                                       api_rows_text(rows, 0, 2));
+    const char *hex = api_rows_text(rows, 0, 2) + 2; /* after \x */
+    size_t length = strlen(hex) / 2, plain_length;
+    unsigned char *sealed = request_alloc(rq, length + 1), *plain;
+    int failed =
+        text_hex_decode(hex, sealed, length)
+            ? -1
+            : aead_open(rq->generation->seal, sealed, length, PURPOSE, &plain, &plain_length);
+
+    if (failed == AEAD_NO_MEMORY)
+        request_out_of_memory(rq);
+    if (failed) {
+        log_line(BB_ERROR, "cannot decrypt a stored response with secrets.keys", "request", rq->id,
+                 NULL);
+        return reply_error(rq, 500, "Internal server error");
+    }
+    reply_header(rq, "Idempotency-Replayed", "true");
+    return reply_bytes(rq, atoi(api_rows_text(rows, 0, 1)), (char *)plain, plain_length);
 }
 
 int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,

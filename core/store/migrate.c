@@ -91,25 +91,6 @@ void migrate_db_close(struct migrate_db *db)
     db->conn = NULL;
 }
 
-static void migrate_db_record(struct migrate_db *db, const char *what, const PGresult *result)
-{
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-
-    /* a retry may succeed: connection lost, shutting down, busy, out of resources */
-    bool passing =
-        PQstatus(db->conn) != CONNECTION_OK || sqlstate_has(state, SQLSTATE_MIGRATION_LATER);
-
-    db->outcome = passing ? MIGRATE_UNREACHABLE : MIGRATE_FAILED;
-    snprintf(db->sqlstate, sizeof db->sqlstate, "%s", state ? state : "");
-    if (!text)
-        text = PQerrorMessage(db->conn);
-    snprintf(db->report->problem, sizeof db->report->problem, "%s: %s%s%s%s", what,
-             *text ? text : "unexpected answer", state ? " (SQLSTATE " : "", state ? state : "",
-             state ? ")" : "");
-    migrate_db_flatten(db->report->problem);
-}
-
 PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sql,
                          const char *const *values, int count)
 {
@@ -125,7 +106,20 @@ PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sq
     }
     if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY)
         return result;
-    migrate_db_record(db, what, result);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    /* a retry may succeed: connection lost, shutting down, busy, out of resources */
+    bool passing =
+        PQstatus(db->conn) != CONNECTION_OK || sqlstate_has(state, SQLSTATE_MIGRATION_LATER);
+
+    db->outcome = passing ? MIGRATE_UNREACHABLE : MIGRATE_FAILED;
+    snprintf(db->sqlstate, sizeof db->sqlstate, "%s", state ? state : "");
+    if (!text)
+        text = PQerrorMessage(db->conn);
+    snprintf(db->report->problem, sizeof db->report->problem, "%s: %s%s%s%s", what,
+             *text ? text : "unexpected answer", state ? " (SQLSTATE " : "", state ? state : "",
+             state ? ")" : "");
+    migrate_db_flatten(db->report->problem);
     PQclear(result);
     return NULL;
 }

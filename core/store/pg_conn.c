@@ -287,19 +287,15 @@ static void conn_dialled(void *arg, void *connection, const char *problem)
         pg_tx_hand_over(conn);
 }
 
-static void conn_attempt(struct pg_conn *conn)
+static void conn_attempt(struct timer *timer)
 {
+    struct pg_conn *conn = BB_CONTAINER_OF(timer, struct pg_conn, timer);
     const struct pg *pg = conn->pool->pg;
 
     conn->state = PG_CONNECTING;
     conn->dial = pg_dial(pg->loop, &pg->settings, "busbar", conn_dialled, conn);
     if (!conn->dial)
         pg_conn_lost(conn, "no thread can be started");
-}
-
-static void conn_timer(struct timer *timer)
-{
-    conn_attempt(BB_CONTAINER_OF(timer, struct pg_conn, timer));
 }
 
 /* ---- sending a batch ------------------------------------------------------------------------- */
@@ -579,24 +575,9 @@ static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expe
     return conn->pool->kind != PG_TX && !strcmp(tag, "SET");
 }
 
-/* The connection is closed, and other statements of the batch may be lost. */
-static void conn_take_not_allowed(struct pg_conn *conn, const struct pg_expect *e)
-{
-    struct failure *failure = &e->entry->failure;
-
-    conn->fault = misused;
-    e->batch->failed = true;
-    if (e->entry->members)
-        return; /* each request is sent again by itself, which shows whose statement it is */
-    *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
-    failure->sql = e->op->sql;
-    failure->host = e->op->host;
-    snprintf(failure->text, sizeof failure->text,
-             "a module must not begin or end a transaction, or change the session");
-}
-
 static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
 {
+    struct failure *failure = &e->entry->failure;
     ExecStatusType status = PQresultStatus(result);
     bool good =
         status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY;
@@ -615,7 +596,17 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
         return;
     }
     if (good && e->kind == PG_EXPECT_ROWS) {
-        conn_take_not_allowed(conn, e);
+        /* the connection is closed, and other statements of the batch may be lost */
+        conn->fault = misused;
+        e->batch->failed = true;
+        if (!e->entry->members) { /* otherwise each request is sent again by itself, which shows
+                                   * whose statement it is */
+            *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
+            failure->sql = e->op->sql;
+            failure->host = e->op->host;
+            snprintf(failure->text, sizeof failure->text,
+                     "a module must not begin or end a transaction, or change the session");
+        }
     } else if (!good) {
         conn_take_error(conn, e, result);
         if (e->kind == PG_EXPECT_PREPARE)
@@ -709,10 +700,15 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
     return 0;
 }
 
-static void conn_read(struct pg_conn *conn)
+static void conn_ready(struct watch *watch, uint32_t events)
 {
+    struct pg_conn *conn = (struct pg_conn *)(void *)watch;
     bool after_null = false;
 
+    if (events & EPOLLOUT)
+        conn_flush_output(conn);
+    if (conn->state != PG_READY || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        return;
     conn->pool->pg->heard_ms = conn->pool->pg->loop->now_ms;
     if (!PQconsumeInput(conn->pg)) {
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
@@ -733,16 +729,6 @@ static void conn_read(struct pg_conn *conn)
         pg_conn_lost(conn, conn->end);
 }
 
-static void conn_ready(struct watch *watch, uint32_t events)
-{
-    struct pg_conn *conn = (struct pg_conn *)(void *)watch;
-
-    if (events & EPOLLOUT)
-        conn_flush_output(conn);
-    if (conn->state == PG_READY && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-        conn_read(conn);
-}
-
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index)
@@ -751,12 +737,12 @@ int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index)
                              .pool = pool,
                              .index = index,
                              .queue.index = index,
-                             .timer.fire = conn_timer};
+                             .timer.fire = conn_attempt};
     conn->prepared_room = 256;
     conn->prepared = calloc(conn->prepared_room, sizeof *conn->prepared);
     if (!conn->prepared)
         return -1;
-    conn_attempt(conn);
+    conn_attempt(&conn->timer);
     return 0;
 }
 

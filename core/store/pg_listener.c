@@ -283,21 +283,6 @@ static void pg_listener_vouch(struct pg_listener *listener)
                       : timer_beat(now, TIMER_IDLE_MS));
 }
 
-static void pg_listener_answered(struct pg_listener *listener)
-{
-    if (listener->state == LISTENER_ASKED) {
-        pg_listener_vouch(listener);
-        return;
-    }
-    if (listener->state == LISTENER_LISTENING)
-        pg_listener_tell(listener->loop->engine, NULL,
-                         NULL); /* notifications sent before the LISTEN were missed */
-    else
-        pg_listener_serve(listener, listener->listening);
-    listener->state = LISTENER_IDLE;
-    pg_listener_ask(listener);
-}
-
 /*
  * Records the result. An error of class 42 means that the function does not exist, so the database
  * does not match the modules. Returns false if the result is neither.
@@ -360,8 +345,19 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
         pg_listener_tell(listener->loop->engine, notify->relname, notify->extra);
         PQfreemem(notify);
     }
-    if (complete && listener->state != LISTENER_IDLE)
-        pg_listener_answered(listener);
+    if (!complete || listener->state == LISTENER_IDLE)
+        return;
+    if (listener->state == LISTENER_ASKED) {
+        pg_listener_vouch(listener);
+        return;
+    }
+    if (listener->state == LISTENER_LISTENING)
+        pg_listener_tell(listener->loop->engine, NULL,
+                         NULL); /* notifications sent before the LISTEN were missed */
+    else
+        pg_listener_serve(listener, listener->listening);
+    listener->state = LISTENER_IDLE;
+    pg_listener_ask(listener);
 }
 
 /* The attempt to connect has ended. A shared session, which drops notifications, is refused. */

@@ -46,23 +46,15 @@ static void pg_tx_check_out(struct pg_conn *conn, struct pg_tx *tx)
     tx->checked_out = true;
 }
 
-/* Returns the first waiter of the owner with the fewest connections, within its share; or NULL. */
-static struct pg_tx *pg_tx_next_waiter(const struct pg_pool *pool)
-{
-    struct pg_tx *next = NULL;
-
-    for (struct pg_tx *at = pool->waiters; at; at = at->next) {
-        if (pg_may_run(pool, at->owner) && (!next || at->owner->running < next->owner->running))
-            next = at;
-    }
-    return next;
-}
-
 void pg_tx_hand_over(struct pg_conn *conn)
 {
     struct pg_pool *pool = conn->pool;
-    struct pg_tx *tx = pg_tx_next_waiter(pool);
+    struct pg_tx *tx = NULL; /* the first of the owner with the fewest connections */
 
+    for (struct pg_tx *at = pool->waiters; at; at = at->next) {
+        if (pg_may_run(pool, at->owner) && (!tx || at->owner->running < tx->owner->running))
+            tx = at;
+    }
     if (!tx || conn->checked_out || conn->recycle || conn->state != PG_READY)
         return;
     pg_tx_waiter_remove(pool, tx);

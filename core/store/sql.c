@@ -146,38 +146,29 @@ struct id_block {
     int64_t ids[32];
 };
 
-static struct id_block *sql_block_of(struct loop *loop, const char *sequence)
-{
-    struct id_block *block = loop->ids;
-
-    while (block && strcmp(block->sequence, sequence) != 0)
-        block = block->next;
-    if (block)
-        return block;
-    block = calloc(1, sizeof *block);
-    if (!block)
-        return NULL;
-    block->sequence = strdup(sequence);
-    if (!block->sequence) {
-        free(block);
-        return NULL;
-    }
-    block->next = loop->ids;
-    loop->ids = block;
-    return block;
-}
-
 int64_t api_next_id(struct bb_request *rq, const char *sequence)
 {
     static const struct bb_sql next_ids = {
         "SELECT nextval($1::regclass) FROM generate_series(1, 32)", BB_SQL_WRITE};
     struct core_request *core = request_of(rq);
-    struct id_block *block = sql_block_of(core->loop, sequence);
+    struct id_block *block = core->loop->ids;
 
     if (module_error_waits(core, "bb_next_id()"))
         return -1;
-    if (!block)
-        request_out_of_memory(core);
+    while (block && strcmp(block->sequence, sequence) != 0)
+        block = block->next;
+    if (!block) {
+        char *copy = strdup(sequence);
+
+        block = calloc(1, sizeof *block);
+        if (!block || !copy) {
+            free(block);
+            free(copy);
+            request_out_of_memory(core);
+        }
+        *block = (struct id_block){.next = core->loop->ids, .sequence = copy};
+        core->loop->ids = block;
+    }
     if (!block->count) {
         struct bb_rows *rows = sql_query(core, &next_ids, BB_ARGS(bb_t(block->sequence)));
 

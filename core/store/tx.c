@@ -159,31 +159,13 @@ static int tx_send_gathered(struct bb_tx *tx)
     return 0;
 }
 
-/* Collects a hook's statement. Nobody waits for its result, so it is sent with others. */
-static int tx_gather(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
-                     size_t count)
-{
-    struct core_request *rq = tx->rq;
-
-    if (tx->entry && tx->entry->bytes > GATHERED_BYTES && tx_send_gathered(tx))
-        return -1;
-    if (!tx->entry) {
-        request_defer(rq, tx_drop_item, tx);
-        tx->entry = pg_request_new(rq);
-        tx->first_hook_statement = tx->count;
-    }
-    if (!pg_request_add(tx->entry, sql, values, count))
-        request_out_of_memory(rq);
-    return tx->count++;
-}
-
 int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *values, size_t count)
 {
     if (!tx_usable(request_running(), tx, "bb_add()"))
         return -1;
-    if (tx->checked_out && tx->rq->hook_depth)
-        return tx_gather(tx, sql, values, count);
-    if (tx->checked_out) {
+    bool in_hook = tx->checked_out && tx->rq->hook_depth;
+
+    if (tx->checked_out && !in_hook) {
         tx_results_reserve(tx, (size_t)tx->count + 1);
         struct bb_rows *rows =
             tx_send_gathered(tx) ? NULL : pg_tx_run(tx->checked_out, sql, values, count);
@@ -191,9 +173,17 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
         tx->results[tx->count] = rows;
         return rows ? tx->count++ : -1;
     }
+    /* nobody waits for the result of a hook's statement, so it is sent with others */
+    if (in_hook && tx->entry && tx->entry->bytes > GATHERED_BYTES && tx_send_gathered(tx))
+        return -1;
+    if (in_hook && !tx->entry) {
+        request_defer(tx->rq, tx_drop_item, tx);
+        tx->entry = pg_request_new(tx->rq);
+        tx->first_hook_statement = tx->count;
+    }
     if (!pg_request_add(tx->entry, sql, values, count))
         request_out_of_memory(tx->rq);
-    tx->rq->open_units += !tx->count;
+    tx->rq->open_units += !in_hook && !tx->count;
     return tx->count++;
 }
 
@@ -233,41 +223,36 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
 }
 
 /*
- * Runs like a `within` hook: its statements wait for no result. Its answer replaces the answer that
- * is withheld until the commit, and is kept if it failed.
+ * Makes the calls of bb_before(), including new ones. They run like `within` hooks: their
+ * statements wait for no result. Their answer replaces the answer that is withheld until the
+ * commit, and is kept if one failed. Returns 0, or -1 like a failed statement.
  */
-static int tx_run_before(struct bb_tx *tx, const struct tx_before *block)
+static int tx_run_before(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
     struct bb_host *publisher = rq->pub.host;
-    int waiting = rq->response.status;
 
-    rq->response.status = 0;
-    request_enter(rq, block->host);
-    rq->hook_depth++;
-    int failed = block->last(&rq->pub, tx, block->state);
-    rq->hook_depth--;
-    request_enter(rq, publisher);
-    failed = failed || rq->within_failed ? -1 : 0;
-    if (failed && rq->response.status)
-        request_fail(rq, FAILED_ANSWERED);
-    if (!rq->response.status)
-        rq->response.status = waiting;
-    return failed;
-}
-
-/* Makes the calls of bb_before(), including new ones. Returns 0, or -1 like a failed statement. */
-static int tx_run_all_before(struct bb_tx *tx)
-{
     for (int runs = 0; tx->before; runs++) {
         const struct tx_before *block = tx->before;
+        int waiting = rq->response.status;
 
         if (runs == BEFORE_MAX) {
-            module_error(tx->rq, "bb_before() is called in a circle", NULL);
+            module_error(rq, "bb_before() is called in a circle", NULL);
             return -1;
         }
         tx->before = block->next;
-        if (tx_run_before(tx, block))
+        rq->response.status = 0;
+        request_enter(rq, block->host);
+        rq->hook_depth++;
+        bool failed = block->last(&rq->pub, tx, block->state) || rq->within_failed;
+
+        rq->hook_depth--;
+        request_enter(rq, publisher);
+        if (failed && rq->response.status)
+            request_fail(rq, FAILED_ANSWERED);
+        if (!rq->response.status)
+            rq->response.status = waiting;
+        if (failed)
             return -1;
     }
     return 0;
@@ -467,7 +452,7 @@ static int tx_finish(struct bb_tx *tx, int status, struct response_header *heade
         return status;
     }
     const struct response *answer = &rq->response;
-    int failed = tx_run_all_before(tx) || tx_send_gathered(tx);
+    int failed = tx_run_before(tx) || tx_send_gathered(tx);
 
     if (!failed && rq->idempotency)
         failed = idempotency_store(tx, answer->status, answer->body, answer->length);
