@@ -182,21 +182,6 @@ static bool generation_in_question(const struct generation *g)
     return g->number == 1 && g->host->host.quarantine;
 }
 
-/* Whether this entry is in quarantine, and therefore disabled, which is recorded. */
-static bool generation_is_left_out(struct generation *g, const char *entry)
-{
-    const char *file = generation_entry_file(g, entry);
-    const struct crash_row *row =
-        file && generation_in_question(g) ? history_out(supervised_history(), file) : NULL;
-
-    if (!row)
-        return false;
-    settings_claim(g->settings, file);
-    generation_left_out_add(g, *row->module ? row->module : file,
-                            "it crashed three times within a minute");
-    return true;
-}
-
 /* Returns the first route that requires a known account; NULL: all are public. */
 static const struct bb_route *generation_guarded_route(const struct core_module *module)
 {
@@ -280,22 +265,6 @@ static void generation_load_entry(struct generation *g, const char *entry,
     setting_problems_free(&own);
 }
 
-/* Sorts the modules by their services; after a problem they keep the configured order. */
-static void generation_reorder(struct generation *g, struct setting_problems *problems)
-{
-    size_t *order = calloc(g->module_count + 1, sizeof *order);
-    struct core_module *copy = arena_alloc(g->arena, (g->module_count + 1) * sizeof *copy);
-
-    if (!order || !copy)
-        setting_problem(problems, "%s: out of memory", g->settings->path);
-    else if (!service_order(g->modules, g->module_count, order, problems)) {
-        for (size_t i = 0; i < g->module_count; i++)
-            copy[i] = g->modules[order[i]];
-        g->modules = copy;
-    }
-    free(order);
-}
-
 /*
  * Fills generation->modules from the setting `modules`, in the order in which they must be opened.
  */
@@ -312,9 +281,17 @@ static void generation_load_modules(struct generation *g, struct setting_problem
     }
     for (size_t i = 0; i < count; i++) {
         const char *entry = json_string_value(json_array_get(entries, i));
+        const char *file = generation_entry_file(g, entry);
+        const struct crash_row *row =
+            file && generation_in_question(g) ? history_out(supervised_history(), file) : NULL;
 
-        if (!generation_is_left_out(g, entry))
+        if (!row) {
             generation_load_entry(g, entry, problems);
+            continue;
+        }
+        settings_claim(g->settings, file);
+        generation_left_out_add(g, *row->module ? row->module : file,
+                                "it crashed three times within a minute");
     }
     generation_leave_needy_out(g);
     for (size_t i = 0; i < g->module_count; i++) {
@@ -322,7 +299,18 @@ static void generation_load_modules(struct generation *g, struct setting_problem
         module_validate(&g->modules[i], problems);
     }
     module_validate_set(g->modules, g->module_count, problems);
-    generation_reorder(g, problems);
+    size_t *order = calloc(g->module_count + 1, sizeof *order);
+    struct core_module *copy = arena_alloc(g->arena, (g->module_count + 1) * sizeof *copy);
+
+    /* by their services; after a problem they keep the configured order */
+    if (!order || !copy)
+        setting_problem(problems, "%s: out of memory", g->settings->path);
+    else if (!service_order(g->modules, g->module_count, order, problems)) {
+        for (size_t i = 0; i < g->module_count; i++)
+            copy[i] = g->modules[order[i]];
+        g->modules = copy;
+    }
+    free(order);
     for (size_t i = 0; i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
         const char *name = module->descriptor->name;
@@ -337,11 +325,6 @@ static void generation_load_modules(struct generation *g, struct setting_problem
 
 /* ---- routes, events with hooks, the authenticator ---- */
 
-static void generation_out_of_memory(const struct generation *g, struct setting_problems *problems)
-{
-    setting_problem(problems, "%s: out of memory", g->settings->path);
-}
-
 /* Returns the hooks of a kind on an event, in an array with room for all hooks. */
 static const struct core_hook *generation_hooks_on(struct generation *g, const char *event,
                                                    enum bb_hook_kind kind, size_t all,
@@ -351,7 +334,7 @@ static const struct core_hook *generation_hooks_on(struct generation *g, const c
 
     *count = 0;
     if (!hooks)
-        generation_out_of_memory(g, problems);
+        setting_problem(problems, "%s: out of memory", g->settings->path);
     for (size_t i = 0; hooks && i < g->module_count; i++)
         MODULE_EACH (bb_hook, hook, g->modules[i].descriptor->hooks)
             if (hook->event && hook->kind == kind &&
@@ -372,7 +355,7 @@ static void generation_link_events(struct generation *g, struct setting_problems
 
     g->event_names = arena_alloc(g->arena, (count + 1) * sizeof *g->event_names);
     if (!events || !g->event_names) {
-        generation_out_of_memory(g, problems);
+        setting_problem(problems, "%s: out of memory", g->settings->path);
         return;
     }
     for (size_t i = 0; i < g->module_count; i++)
@@ -427,7 +410,7 @@ static void generation_link_routes(struct generation *g, struct setting_problems
 
     g->router = router_new(g->arena);
     if (!g->router)
-        generation_out_of_memory(g, problems);
+        setting_problem(problems, "%s: out of memory", g->settings->path);
     for (size_t i = 0; g->router && i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
 

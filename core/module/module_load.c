@@ -35,9 +35,15 @@ static int module_copy_refuse(struct copier *copier, const char *table, const ch
     return -1;
 }
 
-static int module_check_table(struct copier *copier, const struct bb_table *table, size_t row_size,
-                              const char *name)
+/* Replaces *table by a copy with rows of row_size; *rows is the copy, which can be changed. */
+static int module_copy_table(struct copier *copier, struct bb_table *table, size_t row_size,
+                             const char *name, void **rows)
 {
+    *rows = NULL;
+    if (!table->count) {
+        *table = (struct bb_table){NULL, 0, row_size};
+        return 0;
+    }
     if (!table->rows)
         return module_copy_refuse(copier, name, "has a count but no rows");
     if (table->count > ROWS_MAX || table->count > ROWS_ALL_MAX - copier->rows)
@@ -48,20 +54,6 @@ static int module_check_table(struct copier *copier, const struct bb_table *tabl
         return module_copy_refuse(copier, name,
                                   "has larger rows than the module's ABI version knows: build "
                                   "the module with the headers of this host");
-    return 0;
-}
-
-/* Replaces *table by a copy with rows of row_size; *rows is the copy, which can be changed. */
-static int module_copy_table(struct copier *copier, struct bb_table *table, size_t row_size,
-                             const char *name, void **rows)
-{
-    *rows = NULL;
-    if (!table->count) {
-        *table = (struct bb_table){NULL, 0, row_size};
-        return 0;
-    }
-    if (module_check_table(copier, table, row_size, name))
-        return -1;
     char *copy = arena_alloc(copier->arena, table->count * row_size);
 
     copier->rows += table->count;
@@ -297,30 +289,6 @@ static void *module_open_file(struct arena *arena, const char *path, char *why, 
     return dl ? dl : module_open_in_place(arena, path, why, why_size);
 }
 
-/* Returns the exported symbol with its size; NULL with the reason in `why`. */
-static const struct bb_module *module_find_descriptor(void *dl, size_t *size, char *why,
-                                                      size_t why_size)
-{
-    const struct bb_module *descriptor = dlsym(dl, BB_MODULE_SYMBOL);
-    Dl_info info;
-    void *entry = NULL;
-
-    *size = 0;
-    if (!descriptor) {
-        snprintf(why, why_size, "is not a busbar module: it exports no " BB_MODULE_SYMBOL);
-        return NULL;
-    }
-    if (!dladdr1(descriptor, &info, &entry, RTLD_DL_SYMENT) || !entry)
-        return descriptor;
-    const ElfW(Sym) *symbol = entry;
-
-    *size = symbol->st_size;
-    if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT)
-        return descriptor;
-    snprintf(why, why_size, "is not a busbar module: its " BB_MODULE_SYMBOL " is not data");
-    return NULL;
-}
-
 void module_set_handle(struct core_module *module)
 {
     module->handle.host.size = sizeof module->handle.host;
@@ -332,8 +300,6 @@ void module_set_handle(struct core_module *module)
 static const char *module_load_file(struct core_module *module, struct arena *arena,
                                     const char *path, char *why, size_t why_size)
 {
-    size_t size;
-
     if (module_file_check(path, why, why_size))
         return why;
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -350,11 +316,20 @@ static const char *module_load_file(struct core_module *module, struct arena *ar
     mapped_files_snapshot();
     if (!module->dl)
         return why;
-    const struct bb_module *descriptor = module_find_descriptor(module->dl, &size, why, why_size);
+    const struct bb_module *descriptor = dlsym(module->dl, BB_MODULE_SYMBOL);
+    void *entry = NULL;
+    Dl_info info;
 
     if (!descriptor)
-        return why;
-    module->descriptor = module_descriptor_copy(arena, descriptor, size, why, why_size);
+        return "is not a busbar module: it exports no " BB_MODULE_SYMBOL;
+    if (!dladdr1(descriptor, &info, &entry, RTLD_DL_SYMENT))
+        entry = NULL;
+    const ElfW(Sym) *symbol = entry;
+
+    if (symbol && ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+        return "is not a busbar module: its " BB_MODULE_SYMBOL " is not data";
+    module->descriptor =
+        module_descriptor_copy(arena, descriptor, symbol ? symbol->st_size : 0, why, why_size);
     if (!module->descriptor)
         return why;
     module_set_handle(module);

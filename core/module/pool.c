@@ -174,21 +174,6 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
     return answer;
 }
 
-/* Removes a call that no thread has started; false: a thread has started it. */
-static bool pool_take_back(struct work_pool *pool, struct pool_call *call)
-{
-    pthread_mutex_lock(&pool->lock);
-    bool found = call->queued.owner != NULL;
-
-    if (found) {
-        fair_cancel(&pool->calls, &call->queued);
-        pool_leave(pool, call->queued.owner, call);
-        pool->queued--;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return found;
-}
-
 /* Finds a pool of a module by name; NULL: the module declares no such pool. */
 static struct work_pool *pool_find(struct work_pools *pools, const struct bb_host *host,
                                    const char *name)
@@ -262,7 +247,16 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
     if (answer != QUOTA_TAKEN)
         return quota_fail(rq, QUOTA_POOLS, answer);
     if (!request_wait_in_time(rq, &work.done)) {
-        if (pool_take_back(pool, &work.call)) {
+        pthread_mutex_lock(&pool->lock);
+        bool queued = work.call.queued.owner != NULL; /* no thread has started it */
+
+        if (queued) {
+            fair_cancel(&pool->calls, &work.call.queued);
+            pool_leave(pool, work.call.queued.owner, &work.call);
+            pool->queued--;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        if (queued) {
             rq->time_spent.queue_us += clock_mono_us() - asked_us;
             return request_fail(rq, FAILED_DEADLINE);
         }

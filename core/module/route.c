@@ -219,29 +219,24 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
     return 0;
 }
 
-/* Records the methods of a node that the whole path leads to. */
-static bool route_arrive(struct search *search, const struct node *node)
-{
-    for (int i = 0; i < METHODS; i++) {
-        const struct entry *entry = node->entries[i];
-
-        search->methods |= entry ? 1U << i : 0;
-        search->roles |= entry ? entry->route->roles : 0;
-        search->flags |= entry ? entry->route->flags : 0;
-    }
-    if (search->method >= 0)
-        search->found = node->entries[search->method == HEAD ? 0 : search->method];
-    return search->found != NULL;
-}
-
 /*
  * Descends the tree, static segments first, and backtracks if no route, or only other methods, are
  * found. At most ROUTE_SEGMENTS_MAX levels, and no more steps than the tree has nodes.
  */
 static bool route_descend(struct search *search, const struct node *node, size_t level)
 {
-    if (level == search->path->count)
-        return route_arrive(search, node);
+    if (level == search->path->count) {
+        for (int i = 0; i < METHODS; i++) {
+            const struct entry *entry = node->entries[i];
+
+            search->methods |= entry ? 1U << i : 0;
+            search->roles |= entry ? entry->route->roles : 0;
+            search->flags |= entry ? entry->route->flags : 0;
+        }
+        if (search->method >= 0)
+            search->found = node->entries[search->method == HEAD ? 0 : search->method];
+        return search->found != NULL;
+    }
     struct piece piece = search->path->pieces[level];
     const struct node *child = route_child_of(node, piece);
 
@@ -282,47 +277,32 @@ static bool route_segment_bad(struct piece piece)
     return !characters || (characters == dots && dots <= 2);
 }
 
-/* One trailing slash is ignored. */
-static bool route_path_bad(const char *text)
-{
-    text += *text == '/';
-    while (*text) {
-        size_t length = strcspn(text, "/");
-
-        if (route_segment_bad((struct piece){text, length}))
-            return true;
-        text += length + (text[length] == '/');
-    }
-    return false;
-}
-
-static void route_list_allowed(unsigned methods, char *allow, size_t size)
-{
-    size_t used = 0;
-
-    allow[0] = '\0';
-    for (int i = 0; i < METHODS; i++) {
-        if (methods & 1U << i)
-            used += (size_t)snprintf(allow + used, size - used, "%s%s%s", used ? ", " : "",
-                                     method_names[i], i ? "" : ", HEAD");
-    }
-}
-
 enum route_found router_match(const struct router *router, const char *method, const char *raw_path,
                               struct route_match *match)
 {
     struct path path;
     struct search search = {.path = &path, .method = route_method_index(method)};
+    size_t used = 0;
 
     *match = (struct route_match){.count = 0};
-    if (route_path_bad(raw_path))
-        return ROUTE_BAD_PATH;
+    /* one trailing slash is ignored */
+    for (const char *text = raw_path + (*raw_path == '/'); *text;) {
+        size_t length = strcspn(text, "/");
+
+        if (route_segment_bad((struct piece){text, length}))
+            return ROUTE_BAD_PATH;
+        text += length + (text[length] == '/');
+    }
     if (!route_cut(raw_path, &path))
         return ROUTE_NO_PATH;
     if (path.count && !path.pieces[path.count - 1].length && !--path.count)
         return ROUTE_NO_PATH; /* the root */
     if (!route_descend(&search, &router->root, 0)) {
-        route_list_allowed(search.methods, match->allow, sizeof(match->allow));
+        for (int i = 0; i < METHODS; i++) {
+            if (search.methods & 1U << i)
+                used += (size_t)snprintf(match->allow + used, sizeof(match->allow) - used, "%s%s%s",
+                                         used ? ", " : "", method_names[i], i ? "" : ", HEAD");
+        }
         match->roles = search.roles;
         match->flags = search.flags;
         return search.methods ? ROUTE_NO_METHOD : ROUTE_NO_PATH;

@@ -43,14 +43,23 @@ void sandbox_file(const char *path)
 /* ---- the child --------------------------------------------------------------------------------
  */
 
-/* Restrictions that this kernel or user cannot have are left out. */
-static void sandbox_restrict_child(pid_t parent)
+static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void *arg, int result,
+                                        int noise, pid_t parent)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
+    int empty = open("/dev/null", O_RDONLY);
+    int kept = fcntl(result, F_DUPFD, 10), loud = fcntl(noise, F_DUPFD, 10);
+
+    setpgid(0, 0);
+    /* only standard input, which is empty, both standard outputs, and the result stay open */
+    bool placed = empty >= 0 && kept >= 0 && loud >= 0 && dup2(empty, STDIN_FILENO) >= 0 &&
+                  dup2(loud, STDOUT_FILENO) >= 0 && dup2(loud, STDERR_FILENO) >= 0 &&
+                  dup2(kept, 3) >= 0 && !close_range(4, ~0U, 0);
 
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         signal(faults[i], SIG_DFL); /* a sanitizer would end the process as if it had exited */
     signal(SIGXFSZ, SIG_IGN);
+    /* restrictions that this kernel or user cannot have are left out */
     if (unshare(CLONE_NEWNET))
         (void)unshare(CLONE_NEWUSER | CLONE_NEWNET);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -64,27 +73,7 @@ static void sandbox_restrict_child(pid_t parent)
     /* The limit of files also prohibits private copies in memory, so modules are loaded from their
      * files here, and the warning about that would mislead. */
     log_level(BB_ERROR, false);
-}
-
-/* Leaves only standard input, which is empty, both standard outputs, and the result. */
-static int sandbox_place_descriptors(int result, int noise)
-{
-    int empty = open("/dev/null", O_RDONLY);
-    int kept = fcntl(result, F_DUPFD, 10), loud = fcntl(noise, F_DUPFD, 10);
-
-    if (empty < 0 || kept < 0 || loud < 0 || dup2(empty, STDIN_FILENO) < 0 ||
-        dup2(loud, STDOUT_FILENO) < 0 || dup2(loud, STDERR_FILENO) < 0 || dup2(kept, 3) < 0)
-        return -1;
-    return close_range(4, ~0U, 0) ? -1 : 3;
-}
-
-static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void *arg, int result,
-                                        int noise, pid_t parent)
-{
-    setpgid(0, 0);
-    result = sandbox_place_descriptors(result, noise);
-    sandbox_restrict_child(parent);
-    FILE *out = result < 0 ? NULL : fdopen(result, "w");
+    FILE *out = placed ? fdopen(3, "w") : NULL;
 
     if (!out)
         _exit(EXIT_FAILURE);
