@@ -54,22 +54,6 @@ static int64_t idempotency_account_of(const struct core_request *rq)
     return rq->pub.principal ? rq->pub.principal->account : 0;
 }
 
-static int idempotency_hash_request(const char *target, const char *body, size_t length,
-                                    char hex[HASH_HEX])
-{
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    unsigned char digest[32];
-    int done = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
-               EVP_DigestUpdate(context, target, strlen(target) + 1) &&
-               EVP_DigestUpdate(context, body, length) && EVP_DigestFinal_ex(context, digest, NULL);
-
-    EVP_MD_CTX_free(context);
-    if (!done)
-        return -1;
-    text_hex(digest, sizeof digest, hex);
-    return 0;
-}
-
 int idempotency_look(struct core_request *rq)
 {
     const struct idempotency *idem = rq->idempotency;
@@ -112,6 +96,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
 {
     struct idempotency *idem = request_alloc(rq, sizeof *idem);
     const struct bb_principal *principal = rq->pub.principal;
+    unsigned char digest[32];
     size_t length = 0;
 
     while (key[length] >= 0x20 && key[length] <= 0x7e)
@@ -124,8 +109,16 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
     idem->route =
         arena_format(rq->arena, "%s%s %s", principal && principal->client ? "client " : "",
                      route->method, route->path);
-    if (!idem->route || idempotency_hash_request(target, body, body_length, idem->hash))
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool hashed = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL) &&
+                  EVP_DigestUpdate(context, target, strlen(target) + 1) &&
+                  EVP_DigestUpdate(context, body, body_length) &&
+                  EVP_DigestFinal_ex(context, digest, NULL);
+
+    EVP_MD_CTX_free(context);
+    if (!idem->route || !hashed)
         request_out_of_memory(rq);
+    text_hex(digest, sizeof digest, idem->hash);
     /* Anonymous clients share addresses, so their keys are not separate. Therefore the key is
      * combined with the address and the hash of the request: a different request has a different
      * key. */

@@ -327,25 +327,6 @@ static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     return conn_expect(conn, (struct pg_expect){PG_EXPECT_ROWS, sql, batch, entry, op});
 }
 
-static int conn_send_entries(struct pg_conn *conn, struct pg_batch *batch)
-{
-    int64_t sent_us = clock_mono_us();
-
-    pg_merge(conn->pool, batch->entries);
-    for (struct pg_request *entry = batch->entries; entry; entry = entry->next) {
-        entry->sent = true;
-        entry->sent_us = sent_us;
-        entry->tries++;
-        for (struct pg_op *op = entry->uses_earlier_result ? NULL : entry->ops; op; op = op->next) {
-            if (conn_send_op(conn, batch, entry, op))
-                return -1;
-        }
-    }
-    if (!PQpipelineSync(conn->pg))
-        return -1;
-    return conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch});
-}
-
 static void conn_fail_list(struct pg_request *list)
 {
     while (list) {
@@ -360,6 +341,8 @@ static void conn_fail_list(struct pg_request *list)
 static int conn_send_batch(struct pg_conn *conn, struct pg_request *entries, size_t count)
 {
     struct pg_batch *batch = calloc(1, sizeof *batch);
+    int64_t sent_us = clock_mono_us();
+    bool failed = false;
 
     if (!batch) {
         conn_fail_list(entries);
@@ -368,7 +351,17 @@ static int conn_send_batch(struct pg_conn *conn, struct pg_request *entries, siz
     *batch = (struct pg_batch){.entries = entries, .count = count};
     if (!conn->batches++)
         conn->oldest_ms = conn->pool->pg->loop->now_ms;
-    if (conn_send_entries(conn, batch)) {
+    pg_merge(conn->pool, entries);
+    for (struct pg_request *entry = entries; entry && !failed; entry = entry->next) {
+        entry->sent = true;
+        entry->sent_us = sent_us;
+        entry->tries++;
+        for (struct pg_op *op = entry->uses_earlier_result ? NULL : entry->ops; op && !failed;
+             op = op->next)
+            failed = conn_send_op(conn, batch, entry, op) != 0;
+    }
+    if (failed || !PQpipelineSync(conn->pg) ||
+        conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
         /* Without its Sync nothing of it can be committed; conn_results_lost() frees it. */
         if (conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
             conn_fail_list(entries);
