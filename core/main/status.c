@@ -69,8 +69,7 @@ static json_t *status_generation_json(const struct generation *g, bool live)
     return json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
                      "seconds", (double)(now - since) / 1000, "cutInSeconds",
                      drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(), "holders",
-                     (json_int_t)holders, "workers",
-                     workers_ended(g->workers) ? 0 : (int)workers_running(g->workers), "modules",
+                     (json_int_t)holders, "workers", (int)workers_running(g->workers), "modules",
                      modules, "pools", pools);
 }
 

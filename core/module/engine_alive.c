@@ -79,7 +79,7 @@ bool engine_idle(struct engine *engine)
     pthread_mutex_lock(&engine->lock);
     bool idle = !engine->held;
     for (struct generation *g = engine->alive; g && idle; g = g->next_alive)
-        idle = workers_ended(g->workers);
+        idle = !workers_running(g->workers);
     pthread_mutex_unlock(&engine->lock);
     return idle;
 }

@@ -139,35 +139,29 @@ static int module_copy_tables(struct copier *copier, struct bb_module *copy)
 static int module_check_head(struct copier *copier, const struct bb_module *descriptor,
                              size_t symbol_size)
 {
-    if (symbol_size && symbol_size < DESCRIPTOR_MIN) {
+    if (symbol_size && symbol_size < DESCRIPTOR_MIN)
         snprintf(copier->why, copier->why_size,
                  "its symbol " BB_MODULE_SYMBOL " is too small to be a module's descriptor");
-        return -1;
-    }
-    if (descriptor->abi_major != BB_ABI_MAJOR) {
+    else if (descriptor->abi_major != BB_ABI_MAJOR)
         snprintf(copier->why, copier->why_size,
                  "was built for ABI %u.%u, this host has %d.%d: build the module with the headers "
                  "of this host",
                  descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
-        return -1;
-    }
-    if (descriptor->abi_minor > BB_ABI_MINOR) {
+    else if (descriptor->abi_minor > BB_ABI_MINOR)
         snprintf(copier->why, copier->why_size,
                  "needs ABI %u.%u, this host has %d.%d: upgrade the host, or build the module with "
                  "older headers",
                  descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR, BB_ABI_MINOR);
-        return -1;
-    }
-    if (descriptor->size < DESCRIPTOR_MIN || descriptor->size > sizeof(struct bb_module) ||
-        (symbol_size && descriptor->size > symbol_size)) {
+    else if (descriptor->size < DESCRIPTOR_MIN || descriptor->size > sizeof(struct bb_module) ||
+             (symbol_size && descriptor->size > symbol_size))
         snprintf(copier->why, copier->why_size,
                  "declares a descriptor of %zu bytes, which no header of ABI %u.%u does (this "
                  "host's, %d.%d: %zu): build the module with the headers of this host",
                  descriptor->size, descriptor->abi_major, descriptor->abi_minor, BB_ABI_MAJOR,
                  BB_ABI_MINOR, sizeof(struct bb_module));
-        return -1;
-    }
-    return 0;
+    else
+        return 0;
+    return -1;
 }
 
 const struct bb_module *module_descriptor_copy(struct arena *arena,

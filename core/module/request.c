@@ -253,14 +253,6 @@ void request_schedule(struct core_request *rq)
     loop_schedule(rq->loop, &rq->task);
 }
 
-void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *))
-{
-    if (generation_superseded(rq->generation))
-        superseded(rq);
-    else
-        rq->superseded = superseded;
-}
-
 void requests_tell_superseded(struct loop *loop, const struct generation *generation)
 {
     for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {

@@ -86,7 +86,7 @@ struct core_request {
     struct fiber *fiber;                         /* from the first time it parks to its end */
     struct task task;                            /* continues the fiber when it is ready */
     LIST_ENTRY(core_request) link;               /* in the list of all requests of the loop */
-    void (*superseded)(struct core_request *rq); /* see request_on_superseded() */
+    void (*superseded)(struct core_request *rq); /* NULL: no */
     bool ready;                                  /* is in the loop's list of ready tasks */
     bool running;                                /* its fiber is running */
     struct timer deadline;
@@ -167,13 +167,10 @@ bool request_wait_in_time(struct core_request *rq, const bool *done);
 void request_wake(struct core_request *rq);
 
 /*
- * For requests that may last (streams): calls superseded(rq) once, on the loop's stack, when
- * another generation is live. It must not free the request, but make it end soon, because the
- * request keeps its generation loaded.
+ * Calls superseded() once for each of this loop's requests of the generation that has it (streams).
+ * It must not free the request, but make it end soon, because the request keeps its generation
+ * loaded. Loop's thread.
  */
-void request_on_superseded(struct core_request *rq, void (*superseded)(struct core_request *rq));
-
-/* Calls superseded() for this loop's requests of the generation. Loop's thread. */
 void requests_tell_superseded(struct loop *loop, const struct generation *generation);
 
 /* Ends this loop's requests of the generation, as if their deadline had passed. Loop's thread. */

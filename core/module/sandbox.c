@@ -96,27 +96,10 @@ struct child {
     bool late;
 };
 
-/* Reads each pipe once, so that a child that never stops writing cannot delay the end. */
-static void sandbox_relay(struct child *child, FILE *result)
-{
-    static char piece[PIPE_SIZE];
-
-    for (int i = RESULT; i <= NOISE; i++) {
-        ssize_t got = child->fds[i] < 0 ? 0 : read(child->fds[i], piece, sizeof piece);
-
-        if (got > 0) {
-            fwrite(piece, 1, (size_t)got, i == RESULT ? result : stderr);
-            child->length += i == RESULT ? (size_t)got : 0;
-        } else if (child->fds[i] >= 0 && (!got || (errno != EAGAIN && errno != EINTR))) {
-            close(child->fds[i]);
-            child->fds[i] = -1;
-        }
-    }
-}
-
 /* Returns the status for waitpid() once the child has ended; kills it when its time is over. */
 static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
 {
+    static char piece[PIPE_SIZE];
     int64_t until = clock_mono_ms() + limit_ms;
     int status = 0;
 
@@ -132,7 +115,19 @@ static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
             left = 1000;
         }
         ended = poll(fds, CHILD_FDS, (int)left) > 0 && fds[ENDED].revents;
-        sandbox_relay(child, result); /* at the end, this is all that the pipes can hold */
+        /* reads each pipe once, so that a child that never stops writing cannot delay the end; then
+         * this is all that the pipes can hold */
+        for (int i = RESULT; i <= NOISE; i++) {
+            ssize_t got = child->fds[i] < 0 ? 0 : read(child->fds[i], piece, sizeof piece);
+
+            if (got > 0) {
+                fwrite(piece, 1, (size_t)got, i == RESULT ? result : stderr);
+                child->length += i == RESULT ? (size_t)got : 0;
+            } else if (child->fds[i] >= 0 && (!got || (errno != EAGAIN && errno != EINTR))) {
+                close(child->fds[i]);
+                child->fds[i] = -1;
+            }
+        }
     }
     kill(-child->pid, SIGKILL);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR) {

@@ -172,11 +172,6 @@ void workers_stop(struct workers *workers, int64_t until_ms)
         worker_ring(workers->list[i].context.wake_fd);
 }
 
-bool workers_ended(const struct workers *workers)
-{
-    return atomic_load(&workers->ended) == workers->count;
-}
-
 size_t workers_running(const struct workers *workers)
 {
     return workers->count - atomic_load(&workers->ended);

@@ -19,8 +19,7 @@ void workers_go(struct workers *workers);
 /* Asks all workers to return by until_ms (monotonic). A second call can only make it earlier. */
 void workers_stop(struct workers *workers, int64_t until_ms);
 
-/* Whether all have returned; the number of workers that have not. Any thread. */
-bool workers_ended(const struct workers *workers);
+/* Returns the number of workers that have not returned. Any thread. */
 size_t workers_running(const struct workers *workers);
 
 /* Stops, joins and frees the workers. */

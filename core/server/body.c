@@ -75,7 +75,7 @@ static bool body_is_vouched(const struct http_txn *txn, const char *type)
 static enum body_kind body_kind_of(const struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
-    const char *type = http_txn_header(txn, "Content-Type");
+    const char *type = head_value(&txn->head, "Content-Type");
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
 
     if (!type)
@@ -93,7 +93,7 @@ static enum body_kind body_kind_of(const struct http_txn *txn)
 static int body_check_type(struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
-    const char *encoding = http_txn_header(txn, "Content-Encoding");
+    const char *encoding = head_value(&txn->head, "Content-Encoding");
     const char *types = route->flags & BB_FORM_TOO ? JSON_TYPE " in UTF-8, or " FORM_TYPE
                         : !route->parts.count      ? JSON_TYPE " in UTF-8"
                         : route->body.count        ? JSON_TYPE " in UTF-8, or multipart/form-data"
@@ -179,12 +179,6 @@ void body_drop(struct http_txn *txn)
     txn->length = txn->room = 0;
 }
 
-void body_free(struct http_txn *txn)
-{
-    body_drop(txn);
-    quota_release_all(&quota_tables[QUOTA_BODIES], &txn->body_charge);
-}
-
 int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 {
     size_t needed = txn->length + size;
@@ -230,7 +224,7 @@ static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
     if (txn->multipart && !txn->upload) {
         int64_t declared = txn->head.length; /* the time limit depends on it */
         char boundary[MULTIPART_BOUNDARY_MAX + 1];
-        int found = multipart_boundary(http_txn_header(txn, "Content-Type"), boundary);
+        int found = multipart_boundary(head_value(&txn->head, "Content-Type"), boundary);
 
         if (found == -2)
             return reply_failure(&txn->rq, FAILED_MEMORY);

@@ -33,8 +33,6 @@ int body_check(struct http_txn *txn);
 
 /* Frees the body, which is no longer needed. */
 void body_drop(struct http_txn *txn);
-/* Like body_drop(), and releases everything that was counted. */
-void body_free(struct http_txn *txn);
 
 /*
  * Counts more bytes for this transaction. Returns 0; or 429 or 503 if there is no room.

@@ -292,29 +292,6 @@ static bool connection_count(struct connection *connection)
 
 /* ---- accept and close ---- */
 
-/* Returns NULL if a limit is reached, or if memory ran out. */
-static struct connection *connection_new(struct http *http, int fd,
-                                         const struct sockaddr_storage *peer)
-{
-    struct connection *connection = calloc(1, sizeof *connection);
-
-    if (!connection)
-        return NULL;
-    connection->http = http;
-    connection->fd = fd;
-    connection->peer = *peer;
-    if (connection_map(http, fd, connection) || !connection_count(connection)) {
-        connection_map(http, fd, NULL);
-        free(connection);
-        return NULL;
-    }
-    address_client(NULL, (const struct sockaddr *)peer, NULL, connection->address);
-    LIST_INSERT_HEAD(&http->connections, connection, link);
-    http->connection_count++;
-    connection_stage(connection, STAGE_HEADER, 0);
-    return connection;
-}
-
 void connection_free(struct connection *connection)
 {
     struct http *http = connection->http;
@@ -338,13 +315,21 @@ bool connection_accept(struct http *http, int listener)
             http_refuse_for_a_while(http);
         return errno == EINTR || errno == ECONNABORTED;
     }
-    struct connection *connection = connection_new(http, fd, &peer);
+    struct connection *connection = calloc(1, sizeof *connection);
 
-    if (!connection) {
+    if (connection)
+        *connection = (struct connection){.http = http, .fd = fd, .peer = peer};
+    if (!connection || connection_map(http, fd, connection) || !connection_count(connection)) {
+        connection_map(http, fd, NULL);
+        free(connection);
         close(fd);
         http->rejected++;
         return true;
     }
+    address_client(NULL, (const struct sockaddr *)&peer, NULL, connection->address);
+    LIST_INSERT_HEAD(&http->connections, connection, link);
+    http->connection_count++;
+    connection_stage(connection, STAGE_HEADER, 0);
     connections_run(http);
     enum MHD_Result added = MHD_add_connection(http->daemon, fd, (struct sockaddr *)&peer, length);
 

@@ -26,11 +26,6 @@ enum {
 
 /* ---- headers ---- */
 
-const char *http_txn_header(const struct http_txn *txn, const char *name)
-{
-    return head_value(&txn->head, name);
-}
-
 const char *http_txn_list(const struct http_txn *txn, const char *name)
 {
     const struct head *head = &txn->head;
@@ -50,7 +45,7 @@ const char *http_txn_list(const struct http_txn *txn, const char *name)
 
 const char *http_txn_token(const struct http_txn *txn)
 {
-    const char *value = http_txn_header(txn, "Authorization");
+    const char *value = head_value(&txn->head, "Authorization");
 
     if (!value || strncasecmp(value, "Bearer ", 7) != 0)
         return NULL;
@@ -128,7 +123,7 @@ static int txn_find_route(struct http_txn *txn)
             return 0;
         reply_header(rq, "Allow", txn->match.allow);
         if (reply_header_get(rq, "Access-Control-Allow-Origin") &&
-            http_txn_header(txn, "Access-Control-Request-Method")) {
+            head_value(&txn->head, "Access-Control-Request-Method")) {
             reply_header(rq, "Access-Control-Allow-Methods", txn->match.allow);
             reply_header(rq, "Access-Control-Allow-Headers",
                          "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, "
@@ -160,7 +155,8 @@ static bool txn_is_public(const struct http_txn *txn)
 {
     if (txn->match.roles & BB_ANYONE || !(txn->match.flags & BB_INSIDE))
         return txn->match.roles & BB_ANYONE;
-    if (http_txn_header(txn, "X-Forwarded-For") && !strcmp(txn->address, txn->connection->address))
+    if (head_value(&txn->head, "X-Forwarded-For") &&
+        !strcmp(txn->address, txn->connection->address))
         return false;
     return address_in(txn->rq.generation->inside, txn->address);
 }
@@ -178,7 +174,7 @@ static int txn_check_access(struct http_txn *txn)
         return reply_failure(rq, FAILED_MEMORY);
     }
     /* a sane X-Request-Id of the client's, or one of our own */
-    const char *given = http_txn_header(txn, "X-Request-Id");
+    const char *given = head_value(&txn->head, "X-Request-Id");
     size_t length = given ? strlen(given) : 0;
 
     if (length && length <= REQUEST_ID_MAX &&
@@ -202,7 +198,7 @@ static int txn_check_access(struct http_txn *txn)
     }
     /* CORS: other origins are answered only if http.cors_origins names them. Caches must not give
      * one origin what another was answered, not even that it is refused. */
-    const char *origin = http_txn_header(txn, "Origin");
+    const char *origin = head_value(&txn->head, "Origin");
 
     if (json_array_size(rq->generation->cors_origins))
         reply_header(rq, "Vary", "Origin");
@@ -282,7 +278,7 @@ static void txn_check_body(void *txn)
 
 static int txn_begin_idempotency(struct http_txn *txn)
 {
-    const char *identity = txn->bytes, *key = http_txn_header(txn, "Idempotency-Key");
+    const char *identity = txn->bytes, *key = head_value(&txn->head, "Idempotency-Key");
     size_t length = txn->length;
 
     if (!key || !(txn->match.route->flags & BB_CREATES))
@@ -326,7 +322,8 @@ static void txn_handle(struct core_request *rq)
 
 void http_txn_free(struct http_txn *txn)
 {
-    body_free(txn);
+    body_drop(txn);
+    quota_release_all(&quota_tables[QUOTA_BODIES], &txn->body_charge);
     free(txn->late.body);
     quota_release_all(&quota_tables[QUOTA_ANSWERS], &txn->response_charge);
     http_txn_uncount(txn);

@@ -106,9 +106,6 @@ void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
 
 void http_txn_free(struct http_txn *txn);
 
-/* Returns the first header with this name; NULL if absent. */
-const char *http_txn_header(const struct http_txn *txn, const char *name);
-
 /*
  * Returns the values of all headers with this name, joined by commas, because a list may be sent in
  * several lines (RFC 9110, 5.3). NULL if absent. If memory runs out, returns "-", which is not a

@@ -308,7 +308,10 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     txn->stream = stream;
     if (!stream->options.whole)
         http_txn_uncount(txn); /* http.max_streams limits it from now on */
-    request_on_superseded(rq, stream_superseded);
+    if (generation_superseded(rq->generation))
+        stream_superseded(rq);
+    else
+        rq->superseded = stream_superseded;
     *opened = stream;
     return reply_bytes(rq, 200, NULL, 0);
 }
