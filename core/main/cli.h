@@ -1,7 +1,7 @@
 /*
- * The command line: `busbar [-c FILE] [--env-file FILE] COMMAND [options]`. A table contains the
- * host's commands; other names are searched among the commands of the configured modules. Exit
- * statuses: 0 success, 1 failure, 2 usage error.
+ * Parses and runs `busbar [-c FILE] [--env-file FILE] COMMAND [options]`. If the table of the
+ * host's commands does not contain the name, it is searched among the commands of the configured
+ * modules. Exit statuses: 0 success, 1 failure, 2 usage error.
  */
 #ifndef CORE_CLI_H
 #define CORE_CLI_H
@@ -37,7 +37,7 @@ int cli_main(int argc, char **argv);
 /* Prints a usage error, and where to find help. Returns CLI_USAGE. */
 int cli_misused(const char *reason, const char *arg);
 
-/* NULL: the host has no such command. */
+/* Returns the host's command of this name; NULL if there is none. */
 const struct cli_command *cli_find(const char *name);
 
 int cmd_serve(const struct cli *cli);
@@ -60,16 +60,13 @@ int cmd_module(const struct cli *cli);
 /* Prints name and help of all commands of a generation's modules, for cmd_help(). */
 void cmd_module_list(const struct generation *generation);
 
-/*
- * For `inspect` and `check`: how long modules' files may take in the child process (sandbox.h) that
- * loads them.
- */
+/* The time limit for the child process (sandbox.h) that loads modules for `inspect` and `check`. */
 enum { CLI_SANDBOX_MS = 30000 };
 
 /*
- * Loads and checks the configuration and prints its errors; NULL if there are any. `warnings`:
- * prints warnings, too. Only `serve` and `check` do so, because a start runs other commands first,
- * which would repeat them.
+ * Loads and checks the configuration. If there are errors, prints them and returns NULL. If
+ * `warnings` is set, also prints warnings; only `serve` and `check` set it, because a service often
+ * runs other commands before `serve`, and the warnings would be repeated.
  */
 struct generation *cli_generation(const struct cli *cli, bool warnings);
 
@@ -77,16 +74,13 @@ struct generation *cli_generation(const struct cli *cli, bool warnings);
 bool cli_lacks(const struct generation *generation);
 
 /*
- * Parses the options of a module's command into an object, by its table. The caller owns it. NULL
- * after a message on standard error. Secret options are read from the environment or standard
+ * Parses the options of a module's command by its table. Returns an object, which the caller owns;
+ * NULL after a message on standard error. Reads secret options from the environment or standard
  * input.
  */
 json_t *cli_options(const struct bb_table *fields, int argc, char **argv);
 
-/*
- * Returns the option that may be given without its name: the first required one. NULL: there is
- * none.
- */
+/* Returns the first required option, which may be given without its name; NULL: there is none. */
 const struct bb_field *cli_word(const struct bb_table *fields);
 
 /* Writes "first-name" for "firstName" to `out`. */

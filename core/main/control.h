@@ -4,8 +4,8 @@
  * crash) is replaced. If another host responds on it, the other host keeps it, and this host logs
  * that it has no control socket. SIGHUP reloads even without the socket.
  *
- * A client sends one line ("reload", "status", "status --json") and reads to the end: a line with
- * its exit status, then text for people.
+ * A client sends one line ("reload", "status", "status --json"). The response is a line with the
+ * exit status for the client, followed by text for people up to the end of the stream.
  *
  * The path is $BUSBAR_CONTROL, or else the setting control.socket. A client must find the socket
  * even if the settings file is invalid: it uses the setting's default then.
@@ -33,8 +33,8 @@ int control_connect(const char *path);
 void control_answer(int fd, const char *text);
 
 /*
- * Returns the socket's path from these settings, or the default if they are NULL. The caller frees
- * it with free(). NULL: no socket, or out of memory.
+ * Returns the socket's path: $BUSBAR_CONTROL, or else the setting, or its default if `settings` is
+ * NULL. The caller frees it with free(). NULL: the socket is disabled, or no memory.
  */
 char *control_path(const struct settings *settings);
 

@@ -1,11 +1,11 @@
 /*
- * --env-file: puts the variables of a file into the environment of the process, so that a command
- * uses the same configuration as the service. The file has the syntax of EnvironmentFile= in
- * systemd: a line is NAME=value; blank lines and lines that begin with # or ; are ignored. At the
- * beginning of a value, and after a closing quote, ' and " quote the following text, which may span
- * lines; elsewhere they are ordinary characters. A backslash removes the meaning of the next
- * character, and at the end of a line continues the value in the next line. Stricter than systemd,
- * which ignores a line that is not NAME=value: here that is an error.
+ * Implements --env-file: sets the environment variables of a file, so that a command uses the same
+ * configuration as the service. The file has the syntax of EnvironmentFile= in systemd: a line is
+ * NAME=value; blank lines and lines that begin with # or ; are ignored. At the beginning of a
+ * value, and after a closing quote, ' and " quote the following text, which may span lines;
+ * elsewhere they are ordinary characters. A backslash removes the meaning of the next character; at
+ * the end of a line it continues the value in the next line. Other lines are errors, although
+ * systemd ignores them.
  *
  * Call in the main thread, before other threads are created.
  */

@@ -1,6 +1,6 @@
 /*
- * `busbar inspect`: a module's descriptor as JSON and as text. The descriptor is any that
- * module_descriptor_copy() has made; nothing of the module is called.
+ * `busbar inspect`: writes a module's descriptor as JSON and as text. The descriptor is a copy by
+ * module_descriptor_copy(); no function of the module is called.
  */
 #ifndef CORE_INSPECT_H
 #define CORE_INSPECT_H
@@ -12,7 +12,7 @@
 
 /*
  * Returns the descriptor as JSON, owned by the caller; NULL if memory ran out or a text is not
- * UTF-8. A descriptor that does not fit the rules of module_validate() is shown as it is.
+ * UTF-8. The descriptor need not follow the rules of module_validate().
  */
 json_t *inspect_json(const struct bb_module *descriptor);
 

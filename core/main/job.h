@@ -1,8 +1,8 @@
 /*
- * Periodic jobs of a generation's modules and of the host, each on a loop that is determined by its
- * name. A job with BB_ONCE runs on one host of a cluster at a time: it holds an advisory lock on a
- * checked out connection while it runs. First runs are spread over time, so that jobs do not all
- * run at once.
+ * Runs the periodic jobs of a generation's modules and of the host. A job's name determines its
+ * loop. A job with BB_ONCE runs on one host of a cluster at a time: during a run, a checked out
+ * connection holds an advisory lock. First runs are spread over time, so that jobs do not all run
+ * at once.
  */
 #ifndef CORE_JOB_H
 #define CORE_JOB_H
@@ -12,13 +12,12 @@
 /* Creates the jobs of a generation; none is scheduled. NULL: out of memory. */
 struct jobs *jobs_new(struct engine *engine, struct generation *generation);
 
-/* On the loop: schedules its jobs. Jobs that `before` (or NULL) also has keep their due time. */
+/*
+ * Schedules the jobs of the loop; jobs that are also in `before` keep their due time. On the loop.
+ */
 void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop);
 
-/*
- * On the loop: cancels the schedule of its jobs. A running job continues, and keeps its generation
- * loaded.
- */
+/* Cancels the timers of the loop's jobs. A running job continues in its generation. On the loop. */
 void jobs_end(struct jobs *jobs, struct loop *loop);
 
 /* Schedules another run right after the current run. */
@@ -28,8 +27,8 @@ void api_again(struct bb_request *rq);
 void jobs_free(struct jobs *jobs);
 
 /*
- * Results of runs, by name. They outlive generations, so that a reload does not forget the last
- * success of a job. Any thread.
+ * The results of a job's runs, by its name. They outlive generations, so that they are known after
+ * a reload. Any thread.
  */
 
 enum { JOB_NAME_SIZE = 64, JOB_HOLDER_SIZE = 128 };
@@ -45,7 +44,7 @@ struct job_record {
     int64_t last_us;                   /* duration of the last run */
 };
 
-/* Copies the record with this index; false: there are no more. */
+/* Copies the record with this index; returns false after the last one. */
 bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record);
 
 /* Frees all records. Call when no job runs any more. */

@@ -23,7 +23,7 @@ struct host_metric {
 extern const struct host_metric host_metrics[];
 extern const size_t host_metric_count;
 
-/* Whether the host has a metric of this name. */
+/* Returns whether the host has a metric of this name. */
 bool host_metric_named(const char *name);
 
 /* bb_metrics() */

@@ -1,8 +1,8 @@
 /*
- * Migrates the database while the host serves: on a separate thread, with retries while the
- * database is unavailable. Meanwhile the host serves requests that need no schema, and answers 503
- * to others. If `database.migrate` is off, or after a step has failed, it only checks whether
- * someone else has migrated. readiness.h has the result.
+ * Migrates the database on a separate thread, and retries while the database is unavailable. Until
+ * it is done, the host answers 503 to requests that need the schema. If `database.migrate` is off,
+ * or after a step has failed, the thread only checks whether another host or an operator has
+ * migrated the database. readiness.h has the result.
  */
 #ifndef CORE_MIGRATOR_H
 #define CORE_MIGRATOR_H
@@ -11,16 +11,18 @@
 
 struct migrator;
 
-/* NULL: not started (logged). Keeps a reference to the generation until it is done. */
+/*
+ * Starts the thread, which keeps a reference to the generation. NULL: cannot be started (logged).
+ */
 struct migrator *migrator_start(struct generation *generation);
 
-/* Whether the database has been up to date at least once. Any thread. */
+/* Returns whether the database has been up to date at least once. Any thread. */
 bool migrator_done(struct migrator *migrator);
 
 /* Logs a step; a callback for migrate_run(). */
 void migrator_say(void *arg, const char *line);
 
-/* Ends and joins it; NULL is allowed. */
+/* Ends and joins the thread; NULL is allowed. */
 void migrator_stop(struct migrator *migrator);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Whether the host can serve: it is not stopping, PostgreSQL responds, its clock agrees with this
- * host's, and its tables match the modules. Liveness is checked separately, and uses none of this.
+ * Determines whether the host can serve: it is not stopping, no loop is blocked, PostgreSQL
+ * responds, its clock agrees with this host's, and its tables match the modules. The liveness check
+ * does not depend on this.
  *
  * Any thread, unless documented otherwise.
  */
@@ -17,18 +18,17 @@ enum schema_state readiness_schema(const struct engine *engine);
 /* Gets the problem, or "" if there is none. */
 void readiness_problem(struct engine *engine, char *out, size_t size);
 
-/* States of dependencies as for bb_probe(): 0, -1: down, 1: not configured. */
+/* Return the state of a dependency as bb_probe() does: 0, -1: down, 1: not configured. */
 int readiness_of_schema(const struct engine *engine);
 int readiness_of_host(struct engine *engine);
 int readiness_of_database(const struct engine *engine, int64_t *latency_ms);
 
 /*
- * Down while this host's clock differs too much from PostgreSQL's; *offset_ms: PostgreSQL's minus
- * this host's.
+ * Returns -1 while this host's clock differs too much; *offset_ms is PostgreSQL's clock minus it.
  */
 int readiness_of_clock(const struct engine *engine, int64_t *offset_ms);
 
-/* Whether all of them are up. */
+/* Returns whether no dependency is down. */
 bool readiness(struct engine *engine);
 
 #endif

@@ -1,35 +1,32 @@
 /*
- * Reloading: a thread builds a complete generation while the old one serves, and then swaps them.
- * It reads the file, loads and checks the modules, compares settings that only a restart can
- * change, opens, migrates, and creates pools and workers. If a step fails, the new generation is
- * discarded, and the old one continues. There is one reload at a time; requests during a reload are
- * served by the next one.
+ * Reloads the configuration: a thread builds a complete generation while the old one serves, and
+ * then swaps them. It reads the file, loads and checks the modules, compares settings that only a
+ * restart can change, opens the modules, migrates the database, and creates pools and workers. If a
+ * step fails, it discards the new generation, and the old one continues. If a reload is requested
+ * during a reload, another one follows.
  *
- * Opening precedes migrating because it has no effects outside: steps that can fail without a trace
- * come first. If the schema is unchanged, a reload does not use the database, so settings can be
- * changed while it is unavailable.
+ * Opening precedes migrating, because steps that have no lasting effect if they fail come first. If
+ * the schema is unchanged, a reload does not use the database, so settings can be changed while the
+ * database is unavailable.
  */
 #ifndef CORE_RELOAD_H
 #define CORE_RELOAD_H
 
 #include "core/module/engine.h"
 
-/*
- * Creates the thread, which first migrates for the first generation. NULL: it cannot be created
- * (logged).
- */
+/* Creates the thread, which first migrates for the first generation. NULL: failed (logged). */
 struct reloader *reloader_new(struct engine *engine);
 
-/* Finishes the current reload, then ends. NULL is allowed. */
+/* Waits for the current reload and ends the thread. NULL is allowed. */
 void reloader_free(struct reloader *reloader);
 
 /*
- * Requests a reload. Any thread; does not wait. The result is sent to `fd` (taken; -1: none) as
- * described in control.h, and `fd` is closed.
+ * Requests a reload. When it is done, sends the result to `fd` (taken; -1: none) as described in
+ * control.h, and closes `fd`. Any thread; does not wait.
  */
 void reloader_ask(struct reloader *reloader, int fd);
 
-/* Creates the thread that closes superseded generations. NULL: it cannot be created (logged). */
+/* Creates the thread that closes superseded generations. NULL: failed (logged). */
 struct reclaimer *reclaimer_new(struct engine *engine);
 
 /*
@@ -41,12 +38,12 @@ void reclaimer_free(struct reclaimer *reclaimer);
 /* Creates the threads of a generation. Returns 0, or -1 (logged): then call swap_discard(). */
 int swap_start_threads(struct engine *engine, struct generation *generation);
 
-/* Creates only the pools, as a command needs them. Returns 0, or -1 (logged). */
+/* Creates only the pools, which commands need. Returns 0, or -1 (logged). */
 int swap_pools(struct generation *generation);
 
 /*
- * Ends and frees the result of swap_start_threads(), then the generation. The caller has the only
- * reference, apart from the workers.
+ * Ends the threads of swap_start_threads(), and frees the generation. Only the caller and the
+ * workers may have references to it.
  */
 void swap_discard(struct generation *generation);
 

@@ -18,8 +18,8 @@ int engine_init(struct engine *engine, unsigned loop_count);
 void engine_free(struct engine *engine);
 
 /*
- * Returns a generation's settings for the connection pools of a loop; see host_settings.c for those
- * that a reload can change.
+ * Returns a generation's settings for the connection pools of a loop. A reload can change some of
+ * them, see host_settings.c.
  */
 struct pg_settings engine_pg_settings(const struct engine *engine,
                                       const struct generation *generation);

@@ -1,6 +1,6 @@
 /*
- * A separate thread, independent of the loops, reads the signals. SIGHUP: reload (reload.h).
- * SIGUSR1: reopen the log file. SIGTERM and SIGINT: each loop stops accepting, closes idle
+ * A separate thread, independent of the loops, handles signals. On SIGHUP it reloads (reload.h), on
+ * SIGUSR1 it reopens the log file. On SIGTERM and SIGINT each loop stops accepting, closes idle
  * connections, and finishes requests in progress, for at most 10 s.
  */
 #ifndef CORE_STOP_H
@@ -12,7 +12,7 @@
 
 struct signals;
 
-/* SIGHUP and SIGUSR1 stay pending from now on: until the host handles them they would end it. */
+/* Blocks SIGHUP and SIGUSR1, which would end the process before the host can handle them. */
 void signals_hold_reload(void);
 
 /*
@@ -20,15 +20,15 @@ void signals_hold_reload(void);
  */
 void signals_block(sigset_t *set);
 
-/* NULL: failed. */
+/* Creates the state of the thread. NULL: failed. */
 struct signals *signals_new(struct engine *engine, const sigset_t *set);
 
-/* Starts reading signals, once there is a reloader. Returns 0, or -1 (logged). */
+/* Starts the thread. Call after the reloader was created. Returns 0, or -1 (logged). */
 int signals_go(struct signals *signals);
 
 /*
- * Call after the loops have ended: the process ends within five seconds, even if a thread still
- * waits.
+ * Makes the process end within five seconds, even if a thread still waits. Call after the loops
+ * have ended.
  */
 void stop_rest(void);
 

@@ -1,6 +1,6 @@
 /*
- * The engine of the process: the loops with their parts, the generations, and the listener. Created
- * by engine_serve() in engine.c or cmd_module_run() in cmd_module.c.
+ * The engine of the process: the loops with their parts, the generations, and the listening sockets.
+ * engine_serve() in engine.c and cmd_module_run() in cmd_module.c create it.
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
@@ -59,7 +59,8 @@ struct engine {
 struct generation *engine_generation(struct engine *engine);
 
 /*
- * Fills `list`, with room for GENERATIONS_MAX, and returns their number, with a reference to each.
+ * Fills `list`, with room for GENERATIONS_MAX, with a new reference to each generation in `alive`,
+ * and returns their number.
  */
 size_t engine_generations(struct engine *engine, struct generation **list);
 void engine_generations_release(struct generation **list, size_t count);
@@ -72,22 +73,22 @@ int engine_hold(struct engine *engine);
 void engine_unhold(struct engine *engine);
 
 /*
- * Runs call(loop, arg) on every loop. Blocked loops are not waited for, and make the call when they
- * resume. ended(arg) follows the last call, possibly later and on a loop. Returns the number of
- * loops that have not made the call yet; -1 if memory ran out and nothing was called. Only while
- * the engine is held.
+ * Runs call(loop, arg) on every loop and waits for the calls, except for blocked loops, which make
+ * the call when they resume. Calls ended(arg) after the last call, possibly later and on a loop.
+ * Returns the number of loops that have not made the call yet; -1 if memory ran out and nothing was
+ * called. Hold the engine during the call.
  */
 int engine_tell_loops(struct engine *engine, void (*call)(struct loop *loop, void *arg),
                       void (*ended)(void *arg), void *arg);
 
-/* Whether a loop is blocked, according to the stall watchdog. Any thread. */
+/* Returns whether a loop is blocked, according to the stall watchdog. Any thread. */
 bool engine_stands(const struct engine *engine);
 
 /* Like engine_stands(), and sets the reason if a loop is blocked. */
 bool engine_standstill(struct engine *engine, char *reason, size_t size);
 
 /*
- * Whether the host is stopping; whether nobody holds it and all workers have returned. Any thread.
+ * Return whether the host is stopping; whether the engine is not held and all workers have ended.
  */
 bool engine_stopping(struct engine *engine);
 bool engine_idle(struct engine *engine);
@@ -96,18 +97,19 @@ bool engine_idle(struct engine *engine);
 void engine_stop(struct engine *engine, int64_t until_ms);
 
 /*
- * Whether background work (webhook deliveries, jobs, calls to other servers) is paused, which the
- * database determines (busbar_pause_reason() in core/store/schema.sql): an operator paused it, or
- * the database was restored or cloned. Until the database was queried, it is paused. Any thread.
+ * Background work (webhook deliveries, jobs, calls to other servers) can be paused: by an operator,
+ * or because the database was restored or cloned. The database has this state
+ * (busbar_pause_reason() in core/store/schema.sql). Before the first query, work is paused. Any
+ * thread.
  */
 #define PAUSE_QUESTION "SELECT busbar_pause_reason()" /* one row; NULL: not paused */
 
 enum pause_state { PAUSE_UNKNOWN, PAUSE_OFF, PAUSE_ON };
 
-/* Records the database's result: the reason, or NULL if not paused. Logs a change. */
+/* Records the result of PAUSE_QUESTION, and logs a change. */
 void pause_note(struct engine *engine, const char *reason);
 
-/* Whether it is paused, or unknown. Always false without a database, and in a command. */
+/* Returns whether it is paused or unknown; always false without a database and in a command. */
 bool pause_holds(const struct engine *engine);
 
 /* Like pause_holds(); if it is paused, sets the reason. */

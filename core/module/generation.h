@@ -3,11 +3,11 @@
  * hooks and keys. It is built completely while the previous one serves, so that an error only
  * discards the new one.
  *
- * Every user of a generation (a request, a job, a stream) has a reference to it. The last reference
- * may be dropped from module code on any thread, so that does not close the modules: it calls
- * `released`, with which the host passes the generation to a thread that destroys it.
+ * Every user of a generation (a request, a job, a stream) has a reference to it. Module code may
+ * drop the last reference on any thread, so dropping it does not close the modules. Instead it
+ * calls `released`, which passes the generation to a thread that destroys it.
  *
- * It is built, started, quiesced and destroyed by one thread at a time, and read by all threads.
+ * One thread at a time builds, starts, quiesces or destroys a generation; all threads may read it.
  */
 #ifndef CORE_GENERATION_H
 #define CORE_GENERATION_H
@@ -39,7 +39,7 @@ struct core_event {
     size_t within_count, committed_count;
 };
 
-/* A disabled module of the list, which is not loaded; see generation_load.c. */
+/* A module in the setting `modules` that is disabled and not loaded; see generation_load.c. */
 struct left_out {
     const char *name, *why;
 };
@@ -57,7 +57,7 @@ struct generation {
     struct generation *reclaim_next; /* this and the next two: reload.c, under its lock */
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
-    int64_t superseded_ms, cut_ms; /* once superseded: since when, and when it is cut */
+    int64_t superseded_ms, cut_ms; /* when it was superseded, and when it will be cut */
     const char **event_names;      /* of all modules, NULL-terminated */
     unsigned number;
     struct arena *arena;
@@ -79,22 +79,24 @@ struct generation {
 };
 
 /*
- * Reads the file, loads the modules, checks their tables and orders them, without calling any
- * module. Constructors of modules' files run. The caller gets the only reference. Returns a
- * generation as far as it could be built; if problems were added, it may only be read and
- * destroyed. NULL if the file could not be read or memory ran out.
+ * Reads the file, loads the modules, checks their tables and orders them. Calls no function of a
+ * module, but constructors of their files run. Returns a generation with one reference, which the
+ * caller owns. If problems were added, the generation is incomplete, and may only be read and
+ * destroyed. Returns NULL if the file could not be read or memory ran out.
  */
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
 
-/* Opens the modules of a generation without problems. Returns 0, or -1: destroy it. */
+/*
+ * Opens the modules of a generation without problems. Returns 0; after -1 destroy the generation.
+ */
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
 /* Adds a problem for each empty setting that a module requires; returns whether there are any. */
 bool generation_lacks(const struct generation *generation, struct setting_problems *problems);
 
-/* Sets the directory for crash reports from the settings. Adds a warning if none can be written. */
+/* Sets the directory for crash reports. Adds a warning if reports cannot be written to it. */
 void generation_place_reports(const struct generation *generation,
                               struct setting_problems *problems);
 
@@ -107,12 +109,14 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/* For callers that keep its memory (the engine's list): false if there are no references. */
+/*
+ * Acquires a reference unless none is left (false). Only if its memory exists (the engine's list).
+ */
 bool generation_try_acquire(struct generation *generation);
 
 /*
- * Whether another generation is live, so that users of this one should finish soon. Any thread.
- * Requests are also notified, see `superseded` in request.h.
+ * Returns whether another generation is live, so that users of this one should finish soon. Any
+ * thread. Requests are also notified, see request_on_superseded().
  */
 static inline bool generation_superseded(const struct generation *generation)
 {
@@ -122,13 +126,13 @@ static inline bool generation_superseded(const struct generation *generation)
 /* Closes the modules in reverse order and frees everything. There must be no references. */
 void generation_destroy(struct generation *generation);
 
-/* NULL: no module has this name; no module declares this event; there is no such command. */
+/* Return the module, event or command of this name; NULL if there is none. */
 const struct core_module *generation_module(const struct generation *generation, const char *name);
 const struct core_event *generation_event(const struct generation *generation, const char *name);
 const struct bb_command *generation_command(const struct generation *generation, const char *name,
                                             struct core_module **module);
 
-/* Functions that need only the generation. */
+/* Functions of struct bb_api that need only the generation. */
 API_FUNCTION(superseded);
 API_FUNCTION(module_at);
 API_FUNCTION(event_names);
@@ -145,12 +149,12 @@ API_FUNCTION(seal);
 API_FUNCTION(unseal);
 API_FUNCTION(metric_add);
 
-/* Creates handle.meters of a module; meters are kept across reloads. Returns 0 or -1. */
+/* Sets handle.meters of a module; meters are kept across reloads. Returns 0 or -1. */
 int meters_bind(struct core_module *module, struct arena *arena);
 /*
- * generation_load.c, for generation_check(): fills generation->settings and everything derived from
- * it: modules loaded, checked, ordered, their settings bound, router, events, keys, lists. Adds
- * problems and continues as far as possible. -1 if the file could not be read.
+ * Fills generation->settings and everything derived from it: loads, checks and orders the modules,
+ * binds their settings, and creates router, events, keys and lists. After a problem it continues as
+ * far as possible. Returns 0, or -1 if the file could not be read. In generation_load.c.
  */
 int generation_load(struct generation *generation, const char *conf_path,
                     struct setting_problems *problems);

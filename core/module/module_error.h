@@ -1,7 +1,6 @@
 /*
- * Errors of modules that violate the contract but that the host can tolerate. Each is logged with
- * the module and the place (its route, job, hook or command), and an HTTP request is answered 500;
- * none ends the process.
+ * Handles errors of modules that the host can tolerate: logs each with the module and its route,
+ * job, hook or command, and answers an HTTP request 500.
  */
 #ifndef CORE_MODULE_ERROR_H
 #define CORE_MODULE_ERROR_H
@@ -11,41 +10,42 @@
 
 enum { MODULE_ERROR_PLACE = 256 };
 
-/* Returns a pair for the log: the request's route (in `route`), job, hook or command. */
+/* Returns a pair for the log: the request's route (written to `route`), job, hook or command. */
 struct log_pair module_error_place(const struct core_request *rq, char route[MODULE_ERROR_PLACE]);
 
 /* Logs an error without answering; `detail` is a name or number that is logged with it, or NULL. */
 void module_error_log(const struct core_request *rq, enum bb_level level, const char *what,
                       const char *detail);
 
-/* Logs the error, answers, and sets the failure for bb_failed() to "answered". Returns 500. */
+/* Logs the error, answers 500, and makes bb_failed() keep this response. Returns 500. */
 int module_error(struct core_request *rq, const char *what, const char *detail);
 
 /*
- * Whether the request must not wait: in a hook within a transaction (logged, and its event is
- * vetoed), or if it is already refused (and answered). `what` is the function's name.
+ * Returns whether the request must not wait, because a hook within a transaction runs (logs this
+ * and vetoes the event), or because the request is already refused (answers it). `what` is the
+ * function's name.
  */
 bool module_error_waits(struct core_request *rq, const char *what);
 
-/* Answers for missing JSON: 503 if memory ran out, otherwise as an error of the module. */
+/* Answers if a module passed NULL as JSON: 503 if memory ran out, otherwise 500 (logged). */
 int module_error_no_json(struct core_request *rq, int status);
 
-/* Logs if an answer replaces a success, or is an error after a commit. */
+/* Logs if a response replaces a success, or is an error after a commit. */
 void module_error_log_response(const struct core_request *rq, int status);
 
-/* Whether an answer with this status has a body. */
+/* Returns whether a response with this status has a body. */
 bool module_error_wants_body(int status);
 
 /*
- * Whether an answer with this status may be given now: it is in range, and does not contradict a
- * committed transaction. Otherwise *instead is the status that was answered.
+ * Returns whether a response may have this status: it is in range, and does not contradict a
+ * committed transaction. Otherwise answers, and sets *instead to the status.
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
-/* Checks the state after the handler; answers 500 if there is no answer, or an open unit. */
+/* Checks the state after the handler; answers 500 if there is no response, or an open unit. */
 void module_error_look_back(struct core_request *rq, int returned);
 
-/* Logs the failure of the request's statement unless that was done before. */
+/* Logs the failure of the request's statement, once. */
 void module_error_statement(struct core_request *rq, enum bb_level level);
 
 #endif

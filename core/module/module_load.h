@@ -1,7 +1,7 @@
 /*
- * Loads a module's file: checks the ELF file before the dynamic linker may use it, checks its one
+ * Loads a module's file: checks the ELF file before the dynamic linker uses it, checks its one
  * symbol (ABI, sizes), and copies its tables into arrays with the host's row sizes; members unknown
- * to the module are zero. All other code of the host uses these plain arrays, and no strides.
+ * to the module are zero. All other code of the host uses these arrays, and needs no strides.
  *
  * No function of the module is called here. Code is never unloaded; everything else is in the
  * generation's arena.
@@ -49,28 +49,28 @@ struct core_module {
     bool opened, started;
 };
 
-/* The rows of a copied table: MODULE_ROWS(bb_route, module->descriptor->routes)[i] */
+/* Returns the rows of a copied table: MODULE_ROWS(bb_route, module->descriptor->routes)[i] */
 #define MODULE_ROWS(type, table) ((const struct type *)(table).rows)
 
-/* For each row of a copied table: MODULE_EACH (bb_route, route, module->descriptor->routes) */
+/* Visits each row of a copied table: MODULE_EACH (bb_route, route, module->descriptor->routes) */
 #define MODULE_EACH(type, row, table)                                                              \
     for (const struct type *(row) = (table).rows;                                                  \
          (size_t)((row) - (const struct type *)(table).rows) < (table).count; (row)++)
 
 /*
  * Loads `path` into the zeroed *module. Returns 0, or -1 after adding a problem "`where`: file:
- * reason"; `where` is the place in the settings that names the module. May run constructors of the
- * file. One thread at a time.
+ * reason"; `where` is the place in the settings that names the module. Runs constructors of the
+ * file, unless its code is already loaded. One thread at a time.
  */
 int module_load(struct core_module *module, struct arena *arena, const char *path,
                 const char *where, struct setting_problems *problems);
 
-/* Makes its handle point to it. */
+/* Sets up the module's handle after `module` was moved in memory. */
 void module_set_handle(struct core_module *module);
 
 /*
  * Copies the descriptor with all its tables, including nested ones, into rows of the host's size.
- * NULL with the reason in `why`. `symbol_size` is the size of the ELF symbol, 0 if unknown.
+ * Returns NULL with the reason in `why`. `symbol_size` is the size of the ELF symbol, 0 if unknown.
  */
 const struct bb_module *module_descriptor_copy(struct arena *arena,
                                                const struct bb_module *descriptor,

@@ -8,18 +8,18 @@
 void module_validate(const struct core_module *module, struct setting_problems *problems);
 
 /*
- * Checks modules together: names, services, events, jobs, pools, workers, metrics and commands that
- * are defined twice; hooks on events that no module declares (a warning). The router checks routes.
+ * Refuses names, services, events, jobs, pools, workers, metrics and commands that two modules
+ * define; warns about hooks on events that no module declares. The router checks routes.
  */
 void module_validate_set(const struct core_module *modules, size_t count,
                          struct setting_problems *problems);
 
-/* The full name of a module's metric. */
+/* Writes the full name of a module's metric. */
 enum { METRIC_NAME_MAX = 128 };
 void metric_full_name(const struct bb_module *descriptor, const struct bb_metric *metric,
                       char name[METRIC_NAME_MAX]);
 
-/* Sets the functions that recognize the host's own names. Call once, before any check. */
+/* Sets the functions that return whether a name is the host's. Call once, before any check. */
 void module_names_reserve(bool (*command)(const char *name), bool (*metric)(const char *name));
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * Thread pools for calls that block or use much CPU time: bb_offload(). Each generation has the
- * pools of its modules, and one of the host with a thread for each loop. A pool starts with one
- * thread and adds more if all are busy. Its queue is bounded, each owner has a share of it
+ * pools of its modules, and a pool of the host with a thread for each loop. A pool starts with one
+ * thread and adds more if all are busy. Its queue is bounded, each owner has a share of the queue
  * (quota.h), and owners are served in turn. A call can also count for a subject, such as the
- * account whose password is checked, and waits in the longer queue of the two.
+ * account whose password is checked; it then waits among the calls of its owner or of its subject,
+ * whichever has more.
  */
 #ifndef CORE_POOL_H
 #define CORE_POOL_H
@@ -14,21 +15,20 @@
 
 struct work_pools;
 
-/*
- * Starts the pools of all modules. NULL (logged) if the first thread of a pool cannot be created.
- */
+/* Starts the pools of all modules. NULL (logged): the first thread of a pool cannot be created. */
 struct work_pools *work_pools_new(const struct generation *generation, unsigned loops);
 
 /* Stops and joins all threads; no call may be queued any more. */
 void work_pools_free(struct work_pools *pools);
 
-/* A call for a pool, made by code that does not wait on a fiber. The caller owns the memory. */
+/* A call of a pool. The caller owns the memory. */
 struct pool_call {
     struct message message; /* first member; runs on the loop after `run` has returned */
     struct fair_entry queued;
-    struct quota_owner owner;  /* zero: the host */
-    uint64_t subject;          /* the call also counts for this subject; 0: none */
-    struct quota_entry *other; /* owner or subject, whichever queue the call is not in; or NULL */
+    struct quota_owner owner; /* zero: the host */
+    uint64_t subject;         /* the call also counts for this subject; 0: none */
+    struct quota_entry
+        *other; /* of owner and subject, the one in whose queue it does not wait; or NULL */
     struct loop *loop;
     void (*run)(void *arg);
     void *arg;
@@ -36,8 +36,8 @@ struct pool_call {
 };
 
 /*
- * Passes a call to a pool of the module. Returns 0, or -1 if the queue is full and `bounded` is
- * set; a caller with only one call in progress may exceed the bound.
+ * Passes a call to a pool of the module, without waiting. Returns 0, or -1 if the queue is full and
+ * `bounded` is set. Callers that have only one call in progress may clear `bounded`.
  */
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded);
@@ -49,13 +49,13 @@ struct work_pool_status {
     size_t each;                                    /* maximum for one owner */
 };
 
-/* Gets the pool with this index; false: there are no more. Any thread. */
+/* Gets the state of the pool with this index; returns false after the last one. Any thread. */
 bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool_status *status);
 
 /*
- * Runs a call in the host's own pool while the fiber waits. Returns 0 when it has returned, or -1
- * if it was not started because the pool is full, the request's owner has used up its share, or the
- * deadline has passed (request_fail()).
+ * Runs run(arg) in the host's own pool while the fiber waits. Returns 0 after the call. Returns -1
+ * with the request's failure set if the call was not started, because the pool is full, the owner
+ * has used up its share, or the deadline has passed.
  */
 int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
 

@@ -1,20 +1,20 @@
 /*
- * Fairness: connections, requests, memory, disk space, threads and the pools of the database are
- * shared and limited. Two rules apply to each of them:
+ * Shares connections, requests, memory, disk space, threads and database connections fairly among
+ * clients. Two rules apply to each of these resources:
  *
  *  - A cap: an owner may hold at most a part of the resource (`http.client_percent`). The owner is
  *    the account, or without a token the address (with IPv6 the 64-bit network). Requests beyond
  *    the cap are answered 429, requests beyond the total 503. Work of the host itself (jobs,
  *    workers, commands, hooks after a commit) is never refused.
- *  - Turns: entries that wait are served round robin by owner, one entry of each owner at a time,
- *    so that many entries of one owner delay another owner by only one entry.
+ *  - Turns: waiting entries are served round robin by owner, one entry of each owner at a time. So
+ *    another owner waits for at most one entry of each owner.
  *
- * This is the whole policy: nine limits and all queues use these 500 lines. With all attacks of
- * `bench/run against` at once, the 99th percentile of other clients' reads rose from 2.5 to 5.5 ms,
- * and none of their requests was refused.
+ * Nine limits and all queues use these 500 lines. With all attacks of `bench/run against` at once,
+ * the 99th percentile of other clients' reads rose from 2.5 to 5.5 ms, and none of their requests
+ * was refused.
  *
- * A table contains the owners that hold something or wait. Any thread may use a table. A queue of
- * a table belongs to one thread, or is protected by the caller's lock.
+ * A quota table contains the owners that hold a part of a resource or wait for it. Any thread may
+ * use a table. A queue of a table belongs to one thread, or the caller's lock protects it.
  */
 #ifndef CORE_QUOTA_H
 #define CORE_QUOTA_H
@@ -32,7 +32,7 @@ struct generation;
 enum quota {
     QUOTA_CONNECTIONS,
     QUOTA_REQUESTS,
-    QUOTA_ANONYMOUS, /* requests without a token, a part of these */
+    QUOTA_ANONYMOUS, /* requests without a token, also counted above */
     QUOTA_BODIES,
     QUOTA_ANSWERS,
     QUOTA_UPLOADS,
@@ -52,7 +52,7 @@ struct quota_owner {
 
 bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *other);
 
-/* Whether the request is exempt from its owner's limits. */
+/* Returns whether the request is exempt from its owner's limits. */
 bool quota_exempt(const struct core_request *rq);
 
 /* ---- caps ---- */
@@ -74,8 +74,8 @@ void quota_table_free(struct quota_table *table); /* frees its content */
 extern struct quota_table quota_tables[QUOTA_TABLES];
 
 /*
- * The amount that a task holds, initially zero. It stores the owner that was charged, because the
- * task may belong to another owner when it releases the charge.
+ * The amount that a task holds; initially zero. It stores the owner that was charged, because the
+ * task's owner may change before it releases the charge.
  */
 struct quota_charge {
     struct quota_owner owner;
@@ -87,38 +87,41 @@ struct quota_limits {
     size_t all, each;
 };
 
-/* `percent` of `all`, at least 1. */
+/* Returns `percent` of `all`, at least 1. */
 size_t quota_part(size_t percent, size_t all);
-/* The limits for requests in progress, requests without a token, bodies, answers and uploads. */
+/* Returns the limits for requests, requests without a token, bodies, responses or uploads. */
 struct quota_limits quota_bounds(const struct generation *generation, enum quota quota);
 
 enum quota_result { QUOTA_TAKEN, QUOTA_OWN_FULL, QUOTA_ALL_FULL, QUOTA_NO_MEMORY };
 
 /*
- * Adds `more` to the charge. The charge keeps its owner, or gets `owner` if it holds nothing. A
- * task that is the only one in a bound may exceed it: otherwise a task larger than the bound could
- * never run.
+ * Adds `more` to the charge. If the charge holds nothing, its owner becomes `owner`; otherwise it
+ * keeps its owner. If no other task holds anything within a limit, the task may exceed the limit:
+ * otherwise a task larger than the limit could never run.
  */
 enum quota_result quota_take(struct quota_table *table, struct quota_charge *charge,
                              const struct quota_owner *owner, size_t more,
                              const struct quota_limits *bounds);
 
-/* Takes for the request's owner. Returns 0, or -1 with the refusal counted and recorded. */
+/*
+ * Like quota_take() for the request's owner. Returns 0, or -1 with the refusal counted and
+ * recorded.
+ */
 int quota_charge(struct core_request *rq, enum quota quota, struct quota_charge *charge,
                  size_t more, const struct quota_limits *bounds);
 
 /*
- * Releases a part of the charge, or all of it. If the charge or its owner holds less, that is a bug
- * of the caller: it is logged, and the remaining amount is released.
+ * Releases a part of the charge, or all of it. If the charge or its owner holds less, logs this bug
+ * of the caller and releases the remaining amount.
  */
 void quota_release(struct quota_table *table, struct quota_charge *charge, size_t bytes);
 void quota_release_all(struct quota_table *table, struct quota_charge *charge);
 
-/* The amounts that the owner holds, and all owners together. */
+/* Return the amount that the owner holds, and the amount that all owners hold. */
 size_t quota_entry_of(struct quota_table *table, const struct quota_owner *owner);
 size_t quota_taken(struct quota_table *table);
 
-/* Counts a refusal: `own` if the owner's share is used up, otherwise the total. Any thread. */
+/* Counts a refusal; `own`: the owner's share was used up, not the total. Any thread. */
 void quota_count(enum quota quota, bool own);
 unsigned long long quota_refused(enum quota quota, bool own);
 
@@ -144,7 +147,7 @@ struct fair_flow {
 struct quota_entry {
     struct quota_entry *next; /* in its row, or among the spares */
     struct quota_owner owner;
-    size_t taken;   /* what it holds, including the entries that have entered and not yet left */
+    size_t taken;   /* what it holds, including entries between fair_enter() and fair_leave() */
     size_t running; /* the entries in progress, for callers that count them */
     struct fair_flow flows[];
 };
@@ -155,7 +158,7 @@ struct fair_queue {
     struct fair_flow *first, *last;
 };
 
-/* Counts an entry of this owner if it has fewer than `each`; or NULL with the reason. */
+/* Counts an entry of this owner if it has fewer than `each`. Returns NULL with *why otherwise. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why);
 void fair_leave(struct quota_table *table, struct quota_entry *owner);
@@ -167,7 +170,7 @@ void fair_wait(struct fair_queue *queue, struct fair_entry *entry);
 struct fair_entry *fair_first(const struct fair_queue *queue);
 struct fair_flow *fair_flow(const struct fair_queue *queue, const struct fair_entry *entry);
 
-/* Removes and returns the next entry; the flow of the next owner is first afterwards. */
+/* Removes and returns the next entry; afterwards the flow of the next owner is first. */
 struct fair_entry *fair_take(struct fair_queue *queue);
 
 /* Moves the first flow to the end of the round. */

@@ -6,8 +6,8 @@
  *
  * To wait, a function starts an operation and calls request_wait() with a flag; the code that
  * completes the operation sets the flag and calls request_wake(). The wait also ends at the
- * deadline. If the wait was abandoned, an operation still in progress must not refer to the request
- * any more.
+ * deadline. The function must then ensure that the operation, which may still be in progress, does
+ * not use the request any more.
  */
 #ifndef CORE_REQUEST_H
 #define CORE_REQUEST_H
@@ -63,8 +63,8 @@ struct response {
 /* Where the time of a request was spent, in microseconds. */
 struct request_spent {
     int64_t work_us;     /* processing by the host: from the start of its fibers to their end */
-    int64_t queue_us;    /* part of it: waiting for a connection or a pool thread */
-    int64_t database_us; /* part of it: waiting for PostgreSQL */
+    int64_t queue_us;    /* part of work_us: waiting for a connection or a pool thread */
+    int64_t database_us; /* part of work_us: waiting for PostgreSQL */
 };
 
 struct core_request {
@@ -79,11 +79,11 @@ struct core_request {
     struct arena *saved_arena; /* its own arena during request_scratch(), otherwise NULL */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
-    void (*cut)(struct core_request *rq);   /* the time is over and there is no fiber; or NULL */
+    void (*cut)(struct core_request *rq);   /* the deadline has passed without a fiber; or NULL */
     /* Called if the deadline passes while a pool thread still uses the request's memory: answers
-     * the client at once. Returns false if it cannot. NULL if nobody waits for an answer. */
+     * the client at once, or returns false if that is impossible. NULL if no client waits. */
     bool (*answer_timeout)(struct core_request *rq);
-    struct fiber *fiber;                         /* from the first time it parks to its end */
+    struct fiber *fiber;                         /* set from its first park to its end */
     struct task task;                            /* continues the fiber when it is ready */
     LIST_ENTRY(core_request) link;               /* in the list of all requests of the loop */
     void (*superseded)(struct core_request *rq); /* NULL: no */
@@ -132,17 +132,17 @@ void request_join(struct core_request *rq, struct arena *arena, enum request_kin
 /* Frees the request and everything that it owns. */
 void request_free(struct core_request *rq);
 
-/* Returns its traceparent (trace.h): of a new trace unless one was set. */
+/* Returns the request's traceparent (trace.h); creates one if none was set. */
 const char *request_trace(struct core_request *rq);
 
-/* Sets host and state of the public part: from now on the code of this module runs. */
+/* Sets host and state of the public part, because code of this module is about to run. */
 void request_enter(struct core_request *rq, struct bb_host *host);
 API_FUNCTION(call_as);
 
-/* Starts entry(rq) on a fiber. Returns true if it has ended, and ended(rq) was called. */
+/* Starts entry(rq) on a fiber. Returns true if the fiber has ended, after calling ended(rq). */
 bool request_start(struct core_request *rq);
 
-/* Parks the fiber for `ms` milliseconds, or until its deadline. Does not wait if out of memory. */
+/* Parks the fiber for `ms` milliseconds or until the deadline; not at all if out of memory. */
 void request_sleep(struct core_request *rq, int64_t ms);
 
 /* Returns the request whose fiber is running on this thread; NULL: none. */
@@ -152,8 +152,8 @@ struct core_request *request_running(void);
 void requests_report(void);
 
 /*
- * Starts it when the loop next runs its tasks; a job may wait longer. Use this on a fiber, because
- * request_start() must not be called there.
+ * Starts the request when the loop next runs its tasks; jobs may wait longer. May be called on a
+ * fiber.
  */
 void request_schedule(struct core_request *rq);
 
@@ -180,8 +180,8 @@ void requests_cut(struct loop *loop, const struct generation *generation);
 int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg);
 
 /*
- * Zeroed memory of the request; calls undo(arg) at its end. If memory runs out, both end the
- * request (undo(arg) is called first). Fiber only.
+ * Return zeroed memory of the request; call undo(arg) at its end. If memory runs out, both end the
+ * request (after undo(arg)). Fiber only.
  */
 void *request_alloc(struct core_request *rq, size_t size);
 void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);
@@ -190,8 +190,8 @@ void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);
 int request_fail(struct core_request *rq, enum failure_kind kind);
 
 /*
- * Ends the request at any depth of calls because memory ran out. The answer is 503, or, if a
- * transaction was committed with an answer, that answer. Fiber only.
+ * Ends the request at any depth of calls because memory ran out. The response is 503, or the
+ * response that a transaction has already committed. Fiber only.
  */
 _Noreturn void request_out_of_memory(struct core_request *rq);
 

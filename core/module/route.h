@@ -2,11 +2,11 @@
  * The router: finds the route for a path and method.
  *
  * The raw path is first split at '/'. Static segments are compared in raw form; the caller later
- * decodes segments that match a :name, once. So no encoding can lead to another route, and an
- * encoded slash stays in its segment. If several routes match, static segments take precedence over
- * a :name.
+ * decodes segments that match a :name, once. So an encoded character cannot select another route,
+ * and an encoded slash does not split a segment. If several routes match, static segments take
+ * precedence over a :name.
  *
- * Built once for a generation in its arena, then only read, from any thread.
+ * A router is built once in the arena of a generation. After that any thread may read it.
  */
 #ifndef CORE_ROUTE_H
 #define CORE_ROUTE_H
@@ -39,22 +39,22 @@ struct route_match {
         const struct bb_field *field; /* its row, with the name */
     } segment[ROUTE_PARAMETERS_MAX];
     char allow[64]; /* "GET, PATCH" */
-    /* of the route; if there is none for the method, of all routes for the path together */
+    /* of the route, or of all routes for the path if none has the method */
     unsigned roles, flags;
 };
 
-/* NULL if out of memory. Lives as long as the arena. */
+/* Creates a router that lives as long as the arena. NULL: out of memory. */
 struct router *router_new(struct arena *arena);
 
 /*
- * Adds a route, which must outlive the router, with a pointer that is returned in matches. Returns
- * 0, or -1 with the reason in `why` for a second route with the same method and pattern, roles 0,
- * unknown methods, invalid paths, a :name without a row in `segments`, or a row without a :name.
+ * Adds a route, which must outlive the router; matches contain `owner`. Returns 0, or -1 with the
+ * reason in `why` for a duplicate method and pattern, roles 0, an unknown method, an invalid path,
+ * a :name without a row in `segments`, or a row without a :name.
  */
 int router_add(struct router *router, const struct bb_route *route, void *owner, char *why,
                size_t why_size);
 
-/* `raw_path` is not decoded and has no query. HEAD finds GET's routes. Fills *match. */
+/* Fills *match. `raw_path` is not decoded and has no query. HEAD finds the routes of GET. */
 enum route_found router_match(const struct router *router, const char *method, const char *raw_path,
                               struct route_match *match);
 

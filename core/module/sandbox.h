@@ -1,11 +1,12 @@
 /*
  * Runs a function in a child process: the commands `inspect` and `check` load modules there in
  * order to read their tables. The dynamic linker runs the constructors of a file before its tables
- * can be read: they may crash, hang or end the process, which must only cost the child.
+ * can be read. They may crash, hang or end the process; in a child process this does no harm.
  *
  * The child has no network (if the kernel allows a private network namespace), cannot write to
- * files, and has limited memory and time. Its process group is killed at the end. This protects
- * against faults of modules, not against malice: the child has the permissions of the user.
+ * files, and has limited memory and time. Its process group is killed at the end. The sandbox
+ * protects against faults of modules, not against malice: the child has the permissions of the
+ * user.
  */
 #ifndef CORE_SANDBOX_H
 #define CORE_SANDBOX_H
@@ -18,11 +19,11 @@ struct sandbox_output {
 };
 
 /*
- * Calls work(out, arg) in a child. Returns its result, which must not be negative, and the output
- * that it wrote to `out`; the caller frees the bytes. If the child fails, returns -1 with the
+ * Calls work(out, arg) in a child. Returns the result of `work`, which must not be negative, and
+ * the bytes that it wrote to `out`, which the caller frees. If the child fails, returns -1 with the
  * reason in `why`, which begins with the file that sandbox_file() named last. The child's standard
- * output and standard error appear on the caller's standard error. The process must have one thread
- * only.
+ * output and standard error appear on the caller's standard error. The caller must be the only
+ * thread.
  */
 int sandbox_run(int (*work)(FILE *out, void *arg), void *arg, int limit_ms,
                 struct sandbox_output *output, char *why, size_t why_size);

@@ -1,7 +1,7 @@
 /*
- * Workers: threads of modules, one set for each generation, which each holds. They are created
- * before the generation goes live, wait until workers_go(), and run until workers_stop(). They end
- * before the loops, so work that they pass on with bb_run() is still done.
+ * Worker threads of modules. Each generation has a set of them; each thread has a reference to it.
+ * They are created before the generation goes live, wait until workers_go(), and run until
+ * workers_stop(). They end before the loops, which still do the work passed on with bb_run().
  */
 #ifndef CORE_WORKER_H
 #define CORE_WORKER_H
@@ -16,7 +16,7 @@ struct workers *workers_new(struct generation *generation);
 /* Starts the workers. */
 void workers_go(struct workers *workers);
 
-/* Asks all workers to return by until_ms (monotonic). A second call can only make it earlier. */
+/* Asks all workers to return by until_ms (monotonic). A later call can only set an earlier time. */
 void workers_stop(struct workers *workers, int64_t until_ms);
 
 /* Returns the number of workers that have not returned. Any thread. */
@@ -30,7 +30,7 @@ API_FUNCTION(leave_ms);
 API_FUNCTION(drained);
 API_FUNCTION(wake);
 
-/* These create a request on another thread (run.c). */
+/* Functions that pass work from any thread to a loop (run.c). */
 API_FUNCTION(run);
 API_FUNCTION(run_then);
 
