@@ -1,9 +1,9 @@
 /*
- * The body of a request: checks its type, reads, parses and validates it; also validates segments
- * and the query.
+ * Checks the type of a request's body, and reads, parses and validates the body, the segments of
+ * the path, and the query.
  *
- * A client that may send one large body can send thousands, so all large bodies share a limit
- * (http.max_bodies), and each account, or address without an account, has a share of it
+ * Because a client can send thousands of large bodies, all large bodies share a limit
+ * (http.max_bodies), and each account, or address without an account, has a share of the limit
  * (http.bodies_per_account).
  */
 #ifndef CORE_BODY_H
@@ -13,7 +13,7 @@
 
 bool body_follows(const struct http_txn *txn);
 
-/* Checks type and size of a body, if one follows. Returns 0 or the status of an answer. */
+/* Checks type and size of the body, if one follows. Returns 0 or the status of a response. */
 int body_expect(struct http_txn *txn);
 
 /*
@@ -22,26 +22,27 @@ int body_expect(struct http_txn *txn);
  */
 size_t body_take(struct http_txn *txn, const char *data, size_t size);
 
-/* Appends to the body, up to `limit` bytes. Returns 0 or the status of an answer. */
+/* Appends to the body, up to `limit` bytes. Returns 0 or the status of a response. */
 int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit);
 
 /*
- * Parses the body and checks it against the route's fields. Returns 0 or the status of an answer.
- * Runs on any thread while the loop does not use the HTTP transaction.
+ * Parses the body and checks it against the route's fields. Returns 0 or the status of a response.
+ * Any thread, while the loop does not use the HTTP transaction.
  */
 int body_check(struct http_txn *txn);
 
-/* Frees the body, which is no longer needed. */
+/* Frees the body. */
 void body_drop(struct http_txn *txn);
 
 /*
- * Counts more bytes for this transaction. Returns 0; or 429 or 503 if there is no room.
- * body_try_room() is for callers that can wait: it answers nothing, and returns false.
+ * Counts more bytes for this transaction. Returns 0; if there is no room, answers 429 or 503 and
+ * returns the status. body_try_room() does not answer, but returns false; it is for callers that
+ * can wait.
  */
 int body_take_room(struct http_txn *txn, size_t bytes);
 bool body_try_room(struct http_txn *txn, size_t bytes);
 
-/* Answers 429 or 503, because a large body or answer has no room. Returns the status. */
+/* Answers 429 or 503, because a large body or response has no room. Returns the status. */
 int body_refuse_room(struct core_request *rq, enum quota quota, enum quota_result why);
 
 #endif

@@ -2,13 +2,14 @@
  * A connection, from accept to close, and everything between libmicrohttpd and its socket.
  *
  * libmicrohttpd implements HTTP, but it accepts heads that a proxy in front could read differently
- * (request smuggling), and a client that sends or reads too slowly costs it nothing. So the host
- * accepts connections itself, checks each byte before libmicrohttpd gets it, and ends connections
- * that are too slow. It does so without changes to libmicrohttpd: a program may define functions of
- * the C library itself, like malloc(). The host defines recv(), epoll_ctl() and epoll_wait(). They
- * handle only the sockets of the loop that runs libmicrohttpd on this thread (connections_run()),
- * and call the kernel for all others. If libmicrohttpd read in another way, it would serve nothing,
- * because http_txn_access() closes a connection whose head did not pass through the reader.
+ * (request smuggling), and does not end connections whose clients send or read too slowly. So the
+ * host accepts connections itself, checks each byte before libmicrohttpd gets it, and ends
+ * connections that are too slow. This needs no changes to libmicrohttpd, because a program may
+ * define functions of the C library itself. The host defines recv(), epoll_ctl() and epoll_wait().
+ * For the sockets of the loop that runs libmicrohttpd on this thread (connections_run()) they do
+ * more; for all other sockets they only call the kernel. If a version of libmicrohttpd used another
+ * function to read, it would serve nothing, because http_txn_access() closes a connection whose
+ * head did not pass through the reader.
  */
 /* clang-format off */
 /*
@@ -47,10 +48,11 @@ enum connection_stage { STAGE_IDLE, STAGE_HEADER, STAGE_BODY, STAGE_HANDLER, STA
 
 /*
  * State of a connection in libmicrohttpd's epoll set. libmicrohttpd removes a connection from the
- * set while a request waits for its answer, and adds it again for the next request: two system
- * calls per request that are rarely useful, because clients seldom send anything meanwhile. So a
- * removed connection stays in the kernel's set. If an event comes meanwhile, it is withheld, and
- * the connection is really removed; the kernel reports the event when libmicrohttpd adds it again.
+ * set while a request waits for its response, and adds it again for the next request. These two
+ * system calls per request are rarely useful, because clients seldom send anything before they have
+ * the response. So a connection that libmicrohttpd removes stays in the kernel's set. If it has an
+ * event, the host withholds the event and really removes the connection; the kernel reports the
+ * event again when libmicrohttpd adds the connection.
  */
 enum connection_set {
     SET_OUT,
@@ -67,10 +69,9 @@ struct connection {
     int64_t stop_ms;  /* a second limit, independent of the stage; 0: none */
     bool cut;
     bool lingers; /* the host closes it, and the client may already have sent more data */
-    struct quota_charge
-        counted;      /* 1 while it counts against the limits; its owner is the address */
-    int drops_status; /* see connection_drops_body(); otherwise 0 */
-    int64_t drops_ms; /* monotonic time at which the sweep closes it */
+    struct quota_charge counted; /* 1 while it counts against the limits of its address */
+    int drops_status;            /* see connection_drops_body(); otherwise 0 */
+    int64_t drops_ms;            /* monotonic time at which the sweep closes it */
     struct reader reader;
     enum connection_set in_set;
     uint32_t set_events; /* the events that libmicrohttpd expects, */
@@ -80,42 +81,42 @@ struct connection {
     char address[INET6_ADDRSTRLEN]; /* the peer's, as address_client() writes it */
 };
 
-/* Accepts one connection, or closes it over a limit. Returns false if there is none now. */
+/* Accepts a connection, and closes it if a limit is reached. Returns false if none waits. */
 bool connection_accept(struct http *http, int listener);
 
 void connection_free(struct connection *connection);
 
-/* A callback of libmicrohttpd: a connection has started or ended; cls is the struct http. */
+/* Called by libmicrohttpd when a connection has started or ended; cls is the struct http. */
 void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
                        enum MHD_ConnectionNotificationCode code);
 
-/* Sets the stage and its timeout. `bytes`: size of the answer, or of an upload. */
+/* Sets the stage and its timeout. `bytes` is the size of the response or of the upload. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
 
 /* Cuts the connections that exceed the timeout of their stage. */
 void connections_sweep(struct http *http);
 
-/* Closes the connection, in any stage: libmicrohttpd notices and cleans up. */
+/* Shuts the connection down in any stage; libmicrohttpd notices this and cleans up. */
 void connection_cut(struct connection *connection);
 
-/* Called when a request was answered or ended otherwise, so that the next request may follow. */
+/* Prepares for the next request. Call when a request was answered or has ended otherwise. */
 void connection_answered(struct connection *connection);
 /*
- * The request will be answered with this status, whatever else arrives of its chunked body. Data
- * that arrives soon is discarded, so that the connection can be reused; after that the sweep closes
- * it.
+ * Discards the rest of a chunked body, because the request will be answered with this status in any
+ * case. If the body ends soon, the connection can be reused; otherwise the sweep closes it.
  */
 void connection_drops_body(struct connection *connection, int status);
 /*
- * Stops reading the body; the request is answered with this status, and the connection is closed.
+ * Stops reading the body, because the request will be answered with this status and the connection
+ * closed.
  */
 void connection_stop_body(struct connection *connection, int status);
 
-/* Sets the loop whose sockets the calling thread reads from now on; NULL: none. */
+/* Sets the loop whose sockets the calling thread handles from now on; NULL: none. */
 void connections_run(struct http *http);
 /* Sets the connection of a socket; NULL: none. Returns 0, or -1 if memory ran out. */
 int connection_map(struct http *http, int fd, struct connection *connection);
-/* The connection ends; no more events are reported for it. */
+/* Stops reporting events of a connection that ends. */
 void connection_forget(struct connection *connection);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Checks the head of a request as received: the request line and the fields must follow RFC 9112,
+ * Parses and checks the head of a request. The request line and the fields must follow RFC 9112,
  * and must not contain anything that a proxy in front could interpret differently. Lines end with
  * CR LF and are not folded, a name is a token directly followed by the colon, values contain no
  * control characters, there is exactly one valid Host, and at most one length.
  *
- * A head is parsed in place while it arrives: a NUL is written after each part. Offsets are used
- * instead of pointers, so that the text can be moved. One thread at a time; only head_keep()
- * allocates memory.
+ * A head is parsed in place while it arrives: the parser writes a NUL after each part, and stores
+ * offsets instead of pointers, so that the text can be moved. One thread at a time; only
+ * head_keep() allocates memory.
  */
 #ifndef CORE_HEAD_H
 #define CORE_HEAD_H
@@ -27,7 +27,7 @@ struct head_field {
 };
 
 struct head {
-    int status;         /* 0: valid; otherwise the status of the answer that refuses it */
+    int status;         /* 0: valid; otherwise the status that refuses it */
     const char *reason; /* static text for the client; NULL with status 0 */
     bool split;         /* method and target are set, also for some refused heads */
     uint16_t method;
@@ -56,10 +56,10 @@ enum head_state { HEAD_REFUSED = -1, HEAD_PARTIAL, HEAD_WHOLE };
 
 void head_begin(struct head_reading *reading);
 
-/* Continues with the text, of which `length` bytes have arrived. */
+/* Continues to parse the text, of which `length` bytes have arrived. */
 enum head_state head_read(struct head_reading *reading, char *text, size_t length);
 
-/* Refuses the head for a reason given by the caller. */
+/* Refuses the head for this reason. */
 enum head_state head_refuse(struct head_reading *reading, int status, const char *reason);
 
 /* Copies the result to the arena. Returns 0, or -1 if memory ran out. */
@@ -71,12 +71,14 @@ const char *head_value(const struct head *head, const char *name);
 /* Like head_value(), but NULL if there are several fields. */
 const char *head_sole_value(const struct head *head, const char *name);
 
-/* Splits a field line without its end, and checks both parts. Returns NULL, or the reason. */
+/* Splits a field line without its CR LF into name and value. Returns NULL, or why it is invalid. */
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field);
 
-/* Number of bytes at the start of text[0..length) that are allowed in a token (RFC 9110, 5.6.2). */
+/*
+ * Returns the number of bytes at the start of `text` that are allowed in a token (RFC 9110, 5.6.2).
+ */
 size_t head_token_run(const char *text, size_t length);
-/* The same for the value of a field: no control character except HTAB. */
+/* Like head_token_run() for the value of a field: no control character except HTAB. */
 size_t head_value_run(const char *text, size_t length);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * HTTP in a loop: listeners, and libmicrohttpd in external epoll mode, without threads.
+ * Runs HTTP in a loop: accepts connections, and runs libmicrohttpd in external epoll mode, without
+ * threads.
  *
- * connection.h has the map of a connection between libmicrohttpd and its socket, and http_txn.h the
- * map of a request: head, route, token, role, body, handler, answer.
+ * connection.h shows how bytes pass between a socket and libmicrohttpd, and http_txn.h how a
+ * request is processed: head, route, token, role, body, handler, response.
  */
 #ifndef CORE_HTTP_H
 #define CORE_HTTP_H
@@ -36,12 +37,12 @@ struct http {
     struct timer sweep;
     LIST_HEAD(, connection) connections;
     int64_t looked_ms; /* time of the last search for connections to close */
-    size_t most;       /* result of that search: the maximum number of connections of one address */
+    size_t most;       /* its result: the maximum number of connections of one address */
     size_t connection_count;
     size_t rejected; /* connections closed at once: over a limit, or out of memory */
     bool refusing;   /* out of descriptors: the listener is not watched for a while */
-    bool again;      /* in this run, a piece of an upload was read, or there is more to read */
-    bool draining;   /* shutdown: every answer closes its connection */
+    bool again;      /* this run has read a piece of an upload, or there is more to read */
+    bool draining;   /* shutdown: every response closes its connection */
     struct lingers lingers;
     struct connection **by_fd; /* array with `room` elements */
     size_t room;
@@ -50,16 +51,16 @@ struct http {
 struct http *http_new(struct loop *loop, const struct http_settings *settings);
 void http_free(struct http *http);
 
-/* Applies the settings that a reload may change: the timeouts of headers, bodies and answers. */
+/* Applies the settings that a reload may change: the timeouts of headers, bodies and responses. */
 void http_apply(struct http *http, const struct http_settings *settings);
 
 /* Runs libmicrohttpd. Called once per loop iteration. */
 void http_run(struct http *http);
 
-/* Milliseconds until libmicrohttpd must run again; -1: no timeout. */
+/* Returns the milliseconds until libmicrohttpd must run again; -1: no timeout. */
 int64_t http_timeout_ms(struct http *http);
 
-/* Out of descriptors or memory: accepts nothing for a little while. */
+/* Accepts nothing for a short time, because descriptors or memory ran out. */
 void http_refuse_for_a_while(struct http *http);
 
 /* Stops accepting and closes idle connections; returns true when no connection is left. */

@@ -1,6 +1,4 @@
-/*
- * An HTTP transaction: one HTTP request and its answer.
- */
+/* An HTTP transaction: one HTTP request and its response. */
 /* clang-format off */
 /*
  *  libmicrohttpd calls             and the host, in this order               runs on   phase
@@ -41,7 +39,7 @@ enum http_txn_phase {
     PHASE_ADMISSION, /* the token is being checked */
     PHASE_BODY,
     PHASE_HANDLER, /* the handler is running */
-    PHASE_ANSWER   /* the answer is ready to be sent */
+    PHASE_ANSWER   /* the response is ready to be sent */
 };
 
 enum {
@@ -55,12 +53,12 @@ struct upload;
 struct http_txn {
     struct core_request rq; /* first */
     struct MHD_Connection *mhd;
-    struct connection *connection; /* NULL: it is over, and only the handler is left */
+    struct connection *connection; /* NULL: it has ended, and only the handler still runs */
     enum http_txn_phase phase;
     bool suspended;
     bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
-    bool close;       /* the connection is closed after the answer */
-    bool drop_body;   /* the answer is decided; the rest of the body is discarded */
+    bool close;       /* the connection is closed after the response */
+    bool drop_body;   /* the response is decided; the rest of the body is discarded */
     bool slowed;      /* its 429 was delayed */
     struct head head;
     const char *target;       /* raw, with the query; "": malformed; NULL: memory ran out */
@@ -87,9 +85,9 @@ struct http_txn {
     struct upload *upload; /* the multipart body, after its first bytes */
     int64_t started_us, phase_us, answered_us; /* monotonic; phase_us: start of the phase */
     int64_t token_checked_us;                  /* when the token was last checked */
-    struct bb_stream *stream;                  /* the answer if it is a stream, otherwise NULL */
-    struct response *answer;                   /* what the client gets: rq.response, or `late` */
-    struct response late;                      /* at the deadline, while the handler still runs */
+    struct bb_stream *stream;                  /* the response if it is a stream, otherwise NULL */
+    struct response *answer; /* the one that the client gets: rq.response, or `late` */
+    struct response late;    /* at the deadline, while the handler still runs */
 };
 
 static inline struct http_txn *http_txn_of(struct bb_request *rq)
@@ -108,18 +106,20 @@ void http_txn_free(struct http_txn *txn);
 
 /*
  * Returns the values of all headers with this name, joined by commas, because a list may be sent in
- * several lines (RFC 9110, 5.3). NULL if absent. If memory runs out, returns "-", which is not a
- * valid address, so that the header is not taken for absent.
+ * several lines (RFC 9110, 5.3). NULL if absent. If memory runs out, returns "-", so that the
+ * header does not seem absent; "-" is not a valid address.
  */
 const char *http_txn_list(const struct http_txn *txn, const char *name);
 
 /* Returns the text after "Bearer "; NULL if there is no such header or it is malformed. */
 const char *http_txn_token(const struct http_txn *txn);
 
-/* Stops counting the request among its owner's: it is over, or its answer is a stream. */
+/* Releases the request's charges, because it has ended, or its response is a stream. */
 void http_txn_uncount(struct http_txn *txn);
 
-/* Whether the client was answered at the deadline, so that the handler's answer is discarded. */
+/*
+ * Returns whether the client was answered at the deadline, which discards the handler's response.
+ */
 static inline bool http_txn_is_late(const struct http_txn *txn)
 {
     return txn->answer == &txn->late;

@@ -1,17 +1,17 @@
 /*
- * Streams: the host's implementation of stream.h.
+ * Implements the streams of <busbar/stream.h>.
  *
  * A stream belongs to the HTTP transaction that opened it, from bb_stream_open() to
- * http_txn_completed(). The loop's thread reads the queue when libmicrohttpd calls stream_read();
- * any thread fills it. While the queue is empty the connection is suspended; a thread that sends
- * posts a message to the loop, which resumes the connection. libmicrohttpd does not notice that a
- * client closes a suspended connection, so the loop watches the socket itself.
+ * http_txn_completed(). Any thread adds to the queue; the loop's thread reads it when libmicrohttpd
+ * calls stream_read(). While the queue is empty, the connection is suspended; a thread that adds
+ * data posts a message to the loop, which resumes the connection. libmicrohttpd does not notice
+ * that a client closes a suspended connection, so the loop watches the socket itself.
  *
- * Streams outlive the check of their token, so the host repeats it, stream after stream, about
- * twice a second. A stream ends if its session was ended, its account may no longer act, or its
- * token has expired; also if its rights have changed, because the client then reconnects with the
- * new rights. In the steady state a check costs a lookup in the authenticator's cache. The same
- * rounds send heartbeats. While the authenticator is unavailable (503), streams continue.
+ * A stream can outlive its session, so the host repeats the check of each stream's token about
+ * twice a second. It ends a stream if the session has ended, the account may no longer act, or the
+ * token has expired; also if the account's rights have changed, so that the client reconnects with
+ * the new rights. Usually a check costs a lookup in the authenticator's cache. The same rounds send
+ * heartbeats. While the authenticator is unavailable (503), streams continue.
  *
  * Topics are sets of streams of a module that get the same data.
  */
@@ -32,7 +32,7 @@ struct streams {
     struct timer timer; /* the next part of a round of checks */
     bool in_round;
     struct bb_stream *next;    /* the next one to be checked in this round */
-    struct bb_stream *checked; /* its token is being checked; NULL: it was closed meanwhile */
+    struct bb_stream *checked; /* its token is being checked; NULL: none, or it was closed */
 };
 
 /* Prepares a loop that serves HTTP. Returns 0 or -1. */
@@ -42,10 +42,10 @@ void streams_free(struct loop *loop);
 /* Ends all streams of a loop and refuses new ones, because the host is stopping. Loop's thread. */
 void streams_stop(struct loop *loop);
 
-/* Number of open streams in the process. */
+/* Returns the number of open streams in the process. */
 size_t streams_open(void);
 
-/* The response that reads from the stream; its media type; its end. Loop's thread. */
+/* Return the response that reads from the stream; its media type. Loop's thread. */
 struct MHD_Response *stream_response(struct bb_stream *stream);
 const char *stream_type(const struct bb_stream *stream);
 void stream_closed(struct bb_stream *stream);

@@ -1,9 +1,9 @@
 /*
  * Connects to servers on helper threads, because looking up a name, TLS and SCRAM would block a
- * loop. Attempts wait in a queue for up to eight threads, which end when the queue is empty; second
- * attempts, which look up no name, have their own eight, because a silent name server blocks a
- * thread for several seconds. A start with all modules and three loops needs 22 threads; with a
- * thread for each connection it needed 49.
+ * loop. Attempts wait in a queue for up to eight threads, which end when the queue is empty. Second
+ * attempts, which look up no name, have a separate queue and threads, because a silent name server
+ * can block all threads of the first one for several seconds. A start with all modules and three
+ * loops needs 22 threads; with a thread for each connection it needed 49.
  */
 #ifndef CORE_DIAL_H
 #define CORE_DIAL_H
@@ -17,26 +17,27 @@ struct dial;
 struct dial_kind {
     /*
      * Connects to `to`; blocks. Returns the connection, or NULL with the reason in `problem`.
-     * `again`: the second attempt, while the first one is still blocked.
+     * `again` is set for the second attempt, which is made while the first one is still blocked.
      */
     void *(*connect)(const void *to, bool again, char problem[DIAL_PROBLEM]);
     void (*close)(void *connection);
     int64_t again_ms; /* time until the second attempt; 0: there is none */
 };
 
-/* Gets the connection, or NULL with the reason. Loop's thread; the dial is freed already. */
+/* Called with the connection, or NULL and the reason. Loop's thread; the dial is already freed. */
 typedef void dial_done(void *owner, void *connection, const char *problem);
 
 /*
- * Begins to connect. Takes `to`, which is from malloc(). The first connection counts; if there is
- * none, the reason of the attempt that failed last. NULL: no memory, descriptor or thread.
+ * Begins to connect. Takes `to`, which is from malloc(). `done` gets the connection that is
+ * established first, or the reason of the attempt that failed last. NULL: no memory, descriptor or
+ * thread.
  */
 struct dial *dial_new(struct loop *loop, const struct dial_kind *kind, void *to, dial_done *done,
                       void *owner);
 
 /*
- * Gives up, without waiting: a thread frees the rest when its call returns. NULL is allowed. Not in
- * a watch's `ready`.
+ * Cancels without waiting; the helper thread frees the rest when its blocking call returns. NULL is
+ * allowed. Must not be called from a watch's `ready`.
  */
 void dial_free(struct dial *dial);
 

@@ -1,11 +1,11 @@
 /*
- * Migrations: applies the steps of the core's schema and of the modules' schemas, each once, in
- * order, by one host of a cluster at a time (an advisory lock). All modules are compared with the
- * database first; then the missing steps of all modules are applied in one transaction. If
- * PostgreSQL cannot run them together, each has its own transaction.
+ * Applies the steps of the core's schema and of the modules' schemas to the database, each once, in
+ * order. An advisory lock ensures that only one host of a cluster does so at a time. It first
+ * compares all schemas with the database, and then applies all missing steps in one transaction,
+ * or, if PostgreSQL cannot run them together, each step in a separate one.
  *
- * Synchronous: it runs at the start, in a command, or on a separate thread, never on a loop. It
- * uses a separate connection.
+ * The functions block: call them at the start, in a command, or on a separate thread, never on a
+ * loop. They use a separate connection.
  */
 #ifndef CORE_MIGRATE_H
 #define CORE_MIGRATE_H
@@ -28,14 +28,14 @@ struct migrate_report {
     unsigned pending;  /* steps that still have to be applied */
     bool missing;      /* pending steps are the only reason for MIGRATE_FAILED */
     char problem[512]; /* a precise message, if the outcome is not MIGRATE_DONE */
-    bool paused;       /* MIGRATE_DONE: the database is paused for the following reason */
+    bool paused;       /* if the outcome is MIGRATE_DONE: work is paused (the reason follows) */
     char pause_reason[PAUSE_REASON];
 };
 
 /*
- * Compares the schemas with the database and applies missing steps; calls say(arg, line), unless
- * NULL, after the commit of each step. If `apply` is false the database is only read, say() is
- * called with each missing step, and missing steps cause MIGRATE_FAILED.
+ * Compares the schemas with the database and applies missing steps; calls say(arg, line) for each
+ * step after its commit. If `apply` is false, it only reads the database, calls say() for each
+ * missing step, and returns MIGRATE_FAILED if steps are missing. `say` may be NULL.
  */
 enum migrate_outcome migrate_run(const struct generation *generation, bool apply,
                                  void (*say)(void *arg, const char *line), void *arg,
@@ -50,13 +50,15 @@ struct migrate_db {
     bool unreplicated;            /* a commit may not have reached the synchronous standby */
 };
 
-/* Connects. Returns 0, or -1 with outcome and problem set. Close it in both cases. */
+/*
+ * Connects. Returns 0, or -1 with outcome and problem set. Call migrate_db_close() in both cases.
+ */
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only);
 void migrate_db_close(struct migrate_db *db);
 
 /*
- * Runs SQL; `what` precedes the problem. With parameters it must be one statement, otherwise it may
- * be several. Returns the result, which the caller clears; NULL with outcome and problem set.
+ * Runs one statement, or, without values, one or several. `what` precedes the text of a problem.
+ * Returns the result, which the caller clears; NULL with outcome and problem set.
  */
 PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sql,
                          const char *const *values, int count);

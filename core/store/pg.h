@@ -6,25 +6,24 @@
  * wait in a *pool* of connections and are sent in *batches*: at the end of a loop iteration, a
  * connection takes up to 64 of its waiting entries, with up to 64 KiB of values. A batch ends with
  * one Sync, and is therefore one transaction. A connection of the first three pools has at most two
- * batches in progress; entries that arrive meanwhile share the next one. The pools:
+ * batches in progress; entries that arrive until one is complete share the next batch. The pools:
  *
- *   read   queries; after a lost connection they are sent again
- *   write  single statements that write; after a lost connection, never sent again once sent
- *   unit   transactions known in advance, which share a commit; after a lost connection like write
- *   long   statements that may take long, entries with more than 64 KiB of values, and units with
- *          the key of such a unit: one at a time per connection, so that no batch waits for them
- *   tx     interactive transactions: a connection is checked out by one request (pg_tx.c)
+ *   read queries; after a lost connection they are sent again write single statements that write;
+ *   after a lost connection, never sent again once sent unit transactions known in advance, which
+ *   share a commit; after a lost connection like write long statements that may take long, entries
+ *   with more than 64 KiB of values, and units with the key of such a unit; one at a time per
+ *   connection, so that no batch waits for them tx interactive transactions, each with a connection
+ *   checked out by one request (pg_tx.c)
  *
- * When an entry of a batch fails, PostgreSQL skips the rest and undoes the whole batch. Entries
- * that did not fail themselves are sent again, those that write one by one; reads that have their
- * result keep it.
+ * If an entry of a batch fails, PostgreSQL skips the rest of the batch and undoes all of it. The
+ * other entries are sent again, writes one by one; reads that already have a result keep it.
  *
  * Waiting entries are served round robin by owner, and each owner has a share of a pool (quota.h):
  * of the queue, of each batch, of the long statements in progress, and of the checked out
  * connections.
  *
- * An entry can outlive its request: a request that gives up calls pg_request_abandon(), and the
- * results are dropped when they arrive. Everything here belongs to the loop's thread.
+ * An entry can outlive its request: a request that no longer waits calls pg_request_abandon(), and
+ * the results are dropped when they arrive. All functions must be called on the loop's thread.
  */
 #ifndef CORE_PG_H
 #define CORE_PG_H
@@ -47,9 +46,10 @@ extern const char *const pg_pool_names[PG_POOLS];
 
 /* Rows of a statement as modules see them. */
 struct bb_rows {
-    PGresult *result;         /* owned, unless it is shared; NULL: none yet */
-    struct pg_shared *shared; /* the execution that it was shared in, see pg_merge.c; or NULL */
-    const int *order;         /* indexes of the rows; NULL: all rows of `result` */
+    PGresult *result; /* owned, unless it is shared; NULL: none yet */
+    struct pg_shared
+        *shared;      /* the shared execution that `result` is from, see pg_merge.c; or NULL */
+    const int *order; /* indexes of the rows; NULL: all rows of `result` */
     int count;
 };
 
@@ -106,7 +106,7 @@ struct pg_tx; /* a checked out connection */
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
 void pg_free(struct pg *pg);
 
-/* Changes the settings that a reload can change: queue, share and merge_max. */
+/* Changes queue, share and merge_max, the settings that a reload can change. */
 void pg_set_limits(struct pg *pg, const struct pg_settings *to);
 
 /* State of a pool for monitoring. */
@@ -122,7 +122,9 @@ void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_poo
 /* Sends the entries that wait and fit into the next batches. Called once per iteration. */
 void pg_flush(struct pg *pg);
 
-/* Creates an entry for a request, which ends if memory runs out; with one statement. Fiber only. */
+/*
+ * Create an entry without or with one statement. If memory runs out, the request ends. Fiber only.
+ */
 struct pg_request *pg_request_new(struct core_request *rq);
 struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *sql,
                                   const struct bb_value *values, size_t count);
@@ -132,12 +134,12 @@ struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count);
 
 /*
- * Puts an entry into a pool (pg NULL: no database is configured). Returns 0, or -1 with the
- * request's failure set: FAILED_UNAVAILABLE, FAILED_BUSY, FAILED_SHARE or FAILED_MEMORY.
+ * Adds an entry to the queue of a pool (pg NULL: no database is configured). Returns 0, or -1 with
+ * the request's failure set: FAILED_UNAVAILABLE, FAILED_BUSY, FAILED_SHARE or FAILED_MEMORY.
  */
 int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *entry);
 
-/* The request gives up: frees the entry, now or when its results have arrived. */
+/* Frees the entry, for which its request no longer waits, now or when its results have arrived. */
 void pg_request_abandon(struct pg_request *entry);
 
 /* NULL is allowed. */
@@ -149,29 +151,28 @@ void pg_rows_drop(struct bb_rows *rows);
 /* Allocates rows in the request's arena, which drops them later. Fiber only. */
 struct bb_rows *pg_rows_new(struct core_request *rq);
 
-/* Moves the statement's rows. Returns `rows`, or NULL if the statement has no result. */
+/* Moves the statement's rows to `rows`. Returns `rows`, or NULL if the statement has no result. */
 struct bb_rows *pg_rows_take(struct bb_rows *rows, struct pg_op *op);
 
-/* Drops all rows that the arena has kept. */
+/* Drops all rows of pg_rows_new() in the arena. */
 void pg_rows_release(struct arena *arena);
 
 /*
- * Checks out a connection of the tx pool for the request; waits for one if necessary. NULL with the
- * failure set. pg_tx_end() returns the connection; if a statement is in progress then, it is
- * closed.
+ * Checks out a connection of the tx pool for the request, and waits for one if necessary. Returns
+ * NULL with the failure set. pg_tx_end() returns the connection to the pool, or closes it if a
+ * statement is in progress.
  */
 struct pg_tx *pg_tx_begin(struct core_request *rq);
-/* Runs an entry's statements. Returns 0, or -1: then the entry is no longer the caller's. */
+/* Runs an entry's statements. Returns 0, or -1: the caller does not own the entry any more then. */
 int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry);
-/* Runs one statement on it. Returns its rows, which the request owns, or NULL with the failure set.
- */
+/* Runs a statement. Returns its rows, which the request owns, or NULL with the failure set. */
 struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                           size_t count);
 void pg_tx_end(struct pg_tx *tx);
 /* Like pg_tx_end(), but closes the connection, which releases its locks. */
 void pg_tx_drop(struct pg_tx *tx);
 
-/* Fills a failure from an error result; op NULL: the commit failed. */
+/* Fills a failure from an error result of `op` (NULL: of the commit). */
 void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);
 
 #endif

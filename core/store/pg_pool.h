@@ -51,7 +51,7 @@ struct pg_conn {
     size_t prepared_count, prepared_room;
     struct pg_tx *checked_out; /* tx pool */
     struct fair_queue queue;   /* entries that wait for this connection */
-    struct pg_request *again;  /* entries that are sent before these, in their order */
+    struct pg_request *again;  /* entries that are sent before those in `queue` */
     size_t waiting_count;      /* number of entries in both */
     unsigned round;            /* number of batches collected */
     size_t places;             /* maximum number of entries of one owner in the current batch */
@@ -83,20 +83,20 @@ struct pg {
 /* pg_conn.c */
 int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index);
 void pg_conn_close(struct pg_conn *conn);
-/* Closes the connection, decides the outcome of its batches, and schedules a new attempt. */
+/* Closes the connection, decides the outcome of its batches, and schedules a new connection. */
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
-/* Whether entries have a chance now: it is connected, or connecting for the first time. */
+/* Returns whether entries may wait for it: it is connected, or connecting for the first time. */
 bool pg_conn_usable(const struct pg_conn *conn);
 /*
- * Like pg_conn_usable(); also true if PostgreSQL responds to the listener, so that the next
- * attempt, within half a second, is likely to succeed.
+ * Like pg_conn_usable(), but also returns true if PostgreSQL responds to the listener, so that the
+ * next attempt to connect, within half a second, is likely to succeed.
  */
 bool pg_conn_expected(const struct pg_conn *conn);
-/* Sends the entries that wait for it, in batches. */
+/* Sends the entries that wait for the connection, in batches. */
 void pg_conn_flush(struct pg_conn *conn);
 /*
- * Whether settings have changed since the session began, which is logged. `rq`: the request that
- * changed them; NULL if it could be one of several.
+ * Returns whether settings have changed since the session began, and logs this. `rq` is the request
+ * that changed them; NULL if it is one of several.
  */
 bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq);
 
@@ -104,7 +104,7 @@ bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request 
  * pg_merge.c: entries of a batch with the same keyed statements share one execution of each. The
  * first one is sent; the others follow it.
  */
-/* Finds such entries in a batch; of units, only the first with its key. */
+/* Finds such entries in a batch; only one unit of each key. */
 void pg_merge(struct pg_pool *pool, struct pg_request *entries);
 /* The execution failed: each member will be sent separately. */
 void pg_merge_forget(struct pg_request *entry);
@@ -121,18 +121,18 @@ struct pg_shared {
     int order[]; /* indexes of its rows, sorted by member */
 };
 void pg_shared_release(struct pg_shared *shared);
-/* Returns the variant of the statement with arrays. */
+/* Returns bb_keyed.many of a keyed statement. */
 const struct bb_sql *pg_many(const struct bb_sql *sql);
 
-/* Whether an error means that the connection's prepared statements are stale. */
+/* Returns whether an error means that the session's prepared statements are stale. */
 bool pg_is_stale(const PGresult *result);
 
 /* pg_pool.c */
-/* Counts an entry or connection for the owner, if its share allows; or NULL, failure set. */
+/* Counts an entry or connection for the owner; NULL with the failure set: its share is used up. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
-/* Whether the owner may have another long statement or transaction in progress. */
+/* Returns whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);
-/* The entry no longer waits and is not in progress: releases its owner's share. */
+/* Releases the owner's share of an entry that neither waits nor is in progress. */
 void pg_request_leave(struct pg_request *entry);
 void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front);
 /* Returns the next entry for the current batch; NULL if none fits. */
@@ -140,10 +140,11 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
 /* Moves the entries that wait for a lost connection to a connected one, except units. */
 void pg_conn_leave(struct pg_conn *lost);
-bool pg_away(const struct pg *pg); /* PostgreSQL does not respond: new entries would wait in vain */
+bool pg_away(const struct pg *pg); /* returns whether PostgreSQL does not respond, so that new
+                                      entries must fail at once */
 
 /* pg_tx.c */
-/* Fails the requests that wait for a connection if no connection of the pool has a chance. */
+/* Fails the requests that wait for a connection if no connection of the pool is expected. */
 void pg_tx_despair(struct pg_pool *pool);
 void pg_tx_fail_waiters(struct pg_pool *pool);
 void pg_tx_lost(struct pg_tx *tx);

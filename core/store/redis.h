@@ -1,9 +1,9 @@
 /*
- * Redis in a loop: one connection that never blocks. hiredis writes and reads on it, but does not
- * create it, and its asynchronous interface is not used, because both end the process if memory
- * runs out (0.14). Redis contains shared, small data that may be lost; callers must work without an
- * answer. Any error, and any answer that exceeds the timeout, closes the connection, so that a late
- * reply is never taken for the reply to another command.
+ * Redis in a loop: one connection that never blocks. hiredis reads and writes, but busbar connects,
+ * and does not use hiredis's asynchronous interface, because hiredis 0.14 ends the process in both
+ * if memory runs out. Redis contains shared, small data that may be lost; callers must work without
+ * a response. Any error or timeout closes the connection, so that a late response is never taken
+ * for the response to another command.
  */
 #ifndef CORE_REDIS_H
 #define CORE_REDIS_H
@@ -13,7 +13,7 @@
 
 struct redis_settings {
     const char *url;    /* "unix:/path", "host:port", or "": no Redis */
-    int64_t timeout_ms; /* for connecting to an address, and for an answer */
+    int64_t timeout_ms; /* for connecting to an address, and for a response */
 };
 
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
@@ -21,7 +21,7 @@ void redis_free(struct redis *redis);
 
 API_FUNCTION(redis);
 
-/* Latency of the last probe, a write; -1 while Redis does not accept it. Loop's thread. */
+/* Returns the latency of the last probe, a write; -1 while it fails. Loop's thread. */
 int64_t redis_latency_ms(const struct redis *redis);
 
 #endif

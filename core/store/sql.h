@@ -1,6 +1,6 @@
 /*
- * The public functions of <busbar/sql.h> and <busbar/event.h>: queries and ids (sql.c), units and
- * interactive transactions (tx.c), events (bus.c). All run on the request's fiber, unless noted.
+ * Implements <busbar/sql.h> and <busbar/event.h>: queries and ids (sql.c), units and interactive
+ * transactions (tx.c), events (bus.c). All run on the request's fiber, unless noted.
  */
 #ifndef CORE_SQL_H
 #define CORE_SQL_H
@@ -51,15 +51,14 @@ struct bb_tx {
 };
 
 /*
- * Whether the transaction is in the request's list and still open; otherwise an error is logged and
- * the request answered 500. `what` is the function's name. rq NULL: no request runs.
+ * Returns whether the transaction is in the request's list and still open; otherwise logs an error
+ * and answers 500. `what` is the function's name. rq NULL: no request runs.
  */
 bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what);
 
 /*
- * The request's statement failed. In a job, a hook or a command this is logged at
- * once. If a table, column or function is undefined, it asks PostgreSQL whether a migration is
- * running.
+ * Records the failure of the request's statement; in a job, a hook or a command, also logs it. If a
+ * table, column or function is undefined, asks PostgreSQL whether a migration is running.
  */
 void sql_failed(struct core_request *rq, const struct failure *failure);
 
@@ -72,7 +71,7 @@ void sql_ids_free(struct loop *loop);
 /* Starts the committed hooks of a transaction (bus.c). */
 void bus_committed(struct bb_tx *tx);
 
-/* Number of hooks that could not be started since the process began. Any thread. */
+/* Returns the number of hooks that could not be started since the process began. Any thread. */
 uint64_t bus_hooks_lost(void);
 
 API_FUNCTION(query);
