@@ -63,7 +63,7 @@ are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
-p99 in ms, before → during the attack:
+p99 in ms before the attack → during the attack:
 
 ${table(['attack', 'accounts', ...kinds.map((kind) => `others' ${kind}`), 'memory growth of the host, MiB'],
   names.map(detail))}

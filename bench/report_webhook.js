@@ -110,6 +110,6 @@ ${goals(wanted())}
 ${table(['what', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000: server',
   'PostgreSQL'], rows.map(detail))}
 
-A message to 1,000 webhooks reaches the last of them ${shown(last, ms, ' ms')} after it was due.
+The last of the 1,000 deliveries of a message arrives ${shown(last, ms, ' ms')} after the message was due.
 
 `)
