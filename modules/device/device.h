@@ -1,14 +1,13 @@
 /*
  * device: plants with their documents, found by the names that their developers gave them.
  *
- * Only two places define a valid device: device_fields, a table with which the host checks bodies,
- * and device_read(), which checks the rest. JSON bodies, multipart bodies and rows of bulk uploads
- * all pass through both. The result is an array of texts in the order of enum device_field.
- * Statements take this array as their parameters, and their result columns are read into the same
- * kind of array.
+ * A valid device is defined in only two places: device_fields, a table with which the host checks
+ * bodies, and device_read(), which checks the rest. JSON bodies, multipart bodies and rows of bulk
+ * uploads all pass through both. The result is an array of texts in the order of enum device_field.
+ * Statements take this array as parameters, and their result columns are read into such an array.
  *
- * Everything runs on the fiber of its request; code that touches files runs in the pool `documents`
- * (store.h).
+ * Everything runs on the fiber of its request, except for code that touches files, which runs in
+ * the pool `documents` (store.h).
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -73,7 +72,7 @@ struct device {
     const struct device_settings *settings;
     const struct bb_accounts *accounts;
     void *accounts_state;
-    double yields[COUNTRIES]; /* 0: the default */
+    double yields[COUNTRIES]; /* by country; 0: the default */
     struct store *store;
     struct type_finder *finder;
     json_t *zones; /* see timezones_read() */
@@ -83,8 +82,8 @@ struct device {
 struct device_values {
     const char *text[DEVICE_FIELDS]; /* NULL: not sent, or sent as null */
     bool cleared[DEVICE_FIELDS];     /* sent as null */
-    const char *attributes;          /* JSON object of the names that are not fields; NULL: none */
-    const char *null_attributes;     /* JSON array: names of attributes sent as null; NULL: none */
+    const char *attributes;          /* JSON object of all names that are not fields; or NULL */
+    const char *null_attributes;     /* JSON array of the attributes sent as null; or NULL */
     bool clear_attributes;           /* `attributes` itself was sent as null */
     int64_t organization;            /* organizationId; 0: not sent */
     const char *status;              /* NULL: not sent */
@@ -102,9 +101,9 @@ struct device_record {
     const char *status; /* Active or Inactive */
 };
 
-/* Documents that came with a request and are now in the store. */
+/* Documents of a request that are in the store already. */
 struct device_documents {
-    const char *rows;           /* JSON array for device_documents_add(); NULL: no documents */
+    const char *rows;           /* JSON array for device_documents_add(); or NULL */
     const char *shown;          /* JSON array as the API shows it */
     size_t begun;               /* number of uploads of this request with a row in device_upload */
     const char *const *uploads; /* their object names */
@@ -121,7 +120,7 @@ struct device_scope {
 /* The first two parameters of a statement that finds devices. */
 #define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
 
-/* The form in which externalIds are compared: NFKC, case folded. Indexed. */
+/* The form in which externalIds are compared: NFKC, case folded. It is indexed. */
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
 #define DEVICE_HAS_KEY(text) "(" DEVICE_KEY("d.external_id") " = " DEVICE_KEY(text) ")"
 
@@ -131,8 +130,8 @@ struct device_scope {
     " 'size', f.size, 'createdAt', " BB_SQL_TIME("f.created_at") ")"
 
 /*
- * DEVICE_FACTS are the columns of a device `d` that device_facts_of() reads, DEVICE_COLUMNS those
- * that device_record_of() reads.
+ * DEVICE_FACTS are the columns of a device `d` that device_facts_of() reads. DEVICE_COLUMNS are the
+ * columns that device_record_of() reads.
  */
 #define DEVICE_FACTS                                                                               \
     "d.id, d.uuid, d.organisation, d.external_id, d.site_name, d.country_code,"                    \
@@ -146,49 +145,49 @@ struct device_scope {
 
 enum { DEVICE_FACT_COUNT = 4 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_COUNT + 4 };
 
-/* fields.c: the fields of a body, in the order of enum device_field; routes use them too. */
+/* fields.c: the fields of a body, in the order of enum device_field. Routes use them, too. */
 extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
 
 /*
- * Reads a device from an object as the client sent it; names that are not fields become attributes.
- * Appends the problems of all fields to `errors`. `whole` is true for a registration, which must
- * name the device and in which null is the same as absent; in a PATCH, null clears the field or
- * attribute. Returns 0, or -1 if out of memory: `return bb_no_memory(rq)`.
+ * Reads a device from an object that the client sent. Names that are not fields become attributes.
+ * Appends the problems of all fields to `errors`. With `whole` (a registration) the object must
+ * name the device, and null means absent; without it (a PATCH), null clears the field or attribute.
+ * Returns 0, or -1 if out of memory: `return bb_no_memory(rq)`.
  */
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors);
 
 /*
- * Reads the device from the request's body; organizationId may also be in the query. Returns 0, or
+ * Reads the device from the request's body. The query may also have organizationId. Returns 0, or
  * the status of the response sent.
  */
 int device_read_body(struct bb_request *rq, bool whole, struct device_values *values);
 
-/* Returns a copy without leading and trailing white space; names are stored like that. */
+/* Returns a copy without leading and trailing white space, the form in which names are stored. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* Returns whether the text is a number in decimal that consists of these characters. */
+/* Returns whether the text is a decimal number that consists of these characters. */
 bool device_is_number(const char *text, const char *characters);
 
-/* Returns a constant warning about a valid but unlikely value (NULL: none); NULL: it is likely. */
+/* Returns a constant warning if the valid value is unlikely; otherwise NULL. `text` may be NULL. */
 const char *device_unlikely(enum device_field field, const char *text);
 
 /*
  * reference.c: countries, sorted by their English names. Any thread.
  *
- * Returns the index of a country by its code of two or three letters, or by its English name (in
- * ISO 3166-1 or in common use), ignoring case; -1: there is none.
+ * Both functions return the index of a country, or -1 if there is none. One takes a code of two or
+ * three letters, the other an English name (of ISO 3166-1 or in common use); both ignore case.
  */
 int country_find(const char *code);
 int country_find_name(const char *name);
-/* Writes the country's code of 2 or 3 letters, in capitals, with a NUL. */
+/* Writes the country's code of 2 or 3 letters, in capitals, and a NUL. */
 void country_code(int country, size_t letters, char code[4]);
 /* Sets the codes of the country, or both to the trimmed text if it is not a country. */
 void device_country_codes(struct bb_request *rq, const char *sent, const char *codes[2]);
 
 /*
- * list.c: warns if another organization has a device that looks like this one. With tx ==
- * NULL it queries outside of a transaction. Returns 0, or -1: `return bb_failed(rq)`.
+ * list.c: warns if another organization has a device that looks like this one. If tx is NULL, it
+ * queries outside of a transaction. Returns 0, or -1: `return bb_failed(rq)`.
  */
 int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);
@@ -200,19 +199,19 @@ int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
                                       size_t row);
 /*
- * Reads DEVICE_FACTS, the first column of which is given: without attributes, documents and times,
+ * Reads DEVICE_FACTS, which begin at `column`: a device without attributes, documents and times,
  * which cost more than everything else.
  */
 struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                      size_t column);
 json_t *device_json(struct bb_request *rq, const struct device_record *record);
-/* Without attributes, documents and times. */
+/* Returns the JSON of a device without attributes, documents and times. */
 json_t *device_facts_json(const struct device_record *record);
 
 /*
- * Returns the text of device_json(), which lives as long as the request; NULL: out of memory.
- * Values that the database returns as JSON are copied unchanged, including blanks: parsing and
- * printing them again would block the loop for 10 ms on a page of large attributes.
+ * Returns the text of device_json(), which lives as long as the request; NULL: out of memory. It
+ * copies values that the database returns as JSON unchanged, including blanks: parsing and printing
+ * them again would block the loop for 10 ms on a page of large attributes.
  */
 const char *device_text(struct bb_request *rq, const struct device_record *record);
 
@@ -220,12 +219,12 @@ const char *device_text(struct bb_request *rq, const struct device_record *recor
 int device_attributes_check(struct bb_request *rq, const char *attributes);
 
 /*
- * Sets the organizations in which a caller acts: all for an Admin, the organizations of the account
- * for others. `asked` is organizationId, or 0. Returns 0, or the status of the response sent.
+ * Sets the organizations in which a caller acts: all for an Admin, otherwise the account's.
+ * `asked` is organizationId, or 0. Returns 0, or the status of the response sent.
  */
 int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
 
-/* Error messages for a key that matches no device or several. */
+/* Error messages for a key that matches no device, or several devices. */
 #define DEVICE_NONE "Device not found"
 #define DEVICE_SEVERAL "Several devices have this %s: %s"
 
@@ -242,30 +241,30 @@ enum device_look_up {
 /* Finds a device in the caller's scope. Returns 0, or the status of the response sent. */
 int device_find(struct bb_request *rq, enum device_look_up how, const char *name, int64_t asked,
                 struct device_record *record);
-/* The same by the key in the request's path and the organizationId in its query. */
+/* Finds the device by the key in the request's path and the organizationId in its query. */
 int device_in_path(struct bb_request *rq, enum device_look_up how, struct device_record *record);
 
 /*
- * Raises an event of a device. `changed` is NULL, or the array for device.updated, which is taken.
- * Returns 0, or -1: `return bb_failed(rq)`.
+ * Raises an event of a device. `changed` is the array for device.updated, which this takes, or
+ * NULL. Returns 0, or -1: `return bb_failed(rq)`.
  */
 int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                 const struct device_record *record, json_t *changed);
 
 /*
- * documents.c: puts the request's files into the store; `organization` is the device's
- * organization. Returns 0, or the status of the response sent.
+ * documents.c: puts the request's files into the store. `organization` owns the device. Returns 0,
+ * or the status of the response sent.
  */
 int device_documents_take(struct bb_request *rq, int64_t organization,
                           struct device_documents *documents);
-/* Call after the response: removes files from the store that certainly did not become documents. */
+/* Call after the response: removes files that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
-/* Counts a failed call: incoming files could not even be written to disk. */
+/* Counts a failed call of the store if the host could not even write the incoming files. */
 void device_files_failed(struct bb_host *host);
 /*
- * Adds the rows. Returns 0, or -1: `return bb_failed(rq)`. Fails with 409 if a field
- * would have more than 10 documents or the organization would exceed its quota. `documents` must
- * live until the commit.
+ * Adds the rows of the documents. Returns 0, or -1: `return bb_failed(rq)`. The transaction fails
+ * with 409 if a field would have more than 10 documents, or the organization would exceed its
+ * quota. `documents` must live until the commit.
  */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
@@ -273,16 +272,16 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
 const char *device_names_json(struct bb_request *rq, const char *const *names, size_t count);
 
 /*
- * Finds the types of files by their contents. Returns NULL with the reason in `why`: out of memory,
- * or libmagic's database is missing.
+ * Creates a finder of file types, by their contents. Returns NULL with the reason in `why`: out of
+ * memory, or libmagic's database is missing.
  */
 struct type_finder *type_finder_new(char *why, size_t size);
 void type_finder_free(struct type_finder *finder);
 
 /*
- * timezones.c: returns an object whose members are the names of all zones below a directory
- * (Europe/Berlin), sorted. It is empty if the directory does not exist. Blocks. The caller owns the
- * object, which all threads may read. NULL: out of memory, or the directory cannot be read.
+ * timezones.c: returns an object whose members are the names (Europe/Berlin) of all zones below a
+ * directory, sorted. The object is empty if the directory does not exist. Blocks. The caller owns
+ * the object, which all threads may read. NULL: out of memory, or the directory cannot be read.
  */
 json_t *timezones_read(const char *directory);
 

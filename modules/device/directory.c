@@ -92,7 +92,7 @@ static int directory_organization_named(void *state, struct bb_request *rq, cons
     return 1;
 }
 
-/* The subqueries find a key among the devices of organization $2; null if there is none. */
+/* The subqueries find a key among the devices of organization $2. Without a match they are null. */
 #define KEY "btrim(k.key)"
 #define OF_ITS "(SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND "
 #define BY_EXTERNAL_ID OF_ITS DEVICE_HAS_KEY(KEY) ")"
@@ -102,7 +102,7 @@ static int directory_organization_named(void *state, struct bb_request *rq, cons
 #define BY_ID(pattern) OF_ITS "d.id = CASE WHEN " KEY " ~ '" pattern "' THEN " KEY "::bigint END)"
 #define ALL_KEYS " FROM json_array_elements_text($1::json) WITH ORDINALITY AS k (key, place)"
 
-/* A serial number need not be unique: -1 if several devices have it. */
+/* Returns -1 if several devices have the serial number, because it need not be unique. */
 #define BY_SERIAL_NUMBER                                                                           \
     "(SELECT CASE count(*) WHEN 1 THEN min(s.id) WHEN 2 THEN -1 END FROM " OF_ITS                  \
     "d.serial_number = " KEY " LIMIT 2) s)"
@@ -133,7 +133,7 @@ static int directory_resolve(void *state, struct bb_request *rq, const json_t *k
 }
 
 /*
- * If several devices match, the text names up to as many of them as record.c does. OFFSET keeps the
+ * If several devices match, the text names as many of them as record.c does. OFFSET keeps the
  * planner from computing `id` twice.
  */
 static int directory_identify(void *state, struct bb_request *rq, const json_t *keys,

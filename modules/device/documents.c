@@ -1,6 +1,6 @@
 /*
- * Documents of devices: from the files of a POST or PATCH to the store and its rows, and back;
- * downloads, deletions, and the sweep of files that no document names.
+ * Documents of devices: stores the files of a POST or PATCH and their rows; downloads and deletes
+ * documents; and sweeps files that no document names.
  */
 #include <ctype.h>
 #include <curl/curl.h>
@@ -20,7 +20,7 @@
 enum {
     DOCUMENTS_MAX = 100,
     TYPE = 128,
-    SEEN = 64 * 1024, /* bytes of a file that libmagic gets */
+    SEEN = 64 * 1024, /* bytes of a file that libmagic reads */
     NAME_BYTES = 120  /* of a name in a header, before encoding */
 };
 
@@ -36,7 +36,7 @@ struct type_finder {
     char seen[SEEN];
 };
 
-/* libmagic never runs a program to decompress a file. */
+/* Configures libmagic so that it never runs a program to decompress a file. */
 struct type_finder *type_finder_new(char *why, size_t size)
 {
     struct type_finder *finder = calloc(1, sizeof(*finder));
@@ -85,8 +85,8 @@ static void type_find(struct type_finder *finder, const char *path, char type[TY
 /* ---- calls of the store ---- */
 
 /*
- * Runs a call of the store in its pool with one of the structs of store.h, and counts it. Returns
- * -1 on failure: `return bb_failed(rq)`.
+ * Runs a call of the store in its pool, with one of the structs of store.h, and counts the call.
+ * Returns -1 on failure: `return bb_failed(rq)`.
  */
 static int store_call(struct bb_request *rq, enum store_call call, void *arg)
 {
@@ -124,7 +124,7 @@ const char *device_names_json(struct bb_request *rq, const char *const *names, s
 struct arrival {
     struct store_keep keep;
     struct type_finder *finder;
-    size_t count;  /* files; equal contents have the same object */
+    size_t count;  /* of files; files with the same content share an object */
     int64_t bytes; /* of all files */
     const struct bb_file *files[DOCUMENTS_MAX];
     const char *paths[DOCUMENTS_MAX], *objects[DOCUMENTS_MAX];
@@ -142,8 +142,8 @@ static void documents_find_types(void *arg)
 }
 
 /*
- * Checks a type against device.document_types. An entry is a type or a prefix such as "image/"
- * followed by '*'.
+ * Returns whether device.document_types allows a type. An entry is a type, or a prefix such as
+ * "image/" followed by '*'.
  */
 static bool is_allowed(const struct device *state, const char *type)
 {
@@ -163,8 +163,8 @@ static bool is_allowed(const struct device *state, const char *type)
 }
 
 /*
- * Checks that the quota of the organization allows `bytes` more. Called before anything is stored,
- * and in the transaction, which sees what parallel requests have added. Returns 0, or -1.
+ * Checks that the quota of the organization allows `bytes` more. Called before files are stored,
+ * and again in the transaction, which sees what parallel requests have added. Returns 0, or -1.
  */
 static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
                                  int64_t bytes)
@@ -184,9 +184,9 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
 }
 
 /*
- * Records in the database the names that are about to be stored, a new one for each content. A
- * content that documents already have keeps its existing name. Returns 0, or the status of the
- * response sent.
+ * Records in the database the names of the objects to be stored, a new name for each content. A
+ * content that a document has already keeps its name. Returns 0, or the status of the response
+ * sent.
  */
 static int documents_begin(struct bb_request *rq, struct arrival *arrival)
 {
@@ -222,7 +222,7 @@ static int documents_begin(struct bb_request *rq, struct arrival *arrival)
     return 0;
 }
 
-/* Writes the rows as the API shows them, and the same plus `sha256` and `object`. */
+/* Writes the rows: once as the API shows them, and once with `sha256` and `object`. */
 static int documents_take_rows(struct bb_request *rq, const struct arrival *arrival,
                                struct device_documents *documents)
 {
@@ -295,7 +295,7 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
     return refused;
 }
 
-/* The files are documents now, so none of them may be dropped. */
+/* Called after the commit: the files are documents now, so none of them may be dropped. */
 static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *documents)
 {
     (void)rq, (void)tx;
@@ -303,7 +303,7 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
 }
 
 /*
- * Deletes the uploads' rows too. If one is gone, its content may be gone, so the transaction is
+ * Also deletes the uploads' rows. If a row is gone, its content may be gone, so the transaction is
  * refused.
  */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
@@ -336,9 +336,9 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
 }
 
 /*
- * The row of an upload exists until the transaction that adds its documents commits. Deleting the
- * row makes sure that this transaction never commits, so an uncertain commit needs no check here.
- * If this fails, the sweep cleans up.
+ * The row of an upload exists until the transaction that adds its documents commits. If this
+ * deletes the row, the transaction can no longer commit, so an uncertain commit needs no check
+ * here. If this fails, the sweep deletes the files.
  */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents)
 {
@@ -364,7 +364,7 @@ void device_documents_drop(struct bb_request *rq, const struct device_documents 
 
 /* ---- GET ---- */
 
-/* Returns the name without a path. A long name keeps only its end, which has the extension. */
+/* Returns the name without a path. Only the end of a long name is kept, with the extension. */
 static const char *documents_last_part(const char *name)
 {
     for (const char *at = name; *at; at++)
@@ -379,7 +379,7 @@ static const char *documents_last_part(const char *name)
     return name;
 }
 
-/* Whether a character is left out of names: control characters, and those that change direction. */
+/* Returns whether names omit a character: a control character, or one that changes direction. */
 static bool is_left_out(utf8proc_int32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
@@ -395,7 +395,7 @@ const char *device_url_encoded(struct bb_request *rq, const char *text)
     return encoded;
 }
 
-/* filename for old clients, filename* (RFC 8187) for others. */
+/* Writes filename for old clients and filename* (RFC 8187) for all others. */
 static const char *documents_disposition(struct bb_request *rq, const char *name)
 {
     const char *at = documents_last_part(name);
@@ -464,7 +464,7 @@ int device_documents_list(struct bb_request *rq)
 
 /* ---- DELETE ---- */
 
-/* The content stays in the store until the sweep finds that no document names it. */
+/* Deletes the row. The sweep deletes the content later if no other document has it. */
 static int documents_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
@@ -502,9 +502,9 @@ int device_document_delete(struct bb_request *rq)
  * ---- the sweep ----
  *
  * The job device.sweep and the command `device sweep` delete objects that no document names and
- * that are older than device.document_grace. They exist because a host died before adding the row,
- * or because the database refused the row. The job device.tidy deletes, on each host, old incoming
- * files that did not reach the store.
+ * that are older than device.document_grace. Such objects exist if a host died before adding the
+ * row, or if the database refused the row. The job device.tidy runs on each host, and deletes old
+ * incoming files that did not reach the store.
  */
 
 struct sweep {
@@ -522,8 +522,8 @@ static int sweep_failed(struct bb_request *rq, const char *why)
 /* Deletes the objects of the next page of the list that no row names. Returns 0, or -1. */
 static int sweep_page(struct bb_request *rq, void *arg)
 {
-    /* One statement, so its snapshot is consistent: a name is still an upload, or is a document, or
-     * will never be one. */
+    /* One statement has one snapshot: a name in it that is neither an upload nor a document will
+     * never be a document. */
     static const struct bb_sql nameless = {
         "SELECT n FROM jsonb_array_elements_text($1::jsonb) n WHERE NOT EXISTS (SELECT FROM"
         " device_upload WHERE object = n) AND NOT EXISTS (SELECT FROM device_document"
@@ -569,7 +569,7 @@ static time_t sweep_before(struct bb_request *rq)
 /* Counts the deleted objects. Returns 0, or -1. */
 static int sweep_all(struct bb_request *rq, size_t *removed)
 {
-    /* After this the documents of these uploads are refused. */
+    /* After this statement, the documents of these uploads are refused. */
     static const struct bb_sql end_uploads = {
         "DELETE FROM device_upload WHERE begun_at < now() - make_interval(secs => $1::bigint)",
         BB_SQL_WRITE};
@@ -602,7 +602,7 @@ void device_tidy(struct bb_request *rq)
 {
     size_t removed = 0;
 
-    (void)documents_tidy(rq, &removed); /* the next run does it */
+    (void)documents_tidy(rq, &removed); /* after a failure, the next run does it */
     if (removed)
         bb_log(rq, BB_INFO, "%zu incomplete files were removed", removed);
 }

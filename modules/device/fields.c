@@ -1,6 +1,6 @@
 /*
- * The fields of a device's body: their table, and reading them into normalized texts. The table is
- * hand-formatted.
+ * The fields of a device's body: their table, and the code that reads them into normalized texts.
+ * The table is hand-formatted.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,7 @@ enum {
     NAME_MAX_CHARACTERS = 255,
     DEGREES_MAX_LENGTH = 32,
     AHEAD_MS = 14 * 3600 * 1000,
-    BRAILLE_BLANK = 0x2800, /* invisible, though Unicode does not call it ignorable */
+    BRAILLE_BLANK = 0x2800, /* invisible, but not ignorable in Unicode */
     LARGE_KW = 5000
 };
 
@@ -24,7 +24,7 @@ enum {
 
 // clang-format off
 
-/* The host passes the fields on as they were sent, so that one response can name all errors. */
+/* The host passes the fields as they were sent, so that one response can name all errors. */
 #define OPTIONAL (BB_AS_SENT | BB_NULLABLE | BB_CLEARS)
 
 static const char *const states[] = {"Active", "Inactive", NULL};
@@ -79,7 +79,7 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
 
 /* ---- values: each function returns the normalized text, or sets *problem ---- */
 
-/* The same blanks as in the host (BB_NOT_BLANK). */
+/* Returns whether the host (BB_NOT_BLANK) counts the character as blank. */
 static bool is_blank(utf8proc_int32_t code)
 {
     utf8proc_category_t category = utf8proc_category(code);
@@ -199,7 +199,7 @@ static const char *fields_external_id(struct bb_request *rq, const json_t *value
     if (*problem)
         return NULL;
     fields_name_check(id, problem);
-    /* browsers and proxies remove dots from a path, and `my` is the list of devices */
+    /* Browsers and proxies remove dots from a path, and `my` is the path of the list of devices. */
     if (!*problem && (!strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my")))
         *problem = "must not be \".\", \"..\" or \"my\", which a path cannot name";
     return id;
@@ -247,8 +247,8 @@ static const char *fields_country(struct bb_request *rq, const char *text, const
 }
 
 /*
- * Accepts a date, or an ISO 8601 date and time; a time without offset is local to the plant. A date
- * is in the future only if it has not begun anywhere on Earth.
+ * Accepts a date, or an ISO 8601 date and time; without an offset, the time is local to the plant.
+ * A date is in the future only if it has not begun anywhere on Earth.
  */
 static const char *fields_date(struct bb_request *rq, const char *text, const char **problem)
 {
@@ -297,7 +297,7 @@ static const char *fields_value(struct bb_request *rq, enum device_field field, 
     case DEVICE_TIMEZONE:
         text = device_trimmed(rq, text);
         if (!json_object_get(device->zones, text))
-            *problem = "must be a time zone of the IANA list, as Europe/Berlin";
+            *problem = "must be a time zone of the IANA list, such as Europe/Berlin";
         return text;
     default:
         fields_name_check(text, problem);
@@ -309,7 +309,7 @@ static const char *fields_value(struct bb_request *rq, enum device_field field, 
 
 static bool is_attribute(const char *name)
 {
-    /* fields of a response; a client may send a response back, so these are not attributes */
+    /* fields of a response, which are not attributes, because a client may send a response back */
     static const char *const own[] = {"id",        "uuid",      "documents",
                                       "createdAt", "updatedAt", "warnings"};
 
@@ -328,7 +328,7 @@ static int fields_problem(json_t *errors, const char *field, const char *text)
 }
 
 /*
- * Checks the fields as the host checks a body. Returns a new object with the valid fields; NULL:
+ * Checks the fields like the host checks a body. Returns a new object with the valid fields; NULL:
  * out of memory.
  */
 static json_t *fields_check(struct bb_request *rq, json_t *object, json_t *errors)
@@ -388,7 +388,7 @@ static int fields_read_attributes(struct bb_request *rq, json_t *object, const j
     return fields_problem(errors, "attributes", DEVICE_ATTRIBUTES_LONG);
 }
 
-/* A name with an error counts too. */
+/* Returns whether a name was sent, even if it has an error. */
 static bool is_named(const json_t *object)
 {
     static const enum device_field names[] = {DEVICE_EXTERNAL_ID, DEVICE_SITE_NAME,
@@ -406,7 +406,7 @@ static bool is_named(const json_t *object)
 int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                 json_t *errors)
 {
-    /* held because the values point to its texts */
+    /* held, because the values point to its texts */
     json_t *checked = bb_json_hold(rq, fields_check(rq, object, errors));
 
     if (!checked)
@@ -450,7 +450,7 @@ const char *device_unlikely(enum device_field field, const char *text)
     if (!text)
         return NULL;
     if (field == DEVICE_CAPACITY && strtod(text, NULL) > LARGE_KW)
-        return "is in kW, and this is much; were watts sent?";
+        return "is in kW, and this value is large; were watts sent?";
     if (field == DEVICE_FUEL_CODE && !is_code(text, "ES", 3, 3))
         return "is not ES and three digits";
     if (field == DEVICE_TYPE_CODE && !is_code(text, "TC", 3, 3) && !is_code(text, "T0", 4, 5))

@@ -1,6 +1,6 @@
 /*
- * The list of devices, one device, and the list of duplicates. schema.sql builds the statement that
- * fits the filters and the order.
+ * The list of devices, one device, and the list of duplicates. A function in schema.sql builds the
+ * statement that fits the filters and the order.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 #include "modules/device/device.h"
 
 /*
- * $1 $2 scope, $3 the filters as JSON, $4 whether there are groups; then $5 and $6 the order and
- * whether it is descending, $7 and $8 the sort value and id of the previous page's last device, $9
- * number of devices, $10 bytes.
+ * $1 and $2 scope, $3 the filters as JSON, $4 whether there are groups, $5 the order, $6 whether it
+ * is descending, $7 and $8 the sort value and id of the previous page's last device, $9 number of
+ * devices, $10 bytes.
  */
 enum {
     LIST_WANTED = 2,
     LIST_GROUPED,
-    LIST_COUNTED, /* number of values of the count */
+    LIST_COUNTED, /* the statement of the count has these values only */
     LIST_ORDER = LIST_COUNTED,
     LIST_DOWN,
     LIST_KEY,
@@ -27,20 +27,19 @@ enum {
 };
 
 /*
- * Columns that follow the device's own: the number of devices that the page would have without the
- * limit on bytes (only the first device may exceed that limit), and the value that this device is
- * sorted by.
+ * Columns after the columns of the device: the number of devices that the page would have without
+ * the limit on bytes (only the first device may exceed this limit), and the device's sort value.
  */
 enum { LIST_FOUND = DEVICE_COLUMN_COUNT, LIST_ORDERED_BY };
 
 struct list_order {
-    const char *name; /* value of the query's `sort`; NULL: end of the list */
+    const char *name; /* a value of `sort` in the query; NULL: end of the list */
     bool number;      /* sorted by a number, not a text */
 };
 
 /*
- * The length of a device as text. Only attributes can be long, so their length is stored and they
- * are not read.
+ * The length of a device as text. The length of the attributes is stored, so they need not be read;
+ * nothing else can be long.
  */
 #define BYTES                                                                                      \
     "octet_length(ROW(" DEVICE_FACTS ")::text) + d.attributes_bytes"                               \
@@ -64,20 +63,20 @@ static const struct list_order list_orders[] = {
 };
 
 /*
- * BB_SQL_LONG: a filter may match a few out of very many devices, and reading many devices takes
- * long too.
+ * BB_SQL_LONG, because a filter may match a few of very many devices, and because reading many
+ * devices takes long.
  */
 static const struct bb_sql list_few = {PAGE, 0}, list_many = {PAGE, BB_SQL_LONG};
 static const struct bb_sql list_count = {
     "SELECT device_count(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean)",
     BB_SQL_LONG};
 
-/* Devices and bytes per page; large attributes make a page shorter. */
+/* Limits of a page: devices, and bytes, because attributes can be large. */
 enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
 
 /*
- * Sets the values of the scope and of the filters, which are a JSON object by their names. Returns
- * 0, or the status of the response sent; *any: there is at least one filter.
+ * Sets the values of the scope and of the filters, which are a JSON object by name. *any is whether
+ * there is a filter. Returns 0, or the status of the response sent.
  */
 static int list_filters(struct bb_request *rq, const struct device_scope *scope,
                         struct bb_value values[LIST_COUNTED], bool *any)
@@ -91,7 +90,7 @@ static int list_filters(struct bb_request *rq, const struct device_scope *scope,
     json_t *wanted = bb_json_hold(rq, json_object());
     int lost = wanted ? 0 : -1;
 
-    if (country) { /* devices store either code as it was sent */
+    if (country) { /* a device has the code that was sent, of 2 or 3 letters */
         device_country_codes(rq, country, codes);
         lost |= json_object_set_new(wanted, "country", json_string(codes[0]));
         lost |= json_object_set_new(wanted, "other", json_string(codes[1]));
@@ -113,7 +112,7 @@ static int list_filters(struct bb_request *rq, const struct device_scope *scope,
 
 /* ---- order and cursor ---- */
 
-/* Returns 0, or the status of the 400 response sent. */
+/* Reads the cursor. Returns 0, or the status of the 400 response sent. */
 static int list_cursor(struct bb_request *rq, const struct list_order *order,
                        struct bb_value values[LIST_VALUES])
 {
@@ -223,14 +222,14 @@ int device_get(struct bb_request *rq)
 /*
  * ---- duplicates ----
  *
- * A plant that two organizations have registered, so that its energy would be certified twice. The
- * database records such pairs however a device is added or changed (schema.sql).
- * device_warn_duplicates() warns the caller, and GET /api/admin/device-duplicates lists the pairs
- * that still look alike, newest first.
+ * A duplicate is a plant that two organizations have registered, so that its energy would be
+ * certified twice. The database records such pairs whenever a device is added or changed
+ * (schema.sql). device_warn_duplicates() warns the caller, and GET /api/admin/device-duplicates
+ * lists the pairs that still look alike, newest first.
  *
  * Two devices that are added or changed at the same instant do not see each other. So the job
- * device.duplicates checks the devices of the last 20 minutes again; every device is covered by two
- * runs. A cursor is the id of the last pair seen.
+ * device.duplicates checks the devices of the last 20 minutes again; two runs check every device. A
+ * cursor is the id of the last pair seen.
  */
 
 enum { PAIRS = 100, AGAIN = 1000 };
@@ -244,7 +243,7 @@ static const struct bb_sql find = {
     " EXISTS (SELECT FROM device_like($1::bigint, NULL, $3::float8, $4, $5))::int",
     0};
 
-/* Pairs before id $1, at most $2: the facts of both devices, then the columns below. */
+/* Up to $2 pairs before the id $1: the facts of both devices, then the columns below. */
 static const struct bb_sql pairs = {
     "SELECT one.*, two.*, p.id, " BB_SQL_TIME(
         "p.found_at") ", p.same, p.near, round(p.metres)::bigint"
@@ -264,7 +263,7 @@ static const struct bb_sql pairs = {
 enum { PAIR = 2 * DEVICE_FACT_COUNT, FOUND_AT, BY_SERIAL, BY_PLACE, METRES };
 
 /*
- * The next $3 devices after updated_at $1 and id $2. Returns one row if there are any: their
+ * Checks the next $3 devices after updated_at $1 and id $2. Returns one row if there are any: their
  * number, and the last one.
  */
 static const struct bb_sql look_again = {

@@ -91,7 +91,7 @@ static const struct bb_field document_segments[] = {
 static const struct bb_field organization_query[] = {ORGANIZATION_ARG};
 static const char *const shown[] = {"Active", "Inactive", "All", NULL};
 static const char *const states[] = {"Active", "Inactive", NULL};
-/* The same names as in list_orders. */
+/* The names must be the same as in list_orders. */
 static const char *const sorts[] = {"id",       "externalId",        "siteName",
                                     "capacity", "commissioningDate", "updatedAt", NULL};
 static const char *const directions[] = {"asc", "desc", NULL};
@@ -238,7 +238,7 @@ static const struct bb_part update_parts[] = {
 
 #define REFERENCE "/api/reference"
 
-/* Reads may conflict too, because several devices can have the same serial number. */
+/* Reads may also conflict, because several devices can have the same serial number. */
 static const int conflict[] = {409, 0};
 
 #define FOUND_BY(segment_rows)                                                                     \

@@ -1,4 +1,4 @@
-/* A device in the database and in the API: finding it, its rows, its JSON, its events. */
+/* A device in the database and in the API: look-ups, rows, JSON and events. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ json_t *device_facts_json(const struct device_record *record)
 
 /* ---- attributes ---- */
 
-/* The number of digits of 2^63, 9223372036854775808, the lowest number that exceeds an integer. */
+/* The digits of 2^63 (9223372036854775808), the lowest number that exceeds a 64-bit integer. */
 enum { HUGE_DIGITS = 19 };
 
 static bool is_huge(const char *number, size_t length)
@@ -81,7 +81,7 @@ static bool is_huge(const char *number, size_t length)
     return errno == ERANGE && !memchr(number, '.', length);
 }
 
-/* Returns the length of a string with its quotes. */
+/* Returns the length of a JSON string with its quotes. */
 static size_t record_string_length(const char *text)
 {
     const char *at = text + 1;
@@ -92,8 +92,8 @@ static size_t record_string_length(const char *text)
 }
 
 /*
- * jsonb prints a number such as 1e30 with all its digits, which some readers refuse. Returns the
- * text itself, or a copy in which whole numbers that exceed 64 bits have an exponent.
+ * jsonb prints a number such as 1e30 with all its digits, which some programs refuse to read.
+ * Returns the text itself, or a copy in which whole numbers above 64 bits have an exponent.
  */
 static const char *record_attributes(struct bb_request *rq, const char *text)
 {
@@ -120,7 +120,7 @@ static const char *record_attributes(struct bb_request *rq, const char *text)
     return copy;
 }
 
-/* The database's text has blanks, which do not count. */
+/* Does not count the blanks that the database adds to the text. */
 int device_attributes_check(struct bb_request *rq, const char *attributes)
 {
     size_t length = strlen(attributes);
@@ -164,23 +164,24 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record)
 /*
  * ---- finding ----
  *
- * A device is found by a key among the devices that the caller sees: by externalId (compared with
- * DEVICE_KEY()), then uuid, then serialNumber, then id; or by the name of its site. If several
- * match, the response is 409.
+ * A key is compared with the devices that the caller sees: first with their externalId (by
+ * DEVICE_KEY()), then uuid, then serialNumber, then id. A site's name is compared with the
+ * siteName. If several devices match, the response is 409.
  */
 
 enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
- * k, the caller: the scope, the key or the site's name, the key if it is a uuid, and the key if it
- * may be an id. For one request k is built from parameters, for several from arrays of them (struct
+ * k is the caller: the scope, the key or the site's name, the key if it is a uuid, and the key if
+ * it may be an id. For one request k is built from parameters, for several from arrays (struct
  * bb_keyed).
  *
- * Even if many devices share a serial number or a site, here or in other organizations, only a few
- * rows are read, from an index that begins with it. For callers that see everything the condition
- * is a range that begins with the value, because with equality the planner might sort. For the
- * others, rows are searched by organization. Most callers act in a single one: with a plan for any
- * number of organizations PostgreSQL would plan each look-up again.
+ * Only a few rows are read, even if many devices share a serial number or a site, because each
+ * index begins with this value. For callers that see everything the condition is a range that
+ * begins with the value, because with equality the planner might sort. For other callers, rows are
+ * searched by organization. Most of them have one organization. They have a separate statement,
+ * because PostgreSQL would plan the statement for any number of organizations again for each
+ * look-up.
  */
 #define ASKED "everything, organisations, name, uuid, id"
 #define ONE                                                                                        \
@@ -267,7 +268,7 @@ static bool is_uuid(const char *text)
     return true;
 }
 
-/* Returns the key if it has as many digits as an id may have, else NULL. */
+/* Returns the key if it can be an id: up to ID_DIGITS digits. Otherwise returns NULL. */
 static const char *record_id(const char *key)
 {
     size_t digits = strspn(key, "0123456789");
@@ -275,13 +276,13 @@ static const char *record_id(const char *key)
     return digits && digits <= ID_DIGITS && !key[digits] && *key != '0' ? key : NULL;
 }
 
-/* Returns "A1, A2" and so on, up to the length of an error message. */
+/* Returns "A1, A2" and so on, up to the length that an error message may have. */
 static const char *record_names(struct bb_request *rq, const struct bb_rows *rows)
 {
     enum { THE_UUID = 1, ORGANIZATION, EXTERNAL_ID }; /* columns of DEVICE_FACTS */
     int64_t first = bb_cell_int(rq, rows, 0, ORGANIZATION);
     const char *list = "", *where = "";
-    bool several = false; /* organizationId can choose between the devices */
+    bool several = false; /* the devices belong to several organizations */
 
     for (size_t row = 1; row < bb_count(rq, rows); row++)
         several = several || bb_cell_int(rq, rows, row, ORGANIZATION) != first;

@@ -1,6 +1,6 @@
 /*
  * Countries, and GET /api/reference/…: the choices that a form offers for the fields of a device.
- * Other codes are accepted too; fields.c checks the fields.
+ * Other codes are accepted, too; fields.c checks the fields.
  */
 #include <string.h>
 #include <strings.h>
@@ -90,7 +90,7 @@ static const struct country countries[COUNTRIES] = {
     {"ZMZMB", "Zambia"}, {"ZWZWE", "Zimbabwe"},
 };
 
-/* Other names in use: longer ones from ISO 3166-1, and older ones. */
+/* Other names in use: longer names of ISO 3166-1, and older names. */
 static const struct {
     const char *code, *name;
 } names[] = {
@@ -180,7 +180,7 @@ int device_countries(struct bb_request *rq)
     return bb_reply(rq, 200, list);
 }
 
-/* The I-REC Standard's codes of fuels and device types, in the standard's order. */
+/* The codes of fuels and device types of the I-REC Standard, in the order of the standard. */
 struct code {
     const char *code, *name; /* NULL: end of the list */
 };

@@ -1,6 +1,6 @@
 /*
- * The service "bulk rows:Devices": reads rows with device_read(), like request bodies, and checks
- * them against stored devices.
+ * The service "bulk rows:Devices": reads rows with device_read(), like bodies of requests, and
+ * checks them against stored devices.
  */
 #include <string.h>
 
@@ -11,13 +11,13 @@ enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANIZATION = DEVICE_FIE
 /* A row of a call, together with the device read from it. */
 struct device_row {
     struct bb_bulk_row *row; /* rows with problems are skipped */
-    bool elsewhere;          /* names another organization than the upload does */
+    bool elsewhere;          /* it names another organization than the upload */
     struct device_record record;
 };
 
 /*
- * Converts a cell to JSON: a number if the column is numeric and the text is a JSON number, else a
- * string. NULL: out of memory.
+ * Converts a cell to JSON: to a number if the column is numeric and the text is a JSON number,
+ * otherwise to a string. NULL: out of memory.
  */
 static json_t *rows_cell_json(size_t column, const char *text)
 {
@@ -46,9 +46,9 @@ static json_t *rows_json(struct bb_request *rq, const struct bb_bulk_row *row)
 }
 
 /*
- * Handles rows that name another organization than the upload, like in a request: they are refused,
- * or the name is ignored with a warning if the account is not an Admin and acts in exactly one
- * organization. Returns 0, or -1.
+ * Handles rows that name another organization than the upload. As in a request, the row is refused,
+ * unless the account is not an Admin and acts in exactly one organization: the name is ignored,
+ * with a warning. Returns 0, or -1.
  */
 static int rows_check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
                             const struct device_row *read, size_t count)
@@ -107,9 +107,9 @@ static int rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
 }
 
 /*
- * Call after each `done` rows of a call: lets other fibers of the loop run now and then. Waiting
- * for a completion that is signalled already parks until the loop's next turn. Without memory for
- * one, the other requests wait.
+ * Call after each row; `done` counts them. Every IN_A_ROW rows, lets other fibers of the loop run:
+ * waiting for a completion that is signaled already parks until the loop's next turn. Without
+ * memory for a completion, other requests wait.
  */
 static void rows_pause(struct bb_request *rq, size_t done)
 {
@@ -122,8 +122,8 @@ static void rows_pause(struct bb_request *rq, size_t done)
 }
 
 /*
- * Returns a row for each name that is not NULL: the name as the database folds it, and whether a
- * device has it. NULL: `return bb_failed(rq)`.
+ * Returns a row for each name that is not NULL: the folded name, and whether a device has the name.
+ * NULL: `return bb_failed(rq)`.
  */
 static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct bb_bulk_job *job,
                                              const char *const *names, size_t count)
@@ -140,8 +140,8 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
 }
 
 /*
- * An export adds an apostrophe before = + - @. An externalId with such an apostrophe is used as it
- * is if a device has exactly that name; otherwise the apostrophe is removed. Returns 0, or -1.
+ * An export adds an apostrophe before = + - @. So the apostrophe of such an externalId is removed,
+ * unless a device has exactly the name with the apostrophe. Returns 0, or -1.
  */
 static int rows_take_names(struct bb_request *rq, const struct bb_bulk_job *job,
                            struct device_row *read, size_t count)
@@ -203,7 +203,7 @@ static int rows_check(struct bb_request *rq, const struct bb_bulk_job *job,
     return found ? 0 : -1;
 }
 
-/* ---- storing: all rows of a call in one statement; rows whose name is taken are skipped ---- */
+/* ---- storing: one statement for all rows of a call; it skips rows whose name is taken ---- */
 
 /* $1 devices as JSON, $2 organization, $3 time */
 static const struct bb_sql insert = {
@@ -223,7 +223,7 @@ static const struct bb_sql insert = {
 
 _Static_assert(DEVICE_FIELDS == 13, "the statement names all fields");
 
-/* The rows come back in their original order, without the skipped ones. */
+/* The statement returns the rows in their original order, without the skipped rows. */
 static int rows_take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *stored,
                              struct device_row *read, size_t count)
 {

@@ -1,15 +1,14 @@
 /*
- * The store of documents, with a table of functions as its interface: a directory
- * (store_directory.c) or an S3 bucket (store_s3.c), for several hosts without a shared file system.
- * Incoming files are always written to the directory `incoming/` first and are moved to the store
- * from there.
+ * The store of documents, a table of functions: a directory (store_directory.c), or an S3 bucket
+ * (store_s3.c) for several hosts without a shared file system. Incoming files are always written to
+ * the directory `incoming/` first, and are moved to the store from there.
  *
- * An object's name is the SHA-256 of its content followed by the upload's uuid: "<sha256>-<uuid>".
- * If a document already names the same content, the existing name is used again. So a name that no
- * document has named yet belongs to a single upload, and deleting it cannot affect another upload.
+ * An object's name is the SHA-256 of its content and the upload's uuid: "<sha256>-<uuid>". If a
+ * document already has the same content, its object is used again. So a name that no document has
+ * had yet belongs to a single upload, and deleting the object cannot affect another upload.
  *
  * These rules ensure that a document always has its content, and that a content without a document
- * does not stay for long:
+ * is deleted soon:
  * - device_upload has a row for each new name, committed before the object is stored.
  * - The transaction that adds the documents deletes that row, and is refused if the row is gone.
  * - Before an object is deleted, its name must be in no document and no upload. A request that was
@@ -20,7 +19,7 @@
  *
  * Only the database's clock matters for these rules, and no lock is held while the store works.
  *
- * The functions block; they run in the store's pool. Paths and names belong to the caller; a
+ * The functions block, and run in the store's pool. Paths and names belong to the caller; a
  * function touches only its argument and the store.
  */
 #ifndef DEVICE_STORE_H
@@ -51,14 +50,14 @@ enum store_call { STORE_KEEP, STORE_OPEN, STORE_LIST, STORE_REMOVE, STORE_CALLS 
 struct store {
     void (*calls[STORE_CALLS])(void *job); /* the argument is the struct below */
     void (*free)(struct store *store);
-    const char *directory; /* borrowed; it has `incoming/` */
+    const char *directory; /* the parent of `incoming/`; borrowed */
     const char *pool;      /* name of the module's pool that runs the calls */
 };
 
 /* The common first member of every argument. */
 struct store_job {
     struct store *store;
-    char why[STORE_WHY]; /* the reason of a failure, never with a secret; "": none */
+    char why[STORE_WHY]; /* the reason of a failure, without secrets; "": no failure */
 };
 
 /* Stores incoming files under names. A file is moved from its path or stays there. */
@@ -67,10 +66,10 @@ struct store_keep {
     size_t count;
     const char *const *paths;
     const char *const *names;
-    int64_t until_ms; /* the result: the monotonic deadline; 0: none */
+    int64_t until_ms; /* result: a deadline for store_remove; 0: none */
 };
 
-/* Opens an object as a complete local file, so that the sender need not wait for a disk. */
+/* Opens an object as a complete local file, so that sending it never waits for the store. */
 struct store_open {
     struct store_job job;
     const char *name;
@@ -78,11 +77,11 @@ struct store_open {
     int fd;         /* owned by the caller; -1: see `why` */
 };
 
-/* Lists the next names after `after` that are older than `before`, sorted. */
+/* Lists the next names, sorted: after `after`, and of objects older than `before`. */
 struct store_list {
     struct store_job job;
     time_t before;
-    char after[STORE_AFTER]; /* "" to begin with; then where to continue */
+    char after[STORE_AFTER]; /* "" at first; each call sets where to continue */
     bool more;
     size_t count; /* 0 to begin with */
     char names[STORE_BATCH][STORE_NAME];
@@ -101,10 +100,10 @@ struct store_remove {
 /* Returns NULL if out of memory. `directory` is borrowed. */
 struct store *store_directory_new(const char *directory);
 
-/* Returns NULL with the reason in `why`. The settings are borrowed; it does not connect yet. */
+/* Returns NULL with the reason in `why`. The settings are borrowed. Does not connect yet. */
 struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY]);
 
-/* Returns whether this is an object's name. Names of earlier versions are the SHA-256 alone. */
+/* Returns whether this is an object's name. Earlier versions used the SHA-256 alone. */
 bool store_is_name(const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The store as a directory: "ab/ab12…". A file gets its name only after its content is on disk, and
- * the name is on disk before the documents are added.
+ * documents are added only after the name is on disk.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ static int directory_sync(const char *path)
     return error ? -1 : 0;
 }
 
-/* Syncs after all renames, because the first sync commits most of the data of the others, too. */
+/* Syncs only after all renames, because the first sync commits most data of all of them. */
 static void directory_keep(void *arg)
 {
     struct store_keep *keep = arg;

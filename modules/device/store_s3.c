@@ -1,15 +1,15 @@
 /*
  * The store as a bucket of an S3 server. An object is stored as a whole or not at all; the request
  * is signed with the hash of the content, which the server compares. A downloaded object is hashed
- * again while it is written to an unnamed file, and is sent from there only if the hash matches. A
- * call ends within `s3_timeout`, however many files it has, including the time to delete its files
- * again; only the sweep may take longer.
+ * while it is written to an unnamed file, and the file is sent only if the hash matches. A call
+ * ends within `s3_timeout`, however many files it has; this includes the time to delete its files
+ * again. Only the sweep may take longer.
  *
  * Each thread of the pool uses an HTTP client with one connection. libcurl signs the requests
- * (CURLOPT_AWS_SIGV4). It signs the path and the query as they are in the URL, which libcurl 7.88
- * neither encodes nor sorts, and the hash in x-amz-content-sha256. So path and query are written in
- * canonical form, and a PUT is signed with the hash of its content. No header may be set to an
- * empty value ("Expect:"), because libcurl would sign it and not send it.
+ * (CURLOPT_AWS_SIGV4). It signs the hash in x-amz-content-sha256, and the path and query as they
+ * are in the URL, which libcurl 7.88 neither encodes nor sorts. So path and query are written in
+ * canonical form, and a PUT is signed with the hash of its content. No header may have an empty
+ * value ("Expect:"), because libcurl would sign it but not send it.
  */
 #include <errno.h>
 #include <expat.h>
@@ -47,7 +47,7 @@ struct s3 {
     const struct device_settings *settings;
     char base[BASE];      /* endpoint and bucket: "https://host/bucket" */
     char scope[128];      /* for CURLOPT_AWS_SIGV4 */
-    pthread_mutex_t lock; /* guards the next two */
+    pthread_mutex_t lock; /* guards the next two fields */
     size_t idle_count;    /* clients that no thread uses now */
     struct http_client *idle[STORE_S3_THREADS];
 };
@@ -57,17 +57,17 @@ struct s3_request {
     char url[URL];
     const char *sha256;      /* of the content sent; NULL: none */
     int64_t until_ms;        /* monotonic deadline */
-    const char *prefix;      /* of our objects */
+    const char *prefix;      /* of busbar's objects */
     struct store_list *list; /* NULL: the response is not a list of objects */
 
     /* The XML of the response. Elements that matter contain only text. */
     XML_Parser parser;
-    const char *problem;  /* of the list; NULL: none */
+    const char *problem;  /* of the list; NULL: no problem */
     char code[CODE];      /* of an error, for example "NoSuchKey"; "": none, or not safe to log */
-    bool truncated, seen; /* there are more names; there was at least one */
+    bool truncated, seen; /* more names exist; at least one was read */
     bool old;             /* the object being read is older than list->before */
     int depth;
-    size_t length; /* of the text of the open element, which may be longer than `text` */
+    size_t length; /* of the open element's text, of which `text` has the beginning */
     char text[STORE_AFTER], key[STORE_AFTER];
 };
 
@@ -90,7 +90,7 @@ static void s3_stop(struct s3_request *request, const char *problem)
     XML_StopParser(request->parser, XML_FALSE);
 }
 
-/* Refuses document types, so no entities need to be expanded. */
+/* Refuses document types, so that no entity can be expanded. */
 static void s3_doctype(void *arg, const XML_Char *name, const XML_Char *system,
                        const XML_Char *public, int internal)
 {
@@ -122,8 +122,8 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
 }
 
 /*
- * Handles one object: remembers where the next page starts, and adds the object to the list if its
- * name is one of busbar's.
+ * Handles one object: notes where the next page starts, and adds the object to the list if its name
+ * is one of busbar's.
  */
 static void s3_object(struct s3_request *request)
 {
@@ -131,7 +131,7 @@ static void s3_object(struct s3_request *request)
     size_t prefix = strlen(request->prefix);
 
     if (!request->key[0] || list->count == STORE_BATCH) {
-        s3_stop(request, "the list of objects is not as it was asked for");
+        s3_stop(request, "the list of objects has an unexpected entry");
         return;
     }
     request->seen = true;
@@ -214,8 +214,8 @@ static void s3_give_back(struct s3 *s3, struct http_client *client)
 }
 
 /*
- * Returns 0 if the response is 2xx and complete, or -1 with the reason in `why`, unless a callback
- * of the request has set it already.
+ * Sends a request. Returns 0 if the response is 2xx and complete, or -1 with the reason in `why`,
+ * which a callback of the request may have set.
  */
 static int s3_send(struct s3 *s3, struct s3_request *request, char why[STORE_WHY])
 {
@@ -322,7 +322,7 @@ static int s3_fetch_take(void *arg, const char *bytes, size_t length)
     return 0;
 }
 
-/* Opens an unnamed file in `incoming/`, which it creates if it is missing; -1 on failure. */
+/* Opens an unnamed file in `incoming/`, which it creates if missing. Returns -1 on failure. */
 static int s3_open_nameless(const struct store *store)
 {
     char path[STORE_PATH + sizeof("/incoming/fetch-XXXXXX")];
@@ -379,7 +379,7 @@ static void s3_open(void *arg)
 
 /* ---- listing and removing ---- */
 
-/* The query is in canonical form: sorted names, encoded values. */
+/* Writes the query in canonical form: sorted names, encoded values. */
 static void s3_list(void *arg)
 {
     struct store_list *list = arg;
@@ -404,7 +404,7 @@ static void s3_list(void *arg)
     curl_free(after);
     list->more = request.truncated && request.seen;
     if (!request.problem && list->more && strcmp(list->after, before) <= 0)
-        request.problem = "the list of objects does not go on";
+        request.problem = "the list of objects does not advance";
     if (!*why && request.problem)
         snprintf(why, STORE_WHY, "GET: %s", request.problem);
 }
@@ -431,7 +431,7 @@ static void s3_remove(void *arg)
 
 /* ---- settings ---- */
 
-/* Characters that need no encoding in a path, so that the signed path is the path that is sent. */
+/* Returns whether a path needs no encoding, so that the signed path is the path that is sent. */
 static bool is_plain(const char *text, const char *more)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
@@ -442,14 +442,14 @@ static bool is_plain(const char *text, const char *more)
     return true;
 }
 
-/* Returns whether no server, proxy or libcurl would normalize the path. */
+/* Returns whether servers, proxies and libcurl leave the path unchanged. */
 static bool is_plain_path(const char *path)
 {
     return is_plain(path, "/") && *path != '/' && !strstr(path, "..") && !strstr(path, "//") &&
            strncmp(path, "./", 2) != 0 && !strstr(path, "/./");
 }
 
-/* Accepts http or https, a host and an optional path, which the bucket follows. */
+/* Accepts http or https, a host, and an optional path before the bucket. */
 static bool is_endpoint(const char *endpoint)
 {
     CURLU *url = curl_url();
@@ -470,7 +470,7 @@ static bool is_endpoint(const char *endpoint)
     return is;
 }
 
-/* Reads the file as libcurl will, which would report an error only at the first request. */
+/* Reads the file like libcurl, which would report an error only at the first request. */
 static bool has_certificates(const char *path)
 {
     X509_STORE *store = X509_STORE_new();
@@ -481,7 +481,7 @@ static bool has_certificates(const char *path)
     return has;
 }
 
-/* Returns a log text about what is wrong with the settings; NULL: nothing. */
+/* Returns a log text about a problem of the settings, or NULL. */
 static const char *s3_settings_problem(const struct device_settings *settings)
 {
     if (!is_endpoint(settings->s3_endpoint))

@@ -18,7 +18,7 @@ static bool is_public(const char *name)
            strncmp(name, "right/", 6) != 0 && strcmp(name, "Factory") != 0;
 }
 
-/* Adds the name if the file is a zone. Returns 0, or -1 without the memory or descriptor. */
+/* Adds the name if the file is a zone. Returns 0, or -1 if memory or descriptors run out. */
 static int timezones_add(json_t *zones, const char *path, const char *name)
 {
     char magic[4] = "";

@@ -1,11 +1,10 @@
-/* Registering, changing and deleting devices. */
+/* Registers, changes and deletes devices. */
 #include <string.h>
 
 #include "modules/device/device.h"
 
 /*
- * Sends the response for a failed write of a device, like bb_failed(), and says which rule was
- * violated.
+ * Sends the response for a failed write of a device, like bb_failed(), but names the violated rule.
  */
 static int write_failed(struct bb_request *rq)
 {
@@ -36,7 +35,7 @@ static int register_unit(struct bb_request *rq, const struct device_record *reco
                          struct device_documents *documents)
 {
     const char *const *text = record->text;
-    /* adding documents locks the row that counts the organization's bytes */
+    /* adding documents locks the row with the organization's bytes, so the unit has its key */
     struct bb_tx *unit =
         bb_unit(rq, (uint64_t)(documents->rows ? record->organization : record->id));
 
@@ -86,8 +85,8 @@ int device_register(struct bb_request *rq)
                                                            : register_unit(rq, &record, &documents);
 
     /*
-     * The 201 may also be the stored response of another request with the same Idempotency-Key;
-     * then these files are not documents.
+     * If the 201 is the stored response of another request with the same Idempotency-Key, these
+     * files are not documents.
      */
     device_documents_drop(rq, &documents);
     return status;
@@ -97,15 +96,15 @@ int device_register(struct bb_request *rq)
  * ---- PATCH by identifier and by site ----
  *
  * One UPDATE of the fields that were sent; null clears a field. Parallel requests wait for the
- * row's lock, so each keeps the other's fields. New files alone are a change too. A PATCH that
+ * row's lock, so each keeps the other's fields. New files alone are a change, too. A PATCH that
  * changes nothing (an empty body, or the values that the device already has) returns the device,
  * writes nothing and raises no event.
  */
 
 /*
  * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 whether there are files, $18 status,
- * $19 the fields that become null, as a set of bits, $20 names of attributes to remove, $21 whether
- * to remove all. Fields without a value stay.
+ * $19 the fields that become null (a bit each), $20 names of attributes to remove, $21 whether to
+ * remove all attributes. A field without a value stays unchanged.
  */
 #define NEW(bit, column, value)                                                                    \
     "CASE WHEN $19::int >> " #bit " & 1 = 1 THEN NULL ELSE coalesce(" value ", " #column ") END"
@@ -178,8 +177,8 @@ static int update_unchanged(struct bb_request *rq, struct bb_tx *tx, int64_t dev
 }
 
 /*
- * Checks the result of a change; if it is refused, the change is rolled back. Returns 0, or the
- * status of the response sent.
+ * Checks the result of a change, which is rolled back if it is refused. Returns 0, or the status of
+ * the response sent.
  */
 static int update_refuse(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_values *values, const struct device_record *record)
@@ -221,7 +220,7 @@ static int update_refuse(struct bb_request *rq, struct bb_tx *tx,
     return 0;
 }
 
-/* Removes an Inactive device from its group; the next cycle is the first without it. */
+/* Removes an Inactive device from its group, beginning with the next cycle. */
 static int leave_group(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
 {
     static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};
@@ -250,8 +249,8 @@ static json_t *update_changed(const struct change *change)
 }
 
 /*
- * Documents are counted under the lock of the device's row, so that parallel requests cannot exceed
- * the limit.
+ * The lock of the device's row is held while its documents are counted, so that parallel requests
+ * cannot exceed the limit.
  */
 static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -271,7 +270,7 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct device_record record = device_record_of(rq, rows, 0);
     int refused = update_refuse(rq, tx, &change->values, &record);
     bool moved = text[DEVICE_SERIAL_NUMBER] || text[DEVICE_CAPACITY] || text[DEVICE_LATITUDE] ||
-                 text[DEVICE_LONGITUDE]; /* what duplicates are found by */
+                 text[DEVICE_LONGITUDE]; /* duplicates are found by these */
 
     if (refused)
         return refused;
@@ -312,11 +311,11 @@ int device_update_site(struct bb_request *rq)
 /*
  * ---- DELETE /api/device/:externalId ----
  *
- * Deletes the device with its readings and documents. A device with certificates must not change,
- * so this is refused; set its status to Inactive instead.
+ * Deletes the device with its readings and documents. If the device has certificates, it must not
+ * change, so the request is refused; set its status to Inactive instead.
  */
 
-/* The content of documents stays in the store until the sweep finds that no document names it. */
+/* Deletes the rows of documents. The sweep deletes contents that no other document has. */
 static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* The locks of readings are taken before the device's own, in the same order as requests that

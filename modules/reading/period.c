@@ -38,7 +38,7 @@ int reading_date(struct bb_request *rq, struct reading_submission *submission)
     submission->misnamed = submission->named && !submission->zone;
     if (submission->misnamed)
         reading_problem(rq, submission, READING_WHOLE, "timezone",
-                        "must be a time zone of the IANA list, as Europe/Berlin");
+                        "must be a time zone of the IANA list, such as Europe/Berlin");
     submission->dated = device->commissioned && moment_parse(device->commissioned, &day) == 0;
     if (!(device->capacity_kw > 0))
         reading_problem(rq, submission, READING_WHOLE, "capacity", missing);

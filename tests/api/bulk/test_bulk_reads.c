@@ -146,7 +146,7 @@ TEST(bad_rows_have_the_problems_of_single_requests)
         " or 2026-04-01T12:00:00Z\n"
         "9 - failed externalId: is required\n"
         "10 s1 failed startDate: is required for History\n"
-        "11 s1 failed timezone: must be a time zone of the IANA list, as Europe/Berlin\n"
+        "11 s1 failed timezone: must be a time zone of the IANA list, such as Europe/Berlin\n"
         "12 s1 success\n");
     expect_stored("s1", "[{},{},{}]");
 }

@@ -122,7 +122,7 @@ TEST(a_sweep_without_a_store_says_so)
     ck_assert_int_ne(host_command(one, NULL, sweep), 0);
     bucket_mode(bucket, "again");
     ck_assert_int_ne(host_command(one, NULL, sweep), 0);
-    ck_assert_ptr_nonnull(strstr(file_text(one->log), "does not go on"));
+    ck_assert_ptr_nonnull(strstr(file_text(one->log), "does not advance"));
     bucket_mode(bucket, "pass");
     ck_assert_int_eq(host_command(one, NULL, sweep), 0);
 }
