@@ -8,6 +8,7 @@
 
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"
+#include "fixture.h"
 #include "suite.h"
 
 static json_t *read_text(const char *text, struct json_problem *problem)
@@ -151,17 +152,12 @@ static bool refused_by_rule(const char *name, const char *bytes, size_t length)
 
 static void check_case(const char *folder, const char *name)
 {
-    static char bytes[400000];
     char path[1024];
     struct json_problem problem;
 
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *file = fopen(path, "rb");
-
-    ck_assert_ptr_nonnull(file);
-    size_t length = fread(bytes, 1, sizeof(bytes), file);
-
-    fclose(file);
+    size_t length;
+    char *bytes = file_read_bytes(path, &length);
     json_t *value = json_read(bytes, length, &problem);
 
     if (name[0] == 'n')
@@ -181,6 +177,7 @@ static void check_case(const char *folder, const char *name)
         free(twice);
         free(text);
     }
+    free(bytes);
     json_decref(value);
 }
 

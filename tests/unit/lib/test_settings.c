@@ -14,11 +14,7 @@
 
 static struct settings *load_bytes(const char *yaml, size_t length)
 {
-    FILE *file = fopen(conf, "w");
-
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(yaml, 1, length, file), length);
-    ck_assert_int_eq(fclose(file), 0);
+    file_write_bytes(conf, yaml, length);
     return settings_load(arena, conf, &problems);
 }
 

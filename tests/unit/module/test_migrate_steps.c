@@ -6,20 +6,10 @@
 
 #include "core/lib/text.h"
 #include "core/module/migrate_steps.h"
+#include "fixture.h"
 #include "suite.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static char *file_text(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    char *text = calloc(1, 1 << 20);
-
-    ck_assert_msg(file && text, "%s", path);
-    fread(text, 1, (1 << 20) - 1, file);
-    fclose(file);
-    return text;
-}
 
 static struct migrate_step step_of(const char *sql)
 {
@@ -90,13 +80,13 @@ static const char *const schemas[][2] = {
  */
 TEST(published_steps_stay_as_they_are)
 {
-    char *published = file_text(TEST_TOP "/tests/unit/schema_steps.txt");
-    size_t lines = 0, steps = 0;
+    size_t lines = 0, steps = 0, length;
+    char *published = file_read_bytes(TEST_TOP "/tests/unit/schema_steps.txt", &length);
 
     for (const char *at = published; (at = strchr(at, '\n')); at++)
         lines++;
     for (size_t i = 0; i < COUNT(schemas); i++) {
-        char *schema = file_text(schemas[i][1]), why[128], line[128];
+        char *schema = file_read_bytes(schemas[i][1], &length), why[128], line[128];
         const char *cursor = schema;
         struct migrate_step step;
 

@@ -33,28 +33,6 @@ static void teardown(void)
     arena_teardown();
 }
 
-static void write_file(const char *path, const void *bytes, size_t length)
-{
-    FILE *out = fopen(path, "w");
-
-    ck_assert_ptr_nonnull(out);
-    ck_assert_uint_eq(fwrite(bytes, 1, length, out), length);
-    ck_assert_int_eq(fclose(out), 0);
-}
-
-static char *read_probe(size_t *length)
-{
-    FILE *in = fopen(PROBE, "r");
-    char *bytes = malloc(1 << 20);
-
-    ck_assert_ptr_nonnull(in);
-    ck_assert_ptr_nonnull(bytes);
-    *length = fread(bytes, 1, 1 << 20, in);
-    ck_assert_uint_lt(*length, 1 << 20);
-    fclose(in);
-    return bytes;
-}
-
 /* Fails the test unless loading the file is refused with this message after its name. */
 static void assert_refused(const char *path, const char *reason)
 {
@@ -74,12 +52,12 @@ static void patch(size_t size, unsigned major, unsigned minor)
         unsigned major, minor;
     } old = {sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR}, new = {size, major, minor};
     size_t length;
-    char *bytes = read_probe(&length);
+    char *bytes = file_read_bytes(PROBE, &length);
     char *at = memmem(bytes, length, &old, sizeof old);
 
     ck_assert_ptr_nonnull(at);
     memcpy(at, &new, sizeof new);
-    write_file(file, bytes, length);
+    file_write_bytes(file, bytes, length);
     free(bytes);
 }
 
@@ -95,7 +73,7 @@ TEST_EACH(files_that_are_no_modules_are_refused, 4)
          "is not an ELF file"},
     };
 
-    write_file(file, cases[_i].bytes, strlen(cases[_i].bytes));
+    file_write_bytes(file, cases[_i].bytes, strlen(cases[_i].bytes));
     assert_refused(file, cases[_i].reason);
 }
 
@@ -121,16 +99,16 @@ TEST(other_files_are_refused)
 TEST(truncated_files_are_refused)
 {
     size_t length;
-    char *bytes = read_probe(&length), why[256];
+    char *bytes = file_read_bytes(PROBE, &length), why[256];
 
     for (size_t cut = 1; cut < length; cut += cut < 4096 ? 61 : 997) {
-        write_file(file, bytes, cut);
+        file_write_bytes(file, bytes, cut);
         ck_assert_int_eq(module_file_check(file, why, sizeof why), -1);
     }
-    write_file(file, bytes, length - 1);
+    file_write_bytes(file, bytes, length - 1);
     ck_assert_int_eq(module_file_check(file, why, sizeof why), -1);
     ck_assert_ptr_nonnull(strstr(why, "is truncated"));
-    write_file(file, bytes, length);
+    file_write_bytes(file, bytes, length);
     ck_assert_int_eq(module_file_check(file, why, sizeof why), 0);
     free(bytes);
 }
@@ -161,11 +139,11 @@ static void upgrade(size_t more)
 {
     char newer[64];
     size_t length;
-    char *bytes = read_probe(&length);
+    char *bytes = file_read_bytes(PROBE, &length);
 
     snprintf(newer, sizeof newer, "%s/b.so", directory);
     memset(bytes + length, 'x', more);
-    write_file(newer, bytes, length + more);
+    file_write_bytes(newer, bytes, length + more);
     free(bytes);
     ck_assert_int_eq(rename(newer, file), 0);
 }
@@ -214,14 +192,14 @@ TEST(a_loaded_file_may_be_written_over)
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
     const struct bb_module *descriptor = load_file();
     size_t length;
-    char *bytes = read_probe(&length);
+    char *bytes = file_read_bytes(PROBE, &length);
 
-    write_file(file, bytes, length / 2);
+    file_write_bytes(file, bytes, length / 2);
     assert_refused(file, "is truncated");
     ck_assert_int_eq(truncate(file, 0), 0);
     ck_assert_str_eq(descriptor->version, "1.0.0");
     memset(bytes + length, 'x', 5);
-    write_file(file, bytes, length + 5);
+    file_write_bytes(file, bytes, length + 5);
     ck_assert(load_file()->open != descriptor->open);
     ck_assert_int_eq(truncate(file, 0), 0);
     ck_assert_str_eq(descriptor->version, "1.0.0");

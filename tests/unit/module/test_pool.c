@@ -41,14 +41,21 @@ static void hear(struct message *message)
     loop.stop = ++heard == awaited;
 }
 
-static int submit_of(int64_t account, int number, void (*function)(void *), bool bounded)
+static int submit_for(int64_t account, uint64_t subject, int number, void (*function)(void *),
+                      bool bounded)
 {
     calls[number] = (struct pool_call){.message.run = hear,
                                        .loop = &loop,
                                        .owner.account = account,
+                                       .subject = subject,
                                        .run = function,
                                        .arg = &calls[number]};
     return pool_submit(generation.pools, NULL, OWN, &calls[number], bounded);
+}
+
+static int submit_of(int64_t account, int number, void (*function)(void *), bool bounded)
+{
+    return submit_for(account, 0, number, function, bounded);
 }
 
 static int submit(int number, void (*function)(void *), bool bounded)
@@ -269,23 +276,12 @@ TEST(what_was_taken_back_leaves_the_share)
 
 enum { TARGET = 7 };
 
-static int submit_for(int64_t account, uint64_t subject, int number)
-{
-    calls[number] = (struct pool_call){.message.run = hear,
-                                       .loop = &loop,
-                                       .owner.account = account,
-                                       .subject = subject,
-                                       .run = note,
-                                       .arg = &calls[number]};
-    return pool_submit(generation.pools, NULL, OWN, &calls[number], true);
-}
-
 /* Many callers for one subject: another caller waits for two of them, not for all. */
 TEST(calls_for_a_subject_wait_in_one_line)
 {
     atomic_store(&ordered, 0);
     for (int i = 1; i <= 20; i++)
-        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i, note, true), 0);
     ck_assert_int_eq(submit_of(BERT, 21, note, true), 0);
     sem_post(&go);
     hear_of(1 + 21);
@@ -297,7 +293,7 @@ TEST(a_caller_for_many_subjects_waits_in_one_line)
 {
     atomic_store(&ordered, 0);
     for (int i = 1; i <= 20; i++)
-        ck_assert_int_eq(submit_for(ANNA, (uint64_t)(2 * i), i), 0);
+        ck_assert_int_eq(submit_for(ANNA, (uint64_t)(2 * i), i, note, true), 0);
     ck_assert_int_eq(submit_of(BERT, 21, note, true), 0);
     sem_post(&go);
     hear_of(1 + 21);
@@ -307,13 +303,13 @@ TEST(a_caller_for_many_subjects_waits_in_one_line)
 TEST(a_subject_has_its_share_of_a_pool_and_no_more)
 {
     for (int i = 1; i <= SHARE; i++)
-        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
-    ck_assert_int_eq(submit_for(99, TARGET, SHARE + 1), -1);
-    ck_assert_int_eq(submit_for(99, TARGET + 1000, SHARE + 1), 0);
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i, note, true), 0);
+    ck_assert_int_eq(submit_for(99, TARGET, SHARE + 1, note, true), -1);
+    ck_assert_int_eq(submit_for(99, TARGET + 1000, SHARE + 1, note, true), 0);
     sem_post(&go);
     hear_of(1 + SHARE + 1);
     for (int i = 1; i <= SHARE; i++)
-        ck_assert_int_eq(submit_for(100 + i, TARGET, i), 0);
+        ck_assert_int_eq(submit_for(100 + i, TARGET, i, note, true), 0);
     hear_of(SHARE);
 }
 

@@ -238,52 +238,39 @@ static const struct {
      "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n", 0, "0\r\n\r\n"},
 };
 
-static void ck_stopped(int at)
+/* The client ends its side, the host refuses the body, or the body is late; bytes that came too
+ * late and were not read do not count. */
+TEST_EACH(a_body_that_does_not_come_whole_ends_there, COUNT(stopped) * 3)
 {
-    size_t start = strlen(stopped[at].given), zeros = stopped[at].zeros;
+    const char *sent = stopped[_i / 3].sent, *start = stopped[_i / 3].given;
+    size_t zeros = stopped[_i / 3].zeros;
+    static const int statuses[] = {400, 413, 408};
 
-    ck_assert_int_eq(memcmp(given, stopped[at].given, start), 0);
+    come(sent, strlen(sent));
+    if (_i % 3 == 0) {
+        shutdown(ends[1], SHUT_WR);
+        read_all(7);
+    } else if (_i % 3 == 1) {
+        read_all(4096);
+        ck_assert(reader_stop(&reader, 413, NULL));
+        ck_assert(!reader_stop(&reader, 413, NULL));
+        ck_assert(reader_gives(&reader));
+        read_all(4096);
+        ck_assert(!reader_gives(&reader));
+    } else {
+        read_all(4096);
+        come("a", 1);
+        reader.late = true;
+        read_all(4096);
+    }
+    ck_assert_int_eq(memcmp(given, start, strlen(start)), 0);
     for (size_t i = 0; i < zeros; i++)
-        ck_assert_int_eq(given[start + i], 0);
-    ck_assert_uint_eq(length, start + zeros + strlen(stopped[at].rest));
-    ck_assert_str_eq(given + start + zeros, stopped[at].rest);
+        ck_assert_int_eq(given[strlen(start) + i], 0);
+    ck_assert_uint_eq(length, strlen(start) + zeros + strlen(stopped[_i / 3].rest));
+    ck_assert_str_eq(given + strlen(start) + zeros, stopped[_i / 3].rest);
     ck_assert(reader_unread(&reader));
-}
-
-TEST_EACH(a_body_that_ends_too_early_is_a_problem, COUNT(stopped))
-{
-    come(stopped[_i].sent, strlen(stopped[_i].sent));
-    shutdown(ends[1], SHUT_WR);
-    read_all(7);
-    ck_stopped(_i);
-    ck_assert_int_eq(reader.status, 400);
-    ck_assert_ptr_nonnull(reader.reason);
-}
-
-TEST_EACH(a_body_that_the_host_refuses_ends_there, COUNT(stopped))
-{
-    come(stopped[_i].sent, strlen(stopped[_i].sent));
-    read_all(4096);
-    ck_assert(reader_stop(&reader, 413, NULL));
-    ck_assert(!reader_stop(&reader, 413, NULL));
-    ck_assert(reader_gives(&reader));
-    read_all(4096);
-    ck_assert(!reader_gives(&reader));
-    ck_stopped(_i);
-    ck_assert_int_eq(reader.status, 413);
-}
-
-/* Bytes that came late and were not read do not count. */
-TEST_EACH(a_body_that_is_late_ends_there, COUNT(stopped))
-{
-    come(stopped[_i].sent, strlen(stopped[_i].sent));
-    read_all(4096);
-    come("a", 1);
-    reader.late = true;
-    read_all(4096);
-    ck_stopped(_i);
-    ck_assert_int_eq(reader.status, 408);
-    ck_assert_ptr_nonnull(reader.reason);
+    ck_assert_int_eq(reader.status, statuses[_i % 3]);
+    ck_assert(reader.reason || reader.status == 413);
 }
 
 /* Decodes the chunks of a body into `body`; returns the number of bytes. The last chunk must be

@@ -4,6 +4,10 @@
 
 #include "core/module/generation.h"
 
+/* Returns the bytes of a file, up to 1 MiB, and a NUL; the caller frees them. */
+char *file_read_bytes(const char *path, size_t *length);
+void file_write_bytes(const char *path, const void *bytes, size_t length);
+
 /* An arena, made before each test and freed after it. */
 extern struct arena *arena;
 void arena_setup(void);

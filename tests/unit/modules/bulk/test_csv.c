@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fixture.h"
 #include "modules/bulk/reader.h"
 #include "modules/bulk/scan.h"
 #include "modules/common/csv.h"
@@ -52,17 +53,6 @@ static const char *read_text(struct seen *seen, const char *bytes, size_t length
     bulk_reader_free(reader);
     free(reader);
     return why;
-}
-
-static char *file_bytes(const char *path, size_t *length)
-{
-    FILE *file = fopen(path, "re");
-    char *bytes = malloc(65536);
-
-    ck_assert_msg(file && bytes, "%s", path);
-    *length = fread(bytes, 1, 65536, file);
-    fclose(file);
-    return bytes;
 }
 
 /* Restores CR LF: Git may have removed the CRs from the cases, but their JSON has them. */
@@ -141,7 +131,7 @@ static void expect_case(const char *folder, const char *name)
     json_t *expected = json_load_file(path, 0, NULL);
 
     snprintf(path, sizeof path, "%s/csvs/%s", folder, name);
-    char *bytes = file_bytes(path, &length);
+    char *bytes = file_read_bytes(path, &length);
 
     if (strstr(name, "_crlf") && !memchr(bytes, '\r', length))
         bytes = with_crlf(bytes, &length);

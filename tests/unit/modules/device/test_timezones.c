@@ -7,6 +7,7 @@
 
 #include "modules/device/device.h"
 #include "suite.h"
+#include "support/process.h"
 
 static const char *const directories[] = {"Europe", "America", "America/Indiana", "posix", "right"};
 static const char *const zones[] = {
@@ -21,22 +22,13 @@ static const char *path(const char *root, const char *name)
     return made;
 }
 
-static void write_file(const char *name, const char *content)
-{
-    FILE *file = fopen(name, "we");
-
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_ge(fputs(content, file), 0);
-    ck_assert_int_eq(fclose(file), 0);
-}
-
 static void make_zones(const char *root)
 {
     for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
         ck_assert_int_eq(mkdir(path(root, directories[i]), 0700), 0);
     for (size_t i = 0; i < sizeof zones / sizeof *zones; i++)
-        write_file(path(root, zones[i]), "TZif2");
-    write_file(path(root, "Europe/List"), "# of zones\n");
+        file_write(path(root, zones[i]), "TZif2");
+    file_write(path(root, "Europe/List"), "# of zones\n");
 }
 
 static void remove_zones(const char *root)

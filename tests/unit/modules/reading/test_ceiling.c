@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fixture.h"
 #include "modules/reading/rules/ceiling.h"
 #include "modules/reading/rules/moment.h"
 #include "modules/reading/rules/unit.h"
@@ -218,16 +219,13 @@ TEST(a_day_of_a_clock_change_has_23_or_25_hours)
 
 TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
 {
-    unsigned char bytes[8192];
+    size_t length;
+    char *bytes = file_read_bytes("/usr/share/zoneinfo/Europe/Berlin", &length);
     bool failed;
-    FILE *file = fopen("/usr/share/zoneinfo/Europe/Berlin", "re");
 
-    ck_assert_ptr_nonnull(file);
-    size_t length = fread(bytes, 1, sizeof(bytes), file);
-
-    fclose(file);
     for (size_t cut = 0; cut < length; cut++)
-        ck_assert_ptr_null(zone_parse(bytes, cut));
+        ck_assert_ptr_null(zone_parse((unsigned char *)bytes, cut));
+    free(bytes);
     free(zone_of("Europe/Berlin"));
     EACH_TEXT (bad, "", "../../etc/passwd", "/etc/localtime", ".", "Nowhere/X", "right/UTC",
                "posixrules", "Europe", "a b", "zone.tab")
