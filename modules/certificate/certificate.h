@@ -1,13 +1,13 @@
 /*
  * certificate: issues certificates for measured energy, and keeps their log.
  *
- * A History reading makes one entry of the log. Delta readings are issued for groups of devices, by
- * cycles: the energy of the readings that end in a cycle plus the energy carried over from before,
- * in whole kWh; the rest is carried over. The job (issue.c) takes new readings from the service
- * "readings", marks the cycles that are due (due.c), issues the cycles that have ended (cycle.c)
- * and History readings (history.c), and updates entries that need not wait for an external issuer
- * any more. Each step is a transaction that deletes its input and stores its result, so a kill at
- * any moment loses nothing, and running the job again changes nothing.
+ * A History reading makes one entry of the log. Delta readings are issued for groups of devices, in
+ * cycles: the energy of the readings that end in a cycle, plus the energy carried over from earlier
+ * cycles, in whole kWh. The rest is carried over. The job (issue.c) takes new readings from the
+ * service "readings", marks the cycles that are due (due.c), issues the cycles that have ended
+ * (cycle.c) and History readings (history.c), and updates entries that no longer have to wait for
+ * an external issuer. Each step is a transaction that deletes its input and stores its result, so a
+ * kill at any moment loses nothing, and running the job again changes nothing.
  */
 #ifndef CERTIFICATE_H
 #define CERTIFICATE_H
@@ -30,7 +30,7 @@ struct certificate_settings {
 struct certificate {
     const struct certificate_settings *settings;
     bool internal;            /* certificate.issuer is `internal` */
-    const char *first_status; /* of an entry: an internal issuer has nothing to wait for */
+    const char *first_status; /* of a new entry; depends on `internal` */
     struct slots *exports;    /* in progress (modules/common/slots.h) */
     const struct bb_devices *devices;
     void *devices_state;
@@ -38,8 +38,8 @@ struct certificate {
     void *accounts_state;
     const struct bb_readings *readings;
     void *readings_state;
-    /* Where the job continues after a run reached its time limit; 0: from the start. */
-    _Atomic int64_t cycles_failed;  /* this many failed cycles at the head are skipped */
+    /* Where the job continues after a run that reached its time limit; 0: at the beginning. */
+    _Atomic int64_t cycles_failed;  /* number of failed cycles to skip */
     _Atomic int64_t history_failed; /* devices up to this id are skipped */
     _Atomic int64_t looked;         /* new Delta readings were processed up to this device id */
     _Atomic int64_t rechecked;      /* changed devices were processed up to this id */
@@ -53,14 +53,14 @@ extern const struct bb_field certificate_gap_fields[2], certificate_fields[7];
 
 /* ---- entries ---- */
 
-/* The entries that a caller sees: of the organizations in which it acts; an Admin sees all. */
+/* The entries that a caller sees: all for an Admin, otherwise the entries of its organizations. */
 struct certificate_scope {
     bool all;
     const int64_t *organizations;
     size_t count;
 };
 
-/* The condition on a row `e`, and its two parameters, which are the first two of the statement. */
+/* The condition that the caller sees a row `e`, and its parameters, the statement's first two. */
 #define CERTIFICATE_SEES "($1::boolean OR e.organisation = ANY($2::bigint[]))"
 #define CERTIFICATE_SCOPE_ARGS(scope)                                                              \
     bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
@@ -99,45 +99,45 @@ enum certificate_column {
     " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"
 
 /*
- * log.c: sets the scope for the caller and the query's organizationId. Returns 0, or the status of
+ * log.c: sets the scope from the caller and the query's organizationId. Returns 0, or the status of
  * the response sent.
  */
 int certificate_scope(struct bb_request *rq, struct certificate_scope *scope);
-/* Returns the numbers of a column. */
+/* Returns a column of numbers. */
 int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size_t count,
                          size_t column);
-/* Returns the devices of rows, whose ids are in a column; NULL: failed (bb_failed()). */
+/* Returns the devices whose ids are in a column of the rows; NULL: failed (bb_failed()). */
 const struct bb_device *certificate_devices(struct bb_request *rq, const struct bb_rows *rows,
                                             size_t count, size_t column);
 /*
- * Returns an entry with exactly the fields of the specification, owned by the caller; NULL: out of
- * memory.
+ * Returns an entry with exactly the fields of the specification; NULL: out of memory. The caller
+ * owns it.
  */
 json_t *certificate_entry(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                           const struct bb_device *device);
 
 /*
- * groups.c: if the group is shared with one of the scope's organizations, the scope becomes the
- * owner's. The caller must then query only this group. Returns 0, or the status of the response
- * sent.
+ * groups.c: if the group is shared with one of the scope's organizations, sets the scope to the
+ * owner of the group. The caller must then query only this group. Returns 0, or the status of the
+ * response sent.
  */
 int certificate_shared(struct bb_request *rq, int64_t group, struct certificate_scope *scope);
 
 /* ---- the job ---- */
 
 /*
- * due.c, history.c, cycle.c: each runs a step of the job for a limited time. They return the amount
- * of work done, or -1 if the step failed, which they log. They set *more if the time was up before
- * the end.
+ * due.c, history.c, cycle.c: each function runs a step of the job for a limited time. It returns
+ * the amount of work done, or -1 if the step failed, which it logs. It sets *more if the time limit
+ * ended it early.
  */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more);
-/* Makes cycles of changed devices due. */
+/* Marks the cycles of changed devices as due. */
 int64_t certificate_recheck(struct bb_request *rq, bool *more);
 /* Returns the number of History readings issued. */
 int64_t certificate_history(struct bb_request *rq, bool *more);
 int64_t certificate_cycles(struct bb_request *rq, bool *more);
 
-/* issue.c: returns the end of a step that begins now, in the time of bb_now_ms(). */
+/* issue.c: returns the time limit of a step that begins now, in the time of bb_now_ms(). */
 int64_t certificate_turn(struct bb_request *rq);
 /* Logs that a step failed, and returns -1. */
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);
@@ -152,23 +152,23 @@ int64_t certificate_step_failed(struct bb_request *rq, const char *step);
     " last_at = greatest(n.last_at, excluded.last_at) RETURNING 1)"                                \
     " SELECT count(*), EXISTS (SELECT FROM " table ")::int FROM noted"
 /*
- * issue.c: runs that statement for `size` devices at a time, until there are fewer. Returns 0, or
- * -1 if it failed. Sets *any if a device is noted, now or before.
+ * issue.c: runs this statement for `size` devices at a time, until there are no more. Returns 0, or
+ * -1 if it failed. Sets *any if the table has a device.
  */
 int certificate_note(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
                      const char *step, bool *any);
 
 struct certificate_issued {
     const char *uid;
-    int64_t organization, group; /* group 0: none */
+    int64_t organization, group; /* group 0: no group */
     const char *start, *end;     /* in the API's format */
     int64_t wh, entries;
 };
-/* Raises certificate.issued, which the organization receives. Returns 0, or -1. */
+/* Raises certificate.issued for the organization. Returns 0, or -1. */
 int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
                      const struct certificate_issued *issued);
 
-/* due.c: the hook on device.updated. */
+/* due.c: called for the event device.updated. */
 int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
                                const struct bb_event *event, void *state);
 

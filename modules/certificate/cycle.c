@@ -1,15 +1,15 @@
 /*
  * Issues cycles that are due and have ended, each in a transaction.
  *
- * A reading counts unless it began before the group, or before its device joined it, or is longer
- * than a cycle (certificate_counts() in schema.sql). The energy accounted for a device is at most
- * its ceiling for the cycle and the period of its readings. If the ceiling is lowered later, energy
- * that was accounted for stays.
+ * A reading counts unless it began before the group or before its device joined the group, or is
+ * longer than a cycle (certificate_counts() in schema.sql). The energy accounted for a device is at
+ * most its ceiling for the cycle and the period of its readings. If the ceiling is lowered later,
+ * energy that was accounted for stays.
  *
- * The energy of all devices that is not accounted for yet is added up with the energy that the
- * group carries. If the sum reaches the threshold, its whole kWh are issued and the rest is carried
- * over. If a cycle that was issued before is due again, it has late readings, or voided ones, which
- * reduce the energy; only these count, and make a further certificate. Devices are summed in
+ * The energy of all devices that is not accounted for yet is added to the energy that the group
+ * carries. If the sum reaches the threshold, its whole kWh are issued and the rest is carried over.
+ * Late readings, and voided readings, which reduce the energy, make an issued cycle due again: only
+ * their energy counts, and makes a further certificate. Devices are summed in
  * chunks, so that no statement takes long however many devices there are. Chunks are smaller if
  * devices have more than one reading per hour. All statements see the database as of the start of
  * the transaction.
@@ -19,19 +19,19 @@
 #include "modules/certificate/certificate.h"
 
 #define BATCH 200
-#define FEWER 7     /* divisor for the number of devices if a chunk takes too long */
-#define FAILURES 20 /* per run; the next one skips them, so they delay no others */
+#define FEWER 7     /* divides the number of devices if a chunk takes too long */
+#define FAILURES 20 /* per run; the next run skips these cycles */
 
 struct cycle {
-    int64_t group, certificate; /* the certificate's id, taken whether it is issued or not */
+    int64_t group, certificate; /* id of the certificate, even if it is not issued */
     const char *start, *end;    /* in PostgreSQL's format */
     int64_t start_ms, end_ms;
-    int64_t most; /* devices per chunk; 0: unknown yet */
+    int64_t most; /* devices per chunk; 0: not known yet */
 };
 
 /* clang-format off */
 
-/* Cycles that failed stay at the head. $1 number of cycles, $2 failed cycles to skip */
+/* Failed cycles stay at the head. $1 number of cycles, $2 number of failed cycles to skip */
 static const struct bb_sql due = {
     "SELECT d.group_id, d.cycle_start, d.cycle_end,"
     " " BB_SQL_MS("d.cycle_start") ", " BB_SQL_MS("d.cycle_end")
@@ -41,7 +41,7 @@ static const struct bb_sql due = {
 
 static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
 
-/* Takes the cycle; no row if it is not due any more. The group's row is locked until the commit. */
+/* Takes the cycle, and locks the group's row until the commit. No row: it is not due any more. */
 static const struct bb_sql take = {
     "WITH gone AS (DELETE FROM certificate_due WHERE group_id = $1::bigint"
     " AND cycle_start = $2::timestamptz RETURNING group_id)"
@@ -51,8 +51,8 @@ static const struct bb_sql take = {
     BB_SQL_WRITE};
 
 /*
- * A chunk of the devices that were members in the cycle, as an array; null after the last chunk. $1
- * group, $2 last device handled, $3 number of devices, $4 and $5 the cycle
+ * Returns a chunk of the devices that were members in the cycle, as an array; null after the last
+ * chunk. $1 group, $2 last device handled, $3 number of devices, $4 and $5 the cycle
  */
 static const struct bb_sql chunk = {
     "SELECT array_agg(device)::text, max(device) FROM (SELECT DISTINCT device FROM certificate_span"
@@ -62,9 +62,9 @@ static const struct bb_sql chunk = {
 
 /*
  * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose stored readings differ from
- * the account, because readings came late or were voided. The sums are computed without a join,
- * because statistics older than the rows would make PostgreSQL join each row with each. A reading
- * that begins in the cycle always counts.
+ * the account, because readings came late or were voided. Computes the sums without a join, because
+ * statistics older than the rows would make PostgreSQL compare each row with each. A reading that
+ * begins in the cycle always counts.
  */
 static const struct bb_sql measure = {
     "SELECT x.device, sum(x.wh)::bigint, sum(x.known)::bigint, "
@@ -82,8 +82,8 @@ static const struct bb_sql measure = {
 enum measured { DEVICE, MEASURED, KNOWN, LENGTH };
 
 /*
- * $1 group, $2 cycle, $3 certificate, $4 devices, $5 the new energy of each, $6 the energy above
- * its ceiling
+ * $1 group, $2 cycle, $3 certificate, $4 devices, $5 the new energy of each device, $6 the energy
+ * above its ceiling
  */
 static const struct bb_sql account = {
     "INSERT INTO certificate_account AS a"
@@ -101,10 +101,10 @@ static const struct bb_sql account = {
  * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organization,
  * $9 status of its entries.
  *
- * Carried entries belong to a certificate with no energy, whose id is the negative id of the group.
- * With the entries that this cycle adds, the entries of either certificate add up to its energy.
- * They are: the energy of each device; and the energy carried over, which leaves the certificate
- * and enters the other one, as entries of the device with the most energy.
+ * Carried entries belong to a certificate without energy, whose id is the negative id of the group.
+ * This cycle adds entries to both certificates, so that the entries of each add up to its energy:
+ * one entry for the energy of each device; and two for the energy carried over, which leaves one
+ * certificate and enters the other, as entries of the device with the most energy.
  */
 static const struct bb_sql issue = {
     "WITH late AS (SELECT device, late_wh FROM certificate_account WHERE group_id = $1::bigint"
@@ -145,8 +145,8 @@ static const struct bb_sql issue = {
 
 /*
  * Accounts for the devices of a chunk, an array. The part of a device's energy that counts is at
- * most its ceiling for the time that its readings cover, at its age when the cycle begins, and at
- * least the energy that counted before.
+ * most the ceiling for the time of its readings, at the device's age at the beginning of the cycle.
+ * It is at least the energy that counted before.
  */
 static int cycle_account(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
                          const char *members)
@@ -201,7 +201,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
 
     if (!rows || !bb_count(rq, rows))
         return rows ? 0 : -1;
-    int64_t devices = bb_cell_int(rq, rows, 0, 3); /* all that ever were members */
+    int64_t devices = bb_cell_int(rq, rows, 0, 3); /* all that were ever members */
     struct certificate_issued issued = {.uid = bb_new_uuid(rq),
                                         .organization = bb_cell_int(rq, rows, 0, 0),
                                         .group = cycle->group,
@@ -210,7 +210,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
     int64_t carry = bb_cell_int(rq, rows, 0, 1);
 
     if (!cycle->most) {
-        /* So a chunk has at most about 200,000 hourly readings of a cycle. */
+        /* A chunk has at most about 200,000 hourly readings of a cycle. */
         static const char initials[] = "wmqy";
         static const int64_t sizes[] = {1200, 300, 100, 24, 8000};
         size_t size = strcspn(initials, bb_format(rq, "%.1s", bb_cell(rq, rows, 0, 2)));
@@ -243,8 +243,8 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
 }
 
 /*
- * The command and the job ran at the same time: the other one was faster, or has found more
- * readings for the cycle.
+ * Returns whether another run was faster (the command and the job may run at the same time), or has
+ * found more readings for the cycle.
  */
 static bool cycle_is_left(struct bb_request *rq)
 {
@@ -256,7 +256,7 @@ static bool cycle_is_too_large(struct bb_request *rq, const struct cycle *cycle)
     return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
 }
 
-/* Sends an error response only for real failures; issue_cycle() handles the other cases. */
+/* Sends an error response only for a failure. cycle_issue() handles the other cases. */
 static int cycle_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct cycle *cycle = arg;
@@ -266,7 +266,7 @@ static int cycle_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return cycle_is_left(rq) || cycle_is_too_large(rq, cycle) ? 503 : bb_failed(rq);
 }
 
-/* Tries again with fewer devices per chunk while a statement takes too long. */
+/* Retries with fewer devices per chunk while a statement takes too long. */
 static int cycle_issue(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct cycle cycle = {.group = bb_cell_int(rq, rows, row, 0),

@@ -1,16 +1,16 @@
 /*
  * Marks cycles as due when new readings arrive, and when the ceiling of a device changes.
  *
- * The service "readings" returns the devices whose readings were stored since the last call, and
- * the range of the readings' ends. This is noted first and processed by a later statement, because
- * only a later statement is sure to see the readings of a request whose lock the first statement
- * had to wait for. The cycles that have such readings become due, in the group in which the device
- * was at that time; readings of a time at which it was in no group are ignored. Devices are
- * processed in turn, a part of each at a time, so that a device with readings of seconds over years
- * delays no others.
+ * The service "readings" returns the devices whose readings were stored since the last call, with
+ * the range of the readings' ends. These are noted first, and a later statement processes the
+ * notes: only a later statement is sure to see the readings of a request whose lock the first
+ * statement had to wait for. The cycles of the readings become due, in the group in which the
+ * device was at that time; readings of a time without a group are ignored. Devices take turns, a
+ * part of each at a time, so that a device with readings of seconds over years does not delay other
+ * devices.
  *
  * A cycle that is due already is written again: a run that is about to take it with an older
- * snapshot of the readings gets a conflict (cycle.c), and leaves it to a later run.
+ * snapshot of the readings gets a conflict (cycle.c), and leaves the cycle to a later run.
  */
 #include <string.h>
 
@@ -19,15 +19,15 @@
 #define TAKEN 1000
 #define LOOKED 50     /* devices processed at a time */
 #define READINGS 5000 /* per device; the rest is processed after the other devices */
-#define FEWER 7       /* divisor for the number of devices */
+#define FEWER 7       /* divides the number of devices if a statement takes too long */
 
 static const struct bb_sql take = {CERTIFICATE_NOTE("certificate_look", "D"),
                                    BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
  * $1 number of devices, $2 last device handled. Locks the notes before a separate statement
- * processes them, so that the statement sees all changes: a group that the device has joined, more
- * readings. Notes that others have locked are left to the next run.
+ * processes them, so that this statement sees all changes, such as more readings or a group that
+ * the device has joined. Notes that another run has locked are left to the next run.
  */
 static const struct bb_sql hold = {
     "SELECT coalesce(array_agg(l.device), '{}')::text, count(*), max(l.device)"
@@ -36,8 +36,8 @@ static const struct bb_sql hold = {
     BB_SQL_WRITE};
 
 /*
- * $1 devices, $2 number of readings per device and group. If there are more, the last one is the
- * first of the rest.
+ * $1 devices, $2 number of readings per device and group. If there are more readings, the last one
+ * is the first to be processed next.
  */
 static const struct bb_sql look = {
     "WITH f AS (SELECT device, first_at, last_at FROM certificate_look"
@@ -68,7 +68,7 @@ struct looked {
     int64_t size;  /* devices per batch */
     int64_t count; /* devices of the last batch */
     int64_t after; /* the last device processed; 0: start */
-    bool rest;     /* a device had more readings left, since the start */
+    bool rest;     /* since the start, a device had readings left */
 };
 
 static int due_look(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -89,8 +89,8 @@ static int due_look(struct bb_request *rq, struct bb_tx *tx, void *arg)
 }
 
 /*
- * Processes batch after batch, and starts again at the first device while any has readings left. If
- * a statement takes too long because devices have too many readings, uses fewer at a time.
+ * Processes all batches, and starts again at the first device while a device has readings left. If
+ * a statement takes too long because devices have too many readings, uses fewer devices at a time.
  */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 {
@@ -122,11 +122,10 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 
 /*
  * If the capacity of a device is corrected, energy above its ceiling may be certified after all, so
- * its cycles become due again. The change only notes the device, and the job searches for its
- * cycles, because a cycle that is being issued during the change has its account in the database
- * only later.
+ * its cycles become due again. The change only notes the device. The job searches for its cycles,
+ * because a cycle that is being issued during the change stores its account only later.
  *
- * $1 device. If the job is about to take the note, the note is written again.
+ * $1 device. The note is written again, in case the job is about to take it.
  */
 static const struct bb_sql note = {"INSERT INTO certificate_changed (device) VALUES ($1::bigint)"
                                    " ON CONFLICT (device) DO UPDATE SET device = excluded.device",
@@ -159,7 +158,7 @@ static const struct bb_sql changed = {
 static const struct bb_sql recheck = {"SELECT certificate_recheck($1::bigint)",
                                       BB_SQL_WRITE | BB_SQL_LONG};
 
-/* A device that fails ends the run. The next run starts after the last device in any case. */
+/* If a device fails, the run ends, and the next run starts after this device. */
 int64_t certificate_recheck(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;

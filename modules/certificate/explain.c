@@ -1,8 +1,8 @@
 /*
- * GET /api/certificate-log/explain returns why a device has a certificate for a moment, or why it
- * has none. GET /api/device/:externalId/coverage lists the gaps between the readings of a period,
- * and sums the readings by the same reasons. certificate_judge() in schema.sql finds the reason of
- * each reading.
+ * GET /api/certificate-log/explain returns why a device has, or does not have, a certificate for a
+ * moment. GET /api/device/:externalId/coverage lists the gaps between the readings of a period, and
+ * sums the readings by the same reasons. certificate_judge() in schema.sql finds the reason of each
+ * reading.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "modules/certificate/certificate.h"
 
 #define LISTED 1000       /* readings or gaps in a response */
-#define DISCARDED 20      /* readings in a response that were refused or voided */
-#define COVERAGE_DAYS 366 /* maximum */
+#define DISCARDED 20      /* refused or voided readings in a response */
+#define COVERAGE_DAYS 366 /* longest period */
 
 /* The sentences that explain reasons. */
 static const struct {
@@ -45,7 +45,7 @@ static const struct {
 
 #define TYPE_NAME(type) "CASE " type " WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END"
 
-/* The cycle of the Delta reading that covers a moment, else the cycle of the moment. */
+/* Finds the cycle of the Delta reading that covers a moment, or else the cycle of the moment. */
 #define CYCLE                                                                                      \
     "WITH moment AS (SELECT $2::timestamptz AS at,"                                                \
     " $2::timestamptz + interval '1 millisecond' AS until),"                                       \
@@ -70,7 +70,7 @@ static const struct {
 
 /*
  * $1 device, $2 moment, $3 threshold, $4 number of readings. Returns the readings that cover the
- * moment or end in the cycle. There is always at least one row, because the cycle is in it.
+ * moment or end in the cycle. Every row has the cycle, so there is always at least one row.
  */
 static const struct bb_sql explain = {
     CYCLE " SELECT c.id, c.name, c.frequency,"
@@ -92,8 +92,8 @@ static const struct bb_sql discarded = {
 /* clang-format on */
 
 /*
- * Finds a device: digits are its id, another text its externalId, uuid or serialNumber. Returns 0,
- * or the status of the response sent.
+ * Finds a device: digits are its id, another text is its externalId, uuid or serialNumber. Returns
+ * 0, or the status of the response sent.
  */
 static int explain_find_device(struct bb_request *rq, const char *key, struct bb_device *device)
 {
@@ -168,7 +168,7 @@ int certificate_explain(struct bb_request *rq)
 
 /* clang-format off */
 
-/* $1 and $2 the period, each may be null, $3 commissioning or null, $4 maximum number of days */
+/* $1 and $2 the period, may be null, $3 commissioning or null, $4 maximum number of days */
 static const struct bb_sql period = {
     "SELECT " BB_SQL_MS("p.first") ", " BB_SQL_MS("p.last") ", (p.first < p.last)::int,"
     " (p.last - p.first <= make_interval(hours => $4::int * 24 + 1))::int FROM (SELECT"

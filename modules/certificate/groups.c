@@ -2,7 +2,7 @@
  * /api/device-group: groups of devices whose Delta readings are issued together, their members, and
  * the organizations with which they are shared.
  *
- * Joining and leaving take effect with the next cycle. They are functions in schema.sql, in which
+ * Joining and leaving take effect with the next cycle. Both are functions in schema.sql, in which
  * every statement sees the changes that earlier statements waited for. The energy of a device in a
  * running or ended cycle stays with the group that the device was in at that time. The job
  * processes the readings that the devices of a new group already have.
@@ -17,7 +17,7 @@
 #include "modules/certificate/certificate.h"
 
 #define PAGE 100
-#define PAGE_BYTES (1024 * 1024)   /* of device ids: large groups make a page shorter */
+#define PAGE_BYTES (1024 * 1024)   /* limit for the device ids of a page */
 #define ID_MOST 9007199254740992.0 /* 2^53: doubles are exact up to this number */
 
 /* clang-format off */
@@ -29,8 +29,8 @@
     " e.organisation, e.carry_wh, " BB_SQL_MS("e.created_at") " AS made"
 
 /*
- * $1 $2 scope, $3 id of the last group seen, $4 number of groups, $5 bytes, which only the first
- * group may exceed
+ * $1 and $2 scope, $3 id of the last group seen, $4 number of groups, $5 limit of bytes; the first
+ * group is returned even if it exceeds $5
  */
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
@@ -40,11 +40,11 @@ static const struct bb_sql list = {
     ") q) p WHERE upto - octet_length(devices) < $5::bigint ORDER BY id",
     BB_SQL_LONG};
 
-/* $1 group. It may have thousands of devices. */
+/* $1 group. BB_SQL_LONG, because it may have thousands of devices. */
 static const struct bb_sql get = {
     "SELECT " COLUMNS " FROM certificate_group e WHERE e.id = $1::bigint", BB_SQL_LONG};
 
-/* $1 $2 scope, $3 group. Returns the group's organization. */
+/* $1 and $2 scope, $3 group. Returns the group's organization. */
 static const struct bb_sql find = {
     "SELECT e.organisation FROM certificate_group e WHERE " CERTIFICATE_SEES
     " AND e.id = $3::bigint",
@@ -66,14 +66,14 @@ static const struct bb_sql join = {
 static const struct bb_sql leave = {
     "SELECT certificate_leave($1::bigint, $2::bigint)::int", BB_SQL_WRITE};
 
-/* $1 devices. Returns the indexes of those that are in a group which has not ended. */
+/* $1 devices. Returns the indexes of the devices that are in a group which has not ended. */
 static const struct bb_sql taken = {
     "SELECT t.place - 1 FROM unnest($1::bigint[]) WITH ORDINALITY AS t (device, place)"
     " JOIN certificate_member m ON m.device = t.device JOIN certificate_group g"
     " ON g.id = m.group_id WHERE g.end_at IS NULL OR g.end_at > now() ORDER BY t.place",
     0};
 
-/* $1 group, $2 name or null, $3 end or null; infinity: no end */
+/* $1 group, $2 name or null, $3 end or null (infinity: the group has no end) */
 static const struct bb_sql change = {
     "SELECT certificate_change($1::bigint, $2, $3::timestamptz)", BB_SQL_WRITE};
 
@@ -113,8 +113,8 @@ static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, siz
 }
 
 /*
- * Finds the group in the path, if the caller sees it, and its organization unless that is NULL.
- * Returns 0, or the status of the response sent.
+ * Finds the group in the path, if the caller may see it. Sets *organization, unless `organization`
+ * is NULL. Returns 0, or the status of the response sent.
  */
 static int group_find(struct bb_request *rq, int64_t *organization)
 {
@@ -184,7 +184,7 @@ static json_t *group_problem(struct bb_request *rq, json_t *errors, size_t index
                                        bb_format(rq, "deviceIds[%zu]", index), "problem", text));
 }
 
-/* Takes the errors and responds with them, if there are any. Returns 0, or the status. */
+/* Takes the errors and responds with them, if there are any. Returns 0, or the status sent. */
 static int group_refuse(struct bb_request *rq, json_t *errors)
 {
     if (!errors)
@@ -197,7 +197,7 @@ static int group_refuse(struct bb_request *rq, json_t *errors)
 
 /*
  * Finds the devices of an organization that deviceIds names: a number is an id (5.0 is 5, as in
- * other fields), a text an externalId, uuid or id. Devices of other organizations get the same
+ * other fields), a text is an externalId, uuid or id. Devices of other organizations get the same
  * error as devices that do not exist. Returns 0, or the status of the response sent.
  */
 static int group_devices(struct bb_request *rq, int64_t organization, int64_t **ids, size_t *count)
@@ -242,8 +242,7 @@ static int group_devices(struct bb_request *rq, int64_t organization, int64_t **
     return group_refuse(rq, errors);
 }
 
-/* Responds if the devices could not be added to a group. A device is free if its group has ended.
- */
+/* Responds with an error if a device is named twice or is in a group that has not ended. */
 static int group_taken(struct bb_request *rq, const int64_t *devices, size_t count)
 {
     if (strcmp(bb_constraint(rq), "certificate_member_once") != 0)
@@ -279,8 +278,7 @@ int certificate_group_join(struct bb_request *rq)
     return group_reply(rq);
 }
 
-/* In the path digits are an id, like a number in deviceIds; another text is an externalId or uuid.
- */
+/* In the path, digits are an id, like a number in deviceIds. See group_devices() for texts. */
 int certificate_group_leave(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
@@ -346,7 +344,7 @@ int certificate_group_create(struct bb_request *rq)
 
     if (refused)
         return refused;
-    if (rq->principal->role == BB_ROLE_ADMIN) { /* others can only name existing ones */
+    if (rq->principal->role == BB_ROLE_ADMIN) { /* other roles can only name existing ones */
         int known = certificate->accounts->organization_known(certificate->accounts_state, rq,
                                                               made.organization);
 

@@ -1,22 +1,22 @@
 /*
  * The historical-issuance job: each History reading that reaches the threshold makes a certificate
- * whose single entry covers the reading's period.
+ * with a single entry, which covers the reading's period.
  *
- * First the devices with new readings are noted, as in due.c, so that a request that posts
- * readings for one of them waits only for the note. Readings are then issued in chunks, each in a
+ * The devices with new readings are noted first, as in due.c, so that a request that posts readings
+ * for one of them waits only for the note. Readings are then issued in chunks, each in a
  * transaction that also updates the notes. A chunk has a limited number of readings, taken from the
  * first devices. So thousands of devices with an hour each cost a few statements, and one device
  * with years of readings costs no more per chunk. Readings that were issued already are recognized
- * by the key of their entry. A run has a time limit, so that one device's years do not delay
- * cycles; the job runs again until nothing is left.
+ * by the key of their entry. A run has a time limit, so that a device with years of readings does
+ * not delay cycles; the job runs again until nothing is left.
  */
 #include "modules/certificate/certificate.h"
 
 #define NOTED 500     /* devices per statement */
 #define READINGS 1000 /* per chunk */
-#define MOST 1024     /* devices per chunk */
-#define FIRST 64      /* in the first chunk */
-#define FAILURES 20   /* per run; the next one skips them, so they delay no others */
+#define MOST 1024     /* maximum number of devices per chunk */
+#define FIRST 64      /* devices in the first chunk */
+#define FAILURES 20   /* per run; the next run skips these devices */
 
 /* clang-format off */
 
@@ -30,10 +30,10 @@ static const struct bb_sql next = {
     BB_SQL_WRITE};
 
 /*
- * $1 devices, sorted, $2 their organizations; -1: the device was deleted, $3 threshold, $4 number of readings, $5 status of the
- * entries. For a reading that was issued already the insert
- * conflicts with its entry. If there are more readings than $4, the last device with readings
- * continues after its last reading, and later devices stay unchanged. The first row always exists.
+ * $1 devices, sorted, $2 their organizations (-1: the device was deleted), $3 threshold, $4 number
+ * of readings, $5 status of the entries. The insert of a reading that was issued already conflicts
+ * with its entry. If there are more than $4 readings, the last device with readings continues after
+ * its last reading, and later devices stay unchanged. The first row always exists.
  */
 static const struct bb_sql issue = {
     "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"
@@ -82,7 +82,7 @@ struct chunk {
     int64_t issued; /* certificates, in all chunks so far */
 };
 
-/* Issues for the devices that still exist, and deletes the notes of the others. */
+/* Issues for the devices that still exist, and deletes the notes of deleted devices. */
 static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct certificate *certificate = rq->state;
@@ -125,7 +125,7 @@ static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
             return bb_failed(rq);
         chunk->issued++;
     }
-    /* The next chunk shall have about as many readings as a chunk may have. */
+    /* Choose the next chunk so that it has about READINGS readings. */
     if (bb_cell_int(rq, rows, 0, READ) == READINGS)
         chunk->most = bb_cell_int(rq, rows, 0, READ_OF);
     else if (bb_cell_int(rq, rows, 0, READ) <= READINGS / 2 && chunk->most < MOST)
@@ -133,7 +133,7 @@ static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return 200;
 }
 
-/* A transaction that fails before it has its chunk leaves it empty. */
+/* A transaction that fails before it has read its chunk leaves the chunk empty. */
 static int history_transaction(struct bb_request *rq, void *arg)
 {
     struct chunk *chunk = arg;
@@ -144,7 +144,7 @@ static int history_transaction(struct bb_request *rq, void *arg)
 }
 
 /*
- * A chunk that fails is halved, to find the device that causes the failure; if no device causes it,
+ * Halves a chunk that fails, to find the device that causes the failure. If no device causes it,
  * the run ends.
  */
 int64_t certificate_history(struct bb_request *rq, bool *more)

@@ -1,6 +1,6 @@
 /*
- * The job certificate.issue, and the command that runs it at once. Failed steps are logged, and are
- * tried again by the next run.
+ * The job certificate.issue, and the command that runs it at once. A step that fails is logged, and
+ * the next run tries it again.
  */
 #include "modules/certificate/certificate.h"
 
@@ -49,12 +49,12 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
 }
 
 /*
- * With certificate.issuer `internal` there is no external issuer to wait for: entries that were
- * requested while the issuer was external become Succeeded.
+ * If certificate.issuer is `internal`, there is no external issuer to wait for, so entries that
+ * were requested while the issuer was external become Succeeded.
  *
- * $1 number of entries. Entries locked by another run are skipped: waiting for its locks would mean
- * following it from batch to batch. The ids are passed as an array, because a join would be planned
- * with statistics that may be older than the rows.
+ * $1 number of entries. Entries that another run has locked are skipped, because waiting for its
+ * locks would mean following it from batch to batch. The ids are passed as an array, because a join
+ * would be planned with statistics that may be older than the rows.
  */
 static const struct bb_sql finalize = {
     "UPDATE certificate_entry SET status = 'Succeeded' WHERE id = ANY (ARRAY("
@@ -82,9 +82,9 @@ static int64_t issue_finalize(struct bb_request *rq, bool *more)
 enum { HISTORIES, DUE, CHANGED, CYCLES, OLDER, STEPS };
 
 struct work {
-    int step;            /* the current one */
-    int64_t done[STEPS]; /* of a run; -1: that step failed */
-    bool failed;         /* a step */
+    int step;            /* the current step */
+    int64_t done[STEPS]; /* work of each step in this run; -1: the step failed */
+    bool failed;         /* a step failed */
     bool more;           /* work is left that was not tried */
 };
 
@@ -104,14 +104,14 @@ static int issue_step(struct bb_request *rq, void *arg)
     return 0;
 }
 
-/* Each step has a time limit, so that none waits until another has nothing left to do. */
+/* Each step has a time limit, so that no step waits until another step has nothing left to do. */
 static void issue_run(struct bb_request *rq, struct work *work)
 {
     for (*work = (struct work){.step = 0}; work->step < STEPS; work->step++)
         bb_scratch(rq, issue_step, work);
 }
 
-/* Between two runs others may use the connection, and a stop or a reload can take effect. */
+/* Between two runs other work may use the connection, and a stop or reload can take effect. */
 void certificate_issue(struct bb_request *rq)
 {
     struct work work;
@@ -124,7 +124,7 @@ void certificate_issue(struct bb_request *rq)
                (long long)work.done[CYCLES], (long long)work.done[HISTORIES]);
 }
 
-/* An interrupt ends it between two runs; the job does the rest. */
+/* An interrupt ends the command between two runs. The job does the remaining work. */
 int certificate_command_issue(struct bb_request *rq)
 {
     struct work work = {.more = true};

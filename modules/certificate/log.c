@@ -1,11 +1,11 @@
 /*
- * /api/certificate-log: the entries of the log, newest first, sorted by the start of the certified
- * period: lists, one entry and its outcome, sums, the export. A cursor of the list is "<start in
+ * /api/certificate-log: the entries of the log, newest first by the start of the certified period:
+ * lists, one entry and its outcome, sums, and the export. A cursor of the list is "<start in
  * ms>-<id>" of the last entry seen.
  *
- * Devices are selected by properties that the module device stores. If few devices match, their ids
- * are kept and their entries are searched device by device; otherwise the statement checks the
- * devices, and skips the entries of others.
+ * A filter may select devices by properties that the module device stores. If few devices match,
+ * their ids are kept, and the entries of each device are searched. Otherwise the statement checks
+ * the device of each entry, and skips entries of other devices.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 
 #define PAGE 100
 #define EXPORT_PAGE 1000
-#define FEW_DEVICES 64       /* up to this many, entries are searched device by device */
-#define FEW_ORGANIZATIONS 16 /* more use a long statement: each of them costs a page */
+#define FEW_DEVICES 64       /* up to this number, each device's entries are searched */
+#define FEW_ORGANIZATIONS 16 /* more need a long statement: each costs a page */
 #define FEW_ENTRIES 50       /* larger pages use a long statement */
 
 /* The calendar of responses: the years 1 to 9999. */
@@ -93,7 +93,7 @@ enum text {
     FROM_TIME,
     BEFORE_TIME,
     IN_STATUS,
-    OF_KEY, /* from here on: properties of devices; externalId or uuid */
+    OF_KEY, /* from here on, properties of devices; this one: externalId or uuid */
     OF_COUNTRY,
     OF_OTHER, /* the country's other code */
     OF_FUEL,
@@ -110,7 +110,7 @@ struct filter {
     int64_t after_ms, after_id; /* the list's cursor */
 };
 
-/* $1 $2 scope, $3 to $7 the properties, $8 number of devices */
+/* $1 and $2 scope, $3 to $7 the properties, $8 number of devices */
 static const struct bb_sql choose = {
     "SELECT coalesce(array_agg(c.id), '{}')::text, count(*) FROM (SELECT d.id FROM device_chosen("
     "CASE WHEN $1::boolean THEN NULL ELSE $2::bigint[] END, $3::text, $4::text, $5::text, $6::text,"
@@ -169,7 +169,7 @@ static int log_filter_read(struct bb_request *rq, struct filter *filter)
     return 0;
 }
 
-/* The key by which entries are searched: the first of these that is given. */
+/* The key by which entries are searched: the first in this order that the filter has. */
 enum way { BY_DEVICE, BY_CHOSEN, BY_GROUP, BY_ORGANIZATION, BY_TIME, WAYS };
 
 static enum way log_filter_way(const struct filter *filter)
@@ -184,9 +184,9 @@ static enum way log_filter_way(const struct filter *filter)
 }
 
 /*
- * Runs a statement with the parameters $1 $2 scope, $3 device, $4 from, $5 before; $9 group, $10
- * status, $11 lowest and $12 highest Wh, $13 whether any device matches, $14 to $18 the properties
- * of devices, $19 the selected devices. Each statement defines $6 to $8 itself.
+ * Runs a statement with these parameters: $1 and $2 scope, $3 device, $4 from, $5 before, $9 group,
+ * $10 status, $11 lowest and $12 highest Wh, $13 whether any device matches, $14 to $18 the
+ * properties of devices, $19 the selected devices. Each statement defines $6 to $8 itself.
  */
 static const struct bb_rows *log_filter_query(struct bb_request *rq, const struct filter *filter,
                                               const struct bb_sql *sql, struct bb_value sixth,
@@ -220,7 +220,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 /* The condition on entries that are searched in another way. */
 #define NARROW NARROW_CHOSEN " AND ($19::bigint[] IS NULL OR e.device = ANY ($19::bigint[]))"
 
-/* Evaluated once, because all entries of a device or group belong to one organization. */
+/* The sub-select runs once, because all entries of a device or group have one organization. */
 #define SEES_DEVICE                                                                                \
     "($1::boolean OR (SELECT o.organisation FROM certificate_entry o WHERE o.device = $3::bigint"  \
     " LIMIT 1) = ANY($2::bigint[]))"
@@ -231,12 +231,12 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 /* ---- lists ---- */
 
 /*
- * $6 $7 cursor, $8 number of entries. Each way to find entries has its own statement and index, and
- * reads little more than it returns. It is a short read, except with a filter that has no index.
+ * $6 and $7 cursor, $8 number of entries. Each way to find entries has its own statement and index,
+ * and reads little more than it returns. It is a short read, unless a filter has no index.
  *
- * If an index begins with a device, a group or an organization, the range has row values that begin
- * with it: with equality the planner might choose the index of times and skip the entries of
- * everybody else.
+ * If an index begins with a device, a group or an organization, the range compares rows that begin
+ * with this value. With equality the planner might choose the index of times and skip the entries
+ * of everybody else.
  */
 #define CURSOR_AT "to_timestamp($6::bigint / 1000.0)"
 #define NEWEST "e.start_at DESC, e.id DESC"
@@ -248,7 +248,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 #define FETCH(from)                                                                                \
     "SELECT " CERTIFICATE_COLUMNS " FROM (" from ") e" CERTIFICATE_OF_ENTRY " ORDER BY " NEWEST
 #define OF_ALL(condition) FETCH("SELECT * FROM certificate_entry e WHERE " condition)
-/* The newest entries of each id, and of these the newest. */
+/* Selects the newest entries of each id, and the newest of all these entries. */
 #define OF_EACH(ids, condition)                                                                    \
     FETCH("SELECT e.* FROM (SELECT DISTINCT unnest(" ids ") AS id) o CROSS JOIN LATERAL"           \
           " (SELECT * FROM certificate_entry e WHERE " condition ") e"                             \
@@ -271,7 +271,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
     }
 static const struct bb_sql fetch_few[WAYS] = FETCHES(0), fetch_many[WAYS] = FETCHES(BB_SQL_LONG);
 
-/* The same for a rare status; the indexes of those leave out entries that succeeded. */
+/* Fetches entries with a rare status. The indexes of rare statuses omit entries that succeeded. */
 #define RARE "e.status <> 'Succeeded' AND "
 static const struct bb_sql fetch_rare[WAYS] = {
     [BY_GROUP] = {OF_ALL(SEES_GROUP " AND " RARE
@@ -285,7 +285,7 @@ static const struct bb_sql fetch_rare[WAYS] = {
         WITHIN("e.status, ", "$10::text, ", "e.status DESC, ", NARROW)), BB_SQL_LONG},
 };
 
-/* $1 $2 scope, $3 entry. The entry is also visible if its group is shared with the scope. */
+/* $1 and $2 scope, $3 entry. An entry is also visible if its group is shared with the scope. */
 static const struct bb_sql get = {
     "SELECT " CERTIFICATE_COLUMNS " FROM certificate_entry e" CERTIFICATE_OF_ENTRY
     " WHERE (" CERTIFICATE_SEES " OR EXISTS (SELECT FROM certificate_share s WHERE s.group_id ="
@@ -353,7 +353,7 @@ int certificate_log(struct bb_request *rq)
     return bb_reply(rq, 200, array);
 }
 
-/* Responds with the entry in the path. One of others gets the same response as one that is not. */
+/* Responds with the entry in the path. An entry of another organization is not found, either. */
 static int log_reply_entry(struct bb_request *rq, const struct certificate_scope *scope)
 {
     const struct bb_rows *rows =
@@ -379,8 +379,8 @@ int certificate_one(struct bb_request *rq)
 /* ---- the outcome at an external issuer ---- */
 
 /*
- * $1 entry, $2 status, $3 whether it may be changed. Succeeded and Cancelled are final, but may be
- * set again. A carried entry is not issued yet.
+ * $1 entry, $2 status, $3 whether the caller may change it. Succeeded and Cancelled are final, but
+ * may be set again. A carried entry is not issued yet.
  */
 static const struct bb_sql change = {
     "WITH e AS (SELECT id, status FROM certificate_entry WHERE id = $1::bigint FOR UPDATE),"
@@ -454,8 +454,8 @@ static const struct bb_sql totals[WAYS] = {
 
 /*
  * GET /api/certificate-log/totals: entries summed by device, group or month (UTC, by the start of
- * the certified period), in this order. A cursor is the id of the last device or group seen, 0 for
- * entries without a group, or the start of the last month in ms since 1970.
+ * the certified period), in this order. A cursor is the id of the last device or group seen (0 for
+ * entries without a group), or the start of the last month in ms since 1970.
  */
 int certificate_totals(struct bb_request *rq)
 {

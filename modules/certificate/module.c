@@ -1,7 +1,7 @@
 /*
  * The tables of the certificate module, and the state of one generation. The tables are
- * hand-formatted, because clang-format would spread a row over six lines. Those in certificate.h
- * have the order of the columns of statements.
+ * hand-formatted, because clang-format would spread a row over six lines. The tables that
+ * certificate.h declares have the order of the columns of statements.
  */
 #include <string.h>
 

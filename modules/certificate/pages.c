@@ -4,7 +4,7 @@
  * A page has 20 entries, newest first, grouped by certificate; a certificate with more entries
  * continues on the next page. So a page costs the same for a group of ten thousand devices as for
  * one device. Counters per day yield the number of entries and the day on which a page begins;
- * entries are skipped only from that day on.
+ * entries are skipped only from this day on.
  */
 #include <string.h>
 
@@ -15,10 +15,10 @@
 /* clang-format off */
 
 /*
- * $1 $2 scope, $3 and $4 first and last day, $5 number of entries before the page. Returns the
- * number of entries, the day after the one on which the page begins, the number of entries of that
- * day before the page, and the first day. Sums of bigint would be numeric, which is slow; these are
- * exact up to 2^53.
+ * $1 and $2 scope, $3 and $4 first and last day, $5 number of entries before the page. Returns the
+ * number of entries, the day after the day on which the page begins, the number of entries of that
+ * day before the page, and the first day. Sums of bigint would be numeric, which is slow; these
+ * sums are exact up to 2^53.
  */
 #define PLACE                                                                                      \
     "SELECT coalesce(max(upto), 0)::bigint, max(day) FILTER (WHERE upto > $5::bigint) + 1,"        \
@@ -32,7 +32,7 @@
 static const struct bb_sql place_of_one = {PLACE, 0}, place_of_many = {PLACE, BB_SQL_LONG};
 
 /*
- * $1 $2 scope, $3 before this day, $4 from this day, $5 entries to skip, $6 number of entries.
+ * $1 and $2 scope, $3 before this day, $4 from this day, $5 entries to skip, $6 number of entries.
  * Entries are skipped in the index. The conditions on an organization are row comparisons, as in
  * log.c.
  */
@@ -59,8 +59,8 @@ static const struct bb_sql of_all = {
     BB_SQL_LONG};
 
 /*
- * $1 $2 scope, $3 and $4 first and last day, $5 entries to skip, $6 number of entries, $7 group.
- * Groups have no counters, so their entries are counted in the index.
+ * $1 and $2 scope, $3 and $4 first and last day, $5 entries to skip, $6 number of entries, $7
+ * group. Groups have no counters, so their entries are counted in the index.
  */
 #define OF_GROUP                                                                                   \
     "($1::boolean OR (SELECT g.organisation FROM certificate_group g WHERE g.id = $7::bigint)"     \
@@ -79,8 +79,8 @@ static const struct bb_sql of_group = {
 /* clang-format on */
 
 /*
- * Responds with the entries of the rows, grouped by their certificates. Rows of other certificates
- * may come in between.
+ * Responds with the entries of the rows, grouped by their certificates. Rows of different
+ * certificates may alternate.
  */
 static int pages_answer(struct bb_request *rq, const struct bb_rows *rows, int64_t page,
                         int64_t total)
