@@ -111,7 +111,7 @@ static int api_probe_redis(const struct redis *redis, int64_t *latency_ms)
 }
 
 /*
- * Reports what the listener and the Redis PINGs found within the last second, so it never waits and
+ * Reports the results of the PostgreSQL listener and of the Redis probes, so it never waits and
  * adds no load.
  */
 static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
@@ -251,7 +251,7 @@ static json_t *api_check(struct bb_request *rq, const struct bb_table *fields, j
     return checked;
 }
 
-/* Bearer tokens are not passed to modules; OAuth routes need the Basic credentials. */
+/* Does not pass bearer tokens to modules. OAuth routes get Authorization for Basic credentials. */
 static const char *api_header(struct bb_request *rq, const char *name)
 {
     const struct http_txn *txn = http_txn_of(rq);
@@ -270,11 +270,11 @@ static const char *api_client_address(struct bb_request *rq)
     return request_of(rq)->kind == REQUEST_HTTP ? http_txn_of(rq)->address : "";
 }
 
-/* ---- answering it ---- */
+/* ---- answering a request ---- */
 
 enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
 
-/* Written in place if it is small, else by a pool thread. Takes the JSON. */
+/* Writes small JSON at once, large JSON on a pool thread. Takes the JSON. */
 static int api_write_json(struct core_request *rq, int status, json_t *json)
 {
     size_t bytes = json && rq->kind == REQUEST_HTTP ? reply_large_memory(json) : 0;
@@ -398,7 +398,7 @@ static int api_reply_header(struct bb_request *rq, const char *name, const char 
     return reply_header(request_of(rq), name, value);
 }
 
-/* Adds a Link: the request's query with this cursor as `after`. Only HTTP requests have a query. */
+/* Adds a Link with the request's query and this cursor as `after`. No effect without HTTP. */
 static int api_reply_next(struct bb_request *rq, const char *cursor)
 {
     const struct http_txn *txn = http_txn_of(rq);
@@ -420,7 +420,7 @@ static int api_reply_next(struct bb_request *rq, const char *cursor)
     return link ? reply_header(&http_txn_of(rq)->rq, "Link", link) : -1;
 }
 
-/* ---- with a text, for modules in languages without va_list ---- */
+/* ---- functions with a plain text, for modules in languages without va_list ---- */
 
 static int api_open_fail_text(struct bb_host *host, const char *text)
 {

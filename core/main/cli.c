@@ -145,7 +145,7 @@ int cli_misused(const char *reason, const char *arg)
     return CLI_USAGE;
 }
 
-/* The file named by the environment, or the built-in default. */
+/* Returns the settings file named by the environment, or the built-in default. */
 static const char *cli_conf_default(void)
 {
     const char *named = getenv("BUSBAR_CONF");

@@ -158,7 +158,7 @@ static int cli_set_option(struct reader *reader, const struct bb_field *field, c
     const char *normal = field_check_text(field, text, reader->arena, &found);
 
     if (!normal && !text && !found.count)
-        return 0; /* absent, which is allowed */
+        return 0; /* absent and not required */
     if (!normal)
         return cli_complain(option, found.count ? found.list[0].text : "out of memory");
     return json_object_set_new(object, field->name, field_json(field, normal))

@@ -56,7 +56,7 @@ static int cmd_check_judge(FILE *out, void *arg)
 
 /* ---- in the parent ---- */
 
-/* Compares the schemas with the database, which may be unavailable: this is not an error. */
+/* Compares the schemas with the database. An unavailable database is not an error. */
 static int cmd_check_compare_schemas(const struct generation *g)
 {
     const char *url = host_settings(g->settings)->database.url;

@@ -1,4 +1,4 @@
-/* `busbar reload` and `busbar status`: send one line to the running host, and print its answer. */
+/* `busbar reload` and `busbar status`: send a line to the running host, and print its response. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static int cmd_control_ask(const struct cli *cli, const char *line)
     setting_problems_free(&others);
     arena_free(arena);
     for (int i = 0; path && fd < 0 && errno == ECONNREFUSED && i < TRIES; i++) {
-        usleep(TRY_US); /* the worker may be about to be restarted */
+        usleep(TRY_US); /* the server process may be about to be restarted */
         fd = control_connect(path);
     }
 

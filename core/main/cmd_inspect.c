@@ -82,7 +82,7 @@ int cmd_inspect(const struct cli *cli)
     return status;
 }
 
-/* The script is separate because it needs nothing of the host but the names of its libraries. */
+/* A separate script, because it needs nothing from the host except the names of its libraries. */
 int cmd_modcheck(const struct cli *cli)
 {
     static const char script[] = BUSBAR_LIBEXEC "/modcheck";
@@ -93,7 +93,7 @@ int cmd_modcheck(const struct cli *cli)
         return cli_misused("modcheck wants", "files");
     own[length > 0 ? length : 0] = '\0';
     if (!setenv("BUSBAR_PROGRAM", own, 1)) {
-        cli->argv[-1] = (char *)(uintptr_t)script; /* the place of the command's own name */
+        cli->argv[-1] = (char *)(uintptr_t)script; /* replaces the command's own name */
         cli->argv[cli->argc] = NULL;
         execv(script, cli->argv - 1);
     }

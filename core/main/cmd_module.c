@@ -27,9 +27,7 @@ void cmd_module_list(const struct generation *generation)
     }
 }
 
-/*
- * Finds the longest command name at the beginning of the arguments; *words is its number of words.
- */
+/* Finds the longest command name at the beginning of the arguments; sets *words to its length. */
 static const struct bb_command *cmd_module_find(const struct generation *g, const struct cli *cli,
                                                 int *words, struct core_module **module)
 {
@@ -99,7 +97,7 @@ static bool cmd_module_wants_help(const struct cli *cli)
     return false;
 }
 
-/* ---- running a command: an engine without a listener, with one fiber ---- */
+/* ---- running a command on one fiber of an engine without a listener ---- */
 
 enum { COMMAND_MS = 30000 };
 
@@ -153,7 +151,7 @@ static void cmd_module_hear_interrupts(struct generation *generation)
             sigaction(interrupts[i], &heard, NULL);
 }
 
-/* The generation ends: later signals end the process. */
+/* From now on signals end the process, because the generation ends. */
 static void cmd_module_forget_interrupts(void)
 {
     struct sigaction before;

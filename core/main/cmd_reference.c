@@ -1,7 +1,8 @@
 /*
- * `busbar settings` and `busbar metrics`: references, generated from the tables of the sources.
- * scripts/make-docs puts them into docs/, and scripts/make-man (315 lines) makes manual pages of
- * them and of the public headers. scdoc would replace only its 20 lines that write troff.
+ * `busbar settings` and `busbar metrics` print references, generated from the tables of the
+ * sources. scripts/make-docs puts them into docs/, and scripts/make-man (315 lines) makes manual
+ * pages from them and from the public headers. scdoc would replace only the 20 lines that write
+ * troff.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static void cmd_reference_print_bounds(const struct bb_field *field)
                field->type == BB_LIST ? "items" : "characters");
 }
 
-/* A bar would end the cell. */
+/* Escapes bars, because a bar would end the cell. */
 static void cmd_reference_print_cell(const char *text)
 {
     for (; *text; text++) {

@@ -29,7 +29,7 @@ static int cmd_serve_open_log(const struct generation *g)
     return path ? log_open_file(path, level, json) : -1;
 }
 
-/* Logs the crash of the previous worker, and the modules that are disabled because of it. */
+/* Logs the crash of the previous server process, and the modules disabled because of it. */
 static void cmd_serve_tell_of_crash(const struct generation *g)
 {
     const struct crash_note *last = &supervised_history()->last;

@@ -34,7 +34,7 @@ char *control_path(const struct settings *settings)
 }
 
 enum {
-    LINE_MS = 1000, /* for a client to send its command: a silent one delays the others */
+    LINE_MS = 1000, /* for a client to send its command, because a silent client delays others */
     LINE_BYTES = 64,
     ANSWER_SECONDS = 2,
     BACKLOG = 16,
@@ -46,7 +46,7 @@ struct control {
     pthread_t thread;
     char *path;
     int listen_fd, stop_fd;
-    ino_t inode; /* identifies the socket file, because another host may have replaced it */
+    ino_t inode; /* of the socket file, which another host may have replaced */
 };
 
 void control_answer(int fd, const char *text)
@@ -103,7 +103,7 @@ int control_connect(const char *path)
     return control_connect_to(path, 0);
 }
 
-/* Whether a process listens there. */
+/* Returns whether a process listens on the socket. */
 static bool control_is_taken(const char *path)
 {
     int fd = control_connect_to(path, SOCK_NONBLOCK);
@@ -127,7 +127,7 @@ static void control_make_directory(const char *path)
     free(directory);
 }
 
-/* The umask of the host (077) keeps others out from the moment at which the socket exists. */
+/* Creates the socket. The host's umask (077) gives it the mode 0600 from the beginning. */
 static int control_listen(struct control *control)
 {
     struct sockaddr_un address;

@@ -156,8 +156,8 @@ int engine_init(struct engine *engine, unsigned loop_count)
 }
 
 /*
- * Starts the listener, except in a command, which ends before a notification could matter. Returns
- * 0, or -1 (logged).
+ * Starts the PostgreSQL listener, except in a command, which ends before a notification could
+ * matter. Returns 0, or -1 (logged).
  */
 static int engine_grow_listener(struct engine *engine)
 {
@@ -186,7 +186,7 @@ static unsigned engine_loops_wanted(const struct engine *engine)
     return processors > 3 ? processors / 2 : 1;
 }
 
-/* Loops that already run are not stopped, because they have no requests yet. */
+/* Ends the process without stopping the loops that already run: they have no requests yet. */
 static _Noreturn void engine_give_up(void)
 {
     log_line(BB_ERROR, "the event loops cannot be started", NULL);

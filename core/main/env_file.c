@@ -44,7 +44,7 @@ static enum part env_file_part_after(enum part part, char c)
     return part == BEFORE && env_file_is_blank(c) ? BEFORE : PLAIN;
 }
 
-/* Processes the character after a backslash: at the end of a line both are removed. */
+/* Processes the character after a backslash; removes a backslash and newline. */
 static char *env_file_take_escaped(struct place *place, enum part part, char *out)
 {
     char c = place->at[1];

@@ -23,14 +23,14 @@ enum {
     BLOCKED_MS = 1000,
     DOOR_MS = 100, /* between two checks while all loops are blocked */
     CLIENT_MS = 200,
-    CLIENTS_MS = 500, /* for all clients together: silent ones must not delay the next check */
+    CLIENTS_MS = 500, /* for all clients together, so that they do not delay the next check */
     CLIENTS = 64,
     HEAD_BYTES = 8192
 };
 
 struct seen {
     int64_t turn_ms;    /* start of the iteration, which identifies it */
-    int64_t blocked_ms; /* how long it has been observed to take */
+    int64_t blocked_ms; /* time for which checks have seen this iteration */
     bool told;
 };
 
@@ -43,9 +43,7 @@ static struct {
     struct seen *seen;     /* one for each loop */
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- while all loops are blocked ---- */
-
-/* Reads the head, so that closing the connection does not cut off the answer. */
+/* Reads the head, because closing a connection with unread data would lose the response. */
 static void hang_read_head(int fd, int64_t until)
 {
     char head[HEAD_BYTES + 1];
@@ -221,7 +219,7 @@ static void *watch_main(void *arg)
     while (hang_wait_for_next(all ? 0 : check_ms, &engine)) {
         if (all)
             hang_answer(&engine->listeners, DOOR_MS,
-                        engine->standstill); /* the reason is written by this thread */
+                        engine->standstill); /* only this thread writes the reason */
         int64_t now = clock_mono_ms(), passed_ms = now - checked_ms;
 
         checked_ms = now;

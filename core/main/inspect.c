@@ -56,7 +56,7 @@ static const char *inspect_type(enum bb_type type)
 
 static json_t *inspect_fields(const struct bb_table *fields);
 
-/* Only members that are set, because most fields have few. */
+/* Writes only members that are set, because most fields have few. */
 static json_t *inspect_field(const void *row)
 {
     static const struct flag_name flags[] = {
@@ -263,7 +263,7 @@ static void inspect_print_text(const char *text, FILE *out)
     }
 }
 
-/* Whether the member says something: zero, false and empty texts and lists are defaults. */
+/* Returns whether the member is not a default: zero, false, or an empty text or list. */
 static bool inspect_is_set(const json_t *value)
 {
     return json_is_true(value) || json_integer_value(value) || json_array_size(value) ||

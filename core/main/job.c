@@ -40,8 +40,7 @@ static struct job_record *job_log_record_of(struct engine *engine, const char *n
     return *at ? &(*at)->record : NULL;
 }
 
-/* Records the end of a run, which may have failed before it started. No effect if memory runs out.
- */
+/* Records the end of a run, which may have failed before it began. No effect if out of memory. */
 static void job_log_note(struct engine *engine, const char *name, bool failed, int64_t us)
 {
     pthread_mutex_lock(&engine->lock);
@@ -108,21 +107,21 @@ void job_log_free(struct engine *engine)
 
 enum {
     FIRST_MS = 5000,
-    PAUSED_MS = 1000, /* between two looks whether the host is still paused */
-    APART_MS = 500,   /* between the first runs of two jobs, and so between all of equal periods */
+    PAUSED_MS = 1000, /* between two checks whether the host is still paused */
+    APART_MS = 500,   /* between the first runs of two jobs */
     DEADLINE_MS = 10 * 60 * 1000
 };
 
 struct job {
     struct timer timer; /* first */
     struct loop *loop;
-    struct generation *generation; /* holds what it runs in, which frees this */
+    struct generation *generation; /* not a reference: the generation frees the job */
     const struct bb_job *descriptor;
-    struct bb_host *host; /* NULL: the host's own */
-    size_t index;         /* among all of the generation */
+    struct bb_host *host; /* NULL: a job of the host */
+    size_t index;         /* among the jobs of the generation */
     bool running;
-    bool again;  /* the run that is under way left something */
-    bool paused; /* it was due while the host was paused */
+    bool again;  /* bb_again() was called in this run */
+    bool paused; /* it did not run because the host was paused */
 };
 
 struct jobs {
@@ -134,13 +133,13 @@ struct jobs {
 struct job_run {
     struct core_request rq; /* first */
     struct job *job;
-    int64_t began_us; /* 0: it did not run, for another host does */
+    int64_t began_us; /* 0: it did not begin, because it did not get the lock */
 };
 
 /*
- * Takes the lock if it is free. Else names the session that holds it: address, pid, state. The
- * database itself is asked whether it is paused, because the server may be another one since the
- * last look.
+ * Takes the lock if it is free; otherwise returns the session that holds it: address, pid, state.
+ * Does not take the lock if work is paused: since the last check, the host may have connected to
+ * another server, whose database is paused.
  */
 static const struct bb_sql lock = {
     "WITH k AS MATERIALIZED (SELECT hashtextextended($1, 0) AS k),"
@@ -163,15 +162,16 @@ static void job_expire_idempotency(struct bb_request *rq)
 
 static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, job_expire_idempotency};
 
-/* The job has not come back: for want of memory. */
+/* Called if memory ran out in the job, so that job_entry() did not continue. */
 static void job_drop_checked_out(void *tx)
 {
     pg_tx_drop(tx);
 }
 
 /*
- * The connection that holds the lock is the one for the job's transactions: with another one two
- * jobs could each wait for the other's, and one without a lock any more could still commit.
+ * The job's transactions use the connection that holds the lock. With separate connections, two
+ * jobs could each wait for a connection of the other one, and a job could commit after losing the
+ * lock.
  */
 static void job_entry(struct core_request *rq)
 {
@@ -207,14 +207,14 @@ static void job_entry(struct core_request *rq)
     pg_tx_end(tx);
 }
 
-/* After jobs_end() it has no place among the timers, and gets none. */
+/* Schedules no further run after jobs_end(), which has cleared the timer. */
 static void job_ended(struct core_request *rq)
 {
     const struct job_run *run = (struct job_run *)(void *)rq;
     struct job *job = run->job;
     bool failed = rq->failure.kind || rq->response.status >= 500;
 
-    if (run->began_us || failed) /* without a database connection, it fails before it begins */
+    if (run->began_us || failed) /* without a database connection, a job fails before it begins */
         job_log_note(rq->loop->engine, job->descriptor->name, failed,
                      run->began_us ? clock_mono_us() - run->began_us : 0);
     job->running = false;
@@ -255,14 +255,13 @@ static int64_t job_period_of(const struct job *job)
     return (int64_t)job->descriptor->every_s * 1000;
 }
 
-/* How long after the first of all jobs it runs, so that they do not all need the database at once.
- */
+/* Returns the delay after the first job, so that not all jobs need the database at once. */
 static int64_t job_apart(const struct job *job)
 {
     return (int64_t)(job->index * APART_MS) % job_period_of(job);
 }
 
-/* When a pause ends all jobs are due: they run one after another, as after a start. */
+/* After a pause, all jobs are due; they are delayed by job_apart() as after a start. */
 static void job_timer(struct timer *timer)
 {
     struct job *job = (struct job *)(void *)timer;
@@ -281,7 +280,7 @@ static void job_timer(struct timer *timer)
         job_start(job);
     int64_t next_ms = job->loop->now_ms + job_period_of(job);
 
-    /* on a beat, apart from the other jobs as the first runs were */
+    /* at a multiple of APART_MS, see timer_beat() */
     timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
 }
 
@@ -336,7 +335,7 @@ static const struct job *job_same(const struct jobs *jobs, const struct job *job
     return NULL;
 }
 
-/* When it is due: a reload neither brings a job forward nor, by coming often, starves it. */
+/* Returns when a job is due. Frequent reloads neither run it more often nor delay it forever. */
 static int64_t job_first_run(const struct job *job, const struct job *before)
 {
     int64_t every = job_period_of(job), now = job->loop->now_ms;

@@ -15,10 +15,7 @@
 #include "core/main/supervisor.h"
 #include "core/store/pg_connect.h"
 
-/*
- * malloc() maps larger blocks separately, so that the memory of argon2 is returned when it is
- * freed.
- */
+/* malloc() maps larger blocks separately, so that argon2's memory is returned when it is freed. */
 #define MAP_FROM (256 * 1024)
 
 int main(int argc, char **argv)
@@ -32,8 +29,8 @@ int main(int argc, char **argv)
     umask(077);
     pg_clean_environment();
     signal(SIGPIPE, SIG_IGN); /* libraries write to sockets without suppressing the signal */
-    signal(SIGXFSZ, SIG_IGN); /* a file that reaches its size limit is a failed write, as with a
-                               * full disk */
+    signal(SIGXFSZ,
+           SIG_IGN); /* makes a write to a file at its size limit fail, as on a full disk */
     mallopt(M_MMAP_THRESHOLD, MAP_FROM);
     json_watch_memory();
     json_object_seed(0);

@@ -25,7 +25,7 @@
 #include "core/store/redis.h"
 #include "core/store/sql.h"
 
-/* Values of metrics with one value each; NAN: the metric has none now. */
+/* Values of metrics that have one value; NAN: currently unknown. */
 struct numbers {
     double body_bytes, answer_bytes, streams, ready, paused, schema_up, migrations_pending;
     double database_up, database_latency, clock_offset, redis_up, redis_latency, generations;
@@ -183,7 +183,7 @@ static double metrics_seconds(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* Looks everything up once. */
+/* Gets all values of struct numbers. */
 static struct numbers metrics_numbers(const struct metrics *metrics)
 {
     struct engine *engine = metrics->engine;
@@ -243,7 +243,7 @@ static void metrics_build(struct metrics *metrics)
     metrics_put(metrics, 1, "version=\"%s\"", PACKAGE_VERSION);
 }
 
-/* Of the generation that answers, because two generations may have a pool of the same name. */
+/* Writes the pools of one generation, because two generations may have pools of the same name. */
 static void metrics_each_pool(struct metrics *metrics)
 {
     struct work_pool_status pool;
@@ -389,7 +389,7 @@ static void metrics_left_out(struct metrics *metrics)
         metrics_put(metrics, 1, "module=\"%s\"", g->left_out[i].name);
 }
 
-/* ---- the table of all metrics, and the page ---- */
+/* ---- the table of all metrics, and the response ---- */
 
 // clang-format off
 

@@ -17,8 +17,7 @@ enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* pauses between a
 struct migrator {
     pthread_t thread;
     struct generation *generation;
-    bool apply; /* false after a step has failed: this host then only checks whether someone else
-                 * has solved the problem */
+    bool apply; /* false after a step has failed: the thread then only checks the database */
     char told[sizeof((struct migrate_report){0}.problem)]; /* last problem in the log */
     atomic_bool stop, done;
 };
@@ -40,7 +39,9 @@ static void migrator_tell(struct migrator *migrator, enum bb_level level, const 
              "reason", problem, NULL);
 }
 
-/* Records the outcome of an attempt. A failed step is reported until the migration is complete. */
+/*
+ * Records the outcome of an attempt. Readiness reports a failed step until the migration is done.
+ */
 static void migrator_note_outcome(struct migrator *migrator, enum migrate_outcome outcome,
                                   bool failed, const struct migrate_report *report)
 {
@@ -60,9 +61,7 @@ static void migrator_note_outcome(struct migrator *migrator, enum migrate_outcom
     }
 }
 
-/*
- * Repeats until the database is migrated. Meanwhile the host serves requests that need no schema.
- */
+/* Repeats the migration until the database is up to date. */
 static void *migrate_main(void *arg)
 {
     struct migrator *migrator = arg;
@@ -75,7 +74,7 @@ static void *migrate_main(void *arg)
             migrate_run(migrator->generation, migrator->apply, migrator_say, NULL, &report);
         int ticks = outcome == MIGRATE_FAILED ? LOOK_TICKS : AGAIN_TICKS;
 
-        /* after an attempt to apply steps the number is unknown, except if all are done */
+        /* after a failed attempt to apply steps the number is unknown */
         if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
             atomic_store(&migrator->generation->engine->migrations_pending, report.pending);
         migrator_note_outcome(migrator, outcome, failed, &report);

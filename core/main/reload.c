@@ -39,15 +39,16 @@ struct reloader {
 };
 
 /*
- * ---- the swap: the new generation becomes the live one ----
+ * ---- the swap of generations ----
  *
- * Everything that can fail is created before, so the swap itself cannot fail. The order is:
+ * The swap makes the new generation the live one. It cannot fail, because everything that can fail
+ * was created before. The steps are:
  * - the listener subscribes to the channels of the new modules;
  * - their `start` is called;
  * - a pointer is changed under the engine's lock: requests that begin from now on use the new
  *   generation;
  * - the loops take over settings and jobs, and notify long-lived requests;
- * - the workers of the new generation start, the old ones are asked to return;
+ * - the workers of the new generation start, and the old ones are asked to return;
  * - `quiesce` of the old generation is called;
  * - the reclaimer gets the old generation.
  */
@@ -105,7 +106,7 @@ struct change {
     struct generation *from, *to;
 };
 
-/* On each loop: requests that begin after this use nothing of the old generation. */
+/* Runs on each loop, whose later requests use nothing of the old generation. */
 static void change_loop(struct loop *loop, void *arg)
 {
     const struct change *change = arg;
@@ -131,7 +132,7 @@ static void change_ended(void *arg)
     free(change);
 }
 
-/* Like engine_tell_loops(); if memory runs out, waits for it: nothing can be refused any more. */
+/* Like engine_tell_loops(), but waits for memory if it runs out, because the swap must not fail. */
 static int swap_tell_loops(struct engine *engine, void (*call)(struct loop *, void *),
                            void (*ended)(void *), void *arg)
 {
@@ -145,11 +146,11 @@ static int swap_tell_loops(struct engine *engine, void (*call)(struct loop *, vo
 /*
  * ---- reclaiming superseded generations ----
  *
- * A separate thread waits until the last reference is gone, and then closes the modules, so that no
+ * A separate thread waits until the last reference is gone, and then closes the modules. So no
  * module is closed while its own code is on the stack, and no loop has to wait. `reload.drain`
- * seconds after the swap, the remaining users are cut: fibers reach their deadline, and connections
- * of clients are closed. A worker that does not return, and a pool call that never ends, cannot be
- * cut; the generation remains then, which is logged once and shown by `busbar status`.
+ * seconds after the swap, the thread cuts the remaining users: fibers reach their deadline, and
+ * client connections are closed. If a worker or a pool call never returns, it cannot be cut, and
+ * the generation remains; this is logged once and shown by `busbar status`.
  */
 
 struct reclaimer {
@@ -161,7 +162,7 @@ struct reclaimer {
     bool stop;
 };
 
-/* Called by the last user of the generation on any thread: only notifies the thread. */
+/* Called by the last user of the generation on any thread. Only notifies the reclaimer's thread. */
 static void reclaim_released(struct generation *g)
 {
     struct reclaimer *reclaimer = g->engine->reclaimer;
@@ -212,8 +213,8 @@ static void reclaim_cut(struct engine *engine, struct generation *g)
 }
 
 /*
- * Returns a generation without references, removed from the list, or one that must be cut; NULL:
- * none, and *until is when the next generation must be cut.
+ * Returns a generation that has no references (removes it from the list) or must be cut. NULL:
+ * none; sets *until to the time at which the next generation must be cut.
  */
 static struct generation *reclaim_next_due(struct reclaimer *reclaimer, int64_t *until)
 {
@@ -378,7 +379,7 @@ static int reload_start_threads(struct engine *engine, struct generation *to,
     return -1;
 }
 
-/* Builds a generation that can take over; NULL with problems. */
+/* Builds a generation that can become live; NULL with problems added. */
 static struct generation *reload_build(struct engine *engine, const struct generation *live,
                                        struct setting_problems *problems)
 {
@@ -459,8 +460,8 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     supervised_forgive(); /* try disabled modules again */
     engine_unhold(engine);
     /*
-     * If the database has been unavailable, the new generation continues the first one's migration.
-     * This may wait for the database, so the engine is not held.
+     * If the migration of the previous generation is not done, starts one for the new generation.
+     * This may wait for the database, so call it without holding the engine.
      */
     bool pending = !reloader->migrator || !migrator_done(reloader->migrator);
 

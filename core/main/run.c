@@ -8,8 +8,8 @@
 enum { RUN_DEADLINE_MS = 60000 };
 
 /*
- * Created completely by the calling thread, so that the loop needs no memory to start it. It has a
- * reference to the generation.
+ * The calling thread allocates it completely, so that the loop can start it without memory. It has
+ * a reference to the generation.
  */
 struct run {
     struct core_request rq; /* first member */
@@ -18,7 +18,7 @@ struct run {
     struct loop *loop;
     struct bb_host *host;
     void (*work)(struct bb_request *, void *);
-    void (*then)(void *, bool); /* NULL: the end is not reported */
+    void (*then)(void *, bool); /* NULL: bb_run() */
     void *arg;
     bool whole; /* `work` has returned */
 };

@@ -14,8 +14,8 @@
 #include "core/lib/supervised.h"
 
 /*
- * Kept open from the first message on, because a host that runs out of descriptors must still send
- * keep-alive messages. -1: there is no socket.
+ * Returns a socket that stays open, so that a host without free descriptors can still send
+ * keep-alive messages. -1: no socket.
  */
 static int sd_notify_own_socket(void)
 {
@@ -31,7 +31,7 @@ static int sd_notify_own_socket(void)
     return none;
 }
 
-/* The manager's address is a path, or an abstract name after @. */
+/* The service manager's address is a path, or an abstract name after @. */
 void sd_notify(const char *text)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -56,7 +56,7 @@ void sd_notify_ready(void)
     sd_notify("READY=1");
 }
 
-/* The time lets a manager that waits (Type=notify-reload) identify the reload. */
+/* With Type=notify-reload, the service manager identifies the reload by this time. */
 void sd_notify_reloading(void)
 {
     struct timespec now;

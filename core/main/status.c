@@ -23,7 +23,7 @@
 
 /* ---- the state as JSON ---- */
 
-/* Formats a time as in the API's answers, or null. */
+/* Formats a time as in the API's responses; 0 becomes null. */
 static json_t *status_time_json(int64_t wall_ms)
 {
     char text[TEXT_TIME_SIZE];
@@ -80,7 +80,7 @@ static json_t *status_generations_json(struct engine *engine)
     size_t count = engine_generations(engine, list);
     json_t *json = json_array();
 
-    generation_release(live); /* the list has a reference to it or its successor */
+    generation_release(live); /* `list` has a reference to it or to its successor */
     for (size_t i = 0; i < count; i++)
         json_array_append_new(json, status_generation_json(list[i], list[i] == live));
     engine_generations_release(list, count);
@@ -116,14 +116,14 @@ static json_t *status_crashes_json(struct engine *engine)
 }
 
 struct loop_state {
-    atomic_bool answered; /* otherwise the loop is blocked, and the rest is 0 */
+    atomic_bool answered; /* false: the loop is blocked, and the other members are 0 */
     size_t requests, connections;
     bool database;
     struct pg_pool_status pools[PG_POOLS];
     int64_t redis_ms; /* -1: unavailable; -2: not configured */
 };
 
-/* Filled in by the loops and read by the caller; freed by whichever finishes last. */
+/* Filled in by the loops and read by the caller; the last of them to finish frees it. */
 struct loop_states {
     atomic_uint holders;
     struct loop_state loops[];
@@ -283,8 +283,8 @@ static long status_whole(const json_t *json, const char *name)
 }
 
 /*
- * Prints the format with the members that it names: {name}, or {name|text} with a text for an empty
- * member, or {text~name} with a text before a member that is not empty.
+ * Prints a format in which {name} is replaced by a member, {name|text} by the text if the member is
+ * empty, and {text~name} by text and member, or nothing if the member is empty.
  */
 static void status_print(FILE *out, const json_t *json, const char *format)
 {

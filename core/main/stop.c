@@ -35,7 +35,7 @@ static _Noreturn void stop_end_now(const char *why, int status)
     _exit(status);
 }
 
-/* A reload may be blocked by a database lock, or by a file that is a pipe. */
+/* Ends the process after a time, because a reload may be blocked by a database lock or a pipe. */
 static void *stop_rest_main(void *arg)
 {
     (void)arg;
@@ -52,10 +52,10 @@ void stop_rest(void)
         return;
     }
     signal(SIGALRM, SIG_DFL); /* ignored until now, see guard.c */
-    alarm(REST_S);            /* ended by the signal instead, without a log line */
+    alarm(REST_S); /* without a thread, the signal ends the process, without a log line */
 }
 
-/* The first loop ends last, because it takes the work that others pass on with bb_run() (run.c). */
+/* The first loop ends last, because during a stop it gets all work of bb_run() (run.c). */
 static bool stop_is_last(const struct loop *loop)
 {
     for (unsigned i = 1; !loop->index && i < loop->engine->loop_count; i++) {
@@ -135,7 +135,7 @@ static void stop_take(struct signals *signals)
     }
 }
 
-/* Returns the time left for the loops to end. When it is over, ends the process: one is blocked. */
+/* Returns the time left for the loops to end. Ends the process if no time is left. */
 static int stop_wait_ms(const struct signals *signals)
 {
     int64_t left = signals->until_ms - clock_mono_ms();

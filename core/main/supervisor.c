@@ -18,10 +18,10 @@
 #include "core/main/sd_notify.h"
 
 enum {
-    CALM_MS = 1000,      /* a worker that served for this time is restarted at once */
+    CALM_MS = 1000,      /* a process that served for this time is restarted at once */
     FIRST_DELAY_MS = 50, /* before the second start in a row; doubled for each further start */
     MOST_DELAY_MS = 10000,
-    BEAT_MS = 1000 /* interval of keep-alive messages while there is no worker */
+    BEAT_MS = 1000 /* interval of keep-alive messages without a server process */
 };
 
 static struct supervisor {
@@ -29,16 +29,16 @@ static struct supervisor {
     pid_t worker; /* 0: none */
     int file;     /* with the content of `shared` */
     struct supervised_file shared;
-    sigset_t signals, before; /* those that are awaited here; the signal mask for the worker */
-    bool served;              /* a worker has served */
-    bool stopping;            /* requested, or the worker stops by itself */
+    sigset_t signals, before; /* handled here; the server process gets the mask `before` */
+    bool served;              /* a server process has served */
+    bool stopping;            /* requested, or the server process stops by itself */
     bool over;
     int status;
-    unsigned failures; /* number in a row */
-    int64_t next_ms;   /* when the next worker starts */
+    unsigned failures; /* number of consecutive failures */
+    int64_t next_ms;   /* when the next server process starts */
 } supervisor;
 
-/* Whether this is `serve` with only options for files; the command line code handles the rest. */
+/* Returns whether this is `serve` with only options for files; cli.c handles everything else. */
 static bool supervisor_is_wanted(int argc, char **argv)
 {
     bool serve = false;
@@ -56,17 +56,15 @@ static bool supervisor_is_wanted(int argc, char **argv)
     return serve && !getenv(SUPERVISED_VARIABLE);
 }
 
-/* ---- the worker ---- */
-
 static _Noreturn void supervisor_become_worker(pid_t parent)
 {
     sigset_t mask = supervisor.before;
     char number[16];
 
-    /* these would end the worker before it handles them, so they stay pending until then */
+    /* they stay pending until the process handles them; before, they would end it */
     sigaddset(&mask, SIGHUP);
     sigaddset(&mask, SIGUSR1);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor, nothing would restart the worker */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor, nothing would restart it */
     if (getppid() != parent)
         _exit(1);
     snprintf(number, sizeof number, "%d", supervisor.file);
@@ -95,7 +93,7 @@ static void supervisor_spawn(void)
     }
 }
 
-/* Reads what the worker has written, and completes a note that it could not write. */
+/* Reads the record of the server process, and completes a note that it could not write. */
 static const struct worker_state *supervisor_read_worker(int status)
 {
     struct supervised_file *shared = &supervisor.shared;
@@ -122,9 +120,9 @@ static void supervisor_worker_ended(int status)
     supervisor.worker = 0;
     supervisor.served = supervisor.served || worker->served_ms;
     supervisor.stopping = supervisor.stopping || worker->stopping;
-    sd_notify("WATCHDOG=1"); /* the next worker's first message may take a while */
+    sd_notify("WATCHDOG=1"); /* the next process may take a while to send its first message */
     if (!supervisor.served)
-        sd_notify("EXTEND_TIMEOUT_USEC=90000000"); /* and so may a start that is tried again */
+        sd_notify("EXTEND_TIMEOUT_USEC=90000000"); /* and a repeated start may take a while, too */
     if (supervisor.stopping || (!supervisor.served && !*note.how)) {
         supervisor.over = true;
         supervisor.status = status;
@@ -149,7 +147,7 @@ static void supervisor_worker_ended(int status)
                                      {"delay_ms", LOG_NUMBER(wait)}};
 
     log_level(BB_INFO, worker->json);
-    /* if the reader of the log hangs, the worker must be restarted anyway */
+    /* not log_line(), because the reader of the log may hang */
     log_now(BB_ERROR, "the worker exited and is restarted", pairs, sizeof pairs / sizeof *pairs);
 }
 
@@ -203,7 +201,8 @@ static int supervisor_start(char **argv)
     for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++)
         supervisor.shared.sockets[i] = -1;
     signal(SIGPIPE, SIG_IGN); /* the reader of the log may have gone */
-    signal(SIGCHLD, SIG_DFL); /* if ignored, it would not report the end of the worker */
+    signal(SIGCHLD,
+           SIG_DFL); /* if it were ignored, the kernel would not report the end of the process */
     sigemptyset(&supervisor.signals);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaddset(&supervisor.signals, numbers[i]);
@@ -213,7 +212,7 @@ static int supervisor_start(char **argv)
     return supervisor.file < 0 ? -1 : 0;
 }
 
-/* Ends in the same way as the worker. */
+/* Ends in the same way as the server process. */
 static int supervisor_end_like(int status)
 {
     if (!WIFSIGNALED(status))
@@ -221,7 +220,7 @@ static int supervisor_end_like(int status)
     int number = WTERMSIG(status);
     sigset_t set;
 
-    prctl(PR_SET_DUMPABLE, 0); /* the worker has already dumped core */
+    prctl(PR_SET_DUMPABLE, 0); /* the server process has already dumped core */
     signal(number, SIG_DFL);
     sigemptyset(&set);
     sigaddset(&set, number);

@@ -84,9 +84,9 @@ bool engine_idle(struct engine *engine)
     return idle;
 }
 
-enum { TURN_MS = 2000 }; /* time after which a loop is not waited for any more */
+enum { TURN_MS = 2000 }; /* the maximum time to wait for the calls */
 
-/* Freed by the last loop or by the caller, whichever finishes last. */
+/* The last of the loops and the caller frees it. */
 struct telling {
     atomic_uint holders;
     sem_t done;

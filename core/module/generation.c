@@ -11,7 +11,7 @@
 #include "core/module/module_error.h"
 #include "core/module/service_order.h"
 
-/* Returns a line for the metric and each value, from malloc(). NULL: out of memory. */
+/* Returns the meter's name, with a line for each value, from malloc(). NULL: out of memory. */
 static char *generation_meter_name(const char *module, const struct bb_metric *metric)
 {
     char *name = NULL;
@@ -119,7 +119,7 @@ int generation_open(struct generation *g, const struct bb_api *api,
     return 0;
 }
 
-/* Calls `start`, `quiesce` or `close`; NULL: nothing. */
+/* Calls `start`, `quiesce` or `close`, unless it is NULL. */
 static void generation_call(struct core_module *module, const char *name,
                             void (*function)(struct bb_host *, void *))
 {
@@ -164,7 +164,7 @@ bool generation_try_acquire(struct generation *g)
     return holders != 0;
 }
 
-/* Release here, acquire before the end: the destroying thread must see the last effects. */
+/* The release and acquire fences let the destroying thread see all effects of the last users. */
 void generation_release(struct generation *g)
 {
     if (atomic_fetch_sub_explicit(&g->holders, 1, memory_order_acq_rel) != 1)
@@ -219,7 +219,7 @@ const struct bb_command *generation_command(const struct generation *g, const ch
 
 /* ---- the functions of struct bb_api that need only a generation ---- */
 
-/* The arena has no lock, so only the module may use it, and only while it is opened. */
+/* Refuses calls outside of `open`, because the arena has no lock. */
 void *api_host_alloc(struct bb_host *host, size_t size)
 {
     struct host_handle *handle = handle_of(host);
@@ -227,7 +227,7 @@ void *api_host_alloc(struct bb_host *host, size_t size)
     return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
 }
 
-/* Returns a declared setting of this type. NULL: `open` fails, or a later call is logged. */
+/* Returns a declared setting of this type. NULL: undeclared (logged, or reported after `open`). */
 static const struct setting_value *generation_setting(struct bb_host *host, const char *name,
                                                       char as)
 {
@@ -294,7 +294,7 @@ int api_open_fail(struct bb_host *host, const char *format, va_list args)
     return -1;
 }
 
-/* Returns the version of a needed service (`more` "*": of all of a kind); 0: not needed. */
+/* Returns the version in the row for name and `more` ("*" or ""); 0: there is no such row. */
 static unsigned generation_needs(const struct bb_table *table, const char *name, const char *more)
 {
     size_t length = strlen(name);
@@ -305,7 +305,7 @@ static unsigned generation_needs(const struct bb_table *table, const char *name,
     return 0;
 }
 
-/* Only declared services: another provider might not be open yet, or be removed later. */
+/* Returns only declared services: the provider of another service might not be open yet. */
 struct bb_service api_service(struct bb_host *host, const char *name)
 {
     const struct host_handle *handle = handle_of(host);

@@ -53,7 +53,7 @@ static void generation_load_origins(struct generation *g, struct setting_problem
     g->cors_origins = g->host->http.cors_origins;
     json_array_foreach(g->cors_origins, i, origin)
     {
-        /* in the form that browsers send: scheme, host, port; compared byte for byte */
+        /* must be as browsers send it (scheme, host, port), because it is compared byte for byte */
         const char *text = json_string_value(origin);
         size_t scheme = !strncmp(text, "http://", 7) ? 7 : !strncmp(text, "https://", 8) ? 8 : 0;
 
@@ -65,7 +65,7 @@ static void generation_load_origins(struct generation *g, struct setting_problem
     }
 }
 
-/* Whether the text ends in :port. A URL, possibly with a password, does not count. */
+/* Returns whether the text ends in :port; false for a URL, which may contain a password. */
 static bool generation_has_port(const char *text)
 {
     const char *colon = strpbrk(text, "/@") ? NULL : strrchr(text, ':');
@@ -74,7 +74,7 @@ static bool generation_has_port(const char *text)
            strlen(colon + 1) <= 5 && strtol(colon + 1, NULL, 10) <= 65535;
 }
 
-/* Checks addresses of servers. libpq's own message would contain the password. */
+/* Checks addresses of servers. Does not report libpq's message, which contains the password. */
 static void generation_check_places(struct generation *g, struct setting_problems *problems)
 {
     const char *listen = g->host->http.listen;
@@ -130,10 +130,12 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
     return problems->count > before;
 }
 
-/* ---- modules; those that crashed repeatedly, or whose files have become invalid since the
- * previous worker was started, are disabled ---- */
+/*
+ * ---- loading modules, and disabling those that crashed repeatedly or whose files are now invalid
+ * ----
+ */
 
-/* Relative to the file's directory. The result contains a slash, as dlopen() requires. */
+/* Returns a path relative to the settings file's directory, with a slash, as dlopen() requires. */
 static const char *generation_from_directory(const struct generation *g, const char *path)
 {
     const char *directory = g->settings->directory;
@@ -153,7 +155,7 @@ static const char *generation_module_path(const struct generation *g, const char
     return directory ? arena_format(g->arena, "%s/%s.so", directory, entry) : NULL;
 }
 
-/* Whether the module directory contains a module with this name; a settings_is_module. */
+/* Returns whether the module directory contains a module with this name; a settings_is_module. */
 static bool generation_is_installed(const void *generation, const char *name)
 {
     const struct generation *g = generation;
@@ -165,7 +167,7 @@ static bool generation_is_installed(const void *generation, const char *name)
 static void generation_left_out_add(struct generation *g, const char *name, const char *why)
 {
     g->left_out[g->left_out_count++] = (struct left_out){name, why};
-    settings_claim(g->settings, name); /* its section remains, and is not an error */
+    settings_claim(g->settings, name); /* its section in the file is not an error */
 }
 
 /* Returns the name of the file of an entry of the list `modules`; NULL: out of memory. */
@@ -176,7 +178,7 @@ static const char *generation_entry_file(const struct generation *g, const char 
     return arena_text(g->arena, base, strcspn(base, "."));
 }
 
-/* Only when the supervisor restarts a worker: a reload tries all modules. */
+/* Returns whether modules may be disabled, which a reload never does (it tries all modules). */
 static bool generation_in_question(const struct generation *g)
 {
     return g->number == 1 && g->host->host.quarantine;
@@ -207,10 +209,7 @@ static const char *generation_missing_service(const struct generation *g,
                : NULL;
 }
 
-/*
- * Disables loaded modules that need a service of a disabled one. Begins again after each, because
- * other modules may need its services.
- */
+/* Disables loaded modules that need a service of a disabled module, until no module does. */
 static void generation_leave_needy_out(struct generation *g)
 {
     for (size_t i = 0; g->left_out_count && i < g->module_count;) {
@@ -246,11 +245,11 @@ static void generation_load_entry(struct generation *g, const char *entry,
         setting_problem(problems, "%s: out of memory", g->settings->path);
         return;
     }
-    if (no_directory) { /* it is invalid, which was reported already */
+    if (no_directory) { /* the directory is invalid, which was reported already */
         settings_claim(g->settings, file);
         return;
     }
-    /* after a crash, because the previous worker has served without this problem */
+    /* after a crash, because the previous server process had no such problem */
     bool leave_out = generation_in_question(g) && supervised_history()->restarts;
 
     sandbox_file(path);
@@ -258,7 +257,7 @@ static void generation_load_entry(struct generation *g, const char *entry,
         g->module_count++;
     } else {
         memset(module, 0, sizeof *module);
-        settings_claim(g->settings, file); /* its section must not be reported as well */
+        settings_claim(g->settings, file); /* so that its section is not reported as unknown */
         if (leave_out)
             generation_left_out_add(g, file, "its file is refused");
     }
@@ -433,8 +432,8 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
         return -1;
     const struct host_settings *host = g->host = host_settings(g->settings);
 
-    /* Before modules are loaded, because their constructors may crash or hang. A reload may still
-     * be refused, so reload_once() in reload.c does this later. */
+    /* Before modules are loaded, because their constructors may crash or hang. For a reload, which
+     * may still be refused, reload_once() in reload.c does this later. */
     if (g->number == 1) {
         generation_place_reports(g, problems);
         lifecycle_calls_set_limit(host->host.stall_timeout * 1000);
@@ -450,8 +449,8 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     generation_link_routes(g, problems);
     generation_link_events(g, problems);
     generation_link_authenticator(g, problems);
-    /* Without a valid module directory, sections of installed modules look like typing errors, and
-     * the problem of the directory was reported already. */
+    /* Without a valid module directory (reported already), sections of installed modules would be
+     * reported as typing errors. */
     if (host->root.module_path)
         settings_unknown(g->settings, generation_is_installed, g, problems);
     return 0;

@@ -43,7 +43,7 @@ static bool migrate_steps_is_word_part(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* Returns the end of the comment that begins at `at`, or `at` if none does. Comments can nest. */
+/* Returns the end of the comment at `at`; `at` if there is no comment. Comments can nest. */
 static const char *migrate_steps_after_comment(const char *at)
 {
     int depth = 0;
@@ -60,8 +60,8 @@ static const char *migrate_steps_after_comment(const char *at)
 }
 
 /*
- * Removes comments and white space from a NUL-terminated text, so that a step can be formatted and
- * commented without becoming another one. Text between quotes stays as it is, and words stay apart.
+ * Removes comments and white space from a NUL-terminated text, so that changing them in a step does
+ * not change its checksum. Keeps text between quotes, and a separator between words.
  */
 static void migrate_steps_squeeze(char *text)
 {

@@ -5,7 +5,7 @@
 
 #include "core/module/reply.h"
 
-enum { WORDS = 80 /* characters of a statement in the log */ };
+enum { WORDS = 80 /* maximum characters of a statement in the log */ };
 enum { STATUS_MIN = 200, STATUS_ERROR = 400, STATUS_MAX = 599 };
 
 /* Returns the module's name for a log line. */
@@ -49,7 +49,7 @@ int module_error(struct core_request *rq, const char *what, const char *detail)
     return 500;
 }
 
-/* A handler that finds no further problem continues only up to this point. */
+/* Refuses a request whose handler runs only to find further problems, because it found none. */
 static bool module_error_is_refused(struct core_request *rq)
 {
     if (!rq->only_names_problems)
@@ -141,7 +141,7 @@ void module_error_look_back(struct core_request *rq, int returned)
     }
 }
 
-/* The beginning of a statement on one line, which names it in the log. */
+/* Returns the beginning of a statement on one line, to be logged. */
 static const char *module_error_first_words(const char *text, char out[WORDS])
 {
     static const char blanks[] = " \t\r\n\f\v";

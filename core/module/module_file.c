@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U /* since Linux 6.3; before, every such file may be executed */
+#define MFD_EXEC 0x0010U /* since Linux 6.3; older kernels always allow execution */
 #endif
 
 #define PROGRAM_HEADERS_MAX 64
@@ -33,7 +33,7 @@
 /* ---- the check --------------------------------------------------------------------------------
  */
 
-/* The larger of `size` and the end of a part; UINT64_MAX if that has no end. */
+/* Returns the larger of `size` and the end of a part; UINT64_MAX if the end overflows. */
 static uint64_t module_file_size_with(uint64_t size, uint64_t offset, uint64_t length)
 {
     uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;
@@ -41,7 +41,7 @@ static uint64_t module_file_size_with(uint64_t size, uint64_t offset, uint64_t l
     return end > size ? end : size;
 }
 
-/* The least size that the file can have, by its headers. */
+/* Returns the minimum size of the file according to its headers. */
 static uint64_t module_file_size_needed(int fd, const ElfW(Ehdr) * head, uint64_t size)
 {
     ElfW(Phdr) segments[PROGRAM_HEADERS_MAX];
@@ -58,7 +58,7 @@ static uint64_t module_file_size_needed(int fd, const ElfW(Ehdr) * head, uint64_
                          : needed;
 }
 
-/* Returns what is wrong with the file, before its size; NULL: nothing. */
+/* Returns the problem of the file, apart from its size; NULL: none. */
 static const char *module_file_head_problem(int fd, const struct stat *info, ElfW(Ehdr) * head)
 {
     if (!S_ISREG(info->st_mode))
@@ -124,7 +124,7 @@ int module_file_copy(const char *path, char copy[MODULE_COPY_PATH])
         went = sendfile(to, from, NULL, 1 << 20);
     if (from >= 0)
         close(from);
-    /* With the process id instead of `self`, an attached debugger finds the file, too. */
+    /* With the process id instead of `self`, an attached debugger also finds the file. */
     snprintf(copy, MODULE_COPY_PATH, "/proc/%ld/fd/%d", (long)getpid(), to);
     if (to >= 0 && !went &&
         !fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
@@ -202,7 +202,7 @@ void module_file_note(const struct module_file *file, const char *path, void *dl
         info.st_ino == file->inode)
         build = calloc(1, sizeof *build);
     if (!build)
-        return; /* just replaced, or out of memory: it may be loaded again later */
+        return; /* just replaced, or out of memory: the same content may be loaded twice */
     *build = (struct build){builds, dl, *file};
     builds = build;
 }

@@ -19,7 +19,7 @@
 #define ROWS_ALL_MAX 16384 /* per module, because tables can contain the same table many times */
 #define FIELDS_DEPTH_MAX 16
 
-/* Without these members no error message can be written. */
+/* Error messages need at least these members. */
 #define DESCRIPTOR_MIN (offsetof(struct bb_module, version) + sizeof(const char *))
 
 struct copier {
@@ -133,9 +133,7 @@ static int module_copy_tables(struct copier *copier, struct bb_module *copy)
     return 0;
 }
 
-/*
- * The first members have the same position in every version, so they are checked before any others.
- */
+/* Checks the first members, which have the same position in every version, before any others. */
 static int module_check_head(struct copier *copier, const struct bb_module *descriptor,
                              size_t symbol_size)
 {
@@ -192,10 +190,10 @@ const struct bb_module *module_descriptor_copy(struct arena *arena,
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 /*
- * The dynamic linker identifies files by the path they were opened with, and would return the old
- * code for an upgraded file with the same path. Since code is never unloaded, the new file needs
- * another path: the bits of its inode as ./ and / between directory and name. The same file always
- * has the same path, so memory use does not grow with each reload.
+ * Loads the file under a path that is unique for its inode. The dynamic linker identifies files by
+ * path, and would return the old code for an upgraded file with the same path, because code is
+ * never unloaded. The path has the bits of the inode as ./ and / between directory and name. So the
+ * same file always has the same path, and memory use does not grow with each reload.
  */
 static void *module_open_anew(struct arena *arena, const char *path)
 {
@@ -225,7 +223,7 @@ static void *module_open_anew(struct arena *arena, const char *path)
 
 /*
  * Loads the file itself if no copy is possible, or if the code looks for libraries in its own
- * directory. Safe only as long as nobody writes into the file. NULL with the reason in `why`.
+ * directory. This is safe only if nothing writes to the file. NULL with the reason in `why`.
  */
 static void *module_open_in_place(struct arena *arena, const char *path, char *why, size_t why_size)
 {
@@ -245,7 +243,7 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
         const char *text = dlerror();
         size_t length = strlen(path);
 
-        /* our message has the path already */
+        /* the host's message contains the path already */
         if (text && !strncmp(text, path, length) && !strncmp(text + length, ": ", 2))
             text += length + 2;
         snprintf(why, why_size, "cannot be loaded: %s", text ? text : "reason unknown");
@@ -259,11 +257,11 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
     return dl;
 }
 
-/* NULL with the reason in `why`, for instance that the file was truncated while it was copied. */
+/* Returns NULL with the reason in `why`, such as that the file was truncated during the copy. */
 static void *module_open_file(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     char copy[MODULE_COPY_PATH];
-    /* If code was loaded from this file itself, it must be used again. */
+    /* If the file was loaded without a copy, this code must be used again. */
     int fd = module_file_look(path).overwritten ? -1 : module_file_copy(path, copy);
 
     if (fd < 0)
@@ -290,7 +288,7 @@ void module_set_handle(struct core_module *module)
     module->handle.module = module;
 }
 
-/* Returns NULL, or the reason: `why` or another text. */
+/* Loads the file into `module`. Returns NULL, or the reason, which may be in `why`. */
 static const char *module_load_file(struct core_module *module, struct arena *arena,
                                     const char *path, char *why, size_t why_size)
 {

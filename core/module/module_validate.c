@@ -26,8 +26,8 @@ void metric_full_name(const struct bb_module *descriptor, const struct bb_metric
 #define SETTINGS_STRUCT_MAX 65536
 
 /*
- * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new". A
- * bound row requires a `settings_size` (NULL: these are not settings), and a member within that
+ * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new".
+ * `settings_size` is NULL unless the fields are settings; bound rows need a member within this
  * size.
  */
 static void validate_fields(const struct bb_table *fields, const size_t *settings_size,
@@ -72,7 +72,7 @@ static void validate_fields(const struct bb_table *fields, const size_t *setting
                                 checks[k].reason);
         if (unbindable)
             setting_problem(problems, "module %s: field \"%s\" %s", place, field->name, unbindable);
-        /* a default that its own field refuses would fail at the first start without the setting */
+        /* otherwise an invalid default would fail only when the setting is absent */
         struct arena *arena =
             field->fallback && is_known && (!is_choice || field->choices) ? arena_new() : NULL;
         struct problems found = {.arena = arena};
@@ -107,7 +107,7 @@ static void validate_complain(const struct core_module *module, struct setting_p
     setting_problem(problems, "%s: module %s: %s", module->path, module->descriptor->name, reason);
 }
 
-/* Complains about a row that is not complete. */
+/* Adds a problem for a row that is not complete. */
 static void validate_row(const struct core_module *module, struct setting_problems *problems,
                          bool is_complete, const char *kind, const char *name, const char *needs)
 {
@@ -115,7 +115,7 @@ static void validate_row(const struct core_module *module, struct setting_proble
         validate_complain(module, problems, "%s \"%s\" needs %s", kind, name ? name : "", needs);
 }
 
-/* Whether it is a lower-case letter, followed by these characters, and short enough. */
+/* Returns whether it is short, begins with a lower-case letter, and contains only `more`. */
 static bool validate_is_name(const char *name, const char *more)
 {
     return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&
@@ -154,7 +154,7 @@ static void validate_parts(const struct core_module *module, const struct bb_rou
                           route->path);
 }
 
-/* Errors that the router reports (method, path, roles 0) are not reported here. */
+/* Does not check what the router checks: method, path, roles 0. */
 static void validate_route(const struct core_module *module, const struct bb_route *route,
                            struct setting_problems *problems)
 {
@@ -185,7 +185,7 @@ static void validate_route(const struct core_module *module, const struct bb_rou
     validate_parts(module, route, problems);
 }
 
-/* Metrics that the text format cannot represent, or that would not be found under their names. */
+/* Returns why the text format cannot represent a metric, or why its name is misleading; or NULL. */
 static const char *validate_metric(const struct bb_metric *metric)
 {
     size_t length = metric->name ? strlen(metric->name) : 0;
@@ -359,7 +359,7 @@ static const char *validate_name(const struct bb_table *table, const struct vali
     return *(const char *const *)(const void *)at;
 }
 
-/* Number of rows of the module's table before `end` that have this name. */
+/* Returns the number of rows of the module's table before `end` that have this name. */
 static size_t validate_named(const struct core_module *module, const struct validate_kind *kind,
                              size_t end, const char *name)
 {
@@ -391,8 +391,8 @@ static void validate_unique(const struct core_module *modules, size_t index,
 }
 
 /*
- * Refuses equal names, because with them readers of GET /metrics reject all metrics. busbar_a_b_c
- * may be the metric b_c of module a, or c of module a_b.
+ * Refuses equal full names, because readers of GET /metrics would reject all metrics. busbar_a_b_c
+ * can be the metric b_c of module a, or c of module a_b.
  */
 static void validate_metric_names(const struct core_module *modules, size_t index,
                                   struct setting_problems *problems)

@@ -87,7 +87,7 @@ static void *pool_thread(void *arg)
             continue;
         }
         struct pool_call *call = BB_CONTAINER_OF(queued, struct pool_call, queued);
-        struct quota_entry *owner = queued->owner; /* only this thread knows it from now on */
+        struct quota_entry *owner = queued->owner; /* only this thread uses it from now on */
         struct loop *loop = call->loop;
 
         queued->owner = NULL;
@@ -119,8 +119,8 @@ static int pool_add_thread(struct work_pool *pool)
 /* ---- calls ---- */
 
 /*
- * Counts the call for its subject, too, and lets it wait with the longer queue of the two. Accounts
- * never have negative numbers, so subjects have.
+ * Counts the call also for its subject. The call then waits among the calls of its owner or of its
+ * subject, whichever has more. Subjects have negative numbers, which accounts never have.
  */
 static bool pool_enter_subject(struct work_pool *pool, struct pool_call *call,
                                enum quota_result *answer)
@@ -142,8 +142,8 @@ static bool pool_enter_subject(struct work_pool *pool, struct pool_call *call,
 }
 
 /*
- * Queues a call if its owner has fewer than `each`. Exempt owners wait their turn like all others,
- * but are refused only if the whole queue is full. If not `bounded`, only lack of memory can fail.
+ * Queues a call if its owner has fewer than `each`. Calls of exempt owners are refused only if the
+ * whole queue is full. If `bounded` is false, the call fails only if memory runs out.
  */
 static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
                                       bool bounded)
@@ -153,14 +153,13 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
     pthread_mutex_lock(&pool->lock);
     if (!bounded || pool->queued < pool->descriptor->queue) {
         call->queued.owner = fair_enter(&pool->owners, &call->owner, each, &answer);
-        if (!call->queued.owner && !bounded) /* it must not be refused: it counts as the host's */
+        if (!call->queued.owner && !bounded) /* it must not be refused, so it counts for the host */
             call->queued.owner = fair_enter(&pool->owners, &pool->own->owner, SIZE_MAX, &answer);
     }
     if (call->queued.owner && (!call->subject || pool_enter_subject(pool, call, &answer))) {
         fair_wait(&pool->calls, &call->queued);
         pool->queued++;
-        /* if all threads are busy or reserved by waiting calls, adds one; the others must do if
-         * that fails */
+        /* adds a thread if waiting calls need all idle threads */
         if (pool->started < pool->descriptor->threads &&
             pool->busy + pool->queued > pool->started && pool_add_thread(pool) &&
             !pool->short_told) {
@@ -204,7 +203,7 @@ struct work {
     bool done;
 };
 
-/* Runs on behalf of the request, like code on its fiber: the thread's activity names both. */
+/* Runs a call on behalf of its request. The thread's activity names the pool and the request. */
 static void pool_work_run(void *arg)
 {
     struct work *work = arg;
@@ -260,8 +259,8 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
             rq->time_spent.queue_us += clock_mono_us() - asked_us;
             return request_fail(rq, FAILED_DEADLINE);
         }
-        /* a thread uses memory of the request: the client is answered that the time is over, and
-         * the fiber waits */
+        /* a thread still uses memory of the request, so the fiber waits, but the client is
+         * answered */
         bool late = pool->host && rq->answer_timeout && rq->answer_timeout(rq);
 
         while (!work.done)
@@ -297,7 +296,7 @@ int api_offload_for(struct bb_request *pub, const char *name, uint64_t subject, 
     return -1;
 }
 
-/* ---- the pools of a generation: the host's own pool, and those that its modules declare ---- */
+/* ---- the pools of a generation: the host's pool and the pools of its modules ---- */
 
 bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool_status *status)
 {
@@ -318,7 +317,7 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
     return true;
 }
 
-/* Threads end after they have run the queued calls. */
+/* The threads first run the queued calls. */
 void work_pools_free(struct work_pools *pools)
 {
     for (size_t i = 0; i < pools->count; i++) {

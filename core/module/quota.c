@@ -72,7 +72,7 @@ static struct quota_entry *quota_add(struct quota_table *table, struct quota_ent
     return entry;
 }
 
-/* Subtracts at most what the owner holds. Returns by how much. Under the lock. */
+/* Subtracts up to `less` from the owner's amount; returns by how much. Under the lock. */
 static size_t quota_remove(struct quota_table *table, const struct quota_owner *owner, size_t less)
 {
     struct quota_entry **at = quota_find(table, owner), *entry = *at;
@@ -128,7 +128,7 @@ struct quota_limits quota_bounds(const struct generation *generation, enum quota
     return (struct quota_limits){.all = all, .each = quota_part((size_t)percent, all)};
 }
 
-/* Whether `now` is within the bound, or consists of one task's charge only. */
+/* Returns whether `now` is within the bound, or is the charge of a single task. */
 static bool quota_fits(size_t now, size_t bound, size_t own)
 {
     return now <= bound || now == own;

@@ -16,8 +16,8 @@
 
 enum {
     EACH = 8,         /* approximate number of bytes of a value's text, without a string */
-    NODE = 240,       /* its memory: measured with arrays of objects, jansson 2.14, libpq 15 */
-    LARGE = 64 * 1024 /* larger answers are written by a pool thread */
+    NODE = 240,       /* approximate memory of a value, measured with arrays of objects */
+    LARGE = 64 * 1024 /* a pool thread writes larger responses */
 };
 
 static const struct {
@@ -65,7 +65,7 @@ void reply_drop(struct core_request *rq)
     rq->response.file = 0;
 }
 
-/* Descriptor 0 is standard input as long as the host runs, so 0 can mean "none". */
+/* response.file can use 0 for "none", because descriptor 0 is always standard input. */
 int reply_file(struct core_request *rq, int fd, int64_t length)
 {
     reply_bytes(rq, 200, NULL, (size_t)length);
@@ -97,7 +97,7 @@ static void reply_write_json(void *arg)
     written->json = NULL;
 }
 
-/* Answers with the written bytes; NULL: memory ran out. */
+/* Answers with the written bytes, or 503 if they are NULL. */
 static int reply_written(struct core_request *rq, int status, const struct written *written)
 {
     if (written->bytes)
@@ -150,7 +150,8 @@ int reply_json_aside(struct core_request *rq, int status, json_t *json)
 {
     struct written written = {.json = json};
 
-    /* If the time ended while the thread was writing, the call failed, but the JSON is written. */
+    /* If the deadline passed while the thread was writing, the call failed, but the JSON is
+     * written. */
     if (pool_run(rq, reply_write_json, &written) && written.json)
         return reply_json(rq, status, written.json);
     return reply_written(rq, status, &written);
@@ -165,7 +166,7 @@ void api_vwarn(struct bb_request *pub, const char *format, va_list args)
 }
 
 /*
- * Adds the request's warnings, if any, after the object's own. Takes the object and returns a copy,
+ * Adds the request's warnings after the object's own warnings. Takes the object and returns a copy,
  * because the module may have kept a reference to the object.
  */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
@@ -226,7 +227,7 @@ json_t *reply_text(const char *text)
     return json_stringn(text, text_valid(text));
 }
 
-/* All errors of the token endpoint have the form of RFC 6749, including those found by the host. */
+/* Adds the members of RFC 6749, which all errors of the token endpoint have, also the host's. */
 static void reply_set_oauth_error(struct core_request *rq, int status, json_t *body,
                                   const char *message)
 {
@@ -247,15 +248,15 @@ static void reply_set_oauth_error(struct core_request *rq, int status, json_t *b
         *at = (*at)->next;
 }
 
-/* If memory has run out, problems found in a request may not be the client's fault. */
+/* Returns whether memory ran out, so that problems of the request may not be the client's fault. */
 static bool reply_is_starved(const struct core_request *rq)
 {
     return rq->starved || arena_starved(rq->arena);
 }
 
 /*
- * Drops headers of the answer that this one replaces: those that describe its content (RFC 9110,
- * section 8), and a challenge (11.6.1), which belongs to a 401 only.
+ * Drops headers that belong only to the response that this one replaces: the description of its
+ * content (RFC 9110, section 8), and the challenge of a 401 (11.6.1).
  */
 static void reply_drop_headers_of_another(struct core_request *rq, int status)
 {
@@ -302,8 +303,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     reply_set_oauth_error(rq, status, body, message);
     if (rq->id)
         json_object_set_new(body, "requestId", json_string(rq->id));
-    if (status != 503 && reply_is_starved(rq)) { /* memory ran out meanwhile, so something is
-                                                  * missing in the body */
+    if (status != 503 && reply_is_starved(rq)) { /* memory ran out, so the body may be incomplete */
         json_decref(body);
         return reply_problems(rq, 503, "The service is out of memory", NULL);
     }

@@ -67,7 +67,7 @@ void request_free(struct core_request *rq)
     reply_drop(rq);
     struct arena *own = rq->saved_arena ? rq->saved_arena : rq->arena;
 
-    if (rq->saved_arena) /* it ended within request_scratch(), because memory ran out */
+    if (rq->saved_arena) /* memory ran out within request_scratch() */
         arena_free(rq->arena);
     arena_free(own);
     loop->requests--;
@@ -265,7 +265,7 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
     }
 }
 
-/* A parked fiber finds its time over. Reading from and writing to a client is cut instead. */
+/* For a parked fiber, the deadline passes; other requests (reading or writing) are cut. */
 void requests_cut(struct loop *loop, const struct generation *generation)
 {
     for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {
@@ -305,14 +305,14 @@ void request_defer(struct core_request *rq, void (*undo)(void *), void *arg)
 void request_out_of_memory(struct core_request *rq)
 {
     request_fail(rq, FAILED_MEMORY);
-    if (!rq->committed || rq->kind != REQUEST_HTTP) /* otherwise the answer reports what was
-                                                     * committed */
+    if (!rq->committed ||
+        rq->kind != REQUEST_HTTP) /* otherwise the client must get the response of the commit */
         reply_failed(rq);
     fiber_exit();
 }
 
 /*
- * ---- completions: another thread signals a completion that a request waits for ----
+ * ---- completions, which a request waits for and another thread signals ----
  *
  * A completion has two references, the request's and the signaling thread's; both are released on
  * the request's loop, so no lock is needed.
@@ -349,7 +349,7 @@ static void request_completion_timer(struct timer *timer)
     request_wake(completion->rq);
 }
 
-/* The request drops its reference; the signaling side frees the completion later. */
+/* Drops the request's reference. If the completion is not signaled yet, the signal frees it. */
 static void request_completion_leave(void *arg)
 {
     struct bb_completion *completion = arg;

@@ -8,7 +8,7 @@
 #include "core/lib/text.h"
 
 #define METHODS 5
-#define HEAD METHODS /* a HEAD request finds GET's routes; routes cannot have this method */
+#define HEAD METHODS /* HEAD requests use the routes of GET; no route may have this method */
 
 static const char *const method_names[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"};
 
@@ -80,8 +80,8 @@ static bool route_same(struct piece piece, const char *text, size_t length)
 }
 
 /*
- * Splits a path at its slashes. False if it has too many segments for any route, or does not begin
- * with a slash. A trailing slash gives an empty last piece.
+ * Splits a path at its slashes; a trailing slash gives an empty last piece. Returns false if it has
+ * too many segments for any route, or does not begin with a slash.
  */
 static bool route_cut(const char *text, struct path *path)
 {
@@ -220,8 +220,8 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
 }
 
 /*
- * Descends the tree, static segments first, and backtracks if no route, or only other methods, are
- * found. At most ROUTE_SEGMENTS_MAX levels, and no more steps than the tree has nodes.
+ * Searches the tree, static segments first, and backtracks from nodes without a route for the
+ * method. It uses at most ROUTE_SEGMENTS_MAX levels, and no more steps than the tree has nodes.
  */
 static bool route_descend(struct search *search, const struct node *node, size_t level)
 {
@@ -251,9 +251,7 @@ static bool route_descend(struct search *search, const struct node *node, size_t
     return false;
 }
 
-/*
- * Whether other software could interpret a segment differently: empty, dots, or invalid encoding.
- */
+/* Returns whether other software may interpret a segment differently: empty, dots, bad encoding. */
 static bool route_segment_bad(struct piece piece)
 {
     size_t characters = 0, dots = 0;

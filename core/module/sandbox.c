@@ -29,7 +29,7 @@ enum { OUTPUT_MAX = 64 << 20, PIPE_SIZE = 65536 };
 struct shared {
     char file[PATH_MAX];
     bool done;  /* the output is complete */
-    int status; /* what work() returned */
+    int status; /* the result of work() */
 };
 
 static struct shared *shared; /* NULL: not in a child */
@@ -57,7 +57,8 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
                   dup2(kept, 3) >= 0 && !close_range(4, ~0U, 0);
 
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        signal(faults[i], SIG_DFL); /* a sanitizer would end the process as if it had exited */
+        signal(faults[i],
+               SIG_DFL); /* with a sanitizer's handler, a fault would look like a call of exit() */
     signal(SIGXFSZ, SIG_IGN);
     /* restrictions that this kernel or user cannot have are left out */
     if (unshare(CLONE_NEWNET))
@@ -70,8 +71,8 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
     if (!THREAD_SANITIZED) /* sanitizers reserve terabytes of addresses */
         setrlimit(RLIMIT_AS, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
-    /* The limit of files also prohibits private copies in memory, so modules are loaded from their
-     * files here, and the warning about that would mislead. */
+    /* The limit for files prevents private copies in memory, so modules are loaded without a copy;
+     * the warning about this would be misleading here. */
     log_level(BB_ERROR, false);
     FILE *out = placed ? fdopen(3, "w") : NULL;
 
@@ -81,7 +82,8 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
     shared->done = !fflush(out) && !ferror(out);
     fflush(stdout);
     fflush(stderr);
-    _exit(EXIT_SUCCESS); /* no destructors, nor what the modules registered with atexit() */
+    _exit(EXIT_SUCCESS); /* without destructors, and without functions that modules registered with
+                            atexit() */
 }
 
 /* ---- the parent -------------------------------------------------------------------------------
@@ -115,8 +117,8 @@ static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
             left = 1000;
         }
         ended = poll(fds, CHILD_FDS, (int)left) > 0 && fds[ENDED].revents;
-        /* reads each pipe once, so that a child that never stops writing cannot delay the end; then
-         * this is all that the pipes can hold */
+        /* reads each pipe only once, so that a child that never stops writing cannot delay the end;
+         * at the end, one read empties each pipe */
         for (int i = RESULT; i <= NOISE; i++) {
             ssize_t got = child->fds[i] < 0 ? 0 : read(child->fds[i], piece, sizeof piece);
 

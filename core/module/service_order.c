@@ -75,7 +75,7 @@ static void service_report_gap(const struct service_walk *walk, const struct cor
                         module->descriptor->name, need->service);
 }
 
-/* Depth first: providers are placed before the module that needs them. */
+/* Places a module after the providers of its services (depth first). */
 static void service_visit(struct service_walk *walk, size_t index, const struct service_path *from)
 {
     const struct core_module *module = &walk->modules[index];

@@ -54,14 +54,12 @@ int64_t api_leave_ms(struct bb_worker_context *context)
                                        : LEAVE_MS;
 }
 
-/*
- * References to a generation are held by its requests, its workers, and the engine if it is live.
- */
+/* A generation has references from its requests, its workers and, while it is live, the engine. */
 bool api_drained(struct bb_worker_context *context)
 {
     const struct worker *worker = (struct worker *)(void *)context;
     const struct generation *generation = handle_of(context->host)->generation;
-    size_t holders = atomic_load(&generation->holders); /* first: a worker may end */
+    size_t holders = atomic_load(&generation->holders); /* read first, because a worker may end */
 
     return holders <= workers_running(worker->all) + !generation_superseded(generation);
 }
