@@ -1,5 +1,5 @@
 /*
- * Checks the ceiling, and overlaps: within a request, among the rows of a bulk upload, and with
+ * Checks the ceiling and overlaps: within a request, among the rows of a bulk upload, and with
  * stored readings of any type.
  */
 #include <inttypes.h>
@@ -42,8 +42,8 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
 }
 
 /*
- * The readings are sorted by end, so a reading that overlaps any earlier one overlaps the previous
- * one.
+ * A reading that overlaps any earlier reading overlaps the previous one, because readings are
+ * sorted by end.
  */
 void reading_check(struct bb_request *rq, struct reading_submission *submission)
 {
@@ -65,8 +65,8 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
 /* ---- rows of a bulk upload ---- */
 
 /*
- * Returns an accepted reading that overlaps the one at `place`, or NULL. Accepted readings do not
- * overlap, so only the nearest ones can overlap it. `end` is the place after the last of them.
+ * Returns an accepted reading that overlaps the reading at `place`, or NULL. Accepted readings do
+ * not overlap, so only the nearest ones can overlap it. `end` is the place after the last one.
  */
 static const struct reading_item *check_overlapped(const struct reading_item *items,
                                                    const bool *taken, size_t end, size_t place)
@@ -91,7 +91,7 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 
     if (submission->notes[count])
         return;
-    /* by index (the order of the rows): the place in the order by end */
+    /* places: by index (the order of the rows), the place in the order by end */
     size_t *places = bb_alloc(rq, count * sizeof(*places));
     bool *taken = bb_alloc(rq, count * sizeof(*taken)); /* by place */
 
@@ -118,8 +118,8 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 /* clang-format off */
 
 /*
- * $1 devices, $2 and $3 starts and ends; the periods of a device follow each other. Returns for each
- * period the first stored reading that it overlaps.
+ * $1 devices, $2 and $3 starts and ends; the periods of a device follow each other. Returns the
+ * first stored reading that each period overlaps.
  */
 static const struct bb_sql overlaps = {
     "SELECT p.before + o.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at")

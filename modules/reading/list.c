@@ -5,10 +5,10 @@
  * Readings are sorted by end. A cursor is "<end in ms>-<type>" of the last reading seen. Each type
  * is one scan of the primary key; the two scans are merged.
  *
- * A voided reading does not count any more. It is kept, with the account that voided it and the
- * reason; GET with voided=true lists the voided readings of a device, newest first. A reading's id
- * is computed from its type and its end, which are its key, so no two valid readings have the same
- * id. A voided reading may have the id of the reading that replaced it. Only an Admin may void a
+ * A voided reading does not count any more. It is kept, with the reason and the account that voided
+ * it; GET with voided=true lists the voided readings of a device, newest first. A reading's id is
+ * computed from its type and its end, which are its key, so no two valid readings have the same id.
+ * A voided reading may have the id of the reading that replaced it. Only an Admin may void a
  * reading that a certificate has used; the module certificate then takes the energy back.
  */
 #include <inttypes.h>
@@ -27,7 +27,7 @@
 /* clang-format off */
 
 /*
- * $1 device, $2 type or null, $3 start, $4 end, $5 $6 end and type of the last reading seen, $7
+ * $1 device, $2 type or null, $3 start, $4 end, $5 and $6 end and type of the last reading seen, $7
  * number of readings
  */
 #define BRANCH(letter)                                                                             \
@@ -62,7 +62,7 @@ static const struct bb_sql list_voided = {
     " AND r.id < $5::bigint ORDER BY r.id DESC LIMIT $6::bigint",
     BB_SQL_LONG};
 
-/* One row, however many readings there are. */
+/* Reads one row, however many readings the device has. */
 #define LATEST(id)                                                                                 \
     "SELECT " COLUMNS("d.type", "d.latest_start", "d.latest_end", "d.latest_wh", "d.latest_at")    \
     " FROM reading_device d WHERE d.device = " id " ORDER BY d.latest_end DESC, d.type LIMIT 1"
@@ -232,7 +232,7 @@ struct reading_exported {
     int64_t device;
     char name[NAME_ROOM]; /* its externalId when the export began; "": none */
     struct reading_range range;
-    int64_t after_end; /* the last reading seen */
+    int64_t after_end; /* end of the last reading seen */
     char after_type[2];
 };
 

@@ -2,18 +2,18 @@
  * Local times that a clock change repeats or skips.
  *
  * A repeated time is resolved by the order of the readings. A start takes the pass that is adjacent
- * to the previous row or to a stored reading, else the first pass; an end takes the first pass
- * after its start. If either pass is possible, or if a time is skipped, the reading is refused: one
- * hour's energy must not be stored for two hours, and a reading that is sent again must not be
- * stored for the next hour.
+ * to the previous row or to a stored reading, and otherwise the first pass. An end takes the first
+ * pass after its start. If either pass is possible, or if a time is skipped, the reading is
+ * refused: the energy of one hour must not be stored for two hours, and a reading that is sent
+ * again must not be stored for the next hour.
  */
 #include <stdlib.h>
 
 #include "modules/reading/reading.h"
 
 /*
- * The stored readings around an instant: one that ends exactly then, and the first one that ends
- * later.
+ * The stored readings around an instant: the reading that ends at the instant, and the first
+ * reading that ends later.
  */
 struct around {
     bool touched;
@@ -24,11 +24,11 @@ struct around {
 };
 
 /*
- * The stored readings around the repeated times of a request. One statement reads them for all
- * these times, when the first time needs them.
+ * The stored readings around the repeated times of a request. If any of these times needs them, one
+ * statement reads them for all.
  */
 struct stored {
-    struct around (*around)[2]; /* of the passes of a time; NULL: not queried yet */
+    struct around (*around)[2]; /* both passes of each time; NULL: not queried yet */
     size_t *places;             /* by the reading's place in the request */
 };
 
@@ -39,13 +39,13 @@ struct placing {
     struct reading_item *item;
     const struct reading_item *before, *behind; /* NULL: none */
     struct zone_times starts, ends;
-    bool begins, closes;            /* the clock shows the start, the end */
+    bool begins, closes;            /* the clock shows the start; the end */
     const struct zone_times *twice; /* the time that stored readings must decide; NULL: none */
 };
 
 /* clang-format off */
 
-/* $1 device, $2 instants. Takes a while for more than a few instants. */
+/* $1 device, $2 instants. More than a few instants take a while. */
 #define FEW 50
 #define ENDS(condition)                                                                            \
     "(SELECT r.type, r.start_at, r.end_at, r.wh FROM (VALUES ('D'::\"char\"), ('H'::\"char\"))"    \
@@ -96,7 +96,7 @@ static bool local_is_dated(const struct reading_submission *submission, bool sen
     return sent && !(moment->local && submission->misnamed);
 }
 
-/* Returns the instants at which the clock shows the time. A date is the beginning of its day. */
+/* Returns the instants at which the clock shows the time. A date means the beginning of its day. */
 static struct zone_times local_times(const struct reading_submission *submission,
                                      const struct moment *moment)
 {
@@ -170,8 +170,8 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
 }
 
 /*
- * Finds the first possible end after a start. Returns false if there is none; then *end is the last
- * one.
+ * Finds the first possible end after a start. If there is none, returns false and sets *end to the
+ * last end.
  */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
@@ -193,9 +193,9 @@ static bool local_is_free(const struct around *around, int64_t end)
 }
 
 /*
- * Resolves a start that occurs twice, and its end. If both passes are possible, the start takes the
- * pass that is adjacent to the previous row, else to a stored reading; if both passes are adjacent
- * to stored readings, the free one. Returns 0, or -1: `bb_failed(rq)`.
+ * Resolves a start that occurs twice, and its end. If both passes are possible, takes the pass that
+ * is adjacent to the previous row, or else to a stored reading. If both passes are adjacent to
+ * stored readings, takes the pass that is free. Returns 0, or -1: `bb_failed(rq)`.
  */
 static int local_place_start(struct bb_request *rq, const struct placing *p)
 {
@@ -204,7 +204,7 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
     const struct reading_item *before = p->before && p->before->ends ? p->before : NULL;
     const struct reading_item *behind = p->behind;
     bool closes = ends->closes && ends->change > starts->at[0], fits[2];
-    bool either = false; /* of the passes may be meant */
+    bool either = false; /* both passes are possible */
     int64_t end[2];
     int pass;
 
@@ -227,13 +227,13 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
             either = local_is_free(&around[1], end[1]);
         }
     }
-    if (item->unsure) { /* rows of another part of the file decide: claim only the certain part */
+    if (item->unsure) { /* rows of another part of the file decide */
         pass = 1;
     } else if (either) {
         local_note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);
         return 0;
     }
-    /* The last hour before the change ends at it only if the next row shows that it came. */
+    /* An hour ends at the change only if the next row shows that the change has happened. */
     if (pass == 0 && closes &&
         !(behind && behind->has_start && behind->sent_start.local &&
           behind->sent_start.ms < item->sent_end.ms)) {
@@ -267,7 +267,7 @@ static int local_place_end(struct bb_request *rq, const struct placing *p)
 
         second = around[0].touched || later;
         item->unsure = p->submission->provisional && !second;
-        /* It may be the same reading again, or the reading of the next hour. */
+        /* This may be the same reading again, or the reading of the next hour. */
         if (around[0].touched && !later && !around[1].touched && around[0].type == 'D' &&
             item->measured && item->wh > 0 && (int64_t)item->wh == around[0].wh) {
             local_note_repeated(rq, p, "endDate", item->sent_end.ms, at[0], at[1]);

@@ -1,7 +1,7 @@
 /*
  * The tables of the reading module, the state of one generation, and the job reading.partitions.
- * The tables are hand-formatted, because clang-format would spread a row over six lines. Those in
- * reading.h have the order of the columns of statements.
+ * The tables are hand-formatted, because clang-format would spread a row over six lines. The tables
+ * that reading.h declares have the order of the columns of statements.
  */
 #include "modules/common/slots.h"
 #include "modules/reading/reading.h"
@@ -40,8 +40,8 @@ static void reading_close(struct bb_host *host, void *state)
 }
 
 /*
- * The job reading.partitions: creates the partitions of this year and the next two. It waits at
- * most 2 s for its locks and is tried again a day later; there are two years to succeed.
+ * The job reading.partitions creates the partitions of this year and the next two. It waits at most
+ * 2 s for its locks. If it fails, it is tried again a day later, for up to two years.
  */
 static const struct bb_sql make = {
     "SELECT reading_partition_make(extract(year FROM now() AT TIME ZONE 'UTC')::int + $1::int)",
@@ -84,7 +84,7 @@ static const struct bb_field settings[] = {
 
 static const struct bb_field device_segment[] = {DEVICE};
 
-/* The handler checks these itself, so that a response names every invalid reading. */
+/* The handler checks these fields itself, so that a response names every invalid reading. */
 static const struct bb_field read_fields[] = {
     {.name = "startDate", .type = BB_TEXT, .alias = "starttimestamp",
      .help = "Start of the period, ISO 8601. A Delta reading without it starts where the previous "
@@ -219,7 +219,7 @@ const struct bb_field reading_fields[] = {
     (BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_DEVICE_OWNER | BB_ROLE_API_USER)
 #define BASE "/api/meter-reads"
 
-/* Reads may conflict too, because several devices can have the same serial number. */
+/* Reads may also conflict, because several devices can have the same serial number. */
 static const int conflict[] = {409, 0};
 static const int conflict_or_absent[] = {404, 409, 0}; /* the device in the query */
 

@@ -1,12 +1,12 @@
 /*
- * Turns dates as they were sent into instants: time zones, commissioning, Delta readings without a
- * start.
+ * Turns dates as they were sent into instants, using time zones, the commissioning, and the ends of
+ * earlier readings for Delta readings without a start.
  */
 #include <stdlib.h>
 
 #include "modules/reading/reading.h"
 
-#define AHEAD_MS INT64_C(300000) /* how much a sender's clock may be fast */
+#define AHEAD_MS INT64_C(300000) /* how far a sender's clock may be ahead */
 
 /* ---- each submission ---- */
 
@@ -20,9 +20,9 @@ static int period_by_end(const void *left, const void *right)
 }
 
 /*
- * Dates without an offset are local to the request's zone; without one, the device's zone is used
- * for the commissioning and the length of periods. A device is commissioned on a day; while the
- * zone is unknown, that day begins at 00:00 UTC.
+ * Dates without an offset are in the time zone that the request names. If it names none, the
+ * device's zone is used for the commissioning and the length of periods. A device is commissioned
+ * on a day; if the zone is unknown, this day begins at 00:00 UTC.
  */
 int reading_date(struct bb_request *rq, struct reading_submission *submission)
 {
@@ -66,9 +66,7 @@ static const struct bb_sql previous = {
                                       " ORDER BY p.number",
     0};
 
-/*
- * Returns whether starts must be found. If an end is unknown, nothing can be concluded about them.
- */
+/* Missing starts are looked up if all ends are known, because they depend on the ends. */
 static bool period_has_open(const struct reading_submission *submission)
 {
     bool known = submission->open && submission->dated;
@@ -79,9 +77,9 @@ static bool period_has_open(const struct reading_submission *submission)
 }
 
 /*
- * A Delta reading without a start begins at the end of the previous reading, stored or sent, of any
- * type; the first one at the commissioning, or as early as a reading may. The ends of stored
- * readings are in the rows from `row` on.
+ * A Delta reading without a start begins at the end of the previous reading of any type, stored or
+ * sent. The first reading begins at the commissioning, or as early as a reading may. The ends of
+ * stored readings are in the rows from `row` on.
  */
 static void period_fill_starts(struct bb_request *rq, struct reading_submission *submission,
                                const struct bb_rows *rows, size_t row)
@@ -137,7 +135,7 @@ static int period_find_starts(struct bb_request *rq, struct reading_submission *
 /* ---- checks ---- */
 
 /*
- * Returns the length in ms: the elapsed time, or the difference on the zone's clock if that is
+ * Returns the length in ms: the elapsed time, or the difference on the zone's clock if this is
  * less.
  */
 static int64_t period_length(const struct reading_submission *submission,
@@ -154,9 +152,9 @@ static int64_t period_length(const struct reading_submission *submission,
 }
 
 /*
- * A reading without a start may end where it begins, or earlier: at the commissioning, or where the
- * reading before it ends. A logger with a local clock may write a row for the hour that a clock
- * change skips.
+ * A reading without a start may end where it begins, or earlier: at the commissioning, or at the
+ * end of the previous reading. A logger with a local clock may write a row for the hour that a
+ * clock change skips.
  */
 static void period_check(struct bb_request *rq, struct reading_submission *submission,
                          const struct reading_item *item, int64_t now)

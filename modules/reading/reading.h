@@ -2,9 +2,9 @@
  * reading: meter readings of devices, in Wh, each checked against the energy that the device could
  * have generated in its period.
  *
- * A request is parsed into a submission (submission.c), its times become instants (period.c,
- * local.c), it is checked (check.c) and stored in one unit (store.c), either completely or not at
- * all. Rows of a bulk upload are submissions, too (rows.c). Everything runs on the fiber of its
+ * A request is parsed into a submission (submission.c). Its times become instants (period.c,
+ * local.c), and it is checked (check.c) and stored in one unit (store.c), either completely or not
+ * at all. Rows of a bulk upload are submissions, too (rows.c). Everything runs on the fiber of its
  * request. Only the cache of time zones is shared; it has its own mutex.
  *
  * Functions that return int return 0, or the status of the response sent, unless described
@@ -52,7 +52,7 @@ struct reading {
     struct slots *exports; /* in progress (modules/common/slots.h) */
 };
 
-/* One reading of a request. A value is unknown only because of a mistake, which is noted. */
+/* One reading of a request. A value is unknown only after a mistake, which is noted. */
 struct reading_item {
     size_t index; /* in the request */
     char type;    /* 'H' or 'D'; 0: unknown */
@@ -61,12 +61,12 @@ struct reading_item {
     struct moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
-    bool unsure;        /* in a check: unknown rows decide which pass of a repeated hour is meant */
+    bool unsure;        /* in a check: other rows decide between two passes of an hour */
     bool measured;      /* `wh` is known */
     double wh;          /* a whole number; may exceed int64_t */
 };
 
-/* Whether the period of a reading is known and valid. */
+/* Returns whether the period of a reading is known and valid. */
 static inline bool reading_placed(const struct reading_item *item)
 {
     return item->begins && item->ends && item->start < item->end;
@@ -90,26 +90,26 @@ struct reading_submission {
     const char *named;       /* the request's timezone, or NULL */
     bool misnamed;           /* the zone that it names does not exist */
     bool provisional;        /* a check of rows, while earlier rows are not stored yet */
-    const struct zone *zone; /* the request's, else the device's; NULL: none */
+    const struct zone *zone; /* of the request, or else of the device; NULL: none */
     struct bb_device device;
     bool dated;                 /* the device has a commissioning date */
     int64_t commissioned;       /* 00:00 UTC of that day */
     int64_t commissioned_local; /* 00:00 of that day in `zone` */
-    struct reading_item *items; /* sorted by end, once the ends are known */
+    struct reading_item *items; /* sorted by end as soon as the ends are known */
     size_t count;
     struct reading_note **notes; /* by index; the last element is for the whole request */
-    size_t wrong, mistakes[READING_MISTAKES]; /* how many mistakes, and of each kind */
+    size_t wrong, mistakes[READING_MISTAKES]; /* number of mistakes, and number of each kind */
     const int64_t *numbers; /* numbers of a bulk upload's rows, by index; NULL: a request */
 };
 
 /* zones.c: any thread. A zone lives as long as the generation. */
 void zones_free(struct reading *reading);
 /*
- * Returns 0 with *zone (NULL: no zone has that name), or -1: `bb_failed(rq)`. Parks the fiber.
+ * Returns 0 and sets *zone (NULL: no zone has this name), or -1: `bb_failed(rq)`. Parks the fiber.
  */
 int zones_get(struct bb_request *rq, const char *name, const struct zone **zone);
 
-/* submission.c: notes a mistake of a member of a reading; with member NULL, of the reading. */
+/* submission.c: notes a mistake of a member of a reading, or of the reading if `member` is NULL. */
 BB_PRINTF(6, 7)
 void reading_note(struct bb_request *rq, struct reading_submission *submission,
                   enum reading_mistake kind, size_t index, const char *member, const char *format,
@@ -127,7 +127,7 @@ int reading_device(struct bb_request *rq, int64_t organization, struct bb_device
 
 /*
  * refused.c: keeps refused readings of an organization. reading_refused_add() adds the refused
- * readings of a submission to an array and returns 0, or -1 if out of memory.
+ * readings of a submission to an array, and returns 0, or -1 if out of memory.
  * reading_refused_store() stores the array, in the transaction `tx` unless it is NULL, and returns
  * 0, or -1: `bb_failed(rq)`.
  */
@@ -137,12 +137,12 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
                           const json_t *list);
 
 /*
- * local.c: computes the instants of the dates; Delta readings without a start have no start yet.
+ * local.c: computes the instants of the dates. Delta readings without a start do not get one here.
  * Returns 0, or -1: `bb_failed(rq)`.
  */
 int reading_place_moments(struct bb_request *rq, struct reading_submission *submission);
 /*
- * period.c: computes the instants, sorts by end and notes mistakes, in two steps; the second one
+ * period.c: computes the instants, sorts by end and notes mistakes, in two steps. The second step
  * handles the submissions of several devices.
  */
 int reading_date(struct bb_request *rq, struct reading_submission *submission);
@@ -150,27 +150,27 @@ int reading_place(struct bb_request *rq, struct reading_submission *const *list,
 
 /* check.c: checks the ceiling and overlaps within a request, and notes mistakes. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission);
-/* Notes the readings of several devices that overlap stored ones. */
+/* Notes the readings of several devices that overlap stored readings. */
 int reading_find_overlaps(struct bb_request *rq, struct reading_submission *const *list,
                           size_t count);
 /*
- * Notes overlaps among the rows of a bulk upload, after all other mistakes are noted. A row with a
- * mistake does not conflict with others, and of two rows that overlap the earlier one is stored, as
- * if each row had been a separate request.
+ * Notes overlaps among the rows of a bulk upload, after all other mistakes are noted. As if each
+ * row were a separate request, a row with a mistake does not conflict with other rows, and the
+ * earlier of two rows that overlap is stored.
  */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission);
 
 /* store.c: stores the readings and sends the response. Returns the response's status. */
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
 /*
- * Adds the readings and events of one device to a unit or transaction, or of several to a
- * transaction. Each device occurs once, sorted by id. After the commit they are counted in the
- * metrics. Returns -1 on failure: `bb_failed(rq)`.
+ * Adds the readings and events of one device to a unit or transaction, or of several devices to a
+ * transaction. Each device occurs once, sorted by id. After the commit the readings are counted in
+ * the metrics. Returns -1 on failure: `bb_failed(rq)`.
  */
 int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *const *list,
                 size_t count, int64_t now);
 
-/* The readings of a list or sum: those that end after `start` and at or before `end`. */
+/* The readings of a list or sum: they end after `start` and at or before `end`. */
 struct reading_range {
     const char *type;   /* "H" or "D"; NULL: both */
     int64_t start, end; /* ms since 1970 */
@@ -178,13 +178,13 @@ struct reading_range {
 
 /* list.c: reads the range from the query. */
 int reading_range(struct bb_request *rq, struct reading_range *range);
-/* The JSON of a reading, owned by the caller; NULL: out of memory. */
+/* Returns the JSON of a reading, owned by the caller; NULL: out of memory. */
 json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
                      int64_t created);
 
 /*
- * totals.c: returns the highest whole number of Wh that a device can plausibly generate in a
- * period; 0 if it has no capacity or commissioning date. A function of struct bb_readings.
+ * totals.c: a function of struct bb_readings. Returns the highest whole number of Wh that a device
+ * can plausibly generate in a period, or 0 if it has no capacity or commissioning date.
  */
 int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end);
 

@@ -1,14 +1,14 @@
 /*
  * Readings that were refused, with the reason, so that people can find out later what went wrong.
- * They are kept for 90 days, up to 100 of a request; of an organization the newest 10,000 are kept.
- * GET /api/meter-reads/refused lists them, newest first; a cursor is the id of the last one seen.
- * The job reading.refused deletes old ones.
+ * They are kept for 90 days: up to 100 readings of a request, and the newest 10,000 of an
+ * organization. GET /api/meter-reads/refused lists them, newest first; a cursor is the id of the
+ * last reading seen. The job reading.refused deletes old readings.
  */
 #include "modules/reading/reading.h"
 
 enum { KEPT_OF_REQUEST = 100, PAGE = 1000, TURN_MS = 500 };
 
-#define WH_MOST 9e15 /* more cannot be a plant's energy, and is not exact */
+#define WH_MOST 9e15 /* no plant has more energy, and more is not exact */
 
 /* $1 organization, $2 now, $3 JSON */
 static const struct bb_sql keep = {

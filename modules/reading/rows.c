@@ -1,7 +1,7 @@
 /*
  * The service "bulk rows:Reads": readings of many devices. The rows of a device that name the same
  * time zone form one submission, like a request. Unlike in a request, a mistake in one row does not
- * affect the others: the row is removed before the next step.
+ * affect other rows: the row is removed before the next step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +14,9 @@ enum column { DEVICE, START, END, VALUE, UNIT, TYPE, ZONE, COLUMNS };
 struct one {
     struct bb_bulk_row *row;
     const struct bb_device *device;
-    const char *zone; /* NULL: none */
+    const char *zone; /* NULL: no zone */
     size_t key;       /* index of its key in the list of keys */
-    bool two_keys;    /* the key before it, the name as it was sent, takes precedence */
+    bool two_keys;    /* the previous key, the name as sent, takes precedence */
 };
 
 struct call {
@@ -49,7 +49,7 @@ static const struct bb_field rows_columns[COLUMNS] = {
 
 /* ---- the devices that the rows of a call name ---- */
 
-/* Rows of the same device are usually adjacent: each run of them is one key. */
+/* Lists the keys. Rows of the same device are usually adjacent, so adjacent rows share a key. */
 static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                          size_t count)
 {
@@ -96,7 +96,7 @@ static int rows_by_device(const void *left, const void *right)
 
 /*
  * Fills call->list with the rows whose devices are known and Active, grouped by device and time
- * zone, and reports the problems of the other rows. Returns 0, or -1: `bb_failed(rq)`.
+ * zone. Reports the problems of all other rows. Returns 0, or -1: `bb_failed(rq)`.
  */
 static int rows_find_devices(struct bb_request *rq, struct call *call,
                              struct bb_bulk_row *const *rows, size_t count)
@@ -134,7 +134,7 @@ static int rows_find_devices(struct bb_request *rq, struct call *call,
         const char *problem = NULL;
 
         one.device = &devices[key];
-        if (!one.device->size) /* without a problem: it was deleted just now */
+        if (!one.device->size) /* without a problem if it was just deleted */
             problem = problems[key] ? problems[key] : "Device not found";
         else if (!bb_cell_int(rq, active, key, 0))
             problem = "the device is Inactive";
@@ -161,8 +161,8 @@ static void rows_take_notes(struct bb_request *rq, struct call *call, struct bb_
 }
 
 /*
- * Parses the rows of one submission, `count` entries of `ones`. Rows that cannot be parsed are
- * removed from the submission and from `ones`. Returns 0, or -1: `bb_failed(rq)`.
+ * Parses the rows of one submission, `count` entries of `ones`. Removes rows that cannot be parsed
+ * from the submission and from `ones`. Returns 0, or -1: `bb_failed(rq)`.
  */
 static int rows_read(struct bb_request *rq, struct call *call,
                      struct reading_submission *submission, struct one *ones, size_t count)
@@ -206,7 +206,7 @@ static int rows_read(struct bb_request *rq, struct call *call,
     return 0;
 }
 
-/* If rows are being stored, adds the refused ones to the list of all devices. */
+/* If rows are being stored, adds the refused rows to the list of all devices. */
 static int rows_keep_refused(struct bb_request *rq, struct call *call,
                              const struct reading_submission *submission)
 {
@@ -231,10 +231,10 @@ static int rows_judge(struct bb_request *rq, struct reading_submission *const *l
 }
 
 /*
- * Delta readings without a start begin at the end of a stored reading. Other readings that have
- * mistakes are not stored, so they are removed, and the rest is judged again, until it has none.
- * Mistakes of readings without a start are about assumed starts until then. Returns 0, or -1:
- * `bb_failed(rq)`.
+ * Judges submissions with Delta readings without a start again, which begin at the end of the
+ * previous reading. Other readings with mistakes are not stored, so they are removed, and the rest
+ * is judged again until only readings without a start have mistakes: earlier, their mistakes are
+ * due to assumed starts. Returns 0, or -1: `bb_failed(rq)`.
  */
 static int rows_judge_open(struct bb_request *rq, struct call *call,
                            struct reading_submission *submission, struct one *ones)
@@ -266,9 +266,9 @@ static int rows_judge_open(struct bb_request *rq, struct call *call,
 }
 
 /*
- * Reports the mistakes of the rows and removes these; the other rows claim their periods, unless
- * they are stored. A Delta reading without a start begins at the end of the previous reading, which
- * may be in another part of the file; so it claims only its end. Returns 0 or -1: `bb_failed(rq)`.
+ * Reports the mistakes of the rows, and removes these rows. In a check, the other rows claim their
+ * periods. A Delta reading without a start claims only its end, because it begins at the end of the
+ * previous reading, which may be in another part of the file. Returns 0 or -1: `bb_failed(rq)`.
  */
 static int rows_conclude(struct bb_request *rq, struct call *call,
                          struct reading_submission *submission, const struct one *ones)
@@ -310,8 +310,8 @@ struct crowd {
 };
 
 /*
- * Does all steps for a crowd and empties it. If others store readings between the search for
- * overlaps and the commit, the commit fails. Returns 0 or -1.
+ * Does all steps for a crowd and empties it. The commit fails if another request stores overlapping
+ * readings after the search for overlaps. Returns 0 or -1.
  */
 static int rows_finish(struct bb_request *rq, struct call *call, struct crowd *crowd)
 {
@@ -335,7 +335,7 @@ static int rows_finish(struct bb_request *rq, struct call *call, struct crowd *c
 
 /*
  * Does all steps for the rows of a call. Rows of a device that name different time zones are
- * separate submissions; each is judged when the one before it is stored. Returns 0 or -1.
+ * separate submissions; each is judged after the previous one is stored. Returns 0 or -1.
  */
 static int rows_process(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                         size_t count)

@@ -1,10 +1,10 @@
 /*
- * Stores submissions: a statement that updates the devices' rows in reading_device, and another
- * that inserts the readings.
+ * Stores submissions with two statements: the first updates the devices' rows in reading_device,
+ * and the second inserts the readings.
  *
- * The first statement locks both rows of a device until the commit. The next one then sees all
- * readings stored by earlier requests, and no other request can store readings of either type
- * meanwhile. It searches for overlaps only if the submission begins before the latest known end:
+ * The first statement locks both rows of a device until the commit. So the second sees all readings
+ * stored by earlier requests, and until the commit no other request can store readings of either
+ * type. It searches for overlaps only if the submission begins before the latest known end, so
  * readings in chronological order cost the same however many are stored.
  */
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 
 /*
  * $1 device, $2 now; $3 to $6 for Delta and $7 to $10 for History: the first end, and start, end
- * and Wh of the latest reading; null if there is no reading of the type. A device without readings
+ * and Wh of the latest reading, or null without a reading of the type. A device without readings
  * has a row that ends in the year 1. Devices are locked in the order of their ids, as everywhere.
  */
 enum { TOUCH_DEVICE, TOUCH_NOW, TOUCH_DELTA, TOUCH_HISTORY = 6, TOUCH_VALUES = 10 };
@@ -53,8 +53,8 @@ static const struct bb_keyed touch = {
 /*
  * $1 device, $2 type, $3 to $5 starts, ends and Wh, $6 now, $7 and $8 starts and ends of the spans
  * that the readings cover. bench/sql/reading.sql has both statements. reading_overlapping() is
- * called only for devices with something to find: calling it for each of many devices would take
- * longer than storing the rows.
+ * called only if a device may have overlaps: to call it for each of many devices would take longer
+ * than to store the rows.
  */
 enum { STORE_VALUES = 8 };
 #define STORE(keys, ordinal)                                                                       \
@@ -114,7 +114,7 @@ static const char *store_array(struct bb_request *rq, const struct bb_value *val
     return text;
 }
 
-/* Adds a statement for one submission, with each row of values; or once for all rows of several. */
+/* Adds a statement for each row of values of one submission, or one statement for several. */
 static int store_add_rows(struct bb_request *rq, struct bb_tx *tx, const struct bb_keyed *keyed,
                           const struct bb_value *values, size_t rows, size_t columns, bool several)
 {
@@ -142,7 +142,7 @@ static int store_by_type_and_end(const void *left, const void *right)
     return (a->end > b->end) - (a->end < b->end);
 }
 
-/* Returns how many of the readings from the first one on have its type. */
+/* Returns how many of the readings, from the first on, have its type. */
 static size_t store_same_type(const struct reading_item *items, size_t count)
 {
     size_t same = 1;
@@ -204,7 +204,7 @@ static int store_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_d
     return payload ? bb_emit(rq, tx, "reading.accepted", payload, &audience) : -1;
 }
 
-/* Not called for a replay, which is the stored response of another request. */
+/* Counts stored readings. Not called for a replay (the stored response of another request). */
 static void store_count(struct bb_request *rq, struct bb_tx *unit, void *arg)
 {
     const struct reading_submission *submission = arg;
@@ -260,7 +260,7 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
 
 /* ---- a request ---- */
 
-/* The commit failed: finds out why. If an overlap is the reason, each reading is checked again. */
+/* Finds out why the commit failed. If the reason is an overlap, checks each reading again. */
 static int store_refused(struct bb_request *rq, struct reading_submission *submission)
 {
     static const struct bb_sql look = {"SELECT device_status($1::bigint)", 0};

@@ -1,6 +1,6 @@
 /*
- * POST /api/meter-reads/new/:externalId: parses the body, readings with a common type and unit or
- * one reading. All mistakes of all readings are collected before the response is sent.
+ * POST /api/meter-reads/new/:externalId: parses the body, which is one reading, or readings with a
+ * common type and unit. All mistakes of all readings are collected before the response is sent.
  */
 #include <math.h>
 #include <string.h>
@@ -75,7 +75,7 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
 /* Maximum relative difference between a double and the decimal fraction that was written. */
 #define BESIDE 1.2e-16L
 
-/* Returns whether the value is absent, null, or a text of blanks. */
+/* Returns whether the value is absent, null or blank. */
 static bool submission_is_absent(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -83,7 +83,7 @@ static bool submission_is_absent(const json_t *value)
     return !value || json_is_null(value) || (text && !text[strspn(text, BB_BLANKS)]);
 }
 
-/* Returns a member by its name or alias; NULL: absent. */
+/* Returns a member by its name or alias, or NULL if it is absent. */
 static const json_t *submission_member(struct bb_request *rq, const json_t *object,
                                        const char *name, const char *alias)
 {
@@ -97,7 +97,7 @@ static const json_t *submission_member(struct bb_request *rq, const json_t *obje
     return submission_is_absent(value) ? NULL : value;
 }
 
-/* Returns a text without the blanks around it; NULL: not a text, or it has a NUL. */
+/* Returns a text without the blanks around it, or NULL if it is not a text or has a NUL. */
 static const char *submission_trimmed(struct bb_request *rq, const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -107,7 +107,7 @@ static const char *submission_trimmed(struct bb_request *rq, const json_t *value
     return bb_trimmed(rq, text);
 }
 
-/* Returns a text member of the reading, else of the whole request; NULL with a problem noted. */
+/* Returns a text of the reading, or else of the whole request; or NULL, and notes a problem. */
 static const char *submission_word(struct bb_request *rq, struct reading_submission *submission,
                                    const json_t *object, const char *name, size_t index)
 {
@@ -123,8 +123,8 @@ static const char *submission_word(struct bb_request *rq, struct reading_submiss
 }
 
 /*
- * Reads a number, or a text that is a decimal number, in the unit. It is rounded to whole Wh, based
- * on the decimal text: 0.5005 kWh are 501 Wh, though the double is a bit less.
+ * Reads a number, or a decimal number as text, in the unit. Rounds to whole Wh, based on the
+ * decimal text: 0.5005 kWh are 501 Wh, although the double is a bit less.
  */
 static void submission_value(struct bb_request *rq, struct reading_submission *submission,
                              const json_t *object, struct reading_item *item)
@@ -152,7 +152,7 @@ static void submission_value(struct bb_request *rq, struct reading_submission *s
         reading_problem(rq, submission, item->index, "value", "%s", problem);
 }
 
-/* Returns false if it is absent, or with a problem noted. */
+/* Returns false if the moment is absent, or if it is wrong, which is noted. */
 static bool submission_moment(struct bb_request *rq, struct reading_submission *submission,
                               const json_t *value, const char *name, size_t index,
                               struct moment *moment)
@@ -229,7 +229,7 @@ int reading_submit(struct bb_request *rq)
     reading_check(rq, &submission);
     if (!submission.wrong)
         return reading_store(rq, &submission);
-    /* Overlaps with stored readings are usually found while storing. Nothing is stored now. */
+    /* Overlaps with stored readings are usually found while storing, but nothing is stored now. */
     refused = reading_find_overlaps(rq, list, 1);
     return refused ? refused : reading_refuse(rq, &submission);
 }

@@ -2,8 +2,8 @@
  * GET /api/meter-reads/new/:externalId/totals: readings summed by day, month or year of a time
  * zone.
  *
- * A reading counts completely for the span in which it ends; one that ends at midnight counts for
- * the day before. The database knows the time zones and computes the sums. A cursor is the
+ * A reading counts completely for the span in which it ends; a reading that ends at midnight counts
+ * for the previous day. The database knows the time zones and computes the sums. A cursor is the
  * beginning of the last span seen, in ms since 1970. Each sum comes with the plausible ceiling of a
  * reading of that span.
  */

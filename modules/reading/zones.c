@@ -1,6 +1,6 @@
 /*
- * The time zones that were used, cached for the life of the generation; there are about 600 names.
- * Files are read in a pool, so that no loop waits for a disk.
+ * The time zones that were used, cached until the generation ends; there are about 600 names. Files
+ * are read in a pool, so that no loop waits for a disk.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 struct known {
     char name[ZONE_NAME_MAX]; /* first, so that a name can be compared with a zone */
     struct zone *zone;
-    bool failed; /* to read it */
+    bool failed; /* it could not be read */
 };
 
 static int zones_compare(const void *one, const void *other)
@@ -66,7 +66,7 @@ int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
     if (known->zone) {
         pthread_mutex_lock(&reading->zones_lock);
         found = tsearch(known, &reading->zones, zones_compare);
-        *zone = found ? (*found)->zone : NULL; /* perhaps of a request that was faster */
+        *zone = found ? (*found)->zone : NULL; /* another request may have been faster */
         pthread_mutex_unlock(&reading->zones_lock);
     }
     if (known->failed || (known->zone && !*zone)) {

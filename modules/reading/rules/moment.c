@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * Years begin in March here, so that the leap day is the last; 400 years have 146,097 days. An era
- * is added first and subtracted at the end, so that no division has a negative operand.
+ * Years begin in March here, so that the leap day is the last day; 400 years have 146,097 days. An
+ * era is added first and subtracted at the end, so that no division has a negative operand.
  */
 int64_t moment_days(int year, int month, int day)
 {
@@ -18,7 +18,7 @@ int64_t moment_days(int year, int month, int day)
 
 int moment_year(int64_t days)
 {
-    int year = (int)(1970 + days * 400 / 146097); /* or the year before or after */
+    int year = (int)(1970 + days * 400 / 146097); /* may be wrong by one */
 
     while (moment_days(year, 1, 1) > days)
         year--;
@@ -59,7 +59,7 @@ static bool moment_date(const char **at, int64_t *days)
     return *days < moment_days(year + month / 12, month % 12 + 1, 1);
 }
 
-/* Digits after the third are dropped. */
+/* Parses a fraction of a second. Digits after the third are dropped. */
 static bool moment_fraction(const char **at, int *ms)
 {
     size_t count = strspn(*at, "0123456789");
@@ -71,7 +71,7 @@ static bool moment_fraction(const char **at, int *ms)
     return count > 0;
 }
 
-/* 24:00 is the end of a day. The hour may have one digit. */
+/* Parses a time. 24:00 is the end of a day. The hour may have one digit. */
 static bool moment_clock(const char **at, int64_t *ms)
 {
     int hour, minute, second = 0, fraction = 0;

@@ -9,17 +9,17 @@
 
 struct moment {
     int64_t ms; /* since 1970; for a local time, as if it were UTC */
-    bool local; /* there is no offset or Z */
+    bool local; /* without an offset or Z */
     bool date;  /* only a date; `ms` is its midnight */
 };
 
 /*
- * Returns the days since 1970 of a date in the proleptic Gregorian calendar, years 1 to 9999 and a
- * little beyond.
+ * Returns the days since 1970 of a date in the proleptic Gregorian calendar. Years are 1 to 9999,
+ * and a few more.
  */
 int64_t moment_days(int year, int month, int day);
 
-/* Returns the year of a day. */
+/* Returns the year of a day (days since 1970). */
 int moment_year(int64_t days);
 
 /*

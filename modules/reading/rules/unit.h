@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-/* Returns the Wh of a unit: Wh, kWh, MWh or GWh, ignoring case; 0: unknown unit. */
+/* Returns the Wh of a unit (Wh, kWh, MWh or GWh, ignoring case), or 0 for an unknown unit. */
 double unit_wh(const char *unit);
 
-/* Returns 'H' for History, 'D' for Delta, ignoring case; 0: neither. */
+/* Returns 'H' for History or 'D' for Delta, ignoring case, or 0 for another text. */
 char unit_type(const char *type);
 
 /* Returns "History" or "Delta". */

@@ -121,7 +121,7 @@ int zone_rule_parse(const char *text, struct zone_rule *rule)
     return 0;
 }
 
-/* Returns the day of the change, in days since 1970. */
+/* Returns the day of the change in days since 1970. */
 static int64_t zone_change_day(const struct zone_change *change, int year)
 {
     int64_t first = moment_days(year, 1, 1);
@@ -133,10 +133,10 @@ static int64_t zone_change_day(const struct zone_change *change, int year)
         return first + change->day - 1 + (leap && change->day >= 60);
     first = moment_days(year, change->month, 1);
     int64_t next = moment_days(year + change->month / 12, change->month % 12 + 1, 1);
-    int64_t weekday = ((first + 4) % 7 + 7) % 7; /* of the first; Sunday is 0 */
+    int64_t weekday = ((first + 4) % 7 + 7) % 7; /* of the first day; Sunday is 0 */
     int64_t day = first + (change->day - weekday + 7) % 7 + (change->week - 1) * 7;
 
-    return day < next ? day : day - 7; /* week 5 is the last one */
+    return day < next ? day : day - 7; /* week 5 is the last week */
 }
 
 int32_t zone_rule_offset(const struct zone_rule *rule, int64_t at)
@@ -201,7 +201,7 @@ static size_t zone_block_size(const struct counts *c, size_t size)
            c->standard + c->ut;
 }
 
-/* Reads the times, then the type number of each, then the types. */
+/* Reads the times, the type number of each time, and the types. */
 static bool zone_read_changes(struct zone *zone, const unsigned char *at,
                               const struct counts *counts)
 {
@@ -221,7 +221,7 @@ static bool zone_read_changes(struct zone *zone, const unsigned char *at,
     return true;
 }
 
-/* Reads the line between two line feeds; if it is empty, there is no rule. */
+/* Reads the line between two line feeds. An empty line means that there is no rule. */
 static bool zone_read_rule(struct zone *zone, const unsigned char *at, size_t left)
 {
     char text[128];
@@ -311,9 +311,9 @@ int64_t zone_local(const struct zone *zone, int64_t at_ms)
 }
 
 /*
- * Offsets are less than a day. So only the offsets one day before and one day after are possible,
- * unless a zone changes twice within two days. An offset is right if it is valid at the instant it
- * yields; if neither is, the local time is skipped.
+ * Offsets are less than a day, so only the offsets one day before and one day after are possible,
+ * unless a zone changes twice within two days. An offset is right if it is valid at the instant
+ * that it yields. If no offset is right, the local time is skipped.
  */
 struct zone_times zone_times(const struct zone *zone, int64_t local_ms)
 {

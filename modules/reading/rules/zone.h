@@ -1,6 +1,6 @@
 /*
  * A time zone from the system's zone data (TZif, RFC 8536), which turns local times into instants.
- * A zone never changes once it is read. Pure except for zone_read(); any thread.
+ * A zone never changes after it was read. Only zone_read() has side effects. Any thread.
  */
 #ifndef READING_ZONE_H
 #define READING_ZONE_H
@@ -28,7 +28,7 @@ struct zone_rule {
     struct zone_change begin, end;
 };
 
-/* Returns 0, or -1 if it is not a valid rule. */
+/* Returns 0, or -1 if the text is not a valid rule. */
 int zone_rule_parse(const char *text, struct zone_rule *rule);
 
 /* Returns the seconds east of UTC at an instant (seconds since 1970). */
@@ -48,8 +48,8 @@ bool zone_name_good(const char *name);
 struct zone *zone_parse(const unsigned char *bytes, size_t length);
 
 /*
- * Reads a file of the system's zone data. Blocks. Returns NULL if the zone does not exist; or, with
- * *failed set, if memory or descriptors are used up.
+ * Reads a file of the system's zone data. Blocks. Returns NULL if the zone does not exist. If
+ * memory or descriptors are used up, returns NULL and sets *failed.
  */
 struct zone *zone_read(const char *name, bool *failed);
 
@@ -57,15 +57,15 @@ struct zone *zone_read(const char *name, bool *failed);
 int32_t zone_offset(const struct zone *zone, int64_t at);
 
 /*
- * Returns the local time of an instant; both are in ms since 1970, the local time as if it were
+ * Returns the local time of an instant. Both are in ms since 1970, the local time as if it were
  * UTC.
  */
 int64_t zone_local(const struct zone *zone, int64_t at_ms);
 
 /*
  * Returns the instant, in ms since 1970, of a local time that is given as if it were UTC. If a
- * local time occurs twice, this is the first one. A skipped local time counts on from before the
- * change, as if the clock had not been put forward.
+ * local time occurs twice, returns the first instant. For a skipped local time, the clock counts as
+ * if it had not been put forward.
  */
 int64_t zone_instant(const struct zone *zone, int64_t local_ms);
 
@@ -74,8 +74,8 @@ struct zone_times {
     int count;     /* 0: a change skips it; 1; or 2: a change repeats it */
     int64_t at[2]; /* ms since 1970, ascending */
     /*
-     * The clock changes exactly when it reaches this local time, at instant `change`. The end of
-     * the hour before the change may be written like this, just as 24:00 is the end of a day.
+     * The clock changes exactly when it reaches this local time, at the instant `change`. The end
+     * of the hour before the change may be written as this time, just as 24:00 is the end of a day.
      */
     bool closes;
     int64_t change;
