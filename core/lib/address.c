@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Addresses are stored as IPv6; IPv4 addresses are mapped, and their prefix counts from bit 96. */
+/* A network. An IPv4 address is stored as IPv6 (mapped), with 96 added to the prefix length. */
 struct cidr {
     struct in6_addr network;
     int prefix;
@@ -29,7 +29,7 @@ static bool address_is_v4(const struct in6_addr *address)
     return !memcmp(address->s6_addr, mapped, sizeof(mapped));
 }
 
-/* Reads an address that makes up the whole text. *v4: it was written as IPv4. */
+/* Parses a text that is an address and nothing else. Sets *v4 if it was written as IPv4. */
 static bool address_read_address(const char *text, struct in6_addr *out, bool *v4)
 {
     struct in_addr four;
@@ -174,7 +174,7 @@ static const char *address_as_text(const struct in6_addr *address, char out[INET
     return inet_ntop(AF_INET6, address, out, INET6_ADDRSTRLEN);
 }
 
-/* "1.2.3.4", "1.2.3.4:80", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:80" */
+/* Parses 1.2.3.4, 1.2.3.4:80, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. */
 static bool address_read_hop(const char *text, size_t length, struct in6_addr *out)
 {
     char copy[INET6_ADDRSTRLEN + 8], *address = copy;

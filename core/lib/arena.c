@@ -39,9 +39,9 @@ static size_t arena_aligned(size_t size)
 }
 
 /*
- * First blocks for the next arenas of the thread: each request creates and frees two arenas, and
- * malloc() is slow at this size. With a sanitizer every block comes from malloc(), so that use
- * after free is detected.
+ * Unused first blocks, which the thread keeps for its next arenas: each request creates and frees
+ * two arenas, and malloc() is slow at this size. With a sanitizer every block comes from malloc(),
+ * so that use after free is detected.
  */
 static _Thread_local struct block *idle;
 static _Thread_local unsigned idle_count;
@@ -103,7 +103,7 @@ static void *block_add(struct arena *arena, size_t size)
     return block + 1;
 }
 
-/* Not zeroed: for callers that overwrite all of it. */
+/* Like arena_alloc(), but the memory is not zeroed. */
 static void *arena_take(struct arena *arena, size_t size)
 {
     if (size > LARGEST)

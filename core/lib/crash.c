@@ -54,7 +54,7 @@ struct report {
     const ucontext_t *context;
     char name[16];                   /* "SIGSEGV"; "": no signal */
     const char *exit;                /* "exit()": called instead of a signal; or NULL */
-    const char *reason;              /* why the host ended itself; NULL: it did not */
+    const char *reason;              /* why the host ended itself, or NULL */
     struct crash_snapshot who;       /* without the stack */
     bool guard;                      /* the address is in the guard below the fiber's stack */
     struct frame frames[FRAMES_MAX]; /* the innermost one is first */
@@ -70,7 +70,7 @@ static atomic_int reporter;  /* id of the thread that reports; 0: none yet */
 static sigjmp_buf behind;    /* continues after the stage that faulted */
 static volatile sig_atomic_t staged;
 static atomic_bool installed, agreed;
-static pid_t owner; /* its child processes may end in any way */
+static pid_t owner; /* only this process reports; its child processes do not */
 
 static void crash_keep(char *out, size_t size, const char *text)
 {
@@ -88,7 +88,7 @@ static void crash_keep(char *out, size_t size, const char *text)
 struct crash_text {
     int fd; /* -1: keep the text, cut to the size of `bytes` */
     size_t used;
-    bool cut; /* not everything could be written */
+    bool cut; /* a part could not be written */
     char bytes[1024];
 };
 
@@ -170,7 +170,7 @@ static const char *crash_text_end(struct crash_text *text)
     return text->bytes;
 }
 
-/* ---- finding out what ran ---- */
+/* ---- finding the code that ran ---- */
 
 static void crash_activity(struct report *of)
 {
@@ -187,7 +187,7 @@ static void crash_activity(struct report *of)
     crash_keep(who->request, sizeof who->request, now.request);
 }
 
-/* Where the thread was interrupted. */
+/* Returns the address at which the thread was interrupted. */
 static uintptr_t crash_interrupted_at(const ucontext_t *context)
 {
 #if defined(__x86_64__)
@@ -200,7 +200,7 @@ static uintptr_t crash_interrupted_at(const ucontext_t *context)
 #endif
 }
 
-/* If that address is not executable, the caller's address is where a call has stored it. */
+/* Returns the caller's address, after a call of an address that is not executable. */
 static uintptr_t crash_caller_of_nothing(const ucontext_t *context)
 {
 #if defined(__x86_64__)
@@ -224,7 +224,7 @@ static void crash_add_frame(struct report *of, uintptr_t address)
         of->blamed = object;
 }
 
-/* At least one frame; may fault if the stack is damaged. */
+/* Stores the backtrace, at least one frame. May fault if the stack is damaged. */
 static void crash_frames(struct report *of)
 {
     void *found[FRAMES_MAX + OWN_FRAMES];
@@ -240,11 +240,12 @@ static void crash_frames(struct report *of)
 
     while (at < count && (uintptr_t)found[at] != place)
         at++;
-    for (at = at < count ? at + 1 : 1; at < count; at++) /* from here: no handler frame was found */
+    for (at = at < count ? at + 1 : 1; at < count;
+         at++) /* from 1: no frame of the handler was found */
         crash_add_frame(of, (uintptr_t)found[at]);
 }
 
-/* A return address follows the call, which may have been the last instruction of the function. */
+/* Names the frames; looks up the byte before a return address, where the call instruction is. */
 static void crash_names(struct report *of)
 {
     for (size_t i = 0; i < of->frame_count; i++) {
@@ -286,7 +287,7 @@ static const char *crash_stack_text(struct crash_text *out, const struct report 
     return crash_text_end(out);
 }
 
-/* crash-2026-11-24T00-11-22.123Z-4711.txt, because some file systems do not allow colons. */
+/* Creates crash-2026-11-24T00-11-22.123Z-4711.txt; some file systems do not allow colons. */
 static int crash_open_file(struct report *of, const char *time)
 {
     struct crash_text path = {.fd = -1};
@@ -397,7 +398,7 @@ static void crash_write_line(struct report *of)
     log_now(BB_ERROR, "crashed", pairs, sizeof pairs / sizeof *pairs);
 }
 
-/* The file of the module is named as in the list of modules: "hello" for "/usr/lib/hello.so". */
+/* Leaves a note for the supervisor. For "/usr/lib/hello.so" the file is named "hello". */
 static void crash_leave_note(struct report *of)
 {
     static struct crash_note note;
@@ -419,7 +420,7 @@ static void crash_leave_note(struct report *of)
     supervised_crashed(&note);
 }
 
-/* A stage that faults is omitted. */
+/* Writes the report; omits stages that fault. */
 static void crash_write_report(void)
 {
     static void (*const stages[])(struct report *) = {crash_activity,   crash_frames,
@@ -451,8 +452,7 @@ static void crash_rest(int ms)
 }
 
 /*
- * Restores the default action. A signal that was sent is sent again; one that was raised will be
- * raised again.
+ * Restores the default action. Sends the signal again, unless an instruction will raise it again.
  */
 static void crash_die(int number, const siginfo_t *info)
 {
@@ -473,8 +473,8 @@ static void crash_on_signal(int number, siginfo_t *info, void *context)
     }
     if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
         if (nobody != self)
-            crash_rest(OTHERS_MS); /* the other thread's crash ends the process, unless its report
-                                    * hangs */
+            crash_rest(
+                OTHERS_MS); /* another thread reports, and ends the process unless it hangs */
         else if (staged)
             siglongjmp(behind, 1);
         crash_die(number, info);
@@ -513,7 +513,7 @@ static void crash_exited(const char *how)
     report.context = NULL;
 }
 
-/* exit() runs this handler first, before anything is cleaned up; then nothing is cleaned up. */
+/* exit() calls this handler first; after a report, the handler ends the process without cleanup. */
 static void crash_on_exit(int status, void *arg)
 {
     (void)arg;
@@ -524,10 +524,7 @@ static void crash_on_exit(int status, void *arg)
 }
 
 #if !THREAD_SANITIZED
-/*
- * Bypasses exit() and its handlers: the dynamic linker lets a program define _exit(), as it may
- * define malloc().
- */
+/* Reports calls of _exit(), which run no exit handlers. A program may define functions of libc. */
 void _exit(int status)
 {
     crash_exited("_exit()");
@@ -595,7 +592,7 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
 void crash_end(pthread_t thread, const char *reason)
 {
     report.reason = reason;
-    log_flush(); /* the lines that explain why */
+    log_flush(); /* writes earlier lines, which may explain the reason */
     if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
         crash_rest(REPORT_MS);
     if (atomic_load(&reporter)) { /* a report hangs, so end without one */
@@ -603,7 +600,7 @@ void crash_end(pthread_t thread, const char *reason)
         raise(SIGABRT);
         kill(getpid(), SIGKILL);
     }
-    abort(); /* it does not accept signals, or there is no handler for the signal */
+    abort(); /* the thread does not accept signals, or there is no handler */
 }
 
 /* ---- setup ---- */
@@ -624,7 +621,7 @@ void crash_install(void)
     if (THREAD_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
         return;
     mapped_files_snapshot();
-    backtrace(frames, 4); /* loads libgcc, which allocates what it needs */
+    backtrace(frames, 4); /* loads libgcc, which allocates its memory now */
     thread_alternate_stack();
     for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
         crash_handle_by(reported[i], crash_on_signal, SA_NODEFER);

@@ -30,8 +30,8 @@ enum { FIBER_STACK = 64 * 1024 };
 #endif
 
 /*
- * Below each stack: addresses without memory, which cost nothing. Code without
- * -fstack-clash-protection faults there if a stack frame is not larger than this.
+ * The guard below each stack: addresses without memory. Code without -fstack-clash-protection also
+ * faults there, unless a stack frame is larger than the guard.
  */
 enum { GUARD = 1024 * 1024 };
 

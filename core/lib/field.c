@@ -142,11 +142,11 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 }
 
 /*
- * ---- e-mail addresses as mail servers accept them: no quotes, no comments, no address literals
- * ----
+ * ---- e-mail addresses ----
  *
- * Domains are written as A-labels, the form used in DNS, so that bücher.example and
- * xn--bcher-kva.example are equal.
+ * Accepts addresses as mail servers do: no quotes, no comments, no address literals. Domains are
+ * converted to A-labels, the form used in DNS, so that bücher.example and xn--bcher-kva.example are
+ * equal.
  */
 
 #define LOCAL_MAX 64
@@ -157,7 +157,7 @@ static bool field_is_alphanumeric(int32_t c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Words separated by single dots (RFC 5322, 3.2.3). */
+/* Returns whether it consists of words separated by single dots (RFC 5322, 3.2.3). */
 static bool field_local_valid(const char *text, size_t length)
 {
     int32_t before = '.';
@@ -196,14 +196,13 @@ static bool field_email_is_valid(const char *text)
                 return false;
         }
         if (!label[length])
-            return true; /* one label is sufficient, because networks without a domain have mail,
-                          * too */
+            return true; /* one label is enough, for mail in networks without a domain */
         label += length + 1;
     }
 }
 
 /*
- * Returns the e-mail with its domain as an A-label. *invalid: there is no such domain. NULL also if
+ * Returns the e-mail with its domain as an A-label. NULL: the domain is invalid (sets *invalid), or
  * memory ran out.
  */
 static const char *field_with_ascii_domain(const char *text, size_t local, struct arena *arena,
@@ -225,7 +224,7 @@ static const char *field_with_ascii_domain(const char *text, size_t local, struc
 /*
  * Returns an e-mail address as it is stored and compared: the local part case-folded, the domain in
  * lower case as an A-label. `text` is trimmed and was accepted by unicode_problem(). NULL: not an
- * e-mail address (*invalid), or out of memory.
+ * e-mail address (sets *invalid), or out of memory.
  */
 static const char *field_email_normal(const char *text, struct arena *arena, bool *invalid)
 {
@@ -250,17 +249,14 @@ static const char *field_email_normal(const char *text, struct arena *arena, boo
 #define DIGITS "0123456789"
 #define WHOLE_MAX 9007199254740992.0 /* 2^53: doubles are exact up to here */
 
-enum {
-    DECIMAL_MAX = 400
-}; /* maximum number of characters of a number in a string: more than
-    * any double needs */
+enum { DECIMAL_MAX = 400 }; /* maximum length of a number in a string, enough for every double */
 
 static bool field_bounded(const struct bb_field *field)
 {
     return field->min || field->max;
 }
 
-/* A table may contain only the lower bound; the upper one is 0 then. */
+/* Returns whether there is an upper bound; without one, `max` is 0, or less than `min`. */
 static bool field_has_max(const struct bb_field *field)
 {
     return field_bounded(field) && field->max >= field->min;
@@ -281,7 +277,7 @@ static const char *field_plural(int64_t count)
     return count == 1 ? "" : "s";
 }
 
-/* Whether the bounds are respected; otherwise adds a problem. */
+/* Returns true if the value is within the bounds; otherwise adds a problem. */
 static bool field_bounds_fit(const struct bb_field *field, bool below, bool above,
                              const struct place *place, struct problems *problems)
 {
@@ -310,7 +306,7 @@ static bool field_number_fits(const struct bb_field *field, double number,
     return false;
 }
 
-/* Describes the required type when a string, or any other value, does not have it. */
+/* Adds the problem that a value, a string or another one, does not have the required type. */
 static void field_type_problem(const struct bb_field *field, const struct place *place,
                                struct problems *problems)
 {
@@ -366,8 +362,7 @@ static bool field_text_fits(const struct bb_field *field, const char *text,
 }
 
 /*
- * Adds a problem if a text does not distinguish people or things reliably; also false if memory ran
- * out.
+ * Checks a text with unicode_problem(). Returns false after adding a problem, or if memory ran out.
  */
 static bool field_distinct(const struct bb_field *field, const char *text, struct arena *arena,
                            const struct place *place, struct problems *problems)
@@ -380,7 +375,7 @@ static bool field_distinct(const struct bb_field *field, const char *text, struc
     return !problem && !full;
 }
 
-/* Trims white space, including Unicode's, and folds the case. */
+/* Checks and normalizes an e-mail: trims white space, including Unicode's, and folds the case. */
 static const char *field_email_string(const struct bb_field *field, const char *text,
                                       struct arena *arena, const struct place *place,
                                       struct problems *problems)
@@ -440,7 +435,7 @@ static const char *field_time_string(const char *text, struct arena *arena)
     return text_time_parse(whole, &ms) ? NULL : whole;
 }
 
-/* For types whose values are strings: returns `text` itself, or a text in `arena`. */
+/* Normalizes a value that is a string. Returns `text` itself, or a text in `arena`. */
 static const char *field_string(const struct bb_field *field, const char *text, struct arena *arena,
                                 const struct place *place, struct problems *problems)
 {
@@ -477,7 +472,7 @@ static const char *field_string(const struct bb_field *field, const char *text, 
     return NULL;
 }
 
-/* Whether blanks around a text of this row may be removed. */
+/* Returns whether blanks around a text of this row may be removed. */
 static bool field_trims(const struct bb_field *field, const struct problems *problems)
 {
     return problems->warnings && !(field->flags & (BB_VERBATIM | BB_SECRET));
@@ -495,8 +490,7 @@ static bool field_empty_is_absent(const struct bb_field *field, const struct pro
 
 /*
  * Converts a whole number to its digits, and removes blanks around a string, if the row allows it;
- * returns a new reference. The spelling of a number with a fraction or an exponent is not known
- * here.
+ * returns a new reference. Does not convert other numbers, because their spelling is lost.
  */
 static json_t *field_as_string(const struct bb_field *field, json_t *value,
                                struct problems *problems)
@@ -513,8 +507,8 @@ static json_t *field_as_string(const struct bb_field *field, json_t *value,
 }
 
 /*
- * Converts a decimal string to a number; returns other values unchanged, also if memory runs out. A
- * new reference.
+ * Converts a decimal string to a number; returns other values unchanged, and all if memory runs
+ * out. Returns a new reference.
  */
 static json_t *field_as_number(json_t *value, const struct problems *problems)
 {
@@ -562,7 +556,7 @@ static json_t *field_string_value(const struct bb_field *field, json_t *value,
     return normal == text ? json_incref(value) : json_string(normal);
 }
 
-/* 5.0 is accepted as 5, because some clients have no whole numbers. */
+/* Accepts 5.0 as 5, because some clients have no whole numbers. */
 static json_t *field_int_value(const struct bb_field *field, json_t *value,
                                const struct place *place, struct problems *problems)
 {
@@ -693,7 +687,7 @@ static bool field_is_empty(const struct bb_field *field, const json_t *value,
            strlen(text) == json_string_length(value);
 }
 
-/* Handles an absent member: false after a problem, or if memory ran out. */
+/* Handles an absent member. Returns false after a problem, or if memory ran out. */
 static bool field_absent(const struct bb_field *field, const struct place *place, json_t *checked,
                          struct problems *problems)
 {
@@ -705,7 +699,7 @@ static bool field_absent(const struct bb_field *field, const struct place *place
            !json_object_set_new_nocheck(checked, field->name, field_json(field, field->fallback));
 }
 
-/* Checks one member and sets it in `checked`. False after a problem, or if memory ran out. */
+/* Checks a member and sets it in `checked`. Returns false after a problem, or if memory ran out. */
 static bool field_member(const struct bb_field *field, const json_t *object, const struct place *up,
                          json_t *checked, struct problems *problems)
 {
@@ -741,7 +735,7 @@ static bool field_member(const struct bb_field *field, const json_t *object, con
     return normal && !json_object_set_new_nocheck(checked, field->name, normal);
 }
 
-/* fields_check() of an object at a place (NULL: the outermost). */
+/* Like fields_check() for an object at a place (NULL: the outermost). */
 static json_t *fields_object(const struct bb_table *fields, json_t *object,
                              const struct place *place, struct problems *problems)
 {
@@ -825,7 +819,7 @@ json_t *field_json(const struct bb_field *field, const char *text)
     }
 }
 
-/* A `limit` beyond the maximum, such as "limit=5000", is reduced to the maximum. */
+/* Reduces a `limit` beyond the maximum, such as "limit=5000", to the maximum. */
 static int64_t field_clamped(const struct bb_field *field, int64_t number,
                              const struct place *place, struct problems *problems)
 {

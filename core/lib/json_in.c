@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local bool reading, missed; /* missed: an allocation failed during this read */
+static _Thread_local bool reading, missed; /* `missed`: an allocation failed during this call */
 static _Thread_local bool *starved;
 
 /*
- * If memory runs out for a string, the library continues without that byte and tries again for each
- * following byte, which takes seconds for a long text. So after the first failure all allocations
- * of this read fail. The value that the library returns is wrong in this case.
+ * If memory runs out for a string, jansson drops a byte, tries again for each following byte, which
+ * takes seconds for a long text, and returns a wrong value. So after the first failure all further
+ * allocations of the call fail, too.
  */
 static void *json_in_watched(size_t size)
 {
@@ -49,7 +49,7 @@ static json_t *json_in_refuse(struct json_problem *problem, const char *text, in
     return NULL;
 }
 
-/* Sets lines and columns, in characters, as the library counts them. */
+/* Sets line and column, in characters, as jansson counts them. */
 static json_t *json_in_refuse_at(struct json_problem *problem, const char *text, const char *bytes,
                                  const char *at)
 {
@@ -95,7 +95,7 @@ static const char *json_in_excess(const char *at, const char *end, size_t most, 
     return NULL;
 }
 
-/* The library's messages quote the input, so they are replaced by the kind of error. */
+/* Returns a message for an error. jansson's own messages quote the input. */
 static const char *json_in_words(enum json_error_code code)
 {
     switch (code) {
@@ -165,7 +165,7 @@ json_t *json_read_most(const char *bytes, size_t length, size_t most, struct jso
     int line = error.line, column = error.column;
     bool lost = missed;
 
-    /* A text, a number, true, false or null is JSON, but no body. */
+    /* A text, a number, true, false or null is valid JSON, but not allowed here. */
     if (!lost && json_error_code(&error) == json_error_invalid_syntax) {
         value = json_in_load(bytes, length, JSON_DECODE_ANY, &error);
         if (value)

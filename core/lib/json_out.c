@@ -62,13 +62,15 @@ static bool json_out_put_escape(struct sink *sink, unsigned char c)
     return json_out_put(sink, escape, 6);
 }
 
-/* Whether one of eight bytes is below `limit` (at most 0x80). Bytes from 0x80 on do not count. */
+/*
+ * Returns whether one of eight bytes is below `limit` (at most 0x80); bytes from 0x80 on are not.
+ */
 static bool json_out_one_below(uint64_t word, unsigned char limit)
 {
     return (word - limit * EACH) & ~word & 0x80 * EACH;
 }
 
-/* Number of bytes at the start that need no escape. Checks eight at a time. */
+/* Returns the number of bytes at the start that need no escape. Checks eight at a time. */
 static size_t json_out_plain_run(const char *text, size_t length)
 {
     size_t at = 0;
@@ -124,10 +126,10 @@ static bool json_out_next_digits(char *text)
 }
 
 /*
- * Finds the fewest digits that read back as `number` (> 0), as "d.ddde±xx". Different decimals of
- * up to 15 digits are different doubles, except for subnormal numbers, which need fewer. Just below
- * a power of two, doubles are closer together than above it, so the nearest decimal may not read
- * back while the next one does.
+ * Finds the fewest digits that read back as `number` (> 0), as "d.ddde±xx". Decimals of up to 15
+ * digits are different doubles, except for subnormal numbers, which need fewer. Just above a power
+ * of two the gaps between doubles are wider than below, so the nearest decimal may not read back
+ * while the next one does.
  */
 static void json_out_shortest(double number, char *out, size_t size)
 {

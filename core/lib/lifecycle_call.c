@@ -70,7 +70,7 @@ static void lifecycle_check(struct lifecycle_call *call, int64_t passed_ms)
     crash_end(call->thread, reason);
 }
 
-/* Holds the lock, so that no thread in the list can end meanwhile. */
+/* Holds the lock, so that no thread in the list can end during the check. */
 void lifecycle_calls_check(int64_t passed_ms)
 {
     pthread_mutex_lock(&lock);

@@ -29,7 +29,7 @@ static void listener_raise_limit(unsigned connections)
         log_line(BB_WARN, "the limit of open files is below http.max_connections", NULL);
 }
 
-/* "host:port" or "[host]:port" */
+/* Splits "host:port" or "[host]:port". */
 static int listener_split(const char *address, char *host, size_t size, const char **port)
 {
     const char *colon = strrchr(address, ':');
@@ -47,7 +47,7 @@ static int listener_split(const char *address, char *host, size_t size, const ch
     return 0;
 }
 
-/* `only`: restricts an IPv6 socket to IPv6, because IPv4 has a separate socket for the port. */
+/* `only` restricts an IPv6 socket to IPv6, because another socket has the port for IPv4. */
 static int listener_bind_one(const struct addrinfo *to, bool only)
 {
     int one = 1;
@@ -67,13 +67,13 @@ static int listener_bind_one(const struct addrinfo *to, bool only)
     return -1;
 }
 
-/* The port is in the same place in the addresses of both families. */
+/* Returns the port of an address; both families have it at the same offset. */
 static in_port_t *listener_port_of(void *address)
 {
     return &((struct sockaddr_in *)address)->sin_port;
 }
 
-/* The port of the first socket. */
+/* Returns the port of the first socket. */
 static in_port_t listener_port_got(const struct listeners *listeners)
 {
     struct sockaddr_in6 address = {0};

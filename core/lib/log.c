@@ -18,7 +18,7 @@
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 static atomic_bool as_json;
 
-/* ---- lines, on the stack of the caller: start, any number of pairs, end ---- */
+/* ---- formatting lines on the stack of the caller ---- */
 
 #define LOG_LINE_MAX 4096 /* including the newline; longer lines are cut and marked */
 
@@ -48,8 +48,8 @@ static void log_put_text(struct log_text *line, const char *text)
 }
 
 /*
- * Characters to escape: ASCII control characters, and others that affect a terminal's display: C1,
- * Unicode's line separators and directional marks.
+ * Returns whether a character must be escaped, because it affects a terminal's display: ASCII and
+ * C1 control characters, Unicode's line separators and directional marks.
  */
 static bool log_unseen(int32_t c)
 {
@@ -68,7 +68,7 @@ static const unsigned char classes[256] = {
 };
 /* clang-format on */
 
-/* Number of bytes at the start that are of the class. */
+/* Returns the number of bytes at the start that are of the class. */
 static size_t log_run_of(unsigned char class, const char *text, size_t length)
 {
     size_t at = 0;
@@ -118,7 +118,7 @@ static void log_put_quoted(struct log_text *line, const char *text, size_t lengt
     line->bytes[line->used++] = '"'; /* uses the reserved space if necessary */
 }
 
-/* Keys with numeric values for programs. Values of other keys may look like numbers by chance. */
+/* Returns whether the values of a key are numbers. Values of other keys may look like numbers. */
 static bool log_counts(const char *key)
 {
     static const char *const keys[] = {"account",     "count",      "drained_ms", "generation",
@@ -132,7 +132,7 @@ static bool log_counts(const char *key)
     return false;
 }
 
-/* Whether it is a JSON number: digits without a redundant leading zero, and perhaps a fraction. */
+/* Returns whether it is a JSON number: digits without a leading zero, and perhaps a fraction. */
 static bool log_is_number(const char *text)
 {
     static const char digits[] = "0123456789";
@@ -207,8 +207,9 @@ static void log_text_end(struct log_text *line)
 #define RETRY_MS 100 /* pause after a failed write, to avoid a busy loop if the disk is full */
 
 /*
- * `lock` protects everything except the bytes of `ring`: only the writer reads those between tail
- * and head, and only the holder of the lock writes the others. tail and head count all bytes ever.
+ * `lock` protects everything except the bytes of `ring`: only the writer reads the bytes between
+ * tail and head, and only the holder of the lock writes the other bytes. tail and head count all
+ * bytes since the start.
  */
 struct writer {
     int fd;
@@ -238,7 +239,7 @@ static uint64_t log_lines_in(const char *bytes, size_t length)
     return count;
 }
 
-/* Writes once; waits if the descriptor is non-blocking. Returns the number of bytes, or -1. */
+/* Calls write() once; waits if the descriptor would block. Returns the number of bytes, or -1. */
 static ssize_t log_write_some(int fd, const char *bytes, size_t length)
 {
     for (;;) {
@@ -267,7 +268,7 @@ static size_t log_write_all(struct writer *writer, const char *bytes, size_t len
     return done;
 }
 
-/* Reports lost lines before the next line is written. First ends a line that a failure cut off. */
+/* Writes a line about lost lines. Before, ends a line that a failure cut off. */
 static bool log_tell_losses(struct writer *writer, uint64_t dropped)
 {
     struct log_text line;
@@ -330,8 +331,8 @@ static int log_open_path(const char *path)
 }
 
 /*
- * Called with the lock held; releases it while opening. Runs between two writes, so no line is
- * lost.
+ * Opens the file again. Called with the lock held; releases it while opening. Called between two
+ * writes, so no line is lost.
  */
 static void writer_reopen(struct writer *writer)
 {
@@ -339,7 +340,7 @@ static void writer_reopen(struct writer *writer)
     pthread_mutex_unlock(&writer->lock);
     int fd = log_open_path(writer->path);
 
-    if (fd < 0) { /* writes to the file that is still open, even if the log is being closed */
+    if (fd < 0) { /* reports this to the file that is still open */
         struct log_text line;
 
         log_text_start(&line, BB_ERROR, "cannot reopen the log");
@@ -350,7 +351,7 @@ static void writer_reopen(struct writer *writer)
     } else {
         int old = writer->fd;
 
-        writer->fd = fd; /* crash reports write to this descriptor, so it must always be open */
+        writer->fd = fd; /* crash reports use this descriptor, so it must always be open */
         writer->torn = false;
         close(old);
     }
@@ -500,7 +501,7 @@ void log_close(void)
         ;
     bool done = writer->done;
 
-    writer->abandoned = !done; /* it frees itself when its write returns */
+    writer->abandoned = !done; /* the thread frees it when its write returns */
     pthread_mutex_unlock(&writer->lock);
     if (done) {
         pthread_join(thread, NULL);

@@ -149,9 +149,7 @@ void loop_add_part(struct loop *loop, const struct loop_part *part)
     loop->parts[loop->part_count++] = *part;
 }
 
-/*
- * Runs all tasks, or until tasks that took `heavy_us` or more each have taken `share_us` in total.
- */
+/* Runs tasks until tasks that each took at least `heavy_us` have taken `share_us` in total. */
 static void loop_run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 {
     int64_t before = clock_mono_us(), spent_us = 0;

@@ -15,7 +15,7 @@ enum { OBJECTS_MAX = 256 };
 static struct object objects[OBJECTS_MAX];
 static atomic_size_t object_count;
 
-/* Notes in memory are aligned to four bytes. */
+/* Finds the build id in the notes, which are aligned to four bytes. */
 static void mapped_find_build(struct object *object, const char *notes, size_t size)
 {
     size_t at = 0;
@@ -124,10 +124,7 @@ struct image {
     size_t size;
 };
 
-/*
- * Returns `count` objects of `each` bytes at an offset of the file; NULL if they are not in the
- * file.
- */
+/* Returns `count` objects of `each` bytes at an offset; NULL if the file does not contain them. */
 static const void *mapped_part_of(const struct image *image, uint64_t offset, uint64_t count,
                                   size_t each)
 {
@@ -153,7 +150,7 @@ static int mapped_map(struct image *image, const char *path)
     return 0;
 }
 
-/* Prefers the full symbol table, which stripped files lack, to the table of exported symbols. */
+/* Returns the full symbol table, or, if the file is stripped, the table of exported symbols. */
 static const ElfW(Shdr) * find_table(const ElfW(Shdr) * sections, size_t count)
 {
     const ElfW(Shdr) *found = NULL;

@@ -10,7 +10,7 @@
 /* The values of a route's meter: its statuses, its buckets, and the sum of their microseconds. */
 enum { BUCKETS_AT = METER_STATUSES, SUM_AT = BUCKETS_AT + METER_BUCKETS, ROUTE_VALUES };
 
-/* LINE: values of a cache line, so that slots do not share one. ROUTE_STRIDE: in whole lines. */
+/* LINE values fill a cache line. Slots have whole lines, so that they do not share one. */
 enum { PLACES = 8, METERS_MAX = 4096, LINE = 8, ROUTE_STRIDE = (ROUTE_VALUES / LINE + 1) * LINE };
 
 const int meter_statuses[METER_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 405,
@@ -22,8 +22,8 @@ const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
 /* `count` numbers in each slot. */
 struct meter {
     struct meter *next;
-    const char *name; /* of a module: with the values of the label, because other values
-                       * make another meter; of a route: method and path */
+    const char *name; /* of a module: with the values of the label, because different values need a
+                         different meter; of a route: method and path */
     size_t count, stride;
     atomic_uint_least64_t *numbers;
 };
@@ -49,7 +49,7 @@ void meter_thread(unsigned index)
     place = index % PLACES;
 }
 
-/* NULL: out of memory, or too many. Keeps the name otherwise. */
+/* Creates a meter and keeps the name. NULL: out of memory, or too many meters. */
 static struct meter *meter_new(struct meter_list *list, const char *name, size_t count)
 {
     size_t stride = (count + LINE - 1) / LINE * LINE;
@@ -68,7 +68,7 @@ static struct meter *meter_new(struct meter_list *list, const char *name, size_t
     return meter;
 }
 
-/* Takes the name. */
+/* Returns or creates the meter of this name. Takes the name. */
 static struct meter *meter_find(struct meter_list *list, char *name, size_t count)
 {
     pthread_mutex_lock(&meter_lock);

@@ -19,7 +19,7 @@ static char *multipart_skip_blank(char *at)
 /*
  * Unescapes a quoted string in place; *at is after the opening quote. A backslash escapes a quote
  * or a backslash and is literal otherwise, because old clients send paths. A backslash before the
- * last quote is literal, too. Returns NULL if there is no closing quote.
+ * last quote is also literal. Returns NULL if there is no closing quote.
  */
 static char *multipart_quoted(char **at)
 {
@@ -40,8 +40,8 @@ static char *multipart_quoted(char **at)
 }
 
 /*
- * Takes the next parameter of a header's value; *at is after the preceding ';'. Returns the name in
- * lower case and the unquoted value, modified in place. Returns 1, 0 at the end, or -1 if
+ * Takes the next parameter of a header's value; *at is after the preceding ';'. Sets the name in
+ * lower case and the unquoted value, both modified in place. Returns 1, 0 at the end, or -1 if
  * malformed.
  */
 static int multipart_parameter(char **at, char **name, char **value)
@@ -124,7 +124,7 @@ int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDAR
     return found;
 }
 
-/* Detects C0 and DEL, with `strict` also tabs and C1 in UTF-8. */
+/* Returns whether there are C0 controls or DEL; with `strict`, also tabs and C1 in UTF-8. */
 static bool multipart_has_controls(const char *text, bool strict)
 {
     for (; *text; text++) {
@@ -138,8 +138,8 @@ static bool multipart_has_controls(const char *text, bool strict)
 }
 
 /*
- * Decodes filename*=UTF-8''%41 in place. Returns NULL if it has another form, is not UTF-8, or
- * contains control characters; it is ignored then.
+ * Decodes the value of filename*=UTF-8''%41 in place. Returns NULL if it has another form, is not
+ * UTF-8, or contains control characters; the parameter is ignored then.
  */
 static char *multipart_extended(char *value)
 {
@@ -208,7 +208,7 @@ static const char *multipart_header(struct head *head, const char *name, char *v
     return NULL;
 }
 
-/* Takes the next line, unfolded. NULL: no more lines. */
+/* Takes and unfolds the next line. Returns NULL after the last one. */
 static char *multipart_next_line(char **lines)
 {
     char *line = *lines, *end = strstr(line, "\r\n");
@@ -261,8 +261,7 @@ static int multipart_refuse(struct multipart *multipart, const char *problem)
 }
 
 /*
- * A delimiter may follow at once: its CR LF belongs to the line before, which is empty or not
- * there.
+ * A delimiter may follow at once, without the CR LF that begins it: so the parser assumes a CR LF.
  */
 static void multipart_expect(struct multipart *multipart)
 {
@@ -307,7 +306,7 @@ static int multipart_data(struct multipart *multipart, const char *bytes, size_t
 
 enum verdict { PENDING, OTHER, NEXT_PART, LAST_PART };
 
-/* Whether the held bytes are a delimiter, with the CR LF that ends its line, or with --. */
+/* Returns whether the held bytes are a delimiter with the CR LF that ends its line, or with --. */
 static enum verdict multipart_judge(const struct multipart *multipart)
 {
     size_t whole = multipart->delimiter_length, length = multipart->held_length;
@@ -327,10 +326,10 @@ static enum verdict multipart_judge(const struct multipart *multipart)
 }
 
 /*
- * Holds a byte that follows the beginning of a delimiter. If the bytes before it turn out to be
- * data, they are passed on, and the byte is not taken: it may be the CR of another delimiter.
- * Only the first byte of a delimiter is CR, so no other one begins in between. A part ends only
- * when its delimiter is confirmed. Returns the number of bytes taken, or -1.
+ * Holds a byte that follows the beginning of a delimiter. If the held bytes turn out to be data,
+ * passes them on and does not take the byte, which may be the CR of another delimiter. Only the
+ * first byte of a delimiter is a CR, so no delimiter can begin among the held bytes. A part ends
+ * only when its delimiter is confirmed. Returns the number of bytes taken, or -1.
  */
 static int multipart_hold(struct multipart *multipart, char byte)
 {

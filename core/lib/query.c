@@ -8,7 +8,7 @@
 #define FORM_PAIRS_MAX 1000
 #define MORE "..." /* ends a list of names that is too long */
 
-/* A raw name and value; the value is empty if there is no '='. */
+/* A raw name and value; without '=' the value is empty. */
 struct pair {
     const char *name, *value;
     size_t name_length, value_length;
@@ -47,7 +47,7 @@ static void query_keep(struct pair *place, const struct pair *pair, const char *
     *place = *pair;
 }
 
-/* Whether a list "a, b" contains this name of `length` bytes. */
+/* Returns whether a list "a, b" contains this name of `length` bytes. */
 static bool query_is_listed(const char *list, const char *name, size_t length)
 {
     while (list) {
@@ -60,7 +60,7 @@ static bool query_is_listed(const char *list, const char *name, size_t length)
     return false;
 }
 
-/* Percent-encodes as much of a name as fits; *left: number of bytes that did not fit. */
+/* Percent-encodes as much of a name as fits; sets *left to the number of bytes that did not fit. */
 static size_t query_encode(const char *name, size_t *left, char *out, size_t room)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -125,7 +125,7 @@ static void query_sort_in(const struct bb_table *fields, struct slot *slots,
     query_ignore(values, name, length, arena);
 }
 
-/* Decodes and checks the value of one field. False after a problem, or if memory ran out. */
+/* Decodes and checks the value of a field. Returns false after a problem, or if memory ran out. */
 static bool query_take(const struct bb_field *field, const struct slot *slot, struct arena *arena,
                        struct query_values *values, struct problems *problems)
 {
@@ -177,7 +177,7 @@ const char *query_get(const struct query_values *values, const char *name)
     return NULL;
 }
 
-/* Adds a pair to the object; returns the reason if that is not possible, or NULL. */
+/* Adds a pair to the object. Returns NULL, or the reason why it cannot. */
 static const char *form_add(json_t *object, const struct pair *pair, struct arena *arena)
 {
     char *name, *value;

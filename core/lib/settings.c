@@ -26,8 +26,7 @@ struct setting_section {
 /* ---- problems ---- */
 
 /*
- * A line counts even if memory runs out for it: the configuration must not be accepted for that
- * reason.
+ * Counts the line even if memory runs out for it, because the configuration must not be accepted.
  */
 BB_PRINTF(4, 0)
 static void settings_add_line(char ***lines, size_t *count, size_t *room, const char *format,
@@ -108,7 +107,7 @@ void setting_problems_free(struct setting_problems *problems)
     *problems = (struct setting_problems){0};
 }
 
-/* ---- reading the file: refuses what settings do not have, and replaces variables ---- */
+/* ---- reading the file, checking its YAML, and replacing variables ---- */
 
 struct reader {
     struct settings *settings;
@@ -125,8 +124,8 @@ static int settings_refuse(struct reader *reader, unsigned line, const char *whe
 }
 
 /*
- * Returns the value of the variable after "${"; *rest is the text after "}". NULL with a problem.
- * The name may be followed by ":-" and a default up to the next "}".
+ * Returns the value of the variable after "${", or its default, which follows ":-". Sets *rest to
+ * the text after "}". Returns NULL with a problem added.
  */
 static const char *settings_variable(struct reader *reader, const char *name, const char **rest,
                                      unsigned line, const char *where)
@@ -198,7 +197,7 @@ static const char *settings_text(const yaml_node_t *node)
     return (const char *)node->data.scalar.value;
 }
 
-/* The first pair of a mapping, the first item of a sequence; NULL: the node is something else. */
+/* Return the first pair of a mapping, the first item of a sequence; NULL for another node. */
 static const yaml_node_pair_t *settings_pairs(const yaml_node_t *node)
 {
     return node && node->type == YAML_MAPPING_NODE ? node->data.mapping.pairs.start : NULL;
@@ -233,7 +232,7 @@ static const yaml_node_t *settings_member(const struct settings *settings, const
     return NULL;
 }
 
-/* Whether it is empty: null, ~ or no text at all, without quotes. */
+/* Returns whether it is empty: null, ~ or no text, without quotes. */
 static bool settings_is_null(const yaml_node_t *node)
 {
     const char *text = node->type == YAML_SCALAR_NODE ? settings_text(node) : NULL;
@@ -254,7 +253,7 @@ static void settings_check_tag(struct reader *reader, const yaml_node_t *node, c
         settings_refuse(reader, line, where, "tags (!name) are not taken");
 }
 
-/* A scalar that cannot be read has no text from then on. */
+/* Replaces the variables of a scalar. If that fails, the scalar has no text from then on. */
 static void settings_check_scalar(struct reader *reader, yaml_node_t *node, const char *where,
                                   unsigned line)
 {
@@ -274,7 +273,7 @@ static void settings_check_scalar(struct reader *reader, yaml_node_t *node, cons
         settings_refuse(reader, line, where, "out of memory");
 }
 
-/* Returns the path of the member; NULL with a problem. libyaml does not find duplicate keys. */
+/* Returns the path of the member; NULL with a problem, also for duplicate keys. */
 static const char *settings_check_key(struct reader *reader, const yaml_node_t *map,
                                       const yaml_node_pair_t *pair, const char *where)
 {
@@ -306,8 +305,8 @@ static const char *settings_check_key(struct reader *reader, const yaml_node_t *
 }
 
 /*
- * Returns 0, or -1 with a problem if the tree cannot be used. The document has an alias as another
- * reference to its node.
+ * Returns 0, or -1 with a problem if the tree cannot be used. In the document, an alias is a second
+ * reference to a node.
  */
 static int settings_check_node(struct reader *reader, int index, const char *where, unsigned line,
                                unsigned depth)
@@ -350,8 +349,8 @@ static int settings_check_node(struct reader *reader, int index, const char *whe
 }
 
 /*
- * Returns the bytes, which the caller frees; NULL with a problem. Without O_NONBLOCK a pipe that
- * nobody writes to would block the caller, and with it a reload and a later stop.
+ * Returns the bytes, which the caller frees; NULL with a problem. Without O_NONBLOCK, a pipe
+ * without a writer would block the caller, and so a reload and a later stop.
  */
 static char *settings_read(const char *path, size_t *length, struct setting_problems *problems)
 {
@@ -381,7 +380,7 @@ static char *settings_read(const char *path, size_t *length, struct setting_prob
     return NULL;
 }
 
-/* Reads a document; -1 with a problem. */
+/* Reads a document. Returns 0, or -1 with a problem. */
 static int settings_load_document(struct reader *reader, yaml_parser_t *parser,
                                   yaml_document_t *document, const char *bytes)
 {
@@ -433,7 +432,7 @@ static int settings_parse(struct reader *reader, const char *bytes, size_t lengt
     return failed;
 }
 
-/* An empty file has no settings; everything except a mapping is an error. */
+/* Checks the top of the tree: a mapping, or nothing if the file is empty. */
 static int settings_check_tree(struct reader *reader)
 {
     struct settings *settings = reader->settings;
@@ -569,7 +568,7 @@ void settings_complain(const struct settings *settings, struct setting_problems 
     va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
-    if (name) /* of "pairs[0].x", the line of "pairs" */
+    if (name) /* uses the line of "pairs" for "pairs[0].x" */
         snprintf(top, sizeof top, "%.*s", (int)strcspn(name, "[."), name);
     line = settings_line(settings, section, name ? top : NULL);
     if (line)
@@ -599,7 +598,7 @@ void settings_fit(const struct settings *settings, const struct settings *live,
 
 /* ---- durations with units: "5s", "2m", "1h" or "500ms" ---- */
 
-enum { DIGITS_MAX = 9 }; /* of a number with a unit: few enough for 64 bits in ms */
+enum { DIGITS_MAX = 9 }; /* of a number with a unit: in ms it fits into 64 bits */
 
 struct unit {
     unsigned flag;
@@ -629,8 +628,8 @@ const char *setting_unit(const struct bb_field *field)
 }
 
 /*
- * Converts a number with another unit to a plain number in the setting's own unit, if it is one;
- * otherwise returns the text itself. NULL if memory ran out.
+ * Converts a number with a unit to a plain number in the unit of the setting, if the field allows
+ * the result; otherwise returns the text itself. NULL if memory ran out.
  */
 static const char *settings_plain_time(const struct bb_field *field, const char *text,
                                        struct arena *arena)
@@ -677,8 +676,8 @@ static const char *settings_plain_bool(const char *text)
 }
 
 /*
- * Converts the text to the type of the field (NULL: by YAML's rules); if that is impossible it
- * stays a string, which is then refused.
+ * Converts the text to the type of the field (NULL: by YAML's rules). If that is impossible,
+ * returns a string, which fields_check() refuses.
  */
 static json_t *settings_scalar_json(const struct settings *settings, const yaml_node_t *node,
                                     const struct bb_field *field)
@@ -758,8 +757,8 @@ static void settings_json_undo(void *json)
 }
 
 /*
- * Checks a value (NULL: absent) like the only member of a body, and stores it, or its default,
- * until the arena is freed. Takes `json`.
+ * Checks a value (NULL: absent) as fields_check() does, and stores the value or its default until
+ * the arena is freed. Takes `json`.
  */
 static void settings_check(struct binder *binder, struct setting_value *value, json_t *json)
 {
@@ -823,7 +822,7 @@ static void settings_bind_field(struct binder *binder, struct setting_value *val
     }
 }
 
-/* NULL if memory ran out. The rows must live as long as the settings. */
+/* Creates a section. The rows must live as long as the settings. NULL: out of memory. */
 static struct setting_section *settings_section_new(struct settings *settings, const char *name,
                                                     const struct bb_table *fields)
 {
@@ -884,8 +883,8 @@ void settings_claim(struct settings *settings, const char *section)
 {
     static const struct bb_table none = {.count = 0};
 
-    (void)settings_section_new(settings, section, &none); /* if memory runs out, another line about
-                                                           * the section is reported */
+    (void)settings_section_new(settings, section,
+                               &none); /* if memory runs out, the section is reported as unknown */
 }
 
 /* ---- structs of settings ---- */
@@ -954,9 +953,9 @@ void section_store(const struct setting_section *section, void *members)
     }
 }
 
-/* ---- printing the settings in force as YAML, for operators to read and compare ---- */
+/* ---- printing the settings in force as YAML ---- */
 
-/* Returns the value without secrets, a new reference; NULL if memory ran out. */
+/* Returns a copy of the value without secrets; NULL if memory ran out. */
 static json_t *settings_shown(json_t *value, const struct bb_field *field)
 {
     struct bb_field row = {.flags = field->flags & BB_SECRET};
@@ -1028,7 +1027,7 @@ static int settings_print_value(const struct settings *settings,
     return 0;
 }
 
-/* The section that was bound last is first in the list. */
+/* Prints the sections in the order of binding, which is the reverse of the list. */
 static int settings_print_sections(const struct settings *settings,
                                    const struct setting_section *section, FILE *out)
 {

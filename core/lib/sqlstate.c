@@ -11,7 +11,7 @@
 #define COLLISION (PASSING | LATER | SQLSTATE_EXPECTED | SQLSTATE_AGAIN)
 #define UNSTORABLE 400, "The text has characters that cannot be stored"
 
-/* The first line whose code the SQLSTATE begins with counts, so a code comes before its class. */
+/* An SQLSTATE matches the first row whose code it begins with, so a code comes before its class. */
 static const struct sqlstate table[] = {
     {"BB409", SQLSTATE_RAISED | SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 0, NULL},
     {"BB", SQLSTATE_RAISED | SQLSTATE_EXPECTED, 0, NULL},

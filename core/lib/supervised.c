@@ -12,7 +12,7 @@
 #include "core/lib/text.h"
 
 static int file = -1;
-static struct supervised_file shared; /* the file's content, as far as this process knows it */
+static struct supervised_file shared; /* this process's copy of the file */
 
 static int supervised_family_of(size_t socket)
 {
@@ -164,7 +164,7 @@ static struct crash_row *history_row(struct crash_history *history, const struct
     return row;
 }
 
-/* The worker has served, so its start succeeded. */
+/* Resets the failed starts, because a server process has served. */
 static void history_forget_starts(struct crash_history *history)
 {
     for (size_t i = 0; i < history->row_count; i++)

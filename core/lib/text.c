@@ -13,7 +13,7 @@ static bool text_continues(unsigned char byte)
     return (byte & 0xC0) == 0x80;
 }
 
-/* The ranges of the second byte are from table 3-7 of the Unicode standard. */
+/* Decodes a multibyte character, with the ranges of table 3-7 of the Unicode standard. */
 static int32_t text_multibyte(const unsigned char *s, size_t length, size_t *size)
 {
     if (s[0] >= 0xC2 && s[0] <= 0xDF && length >= 2 && text_continues(s[1])) {
@@ -44,7 +44,7 @@ int32_t text_code_point(const char *text, size_t length, size_t *size)
     return bytes[0] < 0x80 ? bytes[0] : text_multibyte(bytes, length, size);
 }
 
-/* Number of ASCII bytes at the start. Checks eight at a time. */
+/* Returns the number of ASCII bytes at the start. Checks eight at a time. */
 static size_t text_ascii_run(const char *text, size_t length)
 {
     size_t at = 0;
@@ -296,8 +296,8 @@ void text_uuid7(char out[TEXT_UUID_SIZE])
 #define YEAR_9999 INT64_C(253402300799999) /* its last millisecond */
 
 /*
- * Days since 1970 of a date in the proleptic Gregorian calendar. Years begin in March here, so that
- * the leap day is the last day; 400 years have 146,097 days.
+ * Returns the days from 1970-01-01 to a date of the proleptic Gregorian calendar. The computation
+ * begins years in March, so that the leap day is the last day; 400 years have 146,097 days.
  */
 static int64_t text_days_of(int year, int month, int day)
 {
@@ -311,8 +311,7 @@ static int64_t text_days_of(int year, int month, int day)
 /* The inverse of text_days_of(). */
 static void text_date_of(int64_t days, int *year, int *month, int *day)
 {
-    days += 719468 + 146097; /* one era earlier, because January and February of year 0 belong to
-                              * it */
+    days += 719468 + 146097; /* plus one era, for January and February of year 0 */
     int era = (int)(days / 146097), of_era = (int)(days % 146097);
     int y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
     int of_year = of_era - (365 * y + y / 4 - y / 100);
@@ -390,7 +389,7 @@ static bool text_take_date(const char **at, int64_t *ms)
     return true;
 }
 
-/* PostgreSQL reads at most 128 characters of a time. */
+/* Reads a fraction. It is limited, because PostgreSQL reads at most 128 characters of a time. */
 static bool text_take_fraction(const char **at, int *ms)
 {
     int digits = 0;
@@ -418,7 +417,7 @@ static bool text_take_clock(const char **at, int64_t *ms)
     return true;
 }
 
-/* Z, ±hh:mm, ±hhmm or ±hh, as far as PostgreSQL accepts them; UTC if absent */
+/* Reads Z, ±hh:mm, ±hhmm or ±hh, within PostgreSQL's limits; UTC if absent. */
 static bool text_take_offset(const char **at, int64_t *ms)
 {
     int hour, minute = 0;

@@ -6,10 +6,10 @@
 
 #define HEX "0123456789abcdef"
 
-/* "00-", the trace, "-", the span, "-", the flags */
+/* Offsets in "00-", the trace, "-", the span, "-", the flags. */
 enum { TRACE_AT = 3, TRACE_DIGITS = 32, SPAN_AT = 36, SPAN_DIGITS = 16, FLAGS_AT = 53, WHOLE = 55 };
 
-/* Whether `count` lower-case digits follow, and then a dash or the end. */
+/* Returns whether `count` lower-case hexadecimal digits follow, and then a dash or the end. */
 static bool trace_digits(const char *at, size_t count)
 {
     return strspn(at, HEX) == count && (at[count] == '-' || !at[count]);
@@ -20,7 +20,7 @@ static bool trace_zero(const char *at, size_t count)
     return strspn(at, "0") >= count;
 }
 
-/* Later versions may have more fields after the flags; version ff is invalid. */
+/* Accepts later versions, which may have more fields after the flags, except ff. */
 static bool trace_well_formed(const char *given)
 {
     size_t length = strlen(given);
@@ -47,7 +47,7 @@ static void trace_random_digits(char *out, size_t count)
     memcpy(out, hex, count);
 }
 
-/* Only the flags "sampled" and "random" are known, and kept. */
+/* Keeps only the flags "sampled" and "random". */
 void trace_parent(const char *given, char out[TRACE_PARENT_SIZE])
 {
     memcpy(out, "00-00000000000000000000000000000000-0000000000000000-00", TRACE_PARENT_SIZE);

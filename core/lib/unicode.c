@@ -59,7 +59,7 @@ static const char *unicode_composed(const char *text, utf8proc_option_t options,
     return (const char *)codes;
 }
 
-/* Whether unicode_composed() changes the text. *full: memory ran out. */
+/* Returns whether unicode_composed() changes the text. Sets *full if memory ran out. */
 static bool unicode_differs(const char *text, utf8proc_option_t options, struct arena *arena,
                             bool *full)
 {
