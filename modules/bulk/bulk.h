@@ -1,5 +1,5 @@
 /*
- * bulk: files of rows, as a job that is created, checked and then confirmed.
+ * bulk: files of rows. A file becomes a job that is created, checked and confirmed.
  *
  * The host streams an upload to disk, scans it (scan.c) and cuts it into parts of whole rows, which
  * are stored in the database unchanged (upload.c). So any host can continue a job, and nothing
@@ -39,7 +39,7 @@ enum bulk_outcome { BULK_SUCCEEDED, BULK_FAILED };
 struct bulk_type {
     const char *name; /* "Devices" */
     const struct bb_bulk_rows *rows;
-    struct bb_host *host; /* the module that provides it */
+    struct bb_host *host; /* of the module that provides the type */
     size_t rows_max;
     size_t columns;
     bool together; /* see struct bb_bulk_rows */
@@ -53,7 +53,7 @@ struct bulk_settings {
     int64_t unfinished_days; /* for jobs that were cancelled or never confirmed */
 };
 
-/* State of one generation. Types are known once `start` has run. */
+/* State of one generation. Types are known after `start` has run. */
 struct bulk {
     const struct bulk_settings *settings;
     struct bulk_type types[BULK_TYPES_MAX];
@@ -68,16 +68,16 @@ struct bulk {
 /* A stored job. Texts live as long as the request. */
 struct bulk_job {
     const char *id, *email, *type, *file, *status;
-    const char *reason; /* why the service cancelled it, or NULL */
+    const char *reason; /* why the service cancelled the job, or NULL */
     int64_t account, role, organization;
     int64_t rows, doubtful, warned, cursor, single, succeeded, failed;
     const char *created_at, *confirmed_at, *ended_at; /* NULL: not yet */
     const char *separator, *header;                   /* up to 16 KiB, as sent; NULL: not read */
     int64_t bytes; /* only while the job is being created, like `created` */
-    bool created;  /* it is stored as created */
+    bool created;  /* the job is stored as created */
 };
 
-/* The columns of a job `j` for bulk_job_of(). Statements that read many jobs read no headers. */
+/* The columns of a job `j` for bulk_job_of(). Statements that read many jobs omit the headers. */
 #define BULK_JOB                                                                                   \
     "j.id, j.email, j.type, j.file, j.status, j.reason, j.account, j.role, j.organisation,"        \
     " j.rows, j.doubtful, j.warned, j.cursor, j.single, j.succeeded, j.failed,"                    \
@@ -87,21 +87,21 @@ struct bulk_job {
 
 /* ---- module.c: the types that loaded modules provide ---- */
 
-/* Adds the types; for commands, for which the host calls no `start`. */
+/* Adds the types. Commands call this themselves, because the host calls no `start` for them. */
 void bulk_start(struct bb_host *host, void *state);
-/* Returns NULL if no loaded module provides that type. */
+/* Returns NULL if no loaded module provides the type. */
 const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name);
 const char *bulk_type_names(struct bb_request *rq);
 
 /* ---- job.c: a job in the database and in the API ---- */
 
-/* `whole`: the statement has BULK_JOB_HEADER, too. */
+/* Reads a job from a row. With `whole`, the statement has BULK_JOB_HEADER, too. */
 struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                             bool whole);
-/* Looks up a job that `who` may see. Returns 1, 0 if there is none, or -1 on failure. */
+/* Looks up a job that `who` may see. Returns 1, 0 if not found, or -1 on failure. */
 int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const char *id,
                   struct bulk_job *job);
-/* Looks up the job of the path. */
+/* Looks up the job in the path. */
 int bulk_job_find(struct bb_request *rq, struct bulk_job *job);
 /* Returns the JSON of the API, owned by the caller; NULL: out of memory. */
 json_t *bulk_job_json(const struct bulk_job *job);
@@ -118,14 +118,14 @@ int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id);
 /*
  * Call in the transaction that cancelled the job: counts its rows and raises the event. Returns 0
- * with *job, which must live until the commit, or -1: `bb_failed(rq)`.
+ * and sets *job, which must live until the commit, or returns -1: `bb_failed(rq)`.
  */
 int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
                        struct bulk_job *job);
 
 /* ---- rows.c: rows of a part. Memory belongs to the request ---- */
 
-/* The columns of a file: for each its index in the type's table; -1: unknown. */
+/* The columns of a file, each as its index in the type's table; -1: not in the table. */
 struct bulk_columns {
     const struct bulk_type *type; /* NULL: no column is known */
     char separator;
@@ -140,35 +140,35 @@ struct bulk_batch {
     size_t count;
 };
 
-/* Return a column of the type's table, and the index of a column by name or alias; -1: none. */
+/* Return a column of the type's table, and the index of a column by name or alias, or -1. */
 const struct bb_field *bulk_column(const struct bulk_type *type, size_t index);
 int bulk_place_of(const struct bulk_type *type, const char *name);
-/* Returns NULL if the header is NULL: out of memory. */
+/* Returns NULL if `header` is NULL (out of memory). */
 struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
                                      const json_t *header, char separator);
-/* For a job whose header was read. */
+/* Returns the columns of a job whose header was read. */
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
 /*
- * Parses bytes of whole rows; `first` is the number of the first row. Skips rows up to `after` and
- * reads at most `most` rows. The same text was read during the upload, so it can fail only for lack
- * of memory: NULL.
+ * Parses bytes of whole rows; `first` is the number of the first row. Skips rows up to `after`, and
+ * reads at most `most` rows. Returns NULL only if out of memory, because the same text was read
+ * during the upload.
  */
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
                                  const char *bytes, int64_t first, int64_t after, size_t most);
-/* Returns the cell that names a row, as the log shows it; NULL: none. */
+/* Returns the cell that names a row in the log, or NULL. */
 const char *bulk_name_of(struct bb_request *rq, const struct bulk_type *type,
                          const struct bb_bulk_row *row);
-/* Returns [{number, name, problems}] of the rows with problems, or with `warnings`, as text. */
+/* Returns [{number, name, problems}] of rows with problems (or warnings, with `warnings`). */
 const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,
                                int64_t *count);
 /*
- * Calls `check`, or `store` if tx is not NULL, of the type for all rows without problems, in groups
- * of the size that the type asks for. Returns 0 or -1: `bb_failed(rq)`.
+ * Calls the type's `check`, or `store` if tx is not NULL, with all rows without problems, in groups
+ * of the size that the type requests. Returns 0 or -1: `bb_failed(rq)`.
  */
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job);
 
-/* Which part is read next: the first one after a row that has certain rows. */
+/* Selects the next part to read: the first part after a row that has rows of a kind. */
 struct bulk_sought {
     int64_t after, until; /* the last row seen; the part begins at or before `until` */
     enum { BULK_ALL_ROWS, BULK_GOOD_ROWS, BULK_LOST_ROWS } rows;
@@ -185,13 +185,13 @@ struct bulk_part {
 
 int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, const char *id,
                    const struct bulk_sought *sought, struct bulk_part *part);
-/* Returns the findings or warnings of a row, borrowed; NULL: none. */
+/* Returns the findings or warnings of a row, borrowed, or NULL. */
 json_t *bulk_found(const json_t *findings, const struct bb_bulk_row *row);
 
 /*
- * The rows of a job that are not stored, as CSV: as they were sent, with a column `errors`
- * appended; of a cancelled job also the cancelled rows. The result of bulk_failed_new() is freed
- * with free(); NULL: out of memory. `mark`: with a byte order mark. bulk_failed_write() writes the
+ * The rows of a job that are not stored, as CSV: as they were sent, with a column `errors` added,
+ * including the cancelled rows of a cancelled job. Free the result of bulk_failed_new() with
+ * free(); NULL: out of memory. `mark`: with a byte order mark. bulk_failed_write() writes the
  * header line and the rows of the next part. It returns 1, 0 if no part is left, or -1 on failure.
  */
 struct bulk_failed;
@@ -212,13 +212,13 @@ struct bulk_source {
 };
 
 bool bulk_is_csv(const char *name); /* by its extension */
-/* Returns 1 if the organization exists (also if no module knows organizations), 0, or -1. */
+/* Returns 1 if the organization exists or no module knows organizations, 0 if not, or -1. */
 int bulk_organization_known(struct bb_request *rq, int64_t organization);
 /*
  * Scans a file, checks its rows and stores its parts as a job, which becomes visible at the end.
- * Returns the status of the response, or 0 for the command. Unless job->created is set, everything
- * is deleted again, whatever the response: another request with the same Idempotency-Key may have
- * been faster.
+ * Returns the status of the response, or 0 for the command. Everything is deleted again unless
+ * job->created is set. The status does not decide this, because another request with the same
+ * Idempotency-Key may have been faster.
  */
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job);
 

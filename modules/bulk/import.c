@@ -1,9 +1,9 @@
 /*
- * `busbar bulk import FILE`: does the same as an upload over HTTP, from a shell. The file becomes a
- * job (upload.c), the job is confirmed and watched to its end, and its failed rows are printed.
+ * `busbar bulk import FILE` does the same as an upload over HTTP, from a shell. It stores the file
+ * as a job (upload.c), confirms the job, watches it to its end, and prints its failed rows.
  *
  * Anyone who has the database settings is the operator: the job has no account, and acts with the
- * rights of an Admin in the organization that was named.
+ * rights of an Admin in the organization that the command names.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,25 +19,25 @@
 
 #include "modules/bulk/bulk.h"
 
-/* Exit statuses other than 0; 130 is what shells report for a process that SIGINT has ended. */
+/* Exit statuses other than 0. 130 is the status that shells report after SIGINT. */
 enum { IMPORT_FAILED = 1, IMPORT_USAGE = 2, IMPORT_INTERRUPTED = 130 };
 
 enum {
     LOOK_MS = 100,     /* between two queries of the progress */
-    STILL_MS = 3000,   /* without progress: then no host is at work */
-    SILENT_MS = 60000, /* without an answer from the database */
+    STILL_MS = 3000,   /* without progress, no host stores the rows */
+    SILENT_MS = 60000, /* without a response of the database, the command ends */
     REST_MS = 20
 };
 
-/* The whole file is copied, so that it cannot change while it is checked and may be a pipe. */
+/* The whole file is copied, so that it may be a pipe, and cannot change while it is checked. */
 struct input {
     struct bb_host *host;
     const char *from; /* path, or "-" for standard input */
-    int copy;         /* an unnamed file in memory; -1: none */
+    int copy;         /* an unnamed file in memory; -1: no file */
     bool piped;       /* the input was not a named file */
     bool yes;         /* the answer to a question begins with y */
     char path[32];    /* of the copy, valid while it is open */
-    char why[300];    /* why it could not be read; empty: no error */
+    char why[300];    /* why the input could not be read; "": no error */
 };
 
 struct import {
@@ -45,18 +45,18 @@ struct import {
     struct bb_principal who;
     struct input input;
     bool bars;                    /* standard error is a terminal */
-    char shown[512];              /* shown there in place, without a newline */
+    char shown[512];              /* the text shown in place, without a newline */
     struct bulk_job job;          /* as it was created; `cursor` is current */
     int64_t succeeded, failed;    /* current counts of the job */
     char status[16];              /* current status of the job; "": it was deleted */
-    int64_t moved_ms, heard_ms;   /* last progress; last answer from the database */
+    int64_t moved_ms, heard_ms;   /* last progress; last response of the database */
     bool alone;                   /* no host stores rows */
     bool working;                 /* this process is storing a batch */
-    struct bulk_failed *failures; /* its rows that are printed */
+    struct bulk_failed *failures; /* the job's rows that are printed */
     int found;                    /* whether there was a part to print; negative: failed */
 };
 
-/* ---- messages: lines on standard error, and on a terminal a text that is updated in place ---- */
+/* ---- messages: lines on standard error, and on a terminal also a text updated in place ---- */
 
 static void import_show(struct import *import, const char *text)
 {
@@ -64,7 +64,7 @@ static void import_show(struct import *import, const char *text)
 
     if (!import->bars || !strcmp(import->shown, text))
         return;
-    /* Spaces overwrite the rest of a longer text; all other ways differ between terminals. */
+    /* Spaces overwrite the rest of a longer text: all other ways differ between terminals. */
     fprintf(stderr, "\r%s%*s", text, before > now ? (int)(before - now) : 0, "");
     if (before > now)
         fprintf(stderr, "\r%s", text);
@@ -116,7 +116,7 @@ static void import_warn(struct bb_request *rq, void *import, const char *text)
     import_line(import, "busbar: %s", text);
 }
 
-/* ---- input. These functions run on a pool's thread; they end soon after an interrupt ---- */
+/* ---- input: these functions run on a pool's thread, and end soon after an interrupt ---- */
 
 static void input_fail(struct input *input, const char *why)
 {
@@ -126,7 +126,7 @@ static void input_fail(struct input *input, const char *why)
 
 /*
  * Returns a descriptor that the caller closes. Ctrl-C discards typed input, possibly between poll()
- * and read(), so a terminal is opened again to read it without blocking. O_NONBLOCK on the
+ * and read(), so a terminal is opened again, to be read without blocking. O_NONBLOCK on the
  * inherited descriptor would also affect the shell.
  */
 static int input_open(const char *path)
@@ -146,7 +146,7 @@ static int input_open(const char *path)
     return own;
 }
 
-/* Reads available bytes. Returns 0 at the end, or -1 with errno; EINTR after an interrupt. */
+/* Reads available bytes. Returns 0 at the end, or -1 with errno (EINTR after an interrupt). */
 static ssize_t input_some(struct bb_host *host, int fd, char *bytes, size_t room)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
@@ -218,7 +218,7 @@ static void input_ask(void *arg)
         close(from);
 }
 
-/* ---- the file becomes a job. These functions return 0, or the exit status ---- */
+/* ---- the file becomes a job: these functions return 0, or the exit status ---- */
 
 static int import_refuse(struct bb_request *rq, int status, const char *text)
 {
@@ -292,8 +292,8 @@ static int import_take(struct bb_request *rq, struct import *import)
 /* ---- the failed rows ---- */
 
 /*
- * Replaces control characters, so that a file's content cannot control the terminal. A terminal
- * needs no CR at line ends.
+ * Replaces control characters, so that the content of a file cannot control the terminal. CR is
+ * removed, because a terminal does not need it.
  */
 static void import_tame(struct csv *csv)
 {
@@ -312,7 +312,7 @@ static void import_tame(struct csv *csv)
     csv->length = (size_t)(out - csv->bytes);
 }
 
-/* Prints one part, unless no row has failed. */
+/* Prints the failed rows of one part. */
 static int import_print_part(struct bb_request *rq, void *arg)
 {
     struct import *import = arg;
@@ -328,8 +328,8 @@ static int import_print_part(struct bb_request *rq, void *arg)
 }
 
 /*
- * Prints the rows of the job that failed or were cancelled, as GET …/failed.csv has them. A
- * terminal needs no byte order mark.
+ * Prints the rows of the job that failed or were cancelled, like GET …/failed.csv, but to a
+ * terminal without a byte order mark.
  */
 static void import_print_failed(struct bb_request *rq, struct import *import)
 {
@@ -393,8 +393,8 @@ static void import_pause(struct bb_request *rq, int64_t ms)
 }
 
 /*
- * Returns the exit status. A job that has just ended cannot be cancelled; then its end is reported.
- * The remaining rows are written to a file, but not to the terminal of a person who wants to stop.
+ * Cancels the job. Returns the exit status. If the job has just ended, its end is reported. The
+ * remaining rows are written to a file, but not to the terminal of a person who wants to stop.
  */
 static int import_cancel(struct bb_request *rq, struct import *import)
 {
@@ -413,9 +413,9 @@ static int import_cancel(struct bb_request *rq, struct import *import)
 }
 
 /*
- * Watches the job until it ends, the database stops answering, or the command is interrupted.
- * Progress is read from the database. Hosts store the rows, as of any job. If no host begins, this
- * process stores them with the same function, and hosts may still join. Returns the exit status.
+ * Watches the job until it ends, the database stops responding, or the command is interrupted.
+ * Reads the progress from the database, because hosts store the rows, as for any job. If no host
+ * begins, this process stores rows, and hosts may still join. Returns the exit status.
  */
 static int import_follow(struct bb_request *rq, struct import *import)
 {
@@ -437,7 +437,7 @@ static int import_follow(struct bb_request *rq, struct import *import)
                 import->job.id);
         return IMPORT_FAILED;
     }
-    /* It has finished, or somebody else cancelled or deleted it. */
+    /* It has finished, or another client has cancelled or deleted it. */
     bool finished = !strcmp(import->status, "finished");
 
     import_line(import, "bulk upload %s %s: %lld rows were stored, %lld failed", import->job.id,
@@ -483,11 +483,11 @@ static bool import_goes_on(struct bb_request *rq, struct import *import)
         !isatty(STDIN_FILENO) || input->piped)
         return true;
     import_show(import, "Store the others? [y/N] ");
-    import->shown[0] = '\0'; /* the newline of the answer has ended that line */
+    import->shown[0] = '\0'; /* the newline after the reply has ended this line */
     return !bb_offload(rq, BULK_POOL, input_ask, input) && input->yes && !bb_superseded(rq->host);
 }
 
-/* Deletes the job, of which nothing was stored. Returns the exit status. */
+/* Deletes the job; none of its rows was stored. Returns the exit status. */
 static int import_give_up(struct bb_request *rq, struct import *import)
 {
     bool interrupted = bb_superseded(rq->host);

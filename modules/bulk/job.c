@@ -1,6 +1,6 @@
 /*
- * A job in the database and in the API. The routes and the command look jobs up, list, confirm,
- * cancel and delete them; the sweep deletes old ones.
+ * A job in the database and in the API. The routes and the command look up, list, confirm, cancel
+ * and delete jobs; the sweep deletes old jobs.
  */
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "modules/common/incoming.h"
 
 /*
- * The condition on a job `j` that the caller may see: its own jobs; an Admin sees all. $1 to $4,
- * with the id.
+ * The condition that the caller may see a job `j`: a job of its account, or any job for an Admin.
+ * $1 to $4 are the id and the caller.
  */
 #define MINE                                                                                       \
     "j.id = $1::uuid AND j.status <> 'arriving' AND ($2::boolean OR (j.account = $3::bigint"       \
@@ -19,7 +19,7 @@
 #define MINE_ARGS(who, id)                                                                         \
     bb_t(id), bb_b((who)->role == BB_ROLE_ADMIN), bb_i((who)->account),                            \
         bb_ints((who)->organizations, (who)->organization_count)
-/* The caller, and the job id in the path. */
+/* The arguments for the caller and the job in the path. */
 #define CALLED(rq) (rq)->principal, bb_segment(rq, "bulkUploadId")
 
 struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
@@ -119,13 +119,13 @@ static json_t *job_listed(struct bb_request *rq, const struct bb_rows *rows, siz
     return bulk_job_json(&job);
 }
 
-/* GET /api/bulk-upload: the caller's own jobs, the latest first; an Admin's list has all jobs. */
+/* GET /api/bulk-upload: the caller's own jobs, or all jobs for an Admin; the latest first. */
 int bulk_list(struct bb_request *rq)
 {
     enum { PAGE = 100 };
     /*
-     * $1 all, $2 account, $3 organizations, $4 status, $5 type, $6 id of the previous page's last
-     * job, $7 number of jobs
+     * $1 whether all jobs, $2 account, $3 organizations, $4 status, $5 type, $6 id of the previous
+     * page's last job, $7 number of jobs
      */
     static const char text[] =
         "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status <> 'arriving'"
@@ -148,7 +148,7 @@ int bulk_list(struct bb_request *rq)
 
 /* ---- changes requested by the sender ---- */
 
-/* Answers a change that found no job in the state that it needs. */
+/* Responds to a change that found no job in the state that the change needs. */
 static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
 {
     struct bulk_job job = {.status = ""};
@@ -159,7 +159,7 @@ static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who
 
 /*
  * Checks that the caller's role may still upload the type; an Admin may change every job. If the
- * type is not loaded, this cannot be checked; then nothing is stored either.
+ * type is not loaded, this cannot be checked, and no row can be stored either.
  */
 static int job_check_role(struct bb_request *rq, bool stores)
 {
@@ -175,7 +175,7 @@ static int job_check_role(struct bb_request *rq, bool stores)
     return stores ? bb_fail(rq, 409, "No loaded module provides rows of type %s", job.type) : 0;
 }
 
-/* Of concurrent requests only one finds the job created. */
+/* Only one of several concurrent requests finds the job in the state `created`. */
 int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
                      struct bulk_job *job)
 {
@@ -209,7 +209,7 @@ int bulk_confirm(struct bb_request *rq)
         refused = bulk_job_confirm(rq, CALLED(rq), &job);
     if (refused)
         return refused;
-    if (!bb_pause_reason(rq)) /* else the job bulk.run stores the rows after `busbar resume` */
+    if (!bb_pause_reason(rq)) /* otherwise bulk.run stores the rows after `busbar resume` */
         (void)bb_run(rq->host, job_begin_run,
                      NULL); /* if it fails, bulk.run starts within a second */
     return bb_reply(rq, 200, bulk_job_json(&job));
@@ -231,8 +231,8 @@ int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
 {
     /*
      * Rows that the check refused have failed; the other rows after the cursor are cancelled. This
-     * statement is separate, because the first statement may have waited for a batch, and its
-     * snapshot does not have the batch's parts.
+     * is a separate statement, because the first statement may have waited for a batch, whose parts
+     * its snapshot does not have.
      */
     static const struct bb_sql total = {
         "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"
@@ -322,7 +322,7 @@ int bulk_delete(struct bb_request *rq)
 
 #define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in the index */
 
-/* $1 days for jobs that finished, $2 days for those that were cancelled or never confirmed */
+/* $1 days that finished jobs are kept, $2 days for jobs that were cancelled or never confirmed */
 static const struct bb_sql sweep = {
     "DELETE FROM bulk_job WHERE status <> 'confirmed' AND id = (SELECT id FROM bulk_job"
     " WHERE status <> 'confirmed' AND " SINCE " < now() - CASE status"
@@ -332,9 +332,9 @@ static const struct bb_sql sweep = {
 };
 
 /*
- * The job bulk.sweep: deletes bulk uploads that finished more than bulk.retention_days ago, those
- * that were cancelled or never confirmed for more than bulk.unfinished_days, and the remains of
- * those that were never created.
+ * The job bulk.sweep deletes bulk uploads that finished more than bulk.retention_days ago, that
+ * were cancelled or not confirmed for more than bulk.unfinished_days, and remains of uploads that
+ * were never created.
  */
 void bulk_sweep(struct bb_request *rq)
 {
@@ -355,7 +355,7 @@ void bulk_sweep(struct bb_request *rq)
         bb_again(rq);
 }
 
-/* The job bulk.tidy: deletes, on each host, incoming files that a crash left. */
+/* The job bulk.tidy deletes, on each host, incoming files that a crash has left. */
 void bulk_tidy(struct bb_request *rq)
 {
     const struct bulk *bulk = rq->state;

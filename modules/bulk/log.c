@@ -2,10 +2,10 @@
  * GET /api/bulk-upload/bulk-upload-log/:bulkUploadId: the rows of a job with their outcomes, a page
  * at a time; GET …/:bulkUploadId/failed.csv: the rows that are not stored; GET …/template.csv.
  *
- * A row with a finding has failed, from the check on until it is stored. The other rows up to the
- * job's cursor are stored. So failed rows are searched by their findings, other rows by their
- * parts. A request holds the page and one part at a time in memory. A page ends early if its rows
- * are so large that more than PAGE_BYTES of parts were read for it.
+ * A row with a finding has failed, from the check until the row is stored. The other rows up to the
+ * job's cursor are stored. So failed rows are searched by their findings, and other rows by their
+ * parts. A request holds the page and one part at a time in memory. A page ends early if more than
+ * PAGE_BYTES of parts were read for it, because its rows are very large.
  */
 #include <string.h>
 
@@ -22,13 +22,13 @@ struct page {
     size_t limit;
     json_t *rows;
     size_t bytes;   /* of parts that were read */
-    int64_t behind; /* the last row of the part read last */
+    int64_t behind; /* the last row of the last part that was read */
     bool end;       /* no part is left */
     bool more;      /* the page is full, and there may be more rows */
     bool lost;      /* out of memory */
 };
 
-/* Takes ownership of errors and warnings; NULL means out of memory. */
+/* Adds a row to the page. Takes ownership of errors and warnings; NULL means out of memory. */
 static void log_add_row(struct page *page, int64_t number, const char *name, const char *status,
                         json_t *errors, json_t *warnings)
 {
@@ -102,7 +102,7 @@ static int log_part_rows(struct bb_request *rq, void *arg)
     return 0;
 }
 
-/* Returns whether a row with the requested status can exist, judging by the job's totals. */
+/* Returns whether rows with the requested status can exist, according to the job's totals. */
 static bool log_can_match(const struct page *page)
 {
     const struct bulk_job *job = page->job;
@@ -116,7 +116,7 @@ static bool log_can_match(const struct page *page)
            (strcmp(page->status, "pending") != 0 ? cancelled : !job->ended_at);
 }
 
-/* In other responses `rows` is the number of rows; here it is the rows themselves. */
+/* In this response `rows` is the list of rows; in other responses it is their number. */
 int bulk_log(struct bb_request *rq)
 {
     struct bulk_job job;
@@ -138,7 +138,7 @@ int bulk_log(struct bb_request *rq)
     if (page.status && !strcmp(page.status, "failed")) {
         refused = log_failed_rows(rq, &page);
     } else {
-        /* Each part that is read has rows to show, except those at the cursor and at the start. */
+        /* Each part that is read has rows to show, except parts at the cursor and at the start. */
         page.end = !log_can_match(&page);
         while (!page.end && !page.more && !page.lost && !refused)
             refused = bb_scratch(rq, log_part_rows, &page);
@@ -171,7 +171,7 @@ int bulk_failed_csv(struct bb_request *rq)
                    : pieces_export(rq, bulk->exports, &source, bulk_failed_new(&job, true));
 }
 
-/* A header line with all columns of a type, and an example. */
+/* Returns a header line with all columns of a type, and an example. */
 int bulk_template(struct bb_request *rq)
 {
     const char *name = bb_arg(rq, "type");

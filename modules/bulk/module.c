@@ -15,7 +15,7 @@ static int bulk_open(struct bb_host *host, void **state)
 
     if (!bulk || pthread_mutex_init(&bulk->watching, NULL))
         return bb_open_fail(host, "out of memory");
-    bulk->exports = slots_new(host, 32, 4, "exports"); /* on the host, and of an account */
+    bulk->exports = slots_new(host, 32, 4, "exports"); /* on the host, and per account */
     if (!bulk->exports) {
         pthread_mutex_destroy(&bulk->watching);
         return bb_open_fail(host, "out of memory");

@@ -15,8 +15,8 @@
 enum kind { VISIBLE, SPACE, INVISIBLE };
 
 /*
- * Returns the kind of the character at `text`, which must not be at its end, and the character's
- * length in *size. Bytes that are not UTF-8 count as visible characters.
+ * Returns the kind of the first character of `text`, which must not be empty, and sets *size to its
+ * length. Bytes that are not UTF-8 count as visible characters.
  */
 static enum kind reader_kind_at(const char *text, size_t *size)
 {
@@ -52,7 +52,7 @@ bool blank_is(const char *text)
 
 void blank_strip(char *text)
 {
-    char *out = text, *end = text; /* end: after the last visible character */
+    char *out = text, *end = text; /* end: position after the last visible character */
     size_t size;
 
     for (const char *at = text; *at; at += size) {
@@ -118,7 +118,7 @@ static void reader_cell(void *cell, size_t length, void *arg)
     reader->length += length + 1;
 }
 
-/* libcsv also reports ends of lines without cells: blank lines, and the second half of CRLF. */
+/* libcsv also reports the ends of lines without cells: of blank lines, and of CRLF after the CR. */
 static void reader_line(int end, void *arg)
 {
     struct bulk_reader *reader = arg;
@@ -179,7 +179,7 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
     while (length && !status) {
         size_t piece = 0;
 
-        /* A piece ends where a line ends, so that a row ends where a piece ends. */
+        /* A piece ends at the end of a line, so that a row ends at the end of a piece. */
         while (piece < length && piece < PIECE) {
             char c = bytes[piece++];
 
@@ -196,7 +196,7 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
     return status;
 }
 
-/* libcsv finds a quote that is not closed only if it is strict; before, it would refuse 5" too. */
+/* Only strict libcsv detects a quote that is not closed, but earlier it would refuse 5". */
 int bulk_reader_end(struct bulk_reader *reader)
 {
     csv_set_opts(&reader->parser, CSV_STRICT | CSV_STRICT_FINI);

@@ -1,9 +1,9 @@
 /*
  * Reads CSV (RFC 4180) from pieces that may be cut anywhere. libcsv splits the cells; the reader
- * enforces limits, numbers the rows as spreadsheets do, and reports where each row begins and ends.
+ * enforces limits, numbers the rows like spreadsheets, and reports where each row begins and ends.
  *
  * A row of blanks is counted, as in a spreadsheet, but not reported. Spaces are part of their cell.
- * Lines end with CRLF, LF or CR; the last line need not have an end. Pure; any thread.
+ * Lines end with CRLF, LF or CR; the last line need not have an end. No side effects; any thread.
  */
 #ifndef BULK_READER_H
 #define BULK_READER_H
@@ -44,7 +44,7 @@ struct bulk_reader {
     bool starved;         /* the error is lack of memory */
 };
 
-/* `number` is the number of the first line. Returns 0, or -1 if out of memory. */
+/* Begins to read; `number` is the number of the first line. Returns 0, or -1 if out of memory. */
 int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number,
                       int (*told)(void *arg, const struct reader_row *row), void *arg);
 void bulk_reader_free(struct bulk_reader *reader);
@@ -56,15 +56,15 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
 int bulk_reader_end(struct bulk_reader *reader);
 
 /*
- * Invisible characters: all kinds of white space, and Unicode's default ignorable characters, which
- * end up in names when people copy from web pages and spreadsheets. blank_is() returns whether a
- * UTF-8 text has no visible character; blank_strip() removes white space from both ends of a text
+ * Invisible characters are all kinds of white space, and Unicode's default ignorable characters,
+ * which get into names when people copy from web pages and spreadsheets. blank_is() returns whether
+ * a UTF-8 text has no visible character. blank_strip() removes white space from both ends of a text
  * and invisible characters everywhere, in place.
  */
 bool blank_is(const char *text);
 void blank_strip(char *text);
 
-/* Returns the length of a text cut to at most `most` bytes, without splitting a character. */
+/* Returns the length of a text that is cut to `most` bytes without splitting a character. */
 size_t blank_cut(const char *text, size_t most);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rows of a part: parsed for the types' functions, and written as CSV. */
+/* Rows of a part: parses them for the types' functions, and writes them as CSV. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ static const char *rows_value(struct bb_request *rq, const struct bulk_columns *
     if (defused)
         csv_take_back(value);
     scan_unguard(value);
-    /* "9,9" comes from spreadsheets with a decimal comma. "1.234,5" is ambiguous and stays. */
+    /* "9,9" comes from spreadsheets with a decimal comma. "1.234,5" is ambiguous and unchanged. */
     char *comma = number ? strchr(value, ',') : NULL;
 
     if (comma && !strpbrk(comma + 1, ",.") && !memchr(value, '.', (size_t)(comma - value)))
@@ -97,7 +97,7 @@ static const char *rows_value(struct bb_request *rq, const struct bulk_columns *
     return value;
 }
 
-/* Recognizes 1.23E+12, which a spreadsheet makes of a long number. */
+/* Returns whether a text looks like 1.23E+12, to which spreadsheets shorten long numbers. */
 static bool rows_is_shortened(const char *name)
 {
     static const char digits[] = "0123456789";
@@ -280,8 +280,8 @@ int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, co
                    const struct bulk_sought *sought, struct bulk_part *part)
 {
     /*
-     * $1 job, $2 last row seen, $3 the part begins at or before, $4 what it must have, $5 rows
-     * after it are lost
+     * $1 job, $2 last row seen, $3 the part begins at or before this row, $4 the kind of rows that
+     * it must have, $5 rows after this row are lost
      */
     static const struct bb_sql find = {
         "SELECT p.first_row, p.last_row, p.bytes, coalesce((SELECT json_object_agg(f.number,"
@@ -352,7 +352,7 @@ struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark)
     return failed;
 }
 
-/* A column `errors` in the file is dropped, so that the result of a second upload has only one. */
+/* Returns whether a column is `errors`, which is omitted, so that a file sent again has it once. */
 static bool rows_is_errors(const json_t *header, size_t column)
 {
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");

@@ -1,6 +1,6 @@
 /*
- * The job bulk.run: stores the rows of confirmed jobs in batches, each in a separate transaction,
- * while their sender has the rights.
+ * The job bulk.run stores the rows of confirmed jobs in batches, each in a separate transaction, as
+ * long as their sender has the rights.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 enum {
     TURN_MS = 500,
     PAUSE_MS = 100,  /* maximum, between two batches */
-    LAPSED_MS = 500, /* how long a check of a job's sender is valid for the commit of its batch */
+    LAPSED_MS = 500, /* how long a check of the sender is valid for a commit */
     SMALL_ROWS = 50  /* per batch while requests wait: a few milliseconds */
 };
 
@@ -20,23 +20,23 @@ struct batch {
     const struct bulk_type *type;
     int64_t checked_ms;             /* when the sender's permission was checked */
     struct bulk_batch all;          /* its rows */
-    int64_t cleared, cleared_bytes; /* deleted findings of the check, and their bytes */
+    int64_t cleared, cleared_bytes; /* number and bytes of the check's findings deleted */
     int64_t succeeded, failed;
-    char id[BULK_ID]; /* of the job; empty: none */
+    char id[BULK_ID]; /* of the job; empty: no job */
     bool idle;        /* there was no job to run */
     int64_t last;     /* last row of the batch; 0: no part is left */
-    int64_t tried;    /* row of a batch with one row; 0: it had more */
+    int64_t tried;    /* the row of a batch with one row; otherwise 0 */
     bool single;      /* rows are stored one by one: the database refuses one of them */
     char sqlstate[8]; /* why the batch failed */
     bool written;     /* a later failure is due to the commit */
-    bool lapsed;      /* the sender lost permission meanwhile: nothing of the batch is stored */
+    bool lapsed;      /* the sender lost permission: the batch is not stored */
 };
 
 /* One run of the job. */
 struct bulk_turn {
     const char *types;     /* JSON array of the loaded types */
     bool small;            /* small batches, because requests are waiting */
-    char refused[BULK_ID]; /* job of a row that the database refuses */
+    char refused[BULK_ID]; /* id of the job whose row the database refuses */
     int64_t refused_row;
     struct batch batch; /* the last one */
 };
@@ -54,9 +54,9 @@ static int run_failed(struct bb_request *rq, struct batch *batch)
 }
 
 /*
- * Checks whether the sender of the job may store its rows now; the sender may have been suspended,
- * or may have lost the role or organization. Returns 1; 0 with *reason; or -1: `bb_failed(rq)`.
- * The operator's command has no account and is always permitted.
+ * Checks whether the sender of the job may store its rows now. The sender may have been suspended,
+ * or may have lost the role or organization. Returns 1, or 0 and sets *reason, or -1:
+ * `bb_failed(rq)`. The operator's command has no account and is always permitted.
  */
 static int run_is_permitted(struct bb_request *rq, struct batch *batch, const char **reason)
 {
@@ -88,8 +88,8 @@ static int run_is_permitted(struct bb_request *rq, struct batch *batch, const ch
 }
 
 /*
- * Reads as many parts of the job as the type's rows per call allow, or one if only some rows are
- * used, and deletes the findings of the check. Returns 0, or the status of the response sent.
+ * Reads as many parts of the job as the type's rows per call allow, or one if only some of its rows
+ * are used. Deletes the findings of the check. Returns 0, or the status of the response sent.
  */
 static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
 {
@@ -99,7 +99,7 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
         " AND last_row > $2::bigint ORDER BY last_row LIMIT $3::bigint",
         0,
     };
-    /* $1 job, rows after $2 and up to $3 */
+    /* $1 job, $2 and $3 rows: after $2 and up to $3 */
     static const struct bb_sql forget = {
         "WITH gone AS (DELETE FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
         " AND number <= $3::bigint RETURNING octet_length(problems) AS bytes)"
@@ -244,7 +244,7 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
                : run_failed(rq, batch);
 }
 
-/* Jobs of types that are not loaded wait, and no other job waits for them. */
+/* Jobs of types that are not loaded wait. They do not delay other jobs. */
 #define LOADED "IN (SELECT json_array_elements_text($1::json))"
 
 static int run_claim(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
@@ -320,7 +320,7 @@ static int run_transaction(struct bb_request *rq, void *arg)
 /* Decides what follows a batch that failed. Returns whether to continue at once. */
 static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
 {
-    /* Stores the rows up to $2 one by one, to find the one that is refused. */
+    /* Stores the rows up to $2 one by one, to find the row that the database refuses. */
     static const struct bb_sql one_by_one = {
         "UPDATE bulk_job SET single = greatest(single, $2::bigint) WHERE id = $1::uuid",
         BB_SQL_WRITE,
@@ -332,7 +332,7 @@ static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
     };
     const struct batch *batch = &turn->batch;
     const char *sqlstate = batch->sqlstate;
-    /* Data that does not fit, a violated constraint, or an error raised by a statement itself. */
+    /* Data that does not fit, a violated constraint, or an error that a statement has raised. */
     bool blames_rows =
         !strncmp(sqlstate, "22", 2) || !strncmp(sqlstate, "23", 2) || !strncmp(sqlstate, "BB", 2);
 

@@ -22,7 +22,7 @@ static const char separators[] = ",;\t|";
     "save it as CSV UTF-8 (Excel: Save as, CSV UTF-8; LibreOffice: Save as, Text CSV, character "  \
     "set UTF-8)"
 
-/* Files that begin like this are not text, whatever their name says. */
+/* Files that begin with these bytes are not text, whatever their names are. */
 static const struct {
     const char *begin;
     size_t length;
@@ -141,9 +141,9 @@ static int scan_look(void *arg, const struct reader_row *row)
 }
 
 /*
- * Finds the separator that yields the most known columns; among equals, the most frequent one. A
- * first line sep=X sets it (`said`). Returns -1 if no separator yields a known column, or if out of
- * memory.
+ * Finds the separator that yields the most known columns, or the most frequent of several. A first
+ * line sep=X sets the separator (`said`). Returns -1 if no separator yields a known column, or if
+ * out of memory.
  */
 static int scan_find_separator(struct pass *pass, char said, const char *bytes, size_t length)
 {
@@ -155,7 +155,7 @@ static int scan_find_separator(struct pass *pass, char said, const char *bytes, 
     int64_t better = 0;
 
     scan->separator = frequent;
-    /* The most frequent one comes last, so that it splits the cells in the error message. */
+    /* The most frequent separator comes last, so that it splits the cells in the error message. */
     for (size_t i = 0; i < sizeof(separators) && scan->is_column; i++) {
         char separator = i < sizeof(separators) - 1 ? separators[i] : frequent;
 
@@ -191,7 +191,7 @@ static int scan_find_separator(struct pass *pass, char said, const char *bytes, 
                      scan->names);
 }
 
-/* Returns the length of a first line sep=X, quoted or not, including its end; 0: there is none. */
+/* Returns the length of a first line sep=X, quoted or not, including its end, or 0. */
 static size_t scan_separator_line(const char *bytes, size_t length, char *separator)
 {
     size_t at = length && bytes[0] == '"';
@@ -277,8 +277,8 @@ static int scan_row(void *arg, const struct reader_row *row)
 }
 
 /*
- * Returns the length of the text without a character that is cut at the end of the buffer; -1 if it
- * is not UTF-8.
+ * Returns the length of the text without a character that the end of the buffer cuts, or -1 if the
+ * text is not UTF-8.
  */
 static ssize_t scan_text_length(struct pass *pass, const char *bytes, size_t length)
 {
@@ -305,7 +305,7 @@ static ssize_t scan_text_length(struct pass *pass, const char *bytes, size_t len
                          : "The file is not UTF-8, perhaps Windows-1252: " SAVE_AS);
 }
 
-/* Examines the first buffer up to its separator, and begins to read rows. Returns 0, or -1. */
+/* Examines the first buffer, finds the separator, and begins to read rows. Returns 0, or -1. */
 static int scan_begin(struct pass *pass, size_t length)
 {
     struct scan *scan = pass->scan;
@@ -328,7 +328,7 @@ static int scan_begin(struct pass *pass, size_t length)
                                                                                 : 0;
 }
 
-/* Reports the reader's error, unless the scan itself stopped it. */
+/* Reports the reader's error, unless the scan itself stopped the reader. */
 static int scan_stopped(struct pass *pass)
 {
     if (pass->scan->status)
@@ -436,8 +436,8 @@ static int scan_by_number(const void *left, const void *right)
 }
 
 /*
- * If two claims overlap, the later row is the one with the problem, and later claims are compared
- * with the earlier row.
+ * If two claims overlap, the later row has the problem, and later claims are compared with the
+ * earlier row.
  */
 void scan_contradictions(void *arg)
 {

@@ -1,7 +1,7 @@
 /*
- * Scans a CSV file once, as a stream: whether it is CSV, its separator and header, its number of
- * rows, and where it can be cut into parts of whole rows. Time is linear; memory does not grow with
- * the rows' texts. Also finds rows that contradict each other. The functions run on a pool's
+ * Scans a CSV file once, as a stream. Finds out whether it is CSV, its separator, header and number
+ * of rows, and where it can be cut into parts of whole rows. Time is linear; memory does not grow
+ * with the rows' texts. Also finds rows that contradict each other. The functions run on a pool's
  * thread, because they block on the disk or take long.
  */
 #ifndef BULK_SCAN_H
@@ -18,7 +18,7 @@ enum {
 
 struct scan_part {
     size_t begin, end;   /* in the file */
-    int64_t first, last; /* numbers of rows; 1 is the first row of data; blank rows count */
+    int64_t first, last; /* numbers of rows, from 1; blank rows count */
     size_t rows;         /* without blank rows */
 };
 
@@ -36,7 +36,7 @@ struct scan {
     char why[1200];
     char separator;
     json_t *header; /* names of the columns, without invisible characters */
-    /* Per column the first row with a value in a column without a name; NULL: all have names. */
+    /* For columns without a name, the first row with a value; NULL: all columns have names. */
     int64_t *unnamed;
     struct scan_part *parts;
     size_t part_count;
@@ -61,13 +61,13 @@ struct scan_read {
 };
 void scan_read(void *read);
 
-/* A name that a row reserves for a time. Names are hashed; accidental collisions do not occur. */
+/* A name that a row reserves for a time. It is hashed; accidental collisions do not occur. */
 struct scan_claim {
     uint64_t name;
     int64_t from, until;
     int32_t number;  /* of the row */
-    int32_t column;  /* column that a problem names; -1: none */
-    int32_t against; /* the earlier row that it contradicts; 0: none */
+    int32_t column;  /* the column for a problem; -1: no column */
+    int32_t against; /* the earlier row that this one contradicts; or 0 */
 };
 
 /* Keeps only the claims that contradict an earlier row of the file, in the order of the rows. */

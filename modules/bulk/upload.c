@@ -1,8 +1,8 @@
 /*
- * POST /api/bulk-upload, and turning a file into a job for the command, too. The file is scanned.
- * Part by part, its rows are parsed and checked by their type, and the part is stored with the
- * findings. Then rows that contradict each other are searched. If the file is refused, or the host
- * dies, the job stays invisible (arriving); it is deleted at once or by the sweep.
+ * POST /api/bulk-upload, and the same for the command: makes a job of a file. The file is scanned.
+ * Then, part by part, its rows are parsed, their type checks them, and the part is stored with the
+ * findings. At last, rows that contradict each other are searched. If the file is refused, or the
+ * host dies, the job stays invisible (arriving); it is deleted at once or by the sweep.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct upload {
     struct bulk_columns *columns;
     struct scan scan;
     struct scan_claims claims;
-    bool checked;                 /* all parts: contradictions are searched */
+    bool checked;                 /* all parts were checked; contradictions are searched */
     size_t next;                  /* next contradiction */
     const struct scan_part *part; /* the part that is read */
     int64_t left;                 /* bytes that the organization may still use */
@@ -48,7 +48,7 @@ static int upload_over_quota(struct bb_request *rq)
 
 /* ---- the parts ---- */
 
-/* Checks the rows of a part and notes what they claim. Returns 0, or -1: `bb_failed(rq)`. */
+/* Checks the rows of a part and notes their claims. Returns 0, or -1: `bb_failed(rq)`. */
 static int upload_check(struct bb_request *rq, struct upload *upload, struct bulk_batch *batch)
 {
     if (bulk_call(rq, NULL, batch, upload->job))
@@ -71,7 +71,7 @@ static int upload_check(struct bb_request *rq, struct upload *upload, struct bul
     return 0;
 }
 
-/* Adds a problem to each row that contradicts an earlier one, and removes all other rows. */
+/* Adds a problem to each row that contradicts an earlier row, and removes all other rows. */
 static void upload_contradict(struct bb_request *rq, struct upload *upload,
                               struct bulk_batch *batch)
 {
@@ -209,7 +209,7 @@ static int upload_scan(struct bb_request *rq, struct upload *upload)
     return scan->status ? bb_fail_text(rq, scan->status, scan->why) : 0;
 }
 
-/* Finds the columns, and warns of those that are ignored. */
+/* Finds the columns, and warns of columns that are ignored. */
 static int upload_find_columns(struct bb_request *rq, struct upload *upload)
 {
     const struct bulk_source *source = upload->source;
@@ -244,8 +244,8 @@ static int upload_arrive(struct bb_request *rq, struct upload *upload)
 {
     /*
      * $12 limit of an account's jobs that have not ended, $13 bytes, $14 the organization's quota
-     * in bytes. A job that has been arriving for longer than an upload can take is the leftover of
-     * a crash and does not count.
+     * in bytes. A job that has been arriving for longer than an upload can take was left by a crash
+     * and does not count.
      */
     static const struct bb_sql put = {
         "WITH r AS (SELECT (SELECT count(*) FROM bulk_job WHERE account = $2::bigint AND"
@@ -403,7 +403,7 @@ int bulk_upload(struct bb_request *rq)
 
     if (refused)
         return refused;
-    /* The organization that an Admin names must exist; other callers can name only existing ones */
+    /* An Admin must name an organization that exists. Other callers can only name existing ones. */
     int known =
         rq->principal->role == BB_ROLE_ADMIN ? bulk_organization_known(rq, source.organization) : 1;
 

@@ -17,8 +17,8 @@ struct watcher {
     struct bb_stream *stream;
     int64_t account;
     char id[BULK_ID];
-    char status[16]; /* as it was sent, */
-    int64_t done;    /* like this */
+    char status[16]; /* the status that was sent last */
+    int64_t done;    /* the number that was sent last */
 };
 
 /* The stream has ended; nothing else refers to the watcher after this. */
@@ -38,7 +38,7 @@ static void watch_closed(struct bb_stream *stream, void *arg)
 }
 
 /*
- * Formats the job as an event, with the JSON that the log shows. Call without the lock, because
+ * Formats the job as an event, with the same JSON as the log. Call without the lock, because
  * running out of memory ends the fiber.
  */
 static const char *watch_event(struct bb_request *rq, const struct bulk_job *job)
@@ -151,8 +151,8 @@ void bulk_watch(struct bb_request *rq)
 
         while (i < count && strcmp(jobs[i].id, watcher->id) != 0)
             i++;
-        if (i == count && strstr(list, watcher->id))  /* not one that was added after the query */
-            bb_stream_end(rq->host, watcher->stream); /* the job was deleted */
+        if (i == count && strstr(list, watcher->id))  /* it was there at the query, */
+            bb_stream_end(rq->host, watcher->stream); /* so the job was deleted */
         else if (i < count && (strcmp(watcher->status, jobs[i].status) != 0 ||
                                watcher->done != bulk_done(&jobs[i])))
             watch_send(rq, watcher, &jobs[i], texts[i]);

@@ -1,7 +1,7 @@
 /*
  * docs: the reference of the API, built from the tables of the loaded modules. The document
- * (OpenAPI 3.1) is built once per generation, before its first request; only loading or removing a
- * module changes it.
+ * (OpenAPI 3.1) is built once per generation, before its first request, because it changes only
+ * when a module is loaded or removed.
  */
 #ifndef DOCS_H
 #define DOCS_H
@@ -13,7 +13,7 @@
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
 
 struct docs_text {
-    char *bytes; /* malloc'ed; NULL: out of memory */
+    char *bytes; /* from malloc(); NULL: out of memory */
     size_t length;
     char tag[24]; /* entity tag, quoted */
 };
@@ -23,24 +23,24 @@ struct docs {
     struct assets *pages; /* NULL: not installed */
 };
 
-/* Texts of the service that no table has, and the directory of the page's files; "": none. */
+/* Texts of the service that no table has, and the directory of the page's files; "" if unset. */
 struct docs_settings {
     const char *title, *description, *contact, *pages;
 };
 
-/* Makes both texts of the generation's document. Returns 0; -1 if out of memory: neither exists. */
+/* Creates both texts of the generation's document. Returns 0, or -1 (no texts): out of memory. */
 int docs_make(struct bb_host *host, struct docs *docs);
 
 /*
- * Used while a document is built: records whether memory ran out. All functions accept NULL for
- * JSON that could not be created, and record it as a failure.
+ * Used while a document is built, to record whether memory ran out. All functions accept NULL for
+ * JSON that could not be created, and record this as a failure.
  */
 struct docs_maker {
     struct bb_host *host;
     bool failed;
 };
 
-/* schema.c: parts of JSON. These take ownership of `value`. */
+/* schema.c: parts of JSON. These functions take ownership of `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);
 void docs_append(struct docs_maker *maker, json_t *list, json_t *value);
 /* Adds a text or list unless it is NULL or empty. */
@@ -48,7 +48,7 @@ void docs_put_text(struct docs_maker *maker, json_t *object, const char *key, co
 void docs_put_list(struct docs_maker *maker, json_t *object, const char *key, json_t *list);
 json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/components/…"} */
 
-/* The schema of a field, or of an object of fields. `answer`: for a response. */
+/* Returns the schema of a field, or of an object of fields. `answer`: for a response. */
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer);
 json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool others,
                     bool answer);

@@ -1,6 +1,6 @@
 /*
- * Builds the whole document: the general parts, and the routes of all modules by their paths; and
- * writes it as JSON and as YAML.
+ * Builds the whole document: the general parts, and the routes of all modules by their paths.
+ * Writes it as JSON and as YAML.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -121,8 +121,8 @@ static json_t *document_components(struct docs_maker *maker)
 }
 
 /*
- * Adds a route below its path, in which each :name becomes {name}: one character longer, and a path
- * of colons would double in length.
+ * Adds a route below its path, in which each :name becomes {name}. {name} is one character longer,
+ * so a path of colons would double in length.
  */
 static void document_add_route(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route, json_t *paths)
@@ -187,9 +187,9 @@ static json_t *document_make(struct bb_host *host)
 /* ---- YAML ---- */
 
 /*
- * Writes the value of a key or an item. Texts, numbers and empty lists are written as in JSON,
- * which YAML includes, so no text is read as a number, a date or a boolean. The depth of the
- * recursion is bounded by the modules' tables. Returns 0, or not 0 if out of memory.
+ * Writes the value of a key or an item. Texts, numbers and empty lists are written as JSON, which
+ * is valid YAML, so no text is read as a number, a date or a boolean. The depth of the recursion is
+ * bounded by the modules' tables. Returns 0, or another value if out of memory.
  */
 static int document_write_yaml(FILE *out, json_t *value, int depth)
 {
@@ -228,7 +228,7 @@ static int document_yaml(json_t *document, struct docs_text *text)
     return !out || fclose(out) || failed ? -1 : 0;
 }
 
-/* ---- the texts that are sent, each with an entity tag ---- */
+/* ---- the texts that are sent, with an entity tag for each ---- */
 
 int docs_make(struct bb_host *host, struct docs *docs)
 {

@@ -1,6 +1,6 @@
 /*
- * The tables of the docs module, and building the document from the other modules' tables before
- * the first request.
+ * The tables of the docs module. Builds the document from the other modules' tables before the
+ * first request.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -70,8 +70,8 @@ static void operation_body(struct docs_maker *maker, json_t *operation,
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
 
 /*
- * Returns whether a route, of a module that uses such types, accepts a file or returns one without
- * naming an object.
+ * Returns whether a route accepts a file of rows, or returns one without naming an object. Its
+ * module must use types of bulk rows.
  */
 static bool operation_is_about_rows(const struct bb_module *module, const struct bb_route *route)
 {
@@ -86,8 +86,8 @@ static bool operation_is_about_rows(const struct bb_module *module, const struct
 }
 
 /*
- * Returns the columns of bulk rows in Markdown, for the routes that accept a file and that return
- * its template. Owned by the caller; NULL: another route, or maker->failed is set.
+ * Returns the columns of bulk rows in Markdown, if the route accepts a file or returns its
+ * template. Owned by the caller. Returns NULL for other routes, or if maker->failed is set.
  */
 static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route)
@@ -166,8 +166,8 @@ static void operation_parameters(struct docs_maker *maker, json_t *list,
 }
 
 /*
- * Adds the first sentence of the route's help (without help, its path) as summary. The description
- * is the rest, the roles that may call it, and the columns of rows.
+ * Adds the first sentence of the route's help as summary, or its path if it has no help. The
+ * description is the rest of the help, the roles that may call the route, and the columns of rows.
  */
 static void operation_texts(struct docs_maker *maker, json_t *operation,
                             const struct bb_route *route, const json_t *roles, const char *columns)

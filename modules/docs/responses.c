@@ -13,7 +13,7 @@ json_t *docs_shared_headers(struct docs_maker *maker)
 {
     static const struct {
         const char *name, *type, *help, *example;
-        bool certain; /* all responses with a status that may have the header do have it */
+        bool certain; /* false: some responses lack the header */
     } rows[] = {
         {"RequestId", "string", "Id of the request. The log of the service has it, too.",
          "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11", true},
@@ -95,7 +95,7 @@ enum when {
 };
 
 enum {
-    TARGET_MAX = 6 * 1024, /* bytes of a target that the host accepts wherever it repeats it */
+    TARGET_MAX = 6 * 1024, /* bytes of a target that the host always accepts */
     ESCAPED_MAX = 12       /* length of a character of four bytes, each as %XX */
 };
 
@@ -130,7 +130,7 @@ static const struct shared {
 
 enum { SHARED = sizeof(shared) / sizeof(shared[0]) };
 
-/* Returns the maximum length in a target of the texts among some fields, up to TARGET_MAX. */
+/* Returns the length that the texts of some fields may have in a target, up to TARGET_MAX. */
 static size_t responses_longest(const struct bb_table *fields)
 {
     size_t bytes = 0;
@@ -155,7 +155,7 @@ static unsigned responses_cases(const struct bb_route *route)
             cases |= WITH_NAMES;
     if (route->body.count || route->parts.count)
         cases |= WITH_BODY;
-    /* An anonymous caller's key applies to that request only, so it never conflicts. */
+    /* The key of an anonymous caller applies only to this request, so it never conflicts. */
     if (route->flags & BB_CREATES && !(route->roles & BB_ANYONE))
         cases |= WITH_KEY;
     if (responses_longest(&route->segments) + responses_longest(&route->query) >= TARGET_MAX)
@@ -203,7 +203,7 @@ static json_t *responses_schema(struct docs_maker *maker, const struct bb_route 
     return schema;
 }
 
-/* The headers of every response of a route. */
+/* Returns the headers that every response of a route has. */
 static json_t *responses_headers(void)
 {
     return json_pack("{s:o, s:o}", "X-Request-Id", docs_reference("headers", "RequestId"),
@@ -246,7 +246,7 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
                      schema);
 }
 
-/* Some routes report their state in the usual body, whatever the status. */
+/* Some routes report their state in the usual body, with any status. */
 static json_t *responses_state(struct docs_maker *maker, const struct bb_route *route)
 {
     json_t *either =

@@ -48,7 +48,7 @@ static const struct {
     [BB_ANY] = {NULL, NULL, NULL},
 };
 
-/* An example or default is a text in the table, and a value of the field's type in the document. */
+/* Returns an example or default as a value of the field's type. In the table it is a text. */
 static json_t *schema_value(const struct bb_field *field, const char *text)
 {
     json_t *value = NULL;
