@@ -309,9 +309,10 @@ static const char *crash_or_none(const char *text)
     return *text ? text : "none";
 }
 
-static void crash_write_head(struct crash_text *out, const struct report *of, const char *time)
+static void crash_write_details(struct crash_text *out, const struct report *of, const char *time)
 {
     const struct crash_snapshot *who = &of->who;
+    const struct object *object;
     char thread[16] = "";
 
     prctl(PR_GET_NAME, thread, 0, 0, 0);
@@ -332,12 +333,6 @@ static void crash_write_head(struct crash_text *out, const struct report *of, co
                    crash_or_none(crash_module_of(of)),
                    *who->kind ? who->kind : "nothing of a module", who->what,
                    crash_or_none(who->module), crash_or_none(who->request));
-}
-
-static void crash_write_places(struct crash_text *out, const struct report *of)
-{
-    const struct object *object;
-
     crash_text_add(out, "\nbacktrace:\n");
     for (size_t i = 0; i < of->frame_count; i++) {
         const struct frame *frame = &of->frames[i];
@@ -365,8 +360,7 @@ static void crash_write_file(struct report *of)
         out.fd = crash_open_file(of, time);
     if (out.fd < 0)
         return;
-    crash_write_head(&out, of, time);
-    crash_write_places(&out, of);
+    crash_write_details(&out, of, time);
     crash_text_flush(&out);
     if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* nothing could be written */
         unlink(of->path);

@@ -116,17 +116,6 @@ static struct fiber *stack_new(struct fiber_pool *pool)
     return fiber;
 }
 
-static struct fiber *fiber_take(struct fiber_pool *pool)
-{
-    struct fiber *fiber = pool->idle;
-
-    if (!fiber)
-        return stack_new(pool);
-    pool->idle = fiber->next;
-    pool->idle_count--;
-    return fiber;
-}
-
 static void fiber_give(struct fiber *fiber)
 {
     struct fiber_pool *pool = fiber->pool;
@@ -192,11 +181,15 @@ static void fiber_enter(struct fiber *fiber)
 
 int fiber_start(struct fiber_pool *pool, void (*entry)(void *), void *arg, struct fiber **parked)
 {
-    struct fiber *fiber = fiber_take(pool);
+    struct fiber *fiber = pool->idle;
 
     *parked = NULL;
-    if (!fiber)
+    if (fiber) {
+        pool->idle = fiber->next;
+        pool->idle_count--;
+    } else if (!(fiber = stack_new(pool))) {
         return -1;
+    }
     fiber->entry = entry;
     fiber->arg = arg;
     fiber->ended = false;

@@ -202,42 +202,30 @@ static bool field_email_is_valid(const char *text)
 }
 
 /*
- * Returns the e-mail with its domain as an A-label. NULL: the domain is invalid (sets *invalid), or
- * memory ran out.
- */
-static const char *field_with_ascii_domain(const char *text, size_t local, struct arena *arena,
-                                           bool *invalid)
-{
-    const char *name = arena_text(arena, text, local);
-    const char *folded = name ? unicode_fold(name, arena) : NULL;
-    char *domain = NULL;
-    int status = idn2_to_ascii_8z(text + local + 1, &domain, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
-
-    *invalid = status != IDN2_OK && status != IDN2_MALLOC;
-    const char *made =
-        folded && status == IDN2_OK ? arena_format(arena, "%s@%s", folded, domain) : NULL;
-
-    idn2_free(domain);
-    return made;
-}
-
-/*
  * Returns an e-mail address as it is stored and compared: the local part case-folded, the domain in
  * lower case as an A-label. `text` is trimmed and was accepted by unicode_problem(). NULL: not an
  * e-mail address (sets *invalid), or out of memory.
  */
 static const char *field_email_normal(const char *text, struct arena *arena, bool *invalid)
 {
-    const char *at = strchr(text, '@');
-    const char *normal;
+    const char *at = strchr(text, '@'), *normal = NULL;
+    char *domain = NULL;
 
     *invalid = !at;
     if (!at)
         return NULL;
-    if (unicode_is_ascii(at))
+    if (unicode_is_ascii(at)) {
         normal = unicode_fold(text, arena);
-    else
-        normal = field_with_ascii_domain(text, (size_t)(at - text), arena, invalid);
+    } else {
+        const char *name = arena_text(arena, text, (size_t)(at - text));
+        const char *folded = name ? unicode_fold(name, arena) : NULL;
+        int status = idn2_to_ascii_8z(at + 1, &domain, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
+
+        *invalid = status != IDN2_OK && status != IDN2_MALLOC;
+        if (folded && status == IDN2_OK)
+            normal = arena_format(arena, "%s@%s", folded, domain);
+        idn2_free(domain);
+    }
     if (!normal || field_email_is_valid(normal))
         return normal;
     *invalid = true;
@@ -288,12 +276,6 @@ static bool field_bounds_fit(const struct bb_field *field, bool below, bool abov
     else
         return true;
     return false;
-}
-
-static bool field_int_fits(const struct bb_field *field, int64_t number, const struct place *place,
-                           struct problems *problems)
-{
-    return field_bounds_fit(field, number<field->min, number> field->max, place, problems);
 }
 
 static bool field_number_fits(const struct bb_field *field, double number,
@@ -569,7 +551,7 @@ static json_t *field_int_value(const struct bb_field *field, json_t *value,
     }
     int64_t number = whole ? (int64_t)real : json_integer_value(value);
 
-    if (!field_int_fits(field, number, place, problems))
+    if (!field_bounds_fit(field, (number < field->min), (number > field->max), place, problems))
         return NULL;
     return whole ? json_integer(number) : json_incref(value);
 }
@@ -605,48 +587,38 @@ static json_t *field_list_value(const struct bb_field *field, json_t *value,
     return NULL;
 }
 
-static bool field_is_of_type(const struct bb_field *field, const json_t *value)
-{
-    switch (field->type) {
-    case BB_NUMBER:
-        return json_is_number(value);
-    case BB_BOOL:
-        return json_is_boolean(value);
-    case BB_OBJECT:
-        return json_is_object(value);
-    case BB_LIST:
-        return json_is_array(value);
-    default:
-        return true; /* reported when the value is read */
-    }
-}
-
 static json_t *field_plain_value(const struct bb_field *field, json_t *value,
                                  const struct place *place, struct problems *problems)
 {
-    if (!field_is_of_type(field, value)) {
-        field_type_problem(field, place, problems);
-        return NULL;
-    }
     switch (field->type) {
     case BB_INT:
         return field_int_value(field, value, place, problems);
     case BB_NUMBER:
-        if (!field_number_fits(field, json_number_value(value), place, problems))
-            return NULL;
-        return json_incref(value);
+        if (!json_is_number(value))
+            break;
+        return field_number_fits(field, json_number_value(value), place, problems)
+                   ? json_incref(value)
+                   : NULL;
     case BB_OBJECT:
-        if (!field->fields.count)
-            return json_incref(value);
-        return fields_object(&field->fields, value, place, problems);
+        if (!json_is_object(value))
+            break;
+        return field->fields.count ? fields_object(&field->fields, value, place, problems)
+                                   : json_incref(value);
     case BB_LIST:
+        if (!json_is_array(value))
+            break;
         return field_list_value(field, value, place, problems);
     case BB_BOOL:
+        if (!json_is_boolean(value))
+            break;
+        return json_incref(value);
     case BB_ANY:
         return json_incref(value);
     default:
         return field_string_value(field, value, place, problems);
     }
+    field_type_problem(field, place, problems);
+    return NULL;
 }
 
 /* Returns a new reference to the normalized value; NULL after a problem, or if memory ran out. */
@@ -847,21 +819,9 @@ static const char *field_int_text(const struct bb_field *field, const char *text
         field_type_problem(field, place, problems);
         return NULL;
     }
-    if (!field_int_fits(field, number, place, problems))
+    if (!field_bounds_fit(field, (number < field->min), (number > field->max), place, problems))
         return NULL;
     return arena_format(arena, "%" PRId64, number);
-}
-
-static const char *field_number_text(const struct bb_field *field, const char *text,
-                                     const struct place *place, struct problems *problems)
-{
-    double number;
-
-    if (!field_is_number(text, &number)) {
-        field_type_problem(field, place, problems);
-        return NULL;
-    }
-    return field_number_fits(field, number, place, problems) ? text : NULL;
 }
 
 static const char *field_json_text(const struct bb_field *field, const char *text,
@@ -886,25 +846,20 @@ static const char *field_json_text(const struct bb_field *field, const char *tex
     return result;
 }
 
-static const char *field_trimmed(const char *text, struct arena *arena)
-{
-    size_t length = strlen(text), all = length;
-
-    text_trim(&text, &length);
-    return length == all ? text : arena_text(arena, text, length);
-}
-
 const char *field_check_text(const struct bb_field *field, const char *text, struct arena *arena,
                              struct problems *problems)
 {
     struct place place = {.name = field->name};
+    double number;
 
     if (!text) {
         if (field->flags & BB_REQUIRED)
             place_problem(&place, problems, "is required");
         return NULL;
     }
-    if (!text_utf8(text, strlen(text))) {
+    size_t all = strlen(text), length = all;
+
+    if (!text_utf8(text, length)) {
         place_problem(&place, problems, "must be UTF-8");
         return NULL;
     }
@@ -913,19 +868,22 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
         return NULL;
     }
     if (field_trims(field, problems))
-        text = field_trimmed(text, arena);
+        text_trim(&text, &length);
+    if (length != all)
+        text = arena_text(arena, text, length);
     if (!text)
         return NULL;
     switch (field->type) {
     case BB_INT:
         return field_int_text(field, text, arena, &place, problems);
     case BB_NUMBER:
-        return field_number_text(field, text, &place, problems);
+        if (!field_is_number(text, &number))
+            break;
+        return field_number_fits(field, number, &place, problems) ? text : NULL;
     case BB_BOOL:
-        if (!strcmp(text, "true") || !strcmp(text, "false"))
-            return text;
-        field_type_problem(field, &place, problems);
-        return NULL;
+        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+            break;
+        return text;
     case BB_OBJECT:
     case BB_LIST:
     case BB_ANY:
@@ -933,4 +891,6 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
     default:
         return field_string(field, text, arena, &place, problems);
     }
+    field_type_problem(field, &place, problems);
+    return NULL;
 }

@@ -139,22 +139,18 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
     return failed;
 }
 
-static void listener_tell(int fd)
-{
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    char host[64], port[8], text[80];
-
-    if (getsockname(fd, (struct sockaddr *)&address, &length) ||
-        getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV))
-        return;
-    snprintf(text, sizeof text, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-    log_line(BB_INFO, "listening", "address", text, NULL);
-}
-
 void listeners_tell(const struct listeners *listeners)
 {
-    for (size_t i = 0; i < listeners->count; i++)
-        listener_tell(listeners->fds[i]);
+    for (size_t i = 0; i < listeners->count; i++) {
+        struct sockaddr_storage address;
+        socklen_t length = sizeof address;
+        char host[64], port[8], text[80];
+
+        if (getsockname(listeners->fds[i], (struct sockaddr *)&address, &length) ||
+            getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
+                        NI_NUMERICHOST | NI_NUMERICSERV))
+            continue;
+        snprintf(text, sizeof text, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+        log_line(BB_INFO, "listening", "address", text, NULL);
+    }
 }

@@ -230,15 +230,6 @@ static struct writer *current;
 static atomic_int lowest = BB_INFO;
 static atomic_uint_fast64_t lost; /* outlives the writer, for log_dropped() */
 
-static uint64_t log_lines_in(const char *bytes, size_t length)
-{
-    uint64_t count = 0;
-
-    for (const char *end = bytes + length; (bytes = memchr(bytes, '\n', (size_t)(end - bytes)));)
-        bytes++, count++;
-    return count;
-}
-
 /* Calls write() once; waits if the descriptor would block. Returns the number of bytes, or -1. */
 static ssize_t log_write_some(int fd, const char *bytes, size_t length)
 {
@@ -298,11 +289,14 @@ static void log_drop(struct writer *writer, uint64_t lines)
  */
 static uint64_t log_write_part(struct writer *writer, size_t start, size_t length, bool *failed)
 {
-    const char *bytes = writer->ring + start;
+    const char *bytes = writer->ring + start, *end = bytes + length;
     size_t done = *failed ? 0 : log_write_all(writer, bytes, length);
+    uint64_t unwritten = 0;
 
     *failed = done < length;
-    return log_lines_in(bytes + done, length - done);
+    for (bytes += done; (bytes = memchr(bytes, '\n', (size_t)(end - bytes))); bytes++)
+        unwritten++;
+    return unwritten;
 }
 
 /* Writes all waiting lines. The caller holds the lock, which is released during the write. */

@@ -118,20 +118,6 @@ bool loop_quiet(struct loop *loop)
     return quiet;
 }
 
-static void inbox_take(struct loop *loop)
-{
-    pthread_mutex_lock(&loop->inbox_lock);
-    struct message *message = loop->inbox;
-    loop->inbox = loop->inbox_last = NULL;
-    pthread_mutex_unlock(&loop->inbox_lock);
-    while (message) {
-        struct message *next = message->next;
-
-        message->run(message);
-        message = next;
-    }
-}
-
 void loop_schedule(struct loop *loop, struct task *task)
 {
     struct tasks *tasks = task->patient ? &loop->patient : &loop->ready;
@@ -209,7 +195,17 @@ void loop_run(struct loop *loop)
     while (!loop->stop || !loop_quiet(loop)) { /* messages posted in the last iteration own
                                                 * memory */
         loop_handle_events(loop, loop_wait_ms(loop, timer_ms));
-        inbox_take(loop);
+        pthread_mutex_lock(&loop->inbox_lock);
+        struct message *message = loop->inbox;
+
+        loop->inbox = loop->inbox_last = NULL;
+        pthread_mutex_unlock(&loop->inbox_lock);
+        while (message) {
+            struct message *next = message->next;
+
+            message->run(message);
+            message = next;
+        }
         timers_run(&loop->timers, loop->now_ms);
         loop_run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
         loop_run_tasks(&loop->patient, LOOP_PATIENT_HEAVY_US, LOOP_PATIENT_SHARE_US);

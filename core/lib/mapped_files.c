@@ -34,8 +34,22 @@ static void mapped_find_build(struct object *object, const char *notes, size_t s
     }
 }
 
-static void mapped_find_range(struct object *object, const struct dl_phdr_info *info)
+static int mapped_add(struct dl_phdr_info *info, size_t size, void *arg)
 {
+    size_t count = atomic_load(&object_count);
+    const char *path = info->dlpi_name;
+    char own[OBJECT_PATH];
+
+    (void)size;
+    (void)arg;
+    for (size_t i = 0; i < count; i++)
+        if (objects[i].base == info->dlpi_addr)
+            return 0;
+    if (count == OBJECTS_MAX)
+        return 0;
+    struct object *object = &objects[count];
+
+    *object = (struct object){.base = info->dlpi_addr};
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         uintptr_t from = info->dlpi_addr + part->p_vaddr, to = from + part->p_memsz;
@@ -49,11 +63,6 @@ static void mapped_find_range(struct object *object, const struct dl_phdr_info *
         if (to > object->to)
             object->to = to;
     }
-}
-
-static void mapped_name_it(struct object *object, const char *path)
-{
-    char own[OBJECT_PATH];
     ssize_t length = *path ? 0 : readlink("/proc/self/exe", own, sizeof own - 1);
 
     if (length > 0)
@@ -64,24 +73,6 @@ static void mapped_name_it(struct object *object, const char *path)
     snprintf(object->open, sizeof object->open, "%s", *path ? path : "/proc/self/exe");
     snprintf(object->file, sizeof object->file, "%s", file);
     snprintf(object->name, sizeof object->name, "%.63s", slash ? slash + 1 : file);
-}
-
-static int mapped_add(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    size_t count = atomic_load(&object_count);
-
-    (void)size;
-    (void)arg;
-    for (size_t i = 0; i < count; i++)
-        if (objects[i].base == info->dlpi_addr)
-            return 0;
-    if (count == OBJECTS_MAX)
-        return 0;
-    struct object *object = &objects[count];
-
-    *object = (struct object){.base = info->dlpi_addr};
-    mapped_find_range(object, info);
-    mapped_name_it(object, info->dlpi_name);
     atomic_store(&object_count, count + 1);
     return 0;
 }

@@ -355,25 +355,21 @@ static int multipart_hold(struct multipart *multipart, char byte)
     return was_in_part && multipart->calls->end(multipart->arg) ? -1 : 1;
 }
 
-/* Finds a possible delimiter; NULL if there is none. A CR alone is common in binary data. */
-static const char *multipart_find(const struct multipart *multipart, const char *at,
-                                  const char *end)
-{
-    while (at < end && (at = memchr(at, '\r', (size_t)(end - at)))) {
-        size_t left = (size_t)(end - at);
-        size_t length = left < multipart->delimiter_length ? left : multipart->delimiter_length;
-
-        if (!memcmp(at, multipart->delimiter, length))
-            return at;
-        at++;
-    }
-    return NULL;
-}
-
-/* Passes data up to a possible delimiter. Returns the number of bytes taken, or -1. */
+/*
+ * Passes data up to a possible delimiter; a CR alone is common in binary data. Returns the number
+ * of bytes taken, or -1.
+ */
 static ptrdiff_t multipart_scan(struct multipart *multipart, const char *bytes, size_t length)
 {
-    const char *found = multipart_find(multipart, bytes, bytes + length);
+    const char *found = bytes, *end = bytes + length;
+
+    while ((found = memchr(found, '\r', (size_t)(end - found)))) {
+        size_t left = (size_t)(end - found), whole = multipart->delimiter_length;
+
+        if (!memcmp(found, multipart->delimiter, left < whole ? left : whole))
+            break;
+        found++;
+    }
     size_t plain = found ? (size_t)(found - bytes) : length;
 
     if (multipart_data(multipart, bytes, plain))

@@ -661,20 +661,6 @@ struct binder {
     bool failed;
 };
 
-/* Returns "true" or "false" for a boolean as written in YAML, or else the text itself. */
-static const char *settings_plain_bool(const char *text)
-{
-    static const char *const yes[] = {"yes", "on"}, *const no[] = {"no", "off"};
-
-    for (size_t i = 0; i < 2; i++) {
-        if (!strcmp(text, yes[i]))
-            return "true";
-        if (!strcmp(text, no[i]))
-            return "false";
-    }
-    return text;
-}
-
 /*
  * Converts the text to the type of the field (NULL: by YAML's rules). If that is impossible,
  * returns a string, which fields_check() refuses.
@@ -685,13 +671,17 @@ static json_t *settings_scalar_json(const struct settings *settings, const yaml_
     static const struct bb_field number = {.type = BB_NUMBER};
     bool any = !field || field->type == BB_ANY;
     bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    const char *text = settings_text(node), *word = settings_plain_bool(text);
+    static const char *const yes[] = {"true", "yes", "on"}, *const no[] = {"false", "no", "off"};
+    const char *text = settings_text(node);
     json_t *json = NULL;
+    int truth = -1;
 
     if ((any || field->flags & BB_NULLABLE) && settings_is_null(node))
         return json_null();
-    if ((any ? plain : field->type == BB_BOOL) && (!strcmp(word, "true") || !strcmp(word, "false")))
-        return json_boolean(*word == 't');
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        truth = !strcmp(text, yes[i]) ? 1 : !strcmp(text, no[i]) ? 0 : truth;
+    if ((any ? plain : field->type == BB_BOOL) && truth >= 0)
+        return json_boolean(truth);
     if (!any)
         text = settings_plain_time(field, text, settings->arena);
     if (text && (any ? plain : field->type == BB_INT || field->type == BB_NUMBER))

@@ -164,13 +164,6 @@ static struct crash_row *history_row(struct crash_history *history, const struct
     return row;
 }
 
-/* Resets the failed starts, because a server process has served. */
-static void history_forget_starts(struct crash_history *history)
-{
-    for (size_t i = 0; i < history->row_count; i++)
-        history->rows[i].in_vain = 0;
-}
-
 void history_add(struct crash_history *history, const struct crash_note *note, bool served,
                  int64_t now_ms)
 {
@@ -178,8 +171,8 @@ void history_add(struct crash_history *history, const struct crash_note *note, b
 
     history->restarts++;
     history->last = *note;
-    if (served)
-        history_forget_starts(history);
+    for (size_t i = 0; served && i < history->row_count; i++)
+        history->rows[i].in_vain = 0; /* the start of the worker has succeeded */
     if (!row)
         return;
     row->count++;

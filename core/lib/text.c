@@ -13,9 +13,14 @@ static bool text_continues(unsigned char byte)
     return (byte & 0xC0) == 0x80;
 }
 
-/* Decodes a multibyte character, with the ranges of table 3-7 of the Unicode standard. */
-static int32_t text_multibyte(const unsigned char *s, size_t length, size_t *size)
+/* Multibyte characters: with the ranges of table 3-7 of the Unicode standard. */
+int32_t text_code_point(const char *text, size_t length, size_t *size)
 {
+    const unsigned char *s = (const unsigned char *)text;
+
+    *size = 1;
+    if (s[0] < 0x80)
+        return s[0];
     if (s[0] >= 0xC2 && s[0] <= 0xDF && length >= 2 && text_continues(s[1])) {
         *size = 2;
         return (s[0] & 0x1F) << 6 | (s[1] & 0x3F);
@@ -34,14 +39,6 @@ static int32_t text_multibyte(const unsigned char *s, size_t length, size_t *siz
         return (s[0] & 0x07) << 18 | (s[1] & 0x3F) << 12 | (s[2] & 0x3F) << 6 | (s[3] & 0x3F);
     }
     return -1;
-}
-
-int32_t text_code_point(const char *text, size_t length, size_t *size)
-{
-    const unsigned char *bytes = (const unsigned char *)text;
-
-    *size = 1;
-    return bytes[0] < 0x80 ? bytes[0] : text_multibyte(bytes, length, size);
 }
 
 /* Returns the number of ASCII bytes at the start. Checks eight at a time. */
@@ -308,20 +305,6 @@ static int64_t text_days_of(int year, int month, int day)
     return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-/* The inverse of text_days_of(). */
-static void text_date_of(int64_t days, int *year, int *month, int *day)
-{
-    days += 719468 + 146097; /* plus one era, for January and February of year 0 */
-    int era = (int)(days / 146097), of_era = (int)(days % 146097);
-    int y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int of_year = of_era - (365 * y + y / 4 - y / 100);
-    int m = (5 * of_year + 2) / 153;
-
-    *day = of_year - (153 * m + 2) / 5 + 1;
-    *month = m < 10 ? m + 3 : m - 9;
-    *year = y + (era - 1) * 400 + (*month <= 2);
-}
-
 static void text_put(char *out, int digits, int number)
 {
     while (digits--) {
@@ -335,13 +318,19 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
     wall_ms = wall_ms < YEAR_0 ? YEAR_0 : wall_ms > YEAR_9999 ? YEAR_9999 : wall_ms;
     int64_t days = wall_ms / DAY_MS - (wall_ms % DAY_MS < 0);
     int of_day = (int)(wall_ms - days * DAY_MS);
-    int year, month, day;
 
-    text_date_of(days, &year, &month, &day);
+    /* The inverse of text_days_of(), one era earlier for January and February of year 0. */
+    days += 719468 + 146097;
+    int era = (int)(days / 146097), of_era = (int)(days % 146097);
+    int y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int of_year = of_era - (365 * y + y / 4 - y / 100);
+    int m = (5 * of_year + 2) / 153;
+    int month = m < 10 ? m + 3 : m - 9;
+
     memcpy(out, "0000-00-00T00:00:00.000Z", TEXT_TIME_SIZE);
-    text_put(out, 4, year);
+    text_put(out, 4, y + (era - 1) * 400 + (month <= 2));
     text_put(out + 5, 2, month);
-    text_put(out + 8, 2, day);
+    text_put(out + 8, 2, of_year - (153 * m + 2) / 5 + 1);
     text_put(out + 11, 2, of_day / 3600000);
     text_put(out + 14, 2, of_day / 60000 % 60);
     text_put(out + 17, 2, of_day / 1000 % 60);

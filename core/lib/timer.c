@@ -34,23 +34,18 @@ static void timer_sift_down(struct timers *timers, size_t slot)
     timer_place(timers, slot, timer);
 }
 
-static int timer_grow(struct timers *timers)
-{
-    size_t room = timers->room ? timers->room * 2 : 64;
-    struct timer **heap = realloc(timers->heap, (room + 1) * sizeof(struct timer *));
-
-    if (!heap)
-        return -1;
-    timers->heap = heap;
-    timers->room = room;
-    return 0;
-}
-
 static int timer_place_at(struct timers *timers, struct timer *timer, int64_t at_ms, size_t spare)
 {
     timer_clear(timers, timer);
-    if (timers->room - timers->count <= spare && timer_grow(timers))
-        return -1;
+    if (timers->room - timers->count <= spare) {
+        size_t room = timers->room ? timers->room * 2 : 64;
+        struct timer **heap = realloc(timers->heap, (room + 1) * sizeof(struct timer *));
+
+        if (!heap)
+            return -1;
+        timers->heap = heap;
+        timers->room = room;
+    }
     timer->at_ms = at_ms;
     timer_place(timers, ++timers->count, timer);
     timer_sift_up(timers, timer->slot);

@@ -86,8 +86,10 @@ const char *unicode_problem(const char *text, bool strict, struct arena *arena, 
     return NULL;
 }
 
-static const char *unicode_ascii_fold(const char *text, struct arena *arena)
+const char *unicode_fold(const char *text, struct arena *arena)
 {
+    if (!unicode_is_ascii(text))
+        return unicode_composed(text, UTF8PROC_CASEFOLD, arena);
     char *folded = arena_text(arena, text, strlen(text));
 
     for (char *at = folded; at && *at; at++) {
@@ -95,12 +97,6 @@ static const char *unicode_ascii_fold(const char *text, struct arena *arena)
             *at = (char)(*at - 'A' + 'a');
     }
     return folded;
-}
-
-const char *unicode_fold(const char *text, struct arena *arena)
-{
-    return unicode_is_ascii(text) ? unicode_ascii_fold(text, arena)
-                                  : unicode_composed(text, UTF8PROC_CASEFOLD, arena);
 }
 
 const char *unicode_single_spaces(const char *text, struct arena *arena)
