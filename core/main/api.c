@@ -102,14 +102,6 @@ static void api_vprint(struct bb_request *rq, const char *format, va_list args)
     vprintf(format, args);
 }
 
-static int api_probe_redis(const struct redis *redis, int64_t *latency_ms)
-{
-    if (!redis)
-        return 1;
-    *latency_ms = redis_latency_ms(redis);
-    return *latency_ms < 0 ? -1 : 0;
-}
-
 /*
  * Reports the results of the PostgreSQL listener and of the Redis probes, so it never waits and
  * adds no load.
@@ -127,7 +119,10 @@ static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64
         return readiness_of_host(loop->engine);
     if (dependency == BB_CLOCK)
         return readiness_of_clock(loop->engine, latency_ms);
-    return api_probe_redis(loop->redis, latency_ms);
+    if (!loop->redis)
+        return 1;
+    *latency_ms = redis_latency_ms(loop->redis);
+    return *latency_ms < 0 ? -1 : 0;
 }
 
 static const char *api_standstill(struct bb_request *rq)
@@ -274,27 +269,10 @@ static const char *api_client_address(struct bb_request *rq)
 
 enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
 
-/* Writes small JSON at once, large JSON on a pool thread. Takes the JSON. */
-static int api_write_json(struct core_request *rq, int status, json_t *json)
-{
-    size_t bytes = json && rq->kind == REQUEST_HTTP ? reply_large_memory(json) : 0;
-    struct quota_charge charge = {0};
-
-    if (!bytes)
-        return reply_json(rq, status, json);
-    int answer = response_take_json(http_txn_of(&rq->pub), bytes, &charge);
-
-    if (answer)
-        json_decref(json);
-    else
-        answer = reply_json_aside(rq, status, json);
-    quota_release_all(&quota_tables[QUOTA_UNWRITTEN], &charge);
-    return answer;
-}
-
 static int api_reply(struct bb_request *rq, int status, json_t *json)
 {
     struct core_request *core = request_of(rq);
+    struct quota_charge charge = {0};
     int instead;
 
     if (!module_error_free_response(core, status, STATUS_LEAST, &instead)) {
@@ -311,7 +289,19 @@ static int api_reply(struct bb_request *rq, int status, json_t *json)
         json_decref(json);
         return reply_failure(core, FAILED_MEMORY);
     }
-    return api_write_json(core, status, reply_with_warnings(core, status, json));
+    json = reply_with_warnings(core, status, json);
+    size_t bytes = json && core->kind == REQUEST_HTTP ? reply_large_memory(json) : 0;
+
+    if (!bytes) /* a pool thread writes large JSON */
+        return reply_json(core, status, json);
+    int answer = response_take_json(http_txn_of(rq), bytes, &charge);
+
+    if (answer)
+        json_decref(json);
+    else
+        answer = reply_json_aside(core, status, json);
+    quota_release_all(&quota_tables[QUOTA_UNWRITTEN], &charge);
+    return answer;
 }
 
 static int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,

@@ -12,20 +12,6 @@
 #include "core/main/metrics.h"
 #include "core/module/module_validate.h"
 
-static const char *cmd_reference_type_text(const struct bb_field *field)
-{
-    static const char *const texts[] = {
-        [BB_TEXT] = "text",      [BB_EMAIL] = "e-mail address",
-        [BB_UUID] = "UUID",      [BB_INT] = "integer",
-        [BB_NUMBER] = "number",  [BB_BOOL] = "true or false",
-        [BB_TIME] = "time",      [BB_CHOICE] = "choice",
-        [BB_OBJECT] = "mapping", [BB_LIST] = "list",
-        [BB_ANY] = "any",
-    };
-
-    return texts[field->type];
-}
-
 static void cmd_reference_print_bounds(const struct bb_field *field)
 {
     for (const char *const *choice = field->choices; choice && *choice; choice++)
@@ -53,12 +39,20 @@ static void cmd_reference_print_cell(const char *text)
 
 static void cmd_reference_print_field(const struct bb_field *field)
 {
+    static const char *const types[] = {
+        [BB_TEXT] = "text",      [BB_EMAIL] = "e-mail address",
+        [BB_UUID] = "UUID",      [BB_INT] = "integer",
+        [BB_NUMBER] = "number",  [BB_BOOL] = "true or false",
+        [BB_TIME] = "time",      [BB_CHOICE] = "choice",
+        [BB_OBJECT] = "mapping", [BB_LIST] = "list",
+        [BB_ANY] = "any",
+    };
     const char *unit = setting_unit(field);
 
     if (unit)
         printf("| `%s` | time, %s | ", field->name, unit);
     else
-        printf("| `%s` | %s | ", field->name, cmd_reference_type_text(field));
+        printf("| `%s` | %s | ", field->name, types[field->type]);
     if (field->fallback)
         printf("`%s`", *field->fallback ? field->fallback : "\"\"");
     else if (field->flags & BB_REQUIRED)

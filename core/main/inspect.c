@@ -43,17 +43,6 @@ static json_t *inspect_texts(const char *const *texts)
     return list;
 }
 
-static const char *inspect_type(enum bb_type type)
-{
-    static const char *const names[] = {
-        [BB_TEXT] = "text",     [BB_EMAIL] = "email",  [BB_UUID] = "uuid", [BB_INT] = "integer",
-        [BB_NUMBER] = "number", [BB_BOOL] = "boolean", [BB_TIME] = "time", [BB_CHOICE] = "choice",
-        [BB_OBJECT] = "object", [BB_LIST] = "list",    [BB_ANY] = "any",
-    };
-
-    return type >= BB_TEXT && type <= BB_ANY ? names[type] : "unknown";
-}
-
 static json_t *inspect_fields(const struct bb_table *fields);
 
 /* Writes only members that are set, because most fields have few. */
@@ -63,16 +52,22 @@ static json_t *inspect_field(const void *row)
         {BB_REQUIRED, "required"}, {BB_NULLABLE, "nullable"}, {BB_NOT_BLANK, "notBlank"},
         {BB_SECRET, "secret"},     {BB_RESTART, "restart"},   {BB_CLEARS, "clears"},
     };
+    static const char *const types[] = {
+        [BB_TEXT] = "text",     [BB_EMAIL] = "email",  [BB_UUID] = "uuid", [BB_INT] = "integer",
+        [BB_NUMBER] = "number", [BB_BOOL] = "boolean", [BB_TIME] = "time", [BB_CHOICE] = "choice",
+        [BB_OBJECT] = "object", [BB_LIST] = "list",    [BB_ANY] = "any",
+    };
     const struct bb_field *field = row;
+    bool known = field->type >= BB_TEXT && field->type <= BB_ANY;
     bool bounded = field->min || field->max;
-    json_t *json = json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:s*, s:s*, s:s*, s:s*}", "name",
-                             inspect_text(field->name), "type", inspect_type(field->type), "min",
-                             bounded ? json_integer(field->min) : NULL, "max",
-                             bounded && field->max >= field->min ? json_integer(field->max) : NULL,
-                             "choices", field->choices ? inspect_texts(field->choices) : NULL,
-                             "fields", field->fields.count ? inspect_fields(&field->fields) : NULL,
-                             "alias", field->alias, "default", field->fallback, "example",
-                             field->example, "help", field->help);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:s*, s:s*, s:s*, s:s*}", "name",
+        inspect_text(field->name), "type", known ? types[field->type] : "unknown", "min",
+        bounded ? json_integer(field->min) : NULL, "max",
+        bounded && field->max >= field->min ? json_integer(field->max) : NULL, "choices",
+        field->choices ? inspect_texts(field->choices) : NULL, "fields",
+        field->fields.count ? inspect_fields(&field->fields) : NULL, "alias", field->alias,
+        "default", field->fallback, "example", field->example, "help", field->help);
 
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (field->flags & flags[i].flag)

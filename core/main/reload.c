@@ -297,24 +297,11 @@ void reclaimer_free(struct reclaimer *reclaimer)
     free(reclaimer);
 }
 
-/* Quiesces a superseded generation, asks its workers to return, and takes the reference. */
-static void reclaim_begin(struct reclaimer *reclaimer, struct generation *g)
-{
-    workers_stop(g->workers, g->cut_ms);
-    generation_quiesce(g);
-    pthread_mutex_lock(&reclaimer->lock);
-    g->released = reclaim_released;
-    g->reclaim_next = reclaimer->list;
-    reclaimer->list = g;
-    pthread_cond_signal(&reclaimer->news);
-    pthread_mutex_unlock(&reclaimer->lock);
-    generation_release(g);
-}
-
 /* ---- the swap itself ---- */
 
 static void swap_generation(struct engine *engine, struct generation *g)
 {
+    struct reclaimer *reclaimer = engine->reclaimer;
     struct change *change = NULL;
 
     reload_add_alive(engine, g);
@@ -339,7 +326,15 @@ static void swap_generation(struct engine *engine, struct generation *g)
         log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
                  NULL);
     workers_go(g->workers);
-    reclaim_begin(engine->reclaimer, before);
+    workers_stop(before->workers, before->cut_ms);
+    generation_quiesce(before);
+    pthread_mutex_lock(&reclaimer->lock);
+    before->released = reclaim_released;
+    before->reclaim_next = reclaimer->list;
+    reclaimer->list = before;
+    pthread_cond_signal(&reclaimer->news);
+    pthread_mutex_unlock(&reclaimer->lock);
+    generation_release(before);
 }
 
 /* ---- building: each function returns 0, or -1 with problems added ---- */

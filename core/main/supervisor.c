@@ -192,26 +192,6 @@ static void supervisor_supervise(void)
     }
 }
 
-static int supervisor_start(char **argv)
-{
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
-
-    supervisor.argv = argv;
-    supervisor.file = memfd_create("supervisor", 0); /* inherited by exec */
-    for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++)
-        supervisor.shared.sockets[i] = -1;
-    signal(SIGPIPE, SIG_IGN); /* the reader of the log may have gone */
-    signal(SIGCHLD,
-           SIG_DFL); /* if it were ignored, the kernel would not report the end of the process */
-    sigemptyset(&supervisor.signals);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaddset(&supervisor.signals, numbers[i]);
-    sigprocmask(SIG_BLOCK, &supervisor.signals, &supervisor.before);
-    prctl(PR_SET_NAME, "busbar-super");
-    guard_process();
-    return supervisor.file < 0 ? -1 : 0;
-}
-
 /* Ends in the same way as the server process. */
 static int supervisor_end_like(int status)
 {
@@ -231,9 +211,24 @@ static int supervisor_end_like(int status)
 
 bool supervisor_run(int argc, char **argv, int *status)
 {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
+
     if (!supervisor_is_wanted(argc, argv))
         return false;
-    if (supervisor_start(argv)) {
+    supervisor.argv = argv;
+    supervisor.file = memfd_create("supervisor", 0); /* inherited by exec */
+    for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++)
+        supervisor.shared.sockets[i] = -1;
+    signal(SIGPIPE, SIG_IGN); /* the reader of the log may have gone */
+    /* if it were ignored, the kernel would not report the end of the process */
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&supervisor.signals);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(&supervisor.signals, numbers[i]);
+    sigprocmask(SIG_BLOCK, &supervisor.signals, &supervisor.before);
+    prctl(PR_SET_NAME, "busbar-super");
+    guard_process();
+    if (supervisor.file < 0) {
         perror("busbar: the supervisor cannot make a file in memory");
         *status = 1;
         return true;
