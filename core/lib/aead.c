@@ -91,25 +91,6 @@ static EVP_CIPHER_CTX *aead_begin(const struct aead_keys *keys, const struct key
     return NULL;
 }
 
-static bool aead_encrypt(const struct aead_keys *keys, const unsigned char *plain, size_t length,
-                         const char *purpose, unsigned char *out)
-{
-    unsigned char *nonce = out + 1 + ID_SIZE, *body = out + HEAD_SIZE;
-    int wrote, rest;
-
-    out[0] = VERSION;
-    memcpy(out + 1, keys->keys[0].id, ID_SIZE);
-    if (RAND_bytes(nonce, NONCE_SIZE) != 1)
-        return false;
-    EVP_CIPHER_CTX *context = aead_begin(keys, &keys->keys[0], nonce, purpose, 1);
-    bool done = context && EVP_EncryptUpdate(context, body, &wrote, plain, (int)length) == 1 &&
-                EVP_EncryptFinal_ex(context, body + wrote, &rest) == 1 &&
-                EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, TAG_SIZE, body + length) == 1;
-
-    EVP_CIPHER_CTX_free(context);
-    return done;
-}
-
 int aead_close(const struct aead_keys *keys, const void *plain, size_t length, const char *purpose,
                unsigned char **out, size_t *out_length)
 {
@@ -117,7 +98,23 @@ int aead_close(const struct aead_keys *keys, const void *plain, size_t length, c
         return -1;
     unsigned char *sealed = malloc(length + AEAD_OVERHEAD);
 
-    if (!sealed || !aead_encrypt(keys, length ? plain : "", length, purpose, sealed)) {
+    if (!sealed)
+        return -1;
+    unsigned char *nonce = sealed + 1 + ID_SIZE, *body = sealed + HEAD_SIZE;
+    int wrote, rest;
+
+    sealed[0] = VERSION;
+    memcpy(sealed + 1, keys->keys[0].id, ID_SIZE);
+    EVP_CIPHER_CTX *context = RAND_bytes(nonce, NONCE_SIZE) == 1
+                                  ? aead_begin(keys, &keys->keys[0], nonce, purpose, 1)
+                                  : NULL;
+    bool done = context &&
+                EVP_EncryptUpdate(context, body, &wrote, length ? plain : "", (int)length) == 1 &&
+                EVP_EncryptFinal_ex(context, body + wrote, &rest) == 1 &&
+                EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, TAG_SIZE, body + length) == 1;
+
+    EVP_CIPHER_CTX_free(context);
+    if (!done) {
         ERR_clear_error();
         free(sealed);
         return -1;

@@ -201,37 +201,6 @@ static bool field_email_is_valid(const char *text)
     }
 }
 
-/*
- * Returns an e-mail address as it is stored and compared: the local part case-folded, the domain in
- * lower case as an A-label. `text` is trimmed and was accepted by unicode_problem(). NULL: not an
- * e-mail address (sets *invalid), or out of memory.
- */
-static const char *field_email_normal(const char *text, struct arena *arena, bool *invalid)
-{
-    const char *at = strchr(text, '@'), *normal = NULL;
-    char *domain = NULL;
-
-    *invalid = !at;
-    if (!at)
-        return NULL;
-    if (unicode_is_ascii(at)) {
-        normal = unicode_fold(text, arena);
-    } else {
-        const char *name = arena_text(arena, text, (size_t)(at - text));
-        const char *folded = name ? unicode_fold(name, arena) : NULL;
-        int status = idn2_to_ascii_8z(at + 1, &domain, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
-
-        *invalid = status != IDN2_OK && status != IDN2_MALLOC;
-        if (folded && status == IDN2_OK)
-            normal = arena_format(arena, "%s@%s", folded, domain);
-        idn2_free(domain);
-    }
-    if (!normal || field_email_is_valid(normal))
-        return normal;
-    *invalid = true;
-    return NULL;
-}
-
 /* ---- single values ---- */
 
 #define DIGITS "0123456789"
@@ -357,7 +326,10 @@ static bool field_distinct(const struct bb_field *field, const char *text, struc
     return !problem && !full;
 }
 
-/* Checks and normalizes an e-mail: trims white space, including Unicode's, and folds the case. */
+/*
+ * Returns an e-mail address as it is stored and compared: trimmed, the local part case-folded, the
+ * domain in lower case as an A-label. NULL after a problem, or if memory ran out.
+ */
 static const char *field_email_string(const struct bb_field *field, const char *text,
                                       struct arena *arena, const struct place *place,
                                       struct problems *problems)
@@ -373,12 +345,26 @@ static const char *field_email_string(const struct bb_field *field, const char *
 
     if (!trimmed || !field_distinct(field, trimmed, arena, place, problems))
         return NULL;
-    bool invalid;
-    const char *normal = field_email_normal(trimmed, arena, &invalid);
+    const char *at = strchr(trimmed, '@'), *normal = NULL;
+    char *domain = NULL;
+    bool invalid = !at;
 
-    if (invalid)
-        field_type_problem(field, place, problems);
-    return normal;
+    if (at && unicode_is_ascii(at)) {
+        normal = unicode_fold(trimmed, arena);
+    } else if (at) {
+        const char *name = arena_text(arena, trimmed, (size_t)(at - trimmed));
+        const char *folded = name ? unicode_fold(name, arena) : NULL;
+        int status = idn2_to_ascii_8z(at + 1, &domain, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
+
+        invalid = status != IDN2_OK && status != IDN2_MALLOC;
+        if (folded && status == IDN2_OK)
+            normal = arena_format(arena, "%s@%s", folded, domain);
+        idn2_free(domain);
+    }
+    if (!invalid && (!normal || field_email_is_valid(normal)))
+        return normal;
+    field_type_problem(field, place, problems);
+    return NULL;
 }
 
 /*
@@ -791,30 +777,22 @@ json_t *field_json(const struct bb_field *field, const char *text)
     }
 }
 
-/* Reduces a `limit` beyond the maximum, such as "limit=5000", to the maximum. */
-static int64_t field_clamped(const struct bb_field *field, int64_t number,
-                             const struct place *place, struct problems *problems)
-{
-    if (!problems->warnings || strcmp(field->name, "limit") != 0 || field->max <= field->min ||
-        number <= field->max)
-        return number;
-    char what[64];
-
-    snprintf(what, sizeof what, "is at most %" PRId64 ", which was taken", field->max);
-    place_warn(place, problems, what);
-    errno = 0;
-    return field->max;
-}
-
 static const char *field_int_text(const struct bb_field *field, const char *text,
                                   struct arena *arena, const struct place *place,
                                   struct problems *problems)
 {
     int64_t number;
     bool whole = field_is_whole(text, &number);
+    char what[64];
 
-    if (whole)
-        number = field_clamped(field, number, place, problems);
+    /* Reduces a `limit` beyond the maximum, such as "limit=5000", to the maximum. */
+    if (whole && problems->warnings && !strcmp(field->name, "limit") && field->max > field->min &&
+        number > field->max) {
+        snprintf(what, sizeof what, "is at most %" PRId64 ", which was taken", field->max);
+        place_warn(place, problems, what);
+        errno = 0;
+        number = field->max;
+    }
     if (!whole || errno) {
         field_type_problem(field, place, problems);
         return NULL;

@@ -357,22 +357,17 @@ static bool text_take_char(const char **at, char c)
     return there;
 }
 
-static int text_month_days(int year, int month)
-{
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = year % 4 == 0 && (year % 100 || year % 400 == 0);
-
-    return days[month - 1] + (month == 2 && leap);
-}
-
 static bool text_take_date(const char **at, int64_t *ms)
 {
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int year, month, day;
 
     if (!text_take(at, 4, &year) || !text_take_char(at, '-') || !text_take(at, 2, &month) ||
         !text_take_char(at, '-') || !text_take(at, 2, &day))
         return false;
-    if (!year || month < 1 || month > 12 || day < 1 || day > text_month_days(year, month))
+    bool leap = year % 4 == 0 && (year % 100 || year % 400 == 0);
+
+    if (!year || month < 1 || month > 12 || day < 1 || day > days[month - 1] + (month == 2 && leap))
         return false;
     *ms = text_days_of(year, month, day) * DAY_MS;
     return true;

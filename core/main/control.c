@@ -114,19 +114,6 @@ static bool control_is_taken(const char *path)
     return true;
 }
 
-/* Creates the directory if only the last component is missing: /run is empty after a boot. */
-static void control_make_directory(const char *path)
-{
-    char *directory = strdup(path);
-    char *slash = directory ? strrchr(directory, '/') : NULL;
-
-    if (slash && slash > directory) {
-        *slash = '\0';
-        mkdir(directory, 0700);
-    }
-    free(directory);
-}
-
 /* Creates the socket. The host's umask (077) gives it the mode 0600 from the beginning. */
 static int control_listen(struct control *control)
 {
@@ -137,7 +124,15 @@ static int control_listen(struct control *control)
         errno = EADDRINUSE;
         return -1;
     }
-    control_make_directory(control->path);
+    /* Creates the directory if only the last component is missing: /run is empty after a boot. */
+    char *directory = strdup(control->path);
+    char *slash = directory ? strrchr(directory, '/') : NULL;
+
+    if (slash && slash > directory) {
+        *slash = '\0';
+        mkdir(directory, 0700);
+    }
+    free(directory);
     unlink(control->path);
     if (control_address_of(control->path, &address))
         return -1;

@@ -28,17 +28,6 @@ void migrator_say(void *arg, const char *line)
     log_line(BB_INFO, "migration applied", "step", line, NULL);
 }
 
-static void migrator_tell(struct migrator *migrator, enum bb_level level, const char *problem)
-{
-    if (!strcmp(migrator->told, problem))
-        return;
-    snprintf(migrator->told, sizeof migrator->told, "%s", problem);
-    log_line(level,
-             migrator->apply ? "the database cannot be migrated"
-                             : "the database does not fit the modules",
-             "reason", problem, NULL);
-}
-
 /*
  * Records the outcome of an attempt. Readiness reports a failed step until the migration is done.
  */
@@ -56,7 +45,12 @@ static void migrator_note_outcome(struct migrator *migrator, enum migrate_outcom
     } else if (!failed) {
         bool unfit = outcome == MIGRATE_FAILED;
 
-        migrator_tell(migrator, unfit ? BB_ERROR : BB_WARN, problem);
+        if (strcmp(migrator->told, problem) != 0)
+            log_line(unfit ? BB_ERROR : BB_WARN,
+                     migrator->apply ? "the database cannot be migrated"
+                                     : "the database does not fit the modules",
+                     "reason", problem, NULL);
+        snprintf(migrator->told, sizeof migrator->told, "%s", problem);
         readiness_set_schema(engine, unfit ? SCHEMA_UNFIT : SCHEMA_PENDING, problem);
     }
 }

@@ -365,15 +365,6 @@ static int reload_migrate(const struct generation *from, const struct generation
     return -1;
 }
 
-static int reload_start_threads(struct engine *engine, struct generation *to,
-                                struct setting_problems *problems)
-{
-    if (!swap_start_threads(engine, to))
-        return 0;
-    setting_problem(problems, "threads of the modules cannot be started");
-    return -1;
-}
-
 /* Builds a generation that can become live; NULL with problems added. */
 static struct generation *reload_build(struct engine *engine, const struct generation *live,
                                        struct setting_problems *problems)
@@ -391,9 +382,11 @@ static struct generation *reload_build(struct engine *engine, const struct gener
     if (g && !problems->count)
         settings_fit(g->settings, live->settings, problems);
     if (g && !problems->count && !generation_lacks(g, problems) &&
-        !generation_open(g, live->api, problems) && !reload_migrate(live, g, problems) &&
-        !reload_start_threads(engine, g, problems))
-        return g;
+        !generation_open(g, live->api, problems) && !reload_migrate(live, g, problems)) {
+        if (!swap_start_threads(engine, g))
+            return g;
+        setting_problem(problems, "threads of the modules cannot be started");
+    }
     if (g)
         swap_discard(g);
     return NULL;
