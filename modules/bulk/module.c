@@ -94,11 +94,11 @@ static const struct bb_field settings[] = {
              "it."},
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
      .bind = BIND(jobs_per_account),
-     .help = "Unfinished bulk uploads of an account; more are answered 409."},
+     .help = "Unfinished bulk uploads of an account; a request for more gets 409."},
     {.name = "bytes_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .fallback = "2147483648", .bind = BIND(bytes_per_organization),
      .help = "Bytes of bulk uploads that one organization may have (rows, problems and warnings); "
-             "more are answered 409."},
+             "a request for more gets 409."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
      .bind = BIND(retention_days), .help = "Days that a bulk upload is kept after it finished."},
     {.name = "unfinished_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "7",

@@ -61,11 +61,11 @@ static const struct bb_field settings[] = {
      .help = "Types that documents may have, as application/pdf or image/*; none: any."},
     {.name = "documents_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .fallback = "10737418240", .bind = BIND(documents_per_organization),
-     .help = "Bytes of documents that one organization may have; more are answered 409."},
+     .help = "Bytes of documents that one organization may have; a request for more gets 409."},
     {.name = "document_grace", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 604800, .fallback = "3600",
      .bind = BIND(document_grace),
-     .help = "Seconds after which what no document names is deleted; an upload that lasts longer is"
-             " refused."},
+     .help = "Seconds after which a file without a document is deleted; an upload that lasts "
+             "longer is refused."},
 };
 
 static const struct bb_field key_segment[] = {

@@ -67,8 +67,8 @@ static double upstream_under_way(void *state, size_t value)
 
 static const struct bb_metric metrics[] = {
     {.name = "calls_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
-     .help = "Requests of modules to other servers: answered with whatever status; refused, busy, "
-             "paused or unreachable, which were not sent; broken or late, without a whole response."},
+     .help = "Requests of modules to other servers: answered, with any status; refused, busy, "
+             "paused or unreachable: not sent; broken or late: without a complete response."},
     {.name = "calls", .kind = BB_GAUGE, .read = upstream_under_way,
      .help = "Requests of modules to other servers in progress."},
 };

@@ -17,7 +17,8 @@ static const struct bb_field settings[] = {
     {.name = "retry_delays", .type = BB_LIST, .max = RETRY_DELAYS_MAX, .fallback = "[1, 4]",
      .fields = BB_TABLE(delay_item),
      .bind = BB_BIND(struct webhook_settings, retry_delays),
-     .help = "Seconds between an attempt that failed and the next one; one attempt more than these."},
+     .help = "Seconds between a failed attempt and the next attempt. A delivery has one attempt "
+             "more than the list has entries."},
     {.name = "timeout", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 30, .fallback = "10",
      .bind = BB_BIND(struct webhook_settings, timeout),
      .help = "Seconds in which an attempt must get its complete response."},
@@ -148,13 +149,14 @@ static const struct bb_field rotate_reply[] = {
     WEBHOOK_FIELDS,
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(text_item)},
     {.name = "previousSecretUntil", .type = BB_TIME, .flags = BB_REQUIRED,
-     .help = "Time until which the previous secret signs as well."},
+     .help = "The previous secret also signs until this time."},
 };
 
 static const struct bb_field attempt[] = {
     {.name = "number", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Of the response."},
+    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "Status of the response."},
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "answer", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
@@ -218,7 +220,8 @@ static const struct bb_field recover_reply[] = {
 };
 static const struct bb_field test_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Of the response."},
+    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "Status of the response."},
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
 };
