@@ -245,7 +245,7 @@ static void crash_frames(struct report *of)
         crash_add_frame(of, (uintptr_t)found[at]);
 }
 
-/* Names the frames; looks up the byte before a return address, where the call instruction is. */
+/* Names the frames; looks up the byte before a return address, which belongs to the call. */
 static void crash_names(struct report *of)
 {
     for (size_t i = 0; i < of->frame_count; i++) {
@@ -467,8 +467,7 @@ static void crash_on_signal(int number, siginfo_t *info, void *context)
     }
     if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
         if (nobody != self)
-            crash_rest(
-                OTHERS_MS); /* another thread reports, and ends the process unless it hangs */
+            crash_rest(OTHERS_MS); /* the other thread reports, and ends the process */
         else if (staged)
             siglongjmp(behind, 1);
         crash_die(number, info);

@@ -22,7 +22,7 @@ bool body_follows(const struct http_txn *txn)
     return txn->head.length > 0 || txn->head.chunked;
 }
 
-/* Returns the text after this media type, without blanks; NULL if the type differs. */
+/* Returns the text after this media type and blanks; NULL if the type differs. */
 static const char *body_after_type(const char *value, const char *type)
 {
     size_t length = strlen(type);
@@ -34,7 +34,7 @@ static const char *body_after_type(const char *value, const char *type)
     return !*value || *value == ';' ? value : NULL;
 }
 
-/* Whether the media type is `type`, with no parameter other than charset=utf-8. */
+/* Returns whether the media type is `type`, with no parameter other than charset=utf-8. */
 static bool body_type_is(const char *value, const char *type)
 {
     static const char *const utf8[] = {"utf-8", "utf8", "\"utf-8\"", "\"utf8\""};
@@ -56,9 +56,8 @@ static bool body_type_is(const char *value, const char *type)
 }
 
 /*
- * Whether a body that is not declared as JSON is read as JSON: only with a token in the header,
- * because a browser does not send a token for a page of another site, although it would send plain
- * text.
+ * Returns whether a body that is not declared as JSON is read as JSON. This requires a token: a
+ * browser would send plain text on behalf of a page of another site, but not a token.
  */
 static bool body_is_vouched(const struct http_txn *txn, const char *type)
 {
@@ -82,8 +81,8 @@ static enum body_kind body_kind_of(const struct http_txn *txn)
         type = "";
     if (body_type_is(type, JSON_TYPE))
         return BODY_JSON;
-    if (route->flags & BB_FORM_TOO && body_after_type(type, FORM_TYPE)) /* UTF-8, whatever the
-                                                                         * charset says */
+    if (route->flags & BB_FORM_TOO &&
+        body_after_type(type, FORM_TYPE)) /* ignores the charset; the body must be UTF-8 */
         return BODY_FORM;
     if (route->parts.count && multipart_boundary(type, boundary))
         return BODY_PARTS;
@@ -156,7 +155,7 @@ bool body_try_room(struct http_txn *txn, size_t bytes)
     return body_count(txn, bytes) == QUOTA_TAKEN;
 }
 
-/* Small bodies count as 0 bytes, and do not touch data shared by the loops. */
+/* Small bodies count as 0 bytes, so that they need no data shared by the loops. */
 int body_take_room(struct http_txn *txn, size_t bytes)
 {
     enum quota_result answer = bytes ? body_count(txn, bytes) : QUOTA_TAKEN;
@@ -164,7 +163,7 @@ int body_take_room(struct http_txn *txn, size_t bytes)
     return answer == QUOTA_TAKEN ? 0 : body_refuse_room(&txn->rq, QUOTA_BODIES, answer);
 }
 
-/* Returns the number of bytes to count: small bodies are limited by the number of connections. */
+/* Returns the number of bytes to count, 0 for small bodies: connections limit their number. */
 static size_t body_counted(size_t length)
 {
     return length < BODY_LARGE ? 0 : length;
@@ -207,8 +206,9 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 /* ---- pieces ---- */
 
 /*
- * Bodies that the route ignores are not stored, or anyone could fill the memory through a public
- * route; except with an Idempotency-Key, because another body makes another request.
+ * Does not store a body that the route ignores, because anyone could fill the memory through a
+ * public route. With an Idempotency-Key it must store it, because another body makes another
+ * request.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {
@@ -245,8 +245,8 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
     size_t most = txn->upload && txn->limit > DRAIN_MAX ? txn->limit : DRAIN_MAX;
     const struct reader *reader = &txn->connection->reader;
 
-    /* libmicrohttpd continues with chunks that it has already read even if the connection is
-     * suspended, so they are left in its buffer */
+    /* libmicrohttpd passes chunks that it has already read even if the connection is suspended:
+     * leave them in its buffer */
     if (txn->upload && upload_is_stalled(txn->upload))
         return size;
     if (txn->phase != PHASE_ANSWER) {
@@ -260,7 +260,7 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
         txn->phase = PHASE_ANSWER;
         body_drop(txn);
     }
-    /* the answer is decided: discards the rest, up to a limit */
+    /* the response is decided: discards the rest, up to a limit */
     if (!txn->drop_body && txn->head.chunked)
         connection_drops_body(txn->connection, txn->rq.response.status);
     txn->drop_body = true;
@@ -272,9 +272,7 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
 
 /* ---- the whole body ---- */
 
-/*
- * Reports lack of memory, because a check that fails for that reason does not prove a client error.
- */
+/* Answers 503 if memory ran out, because the check may have failed for this reason. */
 static int body_refuse(struct http_txn *txn, const struct problems *problems)
 {
     if (!problems->count || arena_starved(problems->arena))
@@ -324,14 +322,14 @@ int body_check(struct http_txn *txn)
     struct core_request *rq = &txn->rq;
     struct problems problems = {.arena = rq->arena, .warnings = &rq->warnings};
     int refused = 0;
-    bool handler_checks = false; /* it may find further errors, in addition to those found here */
+    bool handler_checks = false; /* the handler may find further errors */
 
     for (size_t i = 0; i < match->count; i++) {
         struct bb_field field = *match->segment[i].field;
         char *text;
         size_t length;
 
-        field.flags |= BB_REQUIRED; /* blanks are refused, but a segment is never absent */
+        field.flags |= BB_REQUIRED; /* blanks are refused; a segment is never absent */
         if (text_percent(match->segment[i].start, match->segment[i].length, false, rq->arena, &text,
                          &length))
             problems_add(&problems, field.name, "must be text in UTF-8, percent-encoded");

@@ -16,18 +16,18 @@
 #include "core/server/http.h"
 
 enum {
-    BYTES_PER_MS = 16, /* a client that reads or sends at less than 16 KiB/s is cut */
+    BYTES_PER_MS = 16, /* clients that read or send at less than 16 KiB/s are cut */
     STOP_MS = 1000,    /* during shutdown: for a request that is just arriving */
     DROPS_MS = 500,
-    LOOK_AGAIN_MS = 5, /* between two searches, which each visit all connections */
-    KNOWN_MS = 100,    /* how long the result of a search is used */
+    LOOK_AGAIN_MS = 5, /* between two searches, because each visits all connections */
+    KNOWN_MS = 100,    /* validity of a search's result */
     FEW = 16,          /* up to this many connections of an address are few */
     KEPT_PART = 64     /* 1/64 of all connections is reserved for addresses with few */
 };
 
 /* ---- recv() of libmicrohttpd ---- */
 
-/* Separate names in C, because the system's headers declare the functions, perhaps inline. */
+/* The names in C differ, because the system's headers declare the functions, perhaps inline. */
 ssize_t connection_recv(int fd, void *into, size_t size, int flags) __asm__("recv");
 int connection_epoll_ctl(int epoll, int how, int fd,
                          struct epoll_event *event) __asm__("epoll_ctl");
@@ -78,11 +78,10 @@ static int connection_ask_kernel(int epoll, int how, int fd, struct epoll_event 
 /* Marks a descriptor in place of an address: no user-space address has this bit. */
 #define OURS (UINT64_C(1) << 63)
 
-/* Adds a connection to the kernel's set; or makes the kernel report again what is there. */
+/* Adds a connection to the kernel's set, or makes the kernel report its current events again. */
 static int connection_ask_events(struct connection *connection, int how)
 {
-    /* EPOLLRDHUP: a client that has shut down its side causes no further edge, whether its end was
-     * read or not */
+    /* EPOLLRDHUP, because a client that has shut down its side causes no further event */
     struct epoll_event ours = {.events = connection->set_events | EPOLLRDHUP,
                                .data.u64 = OURS | (unsigned)connection->fd};
 
@@ -90,9 +89,9 @@ static int connection_ask_events(struct connection *connection, int how)
 }
 
 /*
- * Makes libmicrohttpd read once more. It reads once per edge, but there is no further edge for data
- * that is already in the reader, and for the end of a client. If the connection is not in the set,
- * this happens when libmicrohttpd adds it.
+ * Makes libmicrohttpd read once more. It reads only after an event, but the kernel reports no event
+ * for data that is already in the reader, and no second one for the end of the client's data. If
+ * the connection is not in the set, adding it causes the event.
  */
 static void connection_read_again(struct connection *connection)
 {
@@ -150,7 +149,7 @@ int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
     return 0;
 }
 
-/* Converts one of our events for libmicrohttpd; false: it must not get the event. */
+/* Converts an event for libmicrohttpd; returns false if it must not get the event. */
 static bool connection_translate(struct epoll_event *event)
 {
     struct connection *connection = connection_known((int)(event->data.u64 & ~OURS));
@@ -165,7 +164,7 @@ static bool connection_translate(struct epoll_event *event)
     connection->has_ended = event->events & EPOLLRDHUP;
     event->events &= ~(uint32_t)EPOLLRDHUP; /* libmicrohttpd did not request it */
     if (reader_gives(reader) || reader->start < reader->end)
-        event->events |= EPOLLIN; /* input that the kernel does not have any more */
+        event->events |= EPOLLIN; /* the reader has input that the kernel no longer has */
     event->data.ptr = connection->set_data;
     return true;
 }
@@ -197,7 +196,7 @@ static bool connection_is_localhost(const struct sockaddr *peer)
            (IN6_IS_ADDR_LOOPBACK(six) || !memcmp(six, mapped, sizeof mapped));
 }
 
-/* Whether the connection waits for a request or for the rest of a head, so that no work is lost. */
+/* Returns whether the connection waits for a request or a head: closing it loses no work. */
 static bool connection_is_idle(const struct connection *connection)
 {
     return connection->counted.bytes && !connection->cut && connection->stage <= STAGE_HEADER;
@@ -230,7 +229,7 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     return true;
 }
 
-/* Closes an idle one of the address with the most, if it keeps as many as this one will have. */
+/* Closes an idle connection of the address with the most, unless this address has as many. */
 static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
@@ -258,10 +257,10 @@ static bool connection_make_room(const struct connection *connection)
 }
 
 /*
- * Counts the connection against the limits of all loops. If all are in use, the oldest idle one of
- * the address with the most is closed for an address with fewer. The last free ones are for
- * addresses with few connections. Connections from localhost (health checks) are never refused. A
- * proxy serves many clients, so only the total limits it. Returns false if there is no room.
+ * Counts the connection against the limits of all loops. If all are in use, closes the oldest idle
+ * connection of the address with the most, unless this address has as many. The last free ones are
+ * for addresses with few connections, further ones for localhost (health checks). Only the total
+ * limits trusted proxies. Returns false if there is no room.
  */
 static bool connection_count(struct connection *connection)
 {
@@ -334,7 +333,7 @@ bool connection_accept(struct http *http, int listener)
     enum MHD_Result added = MHD_add_connection(http->daemon, fd, (struct sockaddr *)&peer, length);
 
     connections_run(NULL);
-    if (added != MHD_YES) { /* it has closed the descriptor, also if its own limits were reached */
+    if (added != MHD_YES) { /* libmicrohttpd has closed the descriptor */
         http->rejected++;
         log_line(BB_DEBUG, "a connection was refused", NULL);
         if (http->by_fd[fd] == connection) /* libmicrohttpd has not reported its end */
@@ -357,15 +356,14 @@ void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
     struct connection *connection = *context;
 
     connection_forget(connection);
-    /* closing a socket with unread data resets the connection, and the client may lose a part of
-     * the answer */
+    /* closing a socket with unread data would lose a part of the response */
     if (!connection->cut && (connection->lingers || reader_unread(&connection->reader) ||
                              (!ioctl(connection->fd, FIONREAD, &unread) && unread > 0)))
         linger(&http->lingers, http->loop, connection->fd);
     connection_free(connection);
 }
 
-/* ---- the next request, and bodies that are not read ---- */
+/* ---- after a request; discarding bodies ---- */
 
 void connection_answered(struct connection *connection)
 {
@@ -430,8 +428,8 @@ void connections_sweep(struct http *http)
         if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + STOP_MS)
             at->limit_ms = now + STOP_MS;
         if (over && !at->cut && arriving) {
-            /* shutting down the read side makes libmicrohttpd read once more, and the reader then
-             * reports that the request is refused; the answer can still be sent */
+            /* this makes libmicrohttpd read once more; the reader then refuses the request, and the
+             * response can still be sent */
             at->reader.late = true;
             connection_stage(at, STAGE_WRITE, 0);
             shutdown(at->fd, SHUT_RD);

@@ -36,7 +36,7 @@ size_t head_token_run(const char *text, size_t length)
     return at;
 }
 
-/* Whether none of eight bytes is less than a blank, or DEL. The result "false" may be wrong. */
+/* Returns true only if none of eight bytes is below a blank or DEL; "false" may be wrong. */
 static bool head_is_plain(const char *text)
 {
     const uint64_t ones = UINT64_MAX / 255, highest = ones << 7;
@@ -75,7 +75,7 @@ static bool head_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Whether it is a host with an optional port, as in Host and in absolute targets. */
+/* Returns whether it is a host with an optional port, as in Host and in absolute targets. */
 static bool head_is_host(const char *host, size_t length)
 {
     const char *at = host, *end = host + length;
@@ -179,7 +179,7 @@ enum known {
     TRANSFER_ENCODING,
     AUTHORIZATION,
     CONTENT_TYPE,
-    IDEMPOTENCY_KEY, /* those up to here may occur at most once */
+    IDEMPOTENCY_KEY, /* fields up to here may occur at most once */
     CONNECTION,
     EXPECT,
     KNOWN
@@ -220,7 +220,7 @@ const char *head_field_split(const char *text, size_t from, size_t to, struct he
     return NULL;
 }
 
-/* Splits a field, and handles those that the host itself uses. */
+/* Splits a field, and handles fields that the host itself uses. */
 static int head_take_field(struct head_reading *reading, char *text, size_t end)
 {
     struct head *head = &reading->head;
@@ -247,7 +247,7 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
     switch (known) {
     case HOST:
         if (!*value && !reading->absolute)
-            return 0; /* from a client that has no host name */
+            return 0; /* sent by a client without a host name */
         return head_is_host(value, strlen(value)) ? 0
                                                   : head_refuse(reading, 400, "Host is not valid");
     case CONTENT_LENGTH:
@@ -295,7 +295,7 @@ void head_begin(struct head_reading *reading)
     reading->absolute = false;
 }
 
-/* Returns 1 if the line has an end (*end is its CR); 0: not yet; -1: refused. */
+/* Finds the end of the line. Returns 1 with *end at its CR; 0: not yet; -1: refused. */
 static int head_find_end(struct head_reading *reading, const char *text, size_t length, size_t *end)
 {
     size_t at = reading->at + head_value_run(text + reading->at, length - reading->at);
@@ -314,7 +314,7 @@ static int head_find_end(struct head_reading *reading, const char *text, size_t 
     return 1;
 }
 
-/* At the empty line: checks that need the whole head. */
+/* Makes the checks that need the whole head. */
 static int head_finish(struct head_reading *reading)
 {
     struct head *head = &reading->head;
@@ -340,8 +340,7 @@ enum head_state head_read(struct head_reading *reading, char *text, size_t lengt
             found = reading->head.split ? head_take_field(reading, text, end)
                                         : head_take_request_line(reading, text, reading->line, end);
         } else {
-            found = reading->head.split ? head_finish(reading) : 0; /* some clients send empty lines
-                                                                     * first */
+            found = reading->head.split ? head_finish(reading) : 0; /* or an empty line before it */
         }
         if (found)
             break;
@@ -369,7 +368,7 @@ int head_keep(const struct head_reading *reading, const char *text, struct arena
     return 0;
 }
 
-/* Returns the index of the first field with this name from `at` on; head->count: there is none. */
+/* Returns the index of the first field of this name from `at` on; head->count: there is none. */
 static size_t head_find(const struct head *head, const char *name, size_t at)
 {
     size_t length = strlen(name);

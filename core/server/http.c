@@ -13,7 +13,7 @@
 enum {
     ACCEPT_MAX = 64, /* connections accepted per iteration */
     SWEEP_MS = 500,
-    POOL_BYTES = 8 * 1024, /* memory per connection: request line, headers, small answers */
+    POOL_BYTES = 8 * 1024, /* memory per connection: request line, headers, small responses */
     REFUSE_MS = 200,
     RUNS_MAX = 32
 };
@@ -56,7 +56,7 @@ static void http_accept_ready(struct watch *watch, uint32_t events)
         ;
 }
 
-/* Waits a little instead of running in a busy loop. */
+/* Stops watching the listeners for a while, which would report events all the time. */
 void http_refuse_for_a_while(struct http *http)
 {
     log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
@@ -150,7 +150,7 @@ void http_free(struct http *http)
     http_watch_listeners(http, false);
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
-    while (!LIST_EMPTY(&http->connections)) /* libmicrohttpd 1.0 has not started them yet */
+    while (!LIST_EMPTY(&http->connections)) /* libmicrohttpd 1.0 has not started these yet */
         connection_free(LIST_FIRST(&http->connections));
     lingers_free(&http->lingers);
     free(http->by_fd);
@@ -195,11 +195,11 @@ bool http_drain(struct http *http)
 
         for (size_t k = 0; k < all->count; k++) {
             for (int i = 0; i < LISTENER_BACKLOG && connection_accept(http, all->fds[k]); i++)
-                ; /* connections in the backlog are served */
+                ; /* accepts the connections in the backlog */
         }
         http->draining = true;
         http_watch_listeners(http, false);
-        /* refuse new clients now, because the kernel would queue them and reset them at the end */
+        /* refuses new clients now, because the kernel would queue them and reset them at the end */
         for (size_t k = 0; k < all->count; k++)
             shutdown(all->fds[k], SHUT_RD);
         timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms);

@@ -19,8 +19,8 @@
 #include "core/store/pg.h"
 
 enum {
-    TOKEN_VALID_US = 500 * 1000, /* lifetime of the authenticator's result */
-    KEPT_PART = 4,               /* of the places without a token: see txn_count() */
+    TOKEN_VALID_US = 500 * 1000, /* validity of the authenticator's result */
+    KEPT_PART = 4,               /* of the requests without a token: see txn_count() */
     REFUSED_MS = 100             /* delay of a 429 */
 };
 
@@ -63,9 +63,9 @@ void http_txn_uncount(struct http_txn *txn)
 
 /*
  * Counts the request for its owner, except public reads (health, the reference). Requests without a
- * token together have a part of all places, so that they leave room for accounts however slowly
- * their bodies come; the last of these places are for addresses that have none, so that a few
- * addresses with slow bodies leave room for others, which may want to log in.
+ * token may use only a part of the limit for requests, so that slow bodies of anonymous clients
+ * leave room for accounts. The last quarter of this part is reserved for addresses without another
+ * such request, so that a few addresses cannot prevent others from logging in.
  */
 static int txn_count(struct http_txn *txn)
 {
@@ -111,7 +111,7 @@ static int txn_find_route(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
 
-    if (!strcmp(txn->path, "*")) { /* OPTIONS *: what the server can do, whatever the path */
+    if (!strcmp(txn->path, "*")) { /* OPTIONS *: asks for the methods of the whole server */
         reply_header(rq, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
         return reply_bytes(rq, 204, NULL, 0);
     }
@@ -146,10 +146,9 @@ static int txn_find_route(struct http_txn *txn)
 }
 
 /*
- * Whether neither a token nor a role is required. A route may be public for addresses in
- * http.metrics_networks. There a request with X-Forwarded-For counts only if the header gave
- * another address than the proxy's own: the proxy's address remains if the proxy is not trusted or
- * the header cannot be read.
+ * Returns whether neither a token nor a role is required. A route with BB_INSIDE is public for
+ * addresses in http.metrics_networks. A request with X-Forwarded-For is not public if its address
+ * is still the proxy's, because the proxy is not trusted or the header is invalid.
  */
 static bool txn_is_public(const struct http_txn *txn)
 {
@@ -161,13 +160,13 @@ static bool txn_is_public(const struct http_txn *txn)
     return address_in(txn->rq.generation->inside, txn->address);
 }
 
-/* Returns 0 to continue, or the status of the answer. */
+/* Returns 0 to continue, or the status of the response. */
 static int txn_check_access(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
     const struct connection *connection = txn->connection;
 
-    if (!txn->target) { /* memory ran out, so there are no headers, which may contain an id */
+    if (!txn->target) { /* memory ran out, so there are no headers with an id */
         text_uuid7(txn->id);
         trace_parent(NULL, rq->trace);
         txn->close = true;
@@ -186,7 +185,7 @@ static int txn_check_access(struct http_txn *txn)
     trace_parent(head_sole_value(&txn->head, "traceparent"), rq->trace);
     const char *hops = http_txn_list(txn, "X-Forwarded-For");
 
-    if (hops) /* the peer, or the address that a trusted proxy forwards for */
+    if (hops) /* the peer's address, or the one reported by a trusted proxy */
         address_client(rq->generation->trusted_proxies, (const struct sockaddr *)&connection->peer,
                        hops, txn->address);
     else
@@ -196,8 +195,8 @@ static int txn_check_access(struct http_txn *txn)
         txn->close = true;
         return reply_error(rq, txn->head.status, "%s", txn->head.reason);
     }
-    /* CORS: other origins are answered only if http.cors_origins names them. Caches must not give
-     * one origin what another was answered, not even that it is refused. */
+    /* CORS: lets other origins read the response only if http.cors_origins names them. Caches must
+     * not give one origin what another was answered, not even that it is refused. */
     const char *origin = head_value(&txn->head, "Origin");
 
     if (json_array_size(rq->generation->cors_origins))
@@ -218,8 +217,8 @@ static bool txn_is_hasty(const struct http_txn *txn)
 }
 
 /*
- * Delays a 429 a little, once, so that a client that repeats refused requests immediately takes no
- * more of the loop's time than others. On the fiber.
+ * Delays a 429 by REFUSED_MS, once, so that a client that immediately repeats refused requests does
+ * not use more of the loop's time than other clients. On the fiber.
  */
 static void txn_slow_down(struct core_request *rq)
 {
@@ -232,8 +231,8 @@ static void txn_slow_down(struct core_request *rq)
 }
 
 /*
- * On the fiber: checks token and role, and before the body is read, what anonymous clients must not
- * learn. Keeps the owner that was charged, even if the request is refused later.
+ * Checks token and role, and then, before the body is read, makes the checks of txn_enter(). Keeps
+ * the owner that was charged, even if the request is refused later. On the fiber.
  */
 static void txn_admit(struct core_request *rq)
 {
@@ -285,16 +284,17 @@ static int txn_begin_idempotency(struct http_txn *txn)
         return 0;
     if (txn->upload)
         identity = upload_identity(txn->upload, &length);
-    /* blanks at the end were not removed for lack of memory: it would be another key */
+    /* out of memory; blanks that could not be removed at the end would make another key */
     if ((txn->upload && !identity) || (*key && strchr(" \t", key[strlen(key) - 1])))
         request_out_of_memory(&txn->rq);
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
 }
 
 /*
- * On the fiber. A pool thread of the host parses large bodies, because a megabyte of JSON takes ten
- * milliseconds or more, during which the loop could not serve others. A body can take an hour, so
- * the token is checked again if the last check was a while ago.
+ * Parses the body and runs the handler, on the fiber. A pool thread of the host parses large
+ * bodies, because the loop cannot serve others during the ten or more milliseconds that a megabyte
+ * of JSON takes. Sending a body can take an hour, so the token is checked again unless the last
+ * check was recent.
  */
 static void txn_handle(struct core_request *rq)
 {
@@ -339,15 +339,15 @@ static void txn_end(struct http_txn *txn)
 }
 
 /*
- * The pool call that is still in progress may use memory of the request, so the transaction stays
- * until the call has returned, but the client need not wait for that. Later answers of the handler
- * are discarded. Returns false if the answer has to wait. On the fiber.
+ * Answers at the deadline while a pool call is in progress. The call may use memory of the request,
+ * so the HTTP transaction stays until the call has returned; a later response of the handler is
+ * discarded. Returns false if the client must wait. On the fiber.
  */
 static bool txn_answer_timeout(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
 
-    /* an answer that has begun and a committed transaction cannot be taken back */
+    /* a response that has begun and a committed transaction cannot be taken back */
     if (txn->phase != PHASE_HANDLER || !txn->suspended || txn->stream || rq->committed)
         return false;
     rq->time_spent.work_us += clock_mono_us() - txn->phase_us;
@@ -363,7 +363,7 @@ static bool txn_answer_timeout(struct core_request *rq)
 
 /* ---- fibers ---- */
 
-/* The fiber has ended, and with it its phase. Runs on the loop's stack. */
+/* Ends the phase, because its fiber has ended. Runs on the loop's stack. */
 static void txn_fiber_ended(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
@@ -386,7 +386,8 @@ static void txn_fiber_ended(struct core_request *rq)
 static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
                     void (*entry)(struct core_request *))
 {
-    const struct bb_route *route = txn->match.route; /* NULL: the path exists with other methods */
+    const struct bb_route *route =
+        txn->match.route; /* NULL: the path has no route with this method */
     struct core_request *rq = &txn->rq;
 
     rq->deadline_ms =
@@ -405,7 +406,7 @@ static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
 
 static enum MHD_Result txn_answer(struct http_txn *txn)
 {
-    if (!txn->stream && !txn->rq.fiber) /* a client may take long to read the answer */
+    if (!txn->stream && !txn->rq.fiber) /* free them now, because the client may read slowly */
         pg_rows_release(txn->rq.arena);
     response_take_budget(txn);
     if (txn_is_hasty(txn)) {
@@ -418,9 +419,9 @@ static enum MHD_Result txn_answer(struct http_txn *txn)
 }
 
 /*
- * Answers before the body was read. An answer in this call closes the connection, because
- * libmicrohttpd reads no further request then; that is used if nothing more should be read.
- * Otherwise the answer is given in the last call, after the body, if any, was read and discarded.
+ * Answers before the body was read. If nothing more should be read, sends the response in this call
+ * of http_txn_access(), after which libmicrohttpd closes the connection. Otherwise sends the
+ * response in the last call, after the body, if any, was read and discarded.
  */
 static enum MHD_Result txn_answer_early(struct http_txn *txn)
 {
@@ -434,22 +435,23 @@ static enum MHD_Result txn_answer_early(struct http_txn *txn)
     txn->drop_body = true;
     if (follows)
         connection_stage(txn->connection, STAGE_BODY, 0);
-    if (txn->head.chunked) /* it has no known length, so it cannot be drained */
+    if (txn->head.chunked) /* its length is unknown, so it may be too long to discard */
         connection_drops_body(txn->connection, txn->rq.response.status);
     return MHD_YES;
 }
 
 /* ---- the callbacks ---- */
 
-/* libmicrohttpd notices the end of the socket and ends the HTTP transaction. */
+/* Shuts down the socket; libmicrohttpd notices this and ends the HTTP transaction. */
 static void txn_cut(struct core_request *rq)
 {
     connection_cut(http_txn_of(&rq->pub)->connection);
 }
 
 /*
- * Takes the head from the reader; if memory runs out for it, there is no target. Returns NULL if
- * memory ran out, or if the connection is cut: data that arrived before the cut is not served.
+ * Creates a transaction with the head from the reader; if memory runs out for the head, there is no
+ * target. Returns NULL if memory ran out, or if the connection was cut, because requests that
+ * arrived before the cut must not be processed.
  */
 static struct http_txn *txn_new(struct http *http, struct MHD_Connection *mhd)
 {
@@ -499,7 +501,7 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
     enum MHD_Result result = MHD_YES;
 
     *context = txn;
-    (void)url; /* the reader's are used */
+    (void)url; /* the head from the reader is used instead */
     (void)method;
     (void)version;
     if (!txn)

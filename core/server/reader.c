@@ -1,4 +1,4 @@
-/* Functions that read return 1 or a number of bytes; 0 at the end of the input; -1 with errno. */
+/* Reading functions return 1 or a number of bytes; 0 at the end of the input; -1 with errno. */
 #include "core/server/reader.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static void reader_out(struct reader *reader, const char *text)
     reader->out_end = (uint8_t)(reader->out_end + length);
 }
 
-/* The head is complete or refused: starts its body, and writes a head for libmicrohttpd. */
+/* Starts the body after a complete or refused head, and writes a head for libmicrohttpd. */
 static void reader_begin_request(struct reader *reader)
 {
     const struct head_reading *reading = &reader->buffer->reading;
@@ -117,11 +117,10 @@ static void reader_begin_request(struct reader *reader)
         reader->state = READER_SIZE;
     else
         reader->state = length > 0 ? READER_BODY : READER_DONE;
-    /* HTTP/1.0 has no chunks: if libmicrohttpd gets chunks, it gets HTTP/1.1 with explicit fields
-     * for the differences */
+    /* a framed body needs HTTP/1.1, with fields for the differences */
     bool newer = head->minor || reader->framed;
 
-    /* libmicrohttpd only needs to know whether the method allows the answer to have a body */
+    /* libmicrohttpd needs the method only to decide whether the response has a body */
     reader_out(reader, head->split && !strcmp(text + head->method, "HEAD") ? "HEAD / HTTP/1."
                                                                            : "POST / HTTP/1.");
     reader_out(reader, newer ? "1\r\nHost:h\r\n" : "0\r\nHost:h\r\n");
@@ -169,7 +168,7 @@ static ssize_t reader_read_head(struct reader *reader, int fd)
     return 1;
 }
 
-/* ---- the bytes of a body, piece by piece, and every kind of end ---- */
+/* ---- the bytes of a body, and its end ---- */
 
 static void reader_end_piece(struct reader *reader)
 {
@@ -186,10 +185,10 @@ static void reader_end_piece(struct reader *reader)
     reader->state = READER_DONE;
 }
 
-/* Reads bytes of a piece; the last ones into the buffer, to find out whether data follows. */
+/* Reads bytes of a piece, the last ones through the buffer, to detect data after them. */
 static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size_t size)
 {
-    bool past = (int64_t)size < reader->left; /* past the buffer, which is not needed */
+    bool past = (int64_t)size < reader->left; /* directly, without the buffer */
     ssize_t got = 1;
 
     if (reader->start == reader->end) {
@@ -254,8 +253,8 @@ static const char *reader_skip_blanks(const char *at, const char *end)
 }
 
 /*
- * *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ), in a line without control
- * characters
+ * Checks *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ), in a line without
+ * controls.
  */
 static bool reader_are_extensions(const char *at, const char *end)
 {
@@ -328,8 +327,7 @@ static int reader_take_frame(struct reader *reader)
     char text[16];
 
     if (reader->state == READER_BODY || reader->state == READER_CHUNK) {
-        /* begins a piece only after a part of it has arrived: a client that waits for 100
-         * (Continue) has sent nothing yet */
+        /* begins a piece after a part of it has arrived: a client may wait for 100 (Continue) */
         reader->left = reader->rest < PIECE ? reader->rest : PIECE;
         reader->rest -= reader->left;
         snprintf(text, sizeof text, "%x\r\n", (unsigned)reader->left);
@@ -382,7 +380,7 @@ static ssize_t reader_read_frame(struct reader *reader, int fd)
 
 /* ---- for libmicrohttpd ---- */
 
-/* Gives bytes of the host's own: a head, the framing of chunks, or zeros that fill up a piece. */
+/* Gives libmicrohttpd bytes of the reader: a head, framing, or zeros that fill up a piece. */
 static size_t reader_give(struct reader *reader, char *into, size_t size)
 {
     size_t length = (size_t)(reader->out_end - reader->out_at);
@@ -406,8 +404,8 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
     size_t given = 0;
     ssize_t got = 1;
 
-    reader->drained = reader->drained && reader->state == READER_DONE; /* in this state the socket
-                                                                        * is not read */
+    reader->drained =
+        reader->drained && reader->state == READER_DONE; /* the socket is not read in READER_DONE */
     while (given < size && got > 0) {
         bool piece = reader->left > 0;
 
@@ -424,7 +422,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
                         : reader_read_frame(reader, fd);
             given += piece && got > 0 ? (size_t)got : 0;
             if (!got && reader_stop(reader, 400, "The body ends too early"))
-                got = 1; /* libmicrohttpd gets an end, too */
+                got = 1; /* libmicrohttpd also gets the end */
         }
     }
     return given || got > 0 ? (ssize_t)given : got;

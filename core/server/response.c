@@ -30,7 +30,7 @@ int response_check_budget(struct http_txn *txn)
     return body_refuse_room(&txn->rq, QUOTA_ANSWERS, QUOTA_OWN_FULL);
 }
 
-/* Returns whether the request must be refused; never GET /metrics, which reports the lack. */
+/* Returns whether the request must be refused; GET /metrics, which reports the lack, never is. */
 static bool response_count(struct http_txn *txn, enum quota quota, size_t bytes,
                            struct quota_charge *charge, enum quota_result *answer)
 {
@@ -115,7 +115,7 @@ static struct MHD_Response *response_of(struct http_txn *txn)
     return mhd;
 }
 
-/* Returns false if memory ran out: an incomplete answer might be misleading, so it is not sent. */
+/* Returns false if memory ran out: an incomplete response must not be sent. */
 static bool response_add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 {
     const struct response *response = txn->answer;
@@ -141,8 +141,7 @@ static bool response_add_headers(struct http_txn *txn, struct MHD_Response *mhd)
             (kept || response_add_header(mhd, "Cache-Control", "no-store"));
     if (!stays)
         return added && response_add_header(mhd, "Connection", "close");
-    /* the client gets the idle timeout, so that it does not reuse the connection just when it is
-     * closed */
+    /* announces the idle timeout, so that the client does not reuse a closed connection */
     text_integer(http->settings.idle_ms / 1000, idle + strlen(idle));
     MHD_set_response_options(mhd, MHD_RF_SEND_KEEP_ALIVE_HEADER, MHD_RO_END);
     return added && response_add_header(mhd, "Keep-Alive", idle);
@@ -181,8 +180,9 @@ enum MHD_Result response_send(struct http_txn *txn)
 /* ---- the log ---- */
 
 /*
- * One line per request: log.access, log.requests, log.sample. The query may contain secrets, so it
- * is omitted. The duration of a stream depends on the client, so it is neither counted nor slow.
+ * Logs one line per request, according to log.access, log.requests and log.sample, without the
+ * query, which may contain secrets. The duration of a stream depends on the client, so a stream is
+ * neither measured nor slow.
  */
 void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
@@ -215,8 +215,8 @@ void response_log(const struct http_txn *txn, enum MHD_RequestTerminationCode wh
     text_integer(principal ? principal->account : 0, account);
     trace_id(rq->trace, trace);
     if (slow) {
-        /* `handler` is the rest of the working time: the module's code, its pool calls, and Redis.
-         * Time that the client needs to send and to read does not count. */
+        /* `handler` is the rest: the module's code, its pool calls, and Redis. Time in which the
+         * client sends or reads does not count. */
         const struct request_spent *spent = &rq->time_spent;
         const int64_t spent_us[] = {spent->work_us, spent->queue_us, spent->database_us,
                                     spent->work_us - spent->queue_us - spent->database_us};

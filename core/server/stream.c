@@ -23,22 +23,22 @@ enum {
 };
 
 struct bb_stream {
-    struct watch watch;     /* first member; watches for the client closing the connection */
-    struct message message; /* posted to the loop when there is something to write */
+    struct watch watch;     /* first member; reports that the client closed the connection */
+    struct message message; /* posted to the loop when it must write or end */
     struct loop *loop;
     struct http_txn *txn;
     LIST_ENTRY(bb_stream) link; /* in the loop's list */
     struct bb_stream_options options;
     bool suspended;                  /* the connection is suspended; loop's thread only */
-    atomic_bool joined;              /* may have places */
-    atomic_bool closing;             /* gets no place any more */
+    atomic_bool joined;              /* has joined a topic */
+    atomic_bool closing;             /* may join no more topics */
     LIST_HEAD(, topic_place) places; /* its topics; protected by topics_lock */
-    uint64_t publication;            /* the last one that reached it; protected by topics_lock */
+    uint64_t publication;            /* its last one; protected by topics_lock */
     pthread_mutex_t lock;
     /* protected by the lock: */
     struct chunks queue;
     int64_t sent_ms; /* when a chunk was last queued */
-    bool beating;    /* only a heartbeat waits, which must not reduce the room for data */
+    bool beating;    /* only a heartbeat waits; it does not reduce the room */
     bool posted;     /* the message is on its way */
     bool ending;     /* ends after the queued data */
     bool cut;        /* ends at once */
@@ -166,8 +166,8 @@ static void stream_check_ended(struct core_request *rq)
 }
 
 /*
- * Checks the token, if the stream has one and there is memory for it now. Returns false if that
- * waits for the database; it continues asynchronously.
+ * Checks the stream's token, unless it has none or memory ran out. Returns false if the check waits
+ * for the database; it then continues asynchronously.
  */
 static bool stream_check(struct bb_stream *stream)
 {
@@ -276,7 +276,7 @@ static struct bb_stream *stream_new(struct core_request *rq,
     return stream;
 }
 
-/* The client reconnects, to the new generation; an answer that must be complete continues. */
+/* Ends the stream, so that the client reconnects to the new generation, unless it is `whole`. */
 static void stream_superseded(struct core_request *rq)
 {
     struct bb_stream *stream = http_txn_of(&rq->pub)->stream;
@@ -319,8 +319,8 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 /* ---- writing ---- */
 
 /*
- * Returns 0; -1 if the stream does not get the chunk; or 1 if the chunk was published and does not
- * fit, and the module must be notified (bb_stream_options.full).
+ * Queues a chunk. Returns 0; -1 if the stream does not get it; 1 if a published chunk does not fit
+ * and the module must be notified (bb_stream_options.full).
  */
 static int stream_send(struct bb_stream *stream, struct bb_chunk *chunk, bool published)
 {
@@ -386,7 +386,7 @@ void api_stream_end(struct bb_stream *stream)
     api_chunk_release(chunk);
 }
 
-/* libmicrohttpd wants bytes; if there are none, the connection is suspended. Loop's thread. */
+/* Called by libmicrohttpd to get bytes; suspends the connection without any. Loop's thread. */
 static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room)
 {
     struct bb_stream *stream = cls;
@@ -411,7 +411,7 @@ static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room
     return 0;
 }
 
-/* The end of the connection marks the end of the answer. */
+/* Creates a response that ends with the connection. */
 struct MHD_Response *stream_response(struct bb_stream *stream)
 {
     struct connection *connection = stream->txn->connection;
@@ -564,13 +564,13 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
             next = LIST_NEXT(at, of_topic); /* a stream that leaves frees its place, and the last
                                              * one the topic */
             if (stream->publication == publications)
-                continue; /* it is in several of the topics */
+                continue; /* it has the chunk from another topic */
             stream->publication = publications;
             int status = stream_send(stream, chunk, true);
 
             count += status == 0;
             if (status > 0) {
-                /* before it leaves: until then stream_closed() waits for the lock */
+                /* before it leaves, because until then stream_closed() waits for the lock */
                 stream->options.full(stream, stream->options.arg);
                 stream_leave(stream);
             }
@@ -598,7 +598,7 @@ void stream_closed(struct bb_stream *stream)
         all->checked = NULL;
     LIST_REMOVE(stream, link);
     atomic_store(&stream->closing, true);
-    if (atomic_load(&stream->joined)) { /* others must not wait for publishers */
+    if (atomic_load(&stream->joined)) { /* streams without topics do not need the lock */
         pthread_mutex_lock(&topics_lock);
         stream_leave(stream); /* from here on nobody calls `full` */
         pthread_mutex_unlock(&topics_lock);
@@ -614,7 +614,7 @@ void stream_closed(struct bb_stream *stream)
         stream_free(stream);
 }
 
-/* An answer that must be complete must not appear to be if the host ends it. */
+/* Cuts `whole` streams, so that their clients do not take the response for complete. */
 void streams_stop(struct loop *loop)
 {
     if (!loop->streams)

@@ -73,8 +73,8 @@ struct upload {
     unsigned *counts;            /* for each part of the route */
     struct upload_batch batches[2];
     struct upload_batch *filling, *writing; /* writing NULL: the pool is idle */
-    int error;                              /* errno of the pool; read only while it is idle */
-    struct upload_file *written;            /* open files not yet synced to disk; read like error */
+    int error;                   /* errno of the pool; read only while the pool is idle */
+    struct upload_file *written; /* open files not yet synced; read like `error` */
     unsigned written_count;
     bool last;     /* for the pool: this is the last batch */
     bool stalled;  /* the connection is suspended until the pool has written */
@@ -161,7 +161,7 @@ static int upload_write_segment(struct upload *upload, const struct upload_segme
     return 0;
 }
 
-/* Syncing the first file makes the file system commit data of the others, too. */
+/* Syncs all open files. The first fsync() usually also writes the data of the other files. */
 static int upload_sync_files(struct upload *upload)
 {
     while (upload->written) {
@@ -274,7 +274,7 @@ bool upload_is_stalled(const struct upload *upload)
     return upload->stalled;
 }
 
-/* It does not stall if another piece fits while the other batch is being written. */
+/* An upload does not stall if another piece fits while the other batch is being written. */
 bool upload_stalls(struct upload *upload)
 {
     struct upload_batch *filling = upload->filling;
@@ -297,7 +297,7 @@ static int upload_no_memory(struct upload *upload)
     return -1;
 }
 
-/* Records an error, reported when the request is complete; the rest of the part is ignored. */
+/* Records an error, reported after the last part, and ignores the rest of the part. */
 static int upload_note(struct upload *upload, const char *field, const char *problem)
 {
     struct core_request *rq = &upload->txn->rq;
@@ -314,7 +314,7 @@ static int upload_note(struct upload *upload, const char *field, const char *pro
     return 0;
 }
 
-/* Always answers. */
+/* Answers with an error of a part, and returns -1. */
 static int upload_wrong(struct upload *upload, const char *field, const char *problem)
 {
     if (!upload_note(upload, field, problem))
@@ -345,7 +345,7 @@ static unsigned *upload_count_of(const struct upload *upload, const struct bb_pa
     return &upload->counts[part - MODULE_ROWS(bb_part, upload->txn->match.route->parts)];
 }
 
-/* Returns valid UTF-8 of limited length without control characters, whatever the client sent. */
+/* Returns a name as valid UTF-8 of limited length without control characters. */
 static const char *upload_clean_name(struct upload *upload, const char *name)
 {
     char *clean = arena_text(upload->txn->rq.arena, name, strlen(name)), *to = clean;
@@ -366,7 +366,7 @@ static const char *upload_clean_name(struct upload *upload, const char *name)
     return clean;
 }
 
-/* An undeclared text is ignored; an undeclared file is an error, because it would be lost. */
+/* Begins a part. Ignores an undeclared text; refuses an undeclared file, which would be lost. */
 static int upload_begin_part(void *arg, const struct multipart_part *head)
 {
     struct upload *upload = arg;
@@ -393,14 +393,14 @@ static int upload_begin_part(void *arg, const struct multipart_part *head)
             return upload_note(upload, part->name, "must be given once");
         return 0;
     }
-    /* the row's own text, so that a module can compare pointers */
+    /* the route's text, so that a module can compare pointers */
     upload->name = any ? upload_clean_name(upload, head->name) : part->name;
     if (head->filename)
         upload->filename = upload_clean_name(upload, head->filename);
     return upload->name && (upload->filename || !head->filename) ? 0 : upload_no_memory(upload);
 }
 
-/* Begins a file, unless there are too many, which are then ignored. */
+/* Begins a file. If there are too many, records an error and ignores the file. */
 static int upload_begin_file(struct upload *upload)
 {
     struct arena *arena = upload->txn->rq.arena;
@@ -431,8 +431,9 @@ static int upload_begin_file(struct upload *upload)
 }
 
 /*
- * Counts a buffer once it contains more than a little: before, the kernel has not allocated most of
- * it. If the other buffer is counted and was written, exchanges their memory instead.
+ * Counts a buffer when it contains more than UNCOUNTED bytes; until then the kernel has not
+ * allocated most of it. If the other buffer is counted and was written, exchanges their memory
+ * instead.
  */
 static int upload_count_buffer(struct upload *upload, struct upload_batch *batch, size_t length)
 {
@@ -519,7 +520,7 @@ static int upload_take_part(void *arg, const char *bytes, size_t length)
     return upload_collect(upload, bytes, length, false);
 }
 
-/* A file without data must have a file name; otherwise it is an empty field of a form. */
+/* Ends a part. Without data and file name it is an empty field. */
 static int upload_end_part(void *arg)
 {
     struct upload *upload = arg;

@@ -9,7 +9,7 @@
 #include "core/module/reply.h"
 #include "core/store/sql.h"
 
-/* Hooks within a transaction may raise events; the depth is limited because they share a stack. */
+/* Hooks within a transaction may raise events. DEPTH_MAX limits this: they share a stack. */
 enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000, DEPTH_MAX = 8 };
 
 /* Copies the publisher's audience, which may be on the stack. NULL: out of memory. */
@@ -34,7 +34,7 @@ static const struct bb_audience *bus_audience_copy(struct arena *arena,
     return copy;
 }
 
-/* The hook runs as its own module, on the publisher's fiber. */
+/* Runs a hook on behalf of its module, on the publisher's fiber. */
 static int bus_run_within(struct bb_tx *tx, const struct core_hook *hook,
                           const struct bb_event *event)
 {

@@ -24,7 +24,7 @@ struct dial {
     const struct dial_kind *kind;
     void *to;
     dial_done *done;
-    void *owner; /* this and the next: protected by the lock; NULL: does not wait any more */
+    void *owner; /* NULL: no longer waits; this and the next are protected by the lock */
     struct dial_attempt attempts[ATTEMPTS_MAX];
     unsigned left; /* attempts that have no result yet */
     int fd;
@@ -32,14 +32,14 @@ struct dial {
     char problem[DIAL_PROBLEM];
 };
 
-/* First and second attempts that wait for a thread, of all loops. */
+/* The queues of first and second attempts of all loops, which wait for a thread. */
 static struct dial_line {
     struct dial_attempt *first;
     unsigned threads;
 } dial_lines[ATTEMPTS_MAX];
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Unlocks; frees the dial if neither its owner nor a thread needs it any more. */
+/* Unlocks, and frees the dial if neither its owner nor a thread needs it any more. */
 static void dial_unlock(struct dial *dial)
 {
     bool last = !dial->owner && !dial->left;
@@ -89,7 +89,7 @@ static void *dial_main(void *arg)
     return NULL;
 }
 
-/* Lets a thread make an attempt. Returns 0, or -1 if there is no thread. */
+/* Queues an attempt for a thread. Returns 0, or -1 if there is no thread. */
 static int dial_start(struct dial *dial, bool again)
 {
     struct dial_line *line = &dial_lines[again];
@@ -119,7 +119,7 @@ static void dial_timer(struct timer *timer)
     (void)dial_start(BB_CONTAINER_OF(timer, struct dial, timer), true);
 }
 
-/* The owner does not wait any more. Returns the connection, or NULL with the reason. */
+/* Ends the owner's wait. Returns the connection, or NULL with the reason. */
 static void *dial_leave(struct dial *dial, char problem[DIAL_PROBLEM])
 {
     loop_watch(dial->loop, &dial->watch, -1, 0);

@@ -15,7 +15,7 @@ enum { KEY_MAX = 255, HASH_HEX = 65 };
 
 struct idempotency {
     const char *route;   /* "POST /api/user/register" */
-    const char *key;     /* the client's key; on a public route with its address */
+    const char *key;     /* the client's key; on public routes with address and hash */
     char hash[HASH_HEX]; /* SHA-256 of target and body */
 };
 
@@ -25,7 +25,7 @@ static const struct bb_sql find = {
     " AND route = $2 AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
     0};
 
-/* Changes nothing; its commit waits for the standby, which then has the first commit, too. */
+/* Changes nothing, but its commit waits for the standby, which then also has the first commit. */
 static const struct bb_sql confirm = {
     "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
     " AND key = $3",
@@ -67,7 +67,7 @@ int idempotency_look(struct core_request *rq)
         return 0;
     if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)
         return reply_error(rq, 422, "The Idempotency-Key was used for another request");
-    /* the first request's outcome may have been unknown because no standby confirmed it */
+    /* the first request may have failed because no standby confirmed its commit */
     if (!strcmp(api_rows_text(rows, 0, 3), "t") &&
         !sql_query(rq, &confirm,
                    BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route), bb_t(idem->key))))
@@ -105,7 +105,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
         return reply_error(rq, 400, "Idempotency-Key must be 1 to 255 visible characters");
     if (!rq->generation->seal)
         return reply_error(rq, 503, "Idempotency-Key needs the setting secrets.keys");
-    /* API clients must not see answers given to sessions */
+    /* API clients must not get responses to sessions */
     idem->route =
         arena_format(rq->arena, "%s%s %s", principal && principal->client ? "client " : "",
                      route->method, route->path);

@@ -10,7 +10,7 @@
 #include "core/store/schema.h"
 #include "core/store/sql.h"
 
-/* One lock for all hosts; the timeout ends the wait for a stuck host. */
+/* All hosts use the same lock; the timeout ends the wait for a stuck host. */
 #define LOCK                                                                                       \
     "SET lock_timeout = '60s'; SET statement_timeout = 0;"                                         \
     "SELECT pg_advisory_lock(" MIGRATION_LOCK ")"
@@ -31,7 +31,7 @@ struct missing {
 struct migration {
     struct migrate_db db;
     bool apply;
-    bool empty; /* the table of steps is missing and must not be created: all steps are missing */
+    bool empty; /* the table of steps is missing and must not be created */
     void (*say)(void *arg, const char *line);
     void *arg;
     struct missing *missing;
@@ -108,7 +108,7 @@ PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sq
         return result;
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    /* a retry may succeed: connection lost, shutting down, busy, out of resources */
+    /* a retry may succeed */
     bool passing =
         PQstatus(db->conn) != CONNECTION_OK || sqlstate_has(state, SQLSTATE_MIGRATION_LATER);
 
@@ -166,9 +166,9 @@ static int migrate_prepare(struct migration *run)
 }
 
 /*
- * A step that waits for a lock (of a backup, say) makes all later requests for it wait, so it gives
- * up soon and tries again. The timeout is longer than deadlock_timeout, after which PostgreSQL
- * cancels an autovacuum that has the lock.
+ * While a step waits for a lock (held by a backup, for example), all later requests for the lock
+ * wait, too. So it soon stops waiting, and is retried. The timeout is longer than deadlock_timeout,
+ * after which PostgreSQL cancels an autovacuum that has the lock.
  */
 enum { LOCK_TRIES = 12, ASIDE_MS = 1000 };
 #define BEGIN_STEPS "BEGIN; SET LOCAL lock_timeout = '1500ms'"
@@ -247,9 +247,9 @@ static int migrate_apply_steps(struct migration *run, size_t first, size_t count
 }
 
 /*
- * All steps in one transaction, so that a failure changes nothing. Some steps cannot share one: an
- * enum value is added and used, triggers are pending, or too many tables are locked. Then each has
- * its own.
+ * Applies all steps in one transaction, so that a failure changes nothing. If steps cannot share a
+ * transaction (an enum value is added and used, triggers are pending, or too many tables are
+ * locked), applies each in a separate one.
  */
 static int migrate_apply_all(struct migration *run)
 {
@@ -341,8 +341,8 @@ static int migrate_compare_module(struct migration *run, const char *module, con
 }
 
 /*
- * The core's steps have the name of the program, which no module can have. All modules are compared
- * before the first step is applied.
+ * Compares all schemas, and then applies the missing steps. The core's steps have the name of the
+ * program, which no module can have.
  */
 static int migrate_all(struct migration *run, const struct generation *g)
 {

@@ -59,8 +59,8 @@ static int conn_prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
 }
 
 /*
- * The server has not prepared the statement. Entries after it in the hash table move up if they are
- * not at their own position.
+ * Removes a statement that the server has not prepared from the hash table. Following statements
+ * that are not at their own position move up.
  */
 static void conn_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
 {
@@ -105,7 +105,7 @@ static int conn_expect(struct pg_conn *conn, struct pg_expect what)
     return 0;
 }
 
-/* The first result has arrived. */
+/* Removes the first expected result, because it has arrived. */
 static void conn_expect_next(struct pg_conn *conn)
 {
     conn->expect_first = (conn->expect_first + 1) % conn->expect_room;
@@ -115,9 +115,9 @@ static void conn_expect_next(struct pg_conn *conn)
 /* ---- the settings of the session ------------------------------------------------------------- */
 
 /*
- * A function called by a statement may change settings, which affects later users of the
- * connection. PostgreSQL reports changes of these before the end of the transaction, and version 18
- * of search_path. in_hot_standby is a state of the server.
+ * A function called by a statement may change settings, which would affect later users of the
+ * connection. PostgreSQL reports changes of the following settings before the end of the
+ * transaction (search_path since version 18). in_hot_standby is a state of the server.
  */
 static const char *const reported[PG_REPORTED] = {"TimeZone",
                                                   "DateStyle",
@@ -168,7 +168,7 @@ bool pg_conn_expected(const struct pg_conn *conn)
     return pg_conn_usable(conn) || pg_listener_latency_ms() >= 0;
 }
 
-/* Events that affect all connections are logged as a warning for the first one only. */
+/* Logs an event. If it affects all connections, only the first one logs it as a warning. */
 static void conn_log(const struct pg_conn *conn, const char *what, const char *reason)
 {
     bool first = conn->pool->kind == PG_READ && !conn->index;
@@ -201,7 +201,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
 
     if (conn->state == PG_DOWN)
         return;
-    /* log before the connection is freed, because the reason may be its text */
+    /* logs before the connection is freed, because `reason` may belong to it */
     if (was_ready)
         conn_log(conn, "connection to PostgreSQL lost", reason);
     else if (conn->backoff_ms == BACKOFF_FIRST_MS)
@@ -212,7 +212,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
         pg_conn_fail_waiting(conn);
     if (conn->checked_out)
         pg_tx_lost(conn->checked_out);
-    /* again at once after a loss, with increasing delays while the server is unavailable */
+    /* reconnects at once after a loss, then with increasing delays */
     timer_set(&loop->timers, &conn->timer, loop->now_ms + conn->backoff_ms);
     conn->backoff_ms = conn->backoff_ms ? conn->backoff_ms * 2 : BACKOFF_FIRST_MS;
     if (conn->backoff_ms > BACKOFF_MAX_MS)
@@ -240,9 +240,9 @@ static void conn_flush_output(struct pg_conn *conn)
 }
 
 /*
- * The server ends the session with a fatal error, or, in an immediate shutdown or after the crash
- * of another session, with a warning. It closes the connection a moment later: statements sent
- * until then would not be executed, and the host would not notice.
+ * Notices that the server is about to end the session: it sends a fatal error, or, in an immediate
+ * shutdown or after the crash of another session, a warning. It closes the connection a moment
+ * later, and does not execute statements that the host sends until then.
  */
 static void conn_notice(void *arg, const PGresult *result)
 {
@@ -257,7 +257,7 @@ static void conn_notice(void *arg, const PGresult *result)
         conn->fault = unreplicated;
 }
 
-/* The attempt to connect has ended. */
+/* Called when the attempt to connect has ended. */
 static void conn_dialled(void *arg, void *connection, const char *problem)
 {
     struct pg_conn *conn = arg;
@@ -362,7 +362,7 @@ static int conn_send_batch(struct pg_conn *conn, struct pg_request *entries, siz
     }
     if (failed || !PQpipelineSync(conn->pg) ||
         conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
-        /* Without its Sync nothing of it can be committed; conn_results_lost() frees it. */
+        /* Without a Sync the batch cannot be committed; conn_results_lost() frees it. */
         if (conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
             conn_fail_list(entries);
             free(batch);
@@ -374,8 +374,8 @@ static int conn_send_batch(struct pg_conn *conn, struct pg_request *entries, siz
 }
 
 /*
- * Takes the entries of a batch. Units are ordered by key, the order in which locks are taken, so
- * that batches of several hosts cannot deadlock.
+ * Takes entries for a batch. Sorts units by key, so that the batches of all hosts take locks in the
+ * same order and cannot deadlock.
  */
 static struct pg_request *conn_make_batch(struct pg_conn *conn, size_t *count)
 {
@@ -403,7 +403,7 @@ void pg_conn_flush(struct pg_conn *conn)
 {
     const struct pg_pool *pool = conn->pool;
 
-    /* a checked out connection is used to the end of its transaction */
+    /* a stale connection that is checked out is used to the end of its transaction */
     while (conn->state == PG_READY &&
            (conn->waiting_count || (pool->kind == PG_LONG && pool->queued)) &&
            (!conn->recycle || conn->checked_out) && conn->batches < pool->depth) {
@@ -421,9 +421,9 @@ void pg_conn_flush(struct pg_conn *conn)
         pg_conn_lost(conn, "prepared statements are stale");
 }
 
-/* ---- the outcome of batches, and which of their entries are sent again ----------------------- */
+/* ---- the outcome of batches ----------------------- */
 
-/* Sends an entry again: alone if its whole batch was undone, or if two batches failed. */
+/* Sends an entry again, in a separate batch if its batch was undone or it was sent twice before. */
 static void conn_entry_again(struct pg_conn *conn, struct pg_request *entry)
 {
     if (!entry->rq) {
@@ -455,9 +455,7 @@ static struct pg_request *conn_reverse(struct pg_request *list)
     return back;
 }
 
-/*
- * Whether an entry's outcome is its own: if it was alone in its transaction, or nothing was undone.
- */
+/* Returns whether an entry's outcome is final, and not caused by another entry of the batch. */
 static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
                                   const struct pg_request *entry)
 {
@@ -469,7 +467,7 @@ static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_ba
     if (own_failure && entry->tries < TRIES_MAX &&
         (failure->stale || sqlstate_has(failure->sqlstate, SQLSTATE_AGAIN)))
         return false;
-    /* the batch was undone, and with it the writes of statements that had succeeded */
+    /* the batch was undone, including writes that had succeeded */
     if (conn->pool->kind == PG_UNIT || entry->write)
         return batch->count == 1 && own_failure;
     return own_failure || (entry->last && entry->last->rows.result);
@@ -493,7 +491,7 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
     free(batch);
 }
 
-/* Decides the outcome of all batches in progress after the connection was lost. */
+/* Decides the outcome of the batches that were in progress when the connection was lost. */
 static void conn_results_lost(struct pg_conn *conn)
 {
     bool reads = conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG;
@@ -522,7 +520,9 @@ static void conn_results_lost(struct pg_conn *conn)
 
 /* ---- reading results ------------------------------------------------------------------------- */
 
-/* Whether libpq created the result for lack of memory: then the server's result is unknown. */
+/*
+ * Returns whether libpq created the result because memory ran out: the server's result is unknown.
+ */
 static bool conn_is_lost_result(const PGresult *result)
 {
     return PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
@@ -548,8 +548,8 @@ static void conn_take_error(struct pg_conn *conn, const struct pg_expect *e, con
 }
 
 /*
- * Whether a module's statement began or ended a transaction, or changed the session that other
- * requests share. The first word of the result's command tag says what PostgreSQL has run.
+ * Returns whether a module's statement began or ended a transaction, or changed the session, which
+ * other requests share. The first word of the result's command tag names the command.
  */
 static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e,
                                 PGresult *result)
@@ -592,8 +592,8 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
         /* the connection is closed, and other statements of the batch may be lost */
         conn->fault = misused;
         e->batch->failed = true;
-        if (!e->entry->members) { /* otherwise each request is sent again by itself, which shows
-                                   * whose statement it is */
+        if (!e->entry->members) { /* otherwise sending each request separately shows which one sent
+                                     it */
             *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
             failure->sql = e->op->sql;
             failure->host = e->op->host;
@@ -609,10 +609,10 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
 }
 
 /*
- * The batch is complete, unless it has left its transaction open or failed: later statements would
- * be part of that transaction and lost with it. (This is unknown while other batches are in
- * progress.) If it has changed settings, later statements ran with these, so they count as lost.
- * Returns -1 if nothing more may be read.
+ * Completes a batch, unless it has left its transaction open or failed: later statements would be
+ * part of this transaction and lost with it. (This is unknown while other batches are in progress.)
+ * If the batch has changed settings, later statements have run with these settings, so they count
+ * as lost. Returns -1 if nothing more may be read.
  */
 static int conn_take_sync(struct pg_conn *conn, struct pg_batch *batch)
 {
@@ -633,8 +633,8 @@ static int conn_take_sync(struct pg_conn *conn, struct pg_batch *batch)
 }
 
 /*
- * If libpq 15 runs out of memory for the result of a Sync, it creates none and reports that it is
- * busy forever. Only its message reveals that; a message of the server would begin with a severity.
+ * Returns whether libpq (15) ran out of memory for the result of a Sync. It creates no result then,
+ * and is busy forever; only its message shows this. A server's message would begin with a severity.
  */
 static bool conn_is_starved(const struct pg_conn *conn)
 {
@@ -647,7 +647,7 @@ static bool conn_is_starved(const struct pg_conn *conn)
     return !strncmp(last, starved, strlen(starved));
 }
 
-/* Reads one result: -1 if nothing more can be read now. */
+/* Reads a result. Returns 0, or -1 if nothing more can be read now. */
 static int conn_read_one(struct pg_conn *conn, bool *after_null)
 {
     PGresult *result = PQgetResult(conn->pg);
@@ -661,7 +661,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         return 0;
     }
     *after_null = false;
-    if (conn->fault) { /* the notice precedes the success of the batch */
+    if (conn->fault) { /* ignores the success of the batch, which follows the notice */
         PQclear(result);
         return -1;
     }
@@ -677,9 +677,8 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         return -1;
     }
     if (now.kind == PG_EXPECT_SYNC) {
-        /* The commit failed (for instance because of a deferred constraint), so nothing of the
-         * batch is stored; the Sync's own result follows. Sending each entry separately shows which
-         * one failed. */
+        /* The commit failed (for instance because of a deferred constraint) and undid the batch;
+         * the result of the Sync follows. Sending each entry separately shows which one failed. */
         now.batch->failed = true;
         if (conn_is_lost_result(result))
             conn->fault = outcome_unknown;
@@ -711,7 +710,7 @@ static void conn_ready(struct watch *watch, uint32_t events)
         if (conn_read_one(conn, &after_null))
             break;
     }
-    /* also if nothing is expected: this is how libpq processes unsolicited messages */
+    /* even if nothing is expected, because this makes libpq process unsolicited messages */
     if (PQisBusy(conn->pg) && conn->expect_count && conn_is_starved(conn))
         conn->fault = outcome_unknown;
     if (conn->fault)

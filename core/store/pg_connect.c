@@ -11,20 +11,19 @@
 #include "core/store/pg.h"
 
 /*
- * Options before the url's, which may override them. With these keepalives the server ends the
- * sessions of a dead machine, and releases their locks, within about 15 seconds instead of two
- * hours.
+ * Options that the url may override. With these keepalives the server ends the sessions of a dead
+ * machine, and releases their locks, within about 15 seconds instead of two hours.
  */
 #define PINNED_FIRST                                                                               \
     "-c search_path=\"$user\",public -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 "       \
     "-c tcp_keepalives_count=3 -c tcp_user_timeout=8000"
 
-/* Options after the url's: the host and the modules read and write these formats. */
+/* Options that the url cannot override, because the host and the modules need these formats. */
 #define PINNED_LAST                                                                                \
     "-c datestyle=ISO,MDY -c intervalstyle=iso_8601 -c timezone=UTC -c bytea_output=hex "          \
     "-c standard_conforming_strings=on -c extra_float_digits=1"
 
-/* Marks the session as in use. A pooler in session mode resets it for the next connection. */
+/* The setting with the session's mark. A pooler in session mode resets it between connections. */
 #define MARK "busbar.session"
 
 enum { SECOND_MS = 1000 };
@@ -36,9 +35,9 @@ void pg_clean_environment(void)
 }
 
 /*
- * The wait ends early when the backend is canceled or terminated. PostgreSQL then reports a warning
- * and the commit as a success. The warning has no specific SQLSTATE and its text is translated,
- * so it is recognized by the function that raises it.
+ * PostgreSQL stops waiting when the backend is canceled or terminated. It reports a warning, and
+ * the commit as a success. The warning has no specific SQLSTATE and its text is translated, so this
+ * function recognizes it by the function that raised it.
  */
 bool pg_notice_is_unreplicated(const PGresult *notice)
 {
@@ -47,7 +46,7 @@ bool pg_notice_is_unreplicated(const PGresult *notice)
     return function && !strcmp(function, "SyncRepWaitForLSN");
 }
 
-/* libpq would write notices to stderr, between the lines of the log. */
+/* Discards notices, which libpq would write to stderr, between the lines of the log. */
 static void pg_drop_notice(void *arg, const PGresult *result)
 {
     (void)arg;
@@ -57,8 +56,8 @@ static void pg_drop_notice(void *arg, const PGresult *result)
 /* ---- the check of a session ------------------------------------------------------------------ */
 
 /*
- * Returns a list of the settings that differ from the requested ones (limits only if they are not
- * 0), with MARK if the session has one; sets the mark.
+ * SQL that returns the settings that differ from the requested ones (limits only if they are not
+ * 0), and MARK if the session already has a mark; also sets the mark.
  */
 #define CHECK                                                                                      \
     "SELECT concat_ws(', ', (SELECT string_agg(name, ', ') FROM pg_settings JOIN (VALUES"          \
@@ -70,7 +69,7 @@ static void pg_drop_notice(void *arg, const PGresult *result)
     " CASE WHEN current_setting('" MARK "', true) <> '' THEN '" MARK "' END)"                      \
     " || left(set_config('" MARK "', '%s', false), 0)"
 
-/* Runs a statement of one row. NULL: no result within the time. */
+/* Runs a statement and returns its result; NULL: none before until_ms. */
 static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
 {
     PGresult *last = NULL, *result = NULL;
@@ -145,7 +144,7 @@ static void pg_remember_server(const char *url, const PGconn *conn)
     pthread_mutex_unlock(&last_lock);
 }
 
-/* The caller frees it. NULL: out of memory. */
+/* Returns all options, which the caller frees. NULL: out of memory. */
 static char *pg_all_options(const struct pg_login *login)
 {
     PQconninfoOption *parsed = PQconninfoParse(login->url, NULL);
@@ -177,7 +176,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
     }
     snprintf(seconds, sizeof seconds, "%u", (login->connect_ms + SECOND_MS - 1) / SECOND_MS);
     options = pg_all_options(login);
-    /* the url first, expanded: later parameters override its own */
+    /* the url is first, so that later parameters override its parameters */
     const char *const keys[] = {"dbname",
                                 "application_name",
                                 "client_encoding",

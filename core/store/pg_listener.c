@@ -18,7 +18,7 @@ enum {
     ASK_MS = 250,     /* interval between two queries while the result is in use */
     FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
     SILENT_MS = 900,  /* reconnect after this time without a response */
-    REFUSED_MS = 900, /* an attempt that fails later was not refused, but not answered */
+    REFUSED_MS = 900, /* an attempt that fails later counts as unanswered, not as refused */
     LOOK_MS = 1000    /* interval for checking whether the loop is blocked, while waiting for it */
 };
 
@@ -43,23 +43,22 @@ struct pg_listener {
     int64_t theirs_us; /* PostgreSQL's clock in the last response; 0: none yet */
     int clock_level;   /* the last logged state of the clocks: see pg_listener_note_clock() */
     int64_t dialled_ms;
-    char mark[32];   /* mark of its session, see pg_connect.h */
-    bool told;       /* logged that PostgreSQL is unavailable */
-    bool asks_pause; /* the last query also asked for the pause reason */
-    uint64_t called,
-        listening;        /* calls of pg_listener_subscribe(): known, and in the last LISTEN */
-    pthread_mutex_t lock; /* protects the members below */
+    char mark[32];              /* mark of its session, see pg_connect.h */
+    bool told;                  /* logged that PostgreSQL is unavailable */
+    bool asks_pause;            /* the last query also asked for the pause reason */
+    uint64_t called, listening; /* calls of pg_listener_subscribe(): seen, and in the last LISTEN */
+    pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
     bool posted;            /* the message is on its way */
     uint64_t calls, served; /* of pg_listener_subscribe() */
 };
 
-/* Read by module code on any thread, so not in the struct: there is one listener per process. */
+/* Module code reads these on any thread. There is one listener per process. */
 static atomic_int_least64_t fresh_until_ms;
 static atomic_int_least64_t latency = -1;
 static atomic_int_least64_t silent_since_ms; /* 0: not silent */
-static atomic_bool wanted;                   /* used since the last query */
+static atomic_bool wanted; /* bb_signals_fresh_ms() was called since the last query */
 
 int64_t pg_listener_fresh_ms(void)
 {
@@ -189,7 +188,7 @@ static void pg_listener_lost(struct pg_listener *listener, const char *reason)
     pg_listener_again(listener, ASK_MS);
 }
 
-/* PostgreSQL did not refuse, but did not respond either, since that time. */
+/* Closes the connection, because PostgreSQL has not responded (nor refused) since asked_ms. */
 static void pg_listener_unanswered(struct pg_listener *listener, int64_t asked_ms,
                                    const char *reason)
 {
@@ -239,7 +238,7 @@ static void pg_listener_ask(struct pg_listener *listener)
     pg_listener_again(listener, SILENT_MS);
 }
 
-/* Logs when the clocks begin to differ, when the host is unready for it, and when they agree. */
+/* Logs when the clocks begin to differ, when this makes the host unready, and when they agree. */
 static void pg_listener_note_clock(struct pg_listener *listener)
 {
     int64_t offset = shared_clock_offset_ms(), off = llabs(offset);
@@ -256,7 +255,7 @@ static void pg_listener_note_clock(struct pg_listener *listener)
              "ahead_s", seconds, "effect", level == 2 ? "not ready" : NULL, NULL);
 }
 
-/* All notifications that were sent before the query have been received. */
+/* Extends the time of bb_signals_fresh_ms(), because a query was answered. */
 static void pg_listener_vouch(struct pg_listener *listener)
 {
     int64_t now = listener->loop->now_ms;
@@ -284,8 +283,8 @@ static void pg_listener_vouch(struct pg_listener *listener)
 }
 
 /*
- * Records the result. An error of class 42 means that the function does not exist, so the database
- * does not match the modules. Returns false if the result is neither.
+ * Records whether work is paused. An error of class 42 means that the SQL function does not exist,
+ * because the database does not match the modules. Returns false for other errors.
  */
 static bool pg_listener_note_pause(const struct pg_listener *listener, const PGresult *result)
 {
@@ -360,7 +359,7 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
     pg_listener_ask(listener);
 }
 
-/* The attempt to connect has ended. A shared session, which drops notifications, is refused. */
+/* Called when connecting has ended. Refuses a shared session, which loses notifications. */
 static void pg_listener_dialled(void *arg, void *connection, const char *problem)
 {
     struct pg_listener *listener = arg;
@@ -405,7 +404,7 @@ static void pg_listener_timer(struct timer *timer)
         pg_listener_unanswered(listener, listener->asked_ms, "no answer within the time limit");
 }
 
-/* If the connection is not established yet, it will listen on all channels anyway. */
+/* LISTENs to new channels; a connection that is not established yet will listen to all anyway. */
 static void pg_listener_called(struct message *message)
 {
     struct pg_listener *listener = BB_CONTAINER_OF(message, struct pg_listener, subscribe);
@@ -428,7 +427,7 @@ void pg_listener_subscribe(struct pg_listener *listener)
     if (!listener->posted)
         loop_post(listener->loop, &listener->subscribe);
     listener->posted = true;
-    /* until it is done, or the loop is blocked: then the loop does it when it resumes */
+    /* if the loop is blocked, it does this when it resumes */
     while (listener->served < call && !atomic_load(&listener->loop->stands_ms))
         condition_wait(&listener->more_served, &listener->lock, clock_mono_ms() + LOOK_MS);
     pthread_mutex_unlock(&listener->lock);

@@ -1,8 +1,8 @@
 /*
  * Shared executions: entries of a batch with the same keyed statements (struct bb_keyed) share one
- * execution of each. For a point read, PostgreSQL spends most time on the statement: starting and
- * ending the executor, and two messages each way. This file decides which entries share, combines
- * their values, and distributes the rows.
+ * execution of each. For a read by key, PostgreSQL spends most of the time on starting and ending
+ * the executor, and on two messages each way. This file decides which entries share, combines their
+ * values, and distributes the rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,9 +42,9 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 }
 
 /*
- * Adds the entries after `first` with the same statements as followers. Units are in the order of
- * their keys, which is the order of locks: only the first unit with a key may follow, and none may
- * overtake one with another key that is executed separately.
+ * Adds entries after `first` with the same statements as followers. Units are sorted by key, the
+ * order in which they take locks, and must keep this order. So only the first unit of each key may
+ * follow, and only if no unit before it is executed separately.
  */
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {
@@ -135,7 +135,7 @@ static const char *merge_write_array(struct pg_request *first, const struct pg_o
 {
     size_t room = sizeof "{}";
 
-    /* twice the length, because it may be quoted or hexadecimal */
+    /* twice the length, for quotes or hexadecimal digits */
     for (struct pg_request *member = first; member; member = member->next_member) {
         const struct pg_op *own = merge_same_op(first, op, member);
         const char *value = own->values[param];
@@ -240,7 +240,7 @@ void pg_merge_failed(struct pg_request *first, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    /* an error in the statement itself would occur each time, and every request be sent twice */
+    /* logs an error in `many` itself, which would make the host send every request twice */
     if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
         log_line(BB_ERROR, "keyed statement failed for several keys", "statement",
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);

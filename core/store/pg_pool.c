@@ -61,7 +61,7 @@ void pg_request_leave(struct pg_request *entry)
     entry->queued.owner = NULL;
 }
 
-/* Entries that are sent again, or belong to a checked out connection, come first. */
+/* Queues an entry; `front`: before all others. */
 void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front)
 {
     conn->waiting_count++;
@@ -91,7 +91,7 @@ static struct pg_request *pool_take_again(struct pg_conn *conn)
     return pool_taken(conn, entry);
 }
 
-/* Takes the first waiting entry, whoever its owner is; NULL: none. *again: it is sent again. */
+/* Takes the first waiting entry of any owner; NULL: none. Sets *again if it is sent again. */
 static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
 {
     struct fair_entry *queued;
@@ -115,7 +115,7 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
         struct pg_request *entry = BB_CONTAINER_OF(queued, struct pg_request, queued);
 
         if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
-            return NULL; /* wait: small entries could overtake this one forever */
+            return NULL; /* stop here, because small entries could overtake this one forever */
         bool is_long = conn->pool->kind == PG_LONG; /* a batch has one entry */
         bool fits = is_long ? pg_may_run(conn->pool, entry->queued.owner)
                             : flow->round != conn->round || flow->taken < conn->places;
@@ -140,8 +140,8 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
     struct pg_request *entry = NULL;
 
     if (!gathered) {
-        /* Units are short, and share their commit; reads may take longer, and others wait for the
-         * batch in progress. */
+        /* Units are short, and share their commit. Reads may take longer, and others wait for the
+         * batch. */
         size_t all = pool->kind == PG_UNIT || pool->batch_max < READS ? pool->batch_max : READS;
 
         conn->round++;
@@ -153,8 +153,8 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
     if (pool->kind != PG_LONG)
         return pool_take_next(conn, gathered);
     /*
-     * The next free connection takes a long statement. Its own queue comes first: statements there
-     * may have waited longest, while the other connection was down.
+     * A free connection takes a long statement from any queue, first from its own, which may hold
+     * the oldest statements if another connection was down.
      */
     for (unsigned i = 0; !entry && i < pool->count; i++)
         entry = pool_take_next(&pool->conns[(conn->index + i) % pool->count], 0);
@@ -205,8 +205,9 @@ void pg_conn_leave(struct pg_conn *lost)
 }
 
 /*
- * Units use the connection of their key, long statements and keyed ones the first of the best
- * connections (so that they share executions), others the one with the fewest entries.
+ * Chooses a connection: for units the one of their key, for keyed and long statements the first of
+ * the best connections (so that keyed ones share executions), for others the one with the fewest
+ * entries.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *entry)
 {
@@ -235,8 +236,9 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *entry)
 {
     if (!pg)
         return request_fail(entry->rq, FAILED_UNAVAILABLE);
-    /* A large entry goes to the long pool, because others in its batch would wait. So do units with
-     * the key of such a unit: they would wait for its locks, and the rest of their batch, too. */
+    /* A large entry goes to the long pool, because others in its batch would wait. So do units
+     * with the key of such a unit, because they, and the rest of their batch, would wait for its
+     * locks. */
     const struct pg_request *at = kind == PG_UNIT ? pg->large : NULL;
 
     while (at && at->key != entry->key)

@@ -33,7 +33,7 @@ struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *
     request_out_of_memory(rq);
 }
 
-/* Formats as {1,2,3}. */
+/* Formats numbers as {1,2,3}. */
 static const char *pg_request_ints_text(struct arena *memory, const int64_t *numbers, size_t count)
 {
     char *text = arena_alloc(memory, count * 21 + 3);
@@ -147,7 +147,7 @@ void pg_request_free(struct pg_request *entry)
     arena_free(entry->memory);
 }
 
-/* The request no longer waits: records where its time was spent. */
+/* Records where the request's time was spent, because it no longer waits. */
 static void pg_request_account(const struct pg_request *entry)
 {
     int64_t now = clock_mono_us();
@@ -170,7 +170,7 @@ void pg_request_done(struct pg_request *entry)
 {
     /*
      * No other long statement of the owner runs until the request has read the rows, because
-     * PostgreSQL can send results faster than handlers turn them into answers
+     * PostgreSQL can send results faster than handlers turn them into responses.
      */
     bool unread = entry->rq && !entry->failure.kind && !entry->large && entry->pool &&
                   entry->pool->kind == PG_LONG;
@@ -200,8 +200,8 @@ static void pg_request_copy_field(char *to, size_t size, const PGresult *result,
 }
 
 /*
- * Whether the statement is not prepared, or is another one (a pooler), or a table has changed.
- * SQLSTATE 0A000 has other causes, too; the function that raises it identifies this one.
+ * Returns whether the statement is not prepared, or replaced by another one (by a pooler), or a
+ * table has changed. 0A000 has other causes, too, so this checks which function raised it.
  */
 bool pg_is_stale(const PGresult *result)
 {

@@ -24,7 +24,7 @@ size_t pg_tx_waiting(const struct pg_pool *pool)
     return count;
 }
 
-/* Removes it from the list of waiters; no effect if it is not there. */
+/* Removes `tx` from the list of waiters, if the list contains it. */
 static void pg_tx_waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
 {
     struct pg_tx **at = &pool->waiters;
@@ -102,7 +102,7 @@ static int pg_tx_wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usab
     return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
 }
 
-/* Gives up the statement in progress, and the owner's share of the pool. */
+/* Abandons the statement in progress, and releases the owner's share of the pool. */
 static struct pg_pool *pg_tx_leave(struct pg_tx *tx)
 {
     struct pg_pool *pool = &tx->rq->loop->pg->pools[PG_TX];
@@ -153,7 +153,7 @@ int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry)
 {
     struct core_request *rq = tx->rq;
 
-    if (!tx->conn || tx->entry) { /* lost, or abandoned: nothing more can be sent on it */
+    if (!tx->conn || tx->entry) { /* the connection was lost, or a statement was abandoned */
         pg_request_free(entry);
         if (!strcmp(rq->failure.sqlstate, PG_NOT_ALLOWED))
             return -1; /* the reason why it was lost */
@@ -198,7 +198,7 @@ void pg_tx_end(struct pg_tx *tx)
     struct pg_conn *conn = tx->conn;
 
     if (!conn) {
-        /* the owner whose share became available may be waiting, although connections are free */
+        /* a free connection may exist: the waiting owners had used up their shares */
         for (unsigned i = 0; i < pool->count; i++)
             pg_tx_hand_over(&pool->conns[i]);
         return;

@@ -43,7 +43,7 @@ struct redis {
     int64_t latency_ms;
     struct call *calls, *calls_last; /* oldest first */
     size_t call_count;
-    bool told; /* logged that it is down or refuses writes, and no write has succeeded since */
+    bool told; /* logged that it is down or refuses writes; no write has succeeded since */
 };
 
 /* Sets the timer for the next call, connection or probe. */
@@ -73,7 +73,7 @@ static enum bb_redis_type redis_type_of(const redisReply *reply)
     }
 }
 
-/* Copies a reply into the arena; -1: out of memory. Nested lists are not needed, and are cut. */
+/* Copies a reply into the arena, without lists in lists. Returns 0, or -1 if out of memory. */
 static int redis_copy_reply(struct arena *arena, const redisReply *from, struct bb_redis_reply *to,
                             int depth)
 {
@@ -97,7 +97,7 @@ static int redis_copy_reply(struct arena *arena, const redisReply *from, struct 
     return 0;
 }
 
-/* Redis counts as up if it accepts writes, because it is useless otherwise. */
+/* Determines from the reply to a write whether Redis is up: it is useless if it refuses writes. */
 static void redis_judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
 {
     bool good = reply->type == REDIS_REPLY_STATUS;
@@ -112,7 +112,7 @@ static void redis_judge(struct redis *redis, const redisReply *reply, int64_t se
         log_line(BB_WARN, "Redis refuses writes", "reason", reply->str, NULL);
 }
 
-/* Completes the oldest call; NULL: there will be no answer. */
+/* Completes the oldest call with a reply; NULL: no reply will come. */
 static void redis_answer(struct redis *redis, const redisReply *reply)
 {
     struct call *call = redis->calls;
@@ -132,7 +132,7 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
     request_wake(call->rq);
 }
 
-/* Closes the connection, or gives up connecting; waiting calls get no answer. */
+/* Closes the connection, or cancels connecting; waiting calls get no reply. */
 static void redis_drop(struct redis *redis, const char *reason)
 {
     redisContext *context = redis->context;
@@ -218,8 +218,8 @@ static void *redis_dial_connect(const void *to, bool again, char problem[DIAL_PR
         return NULL;
     }
     context->flags &= ~REDIS_BLOCK;
-    context->reader->maxbuf = 0; /* otherwise it frees a large buffer, and asserts that it can
-                                  * allocate another */
+    context->reader->maxbuf =
+        0; /* otherwise hiredis frees a large buffer, and asserts that it can allocate another */
     return context;
 }
 
@@ -228,7 +228,7 @@ static void redis_dial_close(void *context)
     redisFree(context);
 }
 
-/* The attempt to connect has ended. */
+/* Called when the attempt to connect has ended. */
 static void redis_connected(void *arg, void *context, const char *problem)
 {
     struct redis *redis = arg;
@@ -286,8 +286,8 @@ static void redis_receive(struct redis *redis)
 }
 
 /*
- * Sends the buffered commands; -1: the connection is unusable. If memory runs out for the next
- * buffer, hiredis has none, and would dereference it if it were asked for the remaining length.
+ * Sends the buffered commands; -1: the connection is unusable. Does not ask hiredis for the
+ * remaining length, because hiredis would use a buffer that is missing if memory ran out.
  */
 static int redis_send_gathered(struct redis *redis)
 {
@@ -309,7 +309,7 @@ static void redis_ready(struct watch *watch, uint32_t events)
         redis_drop(redis, "cannot send command");
 }
 
-/* NULL: it was not sent; the connection may be gone. */
+/* Sends a command. NULL: it was not sent, and the connection may be closed. */
 static struct call *redis_send_call(struct redis *redis, struct core_request *rq, int argc,
                                     const char *const *argv, const size_t *lengths)
 {
@@ -351,7 +351,7 @@ static void redis_on_tick(struct timer *timer)
         redis_drop(redis, "no answer within the time limit");
     if (redis->context && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
-        /* a write, because a Redis without free memory, or a read-only replica, answers a PING */
+        /* a write, because a Redis that refuses writes still answers a PING */
         struct call *call = redis_send_call(redis, NULL, sizeof set / sizeof *set, set, NULL);
 
         if (call)
@@ -377,7 +377,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
     if (!call)
         return NULL;
     if (request_wait(rq, &call->done)) {
-        call->rq = NULL; /* freed when its answer arrives */
+        call->rq = NULL; /* freed when its reply arrives */
         return NULL;
     }
     const struct bb_redis_reply *reply = call->reply;

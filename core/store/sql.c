@@ -8,7 +8,7 @@
 #include "core/module/module_error.h"
 #include "core/module/reply.h"
 
-/* ---- a statement has failed: its reason, and its line in the log ---- */
+/* ---- failures of statements ---- */
 
 static const struct bb_sql migration_runs = {
     "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
@@ -17,8 +17,8 @@ static const struct bb_sql migration_runs = {
     0};
 
 /*
- * Whether a migration runs, on this host or another one, so that a table, column or function may be
- * missing for a while. True where that cannot be found out.
+ * Returns whether a migration runs, on this host or another one, so that a table, column or
+ * function may be missing for a while. Returns true if this is unknown.
  */
 static bool sql_is_migrated(struct core_request *rq)
 {
@@ -36,14 +36,13 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
 {
     struct failure why = *failure;
 
-    /* PostgreSQL only reports that the transaction has failed: keep the first failure, the reason
-     */
+    /* 25P02 only reports that the transaction has failed: keep the first failure */
     if (!strcmp(why.sqlstate, "25P02") && rq->failure.kind == FAILED_SQL)
         return;
     if (why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_UNDEFINED))
         why.migration_running = sql_is_migrated(rq);
     rq->failure = why;
-    /* there is no answer in which anybody would see it */
+    /* no response will report the failure */
     if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL &&
         !sqlstate_has(why.sqlstate, SQLSTATE_EXPECTED))
         module_error_statement(rq, failure_is_passing(&why) ? BB_WARN : BB_ERROR);
@@ -174,7 +173,7 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
 
         if (!rows)
             return -1;
-        block->count = 0; /* another request may have filled it meanwhile */
+        block->count = 0; /* another request may have filled it during the query */
         for (size_t i = api_rows_count(rows); i-- > 0;)
             block->ids[block->count++] = strtoll(api_rows_text(rows, i, 0), NULL, 10);
     }

@@ -1,6 +1,7 @@
 /*
- * Units and interactive transactions. A module may keep a transaction that is over, or pass one of
- * another request, so transactions that are not in the request's list are never dereferenced.
+ * Units and interactive transactions. A module may wrongly pass a transaction that has ended, or
+ * one of another request, so transactions that are not in the request's list are never
+ * dereferenced.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what
     return false;
 }
 
-/* Removes it from the request's list, and drops its events. */
+/* Removes a transaction from the request's list, and drops its events. */
 static void tx_leave(void *arg)
 {
     struct bb_tx *tx = arg, **entry = &tx->rq->txs;
@@ -114,7 +115,7 @@ static void tx_results_reserve(struct bb_tx *tx, size_t count)
     tx->results_room = room;
 }
 
-/* Allocates the rows of the entry before it is sent: nothing may fail after a commit. */
+/* Allocates the rows of the entry before it is sent, because nothing may fail after a commit. */
 static struct bb_rows *tx_rows_reserve(struct bb_tx *tx, int first, const struct pg_request *entry)
 {
     size_t count = 0;
@@ -200,8 +201,8 @@ void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx 
 }
 
 /*
- * bb_before(): a block for each module and function, in the order of their first calls. A block is
- * removed from the list before it is used: later calls create a new one.
+ * bb_before(): keeps a block for each function, in the order of the first calls. Blocks leave the
+ * list before their function is called, so later calls create new ones.
  */
 void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *),
                  size_t size)
@@ -259,8 +260,8 @@ static int tx_run_before(struct bb_tx *tx)
 }
 
 /*
- * The committed hooks run when this fiber waits or ends. They are scheduled first, because a
- * function of bb_after() may end the request if memory runs out.
+ * Schedules the committed hooks, which run when this fiber waits or ends, and then makes the calls
+ * of bb_after(), because these may end the request if memory runs out.
  */
 static void tx_committed(struct bb_tx *tx)
 {
@@ -275,7 +276,7 @@ static void tx_committed(struct bb_tx *tx)
     request_enter(rq, publisher);
 }
 
-/* Returns 0 when the unit is committed. The results live as long as the request. */
+/* Runs and commits a unit. Returns 0 or -1. The results live as long as the request. */
 static int tx_run_unit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
@@ -301,8 +302,8 @@ static int tx_run_unit(struct bb_tx *tx)
 }
 
 /*
- * If this request failed because another one with the same key was faster, sends that answer. The
- * cause can also be other rows that the first request wrote.
+ * If this request failed because another one with the same Idempotency-Key was faster (in the table
+ * of keys, or in other rows), sends the response of that request.
  */
 static int tx_replay_instead(struct core_request *rq)
 {
@@ -399,7 +400,7 @@ static void tx_end_checked_out(void *arg)
     tx->checked_out = NULL;
 }
 
-/* COMMIT of a failed transaction reports ROLLBACK and no error. */
+/* Commits. COMMIT of a failed transaction reports ROLLBACK and no error. */
 static int tx_send_commit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
@@ -409,14 +410,13 @@ static int tx_send_commit(struct bb_tx *tx)
         return -1;
     if (!strcmp(PQcmdStatus(rows->result), "COMMIT"))
         return 0;
-    /* the failed statement is the reason, although the module continued */
+    /* the module continued after a failed statement, which is the reason */
     return rq->failure.kind == FAILED_SQL ? -1 : request_fail(rq, FAILED_UNAVAILABLE);
 }
 
 /*
- * The status that a transaction's function returns decides between commit and rollback. If the
- * function has answered, it must be the same status: otherwise the transaction is rolled back and
- * answered 500.
+ * Runs the function of a transaction. The status that it returns decides between commit and
+ * rollback. If it has answered with another status, rolls back and answers 500.
  */
 static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
                        void *arg)
@@ -442,7 +442,7 @@ static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct
     return module_error(rq, "a transaction returned another status than it answered", text);
 }
 
-/* `headers`: set before the transaction; an answer that replaces the withheld answer has them. */
+/* Ends the transaction. `headers` were set before it; an error response keeps them. */
 static int tx_finish(struct bb_tx *tx, int status, struct response_header *headers)
 {
     struct core_request *rq = tx->rq;
@@ -489,6 +489,6 @@ int api_transaction(struct bb_request *pub,
         return reply_failed(rq);
     int status = tx_finish(tx, tx_run_work(tx, work, arg), headers);
     tx_end_checked_out(tx);
-    tx_leave(tx); /* a job has many transactions */
+    tx_leave(tx); /* now, because a job can have many transactions */
     return status;
 }
