@@ -446,7 +446,7 @@ static bool field_trims(const struct bb_field *field, const struct problems *pro
     return problems->warnings && !(field->flags & (BB_VERBATIM | BB_SECRET));
 }
 
-/* Whether an empty text is treated as absent. */
+/* Returns whether an empty text is treated as absent. */
 static bool field_empty_is_absent(const struct bb_field *field, const struct problems *problems,
                                   const char *text)
 {
@@ -635,7 +635,7 @@ static json_t *field_value(const struct bb_field *field, json_t *value, const st
 
 /* ---- objects ---- */
 
-/* Whether an empty string is treated as absent. */
+/* Returns whether an empty string is treated as absent. */
 static bool field_is_empty(const struct bb_field *field, const json_t *value,
                            const struct problems *problems)
 {

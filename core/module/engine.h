@@ -1,6 +1,6 @@
 /*
- * The engine of the process: the loops with their parts, the generations, and the listening sockets.
- * engine_serve() in engine.c and cmd_module_run() in cmd_module.c create it.
+ * The engine of the process: the loops with their parts, the generations, and the listening
+ * sockets. engine_serve() in engine.c and cmd_module_run() in cmd_module.c create it.
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H

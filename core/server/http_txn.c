@@ -105,8 +105,6 @@ static int txn_enter(struct http_txn *txn)
     return reply_error(&txn->rq, 405, "Method %s is not allowed for this path", txn->method);
 }
 
-/* ---- access: the checks before the body is read ---- */
-
 static int txn_find_route(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
@@ -401,8 +399,6 @@ static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
     txn->suspended = true;
     MHD_suspend_connection(txn->mhd);
 }
-
-/* ---- the answer ---- */
 
 static enum MHD_Result txn_answer(struct http_txn *txn)
 {

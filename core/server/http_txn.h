@@ -45,7 +45,7 @@ enum http_txn_phase {
 enum {
     REQUEST_ID_MAX = 64,
     BODY_LARGE = 64 * 1024,      /* larger bodies are parsed by a pool thread, and counted */
-    DRAIN_MAX = 32 * 1024 * 1024 /* of an unwanted body, so that the client gets the answer */
+    DRAIN_MAX = 32 * 1024 * 1024 /* of an unwanted body, so that the client gets the response */
 };
 
 struct upload;
@@ -76,7 +76,7 @@ struct http_txn {
     struct quota_charge request_charge;  /* 1 while it counts among requests in progress */
     struct quota_charge anonymous;       /* 1 while it counts among requests without a token */
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
-    struct quota_charge response_charge; /* bytes of the answer in memory */
+    struct quota_charge response_charge; /* bytes of the response in memory */
     size_t taken, dropped;               /* bytes of a multipart or unread body; bytes discarded */
     bool form;                           /* the body is a form instead of JSON */
     bool multipart;                      /* the body is multipart; `bytes` contains its fields */

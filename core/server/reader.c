@@ -21,8 +21,6 @@ struct reader_buffer {
     char bytes[];
 };
 
-/* ---- the socket, and bytes that wait in the buffer ---- */
-
 void reader_free(struct reader *reader)
 {
     free(reader->buffer);

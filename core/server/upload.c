@@ -289,8 +289,6 @@ bool upload_stalls(struct upload *upload)
     return upload->stalled;
 }
 
-/* ---- errors: these functions return 0, or -1 if they have answered ---- */
-
 static int upload_no_memory(struct upload *upload)
 {
     reply_failure(&upload->txn->rq, FAILED_MEMORY);

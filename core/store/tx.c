@@ -225,7 +225,7 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
 
 /*
  * Makes the calls of bb_before(), including new ones. They run like `within` hooks: their
- * statements wait for no result. Their answer replaces the answer that is withheld until the
+ * statements wait for no result. Their response replaces the response that is withheld until the
  * commit, and is kept if one failed. Returns 0, or -1 like a failed statement.
  */
 static int tx_run_before(struct bb_tx *tx)
