@@ -253,29 +253,6 @@ static void stream_round(struct timer *timer)
 
 /* ---- opening ---- */
 
-/* Creates a stream, and adds it to its loop. */
-static struct bb_stream *stream_new(struct core_request *rq,
-                                    const struct bb_stream_options *options)
-{
-    struct bb_stream *stream = calloc(1, sizeof *stream);
-    struct streams *all = rq->loop->streams;
-
-    if (!stream || pthread_mutex_init(&stream->lock, NULL)) {
-        free(stream);
-        return NULL;
-    }
-    memcpy(&stream->options, options,
-           options->size < sizeof *options ? options->size : sizeof *options);
-    stream->watch = (struct watch){.fd = -1, .ready = stream_client_left};
-    stream->message.run = stream_wake;
-    stream->loop = rq->loop;
-    stream->txn = (struct http_txn *)(void *)rq;
-    stream->sent_ms = rq->loop->now_ms;
-    LIST_INSERT_HEAD(&all->open, stream, link);
-    stream_check_soon(stream->loop);
-    return stream;
-}
-
 /* Ends the stream, so that the client reconnects to the new generation, unless it is `whole`. */
 static void stream_superseded(struct core_request *rq)
 {
@@ -299,12 +276,22 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
         return reply_failure(rq, FAILED_BUSY);
     size_t most = (size_t)rq->generation->host->http.max_streams;
     bool room = atomic_fetch_add(&open_count, 1) < most;
-    struct bb_stream *stream = room ? stream_new(rq, options) : NULL;
+    struct bb_stream *stream = room ? calloc(1, sizeof *stream) : NULL;
 
-    if (!stream) {
+    if (!stream || pthread_mutex_init(&stream->lock, NULL)) {
+        free(stream);
         atomic_fetch_sub(&open_count, 1);
         return reply_failure(rq, room ? FAILED_MEMORY : FAILED_BUSY);
     }
+    memcpy(&stream->options, options,
+           options->size < sizeof *options ? options->size : sizeof *options);
+    stream->watch = (struct watch){.fd = -1, .ready = stream_client_left};
+    stream->message.run = stream_wake;
+    stream->loop = rq->loop;
+    stream->txn = txn;
+    stream->sent_ms = rq->loop->now_ms;
+    LIST_INSERT_HEAD(&rq->loop->streams->open, stream, link);
+    stream_check_soon(rq->loop);
     txn->stream = stream;
     if (!stream->options.whole)
         http_txn_uncount(txn); /* http.max_streams limits it from now on */

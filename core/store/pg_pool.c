@@ -298,41 +298,34 @@ static void pool_sweep(struct timer *timer)
               timer_beat(pg->loop->now_ms, busy ? PATROL_MS : TIMER_IDLE_MS));
 }
 
-static int pool_open(struct pg *pg, enum pg_pool_kind kind)
-{
-    struct pg_pool *pool = &pg->pools[kind];
-    bool batched = kind == PG_READ || kind == PG_WRITE || kind == PG_UNIT;
-
-    *pool = (struct pg_pool){.pg = pg,
-                             .kind = kind,
-                             .count = pg->settings.connections[kind],
-                             .depth = batched ? PIPELINE_DEPTH : 1,
-                             .batch_max = batched ? BATCH_MAX : 1,
-                             .owners = QUOTA_TABLE(pg->settings.connections[kind])};
-    pool->conns = calloc(pool->count, sizeof(struct pg_conn));
-    if (!pool->conns)
-        return -1;
-    for (unsigned i = 0; i < pool->count; i++) {
-        if (pg_conn_open(&pool->conns[i], pool, i))
-            return -1;
-    }
-    return 0;
-}
-
 struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
 {
     struct pg *pg = calloc(1, sizeof *pg);
+    bool failed = false;
 
     if (!pg)
         return NULL;
     pg->loop = loop;
     pg->settings = *settings;
     pg->sweep.fire = pool_sweep;
-    for (int kind = 0; kind < PG_POOLS; kind++) {
-        if (pool_open(pg, (enum pg_pool_kind)kind)) {
-            pg_free(pg);
-            return NULL;
-        }
+    for (int kind = 0; kind < PG_POOLS && !failed; kind++) {
+        struct pg_pool *pool = &pg->pools[kind];
+        bool batched = kind == PG_READ || kind == PG_WRITE || kind == PG_UNIT;
+
+        *pool = (struct pg_pool){.pg = pg,
+                                 .kind = (enum pg_pool_kind)kind,
+                                 .count = settings->connections[kind],
+                                 .depth = batched ? PIPELINE_DEPTH : 1,
+                                 .batch_max = batched ? BATCH_MAX : 1,
+                                 .owners = QUOTA_TABLE(settings->connections[kind])};
+        pool->conns = calloc(pool->count, sizeof(struct pg_conn));
+        failed = !pool->conns;
+        for (unsigned i = 0; i < pool->count && !failed; i++)
+            failed = pg_conn_open(&pool->conns[i], pool, i) != 0;
+    }
+    if (failed) {
+        pg_free(pg);
+        return NULL;
     }
     pool_sweep(&pg->sweep);
     return pg;

@@ -244,23 +244,6 @@ static void redis_connected(void *arg, void *context, const char *problem)
         redis_wake_in_time(redis);
 }
 
-static void redis_connect(struct redis *redis)
-{
-    static const struct dial_kind kind = {redis_dial_connect, redis_dial_close, 0};
-    size_t size = strlen(redis->settings.url) + 1;
-    struct redis_target *to = malloc(sizeof *to + size);
-
-    if (to) {
-        to->timeout_ms = (int)redis->settings.timeout_ms;
-        memcpy(to->url, redis->settings.url, size);
-        redis->dial = dial_new(redis->loop, &kind, to, redis_connected, redis);
-    }
-    if (redis->dial)
-        return;
-    redis->again_ms = redis->loop->now_ms + AGAIN_MS;
-    redis_wake_in_time(redis);
-}
-
 /* ---- commands ----------------------------------------------------- */
 
 static void redis_receive(struct redis *redis)
@@ -343,6 +326,7 @@ static struct call *redis_send_call(struct redis *redis, struct core_request *rq
 
 static void redis_on_tick(struct timer *timer)
 {
+    static const struct dial_kind kind = {redis_dial_connect, redis_dial_close, 0};
     static const char *const set[] = {"SET", "busbar:probe", "1", "PX", "1000"};
     struct redis *redis = BB_CONTAINER_OF(timer, struct redis, tick);
     int64_t now = redis->loop->now_ms;
@@ -357,10 +341,24 @@ static void redis_on_tick(struct timer *timer)
         if (call)
             call->probe = true;
     }
-    if (redis->context || redis->again_ms > now)
+    if (redis->context || redis->again_ms > now) {
         redis_wake_in_time(redis);
-    else if (!redis->dial)
-        redis_connect(redis);
+        return;
+    }
+    if (redis->dial)
+        return;
+    size_t size = strlen(redis->settings.url) + 1;
+    struct redis_target *to = malloc(sizeof *to + size);
+
+    if (to) {
+        to->timeout_ms = (int)redis->settings.timeout_ms;
+        memcpy(to->url, redis->settings.url, size);
+        redis->dial = dial_new(redis->loop, &kind, to, redis_connected, redis);
+    }
+    if (redis->dial)
+        return;
+    redis->again_ms = now + AGAIN_MS;
+    redis_wake_in_time(redis);
 }
 
 const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const char *const *argv,
