@@ -43,6 +43,8 @@ static struct {
     struct seen *seen;     /* one for each loop */
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* ---- answering clients while all loops are blocked ---- */
+
 /* Reads the head, because closing a connection with unread data would lose the response. */
 static void hang_read_head(int fd, int64_t until)
 {

@@ -56,6 +56,8 @@ static bool supervisor_is_wanted(int argc, char **argv)
     return serve && !getenv(SUPERVISED_VARIABLE);
 }
 
+/* ---- the server process ---- */
+
 static _Noreturn void supervisor_become_worker(pid_t parent)
 {
     sigset_t mask = supervisor.before;

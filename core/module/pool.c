@@ -192,6 +192,8 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
 }
 
+/* ---- calls for which a request's fiber waits ---- */
+
 /* On the stack of the fiber. */
 struct work {
     struct pool_call call; /* first */

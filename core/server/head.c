@@ -149,9 +149,9 @@ static int head_take_request_line(struct head_reading *reading, char *text, size
         if (*at == '%' && at[1] == '0' && at[2] == '0')
             return head_refuse(reading, 400, "The target has a NUL");
     }
-    /* a path, "*" with OPTIONS, or "http://host:port/path", the form sent to proxies; its host is
-     * checked like a Host field; the target is the rest, preceded by '/', for which there is room
-     */
+    /* Accepts a path, "*" with OPTIONS, or "http://host:port/path", the form sent to proxies.
+     * Checks the host like a Host field; the rest is the target, with a '/' written before it if it
+     * lacks one. */
     if (*target == '/' || (!strcmp(target, "*") && !strcmp(method, "OPTIONS")))
         return 0;
     if (!strcmp(method, "CONNECT"))

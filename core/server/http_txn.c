@@ -105,6 +105,8 @@ static int txn_enter(struct http_txn *txn)
     return reply_error(&txn->rq, 405, "Method %s is not allowed for this path", txn->method);
 }
 
+/* ---- access: checks before the body ---- */
+
 static int txn_find_route(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
@@ -194,7 +196,7 @@ static int txn_check_access(struct http_txn *txn)
         return reply_error(rq, txn->head.status, "%s", txn->head.reason);
     }
     /* CORS: lets other origins read the response only if http.cors_origins names them. Caches must
-     * not give one origin what another was answered, not even that it is refused. */
+     * not use a response to one origin, even a refusal, for another origin. */
     const char *origin = head_value(&txn->head, "Origin");
 
     if (json_array_size(rq->generation->cors_origins))
@@ -399,6 +401,8 @@ static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
     txn->suspended = true;
     MHD_suspend_connection(txn->mhd);
 }
+
+/* ---- the response ---- */
 
 static enum MHD_Result txn_answer(struct http_txn *txn)
 {

@@ -21,6 +21,8 @@ struct reader_buffer {
     char bytes[];
 };
 
+/* ---- the socket and the buffer ---- */
+
 void reader_free(struct reader *reader)
 {
     free(reader->buffer);

@@ -289,6 +289,8 @@ bool upload_stalls(struct upload *upload)
     return upload->stalled;
 }
 
+/* ---- errors: functions that return 0, or -1 after answering ---- */
+
 static int upload_no_memory(struct upload *upload)
 {
     reply_failure(&upload->txn->rq, FAILED_MEMORY);

@@ -49,7 +49,7 @@ static void pg_tx_check_out(struct pg_conn *conn, struct pg_tx *tx)
 void pg_tx_hand_over(struct pg_conn *conn)
 {
     struct pg_pool *pool = conn->pool;
-    struct pg_tx *tx = NULL; /* the first of the owner with the fewest connections */
+    struct pg_tx *tx = NULL; /* the first waiter of the owner with the fewest connections */
 
     for (struct pg_tx *at = pool->waiters; at; at = at->next) {
         if (pg_may_run(pool, at->owner) && (!tx || at->owner->running < tx->owner->running))

@@ -224,9 +224,9 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
 }
 
 /*
- * Makes the calls of bb_before(), including new ones. They run like `within` hooks: their
- * statements wait for no result. Their response replaces the response that is withheld until the
- * commit, and is kept if one failed. Returns 0, or -1 like a failed statement.
+ * Makes the calls of bb_before(), including calls added by them. They run like `within` hooks:
+ * their statements are collected. If a call fails with a response, this response replaces the one
+ * that waits for the commit. Returns 0, or -1 on failure.
  */
 static int tx_run_before(struct bb_tx *tx)
 {
