@@ -51,7 +51,7 @@ static const char *login_username(struct bb_request *rq)
     return email ? email : given;
 }
 
-static int login_here(struct bb_request *rq)
+int auth_login(struct bb_request *rq)
 {
     struct auth *auth = rq->state;
     struct auth_account account = {0};
@@ -61,18 +61,13 @@ static int login_here(struct bb_request *rq)
     int status = auth_credentials(rq, auth, email, bb_text(rq, "password"), &account, &good);
 
     if (status)
-        return status;
+        return login_count(rq, status);
     status = good ? auth_account_may_act(rq, account.status) : bb_fail(rq, 401, "Unauthorized");
     if (!status)
         status = auth_session_issue(rq, auth, &account, 0, issued);
     if (!status)
         status = login_reply(rq, issued);
-    return auth_credentials_settle(rq, auth, email, &account, status);
-}
-
-int auth_login(struct bb_request *rq)
-{
-    return login_count(rq, login_here(rq));
+    return login_count(rq, auth_credentials_settle(rq, auth, email, &account, status));
 }
 
 int auth_logout(struct bb_request *rq)
@@ -236,20 +231,16 @@ static int login_by_password(struct bb_request *rq)
     return auth_credentials_settle(rq, auth, email, &account, status);
 }
 
-static int login_get_access(struct bb_request *rq)
+int auth_get_access(struct bb_request *rq)
 {
     const char *grant = bb_text(rq, "grant_type");
     bool client =
         login_basic_header(rq) || (bb_text(rq, "client_id") && bb_text(rq, "client_secret"));
 
     if (!grant && !client)
-        return login_by_password(rq);
+        return login_count(rq, login_by_password(rq));
     if (!grant || strcmp(grant, "client_credentials") == 0)
-        return login_by_client(rq);
-    return login_bad_request(rq, "unsupported_grant_type", "grant_type must be client_credentials");
-}
-
-int auth_get_access(struct bb_request *rq)
-{
-    return login_count(rq, login_get_access(rq));
+        return login_count(rq, login_by_client(rq));
+    return login_count(rq, login_bad_request(rq, "unsupported_grant_type",
+                                             "grant_type must be client_credentials"));
 }

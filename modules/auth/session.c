@@ -94,38 +94,6 @@ static const struct bb_keyed everything = {
      0},
 };
 
-/* Returns the identity of a row, and caches it. */
-static struct identity *session_identity(struct bb_request *rq, const struct auth *auth,
-                                         const struct bb_rows *rows, const struct token *token,
-                                         size_t length, const struct token_claims *claims,
-                                         uint64_t epoch)
-{
-    bool ended = bb_cell_int(rq, rows, 0, 0) != 0;
-    const char *email = bb_cell(rq, rows, 0, 4), *list = bb_cell(rq, rows, 0, 7);
-    size_t count = bb_cell_ints(list, NULL);
-    size_t size = sizeof(struct identity) + count * sizeof(int64_t) + strlen(email) + 1;
-    struct identity *identity = bb_alloc(rq, size);
-    const uint64_t tags[CACHE_TAGS] = {
-        [TAG_ACCOUNT] = (uint64_t)claims->account, [TAG_SESSION] = session_tag(claims->jti)};
-
-    identity->who = (struct bb_principal){
-        .size = sizeof(identity->who),
-        .account = claims->account,
-        .role = auth_role_bit(bb_cell(rq, rows, 0, 3)),
-        .organization = bb_cell_int(rq, rows, 0, 5),
-        .client = bb_cell_int(rq, rows, 0, 6) != 0,
-        .organization_count = bb_cell_ints(list, identity->organizations),
-        .approved_ms = bb_cell_int(rq, rows, 0, 8),
-    };
-    snprintf(identity->status, sizeof(identity->status), "%s",
-             ended ? "" : bb_cell(rq, rows, 0, 2));
-    memcpy(identity->session, claims->jti, sizeof(identity->session));
-    identity->expires_s = claims->expires_s;
-    memcpy(identity->organizations + count, email, strlen(email) + 1);
-    cache_put(auth->cache, token->text, length, identity, size, tags, epoch);
-    return identity;
-}
-
 /* Authenticates without the cache: verifies the signature and queries the identity. */
 static int session_query(struct bb_request *rq, struct auth *auth, const char *text, size_t length,
                          uint64_t epoch, struct identity **found)
@@ -151,7 +119,30 @@ static int session_query(struct bb_request *rq, struct auth *auth, const char *t
     /* This service signed the token, but its session was ended and cleaned up. */
     if (bb_count(rq, rows) == 0)
         return auth_unauthorized(rq, REVOKED);
-    *found = session_identity(rq, auth, rows, &token, length, &claims, epoch);
+    bool ended = bb_cell_int(rq, rows, 0, 0) != 0;
+    const char *email = bb_cell(rq, rows, 0, 4), *list = bb_cell(rq, rows, 0, 7);
+    size_t count = bb_cell_ints(list, NULL);
+    size_t size = sizeof(struct identity) + count * sizeof(int64_t) + strlen(email) + 1;
+    struct identity *identity = bb_alloc(rq, size);
+    const uint64_t tags[CACHE_TAGS] = {
+        [TAG_ACCOUNT] = (uint64_t)claims.account, [TAG_SESSION] = session_tag(claims.jti)};
+
+    identity->who = (struct bb_principal){
+        .size = sizeof(identity->who),
+        .account = claims.account,
+        .role = auth_role_bit(bb_cell(rq, rows, 0, 3)),
+        .organization = bb_cell_int(rq, rows, 0, 5),
+        .client = bb_cell_int(rq, rows, 0, 6) != 0,
+        .organization_count = bb_cell_ints(list, identity->organizations),
+        .approved_ms = bb_cell_int(rq, rows, 0, 8),
+    };
+    snprintf(identity->status, sizeof(identity->status), "%s",
+             ended ? "" : bb_cell(rq, rows, 0, 2));
+    memcpy(identity->session, claims.jti, sizeof(identity->session));
+    identity->expires_s = claims.expires_s;
+    memcpy(identity->organizations + count, email, strlen(email) + 1);
+    cache_put(auth->cache, token.text, length, identity, size, tags, epoch);
+    *found = identity;
     return 0;
 }
 
