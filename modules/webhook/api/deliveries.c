@@ -129,12 +129,9 @@ int webhook_resend(struct bb_request *rq)
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
-/*
- * Queues the next batch of abandoned deliveries: those with an id above *after, which it advances.
- * Returns their number, or -1 on failure. The day in an id may be one before created_at.
- */
-static int64_t delivery_recover_batch(struct bb_request *rq, const char *since, int64_t *after)
+int webhook_recover(struct bb_request *rq)
 {
+    /* The day in an id may be one before created_at. */
     static const struct bb_sql batch = {
         "WITH found AS (SELECT count(*) AS n, max(id) AS last, array_agg(id) AS ids"
         " FROM (SELECT o.id, d.created_at FROM webhook_outcome o CROSS JOIN LATERAL"
@@ -146,31 +143,22 @@ static int64_t delivery_recover_batch(struct bb_request *rq, const char *since, 
             "(SELECT ids FROM found)::bigint[]") " SELECT n, last, (SELECT count(*) FROM queued) "
                                                  "FROM found",
         BB_SQL_WRITE | BB_SQL_LONG};
-    const struct bb_rows *rows =
-        bb_query(rq, &batch, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(since), bb_i(*after)));
-
-    if (!rows)
-        return -1;
-    *after = bb_cell_int(rq, rows, 0, 0) == BATCH ? bb_cell_int(rq, rows, 0, 1) : INT64_MAX;
-    return bb_cell_int(rq, rows, 0, 2);
-}
-
-int webhook_recover(struct bb_request *rq)
-{
-    int64_t queued = 0, after = 0;
+    int64_t queued = 0, after = 0, id = bb_segment_int(rq, "id");
     int refused = webhook_check_mine(rq);
 
     if (refused)
         return refused;
     while (after < INT64_MAX) {
-        int64_t count = delivery_recover_batch(rq, bb_text(rq, "since"), &after);
+        const struct bb_rows *rows =
+            bb_query(rq, &batch, BB_ARGS(bb_i(id), bb_t(bb_text(rq, "since")), bb_i(after)));
 
-        if (count < 0)
+        if (!rows)
             return bb_failed(rq);
-        queued += count;
+        after = bb_cell_int(rq, rows, 0, 0) == BATCH ? bb_cell_int(rq, rows, 0, 1) : INT64_MAX;
+        queued += bb_cell_int(rq, rows, 0, 2);
     }
     if (queued > 0)
-        sender_queued(((struct webhook *)rq->state)->sender, bb_segment_int(rq, "id"));
+        sender_queued(((struct webhook *)rq->state)->sender, id);
     return bb_reply(rq, 200, json_pack("{s:b, s:I}", "success", 1, "queued", (json_int_t)queued));
 }
 

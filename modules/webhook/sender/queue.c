@@ -285,26 +285,6 @@ static void queue_grow(const struct queue *queue, struct queue_flow *flow, int64
     flow->cap = queue_more(flow->cap, most);
 }
 
-static void queue_adapt(struct queue *queue, struct queue_flow *flow, bool delivered,
-                        int64_t took_ms, int64_t now_ms)
-{
-    size_t half = flow->cap > 1 ? flow->cap / 2 : 1;
-    size_t flying = queue->limits.flow_flying;
-
-    if (delivered)
-        queue_note_time(flow, took_ms, now_ms);
-    if (took_ms > QUEUE_SLOW_MS && flow->class != QUEUE_SLOW)
-        queue_move_class(queue, flow, QUEUE_SLOW, 1);
-    else if (took_ms > QUEUE_SLOW_MS)
-        flow->cap = delivered ? queue_more(flow->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
-    else if (flow->class != QUEUE_FAST)
-        queue_move_class(queue, flow, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
-    else if (delivered)
-        queue_grow(queue, flow, now_ms);
-    else
-        flow->cap = half;
-}
-
 /* Stops counting the attempt as young, and stops checking its age. */
 static void queue_grow_old(struct queue *queue, struct queue_item *item)
 {
@@ -321,12 +301,25 @@ static void queue_grow_old(struct queue *queue, struct queue_item *item)
 void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms)
 {
     struct queue_flow *flow = item->flow;
+    int64_t took_ms = now_ms - item->started_ms;
+    size_t half = flow->cap > 1 ? flow->cap / 2 : 1, flying = queue->limits.flow_flying;
 
     queue_grow_old(queue, item);
     item->place = QUEUE_RESTING;
     flow->flying--;
     queue->flying[flow->class]--;
-    queue_adapt(queue, flow, delivered, now_ms - item->started_ms, now_ms);
+    if (delivered)
+        queue_note_time(flow, took_ms, now_ms);
+    if (took_ms > QUEUE_SLOW_MS && flow->class != QUEUE_SLOW)
+        queue_move_class(queue, flow, QUEUE_SLOW, 1);
+    else if (took_ms > QUEUE_SLOW_MS)
+        flow->cap = delivered ? queue_more(flow->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
+    else if (flow->class != QUEUE_FAST)
+        queue_move_class(queue, flow, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
+    else if (delivered)
+        queue_grow(queue, flow, now_ms);
+    else
+        flow->cap = half;
     queue_settle(queue, flow);
 }
 

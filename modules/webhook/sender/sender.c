@@ -502,6 +502,11 @@ static void sender_set_running(struct sender *sender, bool running)
     pthread_mutex_unlock(&sender->lock);
 }
 
+static void sender_free_delivery(struct idmap_node *node, void *sender)
+{
+    delivery_free(sender, delivery_of(node));
+}
+
 /*
  * A sender that ends gives its shards away at once. It lets the attempts in flight end, as long as
  * bb_leave_ms() allows, because an attempt that was cut off would be made a second time.
@@ -530,15 +535,6 @@ static void sender_finish(struct sender *sender)
     lease_end(sender);
     while (sender->tasks_pending && sender->now_ms < until)
         sender_turn(sender);
-}
-
-static void sender_free_delivery(struct idmap_node *node, void *sender)
-{
-    delivery_free(sender, delivery_of(node));
-}
-
-static void sender_free_all(struct sender *sender)
-{
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
     idmap_each(&sender->deliveries, sender_free_delivery, sender);
@@ -598,5 +594,4 @@ void sender_run(struct bb_worker_context *context)
     while (!bb_stopping(context))
         sender_turn(sender);
     sender_finish(sender);
-    sender_free_all(sender);
 }
