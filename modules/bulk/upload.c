@@ -189,26 +189,6 @@ static bool upload_is_column(const void *type, const char *name)
     return bulk_place_of(type, name) >= 0;
 }
 
-static int upload_scan(struct bb_request *rq, struct upload *upload)
-{
-    const struct bulk_type *type = upload->source->type;
-    struct scan *scan = &upload->scan;
-
-    *scan = (struct scan){.path = upload->source->path,
-                          .part_rows = BULK_PART_ROWS,
-                          .rows_max = 200000,
-                          .is_column = upload_is_column,
-                          .type = type,
-                          .names = ""};
-    for (size_t i = 0; i < type->columns; i++)
-        scan->names =
-            bb_format(rq, "%s%s%s", scan->names, i ? ", " : "", bulk_column(type, i)->name);
-    bb_defer(rq, upload_drop, upload);
-    if (bb_offload(rq, BULK_POOL, scan_run, scan))
-        return bb_failed(rq);
-    return scan->status ? bb_fail_text(rq, scan->status, scan->why) : 0;
-}
-
 /* Finds the columns, and warns of columns that are ignored. */
 static int upload_find_columns(struct bb_request *rq, struct upload *upload)
 {
@@ -344,14 +324,28 @@ int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bu
     /* Does not delete a job that was created, even if its response was lost. */
     static const struct bb_sql drop = {
         "DELETE FROM bulk_job WHERE id = $1::uuid AND status = 'arriving'", BB_SQL_WRITE};
+    const struct bulk_type *type = source->type;
     struct upload *upload = bb_alloc(rq, sizeof(*upload));
+    struct scan *scan = &upload->scan;
 
     upload->source = source;
     upload->job = job;
-    int status = upload_scan(rq, upload);
+    *scan = (struct scan){.path = source->path,
+                          .part_rows = BULK_PART_ROWS,
+                          .rows_max = 200000,
+                          .is_column = upload_is_column,
+                          .type = type,
+                          .names = ""};
+    for (size_t i = 0; i < type->columns; i++)
+        scan->names =
+            bb_format(rq, "%s%s%s", scan->names, i ? ", " : "", bulk_column(type, i)->name);
+    bb_defer(rq, upload_drop, upload);
+    if (bb_offload(rq, BULK_POOL, scan_run, scan))
+        return bb_failed(rq);
+    if (scan->status)
+        return bb_fail_text(rq, scan->status, scan->why);
+    int status = upload_find_columns(rq, upload);
 
-    if (!status)
-        status = upload_find_columns(rq, upload);
     if (!status)
         status = upload_arrive(rq, upload);
     if (status)

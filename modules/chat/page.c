@@ -98,17 +98,24 @@ struct bb_chunk *chat_chunk(struct bb_host *host, const char *text)
     return chunk;
 }
 
-/* Creates an event with topics for all listeners that may see it. NULL: out of memory. */
-static struct chat_event *event_new(const struct chat_facts *facts, const char *id)
+/* Adds an event. Takes ownership of the payload (NULL: out of memory). Returns 0, or -1. */
+static int page_add(struct reading *reading, const struct chat_facts *facts, const int64_t key[3],
+                    const char *name, json_t *payload)
 {
+    struct bb_request *rq = reading->rq;
+    struct chat_page *page = reading->page;
+    const char *json = bb_json_hold(rq, payload) ? bb_json(rq, payload, NULL) : NULL;
+    const char *id = bb_format(rq, "%s-" KEY_FORMAT, reading->block, KEY_ARGS(key));
+    const char *line = chat_id_line(rq, id);
     const char *emails[] = {facts->withheld1 ? NULL : facts->participant1,
                             facts->withheld2 ? NULL : facts->participant2};
     size_t room = strlen(id) + 1 + CHAT_TOPIC_NUMBER_SIZE + strlen(facts->participant1) +
                   strlen(facts->participant2) + 2 * sizeof(CHAT_TOPIC_EMAIL);
-    struct chat_event *event = calloc(1, sizeof(*event) + room);
+    struct chat_event *event = json ? calloc(1, sizeof(*event) + room) : NULL;
 
     if (!event)
-        return NULL;
+        return -1;
+    /* Each listener that may see the event is in one of its topics. */
     char *text = stpcpy(event->text, id) + 1, *end = event->text + room;
 
     event->id = event->text;
@@ -122,22 +129,6 @@ static struct chat_event *event_new(const struct chat_facts *facts, const char *
         event->topics[event->topic_count++] = text;
         snprintf(text, (size_t)(end - text), CHAT_TOPIC_ORGANIZATION, facts->organization);
     }
-    return event;
-}
-
-/* Adds an event. Takes ownership of the payload (NULL: out of memory). Returns 0, or -1. */
-static int page_add(struct reading *reading, const struct chat_facts *facts, const int64_t key[3],
-                    const char *name, json_t *payload)
-{
-    struct bb_request *rq = reading->rq;
-    struct chat_page *page = reading->page;
-    const char *json = bb_json_hold(rq, payload) ? bb_json(rq, payload, NULL) : NULL;
-    const char *id = bb_format(rq, "%s-" KEY_FORMAT, reading->block, KEY_ARGS(key));
-    const char *line = chat_id_line(rq, id);
-    struct chat_event *event = json ? event_new(facts, id) : NULL;
-
-    if (!event)
-        return -1;
     page->events[page->count++] = event;
     event->chunk =
         chat_chunk(rq->host, bb_format(rq, "event: %s\n%sdata: %s\n\n", name, line, json));

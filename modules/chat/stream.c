@@ -330,26 +330,6 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
     } while (at && !bb_sleep(rq, 1)); /* start again: listeners may have left */
 }
 
-/* Publishes until the mutex was held for WORK sends. Returns 0, or 1 if there is more. */
-static int hub_publish(struct chat_hub *hub)
-{
-    size_t work = 0;
-
-    pthread_mutex_lock(&hub->lock);
-    const struct chat_page *page = hub->page;
-
-    for (; hub->published < page->count && work < WORK; hub->published++) {
-        const struct chat_event *event = page->events[hub->published];
-
-        work +=
-            1 + bb_stream_publish_to(hub->host, event->topics, event->topic_count, event->chunk);
-    }
-    int rest = hub->published < page->count;
-
-    pthread_mutex_unlock(&hub->lock);
-    return rest;
-}
-
 /*
  * Returns the listener that has waited longest, of the account that has waited longest. Returns
  * NULL if no listener is ready. Call with the lock held.
@@ -430,6 +410,7 @@ static void hub_send_ids(struct bb_request *rq, struct chat_hub *hub)
 static void hub_run(struct bb_request *rq, void *arg)
 {
     struct chat_hub *hub = arg;
+    size_t work = 0;
 
     if (!hub->again)
         bb_sleep(rq, hub->settings->stream_interval);
@@ -450,7 +431,17 @@ static void hub_run(struct bb_request *rq, void *arg)
         hub->page = next;
         pthread_mutex_unlock(&hub->lock);
     }
-    hub->again = hub_publish(hub);
+    /* Publishes until the mutex was held for WORK sends. */
+    pthread_mutex_lock(&hub->lock);
+    page = hub->page;
+    for (; hub->published < page->count && work < WORK; hub->published++) {
+        const struct chat_event *event = page->events[hub->published];
+
+        work +=
+            1 + bb_stream_publish_to(hub->host, event->topics, event->topic_count, event->chunk);
+    }
+    hub->again = hub->published < page->count;
+    pthread_mutex_unlock(&hub->lock);
     if (hub->again)
         return;
     hub_offer(rq, hub, hub->page);

@@ -65,11 +65,20 @@ static int assets_read_file(int directory, const char *name, struct asset_bytes 
     return failed ? -1 : 0;
 }
 
-static int assets_read_forms(int directory, const char *name, struct asset *asset)
+static int assets_add(struct assets *assets, int directory, const char *name, bool hashed)
 {
     static const char *const ends[ASSET_FORMS] = {"", ".gz", ".br"};
     char path[NAME_MAX + 8];
+    struct asset *asset = calloc(1, sizeof(*asset));
 
+    if (!asset)
+        return -1;
+    asset->next = assets->first;
+    assets->first = asset;
+    asset->hashed = hashed;
+    asset->name = strdup(name);
+    if (++assets->count > ASSETS_MAX || !asset->name)
+        return -1;
     for (int form = 0; form < ASSET_FORMS; form++) {
         snprintf(path, sizeof(path), "%s%s", name, ends[form]);
         int failed = assets_read_file(directory, path, &asset->forms[form]);
@@ -83,21 +92,6 @@ static int assets_read_forms(int directory, const char *name, struct asset *asse
     snprintf(asset->tag, sizeof(asset->tag), "%016" PRIx64,
              hash_bytes(HASH_SEED, plain->data, plain->length));
     return 0;
-}
-
-static int assets_add(struct assets *assets, int directory, const char *name, bool hashed)
-{
-    struct asset *asset = calloc(1, sizeof(*asset));
-
-    if (!asset)
-        return -1;
-    asset->next = assets->first;
-    assets->first = asset;
-    asset->hashed = hashed;
-    asset->name = strdup(name);
-    if (++assets->count > ASSETS_MAX || !asset->name)
-        return -1;
-    return assets_read_forms(directory, name, asset);
 }
 
 static int assets_add_all(struct assets *assets, const char *directory, bool hashed)

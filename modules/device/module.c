@@ -363,26 +363,6 @@ static const struct bb_need wants[] = {{"readings", 1}, {"certificates", 1}};
 
 /* ---- the state of one generation ---- */
 
-static int device_read_yields(struct bb_host *host, struct device *own)
-{
-    const char *name;
-    json_t *yield;
-
-    json_object_foreach(own->settings->yields, name, yield)
-    {
-        int index = country_find(name);
-
-        if (index < 0)
-            return bb_open_fail(host, "yields: there is no country with the code %s", name);
-        if (!json_is_number(yield) || json_number_value(yield) < (double)YIELD_MIN ||
-            json_number_value(yield) > (double)YIELD_MAX)
-            return bb_open_fail(host, "yields: %s must be a number from %d to %d", name, YIELD_MIN,
-                                YIELD_MAX);
-        own->yields[index] = json_number_value(yield);
-    }
-    return 0;
-}
-
 static void device_close(struct bb_host *host, void *state)
 {
     struct device *own = state;
@@ -399,14 +379,26 @@ static int device_open(struct bb_host *host, void **state)
     char why[256] = "out of memory";
     struct device *own = bb_host_alloc(host, sizeof(*own));
     struct bb_service accounts = bb_service(host, "accounts");
+    const char *name;
+    json_t *yield;
 
     if (!own)
         return bb_open_fail(host, "out of memory");
     own->accounts = accounts.interface;
     own->accounts_state = accounts.state;
     own->settings = bb_settings(host);
-    if (device_read_yields(host, own))
-        return -1;
+    json_object_foreach(own->settings->yields, name, yield)
+    {
+        int index = country_find(name);
+
+        if (index < 0)
+            return bb_open_fail(host, "yields: there is no country with the code %s", name);
+        if (!json_is_number(yield) || json_number_value(yield) < (double)YIELD_MIN ||
+            json_number_value(yield) > (double)YIELD_MAX)
+            return bb_open_fail(host, "yields: %s must be a number from %d to %d", name, YIELD_MIN,
+                                YIELD_MAX);
+        own->yields[index] = json_number_value(yield);
+    }
     own->finder = type_finder_new(why, sizeof(why));
     if (!own->finder)
         return bb_open_fail(host, "libmagic: %s", why);

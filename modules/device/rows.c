@@ -223,29 +223,6 @@ static const struct bb_sql insert = {
 
 _Static_assert(DEVICE_FIELDS == 13, "the statement names all fields");
 
-/* The statement returns the rows in their original order, without the skipped rows. */
-static int rows_take_outcome(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *stored,
-                             struct device_row *read, size_t count)
-{
-    size_t at = 0, all = bb_count(rq, stored);
-
-    for (size_t i = 0; i < count; i++) {
-        struct device_record *record = &read[i].record;
-
-        if (read[i].row->problems)
-            continue;
-        if (at == all || strcmp(bb_cell(rq, stored, at, 0), record->uuid) != 0) {
-            bb_bulk_problem(rq, read[i].row, "externalId", DEVICE_TAKEN);
-            continue;
-        }
-        record->id = bb_cell_int(rq, stored, at++, 1);
-        if (device_emit(rq, tx, "device.registered", record, NULL))
-            return -1;
-        rows_pause(rq, i + 1);
-    }
-    return 0;
-}
-
 static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                       struct bb_bulk_row *const *rows, size_t count)
 {
@@ -271,7 +248,26 @@ static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_b
         list ? bb_tx_query(rq, tx, &insert, BB_ARGS(bb_t(list), bb_i(job->organization), bb_t(now)))
              : NULL;
 
-    return stored ? rows_take_outcome(rq, tx, stored, read, count) : -1;
+    if (!stored)
+        return -1;
+    /* The statement returns the rows in their original order, without the skipped rows. */
+    size_t at = 0, all = bb_count(rq, stored);
+
+    for (size_t i = 0; i < count; i++) {
+        struct device_record *record = &read[i].record;
+
+        if (read[i].row->problems)
+            continue;
+        if (at == all || strcmp(bb_cell(rq, stored, at, 0), record->uuid) != 0) {
+            bb_bulk_problem(rq, read[i].row, "externalId", DEVICE_TAKEN);
+            continue;
+        }
+        record->id = bb_cell_int(rq, stored, at++, 1);
+        if (device_emit(rq, tx, "device.registered", record, NULL))
+            return -1;
+        rows_pause(rq, i + 1);
+    }
+    return 0;
 }
 
 const struct bb_bulk_rows device_rows = {

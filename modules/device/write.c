@@ -141,26 +141,6 @@ struct change {
     struct device_documents documents;
 };
 
-static const struct bb_rows *update_run(struct bb_request *rq, struct bb_tx *tx,
-                                        const struct change *change)
-{
-    const char *const *text = change->values.text;
-    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
-    int64_t cleared = 0;
-
-    for (int field = 0; field < DEVICE_FIELDS; field++)
-        cleared |= (int64_t)change->values.cleared[field] << field;
-
-    return bb_tx_query(
-        rq, tx, &update,
-        BB_ARGS(bb_i(change->device.id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]),
-                bb_t(text[4]), bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]),
-                bb_t(text[9]), bb_t(text[10]), bb_t(text[11]), bb_t(text[12]),
-                bb_t(change->values.attributes), bb_t(now), bb_b(change->documents.rows != NULL),
-                bb_t(change->values.status), bb_i(cleared), bb_t(change->values.null_attributes),
-                bb_b(change->values.clear_attributes)));
-}
-
 static int update_unchanged(struct bb_request *rq, struct bb_tx *tx, int64_t device)
 {
     static const struct bb_sql as_it_is = {
@@ -256,12 +236,23 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct change *change = arg;
     const char *const *text = change->values.text;
+    int64_t cleared = 0;
 
     if (change->documents.rows &&
         (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(change->device.id))) ||
          device_documents_add(rq, tx, &change->device, &change->documents)))
         return bb_failed(rq);
-    const struct bb_rows *rows = update_run(rq, tx, change);
+    for (int field = 0; field < DEVICE_FIELDS; field++)
+        cleared |= (int64_t)change->values.cleared[field] << field;
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
+    const struct bb_rows *rows = bb_tx_query(
+        rq, tx, &update,
+        BB_ARGS(bb_i(change->device.id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]),
+                bb_t(text[4]), bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]),
+                bb_t(text[9]), bb_t(text[10]), bb_t(text[11]), bb_t(text[12]),
+                bb_t(change->values.attributes), bb_t(now), bb_b(change->documents.rows != NULL),
+                bb_t(change->values.status), bb_i(cleared), bb_t(change->values.null_attributes),
+                bb_b(change->values.clear_attributes)));
 
     if (!rows)
         return write_failed(rq);

@@ -85,19 +85,6 @@ static const char how[] =
     "A request whose head is malformed or too large is refused (400, 414, 431) before an "
     "operation is looked for.";
 
-static json_t *document_info(struct docs_maker *maker)
-{
-    const struct docs_settings *about = bb_settings(maker->host);
-    json_t *contact = json_pack("{s:s}", "name", "The operator of this service");
-
-    docs_put_text(maker, contact, "url", about->contact);
-    return json_pack(
-        "{s:s, s:s, s:o, s:o, s:{s:s, s:s}}", "title", about->title, "version",
-        maker->host->module->version, "description",
-        json_sprintf("%s%s%s", about->description, *about->description ? "\n\n" : "", how),
-        "contact", contact, "license", "name", "BSD-2-Clause", "identifier", "BSD-2-Clause");
-}
-
 static json_t *document_components(struct docs_maker *maker)
 {
     json_t *schemes = json_pack(
@@ -158,6 +145,8 @@ static void document_add_route(struct docs_maker *maker, const struct bb_module 
 static json_t *document_make(struct bb_host *host)
 {
     struct docs_maker maker = {.host = host};
+    const struct docs_settings *about = bb_settings(host);
+    json_t *contact = json_pack("{s:s}", "name", "The operator of this service");
     json_t *paths = json_object(), *tags = json_array();
     const struct bb_module *module;
 
@@ -172,10 +161,16 @@ static json_t *document_make(struct bb_host *host)
         for (size_t k = 0; k < module->routes.count; k++)
             document_add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
     }
+    docs_put_text(&maker, contact, "url", about->contact);
+    json_t *info = json_pack(
+        "{s:s, s:s, s:o, s:o, s:{s:s, s:s}}", "title", about->title, "version",
+        host->module->version, "description",
+        json_sprintf("%s%s%s", about->description, *about->description ? "\n\n" : "", how),
+        "contact", contact, "license", "name", "BSD-2-Clause", "identifier", "BSD-2-Clause");
     json_t *document =
-        json_pack("{s:s, s:o, s:[{s:s, s:s}], s:o, s:o, s:o}", "openapi", "3.1.0", "info",
-                  document_info(&maker), "servers", "url", "/", "description", "This service.",
-                  "tags", tags, "paths", paths, "components", document_components(&maker));
+        json_pack("{s:s, s:o, s:[{s:s, s:s}], s:o, s:o, s:o}", "openapi", "3.1.0", "info", info,
+                  "servers", "url", "/", "description", "This service.", "tags", tags, "paths",
+                  paths, "components", document_components(&maker));
 
     document_webhooks(&maker, document);
     if (!maker.failed && document)

@@ -260,34 +260,9 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
 
 /* ---- a request ---- */
 
-/* Finds out why the commit failed. If the reason is an overlap, checks each reading again. */
-static int store_refused(struct bb_request *rq, struct reading_submission *submission)
-{
-    static const struct bb_sql look = {"SELECT device_status($1::bigint)", 0};
-
-    if (strcmp(bb_sqlstate(rq), "BB409") != 0 && strcmp(bb_sqlstate(rq), "23505") != 0)
-        return bb_failed(rq);
-    const struct bb_rows *rows = bb_query(rq, &look, BB_ARGS(bb_i(submission->device.id)));
-
-    if (!rows)
-        return bb_failed(rq);
-    const char *status = bb_cell(rq, rows, 0, 0);
-
-    if (!status)
-        return bb_fail(rq, 404, "Device not found");
-    if (strcmp(status, "Active") != 0)
-        return bb_fail(rq, 409, "Conflict: the device is %s", status);
-    int failed = reading_find_overlaps(rq, &submission, 1);
-
-    if (failed)
-        return failed;
-    if (!submission->wrong)
-        return bb_fail(rq, 409, "Conflict: the period overlaps a stored reading");
-    return reading_refuse(rq, submission);
-}
-
 int reading_store(struct bb_request *rq, struct reading_submission *submission)
 {
+    static const struct bb_sql look = {"SELECT device_status($1::bigint)", 0};
     int64_t now = bb_wall_ms(rq->host);
     const struct bb_device *device = &submission->device;
     struct bb_tx *unit = bb_unit(rq, (uint64_t)device->id);
@@ -311,5 +286,25 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
         return bb_no_memory(rq);
     int status = bb_commit(rq, unit, 201, json);
 
-    return status ? status : store_refused(rq, submission);
+    if (status)
+        return status;
+    /* The commit failed. If the reason is an overlap, each reading is checked again. */
+    if (strcmp(bb_sqlstate(rq), "BB409") != 0 && strcmp(bb_sqlstate(rq), "23505") != 0)
+        return bb_failed(rq);
+    const struct bb_rows *rows = bb_query(rq, &look, BB_ARGS(bb_i(device->id)));
+
+    if (!rows)
+        return bb_failed(rq);
+    const char *state = bb_cell(rq, rows, 0, 0);
+
+    if (!state)
+        return bb_fail(rq, 404, "Device not found");
+    if (strcmp(state, "Active") != 0)
+        return bb_fail(rq, 409, "Conflict: the device is %s", state);
+    status = reading_find_overlaps(rq, &submission, 1);
+    if (status)
+        return status;
+    if (!submission->wrong)
+        return bb_fail(rq, 409, "Conflict: the period overlaps a stored reading");
+    return reading_refuse(rq, submission);
 }
