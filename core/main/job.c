@@ -201,7 +201,7 @@ static void job_entry(struct core_request *rq)
         rq->checked_out = NULL;
         pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
     } else if (holder && job_log_skip(rq->loop->engine, rq->name, holder)) {
-        log_line(BB_DEBUG, "job skipped: its lock is held elsewhere", "job", rq->name, "holder",
+        log_line(BB_DEBUG, "job skipped: another session holds its lock", "job", rq->name, "holder",
                  holder, NULL);
     }
     pg_tx_end(tx);

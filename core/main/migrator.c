@@ -39,7 +39,7 @@ static void migrator_note_outcome(struct migrator *migrator, enum migrate_outcom
 
     if (outcome == MIGRATE_DONE) {
         if (*migrator->told)
-            log_line(BB_INFO, "the database fits the modules", NULL);
+            log_line(BB_INFO, "the database matches the modules", NULL);
         pause_note(engine, report->paused ? report->pause_reason : NULL);
         readiness_set_schema(engine, SCHEMA_READY, NULL);
     } else if (!failed) {

@@ -208,7 +208,7 @@ void pg_tx_end(struct pg_tx *tx)
     bool clean = !conn->batches && !conn->waiting_count && conn->state == PG_READY &&
                  PQtransactionStatus(conn->pg) == PQTRANS_IDLE;
     if (!clean)
-        pg_conn_lost(conn, "a transaction was given up");
+        pg_conn_lost(conn, "a transaction was abandoned");
     else if (conn->recycle)
         pg_conn_lost(conn, "its prepared statements or settings are stale");
     else if (pg_session_is_spoilt(conn, tx->rq))
