@@ -290,7 +290,8 @@ TEST(an_account_may_have_so_many_webhooks_and_no_more)
 
     for (int i = 0; i < 20; i++)
         webhook_make(host, many, PUBLIC_URL, "message.new");
-    ck_error(webhook_try(host, many, PUBLIC_URL, "message.new"), 409, "An account may have 20");
+    ck_error(webhook_try(host, many, PUBLIC_URL, "message.new"), 409,
+             "An account may have at most 20");
 }
 
 TEST(the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it)
