@@ -12,7 +12,7 @@ CREATE TABLE bulk_job (
     organisation bigint NOT NULL,
     type         text NOT NULL,
     file         text NOT NULL,        -- its name at the client
-    status       text NOT NULL,        -- arriving, created, confirmed, finished, cancelled
+    status       text NOT NULL,        -- arriving, created, confirmed, finished, cancelled, removed
     separator    text NOT NULL,
     header       text NOT NULL,        -- JSON array: the names of the columns, as sent
     rows         integer NOT NULL DEFAULT 0,
@@ -38,7 +38,7 @@ CREATE INDEX bulk_job_since ON bulk_job (coalesce(ended_at, confirmed_at, create
 
 -- Parts of the file: whole rows, as they were sent.
 CREATE TABLE bulk_part (
-    job       uuid NOT NULL REFERENCES bulk_job ON DELETE CASCADE,
+    job       uuid NOT NULL,
     last_row  bigint NOT NULL,
     first_row bigint NOT NULL,
     rows      integer NOT NULL, -- without blank rows
@@ -49,7 +49,7 @@ CREATE TABLE bulk_part (
 
 -- Rows with problems: at first those that the check found, then those that storing found.
 CREATE TABLE bulk_finding (
-    job      uuid NOT NULL REFERENCES bulk_job ON DELETE CASCADE,
+    job      uuid NOT NULL,
     number   bigint NOT NULL,
     name     text,          -- the cell that names the row: externalId
     problems text NOT NULL, -- JSON array of {field, problem}
@@ -58,7 +58,7 @@ CREATE TABLE bulk_finding (
 
 -- Rows that can be stored, but that their sender should check.
 CREATE TABLE bulk_warning (
-    job      uuid NOT NULL REFERENCES bulk_job ON DELETE CASCADE,
+    job      uuid NOT NULL,
     number   bigint NOT NULL,
     warnings text NOT NULL, -- JSON array of {field, problem}
     PRIMARY KEY (job, number)
@@ -85,3 +85,13 @@ CREATE TRIGGER bulk_job_added AFTER INSERT OR DELETE ON bulk_job
     FOR EACH ROW EXECUTE FUNCTION bulk_usage_count();
 CREATE TRIGGER bulk_job_grown AFTER UPDATE OF bytes ON bulk_job
     FOR EACH ROW WHEN (OLD.bytes <> NEW.bytes) EXECUTE FUNCTION bulk_usage_count();
+
+-- step 2: the parts, problems and warnings of a job are deleted with it
+
+DELETE FROM bulk_job WHERE status = 'removed';
+DELETE FROM bulk_part p WHERE NOT EXISTS (SELECT FROM bulk_job j WHERE j.id = p.job);
+DELETE FROM bulk_finding f WHERE NOT EXISTS (SELECT FROM bulk_job j WHERE j.id = f.job);
+DELETE FROM bulk_warning w WHERE NOT EXISTS (SELECT FROM bulk_job j WHERE j.id = w.job);
+ALTER TABLE bulk_part ADD FOREIGN KEY (job) REFERENCES bulk_job ON DELETE CASCADE;
+ALTER TABLE bulk_finding ADD FOREIGN KEY (job) REFERENCES bulk_job ON DELETE CASCADE;
+ALTER TABLE bulk_warning ADD FOREIGN KEY (job) REFERENCES bulk_job ON DELETE CASCADE;

@@ -9,7 +9,7 @@ CREATE TABLE certificate_group (
     frequency    text NOT NULL CHECK
         (frequency IN ('hourly', 'daily', 'weekly', 'monthly', 'quarterly', 'yearly')),
     start_at     timestamptz NOT NULL,
-    end_at       timestamptz CONSTRAINT certificate_group_end CHECK (end_at > start_at),
+    end_at       timestamptz CHECK (end_at > start_at),
     carry_wh     bigint NOT NULL DEFAULT 0, -- accounted for, and not issued yet
     created_at   timestamptz NOT NULL
 );
@@ -70,8 +70,10 @@ CREATE TABLE certificate (
     start_at     timestamptz NOT NULL,
     end_at       timestamptz NOT NULL,
     issued_wh    bigint NOT NULL,
+    settled      boolean NOT NULL DEFAULT false, -- the job has moved its entries on
     created_at   timestamptz NOT NULL
 ) WITH (fillfactor = 85);
+CREATE INDEX certificate_unsettled ON certificate (id) WHERE NOT settled;
 
 -- The certificate log. No index has the status, so that a change of it stays on its page.
 CREATE SEQUENCE certificate_entry_id AS bigint;
@@ -337,31 +339,15 @@ BEGIN
 END
 $$;
 
--- Devices whose ceiling may have changed. A run that is issuing a cycle at that moment may have read the
--- device before the change and commit its account after it, so the job examines the accounts later.
-CREATE TABLE certificate_changed (
-    device bigint PRIMARY KEY
-);
-
 -- Makes the cycles due again in which the device has energy above its ceiling, because the ceiling may
--- have changed. Waits for runs that are issuing cycles of the device, and locks rows in their order.
-CREATE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM certificate_changed c WHERE c.device = certificate_recheck.device;
-    PERFORM FROM certificate_due d WHERE (d.group_id, d.cycle_start) IN (
-            SELECT a.group_id, a.cycle_start FROM certificate_account a
-            WHERE a.device = certificate_recheck.device AND a.over_wh > 0)
-        ORDER BY d.group_id, d.cycle_start FOR UPDATE;
-    PERFORM FROM certificate_group g WHERE g.id = ANY (ARRAY(
-            SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_recheck.device))
-        ORDER BY g.id FOR NO KEY UPDATE;
+-- have changed.
+CREATE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE sql AS $$
     INSERT INTO certificate_due AS d (group_id, cycle_start, cycle_end)
         SELECT a.group_id, a.cycle_start, least(certificate_cycle_at(g.frequency, g.start_at,
                 certificate_cycle(g.frequency, g.start_at, a.cycle_start) + 2), g.end_at)
             FROM certificate_account a JOIN certificate_group g ON g.id = a.group_id
-            WHERE a.device = certificate_recheck.device AND a.over_wh > 0 ORDER BY 1, 2
-        ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end;
-END
+            WHERE a.device = $1 AND a.over_wh > 0 ORDER BY 1, 2
+        ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end
 $$;
 
 -- Deletes the rows of a device, unless energy of it was certified or accounted for. Returns whether it
@@ -499,3 +485,37 @@ BEGIN
     DELETE FROM certificate_due d WHERE d.group_id = g.id AND d.cycle_start >= at;
 END
 $$;
+
+-- step 2: devices are changed while their cycles are issued
+
+-- Devices whose ceiling may have changed. A run that is issuing a cycle at that moment may have read the
+-- device before the change and commit its account after it, so the job examines the accounts later.
+CREATE TABLE certificate_changed (
+    device bigint PRIMARY KEY
+);
+
+-- As in step 1, after waiting for runs that are issuing cycles of the device. Rows are locked in the same
+-- order as by these runs.
+CREATE OR REPLACE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM certificate_changed c WHERE c.device = certificate_recheck.device;
+    PERFORM FROM certificate_due d WHERE (d.group_id, d.cycle_start) IN (
+            SELECT a.group_id, a.cycle_start FROM certificate_account a
+            WHERE a.device = certificate_recheck.device AND a.over_wh > 0)
+        ORDER BY d.group_id, d.cycle_start FOR UPDATE;
+    PERFORM FROM certificate_group g WHERE g.id = ANY (ARRAY(
+            SELECT s.group_id FROM certificate_span s WHERE s.device = certificate_recheck.device))
+        ORDER BY g.id FOR NO KEY UPDATE;
+    INSERT INTO certificate_due AS d (group_id, cycle_start, cycle_end)
+        SELECT a.group_id, a.cycle_start, least(certificate_cycle_at(g.frequency, g.start_at,
+                certificate_cycle(g.frequency, g.start_at, a.cycle_start) + 2), g.end_at)
+            FROM certificate_account a JOIN certificate_group g ON g.id = a.group_id
+            WHERE a.device = certificate_recheck.device AND a.over_wh > 0 ORDER BY 1, 2
+        ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end;
+END
+$$;
+
+-- step 3: certificates are finalized without a mark
+
+ALTER TABLE certificate DROP COLUMN settled; -- and its index
+ALTER TABLE certificate_group RENAME CONSTRAINT certificate_group_check TO certificate_group_end;

@@ -110,6 +110,7 @@ struct host_spec {
     struct postgres *pg;     /* NULL: the run's own */
     const char *database;    /* name */
     const char *redis;       /* socket; NULL: the run's own, "": none */
+    int redis_ms;            /* timeout of its commands; 0: 200 */
     const char *modules;     /* NULL: [auth, chat, health] */
     const char *module_path; /* NULL: harness_modules() */
     const char *http, *db, *auth, *chat, *log;

@@ -40,14 +40,14 @@ char *host_configuration(const struct host_spec *spec)
 
     return text("http:\n  listen: \"127.0.0.1:%d\"\n%s"
                 "database:\n  url: \"host=%s dbname=%s user=busbar\"\n%s"
-                "redis:\n  url: \"%s\"\n"
+                "redis:\n  url: \"%s\"\n  timeout: %d\n"
                 "secrets:\n  keys: [\"" SEALING_KEY "\"]\n"
                 "control:\n  socket: \"%s\"\n"
                 "module_path: \"%s\"\nmodules: %s\n"
                 "%s%s%s%s",
                 spec->port, spec->http ? spec->http : "", pg->sockets, spec->database,
                 spec->db ? spec->db : "", redis_url(spec->redis),
-                harness_path(text("%s.control", spec->name)),
+                spec->redis_ms ? spec->redis_ms : 200, harness_path(text("%s.control", spec->name)),
                 spec->module_path ? spec->module_path : harness_modules(spec->plain),
                 spec->modules ? spec->modules : "[auth, chat, health]", section("log", spec->log),
                 section("auth", spec->auth ? spec->auth : AUTH_DEFAULTS),
