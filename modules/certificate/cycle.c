@@ -266,6 +266,11 @@ static int cycle_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return cycle_is_left(rq) || cycle_is_too_large(rq, cycle) ? 503 : bb_failed(rq);
 }
 
+static int cycle_transaction(struct bb_request *rq, void *cycle)
+{
+    return bb_transaction(rq, cycle_work, cycle);
+}
+
 /* Retries with fewer devices per chunk while a statement takes too long. */
 static int cycle_issue(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
@@ -278,7 +283,7 @@ static int cycle_issue(struct bb_request *rq, const struct bb_rows *rows, size_t
 
     if (cycle.certificate < 0)
         return -1;
-    while (bb_transaction(rq, cycle_work, &cycle) >= 400) {
+    while (bb_scratch(rq, cycle_transaction, &cycle) >= 400) {
         if (!cycle_is_too_large(rq, &cycle))
             return cycle_is_left(rq) ? 0 : -1;
         cycle.most = cycle.most > FEWER ? cycle.most / FEWER : 1;

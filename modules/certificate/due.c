@@ -88,6 +88,11 @@ static int due_look(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return 200;
 }
 
+static int due_transaction(struct bb_request *rq, void *looked)
+{
+    return bb_transaction(rq, due_look, looked);
+}
+
 /*
  * Processes all batches, and starts again at the first device while a device has readings left. If
  * a statement takes too long because devices have too many readings, uses fewer devices at a time.
@@ -103,7 +108,7 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
     until = certificate_turn(rq);
     *more = !failed && any;
     while (*more && !failed && bb_now_ms(rq->host) < until) {
-        if (bb_transaction(rq, due_look, &looked) >= 400) {
+        if (bb_scratch(rq, due_transaction, &looked) >= 400) {
             certificate_step_failed(rq, step);
             failed = looked.size == 1 || strcmp(bb_sqlstate(rq), "57014") != 0;
             looked.size = looked.size > FEWER ? looked.size / FEWER : 1;
@@ -158,23 +163,28 @@ static const struct bb_sql changed = {
 static const struct bb_sql recheck = {"SELECT certificate_recheck($1::bigint)",
                                       BB_SQL_WRITE | BB_SQL_LONG};
 
+/* Examines the first device after *last and advances *last. Returns 1; 0: there is none; -1. */
+static int recheck_next(struct bb_request *rq, void *last)
+{
+    const struct bb_rows *rows = bb_query(rq, &changed, BB_ARGS(bb_i(*(int64_t *)last)));
+
+    if (!rows || !bb_cell(rq, rows, 0, 0))
+        return rows ? 0 : -1;
+    *(int64_t *)last = bb_cell_int(rq, rows, 0, 0);
+    return bb_query(rq, &recheck, BB_ARGS(bb_i(*(int64_t *)last))) ? 1 : -1;
+}
+
 /* If a device fails, the run ends, and the next run starts after this device. */
 int64_t certificate_recheck(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
     int64_t first = atomic_load(&certificate->rechecked), last = first;
     int64_t until = certificate_turn(rq);
-    bool left = true, failed = false;
+    int found = 1;
 
-    while (left && !failed && bb_now_ms(rq->host) < until) {
-        const struct bb_rows *rows = bb_query(rq, &changed, BB_ARGS(bb_i(last)));
-
-        left = rows && bb_cell(rq, rows, 0, 0);
-        if (left)
-            last = bb_cell_int(rq, rows, 0, 0);
-        failed = !rows || (left && !bb_query(rq, &recheck, BB_ARGS(bb_i(last))));
-    }
-    atomic_store(&certificate->rechecked, left || failed ? last : 0);
-    *more = !failed && (left || first > 0);
-    return failed ? certificate_step_failed(rq, "looking at devices that were changed") : 0;
+    while (found > 0 && bb_now_ms(rq->host) < until)
+        found = bb_scratch(rq, recheck_next, &last);
+    atomic_store(&certificate->rechecked, found ? last : 0);
+    *more = found > 0 || (!found && first > 0);
+    return found < 0 ? certificate_step_failed(rq, "looking at devices that were changed") : 0;
 }

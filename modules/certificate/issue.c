@@ -82,33 +82,28 @@ static int64_t issue_finalize(struct bb_request *rq, bool *more)
 enum { HISTORIES, DUE, CHANGED, CYCLES, OLDER, STEPS };
 
 struct work {
-    int step;            /* the current step */
     int64_t done[STEPS]; /* work of each step in this run; -1: the step failed */
     bool failed;         /* a step failed */
     bool more;           /* work is left that was not tried */
 };
 
-static int issue_step(struct bb_request *rq, void *arg)
+/* Each step has a time limit, so that no step waits until another step has nothing left to do. */
+static void issue_run(struct bb_request *rq, struct work *work)
 {
     static int64_t (*const steps[STEPS])(struct bb_request *, bool *) = {
         [HISTORIES] = certificate_history, [DUE] = certificate_mark_due,
         [CHANGED] = certificate_recheck,   [CYCLES] = certificate_cycles,
         [OLDER] = issue_finalize,
     };
-    struct work *work = arg;
-    bool more = false;
 
-    work->done[work->step] = steps[work->step](rq, &more);
-    work->more = work->more || more;
-    work->failed = work->failed || work->done[work->step] < 0;
-    return 0;
-}
+    *work = (struct work){.failed = false};
+    for (int i = 0; i < STEPS; i++) {
+        bool more = false;
 
-/* Each step has a time limit, so that no step waits until another step has nothing left to do. */
-static void issue_run(struct bb_request *rq, struct work *work)
-{
-    for (*work = (struct work){.step = 0}; work->step < STEPS; work->step++)
-        bb_scratch(rq, issue_step, work);
+        work->done[i] = steps[i](rq, &more);
+        work->more = work->more || more;
+        work->failed = work->failed || work->done[i] < 0;
+    }
 }
 
 /* Between two runs other work may use the connection, and a stop or reload can take effect. */

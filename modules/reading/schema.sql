@@ -62,6 +62,13 @@ CREATE FUNCTION reading_time(ms bigint) RETURNS timestamptz LANGUAGE sql IMMUTAB
 
 -- The service "readings" for statements of other modules (services.h).
 
+-- The Delta readings of devices that end in a period (start exclusive, end inclusive).
+CREATE FUNCTION reading_deltas(devices bigint[], after timestamptz, until timestamptz)
+    RETURNS TABLE (device bigint, end_at timestamptz, wh bigint) LANGUAGE sql STABLE AS $$
+    SELECT r.device, r.end_at, r.wh FROM reading r
+    WHERE r.device = ANY ($1) AND r.type = 'D' AND r.end_at > $2 AND r.end_at <= $3
+$$;
+
 -- The History readings of a device that end in a period (both inclusive).
 CREATE FUNCTION reading_histories(device bigint, first timestamptz, last timestamptz)
     RETURNS TABLE (start_at timestamptz, end_at timestamptz, wh bigint) LANGUAGE sql STABLE AS $$
@@ -97,14 +104,10 @@ CREATE FUNCTION reading_take_fresh(type "char", most integer)
 $$;
 
 -- The periods that overlap stored readings, by their number from 1, each with the first such reading.
--- Periods after all stored readings, the usual case, are not searched. STABLE: it sees the rows from before
--- the calling statement, and not the rows of that statement.
+-- STABLE: it sees the rows from before the calling statement, and not the rows of that statement.
 CREATE FUNCTION reading_overlapping(device bigint, starts bigint[], ends bigint[])
     RETURNS TABLE (number bigint, type "char", start_at timestamptz, end_at timestamptz, wh bigint)
     LANGUAGE plpgsql STABLE ROWS 10 AS $$
-DECLARE
-    latest timestamptz := max(d.latest_end) FROM reading_device d
-        WHERE d.device = reading_overlapping.device;
 BEGIN
     RETURN QUERY
         SELECT p.number, o.type, o.start_at, o.end_at, o.wh
@@ -121,8 +124,7 @@ BEGIN
                      AND r.end_at > reading_time(p.start_ms)
                  ORDER BY r.end_at LIMIT 1)) b
             WHERE b.start_at < reading_time(p.end_ms)
-            ORDER BY b.end_at LIMIT 1) o
-        WHERE reading_time(p.start_ms) < latest;
+            ORDER BY b.end_at LIMIT 1) o;
 END
 $$;
 
@@ -218,6 +220,22 @@ BEGIN
 END
 $$;
 
+-- Deletes the readings of a device. A request that stores readings changes both rows of reading_device
+-- first: so its readings are stored before and deleted, or it finds no device.
+CREATE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
+                                     known_end)
+        SELECT reading_forget.device, t.type, now(), now(), 0, now(), now()
+        FROM (VALUES ('D'::"char"), ('H')) t (type)
+        ON CONFLICT ON CONSTRAINT reading_device_pkey DO UPDATE SET known_end = d.known_end;
+    DELETE FROM reading r WHERE r.device = reading_forget.device;
+    DELETE FROM reading_void r WHERE r.device = reading_forget.device;
+    DELETE FROM reading_refused r WHERE r.device = reading_forget.device;
+    DELETE FROM reading_device r WHERE r.device = reading_forget.device;
+END
+$$;
+
 -- Blocks storing, voiding and taking readings of a device until the commit. Callers must lock other rows
 -- after this call.
 CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
@@ -226,18 +244,6 @@ CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
         SELECT $1, t.type, '0001-01-01Z', '0001-01-01Z', 0, now(), '0001-01-01Z'
         FROM (VALUES ('D'::"char"), ('H')) t (type)
         ON CONFLICT (device, type) DO UPDATE SET known_end = d.known_end
-$$;
-
--- Deletes the readings of a device. A request that stores readings changes both rows of reading_device
--- first: so its readings are stored before and deleted, or it finds no device.
-CREATE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM reading_hold(reading_forget.device);
-    DELETE FROM reading r WHERE r.device = reading_forget.device;
-    DELETE FROM reading_void r WHERE r.device = reading_forget.device;
-    DELETE FROM reading_refused r WHERE r.device = reading_forget.device;
-    DELETE FROM reading_device r WHERE r.device = reading_forget.device;
-END
 $$;
 
 -- The service "readings": the Delta readings of devices that end in a period (start exclusive, end
@@ -272,4 +278,38 @@ CREATE FUNCTION reading_discarded(device bigint, first timestamptz, last timesta
         FROM reading_refused f WHERE f.device = $1 AND coalesce(f.start_at, $2) < $3 AND f.end_at > $2
             AND (f.start_at IS NOT NULL OR f.end_at <= $3)
     ORDER BY 6 DESC LIMIT $4
+$$;
+
+-- step 2: new readings after all stored ones need no search for overlaps
+
+DROP FUNCTION reading_deltas(bigint[], timestamptz, timestamptz); -- reading_delta_periods() returns more
+
+-- The periods that overlap stored readings, by their number from 1, each with the first such reading.
+-- Periods after all stored readings, the usual case, are not searched. STABLE: it sees the rows from before
+-- the calling statement, and not the rows of that statement.
+CREATE OR REPLACE FUNCTION reading_overlapping(device bigint, starts bigint[], ends bigint[])
+    RETURNS TABLE (number bigint, type "char", start_at timestamptz, end_at timestamptz, wh bigint)
+    LANGUAGE plpgsql STABLE ROWS 10 AS $$
+DECLARE
+    latest timestamptz := max(d.latest_end) FROM reading_device d
+        WHERE d.device = reading_overlapping.device;
+BEGIN
+    RETURN QUERY
+        SELECT p.number, o.type, o.start_at, o.end_at, o.wh
+        FROM unnest(starts, ends) WITH ORDINALITY AS p (start_ms, end_ms, number)
+        CROSS JOIN LATERAL (
+            SELECT b.type, b.start_at, b.end_at, b.wh FROM (
+                (SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r
+                 WHERE r.device = reading_overlapping.device AND r.type = 'D'
+                     AND r.end_at > reading_time(p.start_ms)
+                 ORDER BY r.end_at LIMIT 1)
+                UNION ALL
+                (SELECT r.type, r.start_at, r.end_at, r.wh FROM reading r
+                 WHERE r.device = reading_overlapping.device AND r.type = 'H'
+                     AND r.end_at > reading_time(p.start_ms)
+                 ORDER BY r.end_at LIMIT 1)) b
+            WHERE b.start_at < reading_time(p.end_ms)
+            ORDER BY b.end_at LIMIT 1) o
+        WHERE reading_time(p.start_ms) < latest;
+END
 $$;
