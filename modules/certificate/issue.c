@@ -53,13 +53,17 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
  * were requested while the issuer was external become Succeeded.
  *
  * $1 number of entries. Entries that another run has locked are skipped, because waiting for its
- * locks would mean following it from batch to batch. The ids are passed as an array, because a join
- * would be planned with statistics that may be older than the rows.
+ * locks would mean following it from batch to batch. IS TRUE keeps PostgreSQL from planning a join,
+ * for which it would use statistics that may be older than the rows: it looks up each id in a hash
+ * table.
  */
 static const struct bb_sql finalize = {
-    "UPDATE certificate_entry SET status = 'Succeeded' WHERE id = ANY (ARRAY("
-    "SELECT id FROM certificate_entry WHERE status = 'Requested' ORDER BY start_at, id"
-    " LIMIT $1::int FOR UPDATE SKIP LOCKED))",
+    "WITH taken AS MATERIALIZED (SELECT start_at, id FROM certificate_entry"
+    " WHERE status = 'Requested' ORDER BY start_at, id LIMIT $1::int FOR UPDATE SKIP LOCKED),"
+    " last AS (SELECT start_at, id FROM taken ORDER BY start_at DESC, id DESC LIMIT 1)"
+    " UPDATE certificate_entry SET status = 'Succeeded' WHERE status = 'Requested'"
+    " AND (start_at, id) <= ((SELECT start_at FROM last), (SELECT id FROM last))"
+    " AND (id IN (SELECT id FROM taken)) IS TRUE",
     BB_SQL_WRITE | BB_SQL_LONG};
 
 static int64_t issue_finalize(struct bb_request *rq, bool *more)
