@@ -64,12 +64,13 @@ lint_includes() {
     includes+=($libraries)
 }
 
-# cppcheck does not know _Noreturn, and treats NULL as an int in calls for which POSIX requires a pointer.
+# cppcheck does not know _Noreturn, and treats NULL as an int in calls for which POSIX requires a pointer. It needs the
+# macros of sys/queue.h, and does not read system headers by itself.
 lint_cppcheck() {
     (cd "$top" && cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr -j2 \
         --enable=warning,performance,portability --suppress=missingIncludeSystem \
         --suppress='*:/usr/include/*' --suppress=varFuncNullUB -D_GNU_SOURCE -D__linux__ \
-        '-D_Noreturn=__attribute__((noreturn))' -I include -I . -I build/gcc core modules)
+        '-D_Noreturn=__attribute__((noreturn))' "--include=/usr/include/$(gcc -print-multiarch)/sys/queue.h" -I include -I . -I build/gcc core modules)
 }
 
 # clang's warnings are errors here, so that no build with clang is needed.

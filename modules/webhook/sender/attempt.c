@@ -403,15 +403,12 @@ static json_t *attempt_text(const char *text, size_t length)
  */
 static const char *attempt_error(const struct http_request *http, const char **kind)
 {
-    *kind = NULL;
     if (http->outcome == HTTP_REFUSED)
-        *kind = "the address or port is not allowed";
-    else if (http->too_large)
-        *kind = "the response's headers are too large";
-    else if (http->sendings > 1)
-        *kind = "the connection was closed without a response";
-    if (*kind)
-        return *kind;
+        return *kind = "the address or port is not allowed";
+    if (http->too_large)
+        return *kind = "the response's headers are too large";
+    if (http->sendings > 1)
+        return *kind = "the connection was closed without a response";
     *kind = http->error;
     const char *error = *http->detail ? http->detail : http->error;
     /* libcurl's "OpenSSL/3.0.19: error:…" names the exact version. */
