@@ -6,7 +6,7 @@
 
 enum { TURN_MS = 500 };                 /* the time limit of a step */
 enum { FAILED = 1, INTERRUPTED = 130 }; /* exit statuses; 130 is what shells report for SIGINT */
-enum { FINALIZED = 10000 };             /* entries per statement */
+enum { FINALIZED = 2000 };              /* entries per statement */
 
 int64_t certificate_step_failed(struct bb_request *rq, const char *step)
 {
