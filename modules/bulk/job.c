@@ -212,7 +212,11 @@ int bulk_confirm(struct bb_request *rq)
     if (!bb_pause_reason(rq)) /* otherwise bulk.run stores the rows after `busbar resume` */
         (void)bb_run(rq->host, job_begin_run,
                      NULL); /* if it fails, bulk.run starts within a second */
-    return bb_reply(rq, 200, bulk_job_json(&job));
+    return bb_reply(rq, 200,
+                    json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I}}", "bulkUploadId", job.id,
+                              "status", job.status, "progress", "done", (json_int_t)bulk_done(&job),
+                              "total", (json_int_t)job.rows, "succeeded", (json_int_t)job.succeeded,
+                              "failed", (json_int_t)job.failed));
 }
 
 static void job_count_cancelled(struct bb_request *rq, struct bb_tx *tx, void *arg)

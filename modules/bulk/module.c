@@ -156,9 +156,14 @@ static const struct bb_field progress[] = {
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
-#define JOB                                                                                        \
+#define IDENTITY                                                                                   \
     {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},                               \
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},                \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
+#define PROGRESS                                                                                   \
+    {.name = "progress", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(progress),    \
+     .help = "How many rows are done."}
+#define JOB                                                                                        \
+    IDENTITY,                                                                                      \
     {.name = "reason", .type = BB_TEXT, .flags = NULLABLE,                                         \
      .help = "Why the service cancelled it: its sender may not store these rows any more."},       \
     {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
@@ -166,8 +171,7 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
     {.name = "check", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(check),          \
      .help = "Result of the check at upload: how many rows passed it."},                           \
-    {.name = "progress", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(progress),    \
-     .help = "How many rows are done."},                                                           \
+    PROGRESS,                                                                                      \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
     {.name = "confirmedAt", .type = BB_TIME, .flags = NULLABLE},                                   \
     {.name = "endedAt", .type = BB_TIME, .flags = NULLABLE}
@@ -178,6 +182,7 @@ static const struct bb_field job[] = {
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
      .help = "Only in the response to POST: columns that are ignored."},
 };
+static const struct bb_field confirm_reply[] = {IDENTITY, PROGRESS};
 static const struct bb_field error[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "The column; empty when the row as a whole is wrong."},
@@ -226,7 +231,7 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(template_query),
      .help = "Download a CSV template. It has all columns of the type and one example row."},
     {.method = "POST", .path = BASE "/:bulkUploadId/confirm", .roles = BB_ANY_ROLE,
-     .handler = bulk_confirm, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
+     .handler = bulk_confirm, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(confirm_reply),
      .help = "Confirm a bulk upload. Its rows are then stored in the background, each on its own, "
              "so that a bad row does not stop the others. 409 when it was confirmed before."},
     {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,
