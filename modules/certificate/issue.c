@@ -52,31 +52,41 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
  * If certificate.issuer is `internal`, there is no external issuer to wait for, so entries that
  * were requested while the issuer was external become Succeeded.
  *
- * $1 number of entries. Entries that another run has locked are skipped, because waiting for its
- * locks would mean following it from batch to batch. IS TRUE keeps PostgreSQL from planning a join,
- * for which it would use statistics that may be older than the rows: it looks up each id in a hash
- * table.
+ * $1 number of entries, $2 and $3 the last entry of the previous batch: its index entries would be
+ * read again. Entries that another run has locked are skipped, because waiting for its locks would
+ * mean following it from batch to batch. IS TRUE keeps PostgreSQL from planning a join, for which
+ * it would use statistics that may be older than the rows: it looks up each id in a hash table.
  */
 static const struct bb_sql finalize = {
     "WITH taken AS MATERIALIZED (SELECT start_at, id FROM certificate_entry"
-    " WHERE status = 'Requested' ORDER BY start_at, id LIMIT $1::int FOR UPDATE SKIP LOCKED),"
-    " last AS (SELECT start_at, id FROM taken ORDER BY start_at DESC, id DESC LIMIT 1)"
-    " UPDATE certificate_entry SET status = 'Succeeded' WHERE status = 'Requested'"
+    " WHERE status = 'Requested' AND (start_at, id) > ($2::timestamptz, $3::bigint)"
+    " ORDER BY start_at, id LIMIT $1::int FOR UPDATE SKIP LOCKED),"
+    " last AS (SELECT start_at, id FROM taken ORDER BY start_at DESC, id DESC LIMIT 1),"
+    " moved AS (UPDATE certificate_entry SET status = 'Succeeded' WHERE status = 'Requested'"
+    " AND (start_at, id) > ($2::timestamptz, $3::bigint)"
     " AND (start_at, id) <= ((SELECT start_at FROM last), (SELECT id FROM last))"
-    " AND (id IN (SELECT id FROM taken)) IS TRUE",
+    " AND (id IN (SELECT id FROM taken)) IS TRUE)"
+    " SELECT start_at::text, id, (SELECT count(*) FROM taken) FROM last",
     BB_SQL_WRITE | BB_SQL_LONG};
 
 static int64_t issue_finalize(struct bb_request *rq, bool *more)
 {
     const struct certificate *certificate = rq->state;
-    int64_t done = 0, count = certificate->internal, until = certificate_turn(rq);
+    int64_t done = 0, count = certificate->internal, until = certificate_turn(rq), last = 0;
+    const char *at = "-infinity";
 
     while (count > 0 && bb_now_ms(rq->host) < until) {
-        const struct bb_rows *rows = bb_query(rq, &finalize, BB_ARGS(bb_i(FINALIZED)));
+        const struct bb_rows *rows =
+            bb_query(rq, &finalize, BB_ARGS(bb_i(FINALIZED), bb_t(at), bb_i(last)));
 
         if (!rows)
             return certificate_step_failed(rq, "finalizing certificates");
-        count = (int64_t)bb_affected(rq, rows);
+        count = 0;
+        if (bb_count(rq, rows)) {
+            at = bb_cell(rq, rows, 0, 0);
+            last = bb_cell_int(rq, rows, 0, 1);
+            count = bb_cell_int(rq, rows, 0, 2);
+        }
         done += count;
     }
     *more = count > 0;

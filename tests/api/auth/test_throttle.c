@@ -41,6 +41,15 @@ static void set_up(void)
     host_stop(host);
 }
 
+/* A host counts alone until it has reached Redis. */
+static struct host *start_joined(const char *name, const char *redis, const char *auth)
+{
+    struct host *host = start(name, redis, auth);
+
+    status_soon(host, "/api/health/status", NULL, 200);
+    return host;
+}
+
 static const char *login_of(const char *email, const char *password)
 {
     return text("{\"username\":\"%s\",\"password\":\"%s\"}", email, password);
@@ -130,8 +139,8 @@ TEST(hosts_count_failed_logins_together_in_redis)
 {
     pid_t pid;
     const char *redis = redis_make("redis-throttle", &pid);
-    struct host *one = start("throttle-1", redis, STRICT);
-    struct host *two = start("throttle-2", redis, STRICT);
+    struct host *one = start_joined("throttle-1", redis, STRICT);
+    struct host *two = start_joined("throttle-2", redis, STRICT);
 
     one_guesser(one, two);
     many_accounts(one);
@@ -195,8 +204,8 @@ TEST(registrations_are_counted_by_address)
     static const char few[] = STRICT "  registrations_per_address: 3\n";
     pid_t pid;
     const char *redis = redis_make("redis-registrations", &pid);
-    struct host *one = start("throttle-register-1", redis, few);
-    struct host *two = start("throttle-register-2", redis, few);
+    struct host *one = start_joined("throttle-register-1", redis, few);
+    struct host *two = start_joined("throttle-register-2", redis, few);
     struct host *alone = start("throttle-register-3", "", few);
 
     few_registrations(one, two, "together");
@@ -212,7 +221,7 @@ TEST(a_host_goes_on_counting_when_redis_dies)
 {
     pid_t pid;
     const char *redis = redis_make("redis-dying", &pid);
-    struct host *host = start("throttle-dying", redis, STRICT);
+    struct host *host = start_joined("throttle-dying", redis, STRICT);
 
     guess(host, "192.0.2.1", 3);
     process_stop(pid, SIGKILL, 5000);
