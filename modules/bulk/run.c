@@ -165,11 +165,12 @@ static int run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch
         " retry_at = NULL WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
-    /* $1 job, parts that end after row $2 and begin up to row $3 */
+    /* $1 job, $2 and $3 rows: their parts, found by the key: a job has thousands of parts */
     static const struct bb_sql recount = {
         "UPDATE bulk_part p SET failed = (SELECT count(*) FROM bulk_finding f WHERE f.job = p.job"
         " AND f.number BETWEEN p.first_row AND p.last_row) WHERE p.job = $1::uuid"
-        " AND p.last_row > $2::bigint AND p.first_row <= $3::bigint",
+        " AND p.last_row > $2::bigint AND p.last_row <= (SELECT min(l.last_row) FROM bulk_part l"
+        " WHERE l.job = $1::uuid AND l.last_row >= $3::bigint)",
         BB_SQL_WRITE,
     };
     struct bulk_job *job = &batch->job;
