@@ -191,7 +191,7 @@ void loop_run(struct loop *loop)
     int64_t timer_ms = 0;
 
     meter_thread(loop->index);
-    thread_wants_short_slices();
+    thread_schedule(0);
     while (!loop->stop || !loop_quiet(loop)) { /* messages posted in the last iteration own
                                                 * memory */
         loop_handle_events(loop, loop_wait_ms(loop, timer_ms));

@@ -1,13 +1,17 @@
 #include "core/lib/thread.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "core/lib/log.h"
 
 enum { SLICE_NS = 100000, ALTERNATE = 64 * 1024 };
 
@@ -60,16 +64,21 @@ void thread_name(const char *owner, const char *what)
     thread_alternate_stack();
 }
 
-void thread_wants_short_slices(void)
+void thread_schedule(int nice)
 {
     struct attributes attr = {.size = sizeof attr};
+    char reason[128];
 
-    if (syscall(SYS_sched_getattr, 0, &attr, (unsigned)sizeof attr, 0))
-        return;
-    if (attr.policy != SCHED_OTHER)
-        return;
-    attr.runtime = SLICE_NS;
-    syscall(SYS_sched_setattr, 0, &attr, 0);
+    if (!syscall(SYS_sched_getattr, 0, &attr, (unsigned)sizeof attr, 0)) {
+        if (attr.policy != SCHED_OTHER)
+            return;
+        attr.runtime = SLICE_NS;
+        attr.nice += nice;
+        if (!syscall(SYS_sched_setattr, 0, &attr, 0))
+            return;
+    }
+    log_line(BB_WARN, "cannot set the scheduling of a thread", "reason",
+             strerror_r(errno, reason, sizeof reason), NULL);
 }
 
 unsigned thread_processors(void)

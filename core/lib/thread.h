@@ -28,11 +28,11 @@ void thread_alternate_stack(void);
 void thread_name(const char *owner, const char *what);
 
 /*
- * Asks the scheduler to run the calling thread sooner and for shorter slices. Its share of the
- * processors stays the same. Linux before 6.12 ignores this; threads with another scheduling policy
- * are not changed.
+ * Asks the scheduler to run the calling thread sooner and for shorter slices, and adds `nice` to its
+ * niceness. Linux before 6.12 ignores the slices; threads with another scheduling policy are not
+ * changed. A failure is logged.
  */
-void thread_wants_short_slices(void);
+void thread_schedule(int nice);
 
 /*
  * Returns the number of processors that the process may use (sched_setaffinity(2), cpusets), at

@@ -181,7 +181,9 @@ static json_t *inspect_pool(const void *row)
 
 static json_t *inspect_worker(const void *row)
 {
-    return json_pack("{s:s}", "name", inspect_text(((const struct bb_worker *)row)->name));
+    const struct bb_worker *worker = row;
+
+    return json_pack("{s:s, s:i}", "name", inspect_text(worker->name), "nice", worker->nice);
 }
 
 static json_t *inspect_metric(const void *row)

@@ -1,12 +1,8 @@
 #include "core/module/pool.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/lib/activity.h"
 #include "core/lib/fiber.h"
@@ -29,7 +25,8 @@ struct work_pool {
     size_t each;               /* maximum number of calls of one owner */
     unsigned queued, busy;
     bool stop;
-    pthread_t *threads; /* array with room for descriptor->threads */
+    pthread_t *threads; /* array with room for `most` */
+    unsigned most;      /* threads */
     unsigned started;
     bool short_told; /* logged that a thread cannot be created */
 };
@@ -41,23 +38,6 @@ struct work_pools {
 };
 
 /* ---- threads ---- */
-
-/* Sets the niceness relative to the process's. If this fails, the pool works without it. */
-static void pool_become_nicer(const struct bb_pool *descriptor)
-{
-    id_t self = (id_t)syscall(SYS_gettid);
-    char reason[128];
-
-    if (!descriptor->nice)
-        return;
-    errno = 0;
-    int now = getpriority(PRIO_PROCESS, self); /* -1 is a valid result, too */
-
-    if (!errno && !setpriority(PRIO_PROCESS, self, now + descriptor->nice))
-        return;
-    log_line(BB_WARN, "a thread of a pool keeps its priority", "pool", descriptor->name, "reason",
-             strerror_r(errno, reason, sizeof reason), NULL);
-}
 
 /* Under the lock. */
 static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
@@ -76,8 +56,7 @@ static void *pool_thread(void *arg)
     activity_enter((struct activity){.module = pool->host ? pool->host->module->name : NULL,
                                      .kind = "pool",
                                      .name = pool->descriptor->name});
-    pool_become_nicer(pool->descriptor);
-    thread_wants_short_slices();
+    thread_schedule(pool->descriptor->nice);
     pthread_mutex_lock(&pool->lock);
     while (pool->queued || !pool->stop) {
         struct fair_entry *queued = fair_take(&pool->calls);
@@ -160,7 +139,7 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
         fair_wait(&pool->calls, &call->queued);
         pool->queued++;
         /* adds a thread if waiting calls need all idle threads */
-        if (pool->started < pool->descriptor->threads &&
+        if (pool->started < pool->most &&
             pool->busy + pool->queued > pool->started && pool_add_thread(pool) &&
             !pool->short_told) {
             pool->short_told = true;
@@ -306,7 +285,7 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
 
     *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
                                         .name = pool->descriptor->name,
-                                        .threads = pool->descriptor->threads,
+                                        .threads = pool->most,
                                         .most = pool->descriptor->queue,
                                         .each = pool->each};
     pthread_mutex_lock(&pool->lock);
@@ -340,9 +319,11 @@ void work_pools_free(struct work_pools *pools)
 
 /* Returns 0, or -1 if its first thread cannot be started. */
 static int pool_start(struct work_pools *pools, const struct generation *generation,
-                      const struct bb_host *host, const struct bb_pool *descriptor)
+                      const struct bb_host *host, const struct bb_pool *descriptor,
+                      unsigned loops)
 {
     struct work_pool *pool = &pools->list[pools->count++];
+    unsigned threads = descriptor->threads ? descriptor->threads : loops;
     enum quota_result answer;
 
     *pool = (struct work_pool){
@@ -352,8 +333,9 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
         .more = PTHREAD_COND_INITIALIZER,
         .owners = QUOTA_TABLE(1),
         .each = quota_part((size_t)generation->host->http.client_percent,
-                           (size_t)descriptor->threads + descriptor->queue),
-        .threads = calloc(descriptor->threads, sizeof(pthread_t)),
+                           (size_t)threads + descriptor->queue),
+        .threads = calloc(threads, sizeof(pthread_t)),
+        .most = threads,
     };
     pool->own = fair_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);
     return pool->own && pool->threads ? pool_add_thread(pool) : -1;
@@ -369,15 +351,14 @@ struct work_pools *work_pools_new(const struct generation *generation, unsigned 
     for (size_t i = 0; i < generation->module_count; i++)
         count += generation->modules[i].descriptor->pools.count;
     pools->list = calloc(count, sizeof *pools->list);
-    pools->own =
-        (struct bb_pool){.name = "bodies", .threads = loops, .queue = OWN_QUEUE, .nice = 10};
-    bool failed = !pools->list || pool_start(pools, generation, NULL, &pools->own);
+    pools->own = (struct bb_pool){.name = "bodies", .queue = OWN_QUEUE, .nice = 10};
+    bool failed = !pools->list || pool_start(pools, generation, NULL, &pools->own, loops);
 
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
 
         MODULE_EACH (bb_pool, row, module->descriptor->pools)
-            failed = failed || pool_start(pools, generation, &module->handle.host, row);
+            failed = failed || pool_start(pools, generation, &module->handle.host, row, loops);
     }
     if (!failed)
         return pools;

@@ -81,7 +81,7 @@ static void *worker_main(void *arg)
     struct generation *generation = handle_of(worker->context.host)->generation;
 
     thread_name(worker->context.host->module->name, worker->descriptor->name);
-    thread_wants_short_slices();
+    thread_schedule(worker->descriptor->nice);
     activity_enter((struct activity){.module = worker->context.host->module->name,
                                      .kind = "worker",
                                      .name = worker->descriptor->name});

@@ -163,8 +163,8 @@ struct bb_job {
 /* A thread pool for functions that block or use much CPU time; see bb_offload(). */
 struct bb_pool {
     const char *name;
-    unsigned threads;
-    unsigned queue; /* maximum number of waiting calls; further calls are refused */
+    unsigned threads; /* 0: one for each event loop of the host */
+    unsigned queue;   /* maximum number of waiting calls; further calls are refused */
     int nice;       /* added to the niceness of the threads, so that they do not delay the loops */
 };
 
@@ -177,6 +177,7 @@ struct bb_pool {
 struct bb_worker {
     const char *name;
     void (*run)(struct bb_worker_context *context);
+    int nice; /* as in struct bb_pool */
 };
 
 /* See `flags`. */

@@ -407,7 +407,7 @@ static const struct bb_metric metrics[] = {
 };
 
 static const struct bb_pool pools[] = {
-    {.name = "hash", .threads = 2, .queue = 384, .nice = 10},
+    {.name = "hash", .queue = 384, .nice = 10},
     {.name = "register", .threads = 1, .queue = 64, .nice = 10},
 };
 

@@ -54,7 +54,7 @@ static const struct bb_upstream interface = {.size = sizeof(interface), .send = 
 
 static const struct bb_service_descriptor services[] = {{BB_UPSTREAM, 1, &interface}};
 
-static const struct bb_worker workers[] = {{UPSTREAM_WORKER, upstream_work}};
+static const struct bb_worker workers[] = {{.name = UPSTREAM_WORKER, .run = upstream_work}};
 
 static const char *const outcomes[UPSTREAM_OUTCOMES + 1] = {
     "answered", "refused", "unreachable", "broken", "late", "busy", "paused", NULL};

@@ -315,7 +315,7 @@ static const struct bb_job jobs[] = {
     {.name = "webhook.owners", .every_s = 60, .flags = BB_ONCE, .run = webhook_refresh_owners},
 };
 
-static const struct bb_worker workers[] = {{.name = "sender", .run = sender_run}};
+static const struct bb_worker workers[] = {{.name = "sender", .run = sender_run, .nice = 10}};
 
 static const char *const delivery_states[] = {"waiting", "in_flight", NULL};
 static const char *const attempt_outcomes[] = {"delivered", "retried", "abandoned", NULL};

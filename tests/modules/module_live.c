@@ -253,7 +253,7 @@ static const struct bb_route routes[] = {
     ROUTE("POST", "-patient/:topic", catch_up, .segments = BB_TABLE(segments)),
 };
 
-static const struct bb_worker workers[] = {{"join", join}};
+static const struct bb_worker workers[] = {{.name = "join", .run = join}};
 
 static const struct bb_channel channels[] = {{"test_live", heard}};
 

@@ -246,6 +246,7 @@ pub struct bb_pool {
 pub struct bb_worker {
     pub name: *const c_char,
     pub run: Option<extern "C" fn(*mut bb_worker_context)>,
+    pub nice: c_int,
 }
 
 #[repr(C)]

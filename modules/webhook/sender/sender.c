@@ -3,12 +3,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "modules/webhook/sender/internal.h"
 
-#define NICENESS 10
 #define CLEAN_MS 30000
 #define STOP_TASKS_MS 5000 /* limit for the database tasks of the last attempts */
 #define LINGER_MS 250      /* for signals of transactions that began before a reload */
@@ -568,24 +566,10 @@ static bool sender_begin(struct sender *sender, struct bb_worker_context *contex
     return false;
 }
 
-/* Lowers the thread's priority, so that on busy processors requests come before deliveries. */
-static void sender_become_nicer(const struct bb_worker_context *context)
-{
-    id_t self = (id_t)gettid(); /* on Linux, a priority belongs to a thread */
-
-    errno = 0;
-    int now = getpriority(PRIO_PROCESS, self); /* -1 may be a valid value */
-
-    if (errno || setpriority(PRIO_PROCESS, self, now + NICENESS))
-        bb_host_log(context->host, BB_WARN, "cannot lower the sender's priority: %s",
-                    strerror(errno));
-}
-
 void sender_run(struct bb_worker_context *context)
 {
     struct sender *sender = ((struct webhook *)context->host->state)->sender;
 
-    sender_become_nicer(context);
     if (!sender_begin(sender, context)) {
         bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
         return;

@@ -239,7 +239,7 @@ TEST(the_state_of_the_host_and_its_dependencies_is_there)
     ck_assert(value(now, "busbar_database_connections", "loop=\"0\",lane=\"read\"") >= 1);
     ck_assert(value(now, "busbar_database_waiting", "loop=\"0\",lane=\"unit\"") == 0);
     ck_assert(value(now, "busbar_pool_threads", "module=\"busbar\",pool=\"bodies\"") >= 1);
-    ck_assert(value(now, "busbar_pool_threads", "module=\"auth\",pool=\"hash\"") == 2);
+    ck_assert(value(now, "busbar_pool_threads", "module=\"auth\",pool=\"hash\"") >= 1);
     ck_assert(value(now, "busbar_webhook_deliveries", "state=\"waiting\"") == 0);
     ck_assert(value(now, "busbar_webhook_attempts_total", "outcome=\"delivered\"") == 0);
     ck_assert(value(now, "busbar_webhook_lost_leases_total", "") == 0);
