@@ -28,9 +28,9 @@ void thread_alternate_stack(void);
 void thread_name(const char *owner, const char *what);
 
 /*
- * Asks the scheduler to run the calling thread sooner and for shorter slices, and adds `nice` to its
- * niceness. Linux before 6.12 ignores the slices; threads with another scheduling policy are not
- * changed. A failure is logged.
+ * Asks the scheduler to run the calling thread sooner and for shorter slices, and adds `nice` to
+ * its niceness. Linux before 6.12 ignores the slices; threads with another scheduling policy are
+ * not changed. A failure is logged.
  */
 void thread_schedule(int nice);
 

@@ -268,8 +268,7 @@ static void validate_rows(const struct core_module *module, struct setting_probl
         validate_row(module, problems, worker->name && worker->run, "worker", worker->name,
                      "a name and a function");
     MODULE_EACH (bb_pool, pool, descriptor->pools)
-        validate_row(module, problems,
-                     pool->name && pool->threads <= THREADS_MAX && pool->queue,
+        validate_row(module, problems, pool->name && pool->threads <= THREADS_MAX && pool->queue,
                      "pool", pool->name, "a name, at most 256 threads and a queue");
     MODULE_EACH (bb_metric, metric, descriptor->metrics) {
         const char *fault = validate_metric(metric);

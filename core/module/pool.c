@@ -139,9 +139,8 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
         fair_wait(&pool->calls, &call->queued);
         pool->queued++;
         /* adds a thread if waiting calls need all idle threads */
-        if (pool->started < pool->most &&
-            pool->busy + pool->queued > pool->started && pool_add_thread(pool) &&
-            !pool->short_told) {
+        if (pool->started < pool->most && pool->busy + pool->queued > pool->started &&
+            pool_add_thread(pool) && !pool->short_told) {
             pool->short_told = true;
             log_line(BB_WARN, "a thread of a pool cannot be started, the others do its work",
                      "pool", pool->descriptor->name, NULL);
@@ -319,8 +318,7 @@ void work_pools_free(struct work_pools *pools)
 
 /* Returns 0, or -1 if its first thread cannot be started. */
 static int pool_start(struct work_pools *pools, const struct generation *generation,
-                      const struct bb_host *host, const struct bb_pool *descriptor,
-                      unsigned loops)
+                      const struct bb_host *host, const struct bb_pool *descriptor, unsigned loops)
 {
     struct work_pool *pool = &pools->list[pools->count++];
     unsigned threads = descriptor->threads ? descriptor->threads : loops;

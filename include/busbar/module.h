@@ -165,7 +165,7 @@ struct bb_pool {
     const char *name;
     unsigned threads; /* 0: one for each event loop of the host */
     unsigned queue;   /* maximum number of waiting calls; further calls are refused */
-    int nice;       /* added to the niceness of the threads, so that they do not delay the loops */
+    int nice; /* added to the niceness of the threads, so that they do not delay the loops */
 };
 
 /*
