@@ -6,7 +6,6 @@
 
 enum { TERMINATIONS = 30, EACH_MS = 1000 };
 
-/* Acceptance 4 of the host */
 TEST(a_host_outlives_a_stop_of_postgresql)
 {
     struct postgres *pg = postgres_make("pg-stop", true);

@@ -1,6 +1,6 @@
 /*
- * Tokens for programs: getAccess in both forms with the errors of RFC 6749, API clients, threats
- * L09 and J21; and the first request with a token that no host has in memory yet.
+ * Tokens for programs: getAccess in both forms with the errors of RFC 6749, API clients, and the
+ * first request with a token that no host has in memory yet.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +120,7 @@ static const char *password_of(const struct person *person)
     return text("{'username':'%s','password':'%s'}", person->email, person->password);
 }
 
-TEST(client_credentials_come_as_form_json_or_basic)
+TEST(get_access_takes_client_credentials_as_form_json_or_basic)
 {
     struct client client = client_make(user);
     const char *name = client.name, *secret = client.secret, *basic = client.basic;
@@ -148,7 +148,7 @@ TEST(client_credentials_come_as_form_json_or_basic)
 }
 
 /* Clients send an existing token with every request. */
-TEST(a_bearer_token_beside_is_passed_over)
+TEST(get_access_ignores_an_authorization_header_with_a_token)
 {
     const char *others[] = {text("Bearer %s", user->token), "Bearer", "Bearer gone", "Digest x=1"};
     const char *form = client_make(user).form;
@@ -159,7 +159,7 @@ TEST(a_bearer_token_beside_is_passed_over)
     }
 }
 
-TEST(an_api_users_password_gives_a_session)
+TEST(get_access_takes_the_password_of_an_api_user)
 {
     const char *form =
         text("username=%s&password=%s", encoded(user->email), encoded(user->password));
@@ -169,7 +169,7 @@ TEST(an_api_users_password_gives_a_session)
     grant(&(struct grant){FORM, form, .number = WEEK_S});
 }
 
-TEST(only_api_users_get_access)
+TEST(get_access_is_for_api_users_only)
 {
     static const char *const roles[] = {"User", "Buyer", "DeviceOwner", "OrganizationAdmin"};
 
@@ -182,8 +182,8 @@ TEST(only_api_users_get_access)
     grant(&(struct grant){NULL, password_of(admin), NULL, "unauthorized_client"});
 }
 
-/* L09 among them. As at login, an unknown pair gets a 401 whatever its form. */
-TEST(wrong_credentials_are_invalid_client)
+/* As at login, an unknown pair gets a 401 whatever its form. */
+TEST(get_access_reports_wrong_credentials_as_invalid_client)
 {
     static const char wrong[] = "invalid_client";
     struct client own = client_make(user), foreign = client_make(stranger);
@@ -218,7 +218,7 @@ TEST(wrong_credentials_are_invalid_client)
     ck_assert(!strncmp(answer_header(last, "WWW-Authenticate"), "Basic", 5));
 }
 
-TEST(malformed_requests_are_invalid_request)
+TEST(get_access_reports_malformed_requests_as_invalid_request)
 {
     static const char bad[] = "invalid_request";
     struct client client = client_make(user);
@@ -253,7 +253,7 @@ TEST(malformed_requests_are_invalid_request)
     GRANTS(rows);
 }
 
-TEST(other_grants_are_unsupported)
+TEST(get_access_reports_other_grants_as_unsupported_grant_type)
 {
     static const char *const bodies[] = {
         "password&client_id=a&client_secret=b", "authorization_code&client_id=a&client_secret=b",
@@ -267,7 +267,7 @@ TEST(other_grants_are_unsupported)
 
 /* ---- clients ---- */
 
-TEST(a_clients_secret_is_shown_once_and_never_stored)
+TEST(a_client_secret_is_shown_once_and_never_stored)
 {
     struct answer *made =
         ask(user, 201, "{'name':'metering'}", "POST /api/auth/clients {'name':'metering'}");
@@ -287,7 +287,7 @@ TEST(a_clients_secret_is_shown_once_and_never_stored)
     PQfinish(db);
 }
 
-TEST(a_client_belongs_to_its_user_and_its_end_ends_its_tokens)
+TEST(deleting_a_client_revokes_its_tokens_and_only_its_user_may)
 {
     struct client client = client_make(user), second = client_make(user);
     const char *token = token_of(&client), *kept_one = token_of(&second);
@@ -306,8 +306,7 @@ TEST(a_client_belongs_to_its_user_and_its_end_ends_its_tokens)
     ask(user, 200, NULL, "GET /api/auth/me");
 }
 
-/* J21 */
-TEST(a_clients_token_makes_no_clients)
+TEST(a_client_token_may_not_manage_clients_or_the_password)
 {
     struct client client = client_make(user);
     const struct person *program = bearer(token_of(&client));
@@ -326,7 +325,7 @@ TEST(a_clients_token_makes_no_clients)
 }
 
 /* A client's tokens stop working when its user loses the rights. */
-TEST(a_client_of_a_suspended_user_gets_nothing)
+TEST(clients_and_tokens_of_a_suspended_user_are_refused)
 {
     struct person *person = person_make(host, admin, "suspended-owner", "ApiUser");
     struct client client = client_make(person);
@@ -344,7 +343,7 @@ TEST(a_client_of_a_suspended_user_gets_nothing)
 /* ---- a token that no host has in memory yet ---- */
 
 /* The host looks up the token in the database between the headers and the body. */
-TEST(the_first_request_of_a_token_may_have_a_body)
+TEST(a_token_is_looked_up_while_the_request_body_is_still_to_come)
 {
     static const char *const chunked[] = {"Transfer-Encoding: chunked", NULL};
     static const char *const expecting[] = {"Expect: 100-continue", NULL};
@@ -376,7 +375,7 @@ TEST(the_first_request_of_a_token_may_have_a_body)
 
 /* A request is refused while its body is being sent. The connection then continues at the next
  * request or is closed, and never confuses the two. */
-TEST(a_refused_request_with_a_body_leaves_the_connection_in_step)
+TEST(a_request_refused_before_its_body_does_not_confuse_the_next_request)
 {
     static const char *const chunked[] = {"Transfer-Encoding: chunked", NULL};
     CURL *connection = client_open();

@@ -64,7 +64,7 @@ static int64_t accounts_like(const char *pattern)
     return sql_number(db, text("SELECT count(*) FROM auth_account WHERE email LIKE '%s'", pattern));
 }
 
-TEST(a_type_of_organization_gives_the_role)
+TEST(registration_derives_the_role_from_the_organization_type)
 {
     static const char *const types[][2] = {
         {"Developer", "OrganizationAdmin"}, {"Buyer", "Buyer"}, {"ApiUser", "ApiUser"}};
@@ -98,7 +98,7 @@ TEST(a_registered_account_waits_for_approval)
     ck_assert_ptr_null(strstr(me->body, "argon2"));
 }
 
-TEST(registration_takes_no_more_than_it_asks_for)
+TEST(registration_ignores_role_status_and_ids)
 {
     const char *more = "{'role':'Admin','status':'Active','id':1,'organizationId':1}";
     struct answer *made =
@@ -108,7 +108,7 @@ TEST(registration_takes_no_more_than_it_asks_for)
     ck_assert_int_gt(answer_int(made, "organizationId"), 1);
 }
 
-TEST(registration_names_every_field_that_is_wrong)
+TEST(registration_reports_every_invalid_field)
 {
     static const char *const wrong[][2] = {{"firstName", "''"},      {"firstName", "'  '"},
                                            {"lastName", "7.5"},      {"email", "'a'"},
@@ -125,14 +125,14 @@ TEST(registration_names_every_field_that_is_wrong)
     ck_assert_int_eq(accounts_like("wrong@%"), 0);
 }
 
-TEST(a_known_organization_is_409_and_makes_no_account)
+TEST(registration_with_a_known_organization_name_is_409)
 {
     enrol(form_of("first", "{}"), 201, NULL);
     enrol(form_of("second", "{'orgName':' ORGANIZATION of First '}"), 409, "{'success':false}");
     ck_assert_int_eq(accounts_like("second@%"), 0);
 }
 
-TEST(of_equal_registrations_at_once_one_wins)
+TEST(one_of_several_equal_parallel_registrations_succeeds)
 {
     struct call calls[TWINS];
     struct answer *answers[TWINS];
@@ -160,7 +160,7 @@ static const char *user_path(const struct person *person)
     return text("/api/admin/users/%jd", person->id);
 }
 
-TEST(an_account_has_no_field_that_null_clears)
+TEST(null_clears_no_field_of_an_account)
 {
     static const char *const fields[] = {"firstName", "lastName", "email", "status", "role"};
     struct person *person = person_make(host, admin, "not-cleared", NULL);
@@ -173,7 +173,7 @@ TEST(an_account_has_no_field_that_null_clears)
     ck_assert(json_equal(before->json, ask(admin, 200, NULL, "GET %s", path)->json));
 }
 
-TEST(an_admin_changes_what_he_names_and_nothing_else)
+TEST(an_admin_changes_only_the_named_fields_of_an_account)
 {
     struct person *person = person_make(host, admin, "changed", NULL);
     const char *path = user_path(person);
@@ -194,7 +194,7 @@ TEST(an_admin_changes_what_he_names_and_nothing_else)
     person_login(host, person);
 }
 
-TEST(an_admin_is_told_what_does_not_fit)
+TEST(invalid_changes_of_an_account_are_refused)
 {
     struct person *person = person_register(host, "unfit", NULL);
     static const char *const wrong[][2] = {
@@ -209,7 +209,7 @@ TEST(an_admin_is_told_what_does_not_fit)
     ask(admin, 404, NULL, "GET /api/admin/users/9223372036854775807");
 }
 
-TEST(a_silent_registration_tells_nobody_who_is_there)
+TEST(register_silent_does_not_reveal_existing_accounts)
 {
     const char *database = database_make(the_postgres, "admin_silent");
     struct host *silent = host_start(&(struct host_spec){
@@ -236,7 +236,7 @@ static bool are_swept(void *arg)
 }
 
 /* The job runs when a host has started; it keeps accounts that were approved once, and new ones. */
-TEST(accounts_that_nobody_approves_are_swept)
+TEST(accounts_never_approved_are_deleted_by_the_sweep)
 {
     const char *database = database_make(the_postgres, "admin_swept");
     struct host_spec spec = {.name = "admin-swept", .database = database};
@@ -271,7 +271,7 @@ static bool is_swept_or_waits(void *arg)
     return are_swept(arg) || sql_number(arg, "SELECT count(*) FROM pg_locks WHERE NOT granted");
 }
 
-TEST(an_account_that_is_approved_while_the_sweep_runs_stays)
+TEST(an_account_approved_during_the_sweep_is_kept)
 {
     const char *database = database_make(the_postgres, "admin_race");
     struct host_spec spec = {.name = "admin-race", .database = database};
@@ -310,7 +310,7 @@ static struct answer *start_for(const struct person *by, const char *email)
                           "partner@shop.example", "username", email, "chatEntry", "hello"));
 }
 
-TEST(an_email_is_protected_from_its_accounts_approval_on)
+TEST(platforms_may_not_use_the_email_of_an_approved_account)
 {
     struct person *platform = person_make(host, admin, "approval.platform", "ApiUser");
     struct person *user = person_register(host, "approval.user", NULL);
@@ -329,7 +329,7 @@ TEST(an_email_is_protected_from_its_accounts_approval_on)
     answer_warns(again, NULL);
 }
 
-TEST(another_email_counts_as_approved_from_then_on)
+TEST(a_changed_email_is_protected_from_the_change_on)
 {
     struct person *platform = person_make(host, admin, "renamed.platform", "ApiUser");
     struct person *user = person_make(host, admin, "renamed.user", NULL);
@@ -349,7 +349,7 @@ TEST(another_email_counts_as_approved_from_then_on)
     ck_assert_int_gt(sql_number(db, of_user), before);
 }
 
-TEST(the_last_admin_stays)
+TEST(the_last_admin_cannot_be_demoted_suspended_or_deleted)
 {
     struct person first = {.id =
                                sql_number(db, "SELECT id FROM auth_account WHERE role = 'Admin'")};
@@ -365,7 +365,7 @@ TEST(the_last_admin_stays)
 }
 
 /* Follows the header Link to the end; returns the number of accounts. Their ids must increase. */
-TEST(accounts_are_listed_page_by_page)
+TEST(accounts_are_listed_in_pages)
 {
     for (int i = 0; i < 3; i++)
         person_register(host, text("listed-%d", i), NULL);
@@ -425,7 +425,7 @@ static void expect_acting(const struct person *person, int64_t organization, boo
                   person->email);
 }
 
-TEST(an_api_user_makes_organizations_to_act_for)
+TEST(an_api_user_acts_for_organizations_that_it_creates)
 {
     struct person *user = person_make(host, admin, "maker", "ApiUser");
 
@@ -467,7 +467,7 @@ TEST(an_admin_links_and_unlinks_an_organization)
 }
 
 /* An account that is not an ApiUser any more acts for nobody else. */
-TEST(another_role_takes_the_organizations_along)
+TEST(an_api_user_that_loses_its_role_loses_its_organizations)
 {
     struct person *user = person_make(host, admin, "fallen", "ApiUser");
     struct answer *made = ask(user, 201, NULL, "POST /api/organization {'name':'Wind Farm'}");

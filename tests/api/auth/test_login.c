@@ -1,6 +1,5 @@
 /*
- * Login, threats L01, L02, L05 to L08 and L10: which facts a response reveals, invalid input, and
- * the cost for other clients.
+ * Login: which facts a response reveals, invalid input, and the cost for other clients.
  */
 #include <dirent.h>
 #include <poll.h>
@@ -57,8 +56,6 @@ static struct answer *login_json(const char *body)
                      &(struct call){.method = "POST", .path = "/api/auth/login", .body = body});
 }
 
-/* ---- L01 ---- */
-
 /* Returns the CPU time of the thread that hashes passwords, in nanoseconds. */
 static unsigned long long hash_ns(void)
 {
@@ -92,7 +89,7 @@ static unsigned long long refused_ns(const char *username)
  * is almost zero, and with a cheaper one less than half; CPU time does not depend on other
  * processes.
  */
-TEST(unknown_accounts_and_wrong_passwords_cost_the_same_hash)
+TEST(unknown_accounts_and_wrong_passwords_take_the_same_hashing_time)
 {
     unsigned long long wrong = refused_ns("known@example.com");
     unsigned long long unknown = refused_ns("nobody@example.com"), odd = refused_ns("nobody");
@@ -104,7 +101,7 @@ TEST(unknown_accounts_and_wrong_passwords_cost_the_same_hash)
                   wrong);
 }
 
-TEST(an_unknown_account_and_a_wrong_password_get_the_same_answer)
+TEST(unknown_accounts_and_wrong_passwords_get_the_same_response)
 {
     struct answer *unknown = ck_error(login("nobody@example.com", "a guess"), 401, "");
     struct answer *wrong = ck_error(login(person->email, "a guess"), 401, "");
@@ -120,9 +117,7 @@ TEST(an_unknown_account_and_a_wrong_password_get_the_same_answer)
                      answer_header(wrong, "WWW-Authenticate"));
 }
 
-/* ---- L02 ---- */
-
-TEST(a_state_is_told_only_to_who_has_the_password)
+TEST(the_account_status_is_shown_only_after_the_correct_password)
 {
     static const char *const states[][2] = {{"Pending", "Your account is pending approval"},
                                             {"Suspended", "Your account has been suspended"}};
@@ -141,8 +136,6 @@ TEST(a_state_is_told_only_to_who_has_the_password)
     ck_status(person_change(host, admin, other, "status", "Deleted"), 200);
     ck_error(login(other->email, other->password), 401, "Unauthorized");
 }
-
-/* ---- L05 ---- */
 
 static int send_login_of(const struct host *to, const char *email)
 {
@@ -192,7 +185,7 @@ static const char *receive(int fd)
  * Correct passwords are never throttled, but if the hashing pool has no room for more logins of one
  * address, they are refused at once; another address has its own share and turn.
  */
-TEST(a_storm_of_logins_is_bounded_and_delays_nobody_else)
+TEST(excess_parallel_logins_of_one_address_are_refused_and_delay_no_other)
 {
     int sockets[LOGINS], good = 0, busy = 0;
 
@@ -236,13 +229,13 @@ static void crowd_gets_in(const struct host *to, bool many)
     }
 }
 
-TEST(sixty_four_right_logins_at_once_all_get_in)
+TEST(sixty_four_correct_parallel_logins_succeed)
 {
     crowd_gets_in(host, false);
 }
 
 /* Logins have a longer deadline than other requests, whose deadline is short here. */
-TEST(sixty_four_right_logins_at_once_wait_for_slow_hashes)
+TEST(sixty_four_correct_parallel_logins_succeed_with_slow_hashes)
 {
     struct host *slow = host_start(&(struct host_spec){
         .name = "login-slow", .database = "login", .auth = COSTLY, .http = "  deadline: 100\n"});
@@ -277,7 +270,7 @@ static int send_registration(int number)
 }
 
 /* Registrations use another pool, and no more of them wait than one address may have. */
-TEST(a_crowd_of_registrations_keeps_nobody_from_logging_in)
+TEST(parallel_registrations_do_not_block_logins)
 {
     int sockets[64], made = 0, refused = 0;
 
@@ -299,8 +292,6 @@ TEST(a_crowd_of_registrations_keeps_nobody_from_logging_in)
     ck_assert_int_ge(refused, 1);
 }
 
-/* ---- L06 ---- */
-
 static char *repeated(const char *piece, size_t times)
 {
     size_t length = strlen(piece);
@@ -319,7 +310,7 @@ static struct answer *register_with(const char *name, const char *password)
                           text("Org of %s", name)));
 }
 
-TEST(passwords_of_any_form_are_whole_or_refused)
+TEST(passwords_are_compared_whole_and_invalid_ones_refused)
 {
     const char *long_one = repeated("x", 256), *ring = repeated("\xc3\xa5ngstr\xc3\xb6m ", 10);
     struct answer *made = ck_status(register_with("long", long_one), 201);
@@ -346,9 +337,7 @@ TEST(passwords_of_any_form_are_whole_or_refused)
              400, "");
 }
 
-/* ---- L07 ---- */
-
-TEST(an_email_is_one_account_however_it_is_written)
+TEST(an_email_in_any_case_or_with_blanks_is_one_account)
 {
     static const char *const spellings[] = {"KNOWN@EXAMPLE.COM", "Known@example.com",
                                             " known@example.com", "known@example.com\t"};
@@ -374,9 +363,7 @@ TEST(an_email_is_one_account_however_it_is_written)
         200);
 }
 
-/* ---- L08 ---- */
-
-TEST(what_is_no_text_is_400)
+TEST(credentials_that_are_not_strings_are_400)
 {
     static const char *const bodies[] = {
         "{\"email\":{\"$gt\":\"\"},\"password\":\"12345678\"}",
@@ -399,7 +386,7 @@ TEST(what_is_no_text_is_400)
         ck_error(login_json(bodies[i]), 400, "");
 }
 
-TEST(what_is_no_known_pair_is_401)
+TEST(unknown_credentials_of_any_form_are_401)
 {
     static const char *const pairs[][2] = {
         {"known", "12345678"},
@@ -422,9 +409,7 @@ TEST(what_is_no_known_pair_is_401)
     ck_error(login(repeated("known@example.com", 1500), "12345678"), 401, "Unauthorized");
 }
 
-/* ---- L10 ---- */
-
-TEST(a_login_answers_the_token_and_nothing_to_keep)
+TEST(a_login_response_has_the_token_and_no_store)
 {
     struct answer *answer = ck_status(login(person->email, person->password), 200);
 
@@ -481,7 +466,7 @@ static bool is_nice(void *pid)
            threads_of(host_pid, NULL, own) > 1;
 }
 
-TEST(threads_that_hash_are_nicer_than_the_host)
+TEST(hashing_threads_have_a_higher_nice_value)
 {
     static const char *const wrapper[] = {"nice", "-n", "5", NULL};
     struct host *nice =

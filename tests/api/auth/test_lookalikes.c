@@ -59,7 +59,7 @@ static void refused(const struct answer *answer, const char *field, const char *
                 text("{\"errors\":[{\"field\":\"%s\",\"problem\":\"%s\"}]}", field, problem));
 }
 
-TEST(an_email_is_one_in_any_case)
+TEST(emails_are_unique_in_any_case_of_unicode)
 {
     static const char *const same[][2] = {
         {"\xC3\x89lan@Example.com", "\xC3\xA9lan@example.COM"},
@@ -75,7 +75,7 @@ TEST(an_email_is_one_in_any_case)
     ck_status(enrol_as("izmir@example.com"), 201);
 }
 
-TEST(an_account_logs_in_with_its_email_in_any_case)
+TEST(a_login_takes_the_email_in_any_case_of_unicode)
 {
     const char *words = "{'username':' STRA" SHARP_S "ENBAU@example.com ',"
                         "'password':'long enough'}";
@@ -90,7 +90,7 @@ TEST(an_account_logs_in_with_its_email_in_any_case)
 #define INVISIBLE "must not have invisible characters or marks of direction"
 #define OWN "must not have characters for private use"
 
-TEST(an_email_that_looks_like_another_is_refused)
+TEST(emails_with_invisible_or_unnormalized_characters_are_refused)
 {
     static const char *const emails[][2] = {
         {"cafe\u0301@example.com", "must be in Unicode's form NFC"},
@@ -112,7 +112,7 @@ TEST(an_email_that_looks_like_another_is_refused)
         refused(enrol_as(emails[i][0]), "email", emails[i][1]);
 }
 
-TEST(an_email_is_one_in_either_spelling_of_its_domain)
+TEST(an_email_domain_is_the_same_in_unicode_and_punycode)
 {
     struct answer *made = ck_status(enrol_as("ida@b\u00FCcher.example"), 201);
     struct person person = {.id = answer_int(made, "id")};
@@ -143,7 +143,7 @@ TEST(an_email_is_one_in_either_spelling_of_its_domain)
             "participant2", "must be another e-mail address than participant1");
 }
 
-TEST(an_admin_is_warned_of_letters_that_look_like_latin_ones)
+TEST(an_admin_gets_a_warning_for_letters_that_look_like_latin_ones)
 {
     static const struct {
         const char *email, *warning;
@@ -165,7 +165,7 @@ TEST(an_admin_is_warned_of_letters_that_look_like_latin_ones)
 }
 
 /* Unicode itself defines these as other forms of ordinary characters. */
-TEST(a_new_account_has_no_email_of_compatibility_characters)
+TEST(compatibility_characters_are_refused_in_the_email_of_a_new_account)
 {
     static const char *const alike[] = {
         "full\uFF416@x.example", "FULL\uFF216@x.example", "full@x\uFF0Eexample", "\uFB01@x.example",
@@ -192,7 +192,7 @@ static struct person *made_before(const char *email)
     return person;
 }
 
-TEST(an_account_with_such_an_email_works_as_before)
+TEST(an_old_account_with_compatibility_characters_in_its_email_works)
 {
     struct person *person = made_before("before\uFF41@x.example");
     json_t *words =
@@ -211,7 +211,7 @@ TEST(an_account_with_such_an_email_works_as_before)
     ck_status(person_change(one, admin_of(one), person, "firstName", "Same"), 200);
 }
 
-TEST(a_name_that_looks_like_another_is_refused)
+TEST(names_with_invisible_or_unnormalized_characters_are_refused)
 {
     refused(enrol("Ren" NFD, "B", "rene@example.com", "Name 1"), "firstName",
             "must be in Unicode's form NFC");
@@ -221,7 +221,7 @@ TEST(a_name_that_looks_like_another_is_refused)
             "must not have control characters");
 }
 
-TEST(an_organization_is_one_in_any_case)
+TEST(organization_names_are_unique_in_any_case_of_unicode)
 {
     static const char *const same[][2] = {
         {NFC " " SHARP_S, "CAF\xC3\x89 SS"},
@@ -236,7 +236,7 @@ TEST(an_organization_is_one_in_any_case)
     }
 }
 
-TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
+TEST(names_set_by_api_users_and_admins_are_checked_for_lookalikes)
 {
     struct person *admin = admin_of(one);
     struct person *platform = person_make(one, admin, "namer", "ApiUser");
@@ -254,7 +254,7 @@ TEST(what_an_api_user_or_an_admin_names_is_looked_at_too)
             "name", INVISIBLE);
 }
 
-TEST(participants_of_a_conversation_are_looked_at_too)
+TEST(participants_of_conversations_are_checked_for_lookalikes)
 {
     struct person *platform = person_make(one, admin_of(one), "talker", "ApiUser");
     json_t *start = json_pack("{ss ss ss ss ss}", "participant1", "\xC3\x84@example.com",
@@ -310,7 +310,7 @@ static void put_characters(FILE *given, FILE *wanted)
     }
 }
 
-TEST(the_database_folds_as_the_host_does)
+TEST(busbar_fold_in_sql_folds_case_as_the_host)
 {
     char *given = NULL, *wanted = NULL;
     size_t sizes[2];
@@ -336,7 +336,7 @@ TEST(the_database_folds_as_the_host_does)
     free(wanted);
 }
 
-TEST(domains_of_emails_are_stored_as_a_labels)
+TEST(email_domains_are_stored_in_punycode)
 {
     static const char *const domains[][2] = {
         {"b\u00FCcher.example", "xn--bcher-kva.example"},

@@ -1,4 +1,4 @@
-/* Replacing the signing key, threat J17, on two hosts with one database. */
+/* Replacing the signing key on two hosts with one database. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -16,8 +16,7 @@ static void set_up(void)
     pair_open("rotation");
 }
 
-/* J17 */
-TEST(a_retired_key_is_told_from_a_key_that_never_was)
+TEST(tokens_of_a_retired_key_are_revoked_and_of_an_unknown_key_unauthorized)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "before", NULL);
@@ -73,7 +72,7 @@ static void *log_in(void *arg)
     return NULL;
 }
 
-TEST(logins_go_on_while_keys_are_rotated)
+TEST(logins_succeed_during_key_rotations)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "logger", NULL);

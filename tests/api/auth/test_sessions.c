@@ -1,7 +1,6 @@
 /*
- * How sessions end on two hosts with one database, threats J16, J18 to J20 and J23: at once on the
- * host of the request, within a second on every other host, whatever happens to Redis and the
- * notifications.
+ * How sessions end on two hosts with one database: at once on the host of the request, within a
+ * second on every other host, whatever happens to Redis and the notifications.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -27,7 +26,7 @@ static struct answer *login_of(const struct person *person)
                 json_pack("{ss ss}", "username", person->email, "password", person->password));
 }
 
-/* ---- J18: a race with logout ---- */
+/* ---- a race with logout ---- */
 
 struct racer {
     pthread_t thread;
@@ -77,7 +76,7 @@ static bool all_raced(void *arg)
     return started == RACERS;
 }
 
-TEST(no_request_that_starts_after_a_logout_passes)
+TEST(no_parallel_request_that_starts_after_a_logout_is_accepted)
 {
     struct person *person = person_make(one, admin_of(one), "racer", NULL);
     static struct racer racers[RACERS];
@@ -104,7 +103,7 @@ TEST(no_request_that_starts_after_a_logout_passes)
 
 /* Without a race, as fast as a single client can: the next request follows the logout's response
  * directly. */
-TEST(the_next_request_after_a_logout_is_refused)
+TEST(the_request_directly_after_a_logout_is_refused)
 {
     struct person *person = person_make(one, admin_of(one), "next", NULL);
     CURL *first = client_open(), *second = client_open();
@@ -124,9 +123,7 @@ TEST(the_next_request_after_a_logout_is_refused)
     curl_easy_cleanup(second);
 }
 
-/* ---- J16, J19 ---- */
-
-TEST(a_logout_is_final_and_ends_only_its_own_session)
+TEST(a_logout_ends_only_its_own_session_on_both_hosts)
 {
     struct person *person = person_make(one, admin_of(one), "quitter", NULL);
     const char *first = person->token, *second = person_login(one, person);
@@ -142,9 +139,7 @@ TEST(a_logout_is_final_and_ends_only_its_own_session)
     ask_on(two, bearer(second), 200, NULL, "GET /api/auth/me");
 }
 
-/* ---- J20 ---- */
-
-TEST(a_role_counts_on_the_other_host_within_a_second)
+TEST(a_changed_role_applies_on_the_other_host_within_a_second)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "climber", NULL);
@@ -159,7 +154,7 @@ TEST(a_role_counts_on_the_other_host_within_a_second)
     answers_soon(two, users, person->token, 403, "Forbidden");
 }
 
-TEST(a_deleted_account_is_gone_everywhere)
+TEST(a_deleted_account_is_refused_on_both_hosts)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "deleted", NULL);
@@ -183,7 +178,7 @@ static bool ears_cut(void *db)
 }
 
 /* Both hosts lose these connections just before the change. */
-TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
+TEST(a_changed_status_applies_within_a_second_without_notifications)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "unheard", NULL);
@@ -203,7 +198,7 @@ TEST(a_change_is_seen_within_a_second_though_signals_are_lost)
 
 /* ---- passwords ---- */
 
-TEST(a_new_password_needs_the_old_one_and_leaves_clients_their_tokens)
+TEST(a_new_password_requires_the_old_one_and_keeps_client_tokens)
 {
     struct person *user = person_make(one, admin_of(one), "keeper", "ApiUser");
     struct answer *client = ask_on(one, user, 201, NULL, "POST /api/auth/clients");
@@ -257,7 +252,7 @@ static bool waits_for_sessions(void *arg)
 }
 
 /* The password is changed after it was checked and before the session is made. */
-TEST(a_login_under_way_does_not_survive_another_password)
+TEST(a_login_in_progress_during_a_password_change_gets_no_session)
 {
     static struct entrant entrant;
     struct person *person = person_make(one, admin_of(one), "overtaken", NULL);
@@ -293,7 +288,7 @@ static void *enter_often(void *arg)
 }
 
 /* All sessions made with the old password have ended when the change is answered. */
-TEST(no_login_with_the_old_password_is_left)
+TEST(a_password_change_ends_all_sessions_of_parallel_logins)
 {
     static struct entrant entrants[8];
     static atomic_bool stop;
@@ -324,8 +319,6 @@ TEST(no_login_with_the_old_password_is_left)
     ask_on(one, bearer(mine), 200, NULL, "GET /api/auth/me");
 }
 
-/* ---- J23 ---- */
-
 static void redis_flush(const char *socket)
 {
     const char *argv[] = {"redis-cli", "-s", socket, "flushall", NULL};
@@ -335,7 +328,7 @@ static void redis_flush(const char *socket)
         0);
 }
 
-TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)
+TEST(a_revoked_token_stays_revoked_if_redis_is_flushed_or_restarted)
 {
     pid_t pid;
     const char *redis = redis_make("redis-sessions", &pid);
@@ -361,7 +354,7 @@ TEST(a_revoked_token_stays_revoked_whatever_happens_to_redis)
 }
 
 /* A host that starts later, with nothing in memory, gives the same responses. */
-TEST(a_restarted_host_knows_what_was_revoked)
+TEST(a_host_started_later_refuses_revoked_tokens)
 {
     struct person *person = person_make(one, admin_of(one), "restart", NULL);
     const char *gone = person->token, *good = person_login(one, person);

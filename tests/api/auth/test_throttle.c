@@ -1,5 +1,5 @@
 /*
- * Failed logins are counted, threat L04: a guesser is stopped, the account's owner at another
+ * Failed logins are counted: a guesser is stopped, the account's owner at another
  * address is not, and all hosts count together while Redis is available.
  */
 #include <signal.h>
@@ -151,7 +151,7 @@ TEST(hosts_count_failed_logins_together_in_redis)
     process_stop(pid, SIGTERM, 5000);
 }
 
-TEST(a_host_counts_alone_without_redis)
+TEST(a_host_counts_failed_logins_without_redis)
 {
     struct host *host = start("throttle-alone", "", STRICT);
 
@@ -162,7 +162,7 @@ TEST(a_host_counts_alone_without_redis)
 }
 
 /* The password is correct, but each login costs a hash for nothing. */
-TEST(logins_of_who_may_not_act_are_failures)
+TEST(logins_of_pending_accounts_count_as_failures)
 {
     struct host *host = start("throttle-pending", "", STRICT);
     struct person *pending = person_register(host, "throttle.pending", NULL);
@@ -199,7 +199,7 @@ static void few_registrations(const struct host *host, const struct host *other,
     right(host, "2001:db8:9:9::1", 200);
 }
 
-TEST(registrations_are_counted_by_address)
+TEST(registrations_are_limited_per_address)
 {
     static const char few[] = STRICT "  registrations_per_address: 3\n";
     pid_t pid;
@@ -217,7 +217,7 @@ TEST(registrations_are_counted_by_address)
 }
 
 /* Failures counted before Redis became unavailable still count. */
-TEST(a_host_goes_on_counting_when_redis_dies)
+TEST(failed_logins_still_count_after_redis_dies)
 {
     pid_t pid;
     const char *redis = redis_make("redis-dying", &pid);
@@ -256,7 +256,7 @@ static void guess_while_redis_refuses_writes(const char *name, const char *break
     process_stop(pid, SIGTERM, 5000);
 }
 
-TEST(a_host_counts_alone_while_redis_refuses_writes)
+TEST(failed_logins_count_while_redis_refuses_writes)
 {
     guess_while_redis_refuses_writes("redis-replica", "replicaof 127.0.0.1 1", "replicaof no one");
     guess_while_redis_refuses_writes("redis-full", "config set maxmemory 1",
@@ -265,7 +265,7 @@ TEST(a_host_counts_alone_while_redis_refuses_writes)
                                      "config set min-replicas-to-write 0");
 }
 
-TEST(a_success_forgives_the_failures_before_it)
+TEST(a_successful_login_resets_the_failures)
 {
     struct host *host = start("throttle-forgive", "", STRICT);
 
@@ -276,7 +276,7 @@ TEST(a_success_forgives_the_failures_before_it)
     host_stop(host);
 }
 
-TEST(an_ipv6_network_is_one_address)
+TEST(an_ipv6_network_of_64_bits_counts_as_one_address)
 {
     struct host *host = start("throttle-six", "", STRICT);
 
@@ -289,7 +289,7 @@ TEST(an_ipv6_network_is_one_address)
 
 /* X-Forwarded-For counts only from a trusted proxy, because otherwise every client could pretend to
  * be another. */
-TEST(a_forged_address_does_not_escape)
+TEST(a_forged_x_forwarded_for_does_not_evade_the_throttle)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "throttle-forged", .database = database, .redis = "", .auth = STRICT});
@@ -333,9 +333,9 @@ static int refused_guesses(const struct host *host, const char *email)
     return refused;
 }
 
-/* D2: the throttle would accept hundreds of guesses; the pool limits how many of them try one
+/* The throttle would accept hundreds of guesses; the pool limits how many of them try one
  * account. */
-TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
+TEST(guesses_at_one_account_from_many_addresses_share_one_hashing_quota)
 {
     struct host *host = host_start(
         &(struct host_spec){.name = "throttle-target",
@@ -354,7 +354,7 @@ TEST(an_account_that_many_addresses_try_has_its_share_of_hashing)
     host_stop(host);
 }
 
-TEST(the_window_ends)
+TEST(the_throttle_ends_after_its_window)
 {
     struct host *host = start("throttle-window", "", SHORT);
 
@@ -365,7 +365,7 @@ TEST(the_window_ends)
 }
 
 /* getAccess and changing the password also check passwords. */
-TEST(every_way_to_try_a_password_is_counted)
+TEST(wrong_passwords_count_at_login_get_access_and_password_change)
 {
     struct host *host = start("throttle-ways", "", STRICT);
     struct person own = *person;

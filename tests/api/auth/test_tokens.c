@@ -1,7 +1,6 @@
 /*
- * Tokens, threats J01 to J15 and J22: anything that is not a valid token of this service gets a
- * 401, costs nothing and leaves nothing. Forgeries that need the service's secret are in
- * tests/unit/modules/auth/test_token.c.
+ * Tokens: anything that is not a valid token of this service gets a 401, costs nothing and leaves
+ * nothing. Forgeries that need the service's secret are in tests/unit/modules/auth/test_token.c.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -64,13 +63,13 @@ static void refused(const char *token)
 }
 
 /* Otherwise the refusals below would prove nothing. */
-TEST(the_token_put_together_again_is_good)
+TEST(a_reassembled_token_is_accepted)
 {
     ck_status(me(assembled(header, payload, signature)), 200);
 }
 
-/* J01; the access matrix (L03) covers every route. */
-TEST(without_a_token_there_is_only_401_and_a_challenge)
+/* The suite matrix covers every route. */
+TEST(a_request_without_a_token_is_401_with_www_authenticate)
 {
     static const char *const paths[] = {"/api/chat/conversations/user/a@example.com",
                                         "/api/chat/unread-count/a@example.com",
@@ -84,8 +83,7 @@ TEST(without_a_token_there_is_only_401_and_a_challenge)
     }
 }
 
-/* J02 */
-TEST(other_schemes_and_crooked_headers_are_401)
+TEST(other_schemes_and_malformed_authorization_headers_are_401)
 {
     const char *const values[] = {"Basic dXNlcjpwYXNzd29yZA==",
                                   "Bearer",
@@ -103,14 +101,12 @@ TEST(other_schemes_and_crooked_headers_are_401)
         ck_error(me_with(text("Authorization: %s", values[i]), NULL), 401, "Unauthorized");
 }
 
-/* J03 */
-TEST(the_scheme_is_written_in_any_case)
+TEST(the_bearer_scheme_is_accepted_in_any_case)
 {
     ck_status(me_with(text("authorization: bearer %s", person->token), NULL), 200);
     ck_status(me_with(text("AUTHORIZATION: BEARER %s", person->token), NULL), 200);
 }
 
-/* J04 */
 TEST(two_authorization_headers_are_400)
 {
     const char *good = text("Authorization: Bearer %s", person->token);
@@ -121,10 +117,10 @@ TEST(two_authorization_headers_are_400)
 }
 
 /*
- * J05, J06, J10 to J12, J14, as far as possible without the secret: members of the header and of
- * the payload, with the old signature, with none, and with a MAC of a common secret.
+ * As far as possible without the secret: members of the header and of the payload, with the old
+ * signature, with none, and with a MAC of a common secret.
  */
-TEST(a_changed_token_is_401)
+TEST(a_token_with_a_changed_header_or_payload_is_401)
 {
     static const struct {
         bool in_header;
@@ -166,8 +162,7 @@ TEST(a_changed_token_is_401)
     refused(assembled(header, text("%s ", payload), signature));
 }
 
-/* J07 */
-TEST(a_strange_kid_is_401)
+TEST(a_token_with_an_unknown_kid_is_401)
 {
     char *longest = kept(malloc(10241));
     const char *const kids[] = {"\"../../../../../../dev/null\"",
@@ -212,8 +207,7 @@ static int listener(int *port)
     return fd;
 }
 
-/* J08, J09 */
-TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
+TEST(keys_in_the_token_header_are_neither_used_nor_fetched)
 {
     int port, fd = listener(&port);
     const char *url = text("\"http://127.0.0.1:%d/keys.json\"", port);
@@ -228,8 +222,8 @@ TEST(keys_named_in_the_header_are_neither_used_nor_fetched)
     close(fd);
 }
 
-/* J10, J13; every changed character and every cut have a unit test. */
-TEST(segments_are_three_whole_and_of_reasonable_length)
+/* The unit test token has every changed character and every cut. */
+TEST(a_token_has_exactly_three_segments_of_limited_length)
 {
     struct parts parts = token_parts(person->token);
     char *long_one = kept(malloc(65537));
@@ -253,8 +247,7 @@ TEST(segments_are_three_whole_and_of_reasonable_length)
     ck_assert(host_alive(host));
 }
 
-/* J15, and the second half of J17 */
-TEST(common_secrets_and_random_ones_do_not_sign_for_us)
+TEST(tokens_signed_with_common_or_random_secrets_are_401)
 {
     static const char *const words[] = {"secret",  "password", "changeme", "jwt",     "key",
                                         "test",    "admin",    "busbar",   "123456",  "qwerty",
@@ -275,7 +268,6 @@ TEST(common_secrets_and_random_ones_do_not_sign_for_us)
     refused(forged(header, payload, "SHA256", "\x93\x11q\xc4v0\x88\x1f\x21\x7a\xb2\x90"));
 }
 
-/* J22 */
 TEST(a_token_in_the_query_or_a_cookie_is_401_and_not_logged)
 {
     const char *query = text("/api/auth/me?access_token=%s", person->token);

@@ -24,7 +24,7 @@ static const char *failed_of(const char *id)
     return ask(m, 200, NULL, "GET " BULK "/%s/failed.csv", id)->body;
 }
 
-TEST(a_file_is_checked_then_confirmed_then_stored)
+TEST(an_upload_is_checked_then_confirmed_then_stored)
 {
     struct answer *made = ck_status(bulk_things(m, "name,amount\r\na1,1\r\na2,2\r\na3,3\r\n"), 201);
     const char *id = bulk_id(made);
@@ -43,8 +43,7 @@ TEST(a_file_is_checked_then_confirmed_then_stored)
     ck_error(bulk_post(m, id, "cancel"), 409, "");
 }
 
-/* Acceptance 2 */
-TEST(bad_rows_are_told_before_and_after_and_the_good_ones_are_in)
+TEST(failed_rows_are_reported_and_the_other_rows_are_stored)
 {
     const char *id = bulk_id(bulk_things(m, "name;amount;colour\nb1;1;red\n;2;\nb3;-1;\nb4;x;blue\n"
                                             ";;\nb6;6,5\n;;;;\nb1;8\nb9;9;;surplus\n"));
@@ -72,7 +71,7 @@ TEST(bad_rows_are_told_before_and_after_and_the_good_ones_are_in)
 }
 
 /* After a correction, the failed rows can be uploaded with their column of errors. */
-TEST(failed_rows_are_corrected_and_sent_again)
+TEST(failed_rows_can_be_corrected_and_uploaded_again)
 {
     const char *csv = "\xef\xbb\xbfname,amount,errors\r\nc1,1,\"amount: must be\"\r\n";
     struct answer *made = ck_status(bulk_things(m, csv), 201);
@@ -98,7 +97,7 @@ TEST(columns_are_found_by_name_in_any_order_and_case)
 #define REFUSED "failed : cannot be stored: the database refuses it"
 
 /* A row that passes the check but is refused by the database affects no other row. */
-TEST(a_row_that_the_database_refuses_disturbs_no_other)
+TEST(a_row_refused_by_the_database_affects_no_other_row)
 {
     FILE *csv = csv_begin("name,amount\n");
 
@@ -113,7 +112,7 @@ TEST(a_row_that_the_database_refuses_disturbs_no_other)
 }
 
 /* If the commit is refused, the bad row is also found by storing rows one by one. */
-TEST(a_row_that_is_refused_at_the_commit_disturbs_no_other)
+TEST(a_row_refused_at_the_commit_affects_no_other_row)
 {
     sql_run(db, "CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
                 " IF NEW.name = 'l7' THEN RAISE check_violation; END IF; RETURN NULL; END $$");
@@ -126,7 +125,7 @@ TEST(a_row_that_is_refused_at_the_commit_disturbs_no_other)
     sql_run(db, "DROP FUNCTION late CASCADE");
 }
 
-TEST(the_log_comes_in_pages_and_by_status)
+TEST(the_upload_log_is_paged_and_filtered_by_status)
 {
     const char *id = bulk_upload(m, "f", 230);
     static const struct {
@@ -158,7 +157,7 @@ TEST(the_log_comes_in_pages_and_by_status)
 
 /* The parts are corrupted, so reading them fails; they are not read if the totals show that no row
  * has the status. */
-TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
+TEST(the_upload_log_reads_no_row_for_a_status_without_rows)
 {
     const char *created = bulk_id(bulk_things(m, "name,amount\nt1,1\n"));
     const char *ended = bulk_id(bulk_things(m, "name,amount\nt2,1\n"));
@@ -175,7 +174,7 @@ TEST(the_log_of_a_status_that_no_row_has_reads_no_row)
 }
 
 /* Contradictions are found across parts; their rows have the names of their cells. */
-TEST(failed_rows_of_many_parts_have_their_names)
+TEST(failed_rows_of_many_parts_have_the_names_of_their_cells)
 {
     enum { PAIRS = 1200 };
     FILE *csv = csv_begin("amount,name\n");
@@ -209,7 +208,7 @@ static bool is_counted(void *finished)
            counted("rows_waiting", NULL) <= 0;
 }
 
-TEST(jobs_and_rows_are_counted_by_their_outcome)
+TEST(metrics_count_jobs_and_rows_by_outcome)
 {
     double finished = counted("jobs_total", "finished") + 1;
     double cancelled = counted("jobs_total", "cancelled");
@@ -225,8 +224,7 @@ TEST(jobs_and_rows_are_counted_by_their_outcome)
     ck_assert_double_eq(counted("rows_total", "success"), stored + 2);
 }
 
-/* Each row has the problem: decisions.md. */
-TEST(a_column_that_is_required_and_missing_fails_every_row)
+TEST(a_missing_required_column_fails_every_row)
 {
     struct answer *made = bulk_things(m, "amount,colour\n1,red\n2,blue\n");
     const char *rows = "1 - failed name: is required\n2 - failed name: is required\n";
@@ -235,7 +233,7 @@ TEST(a_column_that_is_required_and_missing_fails_every_row)
     bulk_ended(bulk_rows_stored(m, bulk_id(made), rows), 0, 2);
 }
 
-TEST(malformed_ids_are_client_errors_on_every_route)
+TEST(malformed_job_ids_are_client_errors_on_every_route)
 {
     static const char *const routes[] = {
         "POST " BULK "/%s/confirm",   "POST " BULK "/%s/cancel",         "DELETE " BULK "/%s",
@@ -266,8 +264,7 @@ TEST(malformed_ids_are_client_errors_on_every_route)
         }
 }
 
-/* O25, C06 */
-TEST(a_foreign_or_unknown_job_is_not_found)
+TEST(a_job_of_another_organization_is_404_like_an_unknown_one)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\ng1,1\n"));
     const char *unknown = "0195f3a0-1111-7222-8333-444455556666";
@@ -289,7 +286,7 @@ TEST(a_foreign_or_unknown_job_is_not_found)
     bulk_rows(bulk_log_of(m, id, ""), "1 g1 pending\n");
 }
 
-TEST(a_created_job_is_deleted_or_cancelled)
+TEST(a_created_job_can_be_deleted_or_cancelled)
 {
     const char *gone = bulk_id(bulk_things(m, "name,amount\nh1,1\nh2,-1\n"));
     const char *ended = bulk_id(bulk_things(m, "name,amount\nh3,1\n"));
@@ -306,7 +303,7 @@ TEST(a_created_job_is_deleted_or_cancelled)
 }
 
 /* Rows that failed the check stay failed, the others are canceled, and both can be sent again. */
-TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
+TEST(rows_of_a_job_cancelled_before_its_confirmation_can_be_uploaded_again)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\nk1,1\nk2,-1\nk3,3\n"));
 
@@ -325,7 +322,7 @@ TEST(what_was_cancelled_before_it_was_confirmed_can_be_sent_again)
     bulk_ended(bulk_store(m, bulk_id(bulk_things(m, rest))), 2, 1);
 }
 
-TEST(jobs_are_listed_and_the_template_can_be_sent)
+TEST(jobs_are_listed_and_the_template_can_be_uploaded)
 {
     struct answer *template = ask(m, 200, NULL, "GET " BULK "/template.csv?type=Things");
 
@@ -340,7 +337,7 @@ TEST(jobs_are_listed_and_the_template_can_be_sent)
     expect_json(ck_status(bulk_text(m, "type=Nothing", "name\nx\n"), 400)->json, types);
 }
 
-TEST(a_role_that_may_not_send_such_rows_is_forbidden)
+TEST(a_role_that_may_not_upload_the_row_type_is_forbidden)
 {
     struct person *buyer = person_with_role(host, admin, "bulk.buyer", "Buyer");
     const char *csv = "name,amount\ni1,1\n";
@@ -353,7 +350,7 @@ TEST(a_role_that_may_not_send_such_rows_is_forbidden)
 }
 
 /* The role is checked at each change of an upload, not only when the file is sent. */
-TEST(an_account_that_lost_its_role_changes_no_upload)
+TEST(an_account_that_lost_its_role_cannot_change_its_upload)
 {
     struct person *lost = person_make(host, admin, "bulk.lost", NULL);
     const char *id = bulk_id(bulk_things(lost, "name,amount\nr1,1\n"));
@@ -367,7 +364,7 @@ TEST(an_account_that_lost_its_role_changes_no_upload)
     ck_status(bulk_post(admin, id, "cancel"), 200);
 }
 
-TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
+TEST(a_job_of_a_row_type_that_is_not_loaded_cannot_be_confirmed)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\ns1,1\n"));
 
@@ -378,7 +375,7 @@ TEST(rows_of_a_type_that_is_not_loaded_are_not_confirmed)
 
 /* This happens after a module was removed from the configuration; jobs of other types do not
  * wait. */
-TEST(a_job_of_a_type_that_is_not_loaded_delays_no_other)
+TEST(a_job_of_a_row_type_that_is_not_loaded_delays_no_other_job)
 {
     const char *gone = bulk_id(bulk_things(m, "name,amount\nq1,1\n"));
 

@@ -37,7 +37,7 @@ static const char *upload_contacts(const struct person *who, const char *csv)
     return bulk_id(bulk_text(who, "type=Contacts", csv));
 }
 
-TEST(a_third_partys_rows_are_checked_stored_and_corrected)
+TEST(rows_of_an_example_module_are_checked_stored_and_corrected)
 {
     const char *rows = "1 Ada@Solar.example %s\n"
                        "2 bo.solar.example failed email: must be an e-mail address\n"
@@ -60,7 +60,7 @@ TEST(a_third_partys_rows_are_checked_stored_and_corrected)
     ask(m, 200, "[{}]", "GET /api/contacts?after=ada@solar.example");
 }
 
-TEST(what_organizations_have_is_their_own)
+TEST(rows_of_an_example_module_belong_to_one_organization)
 {
     const char *csv = HEAD "Dee,dee@solar.example,\n";
 
@@ -69,7 +69,7 @@ TEST(what_organizations_have_is_their_own)
     ask(other, 200, "[{}]", "GET /api/contacts");
 }
 
-TEST(the_template_and_the_roles_are_those_of_its_table)
+TEST(template_and_roles_come_from_the_table_of_the_example_module)
 {
     struct person *buyer = person_with_role(host, admin, "bulk_contacts.b", "Buyer");
 

@@ -114,7 +114,7 @@ static bool post_and_compare(const struct daily *row, const json_t *bulk)
 }
 
 /* In the second round all rows are sent again, so stored ones conflict with themselves. */
-TEST(real_rows_have_the_outcomes_of_single_posts)
+TEST(rows_of_real_files_have_the_results_of_single_posts)
 {
     const char *path = shared_cases("readings/daily.csv");
 
@@ -139,7 +139,7 @@ TEST(real_rows_have_the_outcomes_of_single_posts)
                      1);
 }
 
-TEST(the_real_daily_readings_add_up_by_device_and_what_is_refused_is_told_why)
+TEST(real_daily_readings_add_up_by_device_and_refused_ones_have_reasons)
 {
     const char *path = shared_cases("readings/daily.csv");
     struct person *person = person_make(host, admin, "bulk_daily.person", NULL);

@@ -32,7 +32,7 @@ static void expect_device(const char *key, const char *expected)
     ask(m, 200, expected, "GET /api/device/%s", encoded(key));
 }
 
-TEST(a_row_becomes_the_device_that_a_request_makes)
+TEST(a_row_creates_the_same_device_as_a_request)
 {
     static const char *const same[] = {
         "siteName",   "countryCode", "commissioningDate", "capacity", "latitude",
@@ -57,7 +57,7 @@ TEST(a_row_becomes_the_device_that_a_request_makes)
 }
 
 /* If commas separate cells they are not decimal signs; in texts they are kept. */
-TEST(commas_are_decimal_signs_of_numbers_alone)
+TEST(commas_are_decimal_signs_only_in_numbers)
 {
     bulk_rows(bulk_log_of(
                   m, upload_devices(m, "externalId,capacity,latitude\nq1,\"9,9\",\"48,2\"\n"), ""),
@@ -67,9 +67,8 @@ TEST(commas_are_decimal_signs_of_numbers_alone)
     expect_device("7,5", "{'siteName':'8,5'}");
 }
 
-/* Every kind of bad row, with the messages of a single request. This is C07 with another
- * organization. */
-TEST(bad_rows_have_the_problems_of_single_requests)
+/* Every kind of bad row, with the messages of a single request. */
+TEST(invalid_device_rows_have_the_errors_of_single_requests)
 {
     ck_status(device_post(m, device_named("There")), 201);
     ck_status(device_post(k, device_named("Elsewhere")), 201);
@@ -117,7 +116,7 @@ TEST(bad_rows_have_the_problems_of_single_requests)
 
 /* The rules are those for requests: an account with one organization acts there whatever a row
  * names, and gets a warning; other accounts may only name the upload's organization. */
-TEST(a_row_names_another_organization_as_a_request_may)
+TEST(a_row_may_name_another_organization_like_a_request)
 {
     struct person *both = person_with_role(host, admin, "bulk_devices.both", "ApiUser");
     const char *csv = text("externalId,organizationId\nf1,%jd\n", k->organization);
@@ -134,7 +133,7 @@ TEST(a_row_names_another_organization_as_a_request_may)
                    both->organization));
 }
 
-TEST(the_template_goes_in)
+TEST(the_device_template_can_be_uploaded)
 {
     struct answer *template = ask(m, 200, NULL, "GET " BULK "/template.csv");
 
@@ -143,7 +142,7 @@ TEST(the_template_goes_in)
     bulk_shown(ask(m, 200, NULL, "GET " BULK "/template.csv?type=Reads"));
 }
 
-TEST(roles_are_those_of_a_registration)
+TEST(roles_that_may_not_register_devices_may_not_upload_them)
 {
     struct person *owner = person_with_role(host, admin, "bulk_devices.o", "DeviceOwner");
 
@@ -162,7 +161,7 @@ TEST(roles_are_those_of_a_registration)
     " an example"
 
 /* Real export formats of SMA, Fluvius, Enphase, DSMR-reader, WRI and OPSD, unchanged. */
-TEST(a_real_export_gets_one_message_that_says_what_to_change)
+TEST(an_unchanged_real_export_gets_one_error_that_says_what_to_change)
 {
     static const struct {
         const char *type, *csv, *message;
@@ -207,7 +206,7 @@ TEST(a_real_export_gets_one_message_that_says_what_to_change)
 }
 
 /* The same files with the column names that the message asks for. */
-TEST(real_exports_with_renamed_columns_go_in)
+TEST(real_exports_with_renamed_columns_are_stored)
 {
     store_text("Devices",
                "externalId,siteName,countryCode,commissioningDate,capacity\n"
@@ -233,7 +232,7 @@ TEST(real_exports_with_renamed_columns_go_in)
                1);
 }
 
-TEST(a_country_that_is_none_is_told_what_it_may_be)
+TEST(an_unknown_country_gets_an_error_with_the_accepted_forms)
 {
     const char *problem = "countryCode: must be a country: its ISO 3166-1 code of two or three "
                           "letters, as DE or DEU, or its English name, as Germany";
@@ -244,7 +243,7 @@ TEST(a_country_that_is_none_is_told_what_it_may_be)
 
 /* ---- warnings ---- */
 
-TEST(what_a_request_warns_about_is_in_the_log_and_counted)
+TEST(warnings_of_rows_are_in_the_upload_log_and_counted)
 {
     struct answer *made = bulk_text(m, "",
                                     "externalId,capacity,fuelCode,deviceTypeCode,countryCode\n"
@@ -278,14 +277,14 @@ TEST(what_a_request_warns_about_is_in_the_log_and_counted)
                      0);
 }
 
-TEST(a_value_in_a_column_without_a_name_is_warned_about)
+TEST(a_value_in_a_column_without_a_name_gives_a_warning)
 {
     answer_warns(ck_status(bulk_text(m, "", "externalId,capacity,\nn0,5,\nn1,5,60\n"), 201),
                  "column 3 has no name; its values, the first in row 2, are ignored");
     answer_warns(ck_status(bulk_text(m, "", "externalId,capacity,\nn2,5,\n"), 201), NULL);
 }
 
-TEST(headers_are_found_whatever_nobody_sees_in_them)
+TEST(headers_are_matched_without_invisible_characters)
 {
     struct answer *made = ck_status(bulk_text(m, "",
                                               "\xef\xbb\xbf\ufeffexternalId\u00a0;\u200bCapacity ;"
@@ -299,7 +298,7 @@ TEST(headers_are_found_whatever_nobody_sees_in_them)
 
 /* ---- exports that are uploaded again ---- */
 
-TEST(failed_rows_come_back_as_they_were_whatever_they_begin_with)
+TEST(failed_csv_returns_rows_unchanged_whatever_character_they_begin_with)
 {
     const char *id = upload_devices(m, "externalId,siteName,latitude,address,capacity\n"
                                        "=f1,+Site,-33.9,\"Road 5, - 2; =x\",x\n"
@@ -326,7 +325,7 @@ static void expect_wh(const char *key, int64_t wh)
 }
 
 /* If a device with the apostrophe exists, the row means that device. */
-TEST(an_apostrophe_is_that_of_an_export_unless_it_is_the_ids)
+TEST(a_leading_apostrophe_is_removed_unless_an_id_has_it)
 {
     meter_make(host, m, "'=g1", 100, INT64_C(1514764800000)); /* 2018-01-01 */
     bulk_rows(bulk_log_of(m, upload_devices(m, "externalId\n'=g1\n"), ""),
@@ -345,7 +344,7 @@ TEST(an_apostrophe_is_that_of_an_export_unless_it_is_the_ids)
     expect_wh("=g1", 2000);
 }
 
-TEST(an_export_of_readings_goes_in_again)
+TEST(an_export_of_readings_can_be_uploaded_again)
 {
     static const char *const names[] = {"=e1", "+e2", "-e3", "@e4", "\uff1de5", "e;-6", "\"=e7"};
 

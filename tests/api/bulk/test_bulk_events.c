@@ -62,7 +62,7 @@ static void ids_differ(struct catcher *catcher, size_t count, size_t webhooks)
     ck_assert_uint_eq(same, count * webhooks);
 }
 
-TEST(each_device_is_told_once_to_each_webhook)
+TEST(each_webhook_gets_one_event_per_uploaded_device)
 {
     struct catcher *catcher = catcher_start(well);
 
@@ -97,7 +97,7 @@ static const char *reads_csv(const char *name)
     return csv_end(csv);
 }
 
-TEST(readings_of_many_devices_are_stored_and_told)
+TEST(webhooks_get_the_events_of_readings_of_many_devices)
 {
     struct catcher *catcher = catcher_start(well);
     const char *last = "SELECT count(*) FROM reading_device d JOIN device v ON v.id = d.device"
@@ -132,7 +132,7 @@ static void ended_as(struct catcher *catcher, size_t index, const char *expected
 }
 
 /* The totals equal the number of rows and the totals in the log. */
-TEST(the_end_of_an_upload_is_told_with_its_totals)
+TEST(the_event_bulk_finished_has_the_totals_of_the_upload)
 {
     struct catcher *catcher = catcher_start(well);
     const char *csv = "externalId,capacity\nend1,1\nend2,-1\nend3,1\n";
@@ -152,7 +152,7 @@ TEST(the_end_of_an_upload_is_told_with_its_totals)
 
 /* Some rows overlap stored readings, or belong to an inactive device; other rows are not
  * affected. */
-TEST(rows_of_many_devices_fail_each_by_itself)
+TEST(a_failed_row_of_a_device_affects_no_row_of_another_device)
 {
     const char *head = "externalId,type,startDate,endDate,value,unit,timezone\n";
     const char *first = "few0,History,2025-07-01T00:00:00Z,2025-07-01T04:00:00Z,1,kWh,\n"

@@ -1,6 +1,6 @@
 /*
- * Files that are not CSV or are too large (C01, C03, C04; acceptance 5): refused with the reason,
- * within the time limit of a request; nothing is stored and no file is left.
+ * Files that are not CSV or are too large: refused with the reason, within the time limit of a
+ * request; nothing is stored and no file is left.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ struct bad {
 };
 #define BYTES(text) (text), sizeof(text) - 1
 
-TEST(what_is_no_csv_is_refused_with_the_reason)
+TEST(files_that_are_not_csv_are_refused_with_the_reason)
 {
     static const struct bad bad[] = {
         {"x.csv", BYTES(""), "The file is empty"},
@@ -75,7 +75,7 @@ TEST(what_is_no_csv_is_refused_with_the_reason)
 }
 
 /* The host cuts longer names, including their extension. */
-TEST(names_of_files_have_a_limit)
+TEST(long_file_names_are_cut)
 {
     char name[301] = "";
 
@@ -115,7 +115,7 @@ static void is_refused(const char *head, const char *unit, size_t count, long st
     nothing_is_left();
 }
 
-TEST(absurd_cells_and_columns_are_refused)
+TEST(too_large_cells_and_too_many_columns_are_refused)
 {
     is_refused(HEAD, "a", 10485760, 400, "The file is not CSV: row 1 has a cell of more");
     is_refused(HEAD "\"", "a\n", 5242880, 400, "The file is not CSV: row 1 has a cell of more");
@@ -124,7 +124,7 @@ TEST(absurd_cells_and_columns_are_refused)
     is_refused(HEAD, "\"", 10485761, 400, "The file is not CSV: row 1 has ");
 }
 
-TEST(more_rows_or_bytes_than_fit_are_413)
+TEST(too_many_rows_or_bytes_are_413)
 {
     is_refused(HEAD, "a,1\n", 200001, 413, "The file has more than 200000 rows");
     is_refused(HEAD, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 51 * 16645,
@@ -132,7 +132,7 @@ TEST(more_rows_or_bytes_than_fit_are_413)
 }
 
 /* All kinds of line ends; blank lines are counted; the last line needs no line end. */
-TEST(all_ends_of_lines_are_known)
+TEST(all_kinds_of_line_ends_are_accepted)
 {
     static const char *const files[][2] = {
         {"name,amount\nk1,1\nk2,1", "1 k1 pending\n2 k2 pending\n"},
@@ -152,8 +152,8 @@ TEST(all_ends_of_lines_are_known)
     nothing_is_left();
 }
 
-/* C02: no spreadsheet runs such cells, and they are returned as they were sent. */
-TEST(cells_that_look_like_formulas_run_nowhere_and_come_back)
+/* No spreadsheet runs such cells, and they are returned as they were sent. */
+TEST(cells_that_look_like_formulas_are_escaped_in_csv_and_stored_unchanged)
 {
     const char *first = bulk_id(
         bulk_things(m, "name,amount\n=cmd|' /C calc'!A0,x\n+1,-\n@a,\"\t=1\"\n\uff1dx,-1\n"));
@@ -182,7 +182,7 @@ static struct answer *send_body(struct upload_body *body, long status)
     return ck_status(upload_send(host, "POST", BULK "?type=Things", m, body), status);
 }
 
-TEST(a_request_has_one_file_and_texts_are_passed_over)
+TEST(an_upload_has_one_file_part_and_text_parts_are_ignored)
 {
     struct upload_body body = {NULL, 0};
 

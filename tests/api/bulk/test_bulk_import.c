@@ -93,7 +93,7 @@ static int64_t jobs_of(const char *file)
     return sql_number(db, text("SELECT count(*) FROM bulk_job WHERE file = '%s'", file));
 }
 
-TEST(a_file_goes_in_without_a_word_on_standard_output)
+TEST(a_successful_import_prints_nothing_on_standard_output)
 {
     const char *file = file_of("good.csv", HEAD "ga,1\ngb,2\ngc,3\n");
     struct said said = IMPORT(file, home(), "--type", "Things");
@@ -110,7 +110,7 @@ TEST(a_file_goes_in_without_a_word_on_standard_output)
     ck_assert_ptr_null(strstr(ask(m, 200, NULL, "GET " BULK)->body, "good.csv"));
 }
 
-TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)
+TEST(failed_rows_are_printed_and_can_be_imported_after_correction)
 {
     const char *file = file_of("bad.csv", "name;amount;colour\nba;1;red\nbb;-1;\nba;2;\nbd;6,5;\n");
     struct said said = IMPORT("--type", "Things", file, home(), "--yes");
@@ -129,7 +129,7 @@ TEST(failed_rows_are_printed_and_go_in_when_they_are_corrected)
     expect_things("b_", 4);
 }
 
-TEST(a_dry_run_checks_and_leaves_nothing)
+TEST(a_dry_run_checks_the_rows_and_stores_nothing)
 {
     const char *file = file_of("dry.csv", HEAD "da,1\ndb,x\n");
     struct said said = IMPORT(file, home(), "--type", "Things", "--dry-run");
@@ -156,7 +156,7 @@ static void refuses(const char *file, const char *type, const char *organization
     ck_assert_str_eq(said.out, "");
 }
 
-TEST(what_is_misused_or_no_csv_is_refused_with_the_reason)
+TEST(wrong_options_and_files_that_are_not_csv_are_refused_with_the_reason)
 {
     const char *good = file_of("fine.csv", HEAD "fa,1\n");
     const char *id = text("%lld", (long long)m->organization);
@@ -184,7 +184,7 @@ TEST(what_is_misused_or_no_csv_is_refused_with_the_reason)
                      0);
 }
 
-TEST(a_file_over_the_limit_is_refused)
+TEST(a_file_over_the_size_limit_is_refused)
 {
     const char *path = harness_path("large.csv");
 
@@ -279,7 +279,7 @@ static const char *many_of(const char *name, const char *prefix, int count)
     return file_of(name, bulk_csv(prefix, count, "1"));
 }
 
-TEST(a_terminal_has_a_bar_and_standard_output_has_the_rows)
+TEST(a_terminal_gets_a_progress_bar_and_standard_output_the_failed_rows)
 {
     const char *file = file_of("bar.csv", HEAD "xa,1\nxb,-1\n");
     struct screen *screen = SCREEN(file, home(), "--type", "Things", "--yes");
@@ -293,7 +293,7 @@ TEST(a_terminal_has_a_bar_and_standard_output_has_the_rows)
                                              "xb,-1,amount: must be a number above 0\r\n");
 }
 
-TEST(what_was_sent_is_no_order_to_a_terminal)
+TEST(control_sequences_of_a_file_do_not_reach_the_terminal)
 {
     const char *file = file_of("tame.csv", HEAD "wa\x1b[2J\xc2\x9bx\xc3\xa4\x7f,-1\n");
     struct screen *screen =
@@ -304,7 +304,7 @@ TEST(what_was_sent_is_no_order_to_a_terminal)
     ck_assert_ptr_null(strchr(screen->seen, '\x1b'));
 }
 
-TEST(it_asks_before_it_leaves_bad_rows_out)
+TEST(the_command_asks_before_it_omits_failed_rows)
 {
     const char *file = file_of("ask.csv", HEAD "ya,1\nyb,-1\n");
     struct screen *screen = SCREEN(file, home(), "--type", "Things");
@@ -328,7 +328,7 @@ TEST(it_asks_before_it_leaves_bad_rows_out)
 }
 
 /* The user interrupts the command before the file has ended. */
-TEST(an_interrupt_while_the_file_comes_leaves_nothing)
+TEST(an_interrupt_while_the_file_is_read_leaves_nothing)
 {
     int64_t before = sql_number(db, "SELECT count(*) FROM bulk_job WHERE status <> 'finished'");
     struct screen *screen = SCREEN("-", home(), "--type", "Things");
@@ -380,7 +380,7 @@ TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
 }
 
 /* Stored rows stay, the rest is canceled, and all reports agree. */
-TEST(an_interrupt_cancels_what_is_not_stored)
+TEST(an_interrupt_cancels_the_rows_not_yet_stored)
 {
     enum { COUNT = 20000 };
     PGconn *holder = bulk_hold("SHARE");
@@ -412,7 +412,7 @@ static bool is_finished(void *file)
     return !strcmp(state_of(file), "finished");
 }
 
-TEST(a_killed_command_does_not_stop_the_hosts)
+TEST(hosts_finish_the_job_of_a_killed_command)
 {
     PGconn *holder = bulk_hold("SHARE");
     struct screen *screen = SCREEN(many_of("kill.csv", "kill", 3000), home(), "--type", "Things");
@@ -433,7 +433,7 @@ TEST(a_killed_command_does_not_stop_the_hosts)
 #define READS "externalId,type,startDate,endDate,value,unit\n"
 
 /* Makes a database that no host uses, for Devices and Reads. */
-TEST(without_a_host_the_command_stores_the_rows_itself)
+TEST(the_command_stores_the_rows_itself_without_a_host)
 {
     struct host_spec spec = bulk_spec("bulk_import_alone", false);
 

@@ -195,7 +195,7 @@ static void are_same(const char *disturbed, const char *undisturbed, const char 
     ck_assert_str_eq(outcome(disturbed, query), wanted);
 }
 
-TEST(devices_are_stored_once_whatever_happens)
+TEST(device_rows_are_stored_once_despite_kills_and_database_outages)
 {
     begin("bulk_kills_devices");
     const char *csv = devices_csv();
@@ -211,7 +211,7 @@ TEST(devices_are_stored_once_whatever_happens)
     end();
 }
 
-TEST(readings_are_stored_once_whatever_happens)
+TEST(reading_rows_are_stored_once_despite_kills_and_database_outages)
 {
     begin("bulk_kills_reads");
     const char *plants = plants_csv(), *csv = reads_csv();

@@ -36,7 +36,7 @@ static int64_t jobs_of(const struct person *who)
 /* ---- one Idempotency-Key at a time ---- */
 
 /* All that succeed get the response of the one that made the upload. */
-TEST(retries_with_one_key_leave_nothing_behind)
+TEST(parallel_uploads_with_one_idempotency_key_make_one_job)
 {
     static const char *const headers[] = {"Idempotency-Key: bulk-twins", NULL};
     struct person *who = person_make(host, admin, "bulk_limits.twins", NULL);
@@ -73,7 +73,7 @@ TEST(retries_with_one_key_leave_nothing_behind)
 }
 
 /* A host that is killed during uploads leaves such jobs. */
-TEST(uploads_that_a_crash_cut_off_take_no_place)
+TEST(uploads_cut_off_by_a_crash_do_not_count_against_the_limit)
 {
     struct person *who = person_make(host, admin, "bulk_limits.crash", NULL);
 
@@ -87,7 +87,7 @@ TEST(uploads_that_a_crash_cut_off_take_no_place)
 
 /* ---- the quota of an organization ---- */
 
-TEST(an_organization_has_a_quota_of_bytes)
+TEST(uploads_of_an_organization_have_a_quota_of_bytes)
 {
     struct person *who = person_make(host, admin, "bulk_limits.quota", NULL);
     const char *csv = bulk_csv("q", 15000, "1"); /* 140 KB */
@@ -109,7 +109,7 @@ TEST(an_organization_has_a_quota_of_bytes)
     ask(who, 200, NULL, "DELETE " BULK "/%s", second);
 }
 
-TEST(what_is_found_about_rows_counts)
+TEST(errors_of_rows_count_against_the_quota)
 {
     struct person *who = person_make(host, admin, "bulk_limits.found", NULL);
     const char *csv = bulk_csv("w", 4000, "-1"); /* 35 KB, with far more bytes of problems */
@@ -120,7 +120,7 @@ TEST(what_is_found_about_rows_counts)
 }
 
 /* The usage always equals the sum over all jobs. */
-TEST(usage_follows_a_job_to_its_end)
+TEST(quota_usage_follows_a_job_to_its_end)
 {
     struct person *who = person_make(host, admin, "bulk_limits.usage", NULL);
     const char *id = bulk_id(bulk_things(who, "name,amount\nu1,1\nu2,-1\nu3,666\nu4,2\n"));
@@ -137,7 +137,7 @@ TEST(usage_follows_a_job_to_its_end)
                      2);
 }
 
-TEST(a_job_that_runs_is_not_deleted)
+TEST(a_running_job_cannot_be_deleted)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\nd1,1\n"));
 
@@ -190,7 +190,7 @@ static void is_cancelled(const struct person *who, const char *id, const char *k
                      0);
 }
 
-TEST(a_job_ends_with_the_right_of_its_sender)
+TEST(a_job_fails_when_its_sender_is_suspended_deleted_or_loses_its_role)
 {
     static const char ended[] = "the account that sent it is suspended or deleted";
     static const char role[] =
@@ -206,7 +206,7 @@ TEST(a_job_ends_with_the_right_of_its_sender)
     }
 }
 
-TEST(a_job_ends_when_its_organization_is_taken_from_its_sender)
+TEST(a_job_fails_when_its_sender_loses_the_organization)
 {
     struct person *agent = person_make(host, admin, "bulk_limits.agent", "ApiUser");
     struct person *owner = person_make(host, admin, "bulk_limits.owner", NULL);
@@ -222,7 +222,7 @@ TEST(a_job_ends_when_its_organization_is_taken_from_its_sender)
 
 /* ---- pages and streams without the header line ---- */
 
-TEST(a_page_of_large_rows_ends_early)
+TEST(a_page_of_the_upload_log_with_large_rows_is_shorter)
 {
     char note[30001];
     FILE *csv = csv_begin("name,amount,note\n");
@@ -246,7 +246,7 @@ TEST(a_page_of_large_rows_ends_early)
     ck_assert_uint_gt(pages, 1);
 }
 
-TEST(long_names_are_cut_in_the_log)
+TEST(long_row_names_are_cut_in_the_upload_log)
 {
     FILE *csv = csv_begin("name,amount\n");
 

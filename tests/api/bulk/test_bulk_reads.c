@@ -38,7 +38,7 @@ static double over_ceiling(void)
                             "");
 }
 
-TEST(what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored)
+TEST(refused_readings_are_kept_and_counted_once_when_rows_are_stored)
 {
     plant(m, "above");
     double before = over_ceiling();
@@ -54,7 +54,7 @@ TEST(what_is_refused_is_kept_and_counted_once_when_it_is_to_be_stored)
     ck_assert_double_eq(over_ceiling(), before + 1);
 }
 
-TEST(rows_become_the_readings_that_requests_make)
+TEST(rows_create_the_same_readings_as_requests)
 {
     plant(m, "r1");
     plant(m, "r2");
@@ -74,7 +74,7 @@ TEST(rows_become_the_readings_that_requests_make)
 }
 
 /* Other rows lie between the two hours, so they are in different parts of the file. */
-TEST(rows_resolve_a_repeated_hour_by_what_came_before_them)
+TEST(rows_in_a_repeated_hour_are_resolved_by_the_preceding_rows)
 {
     enum { BETWEEN = 2100 };
     FILE *csv =
@@ -103,8 +103,8 @@ TEST(rows_resolve_a_repeated_hour_by_what_came_before_them)
                             "{'endDate':'2025-10-26T02:00:00.000Z'}]");
 }
 
-/* Every kind of bad row among good ones; C07: another account's device. */
-TEST(bad_rows_have_the_problems_of_single_requests)
+/* Every kind of bad row among good ones, also another account's device. */
+TEST(invalid_reading_rows_have_the_errors_of_single_requests)
 {
     plant(m, "s1");
     plant(k, "theirs");
@@ -153,7 +153,7 @@ TEST(bad_rows_have_the_problems_of_single_requests)
 
 /* Each row begins where the last reading of its device ends, stored or in an earlier row. The row
  * of w2 that exceeds the ceiling does not count. */
-TEST(delta_rows_of_many_devices_begin_where_the_ones_before_them_end)
+TEST(delta_rows_without_a_start_begin_at_the_end_of_the_last_reading)
 {
     FILE *csv = csv_begin(HEAD);
 
@@ -183,7 +183,7 @@ static int64_t with_serial(const struct person *who, const char *name, const cha
 }
 
 /* A row finds a device by every key that a single request accepts, and reports the same. */
-TEST(rows_find_devices_by_every_key_that_requests_know)
+TEST(rows_find_devices_by_every_key_that_requests_accept)
 {
     with_serial(m, "key-1", "SN-1");
     with_serial(m, "SN-2", "SN-3");
@@ -220,7 +220,7 @@ TEST(rows_find_devices_by_every_key_that_requests_know)
 
 /* A row conflicts with one in another part of the file; the check compares the periods that rows
  * claim. */
-TEST(rows_far_apart_that_overlap_are_found_by_the_check)
+TEST(overlapping_rows_far_apart_are_found_by_the_check)
 {
     FILE *csv = csv_begin(HEAD);
 
@@ -240,7 +240,7 @@ TEST(rows_far_apart_that_overlap_are_found_by_the_check)
 
 /* The result is the same as if each row had been sent separately: a failed row blocks no other, and
  * the first valid one is stored. */
-TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
+TEST(the_first_valid_one_of_overlapping_rows_is_stored)
 {
     plant(m, "order");
     const char *id = upload_reads(m, HEAD "order,History,2025-01-02,2025-01-03,66,kWh,\n"
@@ -257,7 +257,7 @@ TEST(of_rows_that_overlap_the_first_valid_one_goes_in)
                      "5 order success\n");
 }
 
-TEST(rows_of_a_device_that_is_inactive_say_so_before_they_are_stored)
+TEST(rows_of_an_inactive_device_fail_in_the_check)
 {
     plant(m, "idle");
     ask(m, 200, NULL, "PATCH /api/device/idle {'status':'Inactive'}");
@@ -265,7 +265,7 @@ TEST(rows_of_a_device_that_is_inactive_say_so_before_they_are_stored)
                      "1 idle failed externalId: the device is Inactive\n");
 }
 
-TEST(roles_are_those_of_a_request)
+TEST(roles_that_may_not_send_readings_may_not_upload_them)
 {
     static const char csv[] = HEAD "x,History,2025-01-01,2025-01-02,1,kWh,\n";
     struct person *owner = person_with_role(host, admin, "bulk_reads.o", "DeviceOwner");
@@ -287,7 +287,7 @@ static const char *open_rows(const char *device, int rows, bool back)
 }
 
 /* Each row begins where the previous one ends, which may be in an earlier part of the file. */
-TEST(rows_without_a_start_go_over_parts_without_a_fault)
+TEST(rows_without_a_start_continue_across_parts)
 {
     plant(m, "open");
     const char *id = upload_reads(m, open_rows("open", 700, false));
@@ -298,7 +298,7 @@ TEST(rows_without_a_start_go_over_parts_without_a_fault)
 
 /* During the second run the host is busy, because the test keeps requesting the status of the
  * first. */
-TEST(what_is_stored_does_not_depend_on_who_else_asks)
+TEST(stored_rows_do_not_depend_on_concurrent_requests)
 {
     static const char *const names[] = {"back1", "back2"};
 
@@ -308,7 +308,7 @@ TEST(what_is_stored_does_not_depend_on_who_else_asks)
     }
 }
 
-TEST(what_came_before_is_refused_and_kept_for_every_device)
+TEST(repeated_readings_are_refused_and_kept_for_every_device)
 {
     enum { PLANTS = 300 };
     FILE *rows = csv_begin(HEAD);

@@ -104,8 +104,7 @@ static int at_once(const char *id, const char *const *what, int count, int first
     return well;
 }
 
-/* C05, acceptance 3 */
-TEST(fifty_confirms_at_once_on_two_hosts_are_one_run)
+TEST(fifty_parallel_confirms_on_two_hosts_start_one_run)
 {
     const char *id = bulk_upload(m, "race", 2000);
 
@@ -114,7 +113,7 @@ TEST(fifty_confirms_at_once_on_two_hosts_are_one_run)
     is_whole(id, "race", 2000);
 }
 
-TEST(cancel_and_confirm_at_once_have_one_outcome)
+TEST(parallel_cancel_and_confirm_have_one_outcome)
 {
     for (int i = 0; i < 10; i++) {
         const char *name = text("cancel%c", 'a' + i), *id = bulk_upload(m, name, 300);
@@ -160,7 +159,7 @@ static size_t lines_of(const char *body)
 
 /* If a run is canceled in the middle, stored rows stay, no more are stored, and the rest is
  * canceled except for the rows that failed the check. */
-TEST(a_run_is_cancelled_in_the_middle)
+TEST(a_run_can_be_cancelled_in_the_middle)
 {
     const char *id = bulk_upload(m, "middle", ROWS);
 
@@ -187,7 +186,7 @@ TEST(a_run_is_cancelled_in_the_middle)
 }
 
 /* The job confirmed later does not wait for the other's end. */
-TEST(jobs_of_two_organizations_run_side_by_side)
+TEST(jobs_of_two_organizations_run_in_parallel)
 {
     const char *large = bulk_upload(m, "large", ROWS), *small = bulk_upload(other, "small", 200);
 
@@ -231,7 +230,7 @@ static bool is_in_large_batches(void *arg)
     return things_of("count(DISTINCT xmin::text)", name) == 2;
 }
 
-TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
+TEST(batches_are_small_while_other_requests_are_served_and_large_otherwise)
 {
     static char name[] = "busy";
     const char *id = bulk_upload(m, name, BUSY_ROWS);
@@ -243,7 +242,7 @@ TEST(batches_are_small_while_others_ask_and_large_once_they_have_left)
     ck_assert(wait_until(is_in_large_batches, &tries, SOON_MS / 2));
 }
 
-TEST(a_run_is_told_in_the_log)
+TEST(a_run_is_logged)
 {
     const char *id = bulk_upload(m, "told", 20);
 
@@ -265,7 +264,7 @@ static void make_older(int days, const char *id)
 
 /* Sweeps jobs that finished 91 days ago, jobs that were canceled or sent without a confirmation 8
  * days ago, and an upload that died; keeps jobs that finished recently or wait to run. */
-TEST(what_is_old_is_swept_away)
+TEST(old_jobs_are_deleted_by_the_sweep)
 {
     struct host_spec spec = bulk_spec("bulk_swept", true);
 
@@ -335,7 +334,7 @@ static bool check_waits(void *arg)
 }
 
 /* As the sweep does it with one that arrives for longer than an hour. */
-TEST(an_upload_that_was_swept_away_is_not_said_to_be_there)
+TEST(an_upload_deleted_by_the_sweep_while_it_arrives_is_refused)
 {
     PGconn *holder = bulk_hold("ACCESS EXCLUSIVE");
     struct sending sending;
@@ -383,7 +382,7 @@ static struct sse_event *to_the_end(struct sse *sse)
     return NULL;
 }
 
-TEST(progress_comes_from_either_host_and_ends)
+TEST(the_progress_stream_works_on_either_host_and_ends)
 {
     const char *id = bulk_upload(m, "either", LISTENED);
     struct sse *one = listen_to(host, m, id), *two = listen_to(second, m, id);
@@ -407,7 +406,7 @@ TEST(progress_comes_from_either_host_and_ends)
     sse_close(two);
 }
 
-TEST(who_comes_late_hears_of_the_end_at_once)
+TEST(a_progress_stream_of_a_finished_job_ends_at_once)
 {
     const char *id = bulk_upload(m, "late", 10);
 
@@ -419,7 +418,7 @@ TEST(who_comes_late_hears_of_the_end_at_once)
     sse_close(sse);
 }
 
-TEST(a_cancelled_one_ends_the_stream_and_a_deleted_one_too)
+TEST(cancelling_or_deleting_a_job_ends_its_progress_stream)
 {
     const char *cancelled = bulk_upload(m, "cancelled", 10),
                *deleted = bulk_upload(m, "deleted", 10);
@@ -433,7 +432,7 @@ TEST(a_cancelled_one_ends_the_stream_and_a_deleted_one_too)
     sse_close(two);
 }
 
-TEST(an_admin_has_a_stream_of_it)
+TEST(an_admin_gets_the_progress_stream_of_a_job)
 {
     struct sse *sse = listen_to(host, admin, bulk_upload(m, "own", 10));
 
@@ -441,7 +440,7 @@ TEST(an_admin_has_a_stream_of_it)
     sse_close(sse);
 }
 
-TEST(an_account_has_so_many_streams_and_no_more)
+TEST(progress_streams_are_limited_per_account)
 {
     const char *id = bulk_upload(m, "many", 10);
     struct sse *all[STREAMS];
@@ -467,7 +466,7 @@ static bool has_room(void *id)
     return open;
 }
 
-TEST(who_has_left_makes_room)
+TEST(a_closed_progress_stream_makes_room_for_another)
 {
     const char *id = bulk_upload(m, "room", 10);
 

@@ -120,7 +120,7 @@ static int64_t of_m(const char *what)
                                (intmax_t)m->organization));
 }
 
-TEST(an_export_of_a_large_log_is_whole_and_memory_does_not_grow_with_it)
+TEST(an_export_of_a_large_log_is_complete_and_needs_constant_memory)
 {
     ck_status(export_of(m, "?start=2016-01-05&end=2016-01-20"), 200); /* warms up */
     forget_peak();
@@ -194,7 +194,7 @@ static bool read_on(int fd, size_t *total)
     return tail == sizeof last_chunk - 1 && !memcmp(bytes, last_chunk, tail);
 }
 
-TEST(exports_that_nobody_reads_hold_no_connection_and_delay_no_list)
+TEST(exports_that_are_not_read_hold_no_connection_and_delay_no_list)
 {
     int fds[STALLED];
     size_t bytes;
@@ -216,7 +216,7 @@ TEST(exports_that_nobody_reads_hold_no_connection_and_delay_no_list)
     ck_assert(wait_until(export_is_let_in, m, 10000));
 }
 
-TEST(an_export_under_way_at_a_reload_comes_whole)
+TEST(an_export_in_progress_at_a_reload_is_complete)
 {
     const char *const reload[] = {"reload", NULL};
     int fd = stalled_export(m);
@@ -227,7 +227,7 @@ TEST(an_export_under_way_at_a_reload_comes_whole)
     ck_assert_uint_gt(bytes, (size_t)entries * 100);
 }
 
-TEST(an_account_has_four_exports_and_all_together_five)
+TEST(exports_are_limited_to_four_per_account_and_five_in_total)
 {
     int fds[STALLED];
 

@@ -73,7 +73,7 @@ static void expect_leaves(int64_t device, int64_t at)
                      at);
 }
 
-TEST(a_device_is_in_one_group_of_its_own_organization)
+TEST(a_device_is_in_at_most_one_group_of_its_organization)
 {
     struct person *m = certificate_person("cert.groups"), *b = certificate_person("cert.groups.b");
     int64_t first, second = certificate_device(m, "g2"), third = certificate_device(b, "g3");
@@ -104,7 +104,7 @@ TEST(a_device_is_in_one_group_of_its_own_organization)
     exchange_rows(host, rows);
 }
 
-TEST(devices_of_a_group_are_named_by_any_of_their_keys)
+TEST(devices_of_a_group_may_be_given_by_any_key)
 {
     struct person *m = certificate_person("cert.keys"), *b = certificate_person("cert.keys.b");
     static const char *const keys[] = {"K1", "k2", "k3", "k4"};
@@ -129,7 +129,7 @@ TEST(devices_of_a_group_are_named_by_any_of_their_keys)
         "%s['k1','%s',%jd,'%jd',%jd]}", group, uuid, ids[2], ids[3], ids[3]);
 }
 
-TEST(a_group_is_read_and_renamed_by_its_organization)
+TEST(a_group_is_read_and_renamed_only_by_its_organization)
 {
     struct person *m = certificate_person("cert.rename"), *b = certificate_person("cert.rename.b");
     int64_t group = certificate_group_of(m, "rn1", "daily", days_ago(5), NULL);
@@ -176,7 +176,7 @@ TEST(a_groups_name_has_no_invisible_characters)
 }
 
 /* Groups start at ends of months and on a leap day; tests every half day of six years. */
-TEST(every_time_lies_in_exactly_one_cycle_whatever_its_frequency)
+TEST(every_time_is_in_exactly_one_cycle_for_each_frequency)
 {
     static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
                                               "monthly", "quarterly", "yearly"};
@@ -199,7 +199,7 @@ TEST(every_time_lies_in_exactly_one_cycle_whatever_its_frequency)
     }
 }
 
-TEST(quarters_and_years_are_cycles_that_keep_the_end_of_the_month)
+TEST(quarterly_and_yearly_cycles_keep_the_end_of_the_month)
 {
     static const struct {
         const char *frequency, *start, *end;
@@ -253,7 +253,7 @@ TEST(a_device_joins_from_the_next_cycle_on)
     ck_assert_int_eq(certificates_issued(group), 4 * 2000); /* the last four days */
 }
 
-TEST(late_readings_go_to_the_group_in_which_the_device_was)
+TEST(late_readings_count_for_the_group_of_their_time)
 {
     struct person *m = certificate_person("groups.move");
     int64_t device, old = certificate_group_of(m, "gm1", "daily", days_ago(20), &device);
@@ -277,7 +277,7 @@ TEST(late_readings_go_to_the_group_in_which_the_device_was)
     ask(m, 409, "Conflict", "DELETE /api/device/gm1");
 }
 
-TEST(a_group_made_for_the_past_leaves_out_the_time_in_another_group)
+TEST(a_group_starting_in_the_past_excludes_the_time_in_another_group)
 {
     struct person *m = certificate_person("groups.past");
     int64_t device, old = certificate_group_of(m, "gp1", "daily", days_ago(20), &device);
@@ -293,7 +293,7 @@ TEST(a_group_made_for_the_past_leaves_out_the_time_in_another_group)
     expect_joins(device, days_ago(-1));
 }
 
-TEST(a_group_ends_and_its_devices_are_free)
+TEST(devices_of_an_ended_group_may_join_another)
 {
     struct person *m = certificate_person("groups.end");
     int64_t device, group = certificate_group_of(m, "ge1", "monthly", days_ago(20), &device);
@@ -317,7 +317,7 @@ TEST(a_group_ends_and_its_devices_are_free)
     ck_assert_int_eq(certificate_group_carried(m, group), 18 * 301 + 500 - 5000);
 }
 
-TEST(a_groups_end_is_taken_away)
+TEST(the_end_of_a_group_can_be_removed)
 {
     struct person *m = certificate_person("groups.endless");
     int64_t group = certificate_group_of(m, "gu1", "daily", days_ago(20), NULL);
@@ -332,7 +332,7 @@ TEST(a_groups_end_is_taken_away)
     end_group(m, group, "null", 409, "Conflict: the group has ended");
 }
 
-TEST(a_group_of_which_nothing_was_certified_is_deleted)
+TEST(only_a_group_without_certificates_can_be_deleted)
 {
     struct person *m = certificate_person("groups.delete"), *b = certificate_person("groups.del.b");
     int64_t device, group = certificate_group_of(m, "gd1", "daily", days_ago(20), &device);
@@ -348,7 +348,7 @@ TEST(a_group_of_which_nothing_was_certified_is_deleted)
     ask(m, 409, "Conflict: energy of the group", "DELETE " GROUPS "/%jd", group);
 }
 
-TEST(an_inactive_device_leaves_its_group_and_joins_none)
+TEST(an_inactive_device_leaves_its_group_and_cannot_join_one)
 {
     struct person *m = certificate_person("groups.idle");
     int64_t device, group = certificate_group_of(m, "gi1", "daily", days_ago(20), &device);
@@ -371,7 +371,7 @@ static struct call join_call(const struct person *by, int64_t group, int64_t dev
                          .body = text("{\"deviceIds\":[%jd]}", device)};
 }
 
-TEST(of_two_groups_at_a_time_a_device_joins_one)
+TEST(a_device_that_joins_two_groups_in_parallel_is_in_one)
 {
     struct person *m = certificate_person("groups.race");
     int64_t groups[] = {certificate_group_of(m, "gr-seed0", "daily", days_ago(20), NULL),
@@ -396,7 +396,7 @@ TEST(of_two_groups_at_a_time_a_device_joins_one)
 }
 
 /* Whichever comes first, no membership is left without its device. */
-TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
+TEST(joining_a_group_while_the_device_is_deleted_leaves_no_membership)
 {
     struct person *m = certificate_person("groups.race.delete");
     int64_t group = certificate_group_of(m, "grd-seed", "daily", days_ago(20), NULL);
@@ -419,7 +419,7 @@ TEST(joining_while_the_device_is_deleted_leaves_no_member_behind)
 }
 
 /* Devices leave and come back while the job runs: every Wh is certified once. */
-TEST(leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twice)
+TEST(leaving_a_group_while_cycles_are_issued_certifies_every_wh_once)
 {
     enum { DAYS = 30 };
     int rounds = repetitions(5, 15), status;
@@ -447,7 +447,7 @@ TEST(leaving_while_cycles_are_issued_loses_nothing_and_issues_nothing_twice)
                      rounds * 2000);
 }
 
-TEST(an_organization_reads_the_certificates_of_a_group_that_is_shared_with_it)
+TEST(a_group_can_be_shared_with_another_organization)
 {
     struct person *m = certificate_person("groups.share"), *b = certificate_person("groups.buyer");
     int64_t group = certificate_group_of(m, "gs1", "daily", days_ago(20), NULL), other;

@@ -113,7 +113,7 @@ static void speed_up(void)
     sql_run(db, "DROP TRIGGER dawdle ON certificate_entry");
 }
 
-TEST(who_submits_during_a_long_backfill_waits_for_a_few_chunks_at_most)
+TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
 {
     begin("history_long");
     slow_down();
@@ -158,7 +158,7 @@ static bool issues_or_ended(void *arg)
     return issuing->ended || entries() > issuing->seen;
 }
 
-TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run)
+TEST(a_killed_backfill_leaves_the_same_log_as_an_uninterrupted_one)
 {
     int64_t seen = 0, steps = 0;
 
@@ -189,7 +189,7 @@ TEST(a_backfill_killed_between_and_within_chunks_leaves_the_log_of_one_run)
 }
 
 /* A reading that arrives late, before the position that a chunk has reached, is issued too. */
-TEST(a_reading_that_comes_behind_the_chunk_under_way_is_issued_as_well)
+TEST(a_reading_stored_before_the_position_of_a_chunk_is_issued)
 {
     begin("history_late");
     host_kill(host);
@@ -221,7 +221,7 @@ static void crowd(int devices)
 }
 
 /* Tests the job; the command has always continued to the end. */
-TEST(history_is_issued_until_nothing_is_left)
+TEST(the_job_issues_history_until_nothing_is_left)
 {
     enum { DEVICES = 400 };
 
@@ -247,7 +247,7 @@ static void read_hours(int device, int hours)
 }
 
 /* The rows of a chunk share its transaction's id. */
-TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
+TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit)
 {
     enum { DEVICES = 3000, HOURS = 2500, BAD = 1700, MOST = DEVICES / 10 };
     begin("history_many");
@@ -272,7 +272,7 @@ TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit_in)
         MOST);
 }
 
-TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
+TEST(a_backfill_delays_stops_and_device_changes_by_one_turn_at_most)
 {
     begin_with("history_turns", ONE_CONNECTION);
     slow_down();
@@ -289,7 +289,7 @@ TEST(a_stop_or_a_change_of_a_device_waits_for_no_more_than_a_turn_of_a_backfill)
     host_stop(host);
 }
 
-TEST(one_connection_for_transactions_is_enough_for_the_job_and_for_changes)
+TEST(the_job_and_changes_work_with_one_transaction_connection)
 {
     begin_with("history_alone", ONE_CONNECTION);
     store(m, "other", "History", days_ago(30), days_ago(30) + HOUR_MS, 2000);
@@ -316,7 +316,7 @@ static bool ended_or_waits(void *arg)
 }
 
 /* Does the same as POST of a group, by hand, so that the job runs before the commit. */
-TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_forgotten)
+TEST(readings_of_a_device_that_joins_a_group_during_the_job_are_issued)
 {
     begin("history_join");
     store(m, "other", "Delta", days_ago(30), days_ago(30) + HOUR_MS, 2000);
@@ -345,7 +345,7 @@ TEST(a_device_that_joins_a_group_while_its_readings_are_looked_through_is_not_fo
 }
 
 /* Each event uses some 4 KiB for its payload and its hooks until its chunk is committed. */
-TEST(a_backfill_needs_the_memory_of_a_chunk)
+TEST(a_backfill_needs_only_the_memory_of_one_chunk)
 {
     int64_t first = 0, most = 0;
     int status;

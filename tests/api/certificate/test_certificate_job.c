@@ -40,7 +40,7 @@ static void settle_rest(int entries)
                      entries);
 }
 
-TEST(what_another_run_settles_is_left_to_it)
+TEST(entries_locked_by_another_run_are_skipped)
 {
     certificates_alone("job_two", BATCH);
     request(1200, 1);
@@ -57,7 +57,7 @@ TEST(what_another_run_settles_is_left_to_it)
 }
 
 /* A certificate of any size is settled in parts. */
-TEST(entries_of_large_certificates_are_settled)
+TEST(entries_of_large_certificates_are_settled_in_parts)
 {
     int entries = repetitions(2000, 25000);
 
@@ -89,7 +89,7 @@ static void make_stale(const char *tables[2], void (*fill)(int rows, int each), 
     fill(rows, 1);
 }
 
-TEST(statistics_from_before_the_rows_make_no_batch_slow)
+TEST(stale_statistics_of_certificates_make_no_batch_slow)
 {
     int many = repetitions(5000, 30000);
 
@@ -98,7 +98,7 @@ TEST(statistics_from_before_the_rows_make_no_batch_slow)
     settle_rest(many);
 }
 
-TEST(statistics_from_before_the_readings_make_no_batch_slow)
+TEST(stale_statistics_of_readings_make_no_batch_slow)
 {
     certificates_alone("job_fresh", BATCH);
     make_stale((const char *[]){"reading_device", NULL}, read_meters, repetitions(10000, 50000));
@@ -148,7 +148,7 @@ static void expect_measured(int id, int64_t readings)
     ck_assert_int_eq(certificates_issued(id) + carried, readings * 1001);
 }
 
-TEST(devices_with_years_of_readings_become_due_though_one_statement_cannot_look_through_them)
+TEST(devices_with_years_of_readings_become_due_over_several_statements)
 {
     int devices = repetitions(20, 50);
 
@@ -158,7 +158,7 @@ TEST(devices_with_years_of_readings_become_due_though_one_statement_cannot_look_
     expect_measured(1, devices * INT64_C(6000));
 }
 
-TEST(a_device_with_readings_of_minutes_holds_up_no_others)
+TEST(a_device_with_readings_every_two_minutes_delays_no_other_group)
 {
     certificates_alone("job_minutes", SHORT);
     group(1, 1001, 1, "daily", 200000, 2);
@@ -169,7 +169,7 @@ TEST(a_device_with_readings_of_minutes_holds_up_no_others)
 }
 
 /* Summing takes 30 ms for each device, too long for all of them in one statement. */
-TEST(a_cycle_whose_devices_take_too_long_together_is_issued_in_smaller_parts)
+TEST(a_cycle_that_exceeds_the_statement_timeout_is_issued_in_parts)
 {
     certificates_alone("job_slow", SHORT);
     group(1, 1001, 20, "daily", 24, 60);
@@ -275,18 +275,18 @@ static void meet(const char *name, const char *when)
     ck_assert_msg(!strstr(said, "failed") && !strstr(said, "cannot"), "%s", said);
 }
 
-TEST(a_reading_that_comes_before_its_cycle_is_taken_off_the_list_is_issued)
+TEST(a_reading_stored_just_before_its_cycle_is_dequeued_is_issued)
 {
     meet("job_before", "BEFORE");
 }
 
-TEST(a_reading_that_comes_while_its_cycle_is_being_issued_is_issued_as_well)
+TEST(a_reading_stored_while_its_cycle_is_issued_is_issued)
 {
     meet("job_after", "AFTER");
 }
 
 /* The interrupted run finishes; the next command issues the rest. */
-TEST(an_interrupt_ends_the_command_between_two_runs)
+TEST(an_interrupt_ends_the_command_after_the_current_run)
 {
     begin_at_gate("job_interrupted", "BEFORE");
     pid_t run = run_until_it_waits(1);

@@ -28,7 +28,7 @@ static int lines_of(const char *csv)
     return lines;
 }
 
-TEST(each_sees_the_log_of_its_organizations)
+TEST(an_account_sees_only_the_log_of_its_organizations)
 {
     struct person *m = certificate_person("cert.scope"), *b = certificate_person("cert.scope.b");
     const char *asked = text("?organizationId=%jd", m->organization);
@@ -46,7 +46,7 @@ TEST(each_sees_the_log_of_its_organizations)
     ck_assert_ptr_null(strchr(strchr(csv_of(b, asked), '\n'), ','));
 }
 
-TEST(numbered_pages_count_all_entries_and_days_narrow_them)
+TEST(numbered_pages_count_all_entries_of_the_given_days)
 {
     struct person *m = certificate_person("cert.pages");
 
@@ -111,7 +111,7 @@ TEST(the_log_is_filtered_and_paged_by_cursor)
     exchange_rows(host, rows);
 }
 
-TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
+TEST(a_single_entry_is_visible_to_those_who_see_it_in_the_list)
 {
     struct person *m = certificate_person("cert.one"), *b = certificate_person("cert.one.b");
 
@@ -140,7 +140,7 @@ TEST(one_entry_is_read_by_those_who_see_it_in_the_list)
     exchange_rows(host, rows);
 }
 
-TEST(amounts_narrow_the_list_and_the_export)
+TEST(list_and_export_are_filtered_by_amount)
 {
     struct person *m = certificate_person("cert.amount");
     static const int wh[] = {1000, 1999, 2000, 2001, 3000};
@@ -164,8 +164,7 @@ TEST(amounts_narrow_the_list_and_the_export)
 
 /* ---- CSV ---- */
 
-/* C02 */
-TEST(the_export_has_every_entry_and_no_cell_that_a_spreadsheet_would_run)
+TEST(the_export_has_every_entry_and_escapes_formulas)
 {
     struct person *m = certificate_person("cert.csv");
     static const char *const names[][2] = {
@@ -240,7 +239,7 @@ TEST(the_export_has_the_certificate_and_the_site)
 
 /* ---- properties of devices, and sums ---- */
 
-TEST(the_log_is_narrowed_by_what_devices_are)
+TEST(the_log_is_filtered_by_properties_of_devices)
 {
     struct person *m = three_devices("filters.what"), *b = certificate_person("filters.none");
     const char *uuid =
@@ -274,7 +273,7 @@ TEST(the_log_is_narrowed_by_what_devices_are)
 }
 
 /* Like the test above, with more devices than are looked up one by one. */
-TEST(many_devices_are_narrowed_as_few_are)
+TEST(the_log_is_filtered_by_properties_of_many_devices)
 {
     struct person *m = three_devices("filters.many");
 
@@ -312,7 +311,7 @@ static size_t in_status(const struct person *by, const char *query, const char *
 }
 
 /* Rare statuses are found by indexes that omit successful entries. */
-TEST(each_status_is_found_by_organizations_groups_and_admins)
+TEST(the_log_is_filtered_by_status_for_organizations_groups_and_admins)
 {
     struct person *m = certificate_person("filters.status"), *b = certificate_person("status.b");
     int64_t start = days_ago(30), device;
@@ -388,7 +387,7 @@ TEST(the_log_is_summed_by_devices_groups_and_months)
     ck_assert_ptr_null(next_page(ask(m, 200, "[{}]", "GET %s", next_page(page))));
 }
 
-TEST(a_buyer_reads_numbered_pages_and_sums_of_a_shared_group)
+TEST(a_buyer_reads_pages_and_sums_of_a_shared_group)
 {
     struct person *m = certificate_person("pages.share"), *b = certificate_person("pages.buyer");
     int64_t start = days_ago(60), group = certificate_group_of(m, "ps1", "daily", start, NULL);
@@ -446,7 +445,7 @@ static const json_t *entry_in(const struct answer *answer)
     return NULL;
 }
 
-TEST(each_reason_is_found)
+TEST(an_explanation_has_each_reason)
 {
     struct person *m = certificate_person("explain.all"), *b = certificate_person("explain.other");
     int64_t start = days_ago(10), half = DAY_MS / 2, device;

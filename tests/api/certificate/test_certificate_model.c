@@ -96,7 +96,7 @@ static void set_up_year(void)
     certificates_open("certificate_year_stage");
 }
 
-TEST(certificates_entries_and_what_is_carried_are_those_of_the_model)
+TEST(certificates_entries_and_carried_energy_equal_a_model)
 {
     struct model model = {.mode = "exact",
                           .name = "certificate_model",
@@ -120,7 +120,7 @@ TEST(certificates_entries_and_what_is_carried_are_those_of_the_model)
 STAGE_SUITE(certificate_model, set_up, 7200)
 
 /* The host is killed while it issues the readings of the previous steps. */
-TEST(a_year_of_a_platform_with_kills_adds_up)
+TEST(certificates_of_a_simulated_year_with_kills_equal_the_model)
 {
     host = meter_host("certificate_year", NULL); /* in this test's process */
     admin = admin_of(host);

@@ -91,7 +91,7 @@ static struct sums expect_month(const struct month *month, int64_t more)
     return sums;
 }
 
-TEST(a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing)
+TEST(certificates_of_a_month_add_up_and_another_run_adds_nothing)
 {
     struct month month = month_make("certificate_month");
 
@@ -107,7 +107,7 @@ TEST(a_month_of_hourly_readings_adds_up_and_running_again_adds_nothing)
     host_stop(host);
 }
 
-TEST(a_job_killed_at_any_moment_loses_nothing_and_issues_nothing_twice)
+TEST(a_killed_job_certifies_every_wh_of_a_month_once)
 {
     struct month month = month_make("certificate_month_kill");
     int status;

@@ -16,7 +16,7 @@ static void set_up(void)
     certificates_open("certificates");
 }
 
-TEST(a_history_reading_of_a_kilowatt_hour_makes_one_entry_and_a_smaller_one_none)
+TEST(a_history_reading_of_at_least_a_kilowatt_hour_makes_one_entry)
 {
     struct person *m = certificate_person("cert.history");
     int64_t device = certificate_device(m, "h1");
@@ -40,7 +40,7 @@ TEST(a_history_reading_of_a_kilowatt_hour_makes_one_entry_and_a_smaller_one_none
     ck_assert_uint_eq(log_count(m, ""), 2);
 }
 
-TEST(readings_of_0_are_stored_and_issue_nothing)
+TEST(readings_of_zero_issue_no_certificate)
 {
     struct person *m = certificate_person("cert.night");
     int64_t start = days_ago(10);
@@ -54,7 +54,7 @@ TEST(readings_of_0_are_stored_and_issue_nothing)
     expect_json(log_of(m, "")->json, "[{'developerId':'n1'}]");
 }
 
-TEST(whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_below_the_threshold)
+TEST(the_rest_below_a_kilowatt_hour_is_carried_to_the_next_cycle)
 {
     struct person *m = certificate_person("cert.carry");
     int64_t start = days_ago(10), group = certificate_group_of(m, "c1", "daily", start, NULL);
@@ -100,7 +100,7 @@ TEST(whole_kilowatt_hours_are_issued_and_the_rest_is_carried_over_cycles_below_t
     ck_assert_uint_eq(log_count(m, "?minWatthour=-200&maxWatthour=200"), 2);
 }
 
-TEST(a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy)
+TEST(a_late_reading_makes_a_further_entry_with_its_energy)
 {
     struct person *m = certificate_person("cert.late");
     int64_t start = days_ago(10);
@@ -125,7 +125,7 @@ TEST(a_reading_that_comes_late_makes_a_further_entry_of_its_own_energy)
 }
 
 /* The group's end is the end of a cycle; energy after it belongs to no cycle. */
-TEST(a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without_a_cycle)
+TEST(a_cycle_has_the_readings_that_end_within_it)
 {
     struct person *m = certificate_person("cert.window");
     int64_t start = days_ago(10), device = certificate_device(m, "w1");
@@ -142,7 +142,7 @@ TEST(a_cycle_has_what_ends_after_its_start_and_up_to_its_end_and_nothing_without
                      time_text(start + 2 * DAY_MS), time_text(start), time_text(start + DAY_MS)));
 }
 
-TEST(an_external_issuer_moves_entries_and_final_states_stay)
+TEST(an_external_issuer_changes_entries_until_their_final_status)
 {
     struct host *external =
         meter_host("certificates_ext",
@@ -210,7 +210,7 @@ static bool has_certificate(void *group)
 }
 
 /* More failing cycles than a run tolerates, all before the cycle of another group. */
-TEST(cycles_that_cannot_be_issued_hold_up_no_others)
+TEST(cycles_that_cannot_be_issued_delay_no_other_cycle)
 {
     enum { STUCK = 25 };
     struct person *m = certificate_person("cert.many.stuck");
@@ -235,7 +235,7 @@ static bool has_entry(void *device)
 }
 
 /* More failing devices than a run tolerates, all before another device. */
-TEST(devices_whose_history_cannot_be_issued_hold_up_no_others)
+TEST(devices_whose_history_cannot_be_issued_delay_no_other_device)
 {
     enum { STUCK = 25 };
     struct person *m = certificate_person("cert.stuck.history");
@@ -262,7 +262,7 @@ static void rate(const struct person *by, const char *key, double kw)
     ask(by, 200, NULL, "PATCH /api/device/%s {'capacity':%g}", key, kw);
 }
 
-TEST(a_reading_that_begins_before_its_group_is_not_certified_and_may_be_sent_as_history)
+TEST(a_reading_that_begins_before_its_group_is_not_certified)
 {
     struct person *m = certificate_person("ceiling.before");
     int64_t start = days_ago(10), device = meter_make(host, m, "cb", 100, days_ago(500));
@@ -297,7 +297,7 @@ TEST(a_reading_that_begins_before_its_device_joined_is_not_certified)
     ck_assert_int_eq(certificates_issued(group), 7000);
 }
 
-TEST(a_reading_may_be_as_long_as_the_longest_cycle_and_an_hour)
+TEST(a_certified_reading_may_last_a_cycle_and_an_hour)
 {
     static const struct {
         const char *frequency;
@@ -326,7 +326,7 @@ TEST(a_reading_may_be_as_long_as_the_longest_cycle_and_an_hour)
     certificates_expect_sums(db);
 }
 
-TEST(energy_above_the_ceiling_of_a_device_waits_until_its_capacity_is_corrected)
+TEST(energy_above_the_ceiling_is_issued_after_the_capacity_is_corrected)
 {
     struct person *m = certificate_person("ceiling.rate");
     int64_t start = days_ago(10), device = meter_make(host, m, "cr", 1000, days_ago(100));
@@ -361,7 +361,7 @@ static bool waits_at_the_gate(void *arg)
 }
 
 /* By then the job has read the device, and has not committed its account. */
-TEST(a_capacity_that_is_corrected_while_its_cycle_is_issued_counts)
+TEST(a_capacity_corrected_while_its_cycle_is_issued_counts)
 {
     struct person *m = certificate_person("ceiling.race");
     int64_t start = days_ago(10), device = meter_make(host, m, "cw", 1000, days_ago(100));
@@ -388,7 +388,7 @@ TEST(a_capacity_that_is_corrected_while_its_cycle_is_issued_counts)
     certificates_expect_sums(db);
 }
 
-TEST(a_device_and_a_group_with_nothing_but_energy_above_the_ceiling_can_be_deleted)
+TEST(a_device_and_group_with_only_energy_above_the_ceiling_can_be_deleted)
 {
     struct person *m = certificate_person("ceiling.gone");
     static const char *const keys[] = {"cg", "ch"};

@@ -59,7 +59,7 @@ TEST(a_started_conversation_has_its_first_message)
     expect_json(message, "{'username':'starter@shop.example','chatEntry':'the very first'}");
 }
 
-TEST(messages_of_both_sides_form_one_chain)
+TEST(messages_of_both_participants_form_one_chain)
 {
     const char *user = "chain@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, "Rooftop 2");
@@ -86,7 +86,7 @@ TEST(messages_of_both_sides_form_one_chain)
     expect_json(json_array_get(chain, 5), "{'nextEntryUuid':null}");
 }
 
-TEST(unread_messages_are_counted_until_they_are_read_and_on_one_side_alone)
+TEST(unread_messages_are_counted_per_participant_until_read)
 {
     const char *user = "unread@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, "Rooftop 3");
@@ -111,7 +111,7 @@ TEST(unread_messages_are_counted_until_they_are_read_and_on_one_side_alone)
     ck_assert_int_eq(unread(platform, user), 1);
 }
 
-TEST(devices_with_unread_messages_are_named_once_newest_first)
+TEST(devices_with_unread_messages_are_listed_once_newest_first)
 {
     const char *user = "devices@shop.example";
     struct talk first = talk_start(host, platform, user, ADMIN_EMAIL, "Device A");
@@ -126,7 +126,7 @@ TEST(devices_with_unread_messages_are_named_once_newest_first)
 }
 
 /* The order is kept however close two activities are in time. */
-TEST(conversations_and_names_are_listed_by_latest_activity)
+TEST(conversations_and_participants_are_listed_by_latest_activity)
 {
     const char *user = "moment@shop.example", *other = "moment.other@shop.example";
     struct talk talks[3];
@@ -147,7 +147,7 @@ TEST(conversations_and_names_are_listed_by_latest_activity)
 }
 
 /* Participants match in either order and any case. */
-TEST(find_gives_the_newest_match_or_null)
+TEST(find_returns_the_newest_match_or_null)
 {
     const char *user = "finder@shop.example";
     const char *const pairs[][2] = {
@@ -170,7 +170,7 @@ TEST(find_gives_the_newest_match_or_null)
     post(&newest, platform, "Finder@SHOP.example", "any case");
 }
 
-TEST(an_absent_and_a_null_name_are_both_null)
+TEST(an_absent_and_a_null_device_name_are_both_null)
 {
     static const char *const members[] = {"", ",\"deviceProjectName\":null"};
 
@@ -191,7 +191,7 @@ TEST(an_absent_and_a_null_name_are_both_null)
     }
 }
 
-TEST(names_have_up_to_255_characters)
+TEST(device_names_have_up_to_255_characters)
 {
     const char *user = "names@shop.example";
 
@@ -200,7 +200,7 @@ TEST(names_have_up_to_255_characters)
              "");
 }
 
-/* N07: texts as they are in JSON, and as they are read. */
+/* Texts as they are in JSON, and as they are read. */
 TEST(a_message_has_up_to_a_mebibyte_and_is_not_blank)
 {
     const char *user = "sizes@shop.example";
@@ -263,7 +263,7 @@ static void expect_pages(const char *path, size_t limit)
 }
 
 /* The chain is longer than one statement's result. */
-TEST(the_pages_of_a_chain_and_of_a_list_are_the_whole)
+TEST(the_pages_of_chains_and_lists_are_complete)
 {
     const char *user = "pages@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);

@@ -75,7 +75,7 @@ static void expect_chain(const json_t *chain, size_t from, size_t count)
     }
 }
 
-TEST(a_huge_chain_comes_whole_and_takes_no_memory)
+TEST(a_huge_chain_is_complete_and_needs_little_memory)
 {
     int entries = repetitions(60, 200), stalled = repetitions(3, STALLED_MAX);
     int64_t allowed = entries * 900; /* less than the chain, more than AddressSanitizer adds */
@@ -104,7 +104,7 @@ TEST(a_huge_chain_comes_whole_and_takes_no_memory)
         close(readers[i]);
 }
 
-TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
+TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_the_limit)
 {
     struct talk talk = huge_talk("pages@shop.example", 11);
     struct answer *page = ck_status(talk_chain(host, platform, &talk, "?limit=5"), 200);
@@ -121,7 +121,7 @@ TEST(the_pages_of_a_huge_chain_have_as_many_messages_as_asked_for)
 }
 
 /* The reader is so slow that bytes of a page remain when the next page is sent. */
-TEST(a_slow_reader_gets_a_huge_chain_whole)
+TEST(a_slow_reader_gets_a_complete_huge_chain)
 {
     struct talk talk = huge_talk("slow@shop.example", LARGE);
     int fd = stalled_reader(&talk);
@@ -142,7 +142,7 @@ TEST(a_slow_reader_gets_a_huge_chain_whole)
 }
 
 /* A chain that cannot be read to its end must not look complete. */
-TEST(a_chain_that_fails_on_the_way_is_cut)
+TEST(a_chain_that_fails_while_it_is_sent_does_not_look_complete)
 {
     struct talk talk = huge_talk("cut@shop.example", 20);
     int fd = stalled_reader(&talk);
@@ -166,7 +166,7 @@ TEST(a_chain_that_fails_on_the_way_is_cut)
     ck_status(talk_chain(host, platform, &talk, "?limit=1"), 200);
 }
 
-TEST(a_list_of_thousands_comes_whole_in_its_order)
+TEST(a_list_of_thousands_of_conversations_is_complete_and_in_order)
 {
     const char *user = "thousands@shop.example";
 

@@ -59,7 +59,7 @@ static void approve(struct person *person, const char *role)
     person_login(host, person);
 }
 
-TEST(an_account_takes_no_conversations_from_a_platform)
+TEST(an_account_does_not_take_over_the_conversations_of_a_platform)
 {
     const char *email = "alice@example.com";
     struct talk before = talk_start(host, k, email, ADMIN_EMAIL, "before");
@@ -113,7 +113,7 @@ TEST(a_shared_conversation_is_seen_by_the_account)
 }
 
 /* A participant of another organization sees the conversation but may not share it. */
-TEST(only_whom_it_belongs_to_shares_a_conversation)
+TEST(only_the_owner_shares_a_conversation)
 {
     struct talk talk = talk_start(host, k, "third.party@shop.example", m->email, "not yours");
 
@@ -130,7 +130,7 @@ static struct talk start_by_admin(const char *email, const char *name)
     return talk_start(host, admin, ADMIN_EMAIL, email, name);
 }
 
-TEST(what_an_admin_starts_with_an_account_belongs_to_its_organization)
+TEST(an_admins_conversation_with_an_account_belongs_to_its_organization)
 {
     struct talk talk = start_by_admin(k->email, NULL);
     struct person *colleague = person_make(host, admin, "owners.k2", "ApiUser");
@@ -140,7 +140,7 @@ TEST(what_an_admin_starts_with_an_account_belongs_to_its_organization)
     ck_status(share(host, k, &talk), 200);
 }
 
-TEST(what_an_admin_starts_with_a_platforms_user_reaches_the_platform)
+TEST(an_admins_conversation_with_a_platforms_user_belongs_to_the_platform)
 {
     const char *user = "reached@shop.example";
 
@@ -154,7 +154,7 @@ TEST(what_an_admin_starts_with_a_platforms_user_reaches_the_platform)
     ck_status(talk_post(host, k, &talk, user, "a word in reply"), 201);
 }
 
-TEST(what_an_admin_starts_about_a_device_reaches_its_owner)
+TEST(an_admins_conversation_about_a_device_belongs_to_its_owner)
 {
     ask(m, 201, NULL, "POST /api/device {'externalId':'%s','siteName':'%s'}", "owners-device-1",
         "Owners' Site");

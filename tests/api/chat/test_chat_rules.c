@@ -1,5 +1,5 @@
 /*
- * Access to conversations and the right to speak as a person (threats O01 to O11), scoped and open.
+ * Access to conversations and the right to speak as a person, scoped and open.
  * A and B are plain users of two organizations, M is an OrganizationAdmin in an organization like
  * A's, K an ApiUser.
  */
@@ -45,9 +45,9 @@ static void sees(const struct person *by, const char *email, int count, const ch
     ask(by, 200, talks, "GET /api/chat/conversations/user/%s", email);
 }
 
-/* O01 and O02: requests about another person's e-mail are never refused, but return only the
+/* Requests about another person's e-mail are never refused, but return only the
  * conversations that the caller may see. */
-TEST(lists_and_counts_of_others_have_what_the_caller_sees)
+TEST(lists_for_another_email_have_only_conversations_of_the_caller)
 {
     struct talk talk = talk_of_a("O01"), shared = talk_start(host, a, a->email, b->email, "O02");
     const char *one = text("[{'id':%jd}]", (intmax_t)shared.id);
@@ -64,7 +64,7 @@ TEST(lists_and_counts_of_others_have_what_the_caller_sees)
 }
 
 /* The same e-mail may talk to two platforms: each sees its own part, an Admin sees both. */
-TEST(counts_and_lists_cover_what_the_caller_sees)
+TEST(lists_for_a_shared_email_have_only_the_platforms_own_conversations)
 {
     const char *shared = "shared.user@shop.example";
     struct talk of_k = talk_start(host, k, shared, ADMIN_EMAIL, "seen by K");
@@ -80,7 +80,7 @@ TEST(counts_and_lists_cover_what_the_caller_sees)
 
 /* The Admin uses its own e-mail without being a participant; the message is unread for both
  * participants. */
-TEST(an_admin_writes_in_any_conversation)
+TEST(an_admin_may_write_in_any_conversation)
 {
     const char *user = "helped@shop.example", *other = "helper@shop.example";
     struct talk talk = talk_start(host, k, user, other, "helped");
@@ -95,9 +95,9 @@ TEST(an_admin_writes_in_any_conversation)
     ck_error(talk_read(host, admin, &talk, ADMIN_EMAIL), 403, "");
 }
 
-/* O03, O05 and O06: other people's conversations look as if they did not exist, and are not
- * changed. O04: a chain is found by its head alone. */
-TEST(a_conversation_of_others_is_unknown)
+/* Other people's conversations look as if they did not exist, and are not
+ * changed. A chain is found only by its head. */
+TEST(a_conversation_of_others_is_404_and_unchanged)
 {
     struct talk talk = talk_of_a("O03"), none = {INT64_C(987654321), NULL};
     struct answer *second = ck_status(talk_post(host, a, &talk, a->email, "O04 entry"), 201);
@@ -115,8 +115,7 @@ TEST(a_conversation_of_others_is_unknown)
     ck_assert_uint_eq(talk_length(host, a, &talk), 2);
 }
 
-/* O07 */
-TEST(nobody_writes_as_somebody_else)
+TEST(a_user_may_not_write_as_somebody_else)
 {
     struct talk talk = talk_start(host, a, a->email, b->email, "O07");
 
@@ -125,9 +124,9 @@ TEST(nobody_writes_as_somebody_else)
     ck_status(talk_post(host, b, &talk, b->email, "O07 own entry"), 201);
 }
 
-/* O08, O09: a user starts only conversations that it takes part in; participants differ and need no
+/* A user starts only conversations that it takes part in; participants differ and need no
  * account. */
-TEST(a_user_starts_only_what_it_takes_part_in)
+TEST(a_user_may_start_only_conversations_that_it_takes_part_in)
 {
     const struct {
         const char *user, *other;
@@ -146,8 +145,8 @@ TEST(a_user_starts_only_what_it_takes_part_in)
                   rows[i].status);
 }
 
-/* O10, O11: names are found literally. */
-TEST(find_finds_only_ones_own)
+/* Names are found literally. */
+TEST(find_returns_only_conversations_of_the_caller_with_the_literal_name)
 {
     static const char *const patterns[] = {"%", "_", "*", "O11_name", "O11%", "' OR 1=1 --"};
     struct talk mine = talk_of_a("O11-name"), literal;
@@ -165,7 +164,7 @@ TEST(find_finds_only_ones_own)
 }
 
 /* An external platform speaks for its end users, but never for accounts of other organizations. */
-TEST(platforms_speak_for_end_users_of_their_own)
+TEST(platforms_may_write_for_their_own_end_users_only)
 {
     struct talk talk = talk_start(host, k, "end.user@shop.example", ADMIN_EMAIL, "platform");
 
@@ -177,7 +176,7 @@ TEST(platforms_speak_for_end_users_of_their_own)
     ck_status(talk_read(host, k, &talk, "end.user@shop.example"), 200);
 }
 
-TEST(open_ownership_turns_the_scoping_off)
+TEST(open_ownership_disables_the_scoping)
 {
     struct talk talk = talk_of_a("open");
 
@@ -202,7 +201,7 @@ static void start_in(const struct person *by, int64_t query, int64_t body, long 
         body ? text(",\"organizationId\":%jd", (intmax_t)body) : "");
 }
 
-TEST(an_organization_is_named_by_who_may_act_in_it_and_must_exist)
+TEST(organization_id_must_exist_and_is_for_accounts_that_may_act_in_it)
 {
     static const char told[] = "{'warnings':['organizationId: *']}";
     static const char none[] = "{'warnings':'(absent)'}";
@@ -219,7 +218,7 @@ TEST(an_organization_is_named_by_who_may_act_in_it_and_must_exist)
 }
 
 /* Without the parameter, the organization of the conversation would have to be guessed. */
-TEST(an_api_user_of_several_organizations_says_in_which)
+TEST(an_api_user_of_several_organizations_must_name_one)
 {
     struct person *platform = person_make(host, admin, "rules.several", "ApiUser");
 

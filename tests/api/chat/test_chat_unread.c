@@ -78,7 +78,7 @@ static bool asked_for(void *email)
     return rows_read("chat_unread") >= totals_read_before + ASKED;
 }
 
-TEST(a_count_looks_at_no_conversation_however_many_there_are)
+TEST(unread_count_reads_no_conversations)
 {
     char *email = text("many@shop.example");
     int many = repetitions(2000, 30000); /* more than are listed */
@@ -142,7 +142,7 @@ static void *write_some(void *arg)
     return NULL;
 }
 
-TEST(totals_are_exact_whatever_happens_at_once)
+TEST(unread_totals_are_exact_under_concurrency)
 {
     const char *hot = "hot@shop.example";
     struct talk talks[WRITERS];
@@ -175,7 +175,7 @@ static const char *listed(const char *query)
     return talk_of(host, platform, "conversations/user", "reader@shop.example", query)->body;
 }
 
-TEST(a_list_tells_what_each_participant_has_not_read_where_it_is_asked)
+TEST(conversation_lists_have_unread_counts_of_both_participants_on_request)
 {
     const char *reader = "reader@shop.example", *other = "writer@shop.example";
     struct talk talk = talk_start(host, platform, reader, other, "Listed");
@@ -216,7 +216,7 @@ static bool two_wait_or_one_goes_on(void *arg)
     return sql_number(db, waiting) > 1 || skipped_of(two) > two->skipped + 2;
 }
 
-TEST(of_two_hosts_one_adds_up_at_a_time)
+TEST(only_one_of_two_hosts_adds_up_unread_totals_at_a_time)
 {
     static const char modules[] = "[auth, chat, health, metrics]";
     const char *name = database_make(the_postgres, "chat_unread_two");

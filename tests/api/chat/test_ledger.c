@@ -1,4 +1,4 @@
-/* Acceptance: many writers, one conversation, no message lost: on one host, through a kill -9, on
+/* Many writers, one conversation, no message lost: on one host, through a kill -9, on
  * two loops, on two hosts. BUSBAR_TEST_MESSAGES sets the number of messages (10,000 for the
  * published figure). */
 #include "scene.h"
@@ -19,7 +19,7 @@ static const struct {
     {"ledger_hosts_kill", PATIENT, 2, true},
 };
 
-TEST_EACH(twenty_writers_make_one_chain, sizeof scenes / sizeof *scenes)
+TEST_EACH(twenty_parallel_writers_lose_no_message_of_a_chain, sizeof scenes / sizeof *scenes)
 {
     long messages = scene_messages();
     int hosts = scenes[_i].hosts;

@@ -17,7 +17,7 @@ static void tear_down(void)
     live_stop(&live);
 }
 
-TEST(events_reach_streams_on_both_hosts_with_the_keys_of_the_specification)
+TEST(events_reach_streams_on_both_hosts_with_the_specified_keys)
 {
     struct sse *here = live_listen(live.host, live.platform, NULL),
                *there = live_listen(live.other, live.platform, NULL);
@@ -49,7 +49,7 @@ TEST(events_reach_streams_on_both_hosts_with_the_keys_of_the_specification)
     }
 }
 
-TEST(a_stream_has_the_conversations_that_its_caller_may_see)
+TEST(a_stream_has_only_conversations_visible_to_its_caller)
 {
     struct person *user = person_with_role(live.host, live.admin, "stream-user", "User");
     struct person *stranger = person_make(live.host, live.admin, "stream-stranger", NULL);

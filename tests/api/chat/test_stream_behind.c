@@ -77,7 +77,7 @@ static void expect_stored(struct sse *sse, int from, int count)
     }
 }
 
-TEST(a_burst_larger_than_the_buffer_reaches_who_reads)
+TEST(a_burst_larger_than_the_buffer_reaches_a_client_that_reads)
 {
     start("stream-burst", "stream_burst");
     struct sse *sse = live_listen(host, platform, NULL);
@@ -92,7 +92,7 @@ TEST(a_burst_larger_than_the_buffer_reaches_who_reads)
     stop();
 }
 
-TEST(who_pauses_for_longer_than_memory_lasts_goes_on_without_a_gap)
+TEST(a_client_that_pauses_long_continues_without_a_gap)
 {
     start("stream-pause", "stream_pause");
     struct sse *sse = sse_open(host, platform->token, NULL, 4096);
@@ -180,7 +180,7 @@ static bool all_served(void *many)
     return served(many) == MANY;
 }
 
-TEST(the_streams_of_one_account_do_not_hold_up_another)
+TEST(many_resuming_streams_of_one_account_do_not_delay_another)
 {
     struct sse *many[MANY];
 
@@ -206,7 +206,7 @@ TEST(the_streams_of_one_account_do_not_hold_up_another)
     stop();
 }
 
-TEST(those_at_one_place_share_what_is_read_for_them)
+TEST(streams_that_resume_at_the_same_position_share_database_reads)
 {
     struct sse *many[MANY];
 

@@ -26,7 +26,7 @@ static void expect_end(struct sse *sse)
     ck_assert(sse->complete);
 }
 
-TEST(a_suspension_ends_the_streams_of_the_account_on_every_host)
+TEST(a_suspension_ends_the_account_streams_on_every_host)
 {
     struct person *suspended = person_make(live.host, live.admin, "stream-suspended", NULL);
     struct sse *here = live_listen(live.host, suspended, NULL),
@@ -41,7 +41,7 @@ TEST(a_suspension_ends_the_streams_of_the_account_on_every_host)
     sse_close(untouched);
 }
 
-TEST(a_logout_ends_the_streams_of_the_session_only)
+TEST(a_logout_ends_only_the_streams_of_its_session)
 {
     struct person *leaving = person_make(live.host, live.admin, "stream-leaving", NULL);
     const char *first = leaving->token, *second = person_login(live.host, leaving);
@@ -54,7 +54,7 @@ TEST(a_logout_ends_the_streams_of_the_session_only)
     sse_close(stays);
 }
 
-TEST(another_role_ends_a_stream_that_then_resumes_with_its_rights)
+TEST(a_changed_role_ends_a_stream_which_resumes_with_the_new_rights)
 {
     struct person *moving = person_make(live.host, live.admin, "stream-moving", NULL);
     struct talk talk = talk_start(live.host, moving, "moving@shop.example", ADMIN_EMAIL, NULL);
@@ -79,7 +79,7 @@ static bool takes_a_stream(void *arg)
     return sse->status == 200;
 }
 
-TEST(streams_have_a_limit_and_a_client_that_left_makes_room)
+TEST(max_streams_limits_streams_and_a_closed_one_makes_room)
 {
     struct host *few = live_host_with("stream-few", "stream_end", "  max_streams: 3\n", "");
     struct sse *open[3];
@@ -116,7 +116,7 @@ static bool begins_with_200(const struct wire *wire)
     return line[9] == '2';
 }
 
-TEST(an_account_has_a_limit_of_its_own_also_when_all_come_at_once)
+TEST(streams_per_account_limits_parallel_requests_too)
 {
     struct host *few =
         live_host_with("stream-rush", "stream_end", "  loops: 1\n", "  streams_per_account: 2\n");
@@ -138,7 +138,7 @@ TEST(an_account_has_a_limit_of_its_own_also_when_all_come_at_once)
     host_stop(few);
 }
 
-TEST(many_streams_are_served_and_end_at_once_when_the_host_stops)
+TEST(many_streams_are_served_and_end_when_the_host_stops)
 {
     struct host *many =
         live_host_with("stream-many", "stream_end", "", "  streams_per_account: 1000\n");
@@ -161,7 +161,7 @@ TEST(many_streams_are_served_and_end_at_once_when_the_host_stops)
     }
 }
 
-TEST(a_reload_ends_streams_that_then_resume_without_a_gap)
+TEST(streams_ended_by_a_reload_resume_without_a_gap)
 {
     struct host *reloaded = live_host("stream-reload", "stream_end");
     struct talk talk =
@@ -187,7 +187,7 @@ TEST(a_reload_ends_streams_that_then_resume_without_a_gap)
     host_stop(reloaded);
 }
 
-TEST(a_stream_outlives_an_outage_of_the_database)
+TEST(a_stream_survives_a_database_outage)
 {
     struct postgres *own = postgres_make("stream-outage", false);
     struct host_spec spec = live_spec;

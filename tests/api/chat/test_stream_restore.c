@@ -87,7 +87,7 @@ static struct scene_of_restore make(const char *name)
     return s;
 }
 
-TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
+TEST(a_stream_resumed_after_a_restore_gets_only_new_messages)
 {
     struct scene_of_restore s = make("restored");
 
@@ -135,7 +135,7 @@ TEST(after_a_restore_new_messages_come_and_old_ones_do_not)
 }
 
 /* The host keeps running while another server takes over its socket. */
-TEST(a_host_that_runs_across_a_restore_begins_its_streams_anew)
+TEST(a_host_that_runs_during_a_restore_restarts_its_streams)
 {
     struct scene_of_restore s = make("swapped");
     struct sse *sse = live_listen(s.host, s.platform, s.last_id);
@@ -191,7 +191,7 @@ static void cut_off(PGconn *before, PGconn *standby)
     sql_soon(standby, "SELECT (count(*) = 0)::int FROM pg_stat_wal_receiver");
 }
 
-TEST(a_client_that_resumes_after_a_promotion_begins_anew_once)
+TEST(a_client_that_resumes_after_a_promotion_restarts_once)
 {
     struct postgres *primary = postgres_make("promotion", false), at = *primary;
     const char *database = database_make(primary, "promotion");

@@ -21,7 +21,7 @@ static void tear_down(void)
 
 enum { RESUMED = 12, LARGE = 1400 };
 
-TEST(a_stream_resumes_behind_any_event_on_any_host)
+TEST(a_stream_resumes_after_any_event_on_any_host)
 {
     struct sse *sse = live_listen(live.host, live.platform, NULL);
     struct talk talk =
@@ -77,7 +77,7 @@ static void note(int *seen, const struct sse_event *event)
     seen[writer]++;
 }
 
-TEST(cuts_under_load_lose_nothing_and_double_nothing)
+TEST(a_stream_cut_under_load_loses_and_repeats_no_event)
 {
     struct talk talks[2] = {
         talk_start(live.host, live.platform, "w0@shop.example", "w1@shop.example", NULL),
@@ -109,7 +109,7 @@ TEST(cuts_under_load_lose_nothing_and_double_nothing)
     sse_close(sse);
 }
 
-TEST(who_was_away_for_long_is_read_for_from_the_database)
+TEST(a_client_that_was_away_for_long_is_served_from_the_database)
 {
     const char *database = database_make(the_postgres, "stream_long");
     struct host *first = live_host("stream-long", database);
@@ -138,7 +138,7 @@ TEST(who_was_away_for_long_is_read_for_from_the_database)
     host_stop(first);
 }
 
-TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
+TEST(malformed_event_ids_are_refused_and_foreign_ones_restart_the_stream)
 {
     static const char *const malformed[] = {
         "x", "1", "1:2", "5:6:9", "1:2:3:4", "-1:1:", "0:0:", "0:5:0", "99999999999999999999:1:"};
@@ -163,7 +163,7 @@ TEST(ids_that_are_none_are_refused_and_foreign_ones_begin_anew)
     sse_close(sse);
 }
 
-TEST(a_slow_reader_is_cut_and_delays_nobody)
+TEST(a_slow_reader_is_disconnected_and_delays_no_other_stream)
 {
     struct sse *slow = sse_open(live.host, live.platform->token, NULL, 4096);
     struct sse *quick = live_listen(live.host, live.platform, NULL);
@@ -203,7 +203,7 @@ static void commit(PGconn *db)
 
 /* Both hosts read two transactions of many pages, in opposite orders, and a client changes from one
  * host to the other in the middle. */
-TEST(a_place_in_one_large_transaction_holds_beside_another)
+TEST(a_stream_resumes_within_one_of_two_large_transactions)
 {
     struct talk first =
         talk_start(live.host, live.platform, "large@shop.example", "b@b.example", NULL);
@@ -249,7 +249,7 @@ static void store_one(PGconn *db, const struct talk *talk, int seq, const char *
 }
 
 /* The transaction with the lower number stores the later message, and a host reads both at once. */
-TEST(a_chain_comes_in_order_though_its_transactions_are_not)
+TEST(messages_arrive_in_chain_order_despite_transaction_order)
 {
     struct talk talk =
         talk_start(live.host, live.platform, "turned@shop.example", "b@b.example", NULL);

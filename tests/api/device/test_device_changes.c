@@ -45,7 +45,7 @@ static const char *whole(const char *key, const char *change)
         change);
 }
 
-TEST(an_empty_patch_and_one_of_the_same_values_change_nothing_and_raise_nothing)
+TEST(an_empty_patch_and_one_with_the_same_values_raise_no_event)
 {
     struct answer *made = ask(m, 201, NULL, "POST /api/device %s", whole("same", "{}"));
     const char *const same[] = {"{}",
@@ -66,7 +66,7 @@ TEST(an_empty_patch_and_one_of_the_same_values_change_nothing_and_raise_nothing)
                      1);
 }
 
-TEST(one_value_that_is_another_is_a_change_whatever_else_is_the_same)
+TEST(a_patch_with_one_changed_value_is_a_change)
 {
     struct answer *made = ask(m, 201, NULL, "POST /api/device %s", whole("other", "{}"));
     struct answer *changed =
@@ -133,7 +133,7 @@ TEST(null_clears_a_field_and_an_attribute)
 }
 
 /* An empty text counts as absent, and the response warns about it. */
-TEST(what_a_device_must_have_is_not_cleared)
+TEST(required_fields_of_a_device_cannot_be_cleared)
 {
     static const char nameless[] = "{'errors':[{'field':'externalId'}]}";
     const struct exchange rows[] = {
@@ -164,7 +164,7 @@ static json_t *attributes_of(char letter, int count)
     return json_pack("{so}", "attributes", attributes);
 }
 
-TEST(attributes_that_grow_by_changes_keep_their_bound)
+TEST(attributes_that_grow_by_patches_keep_their_size_limit)
 {
     ck_status(http(host, "POST", "/api/device", m->token, json_pack("{ss}", "externalId", "grown")),
               201);

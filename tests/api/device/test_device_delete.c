@@ -31,7 +31,7 @@ static int64_t rows_of(const char *table, int64_t device)
                       text("SELECT count(*) FROM %s WHERE device = %jd", table, (intmax_t)device));
 }
 
-TEST(a_device_goes_with_its_readings)
+TEST(a_deleted_device_is_deleted_with_its_readings)
 {
     struct person *m = certificate_person("delete.whole");
     int64_t device = meter_make(host, m, "gone", 10, days_ago(100));
@@ -53,7 +53,7 @@ TEST(a_device_goes_with_its_readings)
     ck_assert_int_eq(meter_total(host, m, "gone"), 0);
 }
 
-TEST(only_who_may_change_a_device_deletes_it)
+TEST(a_device_of_another_organization_cannot_be_deleted)
 {
     struct person *m = certificate_person("delete.own"), *b = certificate_person("delete.other");
 
@@ -63,7 +63,7 @@ TEST(only_who_may_change_a_device_deletes_it)
     ck_status(delete_device(admin, "kept"), 200);
 }
 
-TEST(what_was_certified_keeps_its_device)
+TEST(a_device_with_certificates_cannot_be_deleted)
 {
     struct person *m = certificate_person("delete.certified");
     int64_t history = meter_make(host, m, "history", 10, days_ago(100));
@@ -79,7 +79,7 @@ TEST(what_was_certified_keeps_its_device)
     ck_assert_int_eq(certificate_group_carried(m, group), 300);
 }
 
-TEST(a_member_of_which_nothing_is_accounted_for_leaves_its_group)
+TEST(a_deleted_device_without_certificates_leaves_its_group)
 {
     struct person *m = certificate_person("delete.member");
     int64_t devices[2] = {meter_make(host, m, "first", 10, days_ago(100)),
@@ -92,7 +92,7 @@ TEST(a_member_of_which_nothing_is_accounted_for_leaves_its_group)
     ck_status(http(host, "GET", GROUPS, m->token, NULL), 200);
 }
 
-TEST(an_inactive_device_is_passed_by_and_takes_no_readings)
+TEST(an_inactive_device_is_not_listed_and_refuses_readings)
 {
     struct person *m = certificate_person("delete.inactive");
 
@@ -118,7 +118,7 @@ TEST(an_inactive_device_is_passed_by_and_takes_no_readings)
 }
 
 /* Whichever comes first, no reading is left without its device. */
-TEST(a_deletion_among_readings_leaves_none_behind)
+TEST(a_deletion_in_parallel_with_readings_leaves_no_reading)
 {
     struct person *m = certificate_person("delete.race");
 
@@ -188,7 +188,7 @@ static void expect_both(PGconn *holder, struct waiting both[2])
 
 /* If they take locks in different orders, each would wait for the other's. The requests go to two
  * hosts, because one host would run the transactions one after the other. */
-TEST(voiding_a_reading_and_deleting_its_device_never_wait_for_each_other)
+TEST(voiding_a_reading_and_deleting_its_device_do_not_deadlock)
 {
     struct person *m = certificate_person("delete.void");
     PGconn *holder = database_connect(the_postgres, PQdb(db));
@@ -218,7 +218,7 @@ TEST(voiding_a_reading_and_deleting_its_device_never_wait_for_each_other)
     host_stop(other);
 }
 
-TEST(leaving_a_group_and_deleting_it_never_wait_for_each_other)
+TEST(leaving_a_group_and_deleting_it_do_not_deadlock)
 {
     struct person *m = certificate_person("delete.group");
     PGconn *holder = database_connect(the_postgres, PQdb(db));

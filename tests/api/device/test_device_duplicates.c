@@ -72,7 +72,7 @@ static void ck_pair(const char *name, bool serial, bool place)
     ck_assert_int_eq(json_is_true(json_object_get(pair, "samePlace")), place);
 }
 
-TEST(the_same_meter_in_two_organizations_is_taken_with_a_warning_and_listed)
+TEST(a_meter_of_two_organizations_is_accepted_with_a_warning_and_listed)
 {
     metered(m, "meter one", "SN 1", false);
     ck_assert_ptr_null(pair_of("meter one"));
@@ -105,7 +105,7 @@ static const struct {
     {"too far over it", "60.00000", "-179.9994", 7.5, false},
 };
 
-TEST(the_same_place_with_the_same_capacity_is_within_50_metres)
+TEST(devices_of_equal_capacity_within_50_metres_are_duplicates)
 {
     placed(m, "place", 5.5, "+52.5", "13.40", false);
     placed(m, "date line", 7.5, "60", "179.9996", false);
@@ -119,7 +119,7 @@ TEST(the_same_place_with_the_same_capacity_is_within_50_metres)
     }
 }
 
-TEST(a_change_makes_a_pair_and_ends_one)
+TEST(a_change_of_a_device_makes_and_ends_duplicates)
 {
     metered(m, "old", "SN 3", false);
     ck_status(device_post(b, device_named("later")), 201);
@@ -134,7 +134,7 @@ TEST(a_change_makes_a_pair_and_ends_one)
     ck_assert_ptr_null(pair_of("later"));
 }
 
-TEST(rows_of_bulk_uploads_are_found_too)
+TEST(duplicates_are_found_in_bulk_uploads)
 {
     static const char rows[] = "externalId,serialNumber\nfrom a file,SN 5\n";
 
@@ -153,7 +153,7 @@ static bool has_pair(void *name)
 /* Simulates two devices that were changed in the same instant, long after they were registered, so
  * that neither change saw the other; before them are more devices than the job reads in one
  * statement. */
-TEST(the_job_finds_what_was_changed_in_the_same_instant)
+TEST(the_job_finds_duplicates_of_simultaneous_changes)
 {
     metered(m, "twin m", "SN 6", false);
     metered(b, "twin b", "SN 6", true);
@@ -177,7 +177,7 @@ TEST(the_job_finds_what_was_changed_in_the_same_instant)
     sql_run(db, "DELETE FROM device WHERE id < 0");
 }
 
-TEST(pairs_come_in_pages_newest_first)
+TEST(duplicates_are_listed_in_pages_newest_first)
 {
     int pages = 0, seen = 0;
     int64_t last = INT64_MAX;

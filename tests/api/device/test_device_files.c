@@ -1,4 +1,4 @@
-/* Documents of devices: multipart bodies (threats D01 to D13, O28), and downloads. */
+/* Documents of devices: multipart bodies, and downloads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +25,7 @@ static void refuses(struct upload_body *body, const char *external_id, const cha
     files_expect_field(files_refused(host, m, store, body, 400, external_id), field);
 }
 
-/* D01 */
-TEST(ten_files_in_each_field_are_kept_and_eleven_are_not)
+TEST(each_field_has_up_to_ten_files)
 {
     struct upload_body body = files_named("Sixty");
     unsigned seed = 0;
@@ -53,7 +52,7 @@ TEST(ten_files_in_each_field_are_kept_and_eleven_are_not)
     refuses(&body, "Eleven", "SF_02C");
 }
 
-TEST(json_and_multipart_give_the_same_record)
+TEST(json_and_multipart_create_the_same_device)
 {
     static const char device[] =
         "{\"externalId\":\"Same\",\"siteName\":\"S\",\"countryCode\":\"de\",\"capacity\":9.5,"
@@ -75,8 +74,7 @@ TEST(json_and_multipart_give_the_same_record)
     ck_assert_msg(json_equal(multipart->json, json->json), "%s\n%s", multipart->body, json->body);
 }
 
-/* D02 */
-TEST(parts_must_be_those_that_there_are)
+TEST(unknown_file_parts_are_refused)
 {
     struct upload_body body = files_named("Parts");
 
@@ -94,7 +92,7 @@ TEST(parts_must_be_those_that_there_are)
 }
 
 /* These are forms as browsers and older clients send them. */
-TEST(unknown_texts_lists_and_files_without_a_name_are_taken)
+TEST(unknown_text_parts_and_files_without_a_name_are_accepted)
 {
     struct upload_body body = files_named("Liberal");
 
@@ -141,7 +139,7 @@ static void expect_swept(void)
     ck_assert_msg(wait_until(swept, db, 10000), "%d files", store_files(store));
 }
 
-TEST(a_document_is_removed_and_its_file_with_it)
+TEST(a_removed_document_is_deleted_with_its_file)
 {
     struct upload_body body = files_named("Removes");
 
@@ -167,7 +165,7 @@ TEST(a_document_is_removed_and_its_file_with_it)
 }
 
 /* Uses a host without the modules reading and certificate. */
-TEST(a_deleted_device_takes_its_documents_along)
+TEST(a_deleted_device_is_deleted_with_its_documents)
 {
     struct upload_body body = files_named("Taken along");
 
@@ -180,7 +178,7 @@ TEST(a_deleted_device_takes_its_documents_along)
     expect_swept();
 }
 
-TEST(fields_of_a_form_that_were_left_empty_are_passed_over)
+TEST(empty_fields_of_a_form_are_ignored)
 {
     struct upload_body body = files_named("Empty fields");
 
@@ -200,7 +198,6 @@ struct name {
     const char *disposition; /* in the download */
 };
 
-/* D03, D04 */
 static const struct name names[] = {
     {"filename=\"../../etc/x\"", "../../etc/x", "attachment; filename=\"x\"; filename*=UTF-8''x"},
     {"filename=\"..\\\\x\"", "..\\x", "attachment; filename=\"x\"; filename*=UTF-8''x"},
@@ -228,7 +225,7 @@ static const struct name names[] = {
      "attachment; filename=\"y\"; filename*=UTF-8''y"},
 };
 
-TEST(names_of_files_are_data)
+TEST(file_names_are_sanitized)
 {
     struct upload_body body = files_named("Names");
     size_t count = sizeof names / sizeof *names;
@@ -249,7 +246,7 @@ TEST(names_of_files_are_data)
 }
 
 /* The name in the row may have any value. A very long one is cut. */
-TEST(no_stored_name_makes_a_header_of_its_own)
+TEST(stored_file_names_cannot_inject_headers)
 {
     struct upload_body body = files_named("Stored name");
 
@@ -272,8 +269,7 @@ TEST(no_stored_name_makes_a_header_of_its_own)
     ck_assert_ptr_null(answer_header(file, "X-Y"));
 }
 
-/* D05 */
-TEST(content_decides_the_type_and_is_never_shown)
+TEST(documents_have_the_type_of_their_content_and_are_attachments)
 {
     static const char html[] = "<!DOCTYPE html><html><script>alert(1)</script></html>";
     struct upload_body body = files_named("Typed");
@@ -291,7 +287,7 @@ TEST(content_decides_the_type_and_is_never_shown)
     ck_assert_int_eq(strncmp(answer_header(file, "Content-Disposition"), "attachment", 10), 0);
 }
 
-TEST(a_change_adds_files_with_or_without_fields)
+TEST(a_patch_adds_files_with_or_without_fields)
 {
     struct upload_body body = files_named("Adds");
 
@@ -319,8 +315,7 @@ TEST(a_change_adds_files_with_or_without_fields)
     ck_assert_int_eq(answer_int(device, "capacity"), 5);
 }
 
-/* O28 */
-TEST(documents_of_others_are_unknown)
+TEST(documents_of_another_organization_are_404)
 {
     struct upload_body body = files_named("Private");
 
@@ -337,7 +332,7 @@ TEST(documents_of_others_are_unknown)
              "Document not found");
 }
 
-TEST(types_may_be_restricted)
+TEST(document_types_can_be_restricted)
 {
     char *directory = harness_path("restricted");
     struct host *strict = host_start(
@@ -406,8 +401,7 @@ static void at_once(const struct host *bounded, const struct person *who)
     ck_assert_int_eq(taken, QUOTA / PIECE);
 }
 
-/* D10 */
-TEST(documents_of_an_organization_have_a_quota)
+TEST(documents_of_an_organization_have_a_quota_of_bytes)
 {
     const char *directory = harness_path("quota");
     struct host *bounded = host_start(&(struct host_spec){

@@ -80,7 +80,7 @@ static const struct {
     {"sort=updatedAt&order=desc&capacityFrom=1.5", "b d a C"},
 };
 
-TEST(lists_are_in_the_order_that_is_asked_for_whatever_the_page)
+TEST(device_lists_are_sorted_across_pages)
 {
     struct person *lister = person_make(host, admin, "lists.orders", NULL);
 
@@ -95,7 +95,7 @@ TEST(lists_are_in_the_order_that_is_asked_for_whatever_the_page)
             ck_assert_str_eq(names_of_pages(lister, orders[i].query, limit), orders[i].names);
 }
 
-TEST(a_cursor_holds_when_its_device_has_gone)
+TEST(a_cursor_stays_valid_if_its_device_is_deleted)
 {
     struct person *lister = person_make(host, admin, "lists.cursor", NULL);
 
@@ -108,7 +108,7 @@ TEST(a_cursor_holds_when_its_device_has_gone)
     ck_assert_str_eq(names_in(get(lister, next_page(page))), "n4 n1");
 }
 
-TEST(a_cursor_of_another_order_is_refused)
+TEST(a_cursor_of_another_sort_order_is_refused)
 {
     static const char *const bad[] = {
         "after=x",       "after=1-5",
@@ -123,7 +123,7 @@ TEST(a_cursor_of_another_order_is_refused)
 }
 
 /* In every list, a filter that is not applied is reported. */
-TEST(every_list_names_the_parameters_that_it_does_not_know)
+TEST(every_list_warns_about_unknown_parameters)
 {
     static const char *const paths[] = {DEVICE,
                                         DEVICE "/my",
@@ -161,7 +161,7 @@ static int64_t group_of(const struct person *who, const char *device)
                       "id");
 }
 
-TEST(devices_are_listed_by_whether_they_are_in_a_group)
+TEST(devices_are_filtered_by_group_membership)
 {
     struct person *lister = person_make(host, admin, "lists.groups", NULL);
 
@@ -205,7 +205,7 @@ static const json_t *item_with(const struct answer *list, const char *key, const
     return NULL;
 }
 
-TEST(forms_get_countries_codes_and_time_zones)
+TEST(reference_lists_have_countries_codes_and_time_zones)
 {
     struct person *user = person_with_role(host, admin, "lists.user", "User");
     struct answer *countries = get(user, "/api/reference/countries");
@@ -227,7 +227,7 @@ TEST(forms_get_countries_codes_and_time_zones)
 
 /* Every country and zone offered has a code that a device accepts, and the codes cause no
  * warning. */
-TEST(what_forms_offer_is_taken)
+TEST(every_value_of_the_reference_lists_is_accepted)
 {
     static const struct {
         const char *list, *key, *field;

@@ -1,5 +1,5 @@
 /*
- * Devices as JSON: who may see and change them (threats O20 to O24), and parallel changes keep each
+ * Devices as JSON: who may see and change them, and parallel changes keep each
  * other's fields.
  */
 #include <pthread.h>
@@ -14,8 +14,7 @@ static void set_up(void)
     devices_open("device_owners");
 }
 
-/* O20 */
-TEST(a_device_is_registered_where_one_may_act)
+TEST(a_device_is_registered_in_an_organization_of_the_caller)
 {
     intmax_t of_m = m->organization, of_k = k->organization;
 
@@ -33,7 +32,7 @@ static intmax_t second_of(const struct person *who)
                       "id");
 }
 
-TEST(an_api_user_of_several_organizations_says_in_which)
+TEST(an_api_user_of_several_organizations_must_name_one)
 {
     struct person *many = person_make(host, admin, "devices.many", "ApiUser");
     intmax_t second = second_of(many), first = many->organization;
@@ -53,7 +52,7 @@ TEST(an_api_user_of_several_organizations_says_in_which)
 }
 
 /* A PATCH that only has files has no JSON body for the organization. */
-TEST(an_organization_in_the_query_of_a_write_counts_too)
+TEST(organization_id_in_the_query_of_a_write_counts)
 {
     struct person *two = person_make(host, admin, "devices.two", "ApiUser");
     const intmax_t organizations[] = {two->organization, second_of(two)};
@@ -78,8 +77,7 @@ TEST(an_organization_in_the_query_of_a_write_counts_too)
         organizations[0], organizations[1]);
 }
 
-/* O21, O22 */
-TEST(devices_of_others_are_unknown)
+TEST(devices_of_another_organization_are_404)
 {
     ask(m, 201, NULL, "POST /api/device {'externalId':'Of M','siteName':'Shared site'}");
     ask(k, 201, NULL, "POST /api/device {'externalId':'Of K','siteName':'Shared site'}");
@@ -92,7 +90,7 @@ TEST(devices_of_others_are_unknown)
     ck_status(device_get(admin, "Of M"), 200);
 }
 
-TEST(a_site_or_a_serial_number_of_several_devices_is_ambiguous)
+TEST(a_site_name_or_serial_number_of_several_devices_is_ambiguous)
 {
     for (int i = 0; i < 2; i++)
         ask(m, 201, NULL,
@@ -151,7 +149,7 @@ static void expect_few_rows(const char *method, const char *path, const char *in
 
 /* The devices are old and no pairs are recorded, so the job device.duplicates reads none of
  * them. */
-TEST(of_a_name_that_very_many_share_a_few_are_read)
+TEST(looking_up_a_very_common_name_reads_few_devices)
 {
     sql_run(db, "SET session_replication_role = replica"); /* no triggers: they read devices */
     sql_run(db, "INSERT INTO device (id, uuid, organisation, serial_number, site_name, attributes,"
@@ -166,8 +164,7 @@ TEST(of_a_name_that_very_many_share_a_few_are_read)
     sql_run(db, "DELETE FROM device WHERE id > 1000000");
 }
 
-/* O23 */
-TEST(what_the_host_gives_is_not_written)
+TEST(read_only_fields_of_a_device_are_not_written)
 {
     struct answer *made = ck_status(device_post(m, device_named("Assigned")), 201);
 
@@ -196,7 +193,7 @@ static void *patch_often(void *arg)
     return NULL;
 }
 
-TEST(parallel_changes_of_different_fields_all_survive)
+TEST(parallel_patches_of_different_fields_are_all_kept)
 {
     struct patcher patchers[] = {{"capacity", 0}, {"yieldValue", 0}, {"latitude", 0}, {"note", 0}};
     pthread_t threads[4];
@@ -255,7 +252,7 @@ static const struct {
     {"commissionedFrom=2022-01-02&countryCode=FRA", "Fc"},
 };
 
-TEST(lists_are_filtered_by_what_one_looks_for)
+TEST(device_lists_are_filtered)
 {
     struct person *lister = person_make(host, admin, "devices.filters", NULL);
 
@@ -272,7 +269,7 @@ TEST(lists_are_filtered_by_what_one_looks_for)
     ask(lister, 400, NULL, "GET /api/device?capacityFrom=-1");
 }
 
-TEST(a_device_is_found_by_its_id_and_by_the_older_path)
+TEST(a_device_is_found_by_its_numeric_id_and_on_the_older_path)
 {
     struct answer *made = ck_status(device_post(m, device_named("By id")), 201);
     intmax_t id = answer_int(made, "id");

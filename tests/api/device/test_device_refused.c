@@ -36,8 +36,7 @@ static struct answer *post_as(const char *type, const char *bytes, size_t length
     return http_send(host, &call);
 }
 
-/* D06, D07 */
-TEST(malformed_bodies_are_refused_whole)
+TEST(malformed_multipart_bodies_are_refused)
 {
     struct upload_body body = files_named("Malformed");
 
@@ -58,8 +57,7 @@ TEST(malformed_bodies_are_refused_whole)
     files_refused(host, m, store, &body, 400, "Malformed");
 }
 
-/* D09 */
-TEST(files_are_bounded)
+TEST(files_have_a_size_limit)
 {
     char *large = upload_noise(7, 10 * MIB + 1);
     struct upload_body body = files_named("Large");
@@ -76,8 +74,7 @@ TEST(files_are_bounded)
     files_refused(host, m, store, &body, 413, "Together");
 }
 
-/* D11 */
-TEST(fields_that_are_not_valid_keep_no_file)
+TEST(an_upload_with_invalid_fields_leaves_no_file)
 {
     static const char *const fields[] = {"{\"externalId\":\"Invalid\",",
                                          "{\"externalId\":\"Invalid\",\"capacity\":-1}"};
@@ -116,7 +113,7 @@ static void add_wrong_parts(struct upload_body *body)
 }
 
 /* The host reports mistakes in parts, the module mistakes in fields; one response has both. */
-TEST(mistakes_of_parts_and_fields_are_named_together)
+TEST(errors_of_parts_and_fields_are_reported_together)
 {
     int before = files_now(store);
     struct upload_body body = {NULL, 0};
@@ -147,7 +144,7 @@ TEST(mistakes_of_parts_and_fields_are_named_together)
 
 /* A refused upload does not use up its Idempotency-Key either, so the corrected upload may have the
  * same key. */
-TEST(a_refused_upload_does_not_take_its_key)
+TEST(a_refused_upload_does_not_use_up_its_idempotency_key)
 {
     const char *const headers[] = {"Idempotency-Key: parts", NULL};
 
@@ -164,7 +161,7 @@ TEST(a_refused_upload_does_not_take_its_key)
     }
 }
 
-TEST(a_refused_request_leaves_no_file_and_takes_no_other)
+TEST(a_refused_upload_leaves_no_file_and_removes_no_other)
 {
     struct upload_body body = files_named("Refused");
 
@@ -183,7 +180,7 @@ TEST(a_refused_request_leaves_no_file_and_takes_no_other)
     ck_assert_str_eq(ck_status(files_get(host, m, path), 200)->body, "of the first");
 }
 
-TEST(refused_requests_do_not_hurt_one_that_brings_the_same)
+TEST(refused_uploads_do_not_remove_the_same_file_of_a_parallel_upload)
 {
     enum { ROUNDS = 20, RACERS = 6 };
     struct call calls[RACERS];
@@ -220,7 +217,7 @@ static const char pattern[] =
     "\"%s\"}\r\n--%s\r\nContent-Disposition: form-data; name=SF_02C; filename=x\r\n\r\n"
     "%s\r\n--%s--\r\n";
 
-TEST(a_repeated_upload_is_answered_again_whatever_its_boundary)
+TEST(a_repeated_upload_with_another_boundary_gets_the_same_response)
 {
     const char *const headers[] = {"Idempotency-Key: upload-1", NULL};
     static const struct {
@@ -242,7 +239,7 @@ TEST(a_repeated_upload_is_answered_again_whatever_its_boundary)
 }
 
 /* All get the first one's response; the files of the others are removed at once. */
-TEST(twin_uploads_with_one_key_keep_one_file)
+TEST(parallel_uploads_with_one_idempotency_key_keep_one_file)
 {
     enum { TWINS = 8 };
     static const char *const headers[] = {"Idempotency-Key: upload-twins", NULL};

@@ -20,7 +20,7 @@ static void set_up(void)
     s3_open("device_s3");
 }
 
-TEST(documents_are_the_same_from_every_host)
+TEST(every_host_returns_the_same_documents)
 {
     static const size_t lengths[] = {0, 1, 4095, 65536, 1000003, 10 * MIB};
     struct upload_body body = files_named("Same");
@@ -45,7 +45,7 @@ TEST(documents_are_the_same_from_every_host)
     ck_assert(store_settles(s3_spool(two->name)));
 }
 
-TEST(the_same_content_is_there_once)
+TEST(equal_content_is_stored_once)
 {
     struct upload_body body = files_named("Twice in one");
     int before = bucket_objects(bucket);
@@ -59,7 +59,7 @@ TEST(the_same_content_is_there_once)
     ck_assert_str_eq(ck_status(s3_get(one, s3_path(made, 0)), 200)->body, "the same");
 }
 
-TEST(a_refused_request_leaves_nothing_and_takes_nothing)
+TEST(a_refused_upload_leaves_no_object_and_removes_none)
 {
     struct answer *made = ck_status(s3_post(one, "Refused", "of another", 10), 201);
     int before = bucket_objects(bucket);
@@ -74,14 +74,14 @@ TEST(a_refused_request_leaves_nothing_and_takes_nothing)
 
 /* ---- a store that cannot be used ---- */
 
-TEST(a_wrong_key_is_told_and_shown_to_nobody)
+TEST(a_wrong_secret_key_is_reported_without_showing_it)
 {
     secrets_add(WRONG_KEY);
     s3_refuses_uploads(s3_host("s3-wrong-key", bucket, "  s3_secret_key: " WRONG_KEY "\n"),
                        "SignatureDoesNotMatch");
 }
 
-TEST(a_bucket_that_is_missing_is_told)
+TEST(a_missing_bucket_is_reported)
 {
     struct bucket *none = bucket_make("s3-none", false);
 
@@ -90,7 +90,7 @@ TEST(a_bucket_that_is_missing_is_told)
     bucket_stop(none);
 }
 
-TEST(a_start_needs_no_store)
+TEST(a_host_starts_without_its_s3_server)
 {
     struct bucket *late = bucket_make("s3-late", true);
     struct host *host = s3_host("s3-late", late, NULL);
@@ -104,7 +104,7 @@ TEST(a_start_needs_no_store)
 }
 
 /* A wrong configuration is reported before anything is served. */
-TEST(settings_of_a_store_are_judged_at_the_start)
+TEST(wrong_s3_settings_are_refused_at_startup)
 {
     static const char *const wrong[][2] = {
         {"  s3_endpoint: \"ftp://127.0.0.1/\"\n", "s3_endpoint"},
@@ -136,7 +136,7 @@ TEST(settings_of_a_store_are_judged_at_the_start)
 /* ---- memory ---- */
 
 /* A sanitizer would keep freed memory. */
-TEST(many_mebibytes_pass_through_little_memory)
+TEST(large_documents_need_little_memory)
 {
     const char *const environment[] = {
         "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};

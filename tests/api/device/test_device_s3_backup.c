@@ -58,7 +58,7 @@ static void empty_bucket(void)
     ck_assert_int_eq(bucket_objects(bucket), 0);
 }
 
-TEST(the_commands_of_the_page_bring_documents_back)
+TEST(the_documented_backup_commands_restore_documents)
 {
     struct answer *first = ck_status(s3_post(one, "First", upload_noise(1, LENGTH), LENGTH), 201);
 

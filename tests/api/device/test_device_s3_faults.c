@@ -10,7 +10,7 @@ static void set_up(void)
     s3_open("device_s3_faults");
 }
 
-TEST(an_upload_that_fails_keeps_nothing)
+TEST(a_failed_upload_to_s3_leaves_nothing)
 {
     static const char *const modes[] = {"refuse", "cut", "hang"};
     int before = bucket_objects(bucket);
@@ -32,7 +32,7 @@ TEST(an_upload_that_fails_keeps_nothing)
     ck_assert_int_eq(bucket_objects(bucket), before + 1);
 }
 
-TEST(a_download_that_fails_is_never_a_wrong_one)
+TEST(a_failed_download_from_s3_never_returns_wrong_content)
 {
     static const char *const modes[] = {"refuse", "cut", "hang", "corrupt"};
     char *bytes = upload_noise(78, 2 * MIB);
@@ -48,7 +48,7 @@ TEST(a_download_that_fails_is_never_a_wrong_one)
     ck_assert(store_settles(s3_spool(two->name)));
 }
 
-TEST(downloads_come_back_with_the_server)
+TEST(downloads_work_again_when_the_s3_server_is_back)
 {
     s3_own_bucket("s3-restarts");
     const char *path = s3_path(ck_status(s3_post(one, "Restarts", "content", 7), 201), 0);

@@ -26,7 +26,7 @@ static void expect_swept(int objects)
     ck_assert_int_eq(bucket_objects(bucket), objects);
 }
 
-TEST(a_server_that_dies_in_an_upload_leaves_nothing_to_stay)
+TEST(the_sweep_removes_leftovers_of_an_s3_server_that_died_in_an_upload)
 {
     s3_own_bucket("s3-dies");
     bucket_mode(bucket, "die");
@@ -40,7 +40,7 @@ TEST(a_server_that_dies_in_an_upload_leaves_nothing_to_stay)
     s3_own_bucket_end();
 }
 
-TEST(a_kill_of_the_host_in_an_upload_leaves_nothing_to_stay)
+TEST(the_sweep_removes_leftovers_of_a_host_killed_in_an_upload)
 {
     struct host *killed = s3_host("s3-killed", bucket, NULL);
     struct upload_body body = files_named("Killed");
@@ -73,7 +73,7 @@ static void *post_slowly(void *arg)
 
 /* If the sweep has ended an upload, its documents are never stored, however late the upload
  * finishes. */
-TEST(an_upload_that_the_sweep_has_ended_is_refused)
+TEST(an_upload_aborted_by_the_sweep_is_refused)
 {
     PGconn *db = database_connect(the_postgres, s3_database);
     int before = bucket_objects(bucket);
@@ -94,7 +94,7 @@ TEST(an_upload_that_the_sweep_has_ended_is_refused)
     PQfinish(db);
 }
 
-TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
+TEST(the_sweep_removes_only_objects_without_a_document)
 {
     enum { ORPHANS = 1100 };
     static const char pattern[] = "%064x-01a1fde7-316c-754a-8708-f6719680%04x";
@@ -111,7 +111,7 @@ TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
     ck_assert_str_eq(ck_status(s3_get(two, s3_path(made, 0)), 200)->body, "kept");
 }
 
-TEST(a_sweep_without_a_store_says_so)
+TEST(a_sweep_reports_a_failing_s3_server)
 {
     static const char *const sweep[] = {"device", "sweep", NULL};
 

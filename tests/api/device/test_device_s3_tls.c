@@ -30,7 +30,7 @@ static void set_up(void)
     s3_open_on("device_s3_tls", behind_tls, settings(&ours));
 }
 
-TEST(documents_go_and_come_where_the_authority_is_known)
+TEST(documents_are_stored_if_the_certificate_authority_is_configured)
 {
     char *bytes = upload_noise(90, 3 * MIB);
     struct answer *made = ck_status(s3_post(one, "Known", bytes, 3 * MIB), 201);
@@ -44,7 +44,7 @@ TEST(documents_go_and_come_where_the_authority_is_known)
     }
 }
 
-TEST(an_authority_that_nobody_named_is_refused)
+TEST(a_certificate_of_an_unknown_authority_is_refused)
 {
     s3_refuses_uploads(s3_host("s3-system", bucket, settings(NULL)), "SSL certificate problem");
     s3_refuses_uploads(s3_host("s3-others", bucket, settings(&others)), "SSL certificate problem");
@@ -73,7 +73,7 @@ static struct host *trusting(const char *name, const char *more)
                    : NULL;
 }
 
-TEST(without_a_file_the_systems_authorities_count)
+TEST(the_systems_authorities_count_without_a_configured_file)
 {
     struct host *host = trusting("s3-trusting", settings(NULL));
 
@@ -83,7 +83,7 @@ TEST(without_a_file_the_systems_authorities_count)
     host_stop(host);
 }
 
-TEST(with_a_file_the_systems_authorities_count_no_more)
+TEST(the_systems_authorities_do_not_count_with_a_configured_file)
 {
     struct host *host = trusting("s3-choosy", settings(&others));
 
@@ -92,7 +92,7 @@ TEST(with_a_file_the_systems_authorities_count_no_more)
 }
 
 /* If the host followed, the server would store and return the documents over plain HTTP. */
-TEST(a_redirect_is_not_followed)
+TEST(a_redirect_of_the_s3_server_is_not_followed)
 {
     const char *path = s3_path(ck_status(s3_post(one, "Stays", "content", 7), 201), 0);
     int before = bucket_objects(bucket);

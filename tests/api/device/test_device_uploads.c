@@ -44,7 +44,7 @@ static struct wire *send_half(const struct person *who, const struct host *to,
     return wire;
 }
 
-TEST(a_body_that_is_declared_too_large_is_not_awaited)
+TEST(a_body_declared_too_large_is_refused_at_once)
 {
     wire_exchange(host, head_of(m, 200 * MIB), "413 end");
 }
@@ -59,8 +59,7 @@ static bool few_descriptors(void *arg)
     return descriptors() <= *(int *)arg;
 }
 
-/* D10 */
-TEST(clients_that_die_leave_nothing)
+TEST(clients_that_disconnect_in_an_upload_leave_no_files)
 {
     int files = files_now(store), before = descriptors() + 2;
 
@@ -113,7 +112,7 @@ static bool has_none(void *arg)
     return !has_buffers(arg);
 }
 
-TEST(uploads_share_the_bound_of_large_bodies)
+TEST(uploads_share_the_memory_limit_of_large_bodies)
 {
     struct host *tight = host_start(
         &(struct host_spec){.name = "device-tight",
@@ -147,7 +146,7 @@ static bool swept(void *arg)
     return !host_command(swept, NULL, sweep) && store_files(harness_path("killed")) == 0;
 }
 
-TEST(a_kill_in_the_middle_leaves_neither_file_nor_row)
+TEST(a_kill_in_an_upload_leaves_neither_file_nor_row)
 {
     char *directory = harness_path("killed");
     struct host *killed = victim("device-killed", directory);
@@ -162,7 +161,7 @@ TEST(a_kill_in_the_middle_leaves_neither_file_nor_row)
     host_stop(killed);
 }
 
-TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
+TEST(the_sweep_removes_only_files_without_a_document)
 {
     static const char *const sweep[] = {"device", "sweep", NULL};
     static const char orphan[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b8ff";
@@ -190,7 +189,7 @@ TEST(the_sweep_takes_what_has_no_document_and_nothing_else)
     host_stop(own);
 }
 
-TEST(a_full_store_refuses_and_recovers)
+TEST(uploads_are_refused_while_the_disk_is_full)
 {
     char *directory = harness_path("full");
     char *ballast = text("%s/ballast", directory);
@@ -222,7 +221,7 @@ TEST(a_full_store_refuses_and_recovers)
     ck_assert(process_as_root(unmount));
 }
 
-TEST(a_store_that_cannot_be_written_refuses)
+TEST(uploads_are_refused_if_the_directory_is_not_writable)
 {
     char *directory = harness_path("no-directory");
     struct upload_body body = files_named("Unwritable");
@@ -270,9 +269,9 @@ static bool has_half(void *of)
     return exposition_value(metrics, "busbar_share_taken", "resource=\"uploads\"") >= (double)HALF;
 }
 
-/* D10: bytes of unfinished uploads are counted per account and in total, and released when the
+/* Bytes of unfinished uploads are counted per account and in total, and released when the
  * upload ends. */
-TEST(uploads_that_do_not_end_share_a_bound)
+TEST(unfinished_uploads_share_a_limit_of_bytes)
 {
     struct host *tight = host_start(
         &(struct host_spec){.name = "device-uploads-share",
@@ -295,7 +294,7 @@ TEST(uploads_that_do_not_end_share_a_bound)
 
 /* Bytes that libmicrohttpd has buffered are still delivered while the connection waits for the
  * disk. */
-TEST(an_upload_in_many_small_chunks_comes_whole)
+TEST(an_upload_in_many_small_chunks_is_complete)
 {
     enum { CHUNK = 700, LARGE = 5000000, UPLOADS = 4 };
 

@@ -1,4 +1,4 @@
-/* Devices as JSON: valid values (N04, N05), and registering the same device twice. */
+/* Devices as JSON: valid values, and registering the same device twice. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static void set_up(void)
 #define EXACT "'warnings':'(absent)'"
 #define NAMELESS "{'errors':[{'field':'externalId'}]}"
 
-TEST(a_device_is_registered_and_read_back_as_it_was_answered)
+TEST(a_registered_device_is_read_back_as_in_the_response)
 {
     struct answer *made = ask(
         m, 201,
@@ -35,7 +35,7 @@ TEST(a_device_is_registered_and_read_back_as_it_was_answered)
 }
 
 /* JSON numbers are never returned with an exponent, nor as another number. */
-TEST(one_name_is_enough_and_unique_in_its_organization_whatever_the_case)
+TEST(one_key_is_enough_and_unique_in_its_organization_in_any_case)
 {
     const struct exchange rows[] = {
         {MAKE "{'siteName':'Only a site'}", m, 201},
@@ -58,7 +58,7 @@ TEST(one_name_is_enough_and_unique_in_its_organization_whatever_the_case)
 }
 
 /* A plant cannot be registered again under an id that is equivalent or looks the same. */
-TEST(an_external_id_that_looks_like_another_is_that_one)
+TEST(an_external_id_that_looks_like_another_is_a_conflict)
 {
     static const char *const same[][2] = {{"look\u00E9", "looke\u0301"},
                                           {"look1", "\uFF4C\uFF4F\uFF4F\uFF4B\uFF11"},
@@ -86,7 +86,6 @@ struct bad {
     const char *field, *value; /* JSON */
 };
 
-/* N04, N05 */
 static const struct bad bad[] = {
     {"externalId", "\"\""},
     {"externalId", "\"a\\u0007b\""},
@@ -148,7 +147,7 @@ static const struct bad bad[] = {
     {"attributes", "[]"},
 };
 
-TEST(what_is_not_valid_is_named)
+TEST(invalid_fields_are_reported)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ask(m, 400, text("{'errors':[{'field':'%s'}]}", bad[i].field), MAKE "{'%s':%s%s}",
@@ -157,7 +156,7 @@ TEST(what_is_not_valid_is_named)
     ck_error(device_get(m, "Bad"), 404, "");
 }
 
-TEST(every_mistake_of_every_kind_is_named_in_one_answer)
+TEST(all_errors_of_a_device_are_reported_in_one_response)
 {
     static const char *const fields[] = {"siteName",          "countryCode", "capacity",
                                          "commissioningDate", "latitude",    "timezone",
@@ -181,7 +180,7 @@ TEST(every_mistake_of_every_kind_is_named_in_one_answer)
     ask(m, 400, "{'errors':[{},{},{}]}", MAKE "{'capacity':-1,'countryCode':'XX'}");
 }
 
-TEST(pages_of_devices_with_large_attributes_are_short)
+TEST(pages_of_devices_with_large_attributes_have_fewer_devices)
 {
     enum { DEVICES = 60, MIB = 1024 * 1024 };
     struct person *large = person_make(host, admin, "devices.large", NULL);
@@ -202,7 +201,7 @@ TEST(pages_of_devices_with_large_attributes_are_short)
     ck_assert_int_ge(pages, 2);
 }
 
-TEST(what_is_unlikely_is_taken_with_a_warning_and_attributes_are_bounded)
+TEST(unlikely_values_give_warnings_and_attributes_have_a_size_limit)
 {
     ask(m, 201, "{'warnings':['*','*','*']}",
         MAKE "{'externalId':'Warned','capacity':5001,'fuelCode':'ES10','deviceTypeCode':'TC1100'}");
@@ -214,7 +213,7 @@ TEST(what_is_unlikely_is_taken_with_a_warning_and_attributes_are_bounded)
 }
 
 /* The database writes all digits of such numbers, which do not fit into a JSON integer. */
-TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others)
+TEST(huge_numbers_in_attributes_are_read_back_with_their_digits)
 {
     static const char body[] =
         "{\"externalId\":\"Huge\",\"a\":1e30,\"b\":[1.5e300,5,-1e19,9223372036854775807],"
@@ -248,7 +247,7 @@ TEST(attributes_with_huge_numbers_are_read_back_and_keep_the_digits_of_others)
 }
 
 /* A concurrent request fails on the first one's name before it finds the key. */
-TEST(twenty_registrations_at_once_with_one_key_are_one)
+TEST(twenty_parallel_registrations_with_one_idempotency_key_make_one_device)
 {
     static const char *const headers[] = {"Idempotency-Key: device-20", NULL};
     struct call calls[20];
@@ -266,7 +265,7 @@ TEST(twenty_registrations_at_once_with_one_key_are_one)
 }
 
 /* Numbers near the equator or Greenwich keep exactly the digits that were sent. */
-TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
+TEST(latitude_and_longitude_sent_as_numbers_keep_their_digits)
 {
     static const char *const places[][2] = {
         {"0.0", "0"}, {"0.00005", "0.00005"}, {"-0.00001", "-0.00001"}, {"1e-300", "0"}};
@@ -278,7 +277,7 @@ TEST(a_number_as_latitude_or_longitude_keeps_its_digits)
 }
 
 /* A client that registers an id with spaces around it may also request it with them. */
-TEST(a_device_is_found_by_the_name_that_was_sent)
+TEST(a_device_is_found_by_its_keys_with_surrounding_blanks)
 {
     static const char found[] = "{'externalId':'Padded'}";
     const struct exchange rows[] = {

@@ -65,7 +65,7 @@ static void run_tool(const char *name, const char *const *argv)
                   file_text(log)); /* check accepts no longer message */
 }
 
-TEST(redocly_finds_nothing)
+TEST(redocly_reports_no_problem)
 {
     const char *config = text("--config=%s/redocly.yaml", tools);
     const char *argv[] = {text("%s/node_modules/.bin/redocly", tools),
@@ -81,7 +81,7 @@ TEST(redocly_finds_nothing)
     ck_assert_msg(!strstr(said, "Warning was generated"), "%s", said);
 }
 
-TEST(spectral_finds_nothing)
+TEST(spectral_reports_no_problem)
 {
     const char *argv[] = {text("%s/node_modules/.bin/spectral", tools),
                           "lint",
@@ -137,7 +137,7 @@ static void talk_by(const char *name, const char *const prefix[2])
     run_tool(name, argv);
 }
 
-TEST(a_typescript_client_made_of_it_talks)
+TEST(a_generated_typescript_client_works)
 {
     const char *make[] = {text("%s/node_modules/.bin/openapi-typescript", tools), document,
                           "--output", text("%s/busbar.d.ts", tools), NULL};
@@ -148,7 +148,7 @@ TEST(a_typescript_client_made_of_it_talks)
     talk_by("typescript", (const char *[]){"node", text("%s/made/talk.js", tools)});
 }
 
-TEST(a_python_client_made_of_it_talks)
+TEST(a_generated_python_client_works)
 {
     const char *make[] = {text("%s/venv/bin/openapi-python-client", tools),
                           "generate",
@@ -165,17 +165,17 @@ TEST(a_python_client_made_of_it_talks)
             (const char *[]){text("%s/venv/bin/python", tools), text("%s/talk.py", tools)});
 }
 
-TEST(what_an_admin_is_answered_is_told)
+TEST(responses_to_an_admin_are_in_the_document)
 {
     keep_to_it("Admin", admin->token);
 }
 
-TEST(what_an_api_user_is_answered_is_told)
+TEST(responses_to_an_api_user_are_in_the_document)
 {
     keep_to_it("ApiUser", api_user->token);
 }
 
-TEST(what_nobody_is_answered_is_told)
+TEST(responses_to_anonymous_clients_are_in_the_document)
 {
     keep_to_it("nobody", NULL);
 }

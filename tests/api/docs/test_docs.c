@@ -1,6 +1,6 @@
 /*
  * The module docs: the reference covers the loaded modules, its page has a policy that excludes
- * other origins, and no path leads to other files. Threats W02, W09, W10, W14.
+ * other origins, and no path leads to other files.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,8 +119,8 @@ static size_t operations(const json_t *document)
     return count;
 }
 
-/* W14: every served route is documented, and every open route is documented as open. */
-TEST(every_route_is_an_operation_and_no_other)
+/* Every served route is documented, and every open route is documented as open. */
+TEST(the_document_has_exactly_the_routes_as_operations)
 {
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
 
@@ -135,7 +135,7 @@ TEST(every_route_is_an_operation_and_no_other)
     ck_assert_uint_eq(operations(document), COUNT(matrix));
 }
 
-TEST(the_document_has_one_content_under_its_names)
+TEST(the_document_is_the_same_on_all_its_paths)
 {
     struct answer *first = ck_status(get("/swagger-json"), 200);
     struct answer *second = ck_status(get("/openapi.json"), 200);
@@ -154,7 +154,7 @@ TEST(the_document_has_one_content_under_its_names)
     ck_assert_uint_eq(ck_status(get_as("/swagger-json", known), 304)->length, 0);
 }
 
-TEST(what_has_a_tag_is_not_sent_again)
+TEST(a_matching_etag_gets_304)
 {
     static const char *const paths[] = {
         "/swagger-json", "/openapi.json",           "/openapi.yaml",          "/swagger",
@@ -206,14 +206,14 @@ static void follow(const json_t *document, json_t *value)
     }
 }
 
-TEST(every_reference_leads_somewhere)
+TEST(every_ref_in_the_document_resolves)
 {
     json_t *document = ck_status(get("/swagger-json"), 200)->json;
 
     follow(document, document);
 }
 
-TEST(what_a_request_may_bring_is_told)
+TEST(the_document_has_the_fields_of_requests)
 {
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
 
@@ -234,7 +234,7 @@ static void ck_says(const json_t *document, const char *method, const char *path
 }
 
 /* The operation that receives files of rows, and the one that returns their templates. */
-TEST(the_columns_of_rows_are_told)
+TEST(the_document_has_the_columns_of_bulk_uploads)
 {
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
     static const char *const routes[][2] = {{"POST", "/api/bulk-upload"},
@@ -265,7 +265,7 @@ static bool has_header(const json_t *document, const json_t *answers, const char
     return json_object_get(json_object_get(answer, "headers"), name) != NULL;
 }
 
-TEST(headers_are_told_where_they_come)
+TEST(the_document_has_the_headers_of_responses)
 {
     static const struct {
         const char *method, *path, *status, *header;
@@ -292,7 +292,7 @@ TEST(headers_are_told_where_they_come)
     ck_assert_ptr_null(json_object_get(answers_of(document, "GET", "/api/auth/me"), "304"));
 }
 
-TEST(the_command_prints_what_is_served)
+TEST(the_command_reference_prints_the_served_document)
 {
     const char *document = harness_path("reference.json");
     const char *const argv[] = {harness_program(false), "-c", host->conf, "reference", NULL};
@@ -305,7 +305,7 @@ TEST(the_command_prints_what_is_served)
 
 /* ---- the page ---- */
 
-TEST(the_page_keeps_others_out)
+TEST(the_page_has_a_strict_content_security_policy)
 {
     static const char *const headers[][2] = {
         {"Content-Type", "text/html; charset=utf-8"},
@@ -327,7 +327,7 @@ TEST(the_page_keeps_others_out)
     ck_assert_ptr_null(strstr(page->body, "elsewhere"));
 }
 
-TEST(files_come_as_the_client_takes_them)
+TEST(assets_are_compressed_as_the_client_accepts)
 {
     static const char *const rows[][3] = {
         {"Accept-Encoding: gzip, br", "br", "a script, by brotli"},
@@ -355,8 +355,7 @@ TEST(files_come_as_the_client_takes_them)
     }
 }
 
-/* W10 */
-TEST(no_path_leads_to_other_files)
+TEST(no_path_of_the_page_leads_to_other_files)
 {
     static const char *const paths[] = {
         "/swagger/assets/..%2findex.html",
@@ -385,7 +384,7 @@ TEST(no_path_leads_to_other_files)
 
 /* ---- with and without modules ---- */
 
-TEST(a_module_that_is_removed_is_not_told_of)
+TEST(the_document_omits_a_module_removed_by_a_reload)
 {
     struct host_spec own = spec;
     int status;
@@ -412,7 +411,7 @@ TEST(a_module_that_is_removed_is_not_told_of)
 }
 
 /* A host without docs or console behaves like one with them, except for their paths. */
-TEST(without_a_module_its_paths_are_not_there)
+TEST(paths_of_docs_and_console_are_404_without_the_module)
 {
     static const char *const paths[2][5] = {
         {"/swagger", "/swagger-json", "/openapi.json", "/openapi.yaml", "/swagger/assets/" SCRIPT},
@@ -437,7 +436,7 @@ TEST(without_a_module_its_paths_are_not_there)
     }
 }
 
-TEST(without_its_pages_the_document_is_there)
+TEST(the_document_is_served_without_the_files_of_the_page)
 {
     struct host *bare = host_start(&(struct host_spec){
         .name = "docs-bare",

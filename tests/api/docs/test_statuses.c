@@ -133,13 +133,13 @@ static void expect(const struct operation *operation, long got, long wanted)
                   operation->path, got, wanted);
 }
 
-TEST(a_malformed_query_is_refused_everywhere)
+TEST(a_malformed_query_is_400_on_every_operation)
 {
     for (size_t i = 0; i < count; i++)
         expect(&operations[i], request(host, &operations[i], "?limit=%00", NULL)->status, 400);
 }
 
-TEST(a_body_of_another_type_is_refused_where_one_is_taken)
+TEST(a_body_of_another_type_is_415_on_every_operation_with_a_body)
 {
     for (size_t i = 0; i < count; i++) {
         if (has(&operations[i], "415"))
@@ -157,7 +157,7 @@ static char *head_of(const struct operation *operation, const char *length)
                 operation->token ? operation->token : "", operation->token ? "\r\n" : "");
 }
 
-TEST(a_body_that_is_too_large_is_refused_where_one_is_taken)
+TEST(a_body_that_is_too_large_is_413_on_every_operation_with_a_body)
 {
     for (size_t i = 0; i < count; i++) {
         if (has(&operations[i], "413"))
@@ -166,7 +166,7 @@ TEST(a_body_that_is_too_large_is_refused_where_one_is_taken)
     }
 }
 
-TEST(a_target_that_is_too_long_is_refused_where_one_may_be)
+TEST(a_target_that_is_too_long_is_414_on_every_operation)
 {
     size_t told = 0;
 
@@ -184,7 +184,7 @@ TEST(a_target_that_is_too_long_is_refused_where_one_may_be)
 }
 
 /* All requests are sent at once, because each waits as long as the host does. */
-TEST(a_body_that_does_not_come_is_refused_where_one_is_taken)
+TEST(a_body_that_does_not_arrive_is_408_on_every_operation_with_a_body)
 {
     struct wire *wires[OPERATIONS_MAX] = {NULL};
 
@@ -269,7 +269,7 @@ static char *path_of(const struct made *row)
     return text("/api/chat/conversations/%jd/messages", (intmax_t)id);
 }
 
-TEST(a_key_of_another_request_is_refused_where_something_is_made)
+TEST(an_idempotency_key_of_another_request_is_422_on_every_operation)
 {
     enum { MADE = sizeof(made) / sizeof(made[0]) };
     size_t told = 0;
@@ -319,7 +319,7 @@ static const char *twin_body(const struct operation *operation)
 }
 
 /* Two organizations have a device of this name, and the Admin must say which one it means. */
-TEST(a_name_that_two_devices_have_is_refused_wherever_one_is_meant)
+TEST(an_ambiguous_device_name_is_409_on_every_operation)
 {
     const struct person *other = person_make(host, admin, "statuses.twin", NULL);
     size_t told = 0;
@@ -346,7 +346,7 @@ TEST(a_name_that_two_devices_have_is_refused_wherever_one_is_meant)
     ck_assert_uint_ge(told, 12);
 }
 
-TEST(more_bulk_uploads_at_a_time_than_there_may_be_are_refused)
+TEST(too_many_parallel_bulk_uploads_are_refused)
 {
     const struct person *one = person_make(host, admin, "statuses.bulk", NULL);
     long status = 201;
@@ -364,7 +364,7 @@ TEST(more_bulk_uploads_at_a_time_than_there_may_be_are_refused)
 }
 
 /* Both requests have the correct old password; the second one to be stored finds it changed. */
-TEST(of_two_changes_of_a_password_at_once_one_is_refused)
+TEST(one_of_two_parallel_password_changes_is_409)
 {
     long seen = 0;
 
@@ -390,7 +390,7 @@ TEST(of_two_changes_of_a_password_at_once_one_is_refused)
 }
 
 /* An Admin may act for any existing organization. */
-TEST(a_group_of_an_organization_that_is_not_there_is_refused)
+TEST(a_group_in_an_unknown_organization_is_404)
 {
     ck_status(http(host, "POST", "/api/device-group?organizationId=999999999", admin->token,
                    json_pack("{ss s[s] ss ss}", "name", "a", "deviceIds", "K-0", "frequency",
@@ -413,7 +413,7 @@ static bool asks_database(const struct operation *operation)
 }
 
 /* Without the database, no caller can be authenticated. */
-TEST(without_its_database_all_that_asks_it_is_unavailable)
+TEST(operations_are_503_without_the_database)
 {
     struct host_spec spec = spec_of("statuses_without");
 

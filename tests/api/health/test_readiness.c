@@ -74,7 +74,7 @@ static const struct {
      "install the version of the module"},
 };
 
-TEST_EACH(a_host_whose_tables_do_not_fit_is_alive_and_not_ready, sizeof unfit / sizeof *unfit)
+TEST_EACH(a_host_with_wrong_tables_is_alive_and_not_ready, sizeof unfit / sizeof *unfit)
 {
     const char *name = text("readiness_%s", unfit[_i].name);
     PGconn *db = database_connect(the_postgres, database_make(the_postgres, name));
@@ -103,7 +103,7 @@ static void empty_database(const char *name)
 }
 
 /* The module's table already exists and was not made by it. */
-TEST(a_migration_that_fails_is_told)
+TEST(a_failed_migration_is_reported)
 {
     empty_database("readiness_failing");
     PGconn *db = database_connect(the_postgres, "readiness_failing");
@@ -116,7 +116,7 @@ TEST(a_migration_that_fails_is_told)
     PQfinish(db);
 }
 
-TEST(a_host_that_may_not_migrate_waits_for_who_may)
+TEST(a_host_with_migrations_disabled_waits_for_a_migration)
 {
     empty_database("readiness_unmigrated");
     struct host *host = host_start(&(struct host_spec){.name = "readiness_unmigrated",
@@ -130,7 +130,7 @@ TEST(a_host_that_may_not_migrate_waits_for_who_may)
     host_stop(host);
 }
 
-TEST(redis_has_no_part_in_it)
+TEST(readiness_does_not_depend_on_redis)
 {
     struct host *host =
         host_start(&(struct host_spec){.name = "readiness_no_redis",
@@ -147,7 +147,7 @@ TEST(redis_has_no_part_in_it)
 }
 
 /* A request on an open connection gets this status while it is still served. */
-TEST(a_host_that_stops_is_not_ready)
+TEST(a_stopping_host_is_not_ready)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "readiness_stop", .database = database_make(the_postgres, "readiness_stop")});
@@ -169,7 +169,7 @@ TEST(a_host_that_stops_is_not_ready)
     host_stop(host);
 }
 
-TEST(status_names_the_dependencies_as_up)
+TEST(status_reports_the_dependencies_as_up)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "readiness_up", .database = database_make(the_postgres, "readiness_up")});

@@ -43,7 +43,7 @@ static double answered(const struct exposition *from, const char *method, const 
     return number < 0 ? 0 : number;
 }
 
-TEST(an_admin_may_look_and_nobody_else)
+TEST(metrics_are_for_admins_only)
 {
     ck_error(http(host, "GET", "/metrics", NULL, NULL), 401, "Unauthorized");
     ck_error(http(host, "GET", "/metrics", platform->token, NULL), 403, "Forbidden");
@@ -58,7 +58,7 @@ static long status_from(const struct host *of, const char *forwarded)
     return http_send(of, &call)->status;
 }
 
-TEST(a_network_may_look_without_a_token_but_not_through_any_proxy)
+TEST(metrics_networks_need_no_token_except_through_a_proxy)
 {
     struct host_spec spec = {.name = "metrics-inside",
                              .database = database,
@@ -96,7 +96,7 @@ static bool all_are_counted(void *arg)
                  "loop=\"0\"") == CROWD - PLACES;
 }
 
-TEST(connections_that_are_turned_away_are_counted)
+TEST(refused_connections_are_counted)
 {
     struct host *few = host_start(&(struct host_spec){
         .name = "metrics-few",
@@ -173,7 +173,7 @@ TEST(a_request_whose_body_is_refused_is_counted_once)
                   answered(before, "POST", route, statuses[i]) + 1);
 }
 
-TEST(paths_of_clients_make_no_series)
+TEST(request_paths_do_not_create_series)
 {
     size_t before = 0;
 
@@ -222,7 +222,7 @@ static bool shows_a_stream(void *arg)
            value(now, "busbar_chat_listeners", "state=\"joined\"") == 1;
 }
 
-TEST(the_state_of_the_host_and_its_dependencies_is_there)
+TEST(the_state_of_the_host_and_its_dependencies_is_in_the_metrics)
 {
     struct sse *sse = sse_open(host, platform->token, NULL, 0);
 
@@ -257,7 +257,7 @@ static bool second_generation(void *arg)
     return value(now, "busbar_generation", "") == 2 && value(now, "busbar_generations", "") == 1;
 }
 
-TEST(counters_outlive_a_reload)
+TEST(counters_keep_their_values_across_a_reload)
 {
     struct exposition *before = exposition_get(host, admin->token);
 
@@ -303,7 +303,7 @@ static bool has_slow_line(void *arg)
     return slow_line() != NULL;
 }
 
-TEST(a_slow_request_says_where_its_time_went)
+TEST(a_slow_request_is_logged_with_the_time_of_each_phase)
 {
     pthread_t asking;
 
@@ -335,7 +335,7 @@ static bool shows_the_lag(void *arg)
            value(now, "busbar_webhook_lag_seconds", "") > 0;
 }
 
-TEST(webhooks_are_counted_by_state_and_what_is_paused_lags)
+TEST(webhooks_are_counted_by_state_and_paused_ones_lag)
 {
     const char *argv[] = {harness_program(false), "-c", host->conf, "pause", NULL};
 

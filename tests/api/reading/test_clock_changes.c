@@ -97,7 +97,7 @@ static const char *device(const char *kind, int number)
     return key;
 }
 
-TEST(each_period_of_a_repeated_hour_is_stored_once_and_has_its_own_length)
+TEST(periods_in_a_repeated_hour_are_stored_once_with_their_length)
 {
     for (int s = 0; s < AUTUMNS; s++) {
         const struct series *series = &autumn[s];
@@ -162,7 +162,7 @@ static void take(const char *key, const char *zone, const char *change)
 }
 
 /* Both hours from 1 to 2, as in an inverter's file. */
-TEST(an_hour_that_is_written_twice_in_a_request_is_two_hours)
+TEST(the_same_local_hour_twice_in_a_request_is_two_hours)
 {
     const char *key = device("labels", 0);
 
@@ -175,7 +175,7 @@ TEST(an_hour_that_is_written_twice_in_a_request_is_two_hours)
     expect_series(key, &autumn[0]);
 }
 
-TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
+TEST(an_ambiguous_local_time_is_refused_unless_it_has_an_offset)
 {
     static const char london[] = "Europe/London";
     const char *key = device("either", 0), *gaps = device("gaps", 0);
@@ -196,7 +196,7 @@ TEST(a_local_time_that_stays_ambiguous_is_refused_and_the_offset_decides)
            "occurs twice when the clocks of Europe/London are set back");
 }
 
-TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
+TEST(a_local_time_skipped_by_a_clock_change_is_refused)
 {
     static const struct {
         const char *zone, *day, *hours[4];
@@ -244,7 +244,7 @@ TEST(a_local_time_that_is_skipped_is_refused_with_the_clock_change)
     take(device("cairo", 0), "Africa/Cairo", "2025-04-25 2025-04-26");
 }
 
-TEST(dates_and_numbers_are_taken_as_loggers_write_them)
+TEST(dates_and_numbers_in_the_forms_of_data_loggers_are_accepted)
 {
     static const struct {
         const char *start, *value;
@@ -278,7 +278,7 @@ static size_t count_in(const char *text, const char *part)
 }
 
 /* Their gaps lie in an hour that occurs twice, so each asks what is stored around it. */
-TEST(the_repeated_times_of_a_request_are_looked_up_by_one_statement)
+TEST(repeated_local_times_of_a_request_are_resolved_by_one_statement)
 {
     static const char statement[] = "WITH ORDINALITY AS x (at, number) LEFT JOIN LATERAL";
     static const char *const times[] = {

@@ -20,7 +20,7 @@ static struct answer *void_reading(const struct person *by, const char *key, int
                "DELETE /api/meter-reads/new/%s/%jd {'reason':'meter swapped'}", key, id);
 }
 
-TEST(a_reading_that_no_certificate_used_is_voided_and_kept)
+TEST(a_voided_reading_without_certificate_is_kept_as_voided)
 {
     struct person *m = certificate_person("void.free"), *b = certificate_person("void.other");
     const char *latest = "GET /api/meter-reads/latestread/vf";
@@ -54,7 +54,7 @@ TEST(a_reading_that_no_certificate_used_is_voided_and_kept)
     store(m, "vf", "Delta", days_ago(10), days_ago(9), 5);
 }
 
-TEST(an_admin_cancels_a_history_certificate_and_a_corrected_reading_makes_another)
+TEST(voiding_a_certified_history_reading_cancels_its_certificate)
 {
     struct person *m = certificate_person("void.history");
 
@@ -74,7 +74,7 @@ TEST(an_admin_cancels_a_history_certificate_and_a_corrected_reading_makes_anothe
                 "[{'status':'Succeeded','readvalue_watthour':4000},{'status':'Cancelled'}]");
 }
 
-TEST(energy_that_was_certified_is_taken_back_by_the_next_certificate)
+TEST(voided_certified_energy_is_deducted_from_the_next_certificate)
 {
     struct person *m = certificate_person("void.delta");
     int64_t start = days_ago(10), group = certificate_group_of(m, "vd", "daily", start, NULL);
@@ -99,7 +99,7 @@ TEST(energy_that_was_certified_is_taken_back_by_the_next_certificate)
     certificates_expect_sums(db);
 }
 
-TEST(what_came_late_and_is_not_issued_yet_needs_no_admin)
+TEST(a_late_reading_not_yet_issued_can_be_voided_without_an_admin)
 {
     struct person *m = certificate_person("void.late");
     int64_t now = sql_number(db, "SELECT (extract(epoch FROM date_trunc('hour', now()))"
@@ -113,7 +113,7 @@ TEST(what_came_late_and_is_not_issued_yet_needs_no_admin)
 }
 
 /* Whichever comes first, the certified readings are the stored ones. */
-TEST(voiding_while_cycles_are_issued_loses_nothing)
+TEST(voiding_readings_while_cycles_are_issued_keeps_the_sums_equal)
 {
     struct person *m = certificate_person("void.race");
     int64_t start = days_ago(20), group = certificate_group_of(m, "vr", "daily", start, NULL);

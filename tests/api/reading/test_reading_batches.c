@@ -1,5 +1,5 @@
 /*
- * Meter readings that conflict with others: overlaps, one row for repeated readings (R02), batches,
+ * Meter readings that conflict with others: overlaps, one row for repeated readings, batches,
  * periods without a start, time zones.
  */
 #include <string.h>
@@ -20,7 +20,7 @@ static const char *read_of(const char *start, const char *end, int value, const 
     return text("{'startDate':'%s','endDate':'%s','value':%d%s}", start, end, value, more);
 }
 
-TEST(periods_of_a_device_may_touch_but_not_overlap_whatever_their_types)
+TEST(periods_of_both_types_may_touch_but_not_overlap)
 {
     const struct {
         const char *type, *start, *end;
@@ -82,7 +82,7 @@ static const char *same(int i)
 }
 
 /* Many concurrent requests with both types: their rows lock the device. */
-TEST(of_one_period_in_both_types_in_parallel_one_is_stored)
+TEST(parallel_readings_of_one_period_in_both_types_store_one)
 {
     struct answer *answers[TOGETHER];
 
@@ -94,8 +94,7 @@ TEST(of_one_period_in_both_types_in_parallel_one_is_stored)
     }
 }
 
-/* R02 */
-TEST(of_the_same_reading_in_parallel_one_is_stored_and_the_others_conflict)
+TEST(the_same_reading_in_parallel_requests_is_stored_once)
 {
     const char *key = plant("parallel");
     struct answer *answers[TOGETHER];
@@ -111,7 +110,7 @@ static double accepted(void)
 }
 
 /* One request stores the reading; the others find its key, early or late, and get its response. */
-TEST(a_reading_that_is_sent_many_times_with_one_key_is_counted_once)
+TEST(a_reading_sent_many_times_with_one_idempotency_key_is_counted_once)
 {
     struct answer *answers[TOGETHER];
 
@@ -128,7 +127,7 @@ TEST(a_reading_that_is_sent_many_times_with_one_key_is_counted_once)
     }
 }
 
-TEST(an_overlap_names_the_stored_reading_and_says_whether_it_came_again)
+TEST(an_overlap_error_names_the_stored_reading_and_whether_it_is_equal)
 {
     const char *const others[] = {
         read_of("@9", "@8", 32, ""),
@@ -148,7 +147,7 @@ TEST(an_overlap_names_the_stored_reading_and_says_whether_it_came_again)
     ck_assert_int_eq(stored(key), 1);
 }
 
-TEST(every_mistake_of_every_kind_is_named_in_one_answer)
+TEST(all_errors_of_a_batch_are_reported_in_one_response)
 {
     const char *key = plant("mistakes");
 
@@ -182,7 +181,7 @@ TEST(every_mistake_of_every_kind_is_named_in_one_answer)
     ck_assert_int_eq(stored(key), 1);
 }
 
-TEST(ceilings_and_overlaps_are_one_conflict)
+TEST(ceiling_and_overlap_errors_are_in_one_conflict)
 {
     const char *key = plant("conflicts");
 
@@ -196,7 +195,7 @@ TEST(ceilings_and_overlaps_are_one_conflict)
     ck_assert_int_eq(stored(key), 3);
 }
 
-TEST(a_batch_is_stored_whole_or_not_at_all_and_each_bad_reading_is_named)
+TEST(a_batch_is_stored_completely_or_not_and_every_error_is_reported)
 {
     const char *key = plant("batch"), *reads = "", *errors = "";
 
@@ -216,7 +215,7 @@ TEST(a_batch_is_stored_whole_or_not_at_all_and_each_bad_reading_is_named)
     ck_assert_int_eq(stored(key), 2);
 }
 
-TEST(a_batch_in_any_order_of_both_types_is_answered_in_the_order_of_the_request)
+TEST(a_batch_response_has_the_order_of_the_request)
 {
     const char *key = plant("mixed"), *reads = "", *values = "";
 
@@ -235,7 +234,7 @@ TEST(a_batch_in_any_order_of_both_types_is_answered_in_the_order_of_the_request)
     ck_assert_int_eq(stored(key), 6);
 }
 
-TEST(ten_thousand_readings_in_a_request_are_fine_and_one_more_is_not)
+TEST(a_request_has_up_to_ten_thousand_readings)
 {
     meter_make(host, m, "crowd", 10, days_ago(450));
     struct answer *made =
@@ -253,7 +252,7 @@ static void begins(const char *key, int end, int start)
                  text("{'reads':[{'startDate':'@%d'}]}", start));
 }
 
-TEST(a_delta_without_a_start_begins_where_the_one_before_it_ends)
+TEST(a_delta_without_a_start_begins_at_the_end_of_the_previous_one)
 {
     const char *key = plant("chained");
 
@@ -283,7 +282,7 @@ static const char *berlin(const char *field)
     return answer_text(ask(m, 200, NULL, "GET /api/device/berlin"), field);
 }
 
-TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
+TEST(local_dates_use_the_time_zone_which_the_device_keeps)
 {
     meter_make(host, m, "berlin", 10, 1735689600000); /* 2025-01-01 */
     struct answer *made =
@@ -310,7 +309,7 @@ TEST(local_dates_are_those_of_the_time_zone_and_the_device_keeps_it)
     ck_assert_str_eq(berlin("updatedAt"), named);
 }
 
-TEST(an_organization_in_the_query_counts_as_one_in_the_body)
+TEST(organization_id_in_the_query_counts_as_in_the_body)
 {
     meter_make(host, m, "query", 10, days_ago(100));
     const char *body = dated("{'type':'Delta','unit':'Wh','value':5,'endDate':'@50'}");
@@ -343,7 +342,7 @@ static const char *reading_of(int meter, int round, int day, long *status)
 
 /* Readings that wait together are stored by one statement, and each gets its own response. The host
  * has no spy, which would add a statement to each unit. */
-TEST(readings_of_many_meters_at_once_are_each_judged_by_themselves)
+TEST(readings_stored_by_one_statement_get_separate_responses)
 {
     int days[METERS] = {0};
     struct host *of = host_start(&(struct host_spec){.name = "reading_together",

@@ -50,7 +50,7 @@ static size_t lines_of(const char *csv)
     return lines;
 }
 
-TEST(an_export_has_the_readings_that_the_list_has)
+TEST(an_export_has_the_same_readings_as_the_list)
 {
     int64_t start = days_ago(40);
 
@@ -90,7 +90,7 @@ TEST(an_export_has_the_readings_that_the_list_has)
 }
 
 /* All requests for readings accept the device's id. */
-TEST(a_numeric_device_id_is_a_key_of_all_that_readings_have)
+TEST(every_reading_route_accepts_the_numeric_device_id)
 {
     const char *id = text("%jd", (intmax_t)meter_make(host, m, "numbered", 10, days_ago(100)));
 
@@ -109,7 +109,7 @@ TEST(a_numeric_device_id_is_a_key_of_all_that_readings_have)
     }
 }
 
-TEST(a_name_that_a_spreadsheet_would_run_is_defused)
+TEST(a_device_name_that_is_a_formula_is_escaped_in_the_export)
 {
     meter_make(host, m, "=1+1,\"x\"", 10, days_ago(100));
     ck_status(meter_series(host, m, "=1+1,\"x\"", "Delta", days_ago(4), DAY_MS, 1, 7), 201);
@@ -119,7 +119,7 @@ TEST(a_name_that_a_spreadsheet_would_run_is_defused)
 }
 
 /* The readings are stored for another plant of the same name. */
-TEST(an_export_is_taken_by_a_bulk_upload)
+TEST(an_export_can_be_uploaded_in_bulk)
 {
     meter_make(host, m, "moved", 10, days_ago(100));
     meter_make(host, b, "moved", 10, days_ago(100));
@@ -132,7 +132,7 @@ TEST(an_export_is_taken_by_a_bulk_upload)
     ck_assert_int_eq(meter_total(host, b, "moved"), 35);
 }
 
-TEST(an_export_of_many_readings_is_whole_and_memory_does_not_grow_with_it)
+TEST(an_export_of_many_readings_is_complete_and_needs_constant_memory)
 {
     int64_t device = meter_make(host, m, "large", 10, days_ago(100));
 
@@ -183,7 +183,7 @@ static bool has_place(void *arg)
     return export_of(m, "stalled", "?type=Delta")->status == 200;
 }
 
-TEST(an_account_has_so_many_exports_under_way_and_gets_them_back)
+TEST(parallel_exports_are_limited_per_account)
 {
     int64_t device = meter_make(host, m, "stalled", 10, days_ago(100));
 

@@ -1,5 +1,5 @@
 /*
- * Reading meter readings: access (O26), pages, the latest reading, events, a client that leaves,
+ * Reading meter readings: access, pages, the latest reading, events, a client that leaves,
  * and refused readings.
  */
 #include <stdlib.h>
@@ -15,8 +15,7 @@ static void set_up(void)
     readings_open("reading_list");
 }
 
-/* O26 */
-TEST(another_organizations_device_is_unknown)
+TEST(a_device_of_another_organization_is_404)
 {
     const char *reading = dated("{'type':'Delta','unit':'Wh','startDate':'@3','endDate':'@2',"
                                 "'value':1}");
@@ -66,7 +65,7 @@ static const char *sums(const char *key, const char *query)
     return sums;
 }
 
-TEST(readings_are_summed_by_days_of_a_zone)
+TEST(readings_are_summed_by_days_of_a_time_zone)
 {
     static const char *const rows[][2] = {
         {"timezone=Europe/Berlin", "10/1 230/23 240/24 7/1"},
@@ -90,7 +89,7 @@ TEST(readings_are_summed_by_days_of_a_zone)
         TOTALS, "summed", "timezone=Europe/Berlin");
 }
 
-TEST(a_sum_has_the_ceiling_of_a_reading_of_its_span)
+TEST(a_sum_has_the_ceiling_of_its_period)
 {
     int64_t start = days_ago(9);
 
@@ -105,7 +104,7 @@ TEST(a_sum_has_the_ceiling_of_a_reading_of_its_span)
     ck_status(meter_read(host, m, "ceiled", "Delta", start - DAY_MS, start, (double)ceiling), 201);
 }
 
-TEST(sums_come_in_pages_and_bad_questions_are_refused)
+TEST(sums_are_paged_and_invalid_queries_refused)
 {
     meter_make(host, m, "paged sums", 10, CLOCK_PUT_FORWARD - 400 * DAY_MS);
     ck_status(meter_series(host, m, "paged sums", "Delta", CLOCK_PUT_FORWARD, DAY_MS / 2, 9, 10),
@@ -121,7 +120,7 @@ TEST(sums_come_in_pages_and_bad_questions_are_refused)
     ask(b, 404, NULL, TOTALS, "paged%20sums", "");
 }
 
-TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
+TEST(the_latest_reading_is_the_one_that_ends_last)
 {
     const char *key = plant("latest"), *latest = "GET /api/meter-reads/latestread/latest";
 
@@ -133,7 +132,7 @@ TEST(the_latest_reading_is_the_one_that_ends_last_whenever_it_came)
     ask(m, 200, "{'value':30}", "%s", latest);
 }
 
-TEST(each_type_of_a_request_raises_one_event_with_what_was_stored)
+TEST(a_request_raises_one_event_per_reading_type)
 {
     int64_t id = meter_make(host, m, "raised", 10, days_ago(100));
 
@@ -154,7 +153,7 @@ TEST(each_type_of_a_request_raises_one_event_with_what_was_stored)
 
 #define READING "{'type':'Delta','unit':'Wh','startDate':'@5','endDate':'@4','value':7}"
 
-TEST(an_idempotency_key_gives_the_first_answer_again)
+TEST(a_repeated_idempotency_key_returns_the_first_response)
 {
     const char *key = plant("again");
     const struct exchange row = {text("POST /api/meter-reads/new/again %s", dated(READING)), m, 201,
@@ -169,7 +168,7 @@ static bool there(void *key)
     return stored(key) == 1;
 }
 
-TEST(a_client_that_leaves_before_the_answer_has_its_reading_stored_once)
+TEST(a_reading_of_a_client_that_disconnects_early_is_stored_once)
 {
     char *key = text("%s", plant("leaver"));
     const char *body = json_with(dated(READING), "{}");
@@ -190,7 +189,7 @@ TEST(a_client_that_leaves_before_the_answer_has_its_reading_stored_once)
 
 #define REFUSED "GET /api/meter-reads/refused?%s"
 
-TEST(what_was_refused_is_kept_with_the_reason_and_is_no_reading)
+TEST(a_refused_reading_is_kept_with_its_reason)
 {
     const char *key = plant("refusing");
     int64_t start = days_ago(5);
@@ -214,7 +213,7 @@ TEST(what_was_refused_is_kept_with_the_reason_and_is_no_reading)
     ask(m, 200, "[]", REFUSED, "start=2100-01-01");
 }
 
-TEST(of_a_request_and_of_an_organization_only_so_many_refused_ones_are_kept)
+TEST(refused_readings_are_limited_per_request_and_organization)
 {
     const char *key = plant("flooding");
 
@@ -243,7 +242,7 @@ static bool is_swept(void *arg)
     return old_refused() == 0;
 }
 
-TEST(what_was_refused_90_days_ago_is_swept_away)
+TEST(refused_readings_are_deleted_after_90_days)
 {
     const char *key = plant("forgetting");
 

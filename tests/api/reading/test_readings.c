@@ -1,4 +1,4 @@
-/* Meter readings: valid values, and the ceiling (R01). */
+/* Meter readings: valid values, and the ceiling. */
 #include <string.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@ static void set_up(void)
     readings_open("readings");
 }
 
-TEST(a_reading_is_answered_and_read_back_in_watt_hours)
+TEST(a_reading_is_returned_and_read_back_in_watt_hours)
 {
     const char *key = plant("answered");
     struct answer *made = post_reading(
@@ -30,7 +30,7 @@ TEST(a_reading_is_answered_and_read_back_in_watt_hours)
     ck_assert(json_equal(ask(m, 200, NULL, "GET /api/meter-reads/latestread/%s", key)->json, read));
 }
 
-TEST(a_second_name_with_another_date_is_ignored_and_told)
+TEST(an_alias_with_another_date_is_ignored_with_a_warning)
 {
     const char *warned = "{'reads':[{'startDate':'%s'}],'warnings':['starttimestamp: is ignored,"
                          " because startDate was sent, too']}";
@@ -43,7 +43,7 @@ TEST(a_second_name_with_another_date_is_ignored_and_told)
                  201, text(warned, "@8"));
 }
 
-TEST(older_clients_use_other_paths)
+TEST(the_paths_of_older_clients_work)
 {
     const char *key = plant("older"), *reading = "{'type':'Delta','unit':'Wh','startDate':'%s',"
                                                  "'endDate':'%s','value':5}";
@@ -54,7 +54,7 @@ TEST(older_clients_use_other_paths)
     ck_assert_int_eq(stored(key), 2);
 }
 
-TEST(every_unit_is_rounded_to_a_watt_hour)
+TEST(every_unit_is_rounded_to_watt_hours)
 {
     static const struct {
         const char *unit, *value;
@@ -74,8 +74,7 @@ TEST(every_unit_is_rounded_to_a_watt_hour)
 
 #define DAY "{'startDate':'@20','endDate':'@19','value':%s}"
 
-/* R01 */
-TEST(a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_conflict)
+TEST(a_reading_above_the_ceiling_is_a_conflict)
 {
     const char *key = plant("ceiling");
 
@@ -88,7 +87,7 @@ TEST(a_reading_at_the_ceiling_is_stored_and_one_watt_hour_more_is_a_conflict)
     ck_assert_int_eq(stored(key), 1);
 }
 
-TEST(a_corrected_capacity_lets_the_reading_pass)
+TEST(a_corrected_capacity_permits_the_reading)
 {
     const char *key = plant("corrected");
 
@@ -97,8 +96,8 @@ TEST(a_corrected_capacity_lets_the_reading_pass)
     post_reading(key, text(DAY, "70000"), 201, NULL);
 }
 
-/* R01: changes of a valid reading. */
-TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
+/* Changes of a valid reading. */
+TEST(invalid_readings_are_refused_with_the_field_and_not_stored)
 {
     static const char *const rows[][2] = {
         {FIELD("endDate"), "{'endDate':'@20'}"},
@@ -138,7 +137,7 @@ TEST(what_is_not_valid_is_refused_with_the_field_and_never_stored)
 }
 
 /* At night a photovoltaic plant generates nothing. */
-TEST(a_reading_of_0_is_stored_and_one_below_is_not)
+TEST(a_reading_of_zero_is_stored_and_a_negative_one_refused)
 {
     const char *key = plant("night");
 
@@ -152,7 +151,7 @@ TEST(a_reading_of_0_is_stored_and_one_below_is_not)
     ck_assert_int_eq(stored(key), 3);
 }
 
-TEST(an_end_may_be_five_minutes_ahead)
+TEST(an_end_may_be_five_minutes_in_the_future)
 {
     enum { MINUTE_MS = 60000 };
     const char *key = plant("ahead"), *period = "{'startDate':'%s','endDate':'%s','value':1}";
@@ -163,7 +162,7 @@ TEST(an_end_may_be_five_minutes_ahead)
     post_reading(key, text(period, start, time_text(now + 4 * MINUTE_MS)), 201, NULL);
 }
 
-TEST(decimal_texts_blanks_and_empty_texts_are_taken)
+TEST(decimal_texts_blanks_and_empty_texts_are_accepted)
 {
     post_reading(plant("texts"),
                  "{'type':' delta ','unit':'\\tkWh\\n','reads':[{'startDate':' @9 ',"
@@ -193,7 +192,7 @@ TEST(a_period_of_more_than_366_days_is_refused)
 
 /* A period of 366 days is an hour longer if the clock was set back in it, and an hour shorter if it
  * was set forward. */
-TEST(the_days_of_a_period_are_those_of_its_time_zone)
+TEST(the_366_days_of_a_period_are_counted_in_its_time_zone)
 {
     static const struct {
         const char *start, *end;
@@ -217,7 +216,7 @@ TEST(the_days_of_a_period_are_those_of_its_time_zone)
     ck_status(meter_read(host, m, "berlin years", "History", start, end, 1000), 201);
 }
 
-TEST(a_device_is_not_commissioned_after_a_stored_reading)
+TEST(a_commissioning_date_after_a_stored_reading_is_refused)
 {
     const char *key = plant("commissioned"), *path = text("/api/device/%s", key);
     int64_t first = days_ago(30) + 12 * HOUR_MS;
@@ -240,7 +239,7 @@ TEST(a_device_is_not_commissioned_after_a_stored_reading)
     ask(m, 409, "Conflict: capacity cannot be cleared", "PATCH %s {'capacity':null}", path);
 }
 
-TEST(a_device_without_capacity_or_commissioning_is_told_so)
+TEST(a_reading_requires_the_capacity_and_commissioning_date_of_its_device)
 {
     ask(m, 201, NULL, "POST /api/device {'externalId':'bare','commissioningDate':'2020-01-01'}");
     post_reading("bare", text(DAY, "1"), 400, FIELD("capacity"));

@@ -24,7 +24,7 @@ static void tear_down(void)
 
 /* ---- requests ---- */
 
-TEST(a_request_goes_out_as_it_was_made)
+TEST(a_request_is_sent_as_the_module_made_it)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
     struct answer *answer = relay(open_host, "{ss ss ss s{ss ss ss}}", "method", "POST", "url",
@@ -52,7 +52,7 @@ static const struct {
 } bodiless[] = {{"GET", NULL}, {"HEAD", NULL}, {"OPTIONS", NULL}, {"DELETE", NULL},
                 {"POST", "0"}, {"PUT", "0"},   {"PATCH", "0"},    {"PROPFIND", NULL}};
 
-TEST_EACH(each_method_is_sent_as_itself, sizeof(bodiless) / sizeof(bodiless[0]))
+TEST_EACH(each_method_is_sent, sizeof(bodiless) / sizeof(bodiless[0]))
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
     const char *length = bodiless[_i].length;
@@ -71,7 +71,7 @@ TEST_EACH(each_method_is_sent_as_itself, sizeof(bodiless) / sizeof(bodiless[0]))
     ck_assert_ptr_null(caught_header(caught, "Transfer-Encoding"));
 }
 
-TEST(connections_are_kept)
+TEST(connections_are_reused)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
 
@@ -82,7 +82,7 @@ TEST(connections_are_kept)
 
 /* ---- responses ---- */
 
-TEST(an_answer_comes_back_whole)
+TEST(a_response_is_returned_completely)
 {
     static const char continued[] =
         "HTTP/1.1 103 Early Hints\r\nLink: </early>\r\nX-Early: 1\r\n\r\n"
@@ -99,7 +99,7 @@ TEST(an_answer_comes_back_whole)
     ck_assert_ptr_null(relay_header(answer, "x-late"));
 }
 
-TEST(a_redirect_is_an_answer)
+TEST(a_redirect_is_returned_and_not_followed)
 {
     struct catcher *other = catcher_of(ANSWER_OK);
     struct catcher *catcher = catcher_of(text(
@@ -129,7 +129,7 @@ static const struct {
              {0, 65536, true},   {0, 1048575, true},      {0, 1048576, true}, {0, 1048577, false},
              {1, 100000, false}, {2097152, 1048577, true}};
 
-TEST_EACH(a_body_may_have_so_many_bytes, sizeof(sizes) / sizeof(sizes[0]))
+TEST_EACH(a_response_body_has_a_size_limit, sizeof(sizes) / sizeof(sizes[0]))
 {
     struct catcher *catcher = catcher_of(sized(sizes[_i].length));
     struct answer *answer =
@@ -141,7 +141,7 @@ TEST_EACH(a_body_may_have_so_many_bytes, sizeof(sizes) / sizeof(sizes[0]))
         ck_assert_str_eq(answer_text(answer, "error"), "The response is too large");
 }
 
-TEST(heads_are_bounded)
+TEST(a_response_head_has_a_size_limit)
 {
     static const int lengths[] = {1000, 30000, 33000};
 
@@ -167,7 +167,7 @@ static const char *const garbage[] = {
     "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
 };
 
-TEST_EACH(what_is_no_answer_is_told, sizeof(garbage) / sizeof(garbage[0]))
+TEST_EACH(a_malformed_response_is_reported, sizeof(garbage) / sizeof(garbage[0]))
 {
     struct catcher *catcher = catcher_of(garbage[_i]);
     struct answer *answer =
@@ -178,7 +178,7 @@ TEST_EACH(what_is_no_answer_is_told, sizeof(garbage) / sizeof(garbage[0]))
 }
 
 /* The body ends with the connection, so a response is complete once its head is. */
-TEST(a_head_that_is_cut_is_no_answer)
+TEST(a_truncated_response_head_is_a_failure)
 {
     for (size_t length = 0; length < sizeof(whole); length++) {
         struct catcher *catcher = catcher_of(text(ANSWER_CUT "%.*s", (int)length, whole));
@@ -190,7 +190,7 @@ TEST(a_head_that_is_cut_is_no_answer)
     }
 }
 
-TEST(what_is_no_header_is_left_out)
+TEST(malformed_response_headers_are_omitted)
 {
     struct catcher *catcher =
         catcher_of("HTTP/1.1 200 OK\r\nX-Good: 1\r\n: none\r\nX Bad: 2\r\nX-Worse: \x01\r\n"
@@ -210,12 +210,12 @@ static const char *const bad_urls[] = {
     "http://a:b@c.example", "http://example.org:22/", "http://example.org\r\nX: y",
 };
 
-TEST_EACH(a_url_is_looked_at, sizeof(bad_urls) / sizeof(bad_urls[0]))
+TEST_EACH(forbidden_urls_are_refused, sizeof(bad_urls) / sizeof(bad_urls[0]))
 {
     ck_error(relay(closed_host, "{ss}", "url", bad_urls[_i]), 502, "The URL of the request must");
 }
 
-TEST(an_address_is_looked_at)
+TEST(forbidden_addresses_and_ports_are_refused)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
     struct host_spec spec =
@@ -231,7 +231,7 @@ TEST(an_address_is_looked_at)
 
 #define URL "url", "http://127.0.0.1:9/"
 
-TEST(a_request_is_looked_at)
+TEST(invalid_methods_and_headers_are_refused)
 {
     static const char *const methods[] = {
         "get", "", "GE T", "GET\r\nX: y", "CONNECT", "TRACE", "MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM"};
@@ -252,7 +252,7 @@ TEST(a_request_is_looked_at)
              "A header of the request");
 }
 
-TEST(a_request_has_so_much)
+TEST(a_request_has_limited_headers_and_body)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
     const char *url = catcher_url(catcher, "");

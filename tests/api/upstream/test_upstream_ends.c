@@ -31,7 +31,7 @@ static bool none_under_way(void *arg)
     return relay_under_way(arg) == 0;
 }
 
-TEST(a_silent_server_is_left_in_time)
+TEST(a_hung_server_ends_the_request_at_its_timeout)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE);
     struct answer *answer =
@@ -43,7 +43,7 @@ TEST(a_silent_server_is_left_in_time)
 }
 
 /* The client has gone, so the call is given up. */
-TEST(the_deadline_of_the_route_is_kept)
+TEST(the_deadline_of_the_route_ends_the_request)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE);
     struct answer *answer =
@@ -54,14 +54,14 @@ TEST(the_deadline_of_the_route_is_kept)
     ck_assert(wait_until(none_under_way, host, SOON_MS));
 }
 
-TEST(where_nobody_listens_nothing_was_sent)
+TEST(a_refused_connection_is_reported_as_not_sent)
 {
     struct answer *answer = relay_tells(host, "{ss}", "url", receiver_url(receiver_none(), "/"));
 
     expect_json(answer->json, "{'failed':502,'sent':false}");
 }
 
-TEST(a_time_without_bound_is_no_time_of_its_own)
+TEST(the_largest_possible_timeout_is_accepted)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
 
@@ -80,7 +80,7 @@ static bool none_connected(void *arg)
            !strstr(all, text(" 0100007F:%04X 08 ", catcher->port));
 }
 
-TEST(connections_that_nobody_uses_are_closed)
+TEST(idle_connections_are_closed)
 {
     struct host_spec spec = relay_spec("upstream_idle", RELAY_LOCAL "  connection_idle: 2\n");
     struct host *own = relay_start(&spec);
@@ -95,7 +95,7 @@ TEST(connections_that_nobody_uses_are_closed)
 
 /* ---- broken connections ---- */
 
-TEST(what_may_not_be_done_twice_is_sent_once)
+TEST(a_post_is_not_sent_again_on_a_broken_connection)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
     struct answer *answer = relay_tells(host, "{ss ss si}", "method", "POST", "url",
@@ -105,7 +105,7 @@ TEST(what_may_not_be_done_twice_is_sent_once)
     ck_assert_int_eq((int)catcher_count(catcher), 2);
 }
 
-TEST(what_may_be_done_twice_is_sent_again)
+TEST(a_get_is_sent_again_on_a_broken_connection)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
     struct answer *answer =
@@ -115,7 +115,7 @@ TEST(what_may_be_done_twice_is_sent_again)
     ck_assert_int_eq((int)catcher_count(catcher), 3);
 }
 
-TEST(a_server_that_always_cuts_is_not_asked_for_ever)
+TEST(a_get_is_not_retried_forever)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT);
     struct answer *answer =
@@ -146,7 +146,7 @@ TEST(a_certificate_must_be_signed_by_an_authority)
 
 /* ---- many ---- */
 
-TEST(many_wait_together)
+TEST(many_requests_wait_in_parallel)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
     const char *body = text("{\"url\":\"%s\",\"times\":4}", catcher_url(catcher, ""));
@@ -204,7 +204,7 @@ static bool is_accepted(void *arg)
 }
 
 /* Anonymous callers of public routes count as one account. */
-TEST(an_account_has_so_many_under_way)
+TEST(calls_per_account_limits_parallel_requests)
 {
     struct host_spec spec =
         relay_spec("upstream_few", RELAY_LOCAL "  calls: 4\n  calls_per_account: 2\n");
@@ -228,7 +228,7 @@ TEST(an_account_has_so_many_under_way)
 }
 
 /* A response may have 1 MiB, which the setting makes the whole budget. */
-TEST(memory_for_answers_is_bounded)
+TEST(memory_for_responses_is_limited)
 {
     struct host_spec spec = relay_spec("upstream_memory", RELAY_LOCAL "  memory: 1\n");
     struct host *own = relay_start(&spec);
@@ -245,7 +245,7 @@ TEST(memory_for_answers_is_bounded)
 }
 
 /* Memory of earlier requests and responses of the same request is released. */
-TEST(a_request_that_sends_much_holds_little)
+TEST(repeated_requests_with_large_bodies_need_little_memory)
 {
     enum { TIMES = 30, BYTES = 900000, MOST_KB = 15000 };
     static const char *const environment[] = {/* a sanitizer would keep freed memory */
@@ -269,7 +269,7 @@ TEST(a_request_that_sends_much_holds_little)
     host_stop(own);
 }
 
-TEST(authorities_that_cannot_be_read_are_told)
+TEST(a_certificate_authority_file_that_cannot_be_read_is_reported)
 {
     struct host_spec spec = relay_spec("upstream_none", "upstream:\n  authorities: /none/there\n");
     struct host *own = host_prepare(&spec);
@@ -289,7 +289,7 @@ static bool one_generation(void *arg)
 }
 
 /* Its last calls begin when its generation has long been superseded. */
-TEST(a_request_that_a_reload_finds_under_way_goes_on)
+TEST(a_request_in_progress_continues_across_a_reload)
 {
     struct host_spec spec = relay_spec("upstream_reload", RELAY_LOCAL);
     struct host *own = relay_start(&spec);
@@ -311,7 +311,7 @@ TEST(a_request_that_a_reload_finds_under_way_goes_on)
     host_stop(own);
 }
 
-TEST(a_request_that_a_stop_finds_under_way_goes_on)
+TEST(a_request_in_progress_continues_during_a_stop)
 {
     struct host_spec spec = relay_spec("upstream_stop", RELAY_LOCAL);
     struct host *own = relay_start(&spec);
@@ -328,7 +328,7 @@ TEST(a_request_that_a_stop_finds_under_way_goes_on)
     ck_assert_int_eq((int)receiver_count(receiver, "/slow/stop"), 20);
 }
 
-TEST(a_command_sends_nothing)
+TEST(a_command_sends_no_requests)
 {
     int status;
     const char *said =

@@ -108,7 +108,7 @@ TEST(connections_are_kept_for_each_of_many_receivers)
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-TEST(a_connection_that_nobody_uses_is_closed_by_its_age)
+TEST(a_connection_idle_for_connection_idle_seconds_is_closed)
 {
     struct host *host = begin(webhook_host("hookidle", "  connection_idle: 1\n"));
     const struct receiver *receiver = receiver_start("idle");
@@ -123,7 +123,7 @@ TEST(a_connection_that_nobody_uses_is_closed_by_its_age)
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-TEST(so_many_idle_connections_are_kept_to_one_receiver)
+TEST(connections_per_receiver_limits_the_idle_connections_to_one_receiver)
 {
     struct host *host = begin(webhook_host("hookfew", "  connections_per_receiver: 2\n"
                                                       "  connection_idle: 9\n"));
@@ -139,7 +139,7 @@ TEST(so_many_idle_connections_are_kept_to_one_receiver)
     process_stop(receiver->pid, SIGKILL, 1000);
 }
 
-TEST(so_many_connections_are_open_in_all)
+TEST(connections_limits_the_open_connections_to_all_receivers)
 {
     struct host *host = begin(webhook_host("hookall", "  connections: 4\n"));
     const struct receiver *receiver = receiver_start("all");
@@ -172,7 +172,7 @@ static struct host *trusting(const char *name, const struct tls_pair *authority,
     return begin(host);
 }
 
-TEST(sessions_of_tls_are_resumed_at_each_of_many_receivers)
+TEST(tls_sessions_are_resumed_with_each_of_many_receivers)
 {
     struct tls_pair authority = tls_make("hooktls-ca", "DNS:ca.example", NULL);
     struct host *host = trusting("hooktls", &authority, "  connection_idle: 1\n");
@@ -196,7 +196,7 @@ TEST(sessions_of_tls_are_resumed_at_each_of_many_receivers)
 
 /* Trust in one receiver does not extend to another, whose certificate is from a different
  * authority. */
-TEST(a_receiver_that_nobody_vouches_for_is_refused_beside_one_that_is_trusted)
+TEST(a_certificate_of_an_unknown_authority_is_refused_next_to_a_trusted_one)
 {
     struct tls_pair authority = tls_make("hookvouch-ca", "DNS:ca.example", NULL);
     struct tls_pair theirs = tls_make("hookvouch-theirs", "DNS:theirs.example", NULL);
@@ -264,7 +264,7 @@ static int64_t status_of(const json_t *delivery, size_t index)
 
 /* The connection carries as many requests at a time as the webhook's budget permits, and no request
  * waits for another. */
-TEST(requests_share_a_connection_where_the_receiver_speaks_http2)
+TEST(deliveries_share_a_connection_if_the_receiver_supports_http2)
 {
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {200, NULL, 300}, {0, NULL, STOP}};
@@ -283,7 +283,7 @@ TEST(requests_share_a_connection_where_the_receiver_speaks_http2)
     host_stop(place.host);
 }
 
-TEST(http2_is_not_spoken_where_it_is_switched_off)
+TEST(http2_is_not_used_if_it_is_disabled)
 {
     static const struct http2_answer answers[] = {{200, NULL, 0}, {0, NULL, STOP}};
     struct http2_place place =
@@ -297,7 +297,7 @@ TEST(http2_is_not_spoken_where_it_is_switched_off)
     host_stop(place.host);
 }
 
-TEST(retry_after_and_410_count_over_http2_too)
+TEST(retry_after_and_410_work_over_http2)
 {
     static const struct http2_answer answers[] = {
         {429, "2", 0}, {410, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
@@ -317,7 +317,7 @@ TEST(retry_after_and_410_count_over_http2_too)
 
 /* The stream is canceled and other requests on the connection continue; the retry uses a new
  * connection. */
-TEST(one_request_that_is_not_answered_ends_by_itself)
+TEST(an_http2_request_that_times_out_cancels_only_its_stream)
 {
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {0, NULL, 0}, {200, NULL, 1500}, {200, NULL, 0}, {0, NULL, STOP}};
@@ -340,7 +340,7 @@ TEST(one_request_that_is_not_answered_ends_by_itself)
 }
 
 /* A receiver that stops responding on a connection is not sent another request on it. */
-TEST(a_silent_connection_is_given_up_with_the_first_request_whose_time_is_up)
+TEST(a_hung_http2_connection_is_closed_with_the_first_request_that_times_out)
 {
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {HTTP2_STUCK, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};

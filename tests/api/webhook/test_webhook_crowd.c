@@ -72,7 +72,7 @@ static void expect_soon(const struct receiver *receiver)
             (intmax_t)(now_ms() - since));
 }
 
-TEST(a_new_webhook_is_not_held_up_by_more_that_hang_than_there_are_slots)
+TEST(more_hung_receivers_than_slots_do_not_delay_a_new_webhook)
 {
     const struct receiver *dead = receiver_start("dead"), *alive = receiver_start("alive");
     struct crowd crowd = {dead, "/hang/", HANGING};
@@ -87,7 +87,7 @@ TEST(a_new_webhook_is_not_held_up_by_more_that_hang_than_there_are_slots)
     process_stop(alive->pid, SIGKILL, 1000);
 }
 
-TEST(a_new_webhook_is_not_held_up_by_many_that_begin_to_hang)
+TEST(many_receivers_that_begin_to_hang_do_not_delay_a_new_webhook)
 {
     const struct receiver *turning = receiver_start("turning"), *alive = receiver_start("well");
     struct crowd crowd = {turning, "/fast/", TURNING};
@@ -106,7 +106,7 @@ TEST(a_new_webhook_is_not_held_up_by_many_that_begin_to_hang)
 
 /* PostgreSQL has no statistics of the tables. A plan made without them compares all rows with each
  * other. */
-TEST(many_are_queued_again_whatever_the_statistics)
+TEST(recover_queues_thousands_of_deliveries_without_table_statistics)
 {
     int many = repetitions(6000, 60000);
     const struct receiver *dead = receiver_start("late");

@@ -60,7 +60,7 @@ static int64_t seed_event(int days)
 }
 
 /* Its deliveries have the time of the event, and a copy of its body of today. */
-TEST(an_event_that_waited_longer_than_max_age_is_not_sent)
+TEST(an_event_older_than_max_age_is_not_sent)
 {
     seed_event(3);
     sql_soon(db, "SELECT (count(*) = 0)::int FROM webhook_expansion");
@@ -81,7 +81,7 @@ static int64_t drop_day(int64_t day)
         db, text("SELECT webhook_partition_drop(DATE '1970-01-01' + %jd)::int", (intmax_t)day));
 }
 
-TEST(a_day_is_kept_while_an_event_of_it_is_to_be_expanded)
+TEST(a_day_partition_is_kept_while_an_event_in_it_must_be_expanded)
 {
     sql_run(db, "BEGIN");
     sql_run(db, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date - 40)");
@@ -135,7 +135,7 @@ static void make_outcome(const char *id)
 }
 
 /* The resend is answered after its transaction is committed. */
-TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
+TEST(a_resend_while_the_day_partition_is_dropped_keeps_the_delivery)
 {
     PGconn *other = database_connect(the_postgres, PQdb(db));
 
@@ -153,7 +153,7 @@ TEST(a_delivery_that_is_queued_again_while_its_day_is_dropped_stays)
 }
 
 /* Rows that came before their day's partition was made are moved into it. */
-TEST(a_delivery_that_is_queued_again_while_its_day_is_made_is_queued)
+TEST(a_resend_while_the_day_partition_is_created_is_queued)
 {
     static const char id[] = "webhook_day_floor((now() AT TIME ZONE 'UTC')::date + 50)";
     PGconn *other = database_connect(the_postgres, PQdb(db));
@@ -176,7 +176,7 @@ TEST(a_delivery_that_is_queued_again_while_its_day_is_made_is_queued)
 }
 
 /* Its process does not exist, and is not looked for. */
-TEST(a_host_is_dead_only_when_its_heartbeat_is_old)
+TEST(a_host_counts_as_dead_only_if_its_heartbeat_is_old)
 {
     static const char dead[] = "SELECT count(*) FROM webhook_host WHERE id = 1000000";
 
@@ -202,7 +202,7 @@ static void expect_delivered(int64_t webhook, int count)
 
 /* One webhook has a backlog in memory and in the log; another one's delivery is committed by a
  * transaction that got its id before, and nobody is notified of it. */
-TEST(a_backlog_hides_no_delivery_that_nobody_has_and_no_late_commit_is_lost)
+TEST(orphaned_deliveries_and_late_commits_are_found_behind_a_backlog)
 {
     intmax_t silent =
         webhook_make(host, admin, receiver_url(receiver, "/hang/x"), "message.new").id;
@@ -235,7 +235,7 @@ static bool is_given_up(void *arg)
 
 /* No sender looks at the deliveries of a webhook that is off: the job webhook.sweep gives them up.
  */
-TEST(a_retry_that_waited_longer_than_max_age_is_given_up_while_the_webhook_is_off)
+TEST(a_retry_older_than_max_age_is_abandoned_while_the_webhook_is_inactive)
 {
     struct webhook_made made =
         webhook_make(host, admin, receiver_url(receiver, "/fast/off"), "message.new");
@@ -289,7 +289,7 @@ static bool none_wait(void *arg)
            number("state = 'queued'") == 0;
 }
 
-TEST(what_waits_in_a_database_of_0_9_0_is_sent_once_after_the_migration)
+TEST(deliveries_waiting_in_a_0_9_0_database_are_sent_once_after_migration)
 {
     static const char name[] = "hookold";
     struct host *old = host_start(&(struct host_spec){.name = name,

@@ -17,7 +17,7 @@ static void set_up(void)
     deliver_open("hookdeliver");
 }
 
-TEST(two_failures_and_a_success_are_three_attempts_at_0_1_and_5_seconds)
+TEST(two_failed_attempts_are_retried_after_1_and_4_seconds)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_OK);
     struct webhook_made made =
@@ -77,7 +77,7 @@ static int64_t in_statistics(const struct webhook_made *made, const char *key)
 
 /* Later deliveries are sent, the webhook stays active, and resend and recover send the abandoned
  * one again. */
-TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
+TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_500, ANSWER_OK);
     struct webhook_made made =
@@ -125,7 +125,7 @@ TEST(a_delivery_that_fails_three_times_is_abandoned_and_can_be_sent_again)
 enum { RECEIVERS = 4, LARGE = 200000 };
 
 /* When a delivery is sent again, its body is read from the database. */
-TEST(a_large_body_is_stored_once_however_many_webhooks_get_it)
+TEST(a_large_event_body_is_stored_once_for_all_webhooks)
 {
     static const char stored[] = "SELECT count(*) FROM webhook_body";
     struct catcher *catcher = catcher_start(NULL);
@@ -163,7 +163,7 @@ static size_t count_in(const char *text, const char *part)
     return count;
 }
 
-TEST(the_log_has_a_line_a_minute_about_a_webhook_whose_deliveries_are_abandoned)
+TEST(abandoned_deliveries_are_logged_once_a_minute_per_webhook)
 {
     struct catcher *catcher = catcher_of("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n");
     struct webhook_made made =
@@ -179,7 +179,7 @@ TEST(the_log_has_a_line_a_minute_about_a_webhook_whose_deliveries_are_abandoned)
     forget(&made);
 }
 
-TEST(retry_after_lengthens_the_gap)
+TEST(retry_after_delays_the_next_attempt)
 {
     struct catcher *catcher =
         catcher_of("HTTP/1.1 503 Later\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n", ANSWER_OK);
@@ -193,7 +193,7 @@ TEST(retry_after_lengthens_the_gap)
     forget(&made);
 }
 
-TEST(a_receiver_that_is_gone_is_not_asked_again)
+TEST(a_410_response_ends_the_retries)
 {
     struct catcher *catcher = catcher_of("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n");
     struct webhook_made made =
@@ -207,7 +207,7 @@ TEST(a_receiver_that_is_gone_is_not_asked_again)
     forget(&made);
 }
 
-TEST(switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again)
+TEST(an_inactive_webhook_sends_waiting_deliveries_when_it_is_active_again)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
     struct webhook_made made =
@@ -238,7 +238,7 @@ TEST(switched_off_nothing_is_sent_and_what_waits_goes_out_when_it_is_on_again)
     forget(&later);
 }
 
-TEST(a_change_of_the_url_takes_effect_with_the_next_attempt)
+TEST(a_changed_url_is_used_by_the_next_attempt)
 {
     struct catcher *before = catcher_of(ANSWER_500), *after = catcher_start(NULL);
     struct webhook_made made = webhook_make(host, admin, catcher_url(before, "old"), "message.new");
@@ -254,7 +254,7 @@ TEST(a_change_of_the_url_takes_effect_with_the_next_attempt)
 }
 
 /* Nine receivers get their deliveries at once while one never responds. */
-TEST(a_hanging_receiver_delays_nobody_else)
+TEST(a_hung_receiver_does_not_delay_other_webhooks)
 {
     enum { MESSAGES = 200 };
     struct catcher *deaf = catcher_of(ANSWER_NONE), *quick = catcher_start(NULL);
@@ -287,7 +287,7 @@ static void make_gate(int64_t webhook)
 
 /* The second result comes while the statement for the first one is blocked, and is recorded after
  * it. */
-TEST(a_result_that_comes_while_another_is_recorded_is_recorded_after_it)
+TEST(a_result_that_arrives_while_results_are_recorded_is_recorded_next)
 {
     enum { ROUNDS = 5 };
     struct catcher *catcher = catcher_start(NULL);
@@ -314,7 +314,7 @@ TEST(a_result_that_comes_while_another_is_recorded_is_recorded_after_it)
 }
 
 /* Recording is retried four times a second; the host sleeps in between. */
-TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
+TEST(results_that_cannot_be_recorded_do_not_cause_a_busy_loop)
 {
     enum { MEASURED_MS = 1000 };
     struct catcher *catcher = catcher_start(NULL);
@@ -341,7 +341,7 @@ TEST(a_result_that_cannot_be_recorded_keeps_no_processor_busy)
     forget(&made);
 }
 
-TEST(what_waits_for_a_deleted_webhook_is_dropped)
+TEST(waiting_deliveries_of_a_deleted_webhook_are_dropped)
 {
     struct catcher *catcher = catcher_of(ANSWER_500), *other = catcher_start(NULL);
     struct webhook_made made =

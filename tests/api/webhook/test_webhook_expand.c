@@ -97,7 +97,7 @@ static void note_transactions(void)
                 " EXECUTE FUNCTION note()");
 }
 
-TEST(each_gets_the_event_once_and_no_transaction_makes_many)
+TEST(an_event_for_many_webhooks_is_expanded_in_small_transactions)
 {
     begin();
     note_transactions();
@@ -142,7 +142,7 @@ static void stop_in_the_middle(void)
 }
 
 /* Uses a separate host, so that other tests can use theirs. */
-TEST(a_host_that_is_killed_in_the_middle_goes_on_where_it_was)
+TEST(an_expansion_continues_after_a_kill_where_it_stopped)
 {
     set_up_as("hookexpandkill");
     PQfinish(db);
@@ -159,7 +159,7 @@ TEST(a_host_that_is_killed_in_the_middle_goes_on_where_it_was)
 }
 
 /* The recipients of an event are determined when it is committed. */
-TEST(who_comes_goes_or_rests_meanwhile_gets_what_it_was_to_get)
+TEST(changes_of_webhooks_during_an_expansion_do_not_change_its_recipients)
 {
     begin();
     stop_in_the_middle();
@@ -192,7 +192,7 @@ static int64_t last_delivery_of(const char *entry)
                                entry));
 }
 
-TEST(accounts_take_turns)
+TEST(accounts_take_turns_in_expansions)
 {
     begin();
     shut_gate(0);
@@ -213,7 +213,7 @@ static bool are_of_another(void *arg)
 
 /* Simulates an event whose body PostgreSQL cannot read: it waits, and so do later events of its
  * account. */
-TEST(an_event_that_cannot_be_expanded_holds_up_no_other_account)
+TEST(an_event_that_cannot_be_expanded_does_not_delay_other_accounts)
 {
     begin();
     sql_run(db, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
@@ -251,7 +251,7 @@ TEST(two_hosts_send_each_delivery_once)
 }
 
 /* Checks the last delivery, which is made after the commit. */
-TEST(what_is_made_behind_the_commit_is_in_the_trace_of_the_event)
+TEST(deliveries_made_after_the_commit_belong_to_the_trace_of_the_event)
 {
     struct catcher *catcher = catcher_start(NULL);
 

@@ -1,4 +1,4 @@
-/* Ownership of webhooks, and the events that they receive: threats O12, O13, O16, O17, O19. */
+/* Ownership of webhooks, and the events that they receive. */
 #include <string.h>
 
 #include "hook_owners.h"
@@ -12,8 +12,8 @@ static void set_up(void)
     hook_owners_open("hookowners", "  timeout: 2\n");
 }
 
-/* O12: another account's webhook looks as if it did not exist, and nothing is sent or changed. */
-TEST(another_account_gets_404_for_everything_and_causes_nothing)
+/* Another account's webhook looks as if it did not exist, and nothing is sent or changed. */
+TEST(another_accounts_webhook_is_404_on_every_route_and_unchanged)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -42,8 +42,7 @@ TEST(another_account_gets_404_for_everything_and_causes_nothing)
     ck_assert_uint_eq(catcher_count(catcher), 1); /* the Admin's ping only */
 }
 
-/* O16 */
-TEST(fields_that_are_not_the_callers_to_set_are_ignored_at_creation)
+TEST(read_only_fields_are_ignored_at_creation)
 {
     struct answer *answer =
         ask(anna, 201, text("{'userId':%jd,'active':true}", (intmax_t)anna->id),
@@ -54,8 +53,7 @@ TEST(fields_that_are_not_the_callers_to_set_are_ignored_at_creation)
     ck_assert_int_ne(strncmp(answer_text(answer, "createdAt"), "2001", 4), 0);
 }
 
-/* O17 */
-TEST(a_change_moves_neither_owner_nor_secret)
+TEST(a_patch_changes_neither_owner_nor_secret)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
 
@@ -70,8 +68,7 @@ TEST(a_change_moves_neither_owner_nor_secret)
     ck_assert_ptr_null(webhook_listed(host, ben, made.id));
 }
 
-/* O19 */
-TEST(webhooks_get_only_the_events_of_conversations_that_their_owner_may_see)
+TEST(webhooks_get_only_events_of_conversations_visible_to_their_owner)
 {
     struct catcher *of_anna = catcher_start(NULL), *of_ben = catcher_start(NULL);
     struct catcher *of_admin = catcher_start(NULL);
@@ -96,7 +93,7 @@ static void expect_admitted(const struct webhook_made *made, int admitted)
                       (intmax_t)made->id));
 }
 
-TEST(a_suspended_owner_gets_no_further_event_and_a_return_brings_new_ones)
+TEST(webhooks_of_a_suspended_owner_get_events_again_after_reactivation)
 {
     struct person *guest = person_with_role(host, admin, "hook-guest", "User");
     struct catcher *catcher = catcher_start(NULL);

@@ -1,4 +1,4 @@
-/* Requests to receivers: signatures over the exact bytes (S15), and the code that verifies them. */
+/* Requests to receivers: signatures over the exact bytes, and the code that verifies them. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static char *odd_characters(void)
                 controls);
 }
 
-TEST(a_message_arrives_signed_twice_with_the_headers_that_are_promised)
+TEST(a_delivery_has_both_signatures_and_all_documented_headers)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -49,8 +49,7 @@ TEST(a_message_arrives_signed_twice_with_the_headers_that_are_promised)
     forget(&made);
 }
 
-/* S15 */
-TEST(bodies_survive_a_javascript_round_trip_and_are_signed_over_their_bytes)
+TEST(bodies_are_signed_byte_for_byte_and_survive_a_javascript_round_trip)
 {
     static const char script[] =
         "const b=require('fs').readFileSync(0);"
@@ -85,7 +84,7 @@ TEST(bodies_survive_a_javascript_round_trip_and_are_signed_over_their_bytes)
     forget(&made);
 }
 
-TEST(after_a_rotation_both_secrets_sign)
+TEST(after_a_secret_rotation_both_secrets_sign)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -116,7 +115,7 @@ static bool says_ready(void *log)
 }
 
 /* The examples that users start from accept genuine requests and refuse a wrong secret. */
-TEST(the_receivers_of_the_examples_verify_both_signatures)
+TEST(the_example_receivers_verify_both_signatures)
 {
     static const char *const programs[][2] = {{"node", TEST_EXAMPLES "/receiver.js"},
                                               {"python3", TEST_EXAMPLES "/receiver.py"}};

@@ -30,7 +30,7 @@ static size_t times(const struct catcher *catcher, size_t count, int hook, const
 }
 
 /* The killed host is stopped before the messages are written, so it begins no attempt. */
-TEST(deliveries_that_waited_at_a_killed_host_are_made_by_the_other_host)
+TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
 {
     const char *database = database_make(the_postgres, "takeover");
     struct host_spec spec = {.name = "takeover-killed",

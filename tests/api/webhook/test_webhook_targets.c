@@ -1,7 +1,7 @@
 /*
- * Permitted targets of webhooks, and harmful receivers: threats S01 to S17. Cases that need a name
- * server (S05 to S07) are in the unit tests (test_webhook_target.c), which call the function that
- * opens the sockets; here the database is given an address that could not be registered.
+ * Permitted targets of webhooks, and harmful receivers. Cases that need a name server are in the
+ * unit tests (test_webhook_target.c), which call the function that opens the sockets; here the
+ * database is given an address that could not be registered.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static struct answer *ping(const struct webhook_made *webhook)
     return ck_status(webhook_call(lenient, admin, "POST", webhook, "/test"), 200);
 }
 
-/* S01 to S04, S10, S16, S17: refused by default. The unit test webhook_target has all forms. */
+/* Refused by default. The unit test webhook_target has all forms. */
 static const char *const bad_urls[] = {
     "http://127.0.0.1/",
     "http://[::ffff:127.0.0.1]/",
@@ -86,7 +86,7 @@ static const char *const bad_urls[] = {
     NULL,
 };
 
-TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_change)
+TEST(forbidden_urls_are_refused_at_creation_and_change)
 {
     struct webhook_made made =
         webhook_make(closed, closed_admin, "http://a.example/", "message.new");
@@ -104,8 +104,8 @@ TEST(urls_that_may_not_be_called_are_refused_at_registration_and_at_a_change)
     expect_refused(lenient, admin, "http://127.0.0.1:22/"); /* on a permitted network, too */
 }
 
-/* S11, and the effect of S05 and S06: the address is checked when the socket is opened. */
-TEST(an_address_that_came_into_the_table_another_way_is_refused_at_connect)
+/* The address is checked when the socket is opened. */
+TEST(a_forbidden_address_in_the_table_is_refused_at_connect)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -131,8 +131,7 @@ TEST(an_address_that_came_into_the_table_another_way_is_refused_at_connect)
     PQfinish(db);
 }
 
-/* S08 */
-TEST(redirects_are_failures_and_nobody_goes_there)
+TEST(redirects_are_failures_and_are_not_followed)
 {
     static const int statuses[] = {301, 302, 303, 307, 308};
     struct catcher *inner = catcher_start(NULL);
@@ -151,8 +150,7 @@ TEST(redirects_are_failures_and_nobody_goes_there)
     ck_assert_uint_eq(catcher_connections(inner), 0);
 }
 
-/* S09 */
-TEST(proxies_of_the_environment_and_netrc_are_ignored)
+TEST(proxy_variables_and_netrc_are_ignored)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made =
@@ -166,8 +164,8 @@ TEST(proxies_of_the_environment_and_netrc_are_ignored)
     ck_assert_int_eq(strncmp(caught->head, "POST /direct HTTP/1.1\r\n", 23), 0);
 }
 
-/* S12: a long response is cut; its status decides, and only the first KiB is kept. */
-TEST(huge_answers_are_cut)
+/* A long response is cut; its status decides, and only the first KiB is kept. */
+TEST(a_huge_response_body_is_cut_to_a_kibibyte)
 {
     enum { SIZE = 8 << 20 };
     struct catcher *catcher = catcher_of(
@@ -183,7 +181,7 @@ TEST(huge_answers_are_cut)
     ck_error(webhook_call(lenient, user, "GET", &made, "/deliveries"), 404, "Webhook not found");
 }
 
-TEST(huge_headers_of_an_answer_end_the_attempt)
+TEST(huge_response_headers_fail_the_attempt)
 {
     struct catcher *catcher =
         catcher_of(text("HTTP/1.1 200 OK\r\nX-Long: %070000d\r\nContent-Length: 0\r\n\r\n", 1));
@@ -197,7 +195,7 @@ TEST(huge_headers_of_an_answer_end_the_attempt)
 
 /* A response that is not HTTP, not UTF-8, or incomplete is a failed attempt, and the log stays
  * readable. */
-TEST(broken_answers_are_failures_that_can_be_looked_at)
+TEST(malformed_responses_are_failures_listed_in_the_delivery_log)
 {
     static const char *const broken[] = {
         "HTTP/1.1 500 No\r\nContent-Length: 6\r\n\r\n\xff\xfe\x01\x02\xc3\xc3",
@@ -218,8 +216,7 @@ TEST(broken_answers_are_failures_that_can_be_looked_at)
     }
 }
 
-/* S14 */
-TEST(a_flood_of_tests_is_bounded_and_does_not_touch_others)
+TEST(parallel_webhook_tests_are_limited_per_account)
 {
     struct catcher *deaf = catcher_of(ANSWER_NONE), *quick = catcher_start(NULL);
     struct webhook_made slow =
@@ -247,8 +244,7 @@ TEST(a_flood_of_tests_is_bounded_and_does_not_touch_others)
     ck_assert_uint_le(catcher_count(deaf), 2);
 }
 
-/* S17 */
-TEST(a_host_that_opens_networks_warns_at_its_start_and_another_does_not)
+TEST(startup_warns_if_allow_networks_is_set)
 {
     ck_assert_ptr_nonnull(strstr(file_text(lenient->log), "allow_networks"));
     ck_assert_ptr_null(strstr(file_text(closed->log), "allow_networks"));

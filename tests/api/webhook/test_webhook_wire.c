@@ -37,7 +37,7 @@ static void forget(const struct webhook_made *made)
 }
 
 /* libcurl itself would send the request again, at once and unlogged. */
-TEST(a_kept_alive_connection_that_dies_is_one_attempt)
+TEST(a_keep_alive_connection_that_breaks_counts_as_one_attempt)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
     struct webhook_made made = hook_at(catcher);
@@ -54,7 +54,7 @@ TEST(a_kept_alive_connection_that_dies_is_one_attempt)
     forget(&made);
 }
 
-TEST(only_the_final_answers_retry_after_counts)
+TEST(retry_after_counts_only_in_the_final_response)
 {
     struct catcher *catcher =
         catcher_of("HTTP/1.1 103 Early Hints\r\nRetry-After: 30\r\n\r\n" ANSWER_500, ANSWER_OK);
@@ -66,7 +66,7 @@ TEST(only_the_final_answers_retry_after_counts)
     forget(&made);
 }
 
-TEST(headers_without_end_are_a_failure_that_says_so)
+TEST(endless_response_headers_fail_the_attempt_with_that_error)
 {
     static char flood[200 * 1024] = "HTTP/1.1 200 OK\r\nX-Long: ";
     static const char *answers[] = {flood, NULL};
@@ -83,7 +83,7 @@ TEST(headers_without_end_are_a_failure_that_says_so)
 }
 
 /* The receiver is a server without TLS: this host. */
-TEST(a_failed_handshake_is_told_without_the_version_of_the_library)
+TEST(a_tls_handshake_error_does_not_show_the_library_version)
 {
     struct webhook_made made =
         webhook_make(host, admin, text("https://127.0.0.1:%d/hook", host->port), "message.new");
@@ -95,7 +95,7 @@ TEST(a_failed_handshake_is_told_without_the_version_of_the_library)
 }
 
 /* "whsec_" and the base64 of 32 bytes, padded or not, as libraries of receivers decode it. */
-TEST(secrets_in_base64_sign_alike_with_and_without_padding)
+TEST(a_base64_secret_signs_the_same_with_and_without_padding)
 {
     static const char *const secrets[] = {"whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBjaGFycyEhISE=",
                                           "whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBjaGFycyEhISE"};
@@ -122,7 +122,7 @@ TEST(secrets_in_base64_sign_alike_with_and_without_padding)
     }
 }
 
-TEST(a_secret_that_only_looks_like_base64_is_refused)
+TEST(a_whsec_secret_that_is_not_valid_base64_is_refused)
 {
     static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_not base64!",
                                           "whsec_YWJj=", "whsec_YWJjZA-_"};
@@ -134,7 +134,7 @@ TEST(a_secret_that_only_looks_like_base64_is_refused)
 }
 
 /* Repeated resends must not let a delivery's log grow forever. */
-TEST(the_log_of_a_delivery_keeps_the_last_100_attempts)
+TEST(a_delivery_keeps_its_last_100_attempts)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = hook_at(catcher);
@@ -189,7 +189,7 @@ static const char *traceparent_of(const struct caught *caught)
 
 /* Tests each attempt, a delivery that was read from the table, and a large body, which is stored in
  * another table. */
-TEST(a_delivery_is_in_the_trace_of_the_request_that_raised_its_event)
+TEST(a_delivery_continues_the_trace_of_the_request_that_raised_its_event)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
     struct webhook_made made = hook_at(catcher);
@@ -215,7 +215,7 @@ TEST(a_delivery_is_in_the_trace_of_the_request_that_raised_its_event)
     forget(&made);
 }
 
-TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
+TEST(a_delivery_gets_a_new_trace_if_the_request_has_none)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = hook_at(catcher);
@@ -234,7 +234,7 @@ TEST(without_a_trace_of_the_client_a_delivery_is_in_a_new_one)
 }
 
 /* Servers refuse unencoded bytes of this kind. */
-TEST(an_address_is_stored_and_called_percent_encoded)
+TEST(a_url_is_stored_and_requested_percent_encoded)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
     struct answer *created = ck_status(

@@ -1,5 +1,5 @@
 /*
- * The API of webhooks: when a secret is shown (O13 to O15), accepted fields, lists, tests. See
+ * The API of webhooks: when a secret is shown, accepted fields, lists, tests. See
  * test_webhook_owners.c for ownership and test_webhook_delivery.c for deliveries.
  */
 #include <string.h>
@@ -15,7 +15,7 @@ static void set_up(void)
     hook_owners_open("webhooks", "  timeout: 2\n  per_account: 20\n");
 }
 
-TEST(the_answer_to_a_creation_has_exactly_the_fields_of_the_specification)
+TEST(a_creation_returns_exactly_the_specified_fields)
 {
     struct answer *answer = ck_status(webhook_try(host, anna, PUBLIC_URL, "message.new"), 201);
 
@@ -25,7 +25,7 @@ TEST(the_answer_to_a_creation_has_exactly_the_fields_of_the_specification)
                                    (intmax_t)anna->id));
 }
 
-TEST(without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another)
+TEST(a_missing_secret_is_generated_with_64_hexadecimal_digits)
 {
     const char *last = "";
 
@@ -41,8 +41,8 @@ TEST(without_a_secret_one_of_64_hexadecimal_digits_is_made_and_each_is_another)
     }
 }
 
-/* O13, O14: a secret is shown only in the response to the creation. */
-TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
+/* A secret is shown only in the response to the creation. */
+TEST(the_secret_is_masked_in_later_responses_and_encrypted_in_the_table)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
     struct answer *answers[] = {
@@ -63,8 +63,7 @@ TEST(every_later_answer_masks_the_secret_and_the_table_has_it_encrypted)
                      0);
 }
 
-/* O15 */
-TEST(a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned_of)
+TEST(a_short_secret_is_fully_masked_and_gives_a_warning)
 {
     static const char *const secrets[] = {"ab", "äöüß", "abcde", "sixteen letters!", NULL};
     static const char *const masks[] = {"****", "****", "****bcde", "****ers!"};
@@ -84,7 +83,7 @@ TEST(a_secret_of_up_to_four_characters_is_masked_whole_and_a_short_one_is_warned
     }
 }
 
-TEST(a_change_sets_what_it_names_and_leaves_the_rest)
+TEST(a_patch_changes_only_the_fields_in_it)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
     const struct exchange rows[] = {
@@ -111,7 +110,7 @@ TEST(an_inactive_webhook_can_be_tested)
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 1, 1000), "X-Webhook-Event"), "ping");
 }
 
-/* O18, S16: the events of a creation, and those that are stored; NULL: it is refused. */
+/* The events of a creation, and those that are stored; NULL: it is refused. */
 static const char *const events[][2] = {
     {"[\"message.new\",\"x\"]", NULL},
     {"\"message.new\"", NULL},
@@ -135,7 +134,7 @@ static const char *const events[][2] = {
     {"[\"*\",\"ping\"]", "[\"*\"]"},
 };
 
-TEST_EACH(events_are_a_list_of_names_that_exist, sizeof events / sizeof *events)
+TEST_EACH(events_must_be_a_list_of_known_event_names, sizeof events / sizeof *events)
 {
     struct answer *answer =
         ask(anna, events[_i][1] ? 201 : 400, NULL,
@@ -176,7 +175,7 @@ TEST(required_fields_and_types_are_checked)
     exchange_rows(host, rows);
 }
 
-TEST(the_list_of_events_names_those_of_the_loaded_modules)
+TEST(the_event_list_has_the_events_of_the_loaded_modules)
 {
     struct answer *answer =
         ck_status(http(host, "GET", WEBHOOKS "/events", anna->token, NULL), 200);
@@ -194,7 +193,7 @@ TEST(the_list_of_events_names_those_of_the_loaded_modules)
 }
 
 /* The suite statuses has the key on every operation that creates something. */
-TEST(a_creation_repeated_with_its_key_shows_the_secret_again_and_stores_it_sealed)
+TEST(a_creation_repeated_with_its_idempotency_key_returns_the_same_secret)
 {
     const struct exchange row = {"POST " WEBHOOKS
                                  " {'url':'https://once.example/','events':['message.new']}",
@@ -210,7 +209,7 @@ TEST(a_creation_repeated_with_its_key_shows_the_secret_again_and_stores_it_seale
                      0);
 }
 
-TEST(a_deleted_webhook_is_gone_for_everybody)
+TEST(a_deleted_webhook_is_404_for_its_owner_and_admins)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
     struct answer *answer = ck_status(webhook_call(host, anna, "DELETE", &made, ""), 200);
@@ -222,7 +221,7 @@ TEST(a_deleted_webhook_is_gone_for_everybody)
     ck_assert_ptr_null(webhook_listed(host, admin, made.id));
 }
 
-TEST(long_lists_come_in_pages)
+TEST(the_list_is_paged_with_a_limit)
 {
     struct person *many = person_make(host, admin, "hook-many", NULL);
     const char *path = WEBHOOKS "?limit=2";
@@ -242,7 +241,7 @@ TEST(long_lists_come_in_pages)
 }
 
 /* More webhooks than the maximum of a page. */
-TEST(without_a_limit_all_webhooks_are_listed)
+TEST(the_list_without_a_limit_has_all_webhooks)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
 
@@ -284,7 +283,7 @@ TEST(without_a_limit_all_webhooks_are_listed)
     sql_run(db, "DELETE FROM webhook_hook WHERE url LIKE 'https://example.com/%'");
 }
 
-TEST(an_account_may_have_so_many_webhooks_and_no_more)
+TEST(an_account_may_have_up_to_20_webhooks)
 {
     struct person *many = person_make(host, admin, "hook-full", NULL);
 
@@ -294,7 +293,7 @@ TEST(an_account_may_have_so_many_webhooks_and_no_more)
              "An account may have at most 20");
 }
 
-TEST(the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it)
+TEST(the_test_endpoint_sends_a_signed_ping_and_returns_its_result)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_500);
     struct webhook_made made =
@@ -315,7 +314,7 @@ TEST(the_test_endpoint_sends_a_signed_ping_and_tells_what_came_of_it)
     ck_assert_int_eq(answer_int(answer, "status"), 500);
 }
 
-TEST(a_test_of_a_silent_receiver_answers_after_four_seconds)
+TEST(a_test_of_a_hung_receiver_responds_after_four_seconds)
 {
     struct host *slow = webhook_host("webhook_patient", "  timeout: 20\n");
     struct person *own = person_make(slow, admin_of(slow), "patient", NULL);
@@ -333,7 +332,7 @@ TEST(a_test_of_a_silent_receiver_answers_after_four_seconds)
     host_stop(slow);
 }
 
-TEST(a_test_of_a_silent_receiver_answers_when_the_attempt_has_timed_out)
+TEST(a_test_of_a_hung_receiver_responds_when_the_attempt_times_out)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE);
     struct webhook_made made =

@@ -133,7 +133,7 @@ static const char *credentials(const struct person *who)
     return text("{\"username\":\"%s\",\"password\":\"%s\"}", who->email, who->password);
 }
 
-/* D1, D8, D9: heads full of cookies, bodies that never come, connections without a request. */
+/* Heads full of cookies, bodies that never come, connections without a request. */
 static void connect_many(const struct attacker *at)
 {
     for (int i = 0; i < 8; i++)
@@ -149,7 +149,6 @@ static void connect_many(const struct attacker *at)
         wire_from(at);
 }
 
-/* D2, D3, D7 */
 static void hash_many(const struct attacker *at)
 {
     for (int i = 0; i < 8; i++)
@@ -163,7 +162,6 @@ static void hash_many(const struct attacker *at)
         post(at, "/api/auth/login", true, credentials(at->pending));
 }
 
-/* D4, D5, D6 */
 static void ask_much(const struct attacker *at)
 {
     const char *entry = text_repeated("x", ENTRY);
@@ -180,7 +178,7 @@ static void ask_much(const struct attacker *at)
     }
 }
 
-/* D10: uploads that do not end. The host closes the connection, or discards bytes above its
+/* Uploads that do not end. The host closes the connection, or discards bytes above its
  * limit. */
 static void upload_much(const struct attacker *at)
 {

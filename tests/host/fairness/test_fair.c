@@ -123,7 +123,7 @@ static void let_end(int pieces)
     ck_assert_int_eq(write(gate, bytes, (size_t)pieces), pieces);
 }
 
-/* D2, in any pool: accounts take turns, so only one piece of the crowd's work goes before the other
+/* In any pool, accounts take turns, so only one piece of the crowd's work goes before the other
  * client's. */
 TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
 {
@@ -143,7 +143,7 @@ TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
                      CROWD - HOLDS_SHARE);
 }
 
-/* D5: other clients are served while all the statements that the crowd may have at a time wait. */
+/* Other clients are served while all the statements that the crowd may have at a time wait. */
 TEST(a_crowd_of_long_statements_delays_nobody)
 {
     PGconn *db = database_connect(the_postgres, "fair");
@@ -170,7 +170,7 @@ static void expect_health(struct wire *wire)
 
 enum { MANY = 128, GREEDY = 4, KEPT = MANY / 64 };
 
-/* D9: addresses that hold nearly all connections, and would reconnect at once, must leave some to
+/* Addresses that hold nearly all connections, and would reconnect at once, must leave some to
  * addresses with few. */
 TEST(the_last_connections_are_for_those_who_have_few)
 {

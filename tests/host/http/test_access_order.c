@@ -1,6 +1,6 @@
 /*
  * The order of the checks of a request: an anonymous client learns nothing except that (401), the
- * check of a body's type (D12, D13) with and without a token, and authentication being repeated
+ * check of a body's type with and without a token, and authentication being repeated
  * after a slow body.
  */
 #include <stdlib.h>
@@ -73,7 +73,6 @@ TEST_EACH(a_stranger_learns_nothing_before_the_token, COUNT(refused))
     send_it(request, user->token, refused[_i].headers, body, refused[_i].status);
 }
 
-/* H03 */
 static const struct {
     const char *request, *allow;
     bool token;

@@ -1,7 +1,6 @@
 /*
- * Invalid bodies on the routes of auth and chat: threats N01 to N03 and N06. The unit tests json
- * and query have all malformed texts; see access_order for types of bodies (D12, D13), and devices
- * for N04 and N05.
+ * Invalid bodies on the routes of auth and chat. The unit tests json and query have all malformed
+ * texts; see access_order for types of bodies, and devices for values of fields.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +35,6 @@ TEST(no_body_is_needed_where_no_field_is_required)
     exchange_rows(host, rows);
 }
 
-/* N01 */
 TEST(nesting_and_values_are_bounded)
 {
     char *keys = kept(calloc(10000, 24)), *at = keys;
@@ -53,7 +51,6 @@ TEST(nesting_and_values_are_bounded)
     ask(admin, 200, NULL, FIND " {%s'z':1}", keys);
 }
 
-/* N02, N03 */
 TEST(malformed_bodies_are_refused_with_their_place)
 {
     const struct exchange rows[] = {
@@ -73,7 +70,6 @@ TEST(malformed_bodies_are_refused_with_their_place)
     exchange_rows(host, rows);
 }
 
-/* N06 */
 static const char *const no_objects[] = {"1",    "\"x\"", "true", "null", "[]",
                                          "[{}]", "-0",    "1.5",  "\"\"", "[[]]"};
 

@@ -1,7 +1,7 @@
 /*
  * Size limits of bodies: a client whose body is too large can read the refusal; large bodies share
  * a memory limit, which the unit tests quota and http_shares have in all cases; responses that are
- * sent in pieces do not count. Threat H05 and pitfalls 16, 19.
+ * sent in pieces do not count.
  */
 #include <stdlib.h>
 #include <string.h>

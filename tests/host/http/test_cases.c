@@ -1,6 +1,6 @@
 /*
- * External texts as input: the big list of naughty strings as messages and device names; threats
- * N03, N07, W13. The unit test json reads JSONTestSuite.
+ * External texts as input: the big list of naughty strings as messages and device names. The
+ * unit test json reads JSONTestSuite.
  */
 #include <openssl/evp.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static void refused_as_it_is(CURL *connection, const char *bytes)
     ck_error(find(connection, body, strlen(body)), 400, "Malformed JSON");
 }
 
-/* W13: the same strings are used to search conversations. */
+/* The same strings are used to search conversations. */
 static void finds_its_own_name(CURL *connection, const char *bytes, size_t length)
 {
     struct answer *found =

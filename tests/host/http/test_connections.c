@@ -2,7 +2,7 @@
  * Connections that no real client makes: mutated requests, cut into pieces, abandoned in the middle
  * and pipelined, against a host with sanitizers and, if BUSBAR_PLAIN is set, against the plain
  * build with an allocator that overwrites freed memory. The host must keep running, its responses
- * must be valid HTTP, and no connection may stay open (findings A1 to A3, D1). BUSBAR_TEST_SECONDS
+ * must be valid HTTP, and no connection may stay open. BUSBAR_TEST_SECONDS
  * sets the duration, BUSBAR_TEST_SEED the seed; `./test fuzz connections` sets the first.
  */
 #include <poll.h>

@@ -1,7 +1,7 @@
 /*
  * Truncated bodies: a number of bytes is declared as the length of the body or of a chunk, and
  * fewer are sent before the client closes its side. The client always gets the service's own
- * response (finding A1, for bodies).
+ * response.
  */
 #include <stdlib.h>
 #include <string.h>

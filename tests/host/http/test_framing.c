@@ -1,6 +1,6 @@
 /*
  * Requests whose framing a proxy in front of the host could interpret differently, and heads and
- * bodies at their limits, sent as raw bytes: threats H01 to H06, H10 to H12; findings A1, A3, D1.
+ * bodies at their limits, sent as raw bytes.
  * This suite has one request of each kind; the unit tests head and reader have all.
  */
 #include <string.h>
@@ -33,7 +33,7 @@ static void tear_down(void)
 static const struct {
     const char *sent, *answers; /* see wire_exchange() */
 } exchanges[] = {
-    /* H01: the length of a body that can be read in two ways */
+    /* The length of a body that can be read in two ways */
     {POST_LOGIN "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 end"},
     {POST_LOGIN "Content-Length: 2\r\ncontent-length: 40\r\n\r\n{}", "400 end"},
     {POST_LOGIN "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "501 end"},
@@ -44,7 +44,7 @@ static const struct {
     {POST_LOGIN "Content-Length: abc\r\n\r\n", "400 end"},
     {POST_LOGIN "Content-Length: 99999999999999999999\r\n\r\n", "413 end"},
     {POST_LOGIN "Content-Length: 4294967296\r\n\r\n", "413 end"},
-    /* H05: refused before ten gigabytes are sent */
+    /* Refused before ten gigabytes are sent */
     {POST_LOGIN "Expect: 100-continue\r\nContent-Length: 10737418240\r\n\r\n", "413 end"},
     /* chunks, extensions and trailers */
     {CHUNKED "zz\r\n{}\r\n0\r\n\r\n", "400 end"},
@@ -68,7 +68,7 @@ static const struct {
     {"GET /api/health HTTP/1.1\r\nHost:\r\n\r\n", "200 200"},
     {GET_HEALTH "Expect: 100-continue\r\n\r\n", "200 200"},
     {GET_HEALTH "Connection: close\r\n\r\n", "200 end"},
-    /* targets (H02), also in the form that a client sends to a proxy */
+    /* targets, also in the form that a client sends to a proxy */
     {GET("/api/health%00x"), "400 end"},
     {GET("/api/health?x=%00"), "400 end"},
     {GET("/api/health?x=\xff"), "400 end"},
@@ -90,7 +90,7 @@ static const struct {
     {GET("https://[::1]/api/health/?a=b"), "200 200"},
     {"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "204 200"},
     {"DELETE /api/health/ HTTP/1.1\r\nHost: x\r\n\r\n", "405 200"},
-    /* H10: refusals of every kind, with and without a body, and the requests that follow */
+    /* Refusals of every kind, with and without a body, and the requests that follow */
     {GET("/api/nope") "POST /api/nope HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
                       "POST /api/chat/conversations/find HTTP/1.1\r\nHost: x\r\n"
                       "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -113,7 +113,7 @@ TEST_EACH(requests_on_a_connection_have_these_answers, COUNT(exchanges))
 
 /* ---- limits ---- */
 
-/* H04: a part of a head is repeated between a beginning and an end. */
+/* A part of a head is repeated between a beginning and an end. */
 static const struct {
     const char *before, *part, *after;
     int fits, far_beyond; /* the statuses */
@@ -179,7 +179,6 @@ TEST(extensions_and_trailers_without_end_are_refused_at_once)
                   "400 end");
 }
 
-/* H10 */
 TEST(a_thousand_pipelined_requests_are_answered_in_order)
 {
     struct wire *wire = wire_open(host);
@@ -210,7 +209,6 @@ TEST(a_list_with_a_long_query_gets_an_answer)
 
 /* ---- headers ---- */
 
-/* H06, H11, H12 */
 static const char *const ignored[] = {
     "X-HTTP-Method-Override: DELETE",
     "X-Original-URL: /api/admin/users",

@@ -1,5 +1,5 @@
 /*
- * Text that would be code if it were pasted into a log line (threat W11) or an SQL statement (W13),
+ * Text that would be code if it were pasted into a log line or an SQL statement,
  * in each field, path segment and query of the routes of auth and chat. See cases for texts that
  * are stored.
  */
@@ -115,7 +115,6 @@ static void expect_harmless(const struct answer *answer, const char *where, cons
         ck_assert_msg(!strstr(answer->body, told[i]), "%s %s: %s", where, statement, answer->body);
 }
 
-/* W13 */
 TEST_EACH(sql_in_a_field_is_only_text, COUNT(routes))
 {
     CURL *connection = client_open();
@@ -160,7 +159,7 @@ TEST_EACH(sql_in_a_path_or_query_is_only_text, COUNT(paths))
     curl_easy_cleanup(connection);
 }
 
-/* C0, DEL, and C1 in UTF-8. */
+/* The control characters, including DEL and those above ASCII in UTF-8. */
 static bool control(const char *at)
 {
     unsigned char c = (unsigned char)at[0], next = c ? (unsigned char)at[1] : 0;
@@ -180,7 +179,6 @@ static void expect_plain_lines(void)
     }
 }
 
-/* W11 */
 TEST(nothing_of_a_request_makes_a_line_of_the_log_or_moves_a_terminal)
 {
     static const char *const users[] = {"a\nts=2026-01-01T00:00:00.000Z level=error msg=forged",

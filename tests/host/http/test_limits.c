@@ -1,8 +1,7 @@
 /*
- * Limits of time, and of the number of connections: threats H07 to H09, H14 and pitfall 19. The
- * unit tests http_ends and http_shares have each limit; this suite has crowds, several loops and
- * a database. The host's limits are short to keep the tests fast. The fault `resources` covers too
- * few descriptors.
+ * Limits of time, and of the number of connections. The unit tests http_ends and http_shares have
+ * each limit; this suite has crowds, several loops and a database. The host's limits are short to
+ * keep the tests fast. The fault `resources` covers too few descriptors.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -80,7 +79,6 @@ TEST_EACH(so_many_connections_are_served_and_no_more, 2)
     host_stop(few);
 }
 
-/* H09 */
 TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
 {
     struct host *patient =
@@ -141,7 +139,7 @@ static int drip_round(struct wire *slow[SLOW_ONES])
 static const char *const crowds[] = {GET_HEALTH "X-Slow: ",
                                      POST_LOGIN "Content-Length: 30000\r\n\r\n"};
 
-/* H07, H08: five hundred slow clients at once, while health is requested continuously. bench/run
+/* Five hundred slow clients at once, while health is requested continuously. bench/run
  * load compares this with slowhttptest. */
 TEST_EACH(five_hundred_slow_ones_are_cut_and_leave_the_others_alone, 2)
 {
@@ -157,7 +155,7 @@ TEST_EACH(five_hundred_slow_ones_are_cut_and_leave_the_others_alone, 2)
     watch_end(watch, crowds[_i]);
 }
 
-/* H08: a response that is too large for the kernel's buffers, and a client that does not read. The
+/* A response that is too large for the kernel's buffers, and a client that does not read. The
  * flag is in the request's own line, not in the extra line for slow requests. */
 TEST(a_reader_that_does_not_read_is_cut)
 {
@@ -184,7 +182,6 @@ static bool finds(void *of)
            200;
 }
 
-/* H14 */
 TEST(statements_that_take_too_long_answer_503_and_the_pool_recovers)
 {
     struct host *quick = host_start(&(struct host_spec){

@@ -1,5 +1,5 @@
 /*
- * Threat O29 and L03: every route of every module with every kind of caller, compared with the
+ * Access rights: every route of every module with every kind of caller, compared with the
  * table in matrix.h. The routes are read from the modules themselves, so a route that is not in the
  * table fails. A refused request changes nothing in the database.
  *

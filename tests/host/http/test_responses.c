@@ -1,6 +1,6 @@
 /*
  * The form of responses: error bodies, request ids, CORS, queries, the addresses of a
- * proxy's clients; threats H06, H13, H15, W05. Every error in the tests has the service's body and
+ * proxy's clients. Every error in the tests has the service's body and
  * safe headers, see ck_wire_error(); the unit test http_requests has HEAD.
  */
 #include <string.h>
@@ -26,7 +26,6 @@ static struct wire_answer *get(const char *path, const char *headers, int status
                          text("%d", status));
 }
 
-/* H15 */
 TEST(an_error_tells_nothing_of_the_inside)
 {
     static const char *const inside[] = {"SQL",    "postgres", "pg_",     "microhttpd",
@@ -78,7 +77,6 @@ TEST(a_sane_request_id_is_taken_and_echoed_and_another_replaced)
     }
 }
 
-/* W05 */
 static const char *const others[] = {
     "https://evil.example",
     "null",
@@ -131,7 +129,6 @@ TEST(a_preflight_is_answered_to_the_configured_origin_only)
     ck_assert_ptr_null(strstr(evil->headers, "Access-Control"));
 }
 
-/* H13 */
 TEST(a_query_is_checked)
 {
     static const char *const taken[] = {"limit=1",  "limit=1000",      "limit=1001",
@@ -149,7 +146,7 @@ TEST(a_query_is_checked)
         ask(admin, 400, NULL, "GET %s?%s", path, refused[i]);
 }
 
-/* H06: X-Forwarded-For counts only if it comes from a trusted proxy. */
+/* X-Forwarded-For counts only if it comes from a trusted proxy. */
 static const struct {
     const char *from, *forwarded, *client;
 } forwards[] = {

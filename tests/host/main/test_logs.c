@@ -1,4 +1,4 @@
-/* Threat W12: at the end of a run, no log contains a password, a token, a secret or a message
+/* At the end of a run, no log contains a password, a token, a secret or a message
  * text. */
 #include "secrets.h"
 

@@ -153,7 +153,6 @@ static void expect_case(const char *folder, const char *name)
     free(bytes);
 }
 
-/* Acceptance 1 */
 TEST(csv_spectrum_is_read_as_its_json_says)
 {
     const char *root = getenv("BUSBAR_SHARED");
