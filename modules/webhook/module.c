@@ -101,6 +101,13 @@ static const struct bb_field event_item[] = {
      .max = WEBHOOK_SECRET_MAX,                                                                    \
      .help = "Key that signs the deliveries. Default: 64 random hexadecimal characters."}
 
+/* Optional members. null clears them; each has a row in the table of options.c. */
+#define OPTIONS                                                                                    \
+    {.name = "headers", .type = BB_OBJECT, .flags = BB_CLEARS,                                     \
+     .help = "Further headers of each request, up to 20 and 8 KiB: names and values. Responses "   \
+             "mask the values.",                                                                   \
+     .example = "{\"X-Api-Key\":\"3f1c6f11\"}"}
+
 static const struct bb_field create_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
      .max = TARGET_URL_MAX,
@@ -111,6 +118,7 @@ static const struct bb_field create_body[] = {
      .help = "Names from GET /api/chat/webhooks/events. [] or [\"*\"] subscribes to all events, "
              "future ones included."},
     SECRET_FIELD,
+    OPTIONS,
 };
 static const struct bb_field change_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1,
@@ -121,6 +129,7 @@ static const struct bb_field change_body[] = {
     {.name = "active", .type = BB_BOOL,
      .help = "false pauses the webhook: nothing new is queued, and waiting deliveries are sent "
              "once it is true again."},
+    OPTIONS,
 };
 static const struct bb_field rotate_body[] = {SECRET_FIELD};
 static const struct bb_field recover_body[] = {
@@ -138,7 +147,8 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "secret", .type = BB_TEXT, .flags = BB_REQUIRED,                                      \
      .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
     {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
+    {.name = "headers", .type = BB_OBJECT, .help = "Absent if there are none."}
 
 static const struct bb_field webhook_reply_fields[] = {WEBHOOK_FIELDS};
 static const struct bb_field create_reply[] = {
@@ -254,7 +264,7 @@ static const struct bb_route routes[] = {
     {.method = "PATCH", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_change,
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .body_max = 65536,
      .reply = BB_TABLE(webhook_reply_fields),
-     .help = "Change the url, events or state of a webhook."},
+     .help = "Change the url, events, state or optional members of a webhook."},
     {.method = "DELETE", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_delete,
      .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(success_reply),
      .help = "Delete a webhook and its waiting deliveries."},

@@ -423,3 +423,7 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- step 3: further headers of a webhook's requests
+
+ALTER TABLE webhook_hook ADD COLUMN headers bytea; -- {"name": "value"}, sealed, purpose "webhook:<id>:headers"

@@ -33,6 +33,55 @@
 int webhook_unknown(struct bb_request *rq);    /* sends the 404 */
 int webhook_check_mine(struct bb_request *rq); /* parks the fiber */
 
+/*
+ * Returns "****" and the last 4 characters of a secret in the request's memory; only "****" for a
+ * secret of up to 4 characters.
+ */
+const char *webhook_masked(struct bb_request *rq, const char *secret);
+
+/* ---- options.c: optional members of a webhook ---- */
+
+/*
+ * The columns of options. A column is null while its option is not set. The first list has one
+ * column for each row of `options` in options.c, in the same order; the second has the others.
+ */
+#define OPTION_COLUMNS_SHOWN "headers"
+#define OPTION_COLUMNS OPTION_COLUMNS_SHOWN
+
+struct option {
+    const char *name; /* of the member */
+    /*
+     * Checks the member of a request, which may be JSON's null, and adds the new values of its
+     * columns, as texts or null, to `columns`. Returns 0, or the status of the response sent.
+     */
+    int (*take)(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+    /* Returns the member as responses show it, owned by the caller; NULL: out of memory. */
+    json_t *(*show)(struct bb_request *rq, int64_t webhook, const char *cell);
+};
+
+/*
+ * Checks the options in the body. Sets *columns to the columns that change, as JSON for
+ * jsonb_populate_record(). Returns 0, or the status of the response sent.
+ */
+int options_take(struct bb_request *rq, int64_t webhook, const char **columns);
+
+/* Adds the options in a row to `json`, which it takes and returns; NULL: out of memory. */
+json_t *options_show(struct bb_request *rq, int64_t webhook, const struct bb_rows *rows, size_t row,
+                     size_t first, json_t *json);
+size_t options_shown(void); /* the number of columns that options_show() reads */
+
+/* Seals a text (NULL: none) for the column that has the name of its part, and adds it. */
+int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
+                json_t *columns);
+
+/* Returns a sealed JSON object, owned by the caller; an empty one if no key opens it (logged). */
+json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell);
+
+/* ---- headers.c ---- */
+
+int headers_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+json_t *headers_show(struct bb_request *rq, int64_t webhook, const char *cell);
+
 /* ---- webhooks.c: channels; any thread ---- */
 
 void webhook_changed(void *state, const char *payload);

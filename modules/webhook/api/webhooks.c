@@ -19,11 +19,14 @@ enum {
     SECRET_BYTES = 32  /* of a generated secret, which is hexadecimal */
 };
 
-/* The columns of webhook_hook AS h, in the order in which webhook_json() reads them. */
+/*
+ * The columns of webhook_hook AS h, in the order in which webhook_json() reads them. The
+ * number of options follows from their table (options.c).
+ */
 #define COLUMNS                                                                                    \
     "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
-    " " BB_SQL_MS("h.created_at")
-#define COLUMN_COUNT 7
+    " " BB_SQL_MS("h.created_at") ", " OPTION_COLUMNS_SHOWN
+enum { OPTIONS_FROM = 7 };
 
 int webhook_unknown(struct bb_request *rq)
 {
@@ -55,14 +58,21 @@ static size_t webhook_characters(const char *text)
     return count;
 }
 
-/*
- * Returns "****" and the last 4 characters. Returns only "****" for a secret of up to 4 characters,
- * or if secrets.keys lacks its key (logged). NULL: out of memory.
- */
+const char *webhook_masked(struct bb_request *rq, const char *secret)
+{
+    size_t count = webhook_characters(secret);
+    const char *shown = count > SHOWN ? secret : "";
+
+    for (; *shown && (count > SHOWN || !webhook_is_first_byte(*shown)); shown++)
+        count -= webhook_is_first_byte(*shown);
+    return bb_format(rq, "****%s", shown);
+}
+
+/* Masks the secret in a cell. "****": secrets.keys lacks its key (logged). NULL: out of memory. */
 static const char *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
 {
     char *secret;
-    int opened = webhook_secret_open(rq->host, id, cell, &secret);
+    int opened = webhook_secret_open(rq->host, id, WEBHOOK_PART_SECRET, cell, &secret);
 
     if (opened == SECRET_NO_MEMORY)
         return NULL;
@@ -71,12 +81,7 @@ static const char *webhook_mask(struct bb_request *rq, int64_t id, const char *c
                (long long)id);
         return "****";
     }
-    size_t count = webhook_characters(secret);
-    const char *shown = count > SHOWN ? secret : "";
-
-    for (; *shown && (count > SHOWN || !webhook_is_first_byte(*shown)); shown++)
-        count -= webhook_is_first_byte(*shown);
-    const char *mask = bb_format(rq, "****%s", shown);
+    const char *mask = webhook_masked(rq, secret);
 
     OPENSSL_cleanse(secret, strlen(secret));
     free(secret);
@@ -92,11 +97,13 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
 
     if (!events)
         return NULL;
-    return json_pack("{s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
-                     (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2),
-                     "events", events, "secret", shown, "active",
-                     bb_cell_int(rq, rows, row, 5) != 0, "createdAt",
-                     bb_cell_time(rq, rows, row, 6));
+    json_t *json =
+        json_pack("{s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
+                  (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2),
+                  "events", events, "secret", shown, "active", bb_cell_int(rq, rows, row, 5) != 0,
+                  "createdAt", bb_cell_time(rq, rows, row, 6));
+
+    return options_show(rq, id, rows, row, OPTIONS_FROM, json);
 }
 
 /*
@@ -207,8 +214,8 @@ static int webhook_seal(struct bb_request *rq, int64_t webhook, const char *give
                         struct secret *secret)
 {
     secret->text = given ? given : bb_random_hex(rq, SECRET_BYTES);
-    if (!secret->text ||
-        webhook_secret_seal(rq->host, webhook, secret->text, &secret->sealed, &secret->length))
+    if (!secret->text || webhook_secret_seal(rq->host, webhook, WEBHOOK_PART_SECRET, secret->text,
+                                             &secret->sealed, &secret->length))
         return bb_fail(rq, 503, "The secret could not be stored");
     bb_defer(rq, free, secret->sealed);
     return 0;
@@ -217,16 +224,22 @@ static int webhook_seal(struct bb_request *rq, int64_t webhook, const char *give
 struct creation {
     int64_t id;
     const char *url;
-    const char *events; /* a JSON array */
+    const char *events;  /* a JSON array */
+    const char *options; /* see options_take() */
     struct secret secret;
 };
 
-/* $1 id, $2 account, $3 url, $4 events, $5 secret, $6 to $9 the scope, $10 limit per account */
+/*
+ * $1 id, $2 account, $3 url, $4 events, $5 secret, $6 to $9 the scope, $10 limit per account, $11
+ * options
+ */
 static const struct bb_sql insert = {
     "INSERT INTO webhook_hook AS h (id, account, url, events, secret, admitted, sees_all,"
-    " organisations, email) SELECT $1::bigint, $2::bigint, $3,"
+    " organisations, email, " OPTION_COLUMNS ") SELECT $1::bigint, $2::bigint, $3,"
     " ARRAY(SELECT jsonb_array_elements_text($4::jsonb)), $5::bytea, $6::boolean, $7::boolean,"
-    " $8::bigint[], $9 WHERE (SELECT count(*) FROM webhook_hook WHERE account = $2::bigint)"
+    " $8::bigint[], $9, " OPTION_COLUMNS
+    " FROM jsonb_populate_record(NULL::webhook_hook, $11::jsonb) WHERE (SELECT count(*) FROM "
+    "webhook_hook WHERE account = $2::bigint)"
     " < $10::bigint RETURNING " COLUMNS,
     0,
 };
@@ -245,11 +258,11 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(account))))
         return bb_failed(rq);
-    const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &insert,
-                    BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url), bb_t(new->events),
-                            bb_bytes(new->secret.sealed, new->secret.length),
-                            WEBHOOK_SCOPE_ARGS(&scope), bb_i(webhook->settings->per_account)));
+    const struct bb_rows *rows = bb_tx_query(
+        rq, tx, &insert,
+        BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url), bb_t(new->events),
+                bb_bytes(new->secret.sealed, new->secret.length), WEBHOOK_SCOPE_ARGS(&scope),
+                bb_i(webhook->settings->per_account), bb_t(new->options)));
 
     if (!rows)
         return bb_failed(rq);
@@ -274,7 +287,9 @@ int webhook_create(struct bb_request *rq)
     new.id = bb_next_id(rq, "webhook_hook_id");
     if (new.id < 0)
         return bb_failed(rq);
-    refused = webhook_seal(rq, new.id, secret, &new.secret);
+    refused = options_take(rq, new.id, &new.options);
+    if (!refused)
+        refused = webhook_seal(rq, new.id, secret, &new.secret);
     if (refused)
         return refused;
     return bb_transaction(rq, webhook_insert, &new);
@@ -438,6 +453,7 @@ static const struct bb_rows *webhook_run(struct bb_request *rq, struct bb_tx *tx
 
 struct change {
     const char *url, *events, *active; /* NULL: unchanged */
+    const char *options;               /* see options_take() */
 };
 
 static int webhook_update(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -445,15 +461,17 @@ static int webhook_update(struct bb_request *rq, struct bb_tx *tx, void *arg)
     static const struct bb_sql sql = {
         "UPDATE webhook_hook h SET url = coalesce($4, url), active = coalesce($6::boolean, active),"
         " events = CASE WHEN $5::jsonb IS NULL THEN events"
-        " ELSE ARRAY(SELECT jsonb_array_elements_text($5::jsonb)) END"
+        " ELSE ARRAY(SELECT jsonb_array_elements_text($5::jsonb)) END, (" OPTION_COLUMNS
+        ") = (SELECT " OPTION_COLUMNS " FROM jsonb_populate_record(h, $7::jsonb))"
         " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS,
         0};
     const struct change *change = arg;
     int status;
-    const struct bb_rows *rows = webhook_run(rq, tx, &sql,
-                                             BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(change->url),
-                                                     bb_t(change->events), bb_t(change->active)),
-                                             &status);
+    const struct bb_rows *rows =
+        webhook_run(rq, tx, &sql,
+                    BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(change->url), bb_t(change->events),
+                            bb_t(change->active), bb_t(change->options)),
+                    &status);
 
     return rows ? bb_reply(rq, 200, webhook_json(rq, rows, 0)) : status;
 }
@@ -470,6 +488,8 @@ int webhook_change(struct bb_request *rq)
 
     if (!refused && events)
         refused = webhook_check_events(rq, events, &change.events);
+    if (!refused)
+        refused = options_take(rq, bb_segment_int(rq, "id"), &change.options);
     return refused ? refused : webhook_transact(rq, webhook_update, &change);
 }
 
@@ -509,7 +529,7 @@ static int webhook_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!rows)
         return status;
     json_t *json = webhook_show_secret(webhook_json(rq, rows, 0), secret->text);
-    json_t *until = json_string(bb_cell_time(rq, rows, 0, COLUMN_COUNT));
+    json_t *until = json_string(bb_cell_time(rq, rows, 0, OPTIONS_FROM + options_shown()));
 
     if (json_object_set_new(json, "previousSecretUntil", until)) {
         json_decref(json);

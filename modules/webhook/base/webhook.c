@@ -2,6 +2,7 @@
 #include "modules/webhook/base/webhook.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -11,36 +12,36 @@
  * response that shows the secret once.
  */
 
-#define SEALED_MAX (4 * WEBHOOK_SECRET_MAX + 256) /* bytes of a sealed secret */
-
-static void webhook_purpose(int64_t webhook, char purpose[32])
+static void webhook_purpose(int64_t webhook, const char *part, char purpose[64])
 {
-    snprintf(purpose, 32, "webhook:%lld", (long long)webhook);
+    snprintf(purpose, 64, "webhook:%lld%s%s", (long long)webhook, *part ? ":" : "", part);
 }
 
-int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *secret,
+int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part, const char *secret,
                         unsigned char **sealed, size_t *length)
 {
-    char purpose[32];
+    char purpose[64];
 
-    webhook_purpose(webhook, purpose);
+    webhook_purpose(webhook, part, purpose);
     return bb_seal(host, secret, strlen(secret), purpose, sealed, length);
 }
 
-int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell, char **secret)
+int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *part, const char *cell,
+                        char **secret)
 {
-    unsigned char sealed[SEALED_MAX], *plain = NULL;
-    char purpose[32];
-    size_t plain_length;
+    size_t room = cell ? strlen(cell) / 2 : 0, plain_length;
+    unsigned char *sealed = malloc(room + 1), *plain = NULL;
+    char purpose[64];
 
     *secret = NULL;
-    if (!cell || strlen(cell) / 2 > sizeof sealed)
-        return SECRET_LOCKED;
-    webhook_purpose(webhook, purpose);
-    int64_t length = bb_cell_bytes(cell, sealed, sizeof sealed);
+    if (!sealed)
+        return SECRET_NO_MEMORY;
+    webhook_purpose(webhook, part, purpose);
+    int64_t length = bb_cell_bytes(cell, sealed, room);
     int failed =
         length < 0 ? -1 : bb_unseal(host, sealed, (size_t)length, purpose, &plain, &plain_length);
 
+    free(sealed);
     if (failed)
         return failed == -2 ? SECRET_NO_MEMORY : SECRET_LOCKED;
     *secret = (char *)plain;

@@ -75,8 +75,12 @@ struct webhook {
 
 #define WEBHOOK_SECRET_MAX 256 /* characters */
 
-/* Seals a secret for a webhook. The caller must free() *sealed. Returns 0, or -1. */
-int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *secret,
+/* The parts of a webhook that are sealed. The name of a part is bound to its sealed text. */
+#define WEBHOOK_PART_SECRET ""
+#define WEBHOOK_PART_HEADERS "headers"
+
+/* Seals a part of a webhook. The caller must free() *sealed. Returns 0, or -1. */
+int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part, const char *secret,
                         unsigned char **sealed, size_t *length);
 
 enum { SECRET_OPEN, SECRET_LOCKED, SECRET_NO_MEMORY };
@@ -85,7 +89,8 @@ enum { SECRET_OPEN, SECRET_LOCKED, SECRET_NO_MEMORY };
  * Opens a sealed secret from a cell (bytea as \x hexadecimal). The caller must free() *secret,
  * which is NULL unless SECRET_OPEN is returned. SECRET_LOCKED: no key opens the secret.
  */
-int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *cell, char **secret);
+int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *part, const char *cell,
+                        char **secret);
 
 /* ---- the outcome of a test ---- */
 

@@ -27,6 +27,7 @@ struct attempt {
     struct delivery *delivery;
     struct receiver *receiver;
     struct receiver_sessions *sessions;
+    struct extras *extras; /* of the webhook when the attempt began */
     struct http_request http;
     struct curl_slist headers[HEADERS];
     char lines[HEADERS][HEADER_ROOM];
@@ -123,15 +124,19 @@ static int attempt_sign(struct attempt *attempt)
         sign_standard(keys, both ? 2 : 1, body->id, timestamp, body->bytes, body->length, standard))
         return -1;
     attempt->header_count = 0;
-    return attempt_header(attempt, "Content-Type: application/json") |
-           attempt_header(attempt, "Expect:") |
-           attempt_header(attempt, "X-Webhook-Event: %s", body->event) |
-           attempt_header(attempt, "X-Webhook-Signature: %s", hex) |
-           attempt_header(attempt, "X-Webhook-Attempt: %d", delivery->tries + 1) |
-           attempt_header(attempt, "webhook-id: %s", body->id) |
-           attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
-           attempt_header(attempt, "webhook-signature: %s", standard) |
-           (*body->trace ? attempt_header(attempt, "traceparent: %s", body->trace) : 0);
+    int failed = attempt_header(attempt, "Content-Type: application/json") |
+                 attempt_header(attempt, "Expect:") |
+                 attempt_header(attempt, "X-Webhook-Event: %s", body->event) |
+                 attempt_header(attempt, "X-Webhook-Signature: %s", hex) |
+                 attempt_header(attempt, "X-Webhook-Attempt: %d", delivery->tries + 1) |
+                 attempt_header(attempt, "webhook-id: %s", body->id) |
+                 attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
+                 attempt_header(attempt, "webhook-signature: %s", standard) |
+                 (*body->trace ? attempt_header(attempt, "traceparent: %s", body->trace) : 0);
+
+    attempt->headers[attempt->header_count - 1].next =
+        attempt->extras ? attempt->extras->headers : NULL;
+    return failed;
 }
 
 /* Keeps an attempt that has ended, or was not started, for reuse. */
@@ -148,6 +153,7 @@ static void attempt_drop(struct attempt *attempt)
     else
         http_request_close(http);
     receiver_sessions_release(attempt->sessions);
+    extras_release(attempt->extras);
     free(http->bytes);
     SLIST_INSERT_HEAD(&attempt->sender->attempts, attempt, next);
 }
@@ -180,6 +186,7 @@ static int attempt_set(struct attempt *attempt)
         .easy = easy,
     };
     attempt->sessions = NULL;
+    attempt->extras = extras_hold(delivery->subscription->extras);
     attempt->unsent = false;
     attempt->receiver = receivers_take(&sender->receivers, url);
     attempt->waiting = attempt->receiver != NULL;

@@ -17,6 +17,7 @@
 
 #include "modules/common/http_client.h"
 #include "modules/webhook/http/sign.h"
+#include "modules/webhook/sender/extras.h"
 #include "modules/webhook/sender/idmap.h"
 #include "modules/webhook/sender/queue.h"
 #include "modules/webhook/sender/receivers.h"
@@ -95,6 +96,7 @@ struct subscription {
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until; /* wall clock, in milliseconds */
+    struct extras *extras;  /* NULL: none */
     bool backlog;
     bool again;      /* the backlog changed while it was read */
     int64_t read_to; /* the highest delivery that was taken */

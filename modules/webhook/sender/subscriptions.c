@@ -7,7 +7,7 @@
 
 static const struct bb_sql read_subscriptions = {
     "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
-    " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted"
+    " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted, headers"
                                              " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
 };
@@ -20,6 +20,7 @@ struct fresh {
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until;
+    struct extras *extras;
 };
 
 struct reading {
@@ -165,7 +166,7 @@ static struct sign_key *subscription_open_key(const struct sender *sender, struc
                                               int64_t id, const char *cell)
 {
     char *secret;
-    int opened = webhook_secret_open(sender->host, id, cell, &secret);
+    int opened = webhook_secret_open(sender->host, id, WEBHOOK_PART_SECRET, cell, &secret);
     struct sign_key *key = secret ? sign_key_new(sender->hmac, secret) : NULL;
 
     if (secret)
@@ -189,11 +190,14 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
         fresh->keys[1] = subscription_open_key(sender, fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
-    fresh->unreadable = !fresh->keys[0];
+    int extras = extras_read(rq, id, bb_cell(rq, rows, row, 6), &fresh->extras);
+
+    fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
+    fresh->unreadable = !fresh->keys[0] || extras == SECRET_LOCKED;
     if (fresh->starved)
         return;
     if (fresh->unreadable)
-        bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secret cannot be opened",
+        bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secret or headers cannot be opened",
                (long long)id);
     else if (previous && !fresh->keys[1])
         bb_log(rq, BB_ERROR,
@@ -221,6 +225,8 @@ static void subscription_forget(struct subscription *subscription)
 {
     free(subscription->url);
     subscription->url = NULL;
+    extras_release(subscription->extras);
+    subscription->extras = NULL;
     for (size_t i = 0; i < SIGN_KEYS_MAX; i++) {
         sign_key_free(subscription->keys[i]);
         subscription->keys[i] = NULL;
@@ -239,6 +245,8 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
 
     subscription_forget(subscription);
     subscription->url = fresh->url;
+    subscription->extras = fresh->extras;
+    fresh->extras = NULL;
     memcpy(subscription->keys, fresh->keys, sizeof(subscription->keys));
     subscription->previous_until = fresh->previous_until;
     subscription->unreadable = fresh->unreadable;
@@ -286,6 +294,7 @@ static void subscription_read_drop(struct db_task *db_task)
 
     for (size_t i = 0; i < reading->count; i++) {
         free(reading->list[i].url);
+        extras_release(reading->list[i].extras);
         for (size_t k = 0; k < SIGN_KEYS_MAX; k++)
             sign_key_free(reading->list[i].keys[k]);
     }

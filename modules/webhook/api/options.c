@@ -1,0 +1,87 @@
+/* Optional members of a webhook: each feature has a row, and its functions in its own file. */
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "modules/webhook/api/api.h"
+
+/* In the order of OPTION_COLUMNS_SHOWN. */
+static const struct option options[] = {
+    {"headers", headers_take, headers_show},
+};
+
+size_t options_shown(void)
+{
+    return sizeof(options) / sizeof(options[0]);
+}
+
+int options_take(struct bb_request *rq, int64_t webhook, const char **columns)
+{
+    json_t *changed = bb_json_hold(rq, json_object());
+
+    if (!changed)
+        return bb_no_memory(rq);
+    for (size_t i = 0; i < options_shown(); i++) {
+        json_t *value = json_object_get(bb_body(rq), options[i].name);
+        int refused = value ? options[i].take(rq, webhook, value, changed) : 0;
+
+        if (refused)
+            return refused;
+    }
+    *columns = bb_json(rq, changed, NULL);
+    return 0;
+}
+
+json_t *options_show(struct bb_request *rq, int64_t webhook, const struct bb_rows *rows, size_t row,
+                     size_t first, json_t *json)
+{
+    for (size_t i = 0; i < options_shown() && json; i++) {
+        const char *cell = bb_cell(rq, rows, row, first + i);
+
+        if (cell &&
+            json_object_set_new(json, options[i].name, options[i].show(rq, webhook, cell))) {
+            json_decref(json);
+            json = NULL;
+        }
+    }
+    return json;
+}
+
+int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
+                json_t *columns)
+{
+    unsigned char *sealed;
+    size_t length;
+
+    if (!text)
+        return json_object_set_new(columns, part, json_null()) ? bb_no_memory(rq) : 0;
+    if (webhook_secret_seal(rq->host, webhook, part, text, &sealed, &length))
+        return bb_fail(rq, 503, "The field %s could not be stored", part);
+    char *cell = bb_alloc(rq, 2 * length + 3);
+
+    cell[0] = '\\';
+    cell[1] = 'x';
+    for (size_t i = 0; i < length; i++)
+        snprintf(cell + 2 + 2 * i, 3, "%02x", sealed[i]);
+    free(sealed);
+    return json_object_set_new(columns, part, json_string(cell)) ? bb_no_memory(rq) : 0;
+}
+
+json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell)
+{
+    char *text;
+    int opened = webhook_secret_open(rq->host, webhook, part, cell, &text);
+
+    if (opened == SECRET_NO_MEMORY)
+        return NULL;
+    if (opened == SECRET_LOCKED) {
+        bb_log(rq, BB_ERROR, "the field %s of webhook %lld cannot be opened with secrets.keys",
+               part, (long long)webhook);
+        return json_object();
+    }
+    json_t *json = bb_json_read(rq, text);
+
+    OPENSSL_cleanse(text, strlen(text));
+    free(text);
+    return json;
+}

@@ -1,0 +1,163 @@
+/* Optional members of a webhook: what is accepted, shown and sent. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "deliver.h"
+#include "suite.h"
+
+static void set_up(void)
+{
+    deliver_open("hookoptions");
+}
+
+/* Returns JSON that is written with apostrophes. */
+static const char *quoted(const char *json)
+{
+    char *copy = text("%s", json);
+
+    for (char *at = copy; *at; at++)
+        *at = (char)(*at == '\'' ? '"' : *at);
+    return copy;
+}
+
+/* Creates a webhook for message.new with further members. */
+static struct webhook_made option_make(const char *url, const char *members)
+{
+    struct answer *answer =
+        ask(admin, 201, NULL,
+            "POST " WEBHOOKS " {'url':'%s','events':['message.new'],'secret':'" TEST_SECRET "',%s}",
+            url, quoted(members));
+    int64_t id = answer_int(answer, "id");
+
+    return (struct webhook_made){id, NULL, text(WEBHOOKS "/%jd", (intmax_t)id)};
+}
+
+static void option_expect(const struct webhook_made *made, const char *expected)
+{
+    ask(admin, 200, expected, "GET %s", made->path);
+}
+
+/* ---- headers ---- */
+
+TEST(headers_are_sent_masked_in_responses_and_encrypted_in_the_database)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        option_make(catcher_url(catcher, "headers"),
+                    "'headers':{'X-Api-Key':'a key of the platform','X-Tenant':'abc'}");
+
+    option_expect(&made, "{'headers':{'X-Api-Key':'****form','X-Tenant':'****'}}");
+    say("with a key");
+    const struct caught *caught = catcher_wait(catcher, 1, 5000);
+
+    expect_signed(caught, TEST_SECRET);
+    ck_assert_str_eq(caught_header(caught, "X-Api-Key"), "a key of the platform");
+    ck_assert_str_eq(caught_header(caught, "X-Tenant"), "abc");
+    ck_assert_int_eq(sql_number(db,
+                                "SELECT count(*) FROM webhook_hook WHERE headers IS NOT NULL AND"
+                                " position(convert_to('platform', 'UTF8') in headers) > 0"),
+                     0);
+    forget(&made);
+}
+
+TEST(a_patch_replaces_all_headers_leaves_them_or_clears_them)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        option_make(catcher_url(catcher, "headers"), "'headers':{'X-A':'one','X-B':'two'}");
+
+    ask(admin, 200, "{'headers':{'X-B':'****','X-A':'(absent)'}}",
+        "PATCH %s {'headers':{'X-B':'2'}}", made.path);
+    ask(admin, 200, "{'headers':{'X-B':'****'}}", "PATCH %s {'events':['message.new']}", made.path);
+    say("one header");
+    const struct caught *caught = catcher_wait(catcher, 1, 5000);
+
+    ck_assert_ptr_null(caught_header(caught, "X-A"));
+    ck_assert_str_eq(caught_header(caught, "X-B"), "2");
+    ask(admin, 200, "{'headers':'(absent)'}", "PATCH %s {'headers':null}", made.path);
+    say("no header");
+    ck_assert_ptr_null(caught_header(catcher_wait(catcher, 2, 5000), "X-B"));
+    forget(&made);
+}
+
+TEST(an_attempt_in_flight_keeps_the_headers_that_a_patch_removes)
+{
+    struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
+    struct webhook_made made =
+        option_make(catcher_url(catcher, "headers"), "'headers':{'X-Version':'1'}");
+
+    say("fails once");
+    ck_assert_str_eq(caught_header(catcher_wait(catcher, 1, 5000), "X-Version"), "1");
+    ask(admin, 200, NULL, "PATCH %s {'headers':{'X-Version':'2'}}", made.path);
+    ck_assert_str_eq(caught_header(catcher_wait(catcher, 2, 5000), "X-Version"), "2");
+    forget(&made);
+}
+
+/* The member of a creation, and the field of the error; NULL: it is accepted. */
+static const char *const headers[][2] = {
+    {"{'X-A':'1'}", NULL},
+    {"{'Authorization':'Bearer x','Cookie':'a=b','Accept':'*/*'}", NULL},
+    {"{}", NULL},
+    {"null", NULL},
+    {"'X-A: 1'", "headers"},
+    {"['X-A']", "headers"},
+    {"{'X A':'1'}", "headers"},
+    {"{'':'1'}", "headers"},
+    {"{'X-A:':'1'}", "headers"},
+    {"{'X-Ä':'1'}", "headers"},
+    {"{'X-A\\r\\nX-B':'1'}", "headers"},
+    {"{'X-A':1}", "headers.X-A"},
+    {"{'X-A':null}", "headers.X-A"},
+    {"{'X-A':''}", "headers.X-A"},
+    {"{'X-A':' '}", "headers.X-A"},
+    {"{'X-A':'1\\r\\nX-B: 2'}", "headers.X-A"},
+    {"{'X-A':'é'}", "headers.X-A"},
+    {"{'X-A':'****form'}", "headers.X-A"},
+    {"{'Host':'a'}", "headers.Host"},
+    {"{'hOST':'a'}", "headers.hOST"},
+    {"{'Content-Type':'a'}", "headers.Content-Type"},
+    {"{'content-anything':'a'}", "headers.content-anything"},
+    {"{'Connection':'close'}", "headers.Connection"},
+    {"{'Transfer-Encoding':'chunked'}", "headers.Transfer-Encoding"},
+    {"{'Proxy-Authorization':'a'}", "headers.Proxy-Authorization"},
+    {"{'TE':'a'}", "headers.TE"},
+    {"{'Upgrade':'a'}", "headers.Upgrade"},
+    {"{'User-Agent':'a'}", "headers.User-Agent"},
+    {"{'webhook-id':'a'}", "headers.webhook-id"},
+    {"{'Webhook-Signature':'a'}", "headers.Webhook-Signature"},
+    {"{'X-Webhook-Event':'a'}", "headers.X-Webhook-Event"},
+    {"{'traceparent':'a'}", "headers.traceparent"},
+};
+
+TEST_EACH(headers_must_be_ones_that_a_webhook_may_add, sizeof headers / sizeof *headers)
+{
+    const char *field = headers[_i][1];
+    struct answer *answer =
+        ask(admin, field ? 400 : 201,
+            field ? text("{'errors':[{'field':'%s','problem':'*'}]}", field) : NULL,
+            "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':[],'headers':%s}",
+            quoted(headers[_i][0]));
+
+    if (!field)
+        ask(admin, 200, NULL, "DELETE " WEBHOOKS "/%jd", (intmax_t)answer_int(answer, "id"));
+}
+
+TEST(headers_are_limited_to_20_and_8_KiB_in_total)
+{
+    struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
+    const char *many = "'X-0':'0'";
+    const char *half = text("%0*d", 8192 / 2 - 8, 0); /* a name has 4 bytes, a separator 4 more */
+
+    for (int i = 1; i < 20; i++)
+        many = text("%s,'X-%d':'0'", many, i);
+    many = quoted(many);
+    ask(admin, 200, NULL, "PATCH %s {'headers':{%s}}", made.path, many);
+    ask(admin, 400, "{'errors':[{'field':'headers'}]}", "PATCH %s {'headers':{%s,'X-20':'0'}}",
+        made.path, many);
+    ask(admin, 200, NULL, "PATCH %s {'headers':{'X-AA':'%s','X-BB':'%s'}}", made.path, half, half);
+    ask(admin, 400, "{'errors':[{'field':'headers'}]}",
+        "PATCH %s {'headers':{'X-AA':'%s','X-BBB':'%s'}}", made.path, half, half);
+    forget(&made);
+}
+
+STAGE_SUITE(webhook_options, set_up, 60)
