@@ -23,7 +23,7 @@ browser_run() { # DIRECTORY PORT [NAME…]
     shift 2
     BUSBAR_BASE=http://127.0.0.1:$port BUSBAR_PASSWORD=$(cat "$place/var/admin.password") \
         BUSBAR_CONTROL=$place/var/run/host/control.sock BUSBAR_PROGRAM=$top/build/release/root/bin/busbar \
-        BUSBAR_SANDBOX=$(may_sandbox && echo 1) BUSBAR_LOG=$place/host.log BUSBAR_PICTURES=$place/pictures \
+        BUSBAR_SANDBOX=$(may_sandbox && echo 1) BUSBAR_PICTURES=$place/pictures \
         BUSBAR_CHROMIUM=$(command -v chromium) \
         node --test-reporter=tap "$top/tests/browser/main.js" "$@" >"$place/tap.log" 2>&1
 }

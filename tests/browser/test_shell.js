@@ -2,15 +2,12 @@
  * role. */
 'use strict'
 const assert = require('node:assert/strict')
-const fs = require('node:fs')
 const http = require('node:http')
 const { scene, enter, go, to, look, figure } = require('./stage')
 const { base, domain, admin, request, call, login, member } = require('./service')
 
 const FIRST_LOAD_MAX_KIB = 180
 const FIRST_REQUESTS_MAX = 12
-const DOCUMENT_MAX_MS = 1
-const DOCUMENTS = 50
 
 scene('shell: the page keeps scripts of others out, and other paths are not there', async () => {
   const page = await request('GET', '/console')
@@ -46,32 +43,6 @@ scene('shell: the first load is small, and few requests lead to the login', asyn
   assert.ok(bytes > 0 && needed > 0)
   figure('first load, compressed', bytes / 1024, FIRST_LOAD_MAX_KIB, 'KiB')
   figure('requests until one can log in', needed, FIRST_REQUESTS_MAX, 'requests')
-})
-
-/* Returns the milliseconds that the host took for requests, according to its log. */
-async function millisecondsOf (ids) {
-  const found = new Map()
-
-  for (let tries = 0; found.size < ids.length && tries < 100; tries++) {
-    if (tries > 0) await new Promise((resolve) => setTimeout(resolve, 50))
-    const log = fs.readFileSync(process.env.BUSBAR_LOG, 'utf8')
-    for (const [, id, ms] of log.matchAll(/ msg="request" request=(\S+) .* ms=([\d.]+)/g)) if (ids.includes(id)) found.set(id, Number(ms))
-  }
-  assert.equal(found.size, ids.length, 'the log has a line for each request')
-  return [...found.values()]
-}
-
-scene('shell: the document of the API costs the host next to nothing', async () => {
-  const ids = []
-
-  for (let i = 0; i < DOCUMENTS; i++) {
-    const answer = await request('GET', '/swagger-json')
-    assert.equal(answer.status, 200)
-    assert.ok((await answer.json()).paths['/api/auth/login'])
-    ids.push(answer.headers.get('x-request-id'))
-  }
-  const took = (await millisecondsOf(ids)).sort((a, b) => a - b)
-  figure(`/swagger-json at the host (the median of ${DOCUMENTS})`, took[DOCUMENTS / 2], DOCUMENT_MAX_MS, 'ms')
 })
 
 scene('shell: a wrong password is told, a right one leads in by the keyboard alone, and out again', async ({ open }) => {

@@ -1,6 +1,7 @@
 #include "fault/common.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TIMEOUT_S = 180, KILL_S = 3, CHILDREN_MAX = 256, REFUSALS = 8 };
+enum { TIMEOUT_S = 180, KILL_S = 3, CHILDREN_MAX = 256, REFUSALS = 8, LOOKS = 20, LOOK_MS = 5 };
 
 int fault_kills(void)
 {
@@ -191,16 +192,27 @@ void postgres_on_disk(struct postgres *pg, const char *directory, int mib)
 
 /* ---- processes ---- */
 
-unsigned long cpu_ticks(pid_t pid)
+bool process_sleeps(void *pid)
 {
-    const char *stat = strrchr(file_text(text("/proc/%d/stat", (int)pid)), ')');
-    unsigned long user_ticks = 0, system_ticks = 0;
+    for (int looks = 0; looks < LOOKS; looks++) {
+        const char *tasks = text("/proc/%d/task", (int)*(pid_t *)pid);
+        DIR *threads = opendir(tasks);
+        bool asleep = true;
 
-    ck_assert_ptr_nonnull(stat);
-    ck_assert_int_eq(sscanf(stat, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-                            &user_ticks, &system_ticks),
-                     2);
-    return user_ticks + system_ticks;
+        ck_assert_ptr_nonnull(threads);
+        for (struct dirent *thread = readdir(threads); thread; thread = readdir(threads)) {
+            if (thread->d_name[0] == '.')
+                continue;
+            const char *state = strrchr(file_text(text("%s/%s/stat", tasks, thread->d_name)), ')');
+
+            asleep = asleep && state && state[1] && state[2] == 'S';
+        }
+        closedir(threads);
+        if (!asleep)
+            return false;
+        poll(NULL, 0, LOOK_MS);
+    }
+    return true;
 }
 
 int open_descriptors(pid_t pid)

@@ -45,8 +45,11 @@ struct ledger_report fault_over(struct scene *scene);
 void postgres_end(struct postgres *pg, int signal);
 void postgres_signal_all(const struct postgres *pg, int signal);
 
-/* Returns the CPU time that a process has used, in clock ticks. */
-unsigned long cpu_ticks(pid_t pid);
+/*
+ * A condition for wait_until(): returns whether all threads of the process (pid_t *) sleep whenever
+ * they are looked at, for a tenth of a second. A thread that spins never does, on any machine.
+ */
+bool process_sleeps(void *pid);
 
 /* Returns the number of entries in /proc/<pid>/fd. */
 int open_descriptors(pid_t pid);
