@@ -1,7 +1,8 @@
 # The tests of ./test install, one function each, which returns 0 if the test passes. Sourced by ./test. All use the
 # build `gcc` of the linters, installed into an empty prefix.
 
-install_names="prefix headers modcheck specimens hello notes contacts cpp rust service boot operating man reference dist"
+install_names="prefix headers modcheck specimens hello notes contacts cpp rust service tls boot operating man
+    reference dist"
 
 # need_installed: installs into the empty prefix, once in a run.
 installed=
@@ -195,6 +196,106 @@ install_service() {
         printf '%s\n' "$said" >&2
         return 1
     }
+}
+
+# Prints what the two configurations of HAProxy have in common: everything except global and the frontends.
+proxy_common() { # FILE
+    sed '/^global/,/^defaults/d; /^frontend/,/^# Hosts that can serve/d; /^#/d' "$1"
+}
+
+# tls_curl NAME OPTION… PATH: requests a path from HAProxy, trusting only the certificate NAME.pem.
+tls_curl() {
+    local name=$1
+    shift
+    curl -s --max-time 10 --cacert "$work/tls/$name.pem" --resolve "busbar.test:$tls_port:127.0.0.1" "${@:1:$#-1}" \
+        "https://busbar.test:$tls_port${*: -1}"
+}
+
+# expect TEXT COMMAND…: checks the output of a command.
+expect() {
+    local wanted=$1 said
+    shift
+    said=$("$@")
+    [ "$said" = "$wanted" ] || {
+        say "wanted '$wanted', got '$said': $*"
+        return 1
+    }
+}
+
+tls_certificate() { # NAME
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj "/CN=$1" \
+        -addext subjectAltName=DNS:busbar.test -keyout "$work/tls/key" -out "$work/tls/$1.pem" 2>/dev/null &&
+        cat "$work/tls/key" >>"$work/tls/$1.pem"
+}
+
+# The checks of install_tls, with a host and HAProxy running.
+tls_checks() {
+    local bad=0 quiet=(-o /dev/null -w '%{http_version} %{http_code}')
+
+    expect "2 200" tls_curl one "${quiet[@]}" /api/health || bad=1
+    expect "1.1 200" tls_curl one --http1.1 "${quiet[@]}" /api/health || bad=1
+    expect "2 200" tls_curl one --tls-max 1.2 "${quiet[@]}" /api/health || bad=1
+    # without SECLEVEL=0 curl itself refuses TLS 1.1
+    expect "0 000" tls_curl one --tls-max 1.1 --ciphers DEFAULT@SECLEVEL=0 "${quiet[@]}" /api/health || bad=1
+    expect "2 404" tls_curl one "${quiet[@]}" /nothing || bad=1
+    tls_curl one -D - /nothing | tr -d '\r' | grep -qx 'strict-transport-security: max-age=31536000' || {
+        say "a response has no Strict-Transport-Security"
+        bad=1
+    }
+    expect "308 https://127.0.0.1:$plain_port/x" curl -s -o /dev/null -w '%{http_code} %{redirect_url}' \
+        "http://127.0.0.1:$plain_port/x" || bad=1
+    # metrics_networks has only 127.0.0.9, so the status shows which address the host sees
+    expect "2 200" tls_curl one --interface 127.0.0.9 "${quiet[@]}" /metrics || bad=1
+    expect "2 401" tls_curl one "${quiet[@]}" /metrics || bad=1
+    expect "2 401" tls_curl one -H 'X-Forwarded-For: 127.0.0.9' "${quiet[@]}" /metrics || bad=1
+    return $bad
+}
+
+# Loads another certificate with the commands of docs/operating.md.
+tls_renew() {
+    cp "$work/tls/two.pem" "$work/tls/busbar.pem"
+    sed -n '/^### TLS/,/^### /p' "$top/docs/operating.md" | sed -n '/^```bash$/,/^```$/{/^```/!p}' |
+        sed "s,=/etc/haproxy/,=$work/tls/,; s,=/run/haproxy/,=$work/tls/," >"$work/tls/renew"
+    bash -e "$work/tls/renew" | grep '^Success!$' >/dev/null &&
+        expect "2 200" tls_curl two -o /dev/null -w '%{http_version} %{http_code}' /api/health &&
+        expect "0 000" tls_curl one -o /dev/null -w '%{http_version} %{http_code}' /api/health
+}
+
+# Tests conf/haproxy-tls.cfg with a real HAProxy and a host whose database is unavailable: versions of TLS and HTTP, HSTS, the
+# client's address and a renewed certificate.
+install_tls() {
+    local status=0 tries=0 pids=() host_port tls_port plain_port
+
+    diff <(proxy_common "$top/conf/haproxy.cfg") <(proxy_common "$top/conf/haproxy-tls.cfg") >&2 || {
+        say "conf/haproxy.cfg and conf/haproxy-tls.cfg must have the same defaults and backends"
+        return 1
+    }
+    mkdir -p "$work/tls"
+    tls_certificate one && tls_certificate two && cp "$work/tls/one.pem" "$work/tls/busbar.pem" || return 1
+    host_port=$(free_port) tls_port=$(free_port) plain_port=$(free_port)
+    printf '%s\n' "http: {listen: '127.0.0.1:$host_port', trusted_proxies: [127.0.0.1], metrics_networks: [127.0.0.9]}" \
+        "database: {url: 'host=$work/tls'}" "control: {socket: ''}" "secrets: {keys: ['$(openssl rand -hex 32)']}" \
+        "modules: [auth, health, metrics]" >"$work/tls/busbar.yaml"
+    "$root/bin/busbar" -c "$work/tls/busbar.yaml" serve >"$work/tls/host.log" 2>&1 &
+    pids+=($!)
+    BUSBAR_FRONT=127.0.0.1:$plain_port BUSBAR_TLS_FRONT=127.0.0.1:$tls_port BUSBAR_HOST1=127.0.0.1:$host_port \
+        BUSBAR_HOST2=127.0.0.1:$host_port BUSBAR_CERTIFICATE=$work/tls/busbar.pem \
+        BUSBAR_HAPROXY_SOCKET=$work/tls/busbar.sock \
+        haproxy -db -dW -f "$top/conf/haproxy-tls.cfg" >"$work/tls/haproxy.log" 2>&1 &
+    pids+=($!)
+    until [ "$(tls_curl one /api/health)" = '{"status":"ok"}' ]; do
+        tries=$((tries + 1))
+        kill -0 "${pids[0]}" && kill -0 "${pids[1]}" && [ "$tries" -lt 100 ] || {
+            tail -n 20 "$work"/tls/*.log >&2
+            status=1
+            break
+        }
+        sleep 0.1
+    done
+    [ "$status" -ne 0 ] || { tls_checks && tls_renew; } || status=1
+    kill "${pids[@]}"
+    wait "${pids[@]}" 2>/dev/null
+    return "$status"
 }
 
 # Makes a separate build with the paths of a package, installed below build/boot/root.

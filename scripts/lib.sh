@@ -107,8 +107,8 @@ run_packages=(postgresql redis-server tzdata)
 PATH=$PATH:$top/build/node/bin
 web_packages=()
 command -v node >/dev/null && command -v npm >/dev/null || web_packages+=(python3-venv)
-test_packages=(check clang clang-tidy clang-format cppcheck dbus g++ haproxy iproute2 iptables
-    libclang-rt-dev man-db mandoc openssl pgbouncer procps python3 rclone rustc systemd xz-utils)
+test_packages=(check clang clang-tidy clang-format cppcheck curl dbus g++ haproxy iproute2 iptables
+    libclang-rt-dev man-db mandoc openssl pgbouncer procps python3 rclone rustc socat systemd xz-utils)
 contract_packages=(python3-venv)
 
 missing_packages() {
