@@ -126,8 +126,9 @@ static const struct bb_field listed_conversation[] = {
 };
 #define MESSAGE                                                                                    \
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},                                       \
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED},                                  \
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED}
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},   \
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED,                                   \
+     .example = "The inverter is online again."}
 #define CREATED_AT {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 
 static const struct bb_field first_message[] = {MESSAGE};
@@ -211,9 +212,10 @@ static const struct bb_route routes[] = {
 
 static const struct bb_field created_conversation[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "ben@example.org"},
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .example = "Rooftop 7"},
 };
 static const struct bb_field created_payload[] = {
     {.name = "conversation", .type = BB_OBJECT, .flags = BB_REQUIRED,
@@ -224,7 +226,8 @@ static const struct bb_field created_payload[] = {
 static const struct bb_field new_payload[] = {
     {.name = "conversationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(message)},
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .example = "Rooftop 7"},
 };
 
 static const struct bb_event_descriptor events[] = {

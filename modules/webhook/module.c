@@ -132,6 +132,12 @@ static const struct bb_field change_body[] = {
     OPTIONS,
 };
 static const struct bb_field rotate_body[] = {SECRET_FIELD};
+static const struct bb_field test_body[] = {
+    {.name = "event", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 128, .fallback = WEBHOOK_PING,
+     .help = "The event to send, with an example of its fields: ping, or a name from GET "
+             "/api/chat/webhooks/events. The webhook need not subscribe to it.",
+     .example = "message.new"},
+};
 static const struct bb_field recover_body[] = {
     {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED,
      .help = "Abandoned deliveries created since this time are sent again (ISO 8601)."},
@@ -270,9 +276,9 @@ static const struct bb_route routes[] = {
      .help = "Delete a webhook and its waiting deliveries."},
     {.method = "POST", .path = BASE "/:id/test", .roles = BB_ANY_ROLE, .handler = webhook_test,
      .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
-     .reply = BB_TABLE(test_reply),
-     .help = "Send a test ping to a webhook. Waits up to 4 seconds and returns the result of the "
-              "first attempt. Works for inactive webhooks, too."},
+     .body = BB_TABLE(test_body), .body_max = 65536, .reply = BB_TABLE(test_reply),
+     .help = "Send a test ping, or an example of an event, to a webhook. Waits up to 4 seconds and "
+             "returns the result of the first attempt. Works for inactive webhooks, too."},
     {.method = "POST", .path = BASE "/:id/rotate-secret", .roles = BB_ANY_ROLE,
      .handler = webhook_rotate, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(rotate_body), .body_max = 65536, .reply = BB_TABLE(rotate_reply),

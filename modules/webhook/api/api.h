@@ -82,6 +82,14 @@ json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, co
 int headers_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 json_t *headers_show(struct bb_request *rq, int64_t webhook, const char *cell);
 
+/* ---- example.c ---- */
+
+/*
+ * Sets *payload to an example of an event, owned by the caller; NULL: out of memory. Returns 0, or
+ * the status of the response sent if no module declares the event.
+ */
+int example_of(struct bb_request *rq, const char *event, json_t **payload);
+
 /* ---- webhooks.c: channels; any thread ---- */
 
 void webhook_changed(void *state, const char *payload);

@@ -1,7 +1,9 @@
 /*
  * The routes of deliveries: they list a webhook's deliveries with their attempts, newest first;
- * show one delivery with its body; send deliveries again; and send a test ping.
+ * show one delivery with its body; send deliveries again; and send a test.
  */
+#include <string.h>
+
 #include "modules/common/slots.h"
 #include "modules/webhook/api/api.h"
 
@@ -165,9 +167,10 @@ int webhook_recover(struct bb_request *rq)
 /*
  * ---- POST /api/chat/webhooks/:id/test ----
  *
- * Sends a ping and returns the outcome of its first attempt if that ends within WAIT_MS. A ping is
- * an ordinary delivery, except that its webhook may be inactive. While the request waits for the
- * completion, it uses a little memory and no thread; the number of waiting tests is limited.
+ * Sends a ping, or an example of the event in the body, and returns the outcome of the first
+ * attempt if that ends within WAIT_MS. A test is an ordinary delivery, except that its webhook may
+ * be inactive and need not subscribe to the event. While the request waits for the completion, it
+ * uses a little memory and no thread; the number of waiting tests is limited.
  */
 
 #define WAIT_MS 4000
@@ -198,14 +201,14 @@ static int delivery_test_store(struct bb_request *rq, const struct webhook *webh
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
         " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
-        " SELECT id, '" WEBHOOK_PING "', $4::uuid, $5::text, $6::text FROM found"
+        " SELECT id, $8::text, $4::uuid, $5::text, $6::text FROM found"
         " RETURNING id, webhook), held AS (INSERT INTO webhook_waiting (id, webhook, next_at)"
         " SELECT id, webhook, now() + $7::bigint * interval '1 ms' FROM made) SELECT id FROM made",
         BB_SQL_WRITE};
-    const struct bb_rows *rows =
-        bb_query(rq, &insert,
-                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id), bb_t(ping->event.body),
-                         bb_t(ping->event.trace), bb_i(sender_hold_ms(webhook))));
+    const struct bb_rows *rows = bb_query(
+        rq, &insert,
+        BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id), bb_t(ping->event.body),
+                bb_t(ping->event.trace), bb_i(sender_hold_ms(webhook)), bb_t(ping->event.name)));
 
     if (!rows)
         return bb_failed(rq);
@@ -218,18 +221,26 @@ static int delivery_test_store(struct bb_request *rq, const struct webhook *webh
 int webhook_test(struct bb_request *rq)
 {
     struct webhook *webhook = rq->state;
+    const char *event = bb_text(rq, "event");
     struct ping ping = {
-        .event = {.name = WEBHOOK_PING, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
+        .event = {.name = event, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
     };
+    json_t *json = NULL;
     struct place *place = bb_alloc(rq, sizeof(*place));
 
     *place = (struct place){webhook->tests, rq->principal->account};
     if (slot_try(place->slots, place->account))
         return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
     bb_defer(rq, delivery_test_leave, place);
-    json_t *json = json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
-                             bb_time_text(rq, bb_wall_ms(rq->host)));
+    int refused = 0;
 
+    if (strcmp(event, WEBHOOK_PING) != 0)
+        refused = example_of(rq, event, &json);
+    else
+        json = json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
+                         bb_time_text(rq, bb_wall_ms(rq->host)));
+    if (refused)
+        return refused;
     if (!json)
         return bb_no_memory(rq);
     ping.event.body = bb_json(rq, json, &ping.event.length);
@@ -242,8 +253,7 @@ int webhook_test(struct bb_request *rq)
 
         return elsewhere ? elsewhere : bb_fail(rq, 503, "The sender is not ready");
     }
-    int refused = delivery_test_store(rq, webhook, &ping);
-
+    refused = delivery_test_store(rq, webhook, &ping);
     if (refused)
         return refused;
     struct webhook_outcome *outcome = webhook_outcome_new(rq);

@@ -160,4 +160,80 @@ TEST(headers_are_limited_to_20_and_8_KiB_in_total)
     forget(&made);
 }
 
+/* ---- tests with a chosen event ---- */
+
+/* The catcher checks each body against the fields that the reference declares. */
+TEST(a_test_sends_an_example_of_any_event_that_webhooks_can_subscribe_to)
+{
+    struct host *all = host_start(
+        &(struct host_spec){.name = "hookexamples",
+                            .database = database_make(the_postgres, "hookexamples"),
+                            .modules = "[auth, chat, device, reading, certificate, bulk, webhook]",
+                            .more = WEBHOOK_LOCAL});
+    const struct person *by = admin_of(all);
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = webhook_make(all, by, catcher_url(catcher, "test"), "message.new");
+    struct answer *events = ask_on(all, by, 200, NULL, "GET " WEBHOOKS "/events");
+    size_t index;
+    json_t *name;
+
+    webhook_ready("hookexamples", 1);
+    ck_assert_uint_ge(json_array_size(events->json), 8);
+    json_array_foreach(events->json, index, name)
+    {
+        const char *event = json_string_value(name);
+
+        ask_on(all, by, 200, "{'success':true,'status':200,'error':null}",
+               "POST %s/test {'event':'%s'}", made.path, event);
+        const struct caught *caught = catcher_wait(catcher, index + 1, 5000);
+
+        ck_assert_str_eq(caught_header(caught, "X-Webhook-Event"), event);
+        expect_signed(caught, TEST_SECRET);
+    }
+    host_stop(all);
+}
+
+TEST(the_example_of_a_message_has_the_fields_of_a_message)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "test"), "message.new");
+
+    ask(admin, 200, NULL, "POST %s/test {'event':'message.new'}", made.path);
+    json_t *body = kept(json_loads(catcher_wait(catcher, 1, 5000)->body, 0, NULL));
+
+    ck_assert_str_eq(keys_of(body), "conversationId message deviceProjectName");
+    expect_json(body, "{'conversationId':1,'deviceProjectName':'Rooftop 7',"
+                      "'message':{'uuid':'*-*-*-*-*','username':'anna@example.org',"
+                      "'chatEntry':'The inverter is online again.','createdAt':'20*Z'}}");
+    json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+
+    expect_json(delivery, "{'event':'message.new'}");
+    forget(&made);
+}
+
+TEST(a_test_without_an_event_or_with_ping_sends_a_ping_and_unknown_events_are_refused)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "test"), "message.new");
+    const struct exchange rows[] = {
+        {text("POST %s/test", made.path), admin, 200, "{'success':true}"},
+        {text("POST %s/test {}", made.path), admin, 200, "{'success':true}"},
+        {text("POST %s/test {'event':null}", made.path), admin, 200, "{'success':true}"},
+        {text("POST %s/test {'event':'ping'}", made.path), admin, 200, "{'success':true}"},
+        {text("POST %s/test {'event':'message.old'}", made.path), admin, 400,
+         "{'errors':[{'field':'event'}]}"},
+        {text("POST %s/test {'event':'*'}", made.path), admin, 400},
+        {text("POST %s/test {'event':7}", made.path), admin, 400},
+        {"POST " WEBHOOKS "/99999999/test {'event':'message.new'}", admin, 404},
+    };
+
+    exchange_rows(host, rows);
+    ck_assert_uint_eq(catcher_count(catcher), 4);
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_str_eq(caught_header(&catcher->list[i], "X-Webhook-Event"), "ping");
+    forget(&made);
+}
+
 STAGE_SUITE(webhook_options, set_up, 60)
