@@ -198,7 +198,7 @@ static void works_over(struct works *works)
     host_stop(host);
 }
 
-TEST_EACH(an_allocation_that_fails_costs_no_row, 2)
+TEST_EACH(a_failed_allocation_loses_and_repeats_no_uploaded_row, 2)
 {
     struct works works;
 

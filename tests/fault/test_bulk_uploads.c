@@ -84,7 +84,7 @@ static void desk_open(const char *name, struct postgres *pg, struct rack *rack,
 /* ---- the host's disk ---- */
 
 /* The first write fails, then the second, until an upload needs fewer writes. */
-TEST(a_disk_that_is_full_refuses_an_upload_and_keeps_nothing)
+TEST(a_full_disk_refuses_an_upload_and_keeps_no_file)
 {
     struct rack rack = rack_make("bulk-full");
     const char *directory = harness_path("bulk-full.files");
@@ -112,7 +112,7 @@ TEST(a_disk_that_is_full_refuses_an_upload_and_keeps_nothing)
     host_stop(host);
 }
 
-TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
+TEST(a_full_file_system_refuses_uploads_until_space_is_freed)
 {
     if (!fault_may("a disk without room", CLONE_NEWNS))
         return;
@@ -134,7 +134,7 @@ TEST(a_directory_without_room_refuses_uploads_until_there_is_some)
 
 /* ---- the database's disk ---- */
 
-TEST(a_database_without_room_lets_a_run_wait_and_refuses_uploads)
+TEST(a_full_database_disk_pauses_the_run_and_refuses_uploads)
 {
     if (!fault_may("a disk without room", CLONE_NEWNS))
         return;

@@ -21,7 +21,7 @@ enum {
 #define SETTLED "SELECT (count(*) = 0)::int FROM webhook_deliveries WHERE state = 'queued'"
 
 /* The other host owns its rows when it wakes, and its own later updates are ignored. */
-TEST(a_host_asleep_beyond_its_lease_is_fenced)
+TEST(a_host_suspended_beyond_its_lease_is_fenced)
 {
     struct scene *scene = scene_make(
         "fault_asleep", &(struct host_spec){.modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL}, 2,
@@ -96,7 +96,7 @@ static void expect_spacing(struct host *host, const struct person *admin, struct
     expect_gap(catcher, before + 2, 4000);
 }
 
-TEST(a_clock_that_jumps_moves_no_timer_and_ends_no_token)
+TEST(a_wall_clock_jump_affects_no_timer_and_no_token)
 {
     static const char *const answers[] = {ANSWER_500, NULL};
     static const long hours[] = {HOUR, -HOUR}, years[] = {10 * 365 * DAY, 0};
@@ -273,7 +273,7 @@ TEST(a_monotonic_clock_far_ahead_changes_nothing)
     under_another_monotonic_clock("fault_ahead", 10 * 365 * DAY);
 }
 
-TEST(a_monotonic_clock_that_has_just_begun_changes_nothing)
+TEST(a_monotonic_clock_near_zero_changes_nothing)
 {
     struct timespec now;
 

@@ -112,7 +112,7 @@ static void fall_and_return(const struct stand *stand, const struct fall *fall)
     host_logs(host, before, "the previous worker exited");
 }
 
-TEST(a_crash_anywhere_under_load_loses_no_message_and_no_delivery)
+TEST(a_module_crash_anywhere_under_load_loses_no_message_or_delivery)
 {
     struct stand stand = stand_make();
     size_t count = sizeof falls / sizeof *falls;

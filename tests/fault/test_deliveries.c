@@ -23,7 +23,7 @@ enum {
 
 static const struct host_spec both = {.modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL};
 
-TEST(a_host_killed_at_20_moments_under_load_loses_nothing)
+TEST(a_host_killed_20_times_under_load_loses_no_delivery)
 {
     struct scene *scene = scene_make("hook_kill", &both, 1, MESSAGES);
     struct receiver *receiver = receiver_start("kill");
@@ -46,7 +46,7 @@ TEST(a_host_killed_at_20_moments_under_load_loses_nothing)
     scene_end(scene);
 }
 
-TEST(of_two_hosts_under_load_one_is_killed_and_the_other_delivers_everything)
+TEST(after_a_kill_the_other_host_delivers_everything)
 {
     struct scene *scene = scene_make("hook_two", &both, 2, MESSAGES);
     struct receiver *receiver = receiver_start("two");
@@ -74,7 +74,7 @@ static void shards_soon(PGconn *db, int hosts, int shards)
 }
 
 /* Only its heartbeat shows that it is dead, on whatever machine it was. */
-TEST(two_hosts_share_the_shards_and_a_killed_ones_deliveries_are_made_soon)
+TEST(two_hosts_share_the_shards_and_take_over_those_of_a_killed_host)
 {
     static const char *const answers[] = {ANSWER_NONE, ANSWER_OK, NULL};
     struct scene *scene = scene_make("hook_far", &both, 2, 0);
@@ -108,7 +108,7 @@ TEST(two_hosts_share_the_shards_and_a_killed_ones_deliveries_are_made_soon)
     scene_end(scene);
 }
 
-TEST(two_hosts_deliver_nothing_twice)
+TEST(two_hosts_make_no_delivery_twice)
 {
     struct scene *scene = scene_make("hook_pair", &both, 2, MESSAGES);
     struct receiver *receiver = receiver_start("pair");
@@ -126,7 +126,7 @@ TEST(two_hosts_deliver_nothing_twice)
 }
 
 /* Both hosts find an empty database, and one of them migrates it. */
-TEST(two_hosts_that_start_at_once_migrate_once)
+TEST(two_hosts_that_start_together_migrate_once)
 {
     struct host_spec spec = both;
     struct host *hosts[2];
@@ -147,7 +147,7 @@ TEST(two_hosts_that_start_at_once_migrate_once)
 }
 
 /* Clients that keep connecting are never refused, because the supervisor holds the listener. */
-TEST(a_worker_killed_again_and_again_loses_nothing_and_refuses_nobody)
+TEST(a_repeatedly_killed_worker_loses_no_delivery_and_refuses_no_client)
 {
     struct host_spec spec = both;
 

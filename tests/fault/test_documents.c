@@ -91,7 +91,7 @@ static int fail_in_turn(const struct desk *desk, const char *name, atomic_long *
 }
 
 /* A flush is made of each file and of the directories with their names. */
-TEST(a_flush_that_fails_refuses_and_keeps_nothing)
+TEST(a_failed_fsync_refuses_the_upload_and_keeps_no_file)
 {
     struct desk desk = desk_make("fault_flush", NULL);
 
@@ -99,7 +99,7 @@ TEST(a_flush_that_fails_refuses_and_keeps_nothing)
     host_stop(desk.host);
 }
 
-TEST(a_disk_that_is_full_refuses_and_keeps_nothing)
+TEST(a_full_disk_refuses_the_upload_and_keeps_no_file)
 {
     struct desk desk = desk_make("fault_full", NULL);
 
@@ -122,7 +122,7 @@ static void *post_slowly(void *arg)
     return NULL;
 }
 
-TEST(a_slow_disk_holds_up_nobody_else)
+TEST(a_slow_disk_delays_no_other_request)
 {
     struct desk desk = desk_make("fault_slow", NULL);
     struct slow_post slow = {.desk = &desk};
@@ -171,7 +171,7 @@ static struct upload_body small_and_large(const char *name)
 }
 
 /* There is no memory for the other buffer. */
-TEST(an_upload_to_a_slow_disk_goes_on_with_one_buffer)
+TEST(an_upload_to_a_slow_disk_works_with_one_buffer)
 {
     struct desk desk = desk_make("fault_one_buffer", "  max_bodies: 1048576\n");
     struct upload_body body = small_and_large("one buffer");
@@ -208,7 +208,7 @@ static void say_in_chunks(struct wire *wire, const struct upload_body *body)
 }
 
 /* A body with a Content-Length would get more time. */
-TEST(an_upload_that_stalls_beyond_its_time_is_answered)
+TEST(an_upload_that_stalls_beyond_body_timeout_is_answered)
 {
     struct desk desk = desk_make("fault_stalls", "  body_timeout: 1\n");
     struct upload_body body = small_and_large("stalls");

@@ -19,7 +19,7 @@ enum {
     LEFT_BYTES = 300000
 };
 
-TEST(a_stop_of_the_host_cuts_no_request)
+TEST(a_stop_cuts_no_request)
 {
     struct scene *scene = scene_make("fault_term", NULL, 1, SCENE_ENDLESS);
 
@@ -46,7 +46,7 @@ static int stop_of(const struct host *host, int64_t *ms)
 }
 
 /* Another session locks a table for longer than a stop waits. */
-TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
+TEST(a_stop_that_cuts_a_request_exits_with_another_status)
 {
     struct host *host =
         host_start(&(struct host_spec){.name = "fault-stopped",
@@ -78,7 +78,7 @@ TEST(a_stop_that_must_cut_a_request_says_so_by_its_status)
 
 /* A thread waits for another host's long migration, and the thread that would limit the wait cannot
  * be created. */
-TEST(a_stop_ends_without_a_thread_that_would_end_it)
+TEST(a_stop_ends_without_its_watchdog_thread)
 {
     struct rack rack = rack_make("stopped-alone");
     const char *database = database_make(the_postgres, "stopped_alone");
@@ -127,7 +127,7 @@ static bool connections_are_freed(void *arg)
 }
 
 /* Requests that the host had accepted run once, and the connections are released. */
-TEST(clients_that_leave_while_they_wait_have_their_message_once_at_most)
+TEST(messages_of_clients_that_disconnect_while_waiting_are_stored_at_most_once)
 {
     struct scene *scene = fault_scene("fault_leave", NULL);
     const struct host *host = scene->hosts[0];
@@ -189,7 +189,7 @@ static bool has_arrived(const struct host *host, const struct person *person, in
 
 /* There is a file for each document and a document for each file, and the connections are
  * released. */
-TEST(clients_that_leave_while_their_documents_are_stored_leave_both_or_neither)
+TEST(clients_that_disconnect_in_an_upload_leave_file_and_row_or_neither)
 {
     const char *database = database_make(the_postgres, "fault_upload"), *store;
     PGconn *db = database_connect(the_postgres, database);

@@ -58,7 +58,7 @@ static struct host_spec own_port(const char *name, const char *database)
 }
 
 /* A reload does not use the new address, the next worker does; the change can be undone. */
-TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
+TEST(a_new_worker_listens_on_the_address_of_the_current_file)
 {
     struct host_spec spec = own_port("moved", database_make(the_postgres, "moved"));
     int first = spec.port, second = receiver_none()->at.port;
@@ -79,7 +79,7 @@ TEST(a_worker_listens_where_the_file_says_and_nowhere_else)
 /* ---- a file that is refused when a worker crashes ---- */
 
 /* The socket in use conflicts with the wider address, so it must be closed first. */
-TEST(a_worker_takes_a_wider_address_of_the_same_port)
+TEST(a_new_worker_can_listen_on_a_wider_address_of_the_same_port)
 {
     struct host_spec spec = own_port("widened", database_make(the_postgres, "widened"));
     struct host *host = host_start(&spec);
@@ -94,7 +94,7 @@ TEST(a_worker_takes_a_wider_address_of_the_same_port)
 }
 
 /* Another program uses the new address, until it stops. */
-TEST(a_worker_that_cannot_have_the_new_address_tries_again)
+TEST(a_worker_retries_an_address_in_use)
 {
     struct host_spec other = own_port("moved-other", database_make(the_postgres, "moved_other"));
     struct host_spec spec = own_port("moved-back", other.database);
@@ -113,7 +113,7 @@ TEST(a_worker_that_cannot_have_the_new_address_tries_again)
 
 /* The file is edited, a reload refuses it, and then the worker dies: connections wait until the
  * file is mended. */
-TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_mended_file)
+TEST(a_worker_killed_with_a_broken_file_restarts_when_it_is_fixed)
 {
     struct host_spec spec = own_port("edited", database_make(the_postgres, "edited"));
     struct host *host = host_start(&spec);
@@ -135,7 +135,7 @@ TEST(a_worker_that_dies_over_a_broken_file_is_followed_by_one_with_the_mended_fi
 }
 
 /* The same with the file of a module: everything that does not need the module continues. */
-TEST(a_worker_that_dies_over_a_broken_module_is_followed_by_one_without_it)
+TEST(a_worker_killed_with_a_broken_module_restarts_without_it)
 {
     struct crash_bench bench = crash_bench("broken_module", "", "");
     struct host *host = bench.host;
@@ -191,7 +191,7 @@ static void crash_once(const struct crash_bench *bench)
     status_soon(bench->host, "/api/health", NULL, 200);
 }
 
-TEST(the_newest_hundred_reports_are_kept)
+TEST(the_newest_100_crash_reports_are_kept)
 {
     struct crash_bench bench = crash_bench("many_reports", "", "");
     const char *other = text("%s/crash-notes.md", bench.state);
@@ -220,7 +220,7 @@ static void expect_line_alone(const struct crash_bench *bench)
     host_stop(bench->host);
 }
 
-TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
+TEST(an_unwritable_directory_of_crash_reports_is_reported_and_tolerated)
 {
     struct crash_bench bench = crash_bench("no_reports", "", "");
 
@@ -232,7 +232,7 @@ TEST(a_directory_of_reports_that_cannot_be_written_to_is_told_and_borne)
 }
 
 /* The disk has 4 KiB, all of them used. */
-TEST(a_full_disk_costs_the_file_of_a_report_alone)
+TEST(a_full_disk_prevents_only_the_file_of_a_crash_report)
 {
     if (!fault_may("a full disk for reports", CLONE_NEWNS))
         return;
@@ -251,7 +251,7 @@ TEST(a_full_disk_costs_the_file_of_a_report_alone)
 }
 
 /* A refused reload changes nothing, not even the directory for reports; a successful one does. */
-TEST(reports_go_where_the_live_settings_say)
+TEST(crash_reports_go_to_the_directory_of_the_live_settings)
 {
     struct crash_bench bench = crash_bench("report_place", "", "");
     struct host *host = crash_run(&bench, NULL);
@@ -273,7 +273,7 @@ TEST(reports_go_where_the_live_settings_say)
 }
 
 /* The supervisor logs in the same format as the worker, also after a reload. */
-TEST(a_reload_gives_the_supervisor_its_format_of_the_log)
+TEST(a_reload_changes_the_log_format_of_the_supervisor)
 {
     struct host_spec spec = own_port("reload_format", database_make(the_postgres, "reload_format"));
     struct host *host = host_start(&spec);
@@ -298,7 +298,7 @@ static int kib_of_its_own(pid_t pid)
     return (int)(strtol(clean + 14, NULL, 10) + strtol(dirty + 14, NULL, 10));
 }
 
-TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
+TEST(a_supervisor_is_small_and_its_worker_ends_with_it)
 {
     struct host *host =
         host_start(&(struct host_spec){.name = "top_killed",
@@ -320,7 +320,7 @@ TEST(a_supervisor_is_small_and_takes_its_worker_with_it)
 }
 
 /* The module's `open` hangs in the reload when the worker is killed. */
-TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
+TEST(a_worker_killed_during_a_reload_restarts_with_the_new_file)
 {
     struct crash_bench bench = crash_bench("reload_killed", "", "");
     struct host *host = crash_run(&bench, NULL);
@@ -345,7 +345,7 @@ TEST(a_worker_killed_in_a_reload_is_followed_by_one_with_the_new_file)
 }
 
 /* The worker crashes at once each time; between two workers no process can receive the signal. */
-TEST(a_stop_between_two_workers_is_a_stop)
+TEST(a_stop_signal_between_two_workers_stops_the_host)
 {
     struct crash_bench bench = crash_bench("stop_between", "", "  quarantine: false\n");
     struct host *host = crash_run(&bench, NULL);
@@ -359,7 +359,7 @@ TEST(a_stop_between_two_workers_is_a_stop)
     ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "wait status %d", status);
 }
 
-TEST(a_storm_of_reloads_stops_nobody)
+TEST(many_parallel_reloads_do_not_stop_the_host)
 {
     struct host *host =
         host_start(&(struct host_spec){.name = "hups",
@@ -396,7 +396,7 @@ static int control_open(const char *path)
 }
 
 /* The clients send nothing, or part of a word, and stay connected. */
-TEST(clients_that_say_nothing_keep_nobody_from_the_control_socket)
+TEST(silent_clients_do_not_block_the_control_socket)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "silent", .database = database_make(the_postgres, "silent"), .plain = true});

@@ -54,7 +54,7 @@ static bool have_all_places(void *arg)
     return sleepers->count == sql_number(db, "SELECT current_setting('max_connections')");
 }
 
-TEST(no_place_at_postgresql_is_a_503_and_no_storm)
+TEST(no_free_postgresql_connection_is_503_without_a_reconnect_storm)
 {
     struct sleepers sleepers = {.pg = postgres_make("pg-places", true)};
     struct scene *scene = scene_on(sleepers.pg, "fault_places");
@@ -120,7 +120,7 @@ static bool deadlocked(void *arg)
     return enough;
 }
 
-TEST(deadlocks_cost_a_503_at_most)
+TEST(deadlocks_are_retried_or_503)
 {
     struct postgres *pg = postgres_make("pg-deadlock", true);
     struct scene *scene = scene_on(pg, "fault_deadlock");
@@ -135,7 +135,7 @@ TEST(deadlocks_cost_a_503_at_most)
 }
 
 /* One entry in twenty fails with a serialization failure. */
-TEST(serialization_failures_are_tried_again)
+TEST(serialization_failures_are_retried)
 {
     struct postgres *pg = postgres_make("pg-serial", true);
     struct scene *scene = scene_on(pg, "fault_serial");
@@ -154,7 +154,7 @@ TEST(serialization_failures_are_tried_again)
     expect_only_503(scene);
 }
 
-TEST(a_table_locked_for_20_seconds_is_a_503_at_the_deadline)
+TEST(a_table_locked_for_20_seconds_is_503_at_the_deadline)
 {
     struct postgres *pg = postgres_make("pg-locked", true);
     struct scene *scene = scene_on(pg, "fault_locked");
@@ -182,7 +182,7 @@ static bool refuses(void *arg)
     return atomic_load(&scene->load.refused) > 100;
 }
 
-TEST(a_full_disk_refuses_writes_and_lets_reads_go_on)
+TEST(a_full_database_disk_refuses_writes_and_serves_reads)
 {
     if (!fault_may("a full disk", CLONE_NEWNS))
         return;
@@ -215,7 +215,7 @@ static void set_read_only(struct scene *scene, const char *on)
                                  scene->database));
 }
 
-TEST(a_read_only_database_refuses_writes_and_lets_reads_go_on)
+TEST(a_read_only_database_refuses_writes_and_serves_reads)
 {
     struct postgres *pg = postgres_make("pg-only", true);
     struct scene *scene = scene_on(pg, "fault_only");
@@ -243,7 +243,7 @@ static bool fails(void *arg)
 }
 
 /* No migration is running, so the column is really missing and a retry would not help. */
-TEST(a_missing_column_is_a_500_and_a_line_in_the_log)
+TEST(a_missing_column_is_500_and_logged)
 {
     struct postgres *pg = postgres_make("pg-column", true);
     struct scene *scene = scene_on(pg, "fault_column");

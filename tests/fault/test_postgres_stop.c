@@ -6,7 +6,7 @@
 
 enum { TERMINATIONS = 30, EACH_MS = 1000 };
 
-TEST(a_host_outlives_a_stop_of_postgresql)
+TEST(a_host_survives_a_stop_of_postgresql)
 {
     struct postgres *pg = postgres_make("pg-stop", true);
     struct scene *scene = scene_on(pg, "fault_stop");
@@ -39,23 +39,23 @@ static void restart_under_load(const char *name, int signal)
     expect_only_503(scene);
 }
 
-TEST(a_fast_restart_of_postgresql_loses_nothing)
+TEST(a_fast_restart_of_postgresql_loses_no_message)
 {
     restart_under_load("fast", SIGINT);
 }
 
-TEST(an_immediate_stop_of_postgresql_loses_nothing)
+TEST(an_immediate_stop_of_postgresql_loses_no_message)
 {
     restart_under_load("immediate", SIGQUIT);
 }
 
-TEST(a_crash_of_postgresql_loses_nothing)
+TEST(a_crash_of_postgresql_loses_no_message)
 {
     restart_under_load("crash", SIGKILL);
 }
 
 /* Backends are terminated once a second for half a minute, each time while messages are written. */
-TEST(terminated_backends_lose_nothing)
+TEST(terminated_backends_lose_no_message)
 {
     struct postgres *pg = postgres_make("pg-terminate", true);
     struct scene *scene = scene_on(pg, "fault_terminate");

@@ -33,7 +33,7 @@ static bool was_hit(void *proxy)
 }
 
 /* A message that was committed but not acknowledged is there at most once. */
-TEST(an_answer_cut_at_the_commit_is_neither_lost_nor_repeated)
+TEST(a_commit_whose_response_is_cut_is_neither_lost_nor_repeated)
 {
     struct proxy *proxy;
     struct postgres *pg = behind_proxy("pg-cut", &proxy);
@@ -54,7 +54,7 @@ TEST(an_answer_cut_at_the_commit_is_neither_lost_nor_repeated)
 }
 
 /* Slow and half-closed connections. */
-TEST(a_slow_or_half_closed_wire_loses_nothing)
+TEST(a_slow_or_half_closed_database_connection_loses_no_message)
 {
     struct proxy *proxy;
     struct postgres *pg = behind_proxy("pg-slow", &proxy);
@@ -102,7 +102,7 @@ static void stop_processes(void *pg, bool on)
 }
 
 /* The database accepts connections and never responds. */
-TEST(a_frozen_postgresql_holds_nobody_beyond_the_deadline)
+TEST(a_frozen_postgresql_blocks_no_request_beyond_the_deadline)
 {
     struct postgres *pg = postgres_make("pg-frozen", true);
 
@@ -114,7 +114,7 @@ static void freeze_proxy(void *proxy, bool on)
     proxy_set(proxy, on ? PROXY_FREEZE : PROXY_PASS, 0);
 }
 
-TEST(a_silent_wire_holds_nobody_beyond_the_deadline)
+TEST(a_silent_database_connection_blocks_no_request_beyond_the_deadline)
 {
     struct proxy *proxy;
     struct postgres *pg = behind_proxy("pg-silent", &proxy);
@@ -123,7 +123,7 @@ TEST(a_silent_wire_holds_nobody_beyond_the_deadline)
 }
 
 /* The first of two listed servers stops responding. */
-TEST(a_silent_server_is_passed_by)
+TEST(a_silent_server_of_several_is_skipped)
 {
     struct postgres *pg = postgres_make("pg-listed", true);
     const char *socket = postgres_socket(pg);
@@ -156,7 +156,7 @@ static void tool(const char *command)
                   file_text(log));
 }
 
-TEST(dropped_packets_hold_no_connection_for_long)
+TEST(dropped_packets_block_no_connection_for_long)
 {
     if (!fault_may("a network that drops packets", CLONE_NEWNET))
         return;
@@ -185,7 +185,7 @@ TEST(dropped_packets_hold_no_connection_for_long)
 }
 
 /* Names are resolved for each connection, so a silent name server may be the first problem. */
-TEST(a_silent_name_server_delays_nobody)
+TEST(a_silent_name_server_delays_no_request)
 {
     struct rack rack = rack_make("names");
     struct postgres *pg = postgres_make("pg-names", true);
@@ -210,7 +210,7 @@ TEST(a_silent_name_server_delays_nobody)
 }
 
 /* A command has only one chance, so it waits where a request would be refused. */
-TEST(a_slow_name_server_is_waited_for_by_commands)
+TEST(commands_wait_for_a_slow_name_server)
 {
     struct rack rack = rack_make("slow-names");
     struct postgres *pg = postgres_make("pg-slow-names", true);

@@ -38,7 +38,7 @@ static const char *const outs[] = {
     "DISABLED: module webhook, until the next reload: it needs the service ",
     "DISABLED: module metrics, until the next reload: it needs the service authenticator"};
 
-TEST(modules_that_need_auth_are_left_out_with_it_and_come_back_with_it)
+TEST(modules_that_need_auth_are_disabled_and_enabled_with_it)
 {
     struct rack rack = rack_make("needed");
     struct host *host = host_start(
@@ -98,7 +98,7 @@ static void hangs_at_the_start(const char *place, const char *way)
     host_stop(host);
 }
 
-TEST_EACH(a_module_whose_open_start_or_constructor_never_returns_is_left_out, 3)
+TEST_EACH(a_module_that_hangs_at_startup_is_disabled, 3)
 {
     static const char *const ways[][2] = {
         {"open", "sleep"}, {"start", "loop"}, {"constructor", "loop"}};
@@ -124,7 +124,7 @@ static void hangs_in_a_reload(const char *place)
     host_stop(host);
 }
 
-TEST_EACH(a_module_whose_verb_never_returns_in_a_reload_is_named_and_ended, 4)
+TEST_EACH(a_module_that_hangs_in_a_reload_is_reported_and_the_worker_ended, 4)
 {
     static const char *const verbs[] = {"open", "start", "quiesce", "close"};
 
@@ -163,7 +163,7 @@ static void hangs_when_added(const char *place)
     host_stop(host);
 }
 
-TEST_EACH(a_module_that_ends_each_worker_since_a_reload_is_left_out, 2)
+TEST_EACH(a_module_added_by_a_reload_that_ends_each_worker_is_disabled, 2)
 {
     hangs_when_added(_i ? "constructor" : "open");
 }

@@ -150,7 +150,7 @@ static void forget_peak(void)
     file_write(text("/proc/%d/clear_refs", (int)host->pid), "5");
 }
 
-TEST(crowds_that_read_nothing_take_a_bounded_memory)
+TEST(clients_that_do_not_read_take_a_limited_amount_of_memory)
 {
     open_all();
     int64_t before = process_status(host->pid, "VmRSS:");

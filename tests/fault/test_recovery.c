@@ -51,7 +51,7 @@ static bool is_at_the_start(const char *place)
     return !strcmp(place, "open") || !strcmp(place, "constructor") || !strcmp(place, "start");
 }
 
-TEST_EACH(a_crash_says_what_ran_and_ends_by_its_signal, sizeof places / sizeof *places)
+TEST_EACH(a_crash_is_reported_and_ends_the_process_by_its_signal, sizeof places / sizeof *places)
 {
     const struct place *place = &places[_i];
     const char *name = text("crash_%s_%s", place->place, place->way);
@@ -116,7 +116,8 @@ static void expect_stalled(const struct crash_bench *bench, const char *what)
 }
 
 /* There is one loop, so all loops are blocked. */
-TEST_EACH(a_loop_that_stands_is_named_and_ended, sizeof standstills / sizeof *standstills)
+TEST_EACH(a_blocked_event_loop_is_reported_and_ends_the_worker,
+          sizeof standstills / sizeof *standstills)
 {
     const struct standstill *still = &standstills[_i];
     const char *name = text("stall_%s_%s", still->place, still->way);
@@ -153,7 +154,7 @@ static void expect_metric(struct host *host, const struct person *who, const cha
 }
 
 /* The other loop continues to serve, and reports the blocked one. */
-TEST(one_loop_of_two_that_stands_is_told_by_the_other)
+TEST(a_blocked_event_loop_is_reported_by_the_other_loop)
 {
     struct crash_bench bench = crash_bench("stall_one", "  loops: 2\n", "  stall_timeout: 5\n");
     const char *reason = "An event loop is blocked in module crash, POST /crash";
@@ -189,7 +190,7 @@ static const char *const *both_environments(const char *order, const struct rack
 }
 
 /* The disk for reports hangs while a pool's thread writes one; then a loop is blocked. */
-TEST(a_report_that_hangs_keeps_no_worker_alive)
+TEST(a_hung_crash_report_does_not_keep_the_worker_alive)
 {
     struct crash_bench bench = crash_bench("stuck_report", "  loops: 1\n", "  stall_timeout: 2\n");
     struct rack rack = rack_make("stuck_report");
@@ -213,7 +214,7 @@ TEST(a_report_that_hangs_keeps_no_worker_alive)
     host_stop(host);
 }
 
-TEST(a_host_whose_loop_stands_reloads_and_stops)
+TEST(a_host_with_a_blocked_event_loop_reloads_and_stops)
 {
     struct crash_bench bench = crash_bench("stall_stop", "  loops: 1\n", "  stall_timeout: 0\n");
     struct host *host = crash_run(&bench, NULL);
@@ -243,7 +244,7 @@ static void ck_crashes_in_json(const struct host *of)
     ck_assert_str_eq(how, "SIGSEGV");
 }
 
-TEST(a_module_that_crashes_at_each_start_is_left_out_until_a_reload)
+TEST(a_module_that_crashes_at_each_start_is_disabled_until_a_reload)
 {
     struct crash_bench bench = crash_bench("crash_out", "", "");
     struct host *host = crash_run(&bench, "open segv always\n");

@@ -72,7 +72,7 @@ static void redis_over(struct redis_scene *at)
     ck_assert_int_eq(atomic_load(&at->scene->load.refused), 0);
 }
 
-TEST(a_death_of_redis_refuses_nothing)
+TEST(requests_are_served_when_redis_dies)
 {
     struct redis_scene at = redis_scene("redis-dead", NULL);
 
@@ -105,7 +105,7 @@ TEST(a_host_starts_without_redis)
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
 }
 
-TEST(a_frozen_redis_refuses_nothing)
+TEST(requests_are_served_while_redis_is_frozen)
 {
     struct redis_scene at = redis_scene("redis-frozen", NULL);
 
@@ -120,7 +120,7 @@ TEST(a_frozen_redis_refuses_nothing)
 
 /* Every response comes after its timeout and must not be taken for the response to the next
  * command. */
-TEST(late_answers_of_redis_belong_to_nobody)
+TEST(late_responses_of_redis_are_discarded)
 {
     const char *directory = harness_path("redis-slow.proxy");
 
@@ -151,12 +151,12 @@ static void refuse_writes(const char *name, const char *break_it, const char *me
     redis_over(&at);
 }
 
-TEST(a_redis_without_room_is_as_a_dead_one)
+TEST(a_full_redis_is_treated_as_unavailable)
 {
     refuse_writes("redis-full", "config set maxmemory 1", "config set maxmemory 64mb");
 }
 
-TEST(a_redis_that_takes_no_writes_is_as_a_dead_one)
+TEST(a_read_only_redis_is_treated_as_unavailable)
 {
     refuse_writes("redis-replica", "replicaof 127.0.0.1 1", "replicaof no one");
 }

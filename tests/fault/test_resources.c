@@ -76,7 +76,7 @@ static struct scene *scene_with_pipe(const char *name, const struct reader *read
     return fault_scene(name, &(struct host_spec){.wrapper = wrapper});
 }
 
-TEST(a_log_that_nobody_reads_stops_nobody_and_is_told)
+TEST(a_log_pipe_that_is_not_read_blocks_no_request_and_is_reported)
 {
     struct reader *reader = reader_start("fault_unread");
     struct scene *scene = scene_with_pipe("fault_unread", reader);
@@ -92,7 +92,7 @@ TEST(a_log_that_nobody_reads_stops_nobody_and_is_told)
     pthread_join(reader->thread, NULL);
 }
 
-TEST(a_log_whose_reader_has_gone_stops_nobody)
+TEST(a_log_pipe_whose_reader_ended_blocks_no_request)
 {
     struct reader *reader = reader_start("fault_gone");
     struct scene *scene = scene_with_pipe("fault_gone", reader);
@@ -107,7 +107,7 @@ TEST(a_log_whose_reader_has_gone_stops_nobody)
 }
 
 /* The host cannot log its port, so the test chooses one. */
-TEST(a_log_on_a_full_disk_stops_nobody)
+TEST(a_log_on_a_full_disk_blocks_no_request)
 {
     int port = receiver_none()->at.port;
     struct host *host =
@@ -147,7 +147,7 @@ static int wait_at_the_control_socket(const struct host *host)
     return fd;
 }
 
-TEST(out_of_descriptors_a_host_neither_spins_nor_stays_deaf)
+TEST(a_host_out_of_file_descriptors_does_not_spin_and_recovers)
 {
     struct scene *scene = fault_scene("fault_descriptors", NULL);
     struct host *host = scene->hosts[0];

@@ -12,7 +12,7 @@ enum { THREADS_MAX = 12, TASKS_MAX = 32 };
 
 #define ALL_MODULES "[auth, chat, health, webhook]"
 
-TEST(a_thread_that_cannot_be_had_ends_the_start_or_is_done_without)
+TEST(a_failed_thread_creation_ends_the_start_or_is_tolerated)
 {
     struct rack rack = rack_make("threads");
     struct host *host =
@@ -35,7 +35,7 @@ TEST(a_thread_that_cannot_be_had_ends_the_start_or_is_done_without)
 }
 
 /* The pool that hashes passwords runs at a lower priority if the system permits it. */
-TEST(a_thread_that_keeps_its_priority_says_so_and_works)
+TEST(a_thread_that_cannot_lower_its_priority_warns_and_works)
 {
     struct rack rack = rack_make("priority");
 
@@ -70,7 +70,7 @@ static bool starts_with(struct host *host, const struct group *group, int tasks)
     return true;
 }
 
-TEST(a_limit_of_threads_ends_the_start_or_is_enough)
+TEST(a_thread_limit_ends_the_start_or_suffices)
 {
     struct group *group = group_make("pids");
 
@@ -94,7 +94,7 @@ TEST(a_limit_of_threads_ends_the_start_or_is_enough)
 }
 
 /* Loops and pools of the live generation continue; a new generation gets none. */
-TEST(a_reload_without_threads_to_be_had_is_refused_and_harms_nobody)
+TEST(a_reload_that_cannot_create_threads_is_refused_without_harm)
 {
     struct group *group = group_make("pids");
 

@@ -53,7 +53,7 @@ static void keep_alive(struct scene *scene, int *ends)
     scene_restart(scene, 0);
 }
 
-TEST(an_allocation_that_fails_costs_one_request_at_most)
+TEST(a_failed_allocation_fails_at_most_one_request)
 {
     struct rack rack = rack_make("torture");
     struct host_spec spec = {.plain = true, .environment = rack.environment};
@@ -76,7 +76,7 @@ TEST(an_allocation_that_fails_costs_one_request_at_most)
 }
 
 /* A library that makes a connection allocates often, and must check each result. */
-TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
+TEST(a_failed_allocation_while_redis_connects_ends_nothing)
 {
     const char *directory = harness_path("redis-torture.proxy");
 
@@ -101,7 +101,7 @@ TEST(an_allocation_that_fails_while_redis_connects_ends_nothing)
     host_stop(host);
 }
 
-TEST(an_allocation_that_fails_at_the_start_is_told_or_borne)
+TEST(a_failed_allocation_at_startup_is_reported_or_tolerated)
 {
     struct rack rack = rack_make("torture-start");
     struct host_spec spec = rack_spec("torture_start", &rack);
@@ -136,7 +136,7 @@ static int ask_tortured(const struct host *host, const struct rack *rack, long n
 }
 
 /* The target and the path fill a request's first block completely, or leave a few bytes. */
-TEST(a_request_whose_first_memory_is_full_ends_no_host)
+TEST(a_request_whose_first_arena_block_is_full_does_not_end_the_host)
 {
     struct rack rack = rack_make("torture-full");
     struct host_spec spec = rack_spec("torture_full", &rack);
@@ -158,7 +158,7 @@ TEST(a_request_whose_first_memory_is_full_ends_no_host)
     "Content-Length: 21\r\n\r\n{\"username\":[\"text\"]}"
 
 /* The 503 belongs to that request; later requests are checked as usual. */
-TEST(a_request_without_memory_is_not_held_against_the_next)
+TEST(a_request_without_memory_does_not_affect_the_next)
 {
     struct rack rack = rack_make("torture-next");
     struct host_spec spec = rack_spec("torture_next", &rack);
@@ -205,7 +205,7 @@ static void load_keys_tortured(const struct host *one, const struct host *other,
                   library);
 }
 
-TEST(signing_keys_that_find_no_memory_refuse_no_token)
+TEST(signing_keys_without_memory_refuse_no_token)
 {
     const char *database = database_make(the_postgres, "torture_keys");
     struct rack rack = rack_make("torture-keys");
@@ -309,7 +309,7 @@ static void crowd_end(struct crowd *crowd)
 }
 
 /* The limit leaves a few megabytes for all of them. */
-TEST(a_limit_of_memory_refuses_what_does_not_fit)
+TEST(a_memory_limit_refuses_requests_that_do_not_fit)
 {
     struct scene *scene =
         scene_make("fault_memory", &(struct host_spec){.plain = true}, 1, SCENE_ENDLESS);
@@ -350,7 +350,7 @@ static struct scene *scene_in_group(const char *name, const struct group *group)
     return scene;
 }
 
-TEST(memory_of_128_mib_is_enough_for_a_crowd)
+TEST(memory_of_128_mib_is_enough_for_many_clients)
 {
     struct group *group = group_make("memory");
 
@@ -389,7 +389,7 @@ static bool is_killed(void *arg)
 }
 
 /* If memory is overcommitted and runs out, the kernel kills the host. */
-TEST(a_host_that_the_kernel_kills_for_its_memory_loses_nothing)
+TEST(a_host_killed_by_the_oom_killer_loses_no_message)
 {
     struct group *group = group_make("memory");
 

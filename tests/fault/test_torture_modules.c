@@ -183,7 +183,7 @@ static void expect_failed(struct works *works, long least)
  * it ends anywhere. All of them together take longer than a lease lasts. */
 static const long refused_from[] = {3000, 1000, 300, 100};
 
-TEST(memory_that_is_short_for_seconds_stops_no_module)
+TEST(memory_short_for_seconds_stops_no_module)
 {
     struct works works = {.turn = 0};
 
@@ -215,7 +215,7 @@ static void refuse_each(struct works *works, const char *library, int rounds, in
     }
 }
 
-TEST(an_allocation_that_fails_stops_no_module)
+TEST(a_failed_allocation_stops_no_module)
 {
     struct works works = {.turn = 0};
 
@@ -226,7 +226,7 @@ TEST(an_allocation_that_fails_stops_no_module)
 }
 
 /* A connection that waits for a result which libpq has dropped would block all later statements. */
-TEST(an_allocation_of_libpq_that_fails_stops_no_connection)
+TEST(a_failed_allocation_of_libpq_stops_no_connection)
 {
     struct works works = {.turn = 0};
 
@@ -237,7 +237,7 @@ TEST(an_allocation_of_libpq_that_fails_stops_no_connection)
 }
 
 /* A delivery that libcurl has dropped would block the webhook's other deliveries. */
-TEST(an_allocation_of_libcurl_that_fails_holds_no_delivery)
+TEST(a_failed_allocation_of_libcurl_blocks_no_delivery)
 {
     struct works works = {.turn = 0};
 
@@ -297,7 +297,7 @@ static void expect_next(struct works *works, const char *path, const char *token
     ck_assert_int_gt(whole, 0);
 }
 
-TEST(a_page_that_lacks_memory_is_not_the_last)
+TEST(a_page_cut_short_by_lack_of_memory_is_not_taken_as_the_last)
 {
     struct works works = {.turn = 0};
 
@@ -315,7 +315,7 @@ TEST(a_page_that_lacks_memory_is_not_the_last)
 }
 
 /* Both secrets sign for a day, however often the sender reads the webhook again. */
-TEST(a_secret_that_lacks_memory_is_left_out_of_no_signature)
+TEST(a_webhook_secret_without_memory_is_not_omitted_from_signatures)
 {
     struct works works = {.turn = 0};
     struct catcher *catcher = catcher_start((const char *const[]){ANSWER_OK, NULL});

@@ -68,12 +68,12 @@ static void torture(const char *name, const char *library, int rounds, int deepe
     host_stop(host);
 }
 
-TEST(an_allocation_of_libcurl_that_fails_holds_no_request)
+TEST(a_failed_allocation_of_libcurl_blocks_no_request)
 {
     torture("torture_relay_curl", "/libcurl.so", CURL_ROUNDS, CURL_DEEPEST);
 }
 
-TEST(an_allocation_that_fails_holds_no_request)
+TEST(a_failed_allocation_blocks_no_request)
 {
     torture("torture_relay", "", ROUNDS, DEEPEST);
 }

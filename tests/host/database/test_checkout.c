@@ -18,14 +18,14 @@ static void set_up(void)
     host = poke_start(&(struct host_spec){.name = "checkout", .db = ONE_CONNECTION});
 }
 
-TEST(after_a_rollback)
+TEST(a_checked_out_connection_is_returned_after_a_rollback)
 {
     poke(host, "POST", "transaction/one?refuse=1", 409);
     poke_lends(host);
 }
 
 /* A statement that fails, that does not parse, and that is not allowed. */
-TEST_EACH(after_an_error, 3)
+TEST_EACH(a_checked_out_connection_is_returned_after_a_failed_statement, 3)
 {
     static const char *const statements[][2] = {
         {"divide", "divide"}, {"broken", "missing"}, {"commit", "commit"}};
@@ -36,7 +36,7 @@ TEST_EACH(after_an_error, 3)
 }
 
 /* The statements prepared on the connection are stale. */
-TEST_EACH(after_another_host_changed_a_table, 2)
+TEST_EACH(a_checked_out_connection_is_returned_after_a_table_was_changed, 2)
 {
     poke(host, "POST", "transaction/shape", 201);
     sql_run(db, text("ALTER TABLE poke_shape ADD COLUMN b%d int", _i));
@@ -46,7 +46,7 @@ TEST_EACH(after_another_host_changed_a_table, 2)
 }
 
 /* Like the test above, with requests that wait for the connection meanwhile. */
-TEST(after_a_change_with_others_waiting)
+TEST(a_checked_out_connection_is_returned_to_waiting_requests)
 {
     struct wire *waiters[WAITERS];
 
@@ -64,7 +64,7 @@ TEST(after_a_change_with_others_waiting)
     }
 }
 
-TEST(after_the_deadline)
+TEST(a_checked_out_connection_is_returned_after_the_deadline)
 {
     const struct wire_answer *answer = wire_read(poke_begin(host, "transaction/sleep"), 10000);
 
@@ -72,7 +72,7 @@ TEST(after_the_deadline)
     poke_lends(host);
 }
 
-TEST(after_a_request_that_was_abandoned)
+TEST(a_checked_out_connection_is_returned_after_an_abandoned_request)
 {
     poke(host, "POST", "abandon", 503);
     poke_lends(host);
@@ -83,7 +83,7 @@ TEST(after_a_request_that_was_abandoned)
     "FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND datname = 'checkout' AND pid <>"      \
     " pg_backend_pid()"
 
-TEST(after_its_connection_was_ended)
+TEST(a_checked_out_connection_is_replaced_after_its_backend_was_terminated)
 {
     struct wire *wire = poke_begin(host, "transaction/sleep");
 
@@ -111,7 +111,7 @@ static bool many_wait(void *on)
     return waiting(on) >= MANY - 1; /* fewer by one if the first has ended */
 }
 
-TEST(those_who_wait_are_counted_once)
+TEST(waiting_requests_are_counted_once)
 {
     struct wire *wires[MANY + 1];
 
@@ -125,7 +125,7 @@ TEST(those_who_wait_are_counted_once)
         wire_read(wires[i], 10000);
 }
 
-TEST(a_stop_waits_for_nothing_of_it)
+TEST(a_stop_does_not_wait_for_checked_out_connections)
 {
     struct host *own = poke_start(&(struct host_spec){.name = "lent_stop", .db = ONE_CONNECTION});
 
@@ -158,7 +158,7 @@ static void expect_turned_away(struct wire *wires[], int count)
     }
 }
 
-TEST(those_who_wait_hear_when_postgresql_goes)
+TEST(waiting_requests_fail_when_postgresql_stops)
 {
     struct postgres *pg = postgres_make("pg-lent", false);
     struct host *own = poke_start(&(struct host_spec){
@@ -185,7 +185,7 @@ static bool lends(void *on)
 }
 
 /* Each connection has its own time for the next attempt; earlier requests wait for it. */
-TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
+TEST(no_request_is_refused_once_health_reports_postgresql_up)
 {
     struct postgres *pg = postgres_make("pg-back-lent", false);
     const char *database = database_make(pg, "lent_back");
@@ -212,7 +212,7 @@ TEST(once_health_says_that_postgresql_is_back_nobody_is_turned_away)
 }
 
 /* Once the probe knows of the fault, requests on all connections fail at once. */
-TEST(a_frozen_postgresql_is_a_503_at_once)
+TEST(a_frozen_postgresql_gives_503_at_once)
 {
     struct postgres *pg = postgres_make("pg-frozen-lent", false);
     struct proxy *proxy = proxy_start(NULL, postgres_socket(pg));
@@ -242,7 +242,7 @@ TEST(a_frozen_postgresql_is_a_503_at_once)
 
 /* The proxy makes a batch look as if it had left its transaction open. Later statements must not
  * become part of that transaction. */
-TEST(a_connection_that_is_left_in_a_transaction_is_dropped)
+TEST(a_connection_left_in_a_transaction_is_closed)
 {
     struct proxy *proxy = proxy_start(NULL, postgres_socket(the_postgres));
     struct host *own =

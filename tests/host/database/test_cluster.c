@@ -103,7 +103,7 @@ static void cluster_end(struct cluster *cluster)
     process_stop(cluster->front.pid, SIGTERM, 5000);
 }
 
-TEST(a_rolling_restart_fails_no_request)
+TEST(a_rolling_restart_behind_haproxy_fails_no_request)
 {
     struct cluster *cluster = cluster_make("cluster_roll");
     struct scene *scene = cluster->scene;
@@ -124,7 +124,7 @@ TEST(a_rolling_restart_fails_no_request)
     cluster_end(cluster);
 }
 
-TEST(a_host_that_dies_loses_nothing_and_the_other_goes_on)
+TEST(a_killed_host_behind_haproxy_loses_no_message)
 {
     struct cluster *cluster = cluster_make("cluster_kill");
     struct scene *scene = cluster->scene;
@@ -172,7 +172,7 @@ static long given_up_after(const struct cluster *cluster)
  * Simulates a machine that is too busy to answer a check within the interval. If this test itself
  * has to wait for 2 s, HAProxy may give up a check, but not earlier.
  */
-TEST(hosts_that_answer_late_are_not_taken_away)
+TEST(haproxy_keeps_hosts_whose_checks_are_late)
 {
     struct cluster *cluster = cluster_make("cluster_busy");
     struct scene *scene = cluster->scene;
@@ -194,7 +194,7 @@ TEST(hosts_that_answer_late_are_not_taken_away)
 }
 
 /* First one host has no database, then neither. */
-TEST(requests_go_to_hosts_that_are_ready_and_else_to_those_that_are_alive)
+TEST(haproxy_prefers_ready_hosts_and_otherwise_uses_live_ones)
 {
     struct postgres *pg = postgres_make("cluster-ready", false);
     struct cluster *cluster = cluster_make_on("cluster_ready", pg);
@@ -231,7 +231,7 @@ static int check(const char *const *environment)
     return status;
 }
 
-TEST(the_sample_of_a_host_is_good)
+TEST(the_sample_configuration_is_valid)
 {
     static const char *const environment[] = {
         "BUSBAR_LISTEN=127.0.0.1:8081",

@@ -86,7 +86,7 @@ static bool serves(void *host)
 
 /* Servers that refuse or are standbys are skipped at once, long before connect_timeout. A silent
  * one costs one connect_timeout, at any position. */
-TEST_EACH(servers_that_do_not_serve_are_passed_by, sizeof orders / sizeof orders[0])
+TEST_EACH(servers_that_refuse_hang_or_are_standbys_are_skipped, sizeof orders / sizeof orders[0])
 {
     const char *order = orders[_i], *name = text("failover_%s", order);
     bool silent = strchr(order, 'q') != NULL;

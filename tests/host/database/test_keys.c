@@ -231,7 +231,7 @@ static bool have_shared(void *arg)
            metric("busbar_database_sharing_requests_total", "unit") > asks_of_all() / 8;
 }
 
-TEST(each_request_gets_what_it_would_get_alone)
+TEST(keyed_statements_give_the_same_responses_as_separate_ones)
 {
     static const int counts[] = {1, 2, CLIENTS, CROWD};
 
@@ -242,7 +242,7 @@ TEST(each_request_gets_what_it_would_get_alone)
     stop();
 }
 
-TEST(nothing_is_put_together_where_that_is_off)
+TEST(keyed_statements_are_not_merged_if_disabled)
 {
     start("keys_alone", alone);
     expect_counters(crowd(CLIENTS, false, NULL));
@@ -251,7 +251,7 @@ TEST(nothing_is_put_together_where_that_is_off)
     stop();
 }
 
-TEST(lost_connections_and_changed_tables_mix_nothing_up)
+TEST(keyed_statements_give_correct_responses_during_disconnects_and_ddl)
 {
     char name[] = "keys_rough";
     pthread_t disturber;
@@ -268,7 +268,7 @@ TEST(lost_connections_and_changed_tables_mix_nothing_up)
 }
 
 /* Uses a separate cluster with fsync. */
-TEST(a_postgresql_that_is_killed_mixes_nothing_up)
+TEST(keyed_statements_give_correct_responses_when_postgresql_is_killed)
 {
     pg = postgres_make("keys_pg", true);
     start("keys_killed", together);
@@ -289,7 +289,7 @@ static void *ask_half(void *arg)
 }
 
 /* A transaction locks the table during the requests, so that they wait together. */
-TEST(a_text_that_fails_for_several_is_told_and_each_is_answered)
+TEST(a_merged_statement_that_fails_is_logged_and_sent_separately)
 {
     pthread_t threads[CLIENTS];
     bool right[CLIENTS];
@@ -318,7 +318,7 @@ static bool both_can_be_asked(void *arg)
 /* No new connections are possible meanwhile, so keyed statements use the other connection. The
  * connection that is closed is the one with the latest query; the other may have been used before
  * the first existed. */
-TEST(a_connection_that_is_lost_holds_up_nobody)
+TEST(a_lost_connection_does_not_block_keyed_statements)
 {
     start("keys_lost", "  read_connections: 2\n");
     PGconn *other = database_connect(pg, "postgres");

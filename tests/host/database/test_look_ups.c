@@ -120,7 +120,7 @@ static struct together held(const char *tables, const char *pool, int least)
                              .least = least};
 }
 
-TEST(look_ups_that_wait_together_each_get_their_own)
+TEST(merged_lookups_give_the_same_responses_as_separate_ones)
 {
     struct answer *alone[CALLS], *together[CALLS];
 
@@ -170,7 +170,7 @@ static void log_in_together(struct together *lock)
     ask_together(lock, logins, answers, LOGINS);
 }
 
-TEST(logins_that_wait_together_each_get_a_session)
+TEST(merged_logins_each_get_a_session)
 {
     start("look_ups_logins");
     struct together lock = held("auth_session IN SHARE MODE", "write", LOGINS / 2);
@@ -190,7 +190,7 @@ TEST(logins_that_wait_together_each_get_a_session)
  * Passwords are changed while an execution waits for their rows. Only those logins fail: both
  * logins of one account, and the one login of another.
  */
-TEST(a_login_under_way_does_not_survive_a_new_password_and_others_do)
+TEST(only_merged_logins_with_an_old_password_fail)
 {
     start("look_ups_changed");
     struct together lock = held("auth_session IN SHARE MODE", "write", LOGINS / 2);

@@ -23,7 +23,7 @@ static void migrate(const char *database, const char *modules, int status, const
     ck_prints(host, status, prints, "migrate");
 }
 
-TEST(all_modules_are_compared_before_a_step_is_applied)
+TEST(checksums_of_all_modules_are_compared_before_a_step_is_applied)
 {
     PGconn *db = empty_database("migrate_compare");
 
@@ -39,7 +39,7 @@ TEST(all_modules_are_compared_before_a_step_is_applied)
 }
 
 /* A table of the last module already exists. */
-TEST(a_step_that_fails_undoes_those_before_it)
+TEST(a_failed_step_rolls_back_the_previous_ones)
 {
     PGconn *db = empty_database("migrate_fail");
 
@@ -52,7 +52,7 @@ TEST(a_step_that_fails_undoes_those_before_it)
     migrate("migrate_fail", "[auth, health, device, reading, certificate]", 0, "");
 }
 
-TEST(steps_that_cannot_share_a_transaction_are_applied_one_by_one)
+TEST(steps_that_cannot_share_a_transaction_are_applied_separately)
 {
     PGconn *db = empty_database("migrate_alone");
     const char *modules = text("[\"%s\"]", harness_test_module("module_steps"));
@@ -67,7 +67,7 @@ TEST(steps_that_cannot_share_a_transaction_are_applied_one_by_one)
 }
 
 /* As databases were before 0.9.0, when the first step of the host's own schema was another one. */
-TEST(a_database_of_a_development_version_is_refused_and_left_alone)
+TEST(a_database_of_a_development_version_is_refused_and_unchanged)
 {
     PGconn *db = empty_database("migrate_development");
     const char *refusal = "the database was made by a development version before 0.9.0; it cannot"

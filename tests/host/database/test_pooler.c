@@ -100,7 +100,7 @@ static const struct {
     {"session", "options", true, NULL},
 };
 
-TEST_EACH(what_a_pooler_does_to_sessions_is_found_at_the_start, sizeof poolers / sizeof poolers[0])
+TEST_EACH(a_pooler_that_changes_sessions_is_detected_at_startup, sizeof poolers / sizeof poolers[0])
 {
     const char *name = text("pooler_%d", _i), *words = poolers[_i].words;
 

@@ -89,7 +89,7 @@ static bool writes(void *unused)
     return http(host, "POST", "/api/poke/write/after", NULL, NULL)->status == 201;
 }
 
-TEST_EACH(a_commit_that_no_standby_confirms_is_no_success, WAYS *ENDS)
+TEST_EACH(a_commit_not_confirmed_by_the_standby_is_no_success, WAYS *ENDS)
 {
     const char *way = ways[_i % WAYS], *end = ends[_i / WAYS];
 
@@ -120,7 +120,7 @@ static struct wire *post_with_key(void)
 }
 
 /* The first response is stored on the primary, but counts only when the standby has it, too. */
-TEST(a_repeated_request_waits_for_the_standby_as_the_first_one)
+TEST(a_repeated_request_also_waits_for_the_standby)
 {
     require_standby();
     for (int i = 0; i < 2; i++) {
@@ -144,7 +144,7 @@ TEST(a_repeated_request_waits_for_the_standby_as_the_first_one)
 }
 
 /* The step is applied and recorded, but the command fails and has to be repeated. */
-TEST_EACH(a_migration_that_no_standby_confirms_is_no_success, ENDS)
+TEST_EACH(a_migration_not_confirmed_by_the_standby_is_no_success, ENDS)
 {
     const char *name = text("replication_%s", ends[_i]);
     struct host *fresh = host_prepare(&(struct host_spec){

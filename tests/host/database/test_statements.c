@@ -74,7 +74,7 @@ static const struct {
     {"commit", "25000", 3}, {"rollback", "25000", 1},
 };
 
-TEST_EACH(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_dropped,
+TEST_EACH(transaction_control_in_a_statement_is_an_error,
           sizeof not_allowed / sizeof not_allowed[0])
 {
     const char *name = not_allowed[_i].name;
@@ -95,7 +95,7 @@ TEST_EACH(a_statement_that_is_the_hosts_is_an_error_and_its_connection_is_droppe
                                text("/api/poke/%s/:name\"", sent[i].way), state));
 }
 
-TEST(set_is_an_error_outside_an_interactive_transaction)
+TEST(set_is_an_error_outside_a_checked_out_transaction)
 {
     struct host *own = poke_start(&(struct host_spec){.name = "statements_set", .db = ONE_OF_EACH});
 
@@ -112,14 +112,14 @@ TEST(set_is_an_error_outside_an_interactive_transaction)
     host_stop(own);
 }
 
-TEST(statements_that_look_like_them_are_sent)
+TEST(statements_that_only_look_like_transaction_control_are_sent)
 {
     send_each_way(host, "with", 200, 201);
     poke(host, "GET", "query/empty", 200);
     ck_assert_int_eq(rows("with"), 4);
 }
 
-TEST(a_failed_statement_is_named)
+TEST(a_failed_statement_is_logged_with_its_route)
 {
     poke(host, "GET", "query/divide", 500);
     expect_line(host,
@@ -142,7 +142,7 @@ static const struct {
                 {"missing-function", "42883"}, {"missing-type", "42704"},
                 {"missing-schema", "3F000"},   {"unsupported", "0A000"}};
 
-TEST_EACH(a_mistake_in_a_statement_is_not_the_databases, sizeof mistakes / sizeof mistakes[0])
+TEST_EACH(a_wrong_statement_is_500_and_keeps_its_connection, sizeof mistakes / sizeof mistakes[0])
 {
     const char *name = mistakes[_i].name;
     const char *before = answer_text(poke(host, "GET", "query/pid", 200), "cell");
@@ -156,7 +156,7 @@ TEST_EACH(a_mistake_in_a_statement_is_not_the_databases, sizeof mistakes / sizeo
 }
 
 /* Another host holds the lock of migrations, so the table may exist soon. */
-TEST(what_is_undefined_while_a_migration_runs_passes)
+TEST(an_undefined_table_is_503_while_a_migration_runs)
 {
     sql_run(db, "SELECT pg_advisory_lock(7094709482943872001)");
     for (int i = 0; i < 5; i++) {
@@ -167,7 +167,7 @@ TEST(what_is_undefined_while_a_migration_runs_passes)
 }
 
 /* Running together, they would need all connections for transactions at once. */
-TEST(jobs_that_run_once_fall_due_one_after_another)
+TEST(jobs_that_run_once_start_one_after_another)
 {
     sql_soon(db, "SELECT (count(*) >= 3)::int FROM poke WHERE what = 'once'");
     ck_assert_int_ge(
@@ -178,7 +178,7 @@ TEST(jobs_that_run_once_fall_due_one_after_another)
 }
 
 /* A statement that PostgreSQL cannot prepare is not a reason to drop the connection. */
-TEST(a_statement_that_does_not_parse_costs_no_connection)
+TEST(a_statement_that_does_not_parse_keeps_its_connection)
 {
     const char *before = answer_text(poke(host, "GET", "query/pid", 200), "cell");
 
@@ -188,7 +188,7 @@ TEST(a_statement_that_does_not_parse_costs_no_connection)
     ck_assert_str_eq(answer_text(poke(host, "GET", "query/pid", 200), "cell"), before);
 }
 
-TEST(a_failed_statement_of_a_job_or_a_command_is_named)
+TEST(a_failed_statement_is_logged_with_its_job_or_command)
 {
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_job", .more = "poke:\n  work: true\n"});
@@ -213,7 +213,7 @@ static const char *printed(const struct host *on)
 }
 
 /* Settings of the database, the role and the environment. */
-TEST(a_foreign_style_of_the_database_is_not_taken)
+TEST(styles_and_search_path_of_the_database_are_overridden)
 {
     static const char *const environment[] = {"PGTZ=Europe/Berlin", "PGDATESTYLE=German", NULL};
     const char *database = database_make(the_postgres, "statements_german");
@@ -233,7 +233,7 @@ TEST(a_foreign_style_of_the_database_is_not_taken)
 }
 
 /* migrate must create its tables in the schema in which serve looks for them. */
-TEST(options_of_the_url_hold_for_all)
+TEST(options_of_the_database_url_apply_to_every_connection)
 {
     const char *database = database_make(the_postgres, "statements_options");
     PGconn *other = database_connect(the_postgres, database);
@@ -255,7 +255,7 @@ TEST(options_of_the_url_hold_for_all)
 }
 
 /* On a unix socket PostgreSQL stores keepalive settings without using them. */
-TEST(the_server_is_asked_for_keepalives_unless_the_url_has_its_own)
+TEST(keepalives_are_set_unless_the_database_url_sets_them)
 {
     ck_assert_str_eq(answer_text(poke(host, "GET", "query/keepalives", 200), "cell"),
                      "tcp_keepalives_count=3 tcp_keepalives_idle=5 tcp_keepalives_interval=2"
@@ -292,7 +292,7 @@ static bool is_not_skipped(void *arg)
 
 #define SKIPPED_SINCE "busbar_job_skipped_since_timestamp_seconds{job=\"poke.a\"}"
 
-TEST(a_job_whose_lock_is_held_elsewhere_is_reported)
+TEST(a_job_skipped_because_of_its_lock_is_reported)
 {
     struct skipping skipping = {host, sql_text(db, "SELECT pg_backend_pid()", 0, NULL)};
 
@@ -330,7 +330,7 @@ static const char *const reported[] = {"TimeZone",
                                        "session_authorization",
                                        "is_superuser"};
 
-TEST(a_connection_whose_settings_a_function_changes_is_not_used_again)
+TEST(a_connection_is_closed_if_a_function_changed_its_settings)
 {
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_settings", .db = ONE_OF_EACH});
@@ -361,7 +361,7 @@ static struct wire *query_begin(const struct host *on, const char *name)
 
 /* The second statement was already sent when the settings changed, so it is sent again on another
  * connection. */
-TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
+TEST(a_statement_sent_after_a_changed_setting_is_sent_again)
 {
     struct host *own = poke_start(&(struct host_spec){
         .name = "statements_behind", .db = ONE_OF_EACH "  statement_timeout: 60000\n"});
@@ -381,7 +381,7 @@ TEST(what_was_on_its_way_behind_a_changed_setting_is_not_answered_with_it)
     host_stop(own);
 }
 
-TEST(a_setting_that_ends_with_its_transaction_costs_no_connection)
+TEST(a_setting_local_to_a_transaction_keeps_the_connection)
 {
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_passing", .db = ONE_OF_EACH});

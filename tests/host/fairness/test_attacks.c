@@ -237,7 +237,7 @@ static void expect_service(const struct talk *talk)
     ck_status(talk_of(host, other, "unread-count", other->email, ""), 200);
 }
 
-TEST(all_attacks_at_once_leave_room_for_others)
+TEST(other_accounts_are_served_during_all_attacks_together)
 {
     struct talk talk = talk_start(host, other, other->email, "friend@x.example", NULL);
     PGconn *db = database_connect(the_postgres, database);

@@ -125,7 +125,7 @@ static void let_end(int pieces)
 
 /* In any pool, accounts take turns, so only one piece of the crowd's work goes before the other
  * client's. */
-TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
+TEST(accounts_take_turns_in_a_thread_pool)
 {
     enum { OTHERS = 3, PIECES = 2 /* the running one, and the one whose turn it is */ };
 
@@ -144,7 +144,7 @@ TEST(a_crowd_in_a_pool_delays_another_by_one_piece)
 }
 
 /* Other clients are served while all the statements that the crowd may have at a time wait. */
-TEST(a_crowd_of_long_statements_delays_nobody)
+TEST(long_statements_of_one_account_delay_no_other)
 {
     PGconn *db = database_connect(the_postgres, "fair");
 
@@ -172,7 +172,7 @@ enum { MANY = 128, GREEDY = 4, KEPT = MANY / 64 };
 
 /* Addresses that hold nearly all connections, and would reconnect at once, must leave some to
  * addresses with few. */
-TEST(the_last_connections_are_for_those_who_have_few)
+TEST(the_last_connections_are_for_addresses_with_few_connections)
 {
     struct host *few =
         host_start(&(struct host_spec){.name = "fair-kept",

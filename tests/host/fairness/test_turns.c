@@ -187,7 +187,7 @@ static int before(struct wire *const *crowd, int count, const struct wire *other
 
 /* 200 of Ada's requests wait when Bob sends his; when the connection is free, his is in the next
  * batch. */
-TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
+TEST(a_request_waits_for_at_most_one_batch_of_another_account)
 {
     struct wire *crowd[CROWD + PLUGS], *other;
     start("turns_crowd", "");
@@ -208,7 +208,7 @@ TEST(a_crowd_goes_before_another_by_its_places_in_a_batch)
 }
 
 /* Ada's connections send a new request after each response. No request of Bob's is refused. */
-TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
+TEST(a_flood_of_reads_of_one_account_causes_no_refusals_of_another)
 {
     struct wire *crowd[CROWD], *other;
     const char *path, *other_path;
@@ -236,7 +236,7 @@ TEST(a_flood_of_cheap_reads_gets_nobody_else_refused)
 }
 
 /* Requests that wait for a connection count, too. */
-TEST(an_account_has_a_quarter_of_the_requests_under_way)
+TEST(an_account_may_have_a_quarter_of_max_requests)
 {
     struct wire *under_way[REQUESTS_MAX / 4];
 
@@ -284,7 +284,7 @@ static struct wire *log_in(const char *address, const struct person *who)
     return wire;
 }
 
-TEST(slow_bodies_without_a_token_leave_room_for_others)
+TEST(slow_anonymous_bodies_leave_room_for_other_requests)
 {
     struct wire *slow[STRANGERS * SLOW_BODIES];
 

@@ -62,7 +62,7 @@ static const struct {
     {"POST " FIND, JSON, 4, 400},
 };
 
-TEST_EACH(a_stranger_learns_nothing_before_the_token, COUNT(refused))
+TEST_EACH(an_anonymous_request_is_401_before_any_other_check, COUNT(refused))
 {
     const char *request = refused[_i].request, *body = text_repeated("0", refused[_i].length);
     const char *const strangers[] = {NULL, STRANGE};
@@ -87,7 +87,7 @@ static const struct {
     {"PUT /metrics", "GET, HEAD", false}, /* open to this address */
 };
 
-TEST_EACH(a_method_that_a_path_has_not_is_told_with_the_others, COUNT(methods))
+TEST_EACH(an_unknown_method_is_405_with_the_allowed_methods, COUNT(methods))
 {
     struct wire_answer *answer =
         send_it(methods[_i].request, methods[_i].token ? user->token : STRANGE, "", "", 405);
@@ -95,7 +95,7 @@ TEST_EACH(a_method_that_a_path_has_not_is_told_with_the_others, COUNT(methods))
     ck_assert_str_eq(wire_header(answer, "Allow"), methods[_i].allow);
 }
 
-TEST(a_wrong_role_is_told_before_the_body_and_what_everybody_may_know_needs_no_token)
+TEST(a_wrong_role_is_refused_before_the_body_type_is_checked)
 {
     struct person *buyer = person_with_role(host, admin, "admission-buyer", "Buyer");
 
@@ -141,13 +141,13 @@ static const struct {
     {"Content-Type: application/x-www-form-urlencoded\r\n", 415, 415},
 };
 
-TEST_EACH(a_token_vouches_for_a_body_of_another_type, COUNT(types))
+TEST_EACH(a_body_type_is_checked_less_strictly_with_a_token, COUNT(types))
 {
     send_it("POST " FIND, user->token, types[_i].headers, "{}", types[_i].status);
     send_it("POST /api/auth/login", user->token, types[_i].headers, "{}", types[_i].anonymous);
 }
 
-TEST(such_a_body_is_read_as_json)
+TEST(a_body_of_another_type_is_read_as_json)
 {
     ck_assert_ptr_nonnull(
         strstr(send_it("POST " FIND, user->token, "", "{", 400)->body, "Malformed JSON in line "));
@@ -159,7 +159,7 @@ TEST(such_a_body_is_read_as_json)
 }
 
 /* A chunked body may turn out to be empty. */
-TEST(an_empty_body_has_no_type)
+TEST(the_type_of_an_empty_body_is_not_checked)
 {
     const char *head = text("POST " FIND " HTTP/1.1\r\nHost: x\r\n%sContent-Type: text/xml\r\n"
                             "Transfer-Encoding: chunked\r\n\r\n",
@@ -220,7 +220,7 @@ static const struct {
     int status;
 } changes[] = {{log_out, 401}, {take_role, 403}, {suspend, 403}};
 
-TEST_EACH(a_change_of_rights_holds_for_a_body_that_still_comes, COUNT(changes) * 2)
+TEST_EACH(a_right_lost_during_a_slow_body_is_noticed, COUNT(changes) * 2)
 {
     struct person *gone = person_make(host, admin, text("admission%d", _i), NULL);
     const char *json = "{\"externalId\":\"Late\"}";
@@ -239,7 +239,7 @@ TEST_EACH(a_change_of_rights_holds_for_a_body_that_still_comes, COUNT(changes) *
     ck_assert_int_eq(files_now(store), 0);
 }
 
-TEST(who_stays_may_take_his_time)
+TEST(a_slow_body_is_accepted_if_the_rights_are_unchanged)
 {
     const char *body = "{\"externalId\":\"In time\"}";
 

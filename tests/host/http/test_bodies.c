@@ -24,7 +24,7 @@ static void set_up(void)
     stage_open(&(struct host_spec){.name = "bodies"});
 }
 
-TEST(no_body_is_needed_where_no_field_is_required)
+TEST(no_body_is_needed_if_no_field_is_required)
 {
     const struct exchange rows[] = {
         {FIND " ", admin, 200, .type = "text/plain"},
@@ -35,7 +35,7 @@ TEST(no_body_is_needed_where_no_field_is_required)
     exchange_rows(host, rows);
 }
 
-TEST(nesting_and_values_are_bounded)
+TEST(nesting_and_number_of_values_are_limited)
 {
     char *keys = kept(calloc(10000, 24)), *at = keys;
 
@@ -51,7 +51,7 @@ TEST(nesting_and_values_are_bounded)
     ask(admin, 200, NULL, FIND " {%s'z':1}", keys);
 }
 
-TEST(malformed_bodies_are_refused_with_their_place)
+TEST(malformed_bodies_are_refused_with_the_position)
 {
     const struct exchange rows[] = {
         {FIND " {'a':1,'a':2}", admin, 400, BAD_JSON},
@@ -73,7 +73,7 @@ TEST(malformed_bodies_are_refused_with_their_place)
 static const char *const no_objects[] = {"1",    "\"x\"", "true", "null", "[]",
                                          "[{}]", "-0",    "1.5",  "\"\"", "[[]]"};
 
-TEST_EACH(what_is_no_object_is_refused, COUNT(no_objects))
+TEST_EACH(bodies_that_are_not_objects_are_refused, COUNT(no_objects))
 {
     ask(admin, 400, NULL, FIND " %s", no_objects[_i]);
 }
@@ -91,7 +91,7 @@ static const struct {
 static const char *const wrong_values[] = {"true",           "[]",  "{}",  "[\"a@b.example\"]",
                                            "{\"$gt\":\"\"}", "1.5", "null"};
 
-TEST_EACH(a_wrong_type_is_refused_and_the_field_is_named, COUNT(routes))
+TEST_EACH(a_field_of_a_wrong_type_is_refused_by_name, COUNT(routes))
 {
     for (const char *const *field = routes[_i].fields; *field; field++) {
         for (size_t i = 0; i < COUNT(wrong_values); i++) {

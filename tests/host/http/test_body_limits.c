@@ -26,7 +26,7 @@ static void set_up(void)
  * sent. */
 static const int too_large[] = {2 * MIB + 1, 16 * MIB};
 
-TEST_EACH(a_client_sees_the_413_to_a_body, 2)
+TEST_EACH(a_client_can_read_the_413_to_its_body, 2)
 {
     const char *body = text_repeated(" ", (size_t)too_large[_i]);
 
@@ -51,7 +51,7 @@ static const struct {
     {POST_FIND, 2 * MIB, true, "200"},
 };
 
-TEST_EACH(a_body_has_its_limit, sizeof limits / sizeof *limits)
+TEST_EACH(each_route_limits_the_size_of_its_body, sizeof limits / sizeof *limits)
 {
     const char *authorization =
         limits[_i].token ? text("Authorization: Bearer %s\r\n", admin->token) : "";
@@ -94,7 +94,7 @@ static bool is_kept(void *of)
 }
 
 /* The share is a quarter of the limit, unless a setting changes it. */
-TEST(an_account_has_a_part_of_the_bound_and_leaves_the_rest_to_others)
+TEST(an_account_has_a_share_of_the_memory_for_bodies)
 {
     struct host *tight = host_start(
         &(struct host_spec){.name = "body_limits_parts",
@@ -116,7 +116,7 @@ TEST(an_account_has_a_part_of_the_bound_and_leaves_the_rest_to_others)
 }
 
 /* The health endpoint needs neither a body nor a token. */
-TEST(a_body_that_nobody_reads_takes_no_memory)
+TEST(a_body_that_no_handler_reads_takes_no_memory)
 {
     struct host *tight = host_start(&(struct host_spec){.name = "body_limits_unread",
                                                         .database = "body_limits",
@@ -140,7 +140,7 @@ TEST(a_body_that_nobody_reads_takes_no_memory)
 
 /* Long chains are sent in pieces and do not count as large responses, so clients that do not read
  * them do not block others. */
-TEST(long_chains_that_are_not_read_shut_nobody_out)
+TEST(streamed_responses_do_not_count_as_large_responses)
 {
     struct host *tight =
         host_start(&(struct host_spec){.name = "body_limits_chains",
@@ -169,7 +169,7 @@ TEST(long_chains_that_are_not_read_shut_nobody_out)
     host_stop(tight);
 }
 
-TEST(who_asks_first_is_refused_without_a_token_and_else_told_to_go_on)
+TEST(expect_100_continue_is_refused_without_a_token)
 {
     struct wire *wire = wire_open(host);
 

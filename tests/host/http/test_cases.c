@@ -133,7 +133,7 @@ static void finds_its_own_name(CURL *connection, const char *bytes, size_t lengt
                   bytes, found->body);
 }
 
-TEST(naughty_strings_come_back_byte_for_byte)
+TEST(naughty_strings_are_returned_byte_for_byte)
 {
     const char *path = shared_cases("blns/blns.base64.json");
     json_t *list = path ? json_load_file(path, 0, NULL) : NULL;

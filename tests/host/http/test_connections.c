@@ -218,7 +218,7 @@ static void run(struct host *host)
 }
 
 /* The second host is built without sanitizers, and fills freed memory. */
-TEST_EACH(a_host_stands_any_connection, getenv("BUSBAR_PLAIN") ? 2 : 1)
+TEST_EACH(a_host_survives_random_and_abandoned_requests, getenv("BUSBAR_PLAIN") ? 2 : 1)
 {
     static const char *const junk[] = {"MALLOC_CONF=junk:true", NULL};
     const char *name = text("connections%d", _i);

@@ -106,7 +106,7 @@ static void ck_answered(const struct cut *cut)
 
 /* Tests all combinations of one size at once: the end of a body may be noticed only by the timeout
  * sweep. */
-TEST_EACH(a_body_that_is_cut_off_is_answered_whatever_its_size, COUNT(routes))
+TEST_EACH(a_truncated_body_of_any_size_gets_a_response, COUNT(routes))
 {
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const char *length = text("Content-Length: %zu\r\n\r\n", sizes[i]);

@@ -103,7 +103,7 @@ static const struct {
 };
 
 /* Each is followed by a request, which "end" says is not reached. */
-TEST_EACH(requests_on_a_connection_have_these_answers, COUNT(exchanges))
+TEST_EACH(requests_with_unusual_framing_get_these_statuses, COUNT(exchanges))
 {
     struct wire_answer *last = wire_exchange(host, text("%s" GET_HEALTH "\r\n", exchanges[_i].sent),
                                              exchanges[_i].answers);
@@ -141,7 +141,7 @@ TEST_EACH(a_head_has_up_to_16_kib_and_256_fields, COUNT(heads))
 }
 
 /* Much more than the kernel buffers is still being sent when the response is given. */
-TEST(a_refused_head_is_answered_and_logged_however_much_follows)
+TEST(a_refused_head_is_answered_and_logged_whatever_follows)
 {
     for (int i = 0; i < 8; i++) {
         struct wire_answer *answer = wire_exchange(
@@ -152,7 +152,7 @@ TEST(a_refused_head_is_answered_and_logged_however_much_follows)
 }
 
 /* Lengths close to the sizes of the buffers of libmicrohttpd and the reader. */
-TEST(what_follows_a_body_of_any_length_is_served)
+TEST(a_request_after_a_body_of_any_length_is_served)
 {
     static const size_t lengths[] = {1,    3990, 4000, 4001,  4090,     4095,         4096,  4097,
                                      8191, 8192, 8193, 16384, BODY_MAX, BODY_MAX + 1, 200000};
@@ -168,7 +168,7 @@ TEST(what_follows_a_body_of_any_length_is_served)
     }
 }
 
-TEST(extensions_and_trailers_without_end_are_refused_at_once)
+TEST(endless_chunk_extensions_and_trailers_are_refused)
 {
     static const char *const before[] = {"2;a=", "1\r\n{\r\n1;b=", "2\r\n{}\r\n0\r\nA: ", ""};
 
@@ -195,7 +195,7 @@ TEST(a_thousand_pipelined_requests_are_answered_in_order)
 }
 
 /* The part of the target that a response repeats must fit into a head of libmicrohttpd. */
-TEST(a_list_with_a_long_query_gets_an_answer)
+TEST(a_list_with_a_long_query_gets_a_response)
 {
     const struct person *admin = admin_of(host);
 
@@ -227,7 +227,7 @@ static const char *const ignored[] = {
     "Accept-Encoding: gzip, br",
 };
 
-TEST_EACH(headers_that_mean_nothing_here_are_ignored, COUNT(ignored))
+TEST_EACH(unsupported_headers_are_ignored, COUNT(ignored))
 {
     struct wire_answer *answer =
         wire_exchange(host, text(GET_HEALTH "%s\r\n\r\n", ignored[_i]), "200");
@@ -237,7 +237,7 @@ TEST_EACH(headers_that_mean_nothing_here_are_ignored, COUNT(ignored))
     ck_assert_str_eq(wire_header(answer, "Keep-Alive"), "timeout=75");
 }
 
-TEST(a_strange_host_is_not_reflected)
+TEST(an_unknown_host_header_is_not_reflected)
 {
     static const char *const at[] = {"/api/auth/login", "/swagger", "/api/nope"};
 

@@ -52,7 +52,7 @@ static size_t conversations_of(const char *user)
         ck_status(talk_of(host, admin, "conversations/user", user, ""), 200)->json);
 }
 
-TEST(a_repeated_request_answers_the_same_and_makes_nothing)
+TEST(a_repeated_idempotency_key_returns_the_first_response)
 {
     const char *start = start_of("idem.start@shop.example");
     struct talk talk = talk_start(host, platform, "idem.post@shop.example", ADMIN_EMAIL, NULL);
@@ -69,7 +69,7 @@ TEST(a_repeated_request_answers_the_same_and_makes_nothing)
     ck_assert_uint_eq(conversations_of("idem.theirs@shop.example"), 1);
 }
 
-TEST(the_same_key_for_another_request_is_refused)
+TEST(an_idempotency_key_of_another_request_is_refused)
 {
     const char *user = "idem.body@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -84,7 +84,7 @@ TEST(the_same_key_for_another_request_is_refused)
 }
 
 /* Two clients with the same address chose the same key, for example "1". */
-TEST(strangers_of_one_address_do_not_share_their_keys)
+TEST(anonymous_clients_of_one_address_do_not_share_idempotency_keys)
 {
     static const char form[] = "POST /api/user/register {'firstName':'A','lastName':'B',"
                                "'password':'long enough','email':'%s@example.com','orgName':'%s'}";
@@ -95,7 +95,7 @@ TEST(strangers_of_one_address_do_not_share_their_keys)
     ck_assert_str_eq(keyed("1", NULL, one, 201, true)->body, first->body);
 }
 
-TEST(twenty_at_once_with_one_key_are_one)
+TEST(twenty_parallel_requests_with_one_idempotency_key_make_one_row)
 {
     static const char *const headers[] = {"Idempotency-Key: parallel", NULL};
     struct talk talk = talk_start(host, platform, "idem.many@shop.example", ADMIN_EMAIL, NULL);
@@ -129,7 +129,7 @@ TEST(twenty_at_once_with_one_key_are_one)
     ck_assert_uint_eq(conversations_of("idem.starts@shop.example"), 1);
 }
 
-TEST(a_refused_request_does_not_use_up_its_key)
+TEST(a_refused_request_does_not_use_up_its_idempotency_key)
 {
     const char *user = "idem.refused@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -138,7 +138,7 @@ TEST(a_refused_request_does_not_use_up_its_key)
     keyed("refused-1", platform, post_of(&talk, "", user, "idem good"), 201, false);
 }
 
-TEST(stored_answers_are_sealed)
+TEST(stored_idempotent_responses_are_encrypted)
 {
     const char *values[] = {"a text of idempotency", "idem.sealed@shop.example"};
 
@@ -155,7 +155,7 @@ TEST(stored_answers_are_sealed)
                      "0");
 }
 
-TEST(keys_that_do_not_fit_are_refused)
+TEST(invalid_idempotency_keys_are_refused)
 {
     const char *user = "idem.key@shop.example";
 

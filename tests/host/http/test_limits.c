@@ -57,7 +57,7 @@ static const struct {
     {"  loops: 4\n  max_connections: 16\n  connections_per_address: 16\n", 16},
 };
 
-TEST_EACH(so_many_connections_are_served_and_no_more, 2)
+TEST_EACH(max_connections_and_connections_per_address_limit_connections, 2)
 {
     struct host *few = host_start(&(struct host_spec){
         .name = text("limits_few%d", _i), .database = "limits", .http = places[_i].http});
@@ -78,7 +78,7 @@ TEST_EACH(so_many_connections_are_served_and_no_more, 2)
     host_stop(few);
 }
 
-TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
+TEST(two_thousand_idle_connections_do_not_block_a_new_client)
 {
     struct host *patient =
         host_start(&(struct host_spec){.name = "limits_idle",
@@ -103,7 +103,7 @@ TEST(two_thousand_idle_connections_do_not_keep_a_new_client_out)
 /* libmicrohttpd would ask to be run again at once, as long as such a connection exists. */
 static const char *const endless[] = {"2;", ""}; /* an extension of a chunk, a size */
 
-TEST_EACH(the_line_of_a_chunk_that_never_ends_keeps_nobody_busy, 2)
+TEST_EACH(an_endless_chunk_line_does_not_cause_a_busy_loop, 2)
 {
     struct wire *wire = wire_open(host);
 
@@ -134,7 +134,7 @@ static const char *const crowds[] = {GET_HEALTH "X-Slow: ",
 
 /* Five hundred slow clients at once, while health is requested continuously. bench/run
  * load compares this with slowhttptest. */
-TEST_EACH(five_hundred_slow_ones_are_cut_and_leave_the_others_alone, 2)
+TEST_EACH(five_hundred_slow_clients_are_disconnected_and_delay_no_other, 2)
 {
     static struct wire *slow[SLOW_ONES];
     struct watch *watch = watch_begin(host);
@@ -150,7 +150,7 @@ TEST_EACH(five_hundred_slow_ones_are_cut_and_leave_the_others_alone, 2)
 
 /* A response that is too large for the kernel's buffers, and a client that does not read. The
  * flag is in the request's own line, not in the extra line for slow requests. */
-TEST(a_reader_that_does_not_read_is_cut)
+TEST(a_client_that_does_not_read_is_disconnected)
 {
     struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "unread@shop.example", NULL);
     const char *entry = text_repeated("0", 1 << 20);
@@ -175,7 +175,7 @@ static bool finds(void *of)
            200;
 }
 
-TEST(statements_that_take_too_long_answer_503_and_the_pool_recovers)
+TEST(statements_over_their_timeout_are_503_and_the_pool_recovers)
 {
     struct host *quick = host_start(&(struct host_spec){
         .name = "limits_quick", .database = "limits", .db = "  statement_timeout: 500\n"});

@@ -102,7 +102,7 @@ static void reads_what_it_shows(const struct person *who, const char *path)
                   "%s read %lld bytes for an answer of %zu", path, bytes, answer->length);
 }
 
-TEST(lists_read_from_postgresql_what_they_show)
+TEST(lists_read_only_what_they_show_from_postgresql)
 {
     static const char *const paths[] = {
         BULK "?limit=1000",
@@ -152,7 +152,7 @@ static bool has_looked(void *since)
 }
 
 /* Each watched job is read once a second. */
-TEST(streams_read_from_postgresql_what_they_show)
+TEST(streams_read_only_what_they_show_from_postgresql)
 {
     int64_t since;
 

@@ -57,7 +57,7 @@ static const struct bb_module *module_descriptor(const char *name)
     return descriptor;
 }
 
-TEST(the_table_has_every_route_and_no_other)
+TEST(the_access_matrix_has_exactly_the_routes_of_the_modules)
 {
     size_t routes = 0;
 
@@ -194,7 +194,7 @@ static void try_row(const struct matrix_row *row)
     }
 }
 
-TEST(every_route_answers_every_caller_as_the_table_says)
+TEST(every_route_and_caller_gets_the_status_of_the_access_matrix)
 {
     make_people();
     for (size_t i = 0; i < COUNT(matrix); i++)

@@ -26,7 +26,7 @@ static struct wire_answer *get(const char *path, const char *headers, int status
                          text("%d", status));
 }
 
-TEST(an_error_tells_nothing_of_the_inside)
+TEST(errors_do_not_reveal_internals)
 {
     static const char *const inside[] = {"SQL",    "postgres", "pg_",     "microhttpd",
                                          "/core/", ".c:",      "select ", "auth_"};
@@ -43,7 +43,7 @@ TEST(an_error_tells_nothing_of_the_inside)
     }
 }
 
-TEST(a_401_says_which_scheme_and_a_wrong_role_is_plainly_forbidden)
+TEST(a_missing_token_is_401_with_www_authenticate_and_a_wrong_role_403)
 {
     struct person *user = person_make(host, admin, "responses", NULL);
     struct answer *unknown = ask(NULL, 401, "Unauthorized", "GET /api/auth/me");
@@ -52,7 +52,7 @@ TEST(a_401_says_which_scheme_and_a_wrong_role_is_plainly_forbidden)
     ask(user, 403, "Forbidden", "GET /api/admin/users");
 }
 
-TEST(a_sane_request_id_is_taken_and_echoed_and_another_replaced)
+TEST(a_valid_request_id_is_returned_and_another_replaced)
 {
     static const char *const sane[] = {"a", "550e8400-e29b-41d4-a716-446655440000", "A.b_c-9"};
     const char *strange[] = {"",
@@ -89,7 +89,7 @@ static const char *const others[] = {
     "https://app.example/",
 };
 
-TEST(only_the_configured_origin_is_answered)
+TEST(cors_headers_are_sent_only_to_the_configured_origin)
 {
     struct wire_answer *ours = get("/api/health", "Origin: " OURS, 200);
 
@@ -119,7 +119,7 @@ static struct wire_answer *preflight(const char *origin)
                          "204");
 }
 
-TEST(a_preflight_is_answered_to_the_configured_origin_only)
+TEST(cors_preflights_are_answered_only_for_the_configured_origin)
 {
     struct wire_answer *ours = preflight(OURS), *evil = preflight("https://evil.example");
 
@@ -129,7 +129,7 @@ TEST(a_preflight_is_answered_to_the_configured_origin_only)
     ck_assert_ptr_null(strstr(evil->headers, "Access-Control"));
 }
 
-TEST(a_query_is_checked)
+TEST(query_parameters_are_checked)
 {
     static const char *const taken[] = {"limit=1",  "limit=1000",      "limit=1001",
                                         "limit=",   "limit=%20",       "limit=9223372036854775808",
@@ -159,7 +159,7 @@ static const struct {
     {"127.0.0.3", "198.51.100.9", "127.0.0.3"},
 };
 
-TEST_EACH(an_address_is_taken_from_trusted_proxies_only, COUNT(forwards))
+TEST_EACH(x_forwarded_for_counts_only_from_trusted_proxies, COUNT(forwards))
 {
     struct wire *wire = wire_open_from(host, forwards[_i].from, 0);
     const char *client = forwards[_i].client;

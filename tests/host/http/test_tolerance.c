@@ -37,7 +37,7 @@ static const char *start_with(const char *change)
     return text("POST /api/chat/conversations/start %s", json_with(base, change));
 }
 
-TEST(numbers_and_digits_are_taken_for_each_other_and_empty_fields_as_absent)
+TEST(numbers_are_accepted_as_texts_and_empty_fields_as_absent)
 {
     const struct exchange rows[] = {
         {MAKE " {'externalId':' 4711 ','capacity':'10.5','serialNumber':123456789012345678,"
@@ -68,7 +68,7 @@ TEST(numbers_and_digits_are_taken_for_each_other_and_empty_fields_as_absent)
     exchange_rows(host, rows);
 }
 
-TEST(a_password_keeps_its_blanks_and_is_no_number)
+TEST(a_password_keeps_its_blanks_and_cannot_be_a_number)
 {
     const struct exchange rows[] = {
         {"POST /api/user/register {'firstName':' A ','lastName':'B','orgName':'Blank password',"
@@ -83,7 +83,7 @@ TEST(a_password_keeps_its_blanks_and_is_no_number)
     exchange_rows(host, rows);
 }
 
-TEST(of_a_parameter_the_last_counts_and_a_limit_is_clamped)
+TEST(the_last_of_repeated_parameters_counts_and_a_limit_is_clamped)
 {
     struct person *lister = person_make(host, admin, "tolerance.lister", NULL);
     const struct exchange rows[] = {
@@ -102,7 +102,7 @@ TEST(of_a_parameter_the_last_counts_and_a_limit_is_clamped)
         strchr(start_with("{}"), '{'));
 }
 
-TEST(unknown_parameters_are_named)
+TEST(unknown_query_parameters_are_reported)
 {
     const struct exchange rows[] = {
         {LIST "?colour=blue&limit=1&na%2Cme=%01&colour=x", user, 200},
@@ -120,7 +120,7 @@ TEST(unknown_parameters_are_named)
         strstr(answer_header(ask_with(&cors), "Access-Control-Expose-Headers"), IGNORED));
 }
 
-TEST(warnings_are_stored_with_an_answer)
+TEST(warnings_are_stored_with_idempotent_responses)
 {
     const struct exchange row = {MAKE " {'externalId':'Stored','capacity':'6000'}", user, 201,
                                  "{'warnings':['capacity: is in kW*']}",
@@ -131,7 +131,7 @@ TEST(warnings_are_stored_with_an_answer)
 }
 
 /* A time without an offset is in UTC; an unencoded + arrives as a space. */
-TEST(a_time_without_an_offset_is_in_utc)
+TEST(a_time_without_an_offset_is_utc)
 {
     static const struct {
         const char *since;

@@ -59,7 +59,7 @@ static void expect_none(struct sse *sse)
     ck_assert(!sse->ended);
 }
 
-TEST(a_crowd_on_all_loops_hears_everything_in_order)
+TEST(streams_on_all_loops_receive_every_event_in_order)
 {
     struct sse *crowd[CROWD];
 
@@ -74,7 +74,7 @@ TEST(a_crowd_on_all_loops_hears_everything_in_order)
     }
 }
 
-TEST(who_is_in_several_topics_of_a_text_hears_it_once)
+TEST(a_stream_in_several_topics_of_an_event_receives_it_once)
 {
     struct sse *a = listen_on(host, "/live/one"), *b = listen_on(host, "/live/two");
     struct sse *both = listen_on(host, "/live/one?also=two");
@@ -101,7 +101,7 @@ static bool has_caught_up(void *arg)
 }
 
 /* The module is notified that the queue is full, and the stream joins again later. */
-TEST(who_does_not_read_may_catch_up_later)
+TEST(a_stream_with_a_full_queue_can_catch_up_later)
 {
     const char *big = text_repeated("x", BIG);
     struct sse *reads = listen_on(host, "/live/patient");
@@ -131,7 +131,7 @@ TEST(who_does_not_read_may_catch_up_later)
 }
 
 /* A worker of the module keeps joining all of its streams, under the module's own lock. */
-TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
+TEST(joining_a_topic_while_the_client_disconnects_uses_no_freed_stream)
 {
     enum { ROUNDS = 30, TOGETHER = 20 };
     struct sse *sse[TOGETHER];
@@ -145,7 +145,7 @@ TEST(who_joins_while_a_client_leaves_joins_no_freed_stream)
     ck_assert_int_eq(tell(host, "/live/none", "nobody"), 0);
 }
 
-TEST(a_channel_takes_it_to_all_hosts)
+TEST(a_channel_delivers_events_to_all_hosts)
 {
     struct sse *here = listen_on(host, "/live/all"), *there = listen_on(other, "/live/all");
 
@@ -160,7 +160,7 @@ TEST(a_channel_takes_it_to_all_hosts)
     sse_close(there);
 }
 
-TEST(a_reload_lets_them_come_again)
+TEST(streams_ended_by_a_reload_can_reconnect)
 {
     struct sse *before = listen_on(other, "/live/reload");
     const struct sse_event *event;

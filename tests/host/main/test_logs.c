@@ -4,7 +4,7 @@
 
 #include "harness.h"
 
-TEST(no_log_holds_a_secret)
+TEST(no_log_contains_a_secret)
 {
     const char *found = secrets_in_logs();
 

@@ -17,7 +17,7 @@ static void expect_lacking(const char *said)
     ck_assert_msg(strstr(said, "secrets.keys: is empty, but module auth encrypts"), "%s", said);
 }
 
-TEST(what_the_modules_need_and_do_not_have_is_named)
+TEST(missing_settings_and_modules_are_reported)
 {
     static const char *const add[] = {"user", "add", "--email", "first@example.com", NULL};
     static const char *const commands[] = {"check", "serve"};
@@ -33,7 +33,7 @@ TEST(what_the_modules_need_and_do_not_have_is_named)
     expect_lacking(file_text(lacking->log));
 }
 
-TEST(check_tells_of_a_database_that_is_not_migrated)
+TEST(check_reports_a_database_that_is_not_migrated)
 {
     postgres_run(the_postgres, "CREATE DATABASE missing_tables");
     struct host *free = on_database("missing_free", "missing_tables", NULL);
@@ -45,7 +45,7 @@ TEST(check_tells_of_a_database_that_is_not_migrated)
     ck_prints(bound, 0, "is up to date", "check");
 }
 
-TEST(user_add_tells_of_a_database_that_is_not_migrated)
+TEST(user_add_reports_a_database_that_is_not_migrated)
 {
     static const char *const add[] = {"user", "add", "--email", "first@example.com", NULL};
 

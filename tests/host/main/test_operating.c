@@ -67,7 +67,7 @@ static const struct {
     {"OPERATING_A=\"a\\\nb\\c\"\nOPERATING_B=c\\", "ab\\\\c|c"},
 };
 
-TEST_EACH(variables_of_a_file_are_those_of_the_service, sizeof variables / sizeof variables[0])
+TEST_EACH(an_env_file_is_read_as_systemd_does, sizeof variables / sizeof variables[0])
 {
     int status;
     const char *said = with_variables(variables[_i].lines, &status);
@@ -81,7 +81,7 @@ TEST_EACH(variables_of_a_file_are_those_of_the_service, sizeof variables / sizeo
     }
 }
 
-TEST(a_file_of_variables_that_cannot_be_taken_is_told)
+TEST(an_invalid_env_file_is_reported)
 {
     const char *const away[] = {harness_program(false), "check", "--env-file", "/nonexistent",
                                 NULL};
@@ -105,7 +105,7 @@ static double metric(const char *name, const char *labels)
     return exposition_value(exposition_get(host, admin->token), name, labels);
 }
 
-TEST(status_is_there_for_programs)
+TEST(status_is_available_as_json)
 {
     json_t *json = host_status(host);
     const json_t *generation = json_array_get(json_object_get(json, "generations"), 0);
@@ -152,7 +152,7 @@ static bool a_job_has_run(void *arg)
     return metric("busbar_job_runs_total", "job=\"busbar.idempotency\",outcome=\"done\"") > 0;
 }
 
-TEST(jobs_tell_when_they_last_went_well)
+TEST(metrics_have_the_time_of_the_last_successful_job_run)
 {
     ck_assert(wait_until(a_job_has_run, NULL, 20000));
     double now = (double)time(NULL);
@@ -194,7 +194,7 @@ static size_t lines_of(const char *text)
     return lines;
 }
 
-TEST(a_dry_run_names_the_steps_that_would_run)
+TEST(migrate_dry_run_lists_the_pending_steps)
 {
     postgres_run(the_postgres, "CREATE DATABASE operating_dry");
     struct host *bare = host_start(&(struct host_spec){
@@ -230,7 +230,7 @@ static void ask_health(struct host *of, int times)
 
 #define HEALTH_LINE "route=/api/health path"
 
-TEST_EACH(requests_are_logged_as_the_setting_says, 5)
+TEST_EACH(requests_are_logged_as_configured, 5)
 {
     static const struct {
         const char *settings;

@@ -134,7 +134,7 @@ static void expect_resumed(struct host *host, char *path)
 
 /* ---- tests ---- */
 
-TEST(a_restored_database_acts_when_it_is_told_to)
+TEST(a_restored_database_is_paused_until_resumed)
 {
     static char path[] = "/fast/restored";
     struct postgres *after = postgres_make_apart("pg-restored");
@@ -202,7 +202,7 @@ static bool is_paused(void *host)
     return paused_metric(host) == 1;
 }
 
-TEST(a_running_host_is_paused_and_resumed)
+TEST(a_running_host_can_be_paused_and_resumed)
 {
     static char path[] = "/fast/running";
     struct host_spec spec = spec_of("running", NULL, database_make(the_postgres, "pause_running"));
@@ -226,7 +226,7 @@ TEST(a_running_host_is_paused_and_resumed)
     host_stop(host);
 }
 
-TEST(a_database_without_the_switch_says_what_to_do)
+TEST(pause_on_an_unmigrated_database_says_what_to_do)
 {
     struct host_spec spec = spec_of("pause-empty", NULL, "pause_empty");
 

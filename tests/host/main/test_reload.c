@@ -10,7 +10,7 @@ static struct wave *wave;
 
 /* ---- what a reload changes ---- */
 
-TEST(a_setting_changes_and_the_old_generation_closes)
+TEST(a_reload_applies_a_setting_and_closes_the_old_generation)
 {
     wave = wave_start("reload-set", NULL);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
@@ -29,7 +29,7 @@ TEST(a_setting_changes_and_the_old_generation_closes)
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes (moin)"), 1);
 }
 
-TEST(sighup_reloads)
+TEST(sighup_reloads_the_configuration)
 {
     wave = wave_start("reload-hup", NULL);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
@@ -40,7 +40,7 @@ TEST(sighup_reloads)
 }
 
 /* Opening modules may take long; a SIGHUP meanwhile must not end the host. */
-TEST(sighup_while_the_host_starts_reloads_later)
+TEST(sighup_during_startup_reloads_later)
 {
     static const char *wrapper[] = {"/bin/sh", "-c", NULL, NULL};
 
@@ -54,7 +54,7 @@ TEST(sighup_while_the_host_starts_reloads_later)
     host_stop(wave->host);
 }
 
-TEST(a_module_is_upgraded_removed_and_added_again)
+TEST(a_reload_upgrades_removes_and_adds_a_module)
 {
     wave = wave_start("reload-mod", NULL);
     PGconn *db = database_connect(the_postgres, wave->spec.database);
@@ -76,7 +76,7 @@ TEST(a_module_is_upgraded_removed_and_added_again)
 }
 
 /* A backup locks all tables for a long time. */
-TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
+TEST(a_migration_that_waits_for_a_lock_blocks_no_request)
 {
     wave = wave_start("reload-lock", NULL);
     host_logs(wave->host, 0, "wave, step 1");
@@ -102,7 +102,7 @@ TEST(a_migration_that_waits_for_a_lock_holds_nobody_up)
 }
 
 /* PostgreSQL's autovacuum is canceled when another session waits longer than deadlock_timeout. */
-TEST(a_migration_has_a_vacuum_give_way)
+TEST(a_migration_cancels_an_autovacuum)
 {
     wave = wave_start("reload-vacuum", NULL);
     host_logs(wave->host, 0, "wave, step 1");
@@ -126,7 +126,7 @@ TEST(a_migration_has_a_vacuum_give_way)
     host_stop(wave->host);
 }
 
-TEST(jobs_and_channels_follow)
+TEST(jobs_and_channels_use_the_new_generation)
 {
     wave = wave_start("reload-jobs", NULL);
     PGconn *db = database_connect(the_postgres, wave->spec.database);
@@ -146,7 +146,7 @@ TEST(jobs_and_channels_follow)
 }
 
 /* No notification may be missed after the reload's response. */
-TEST(a_module_that_comes_hears_at_once)
+TEST(a_module_added_by_a_reload_receives_notifications_at_once)
 {
     wave = wave_prepare("reload-hear", NULL);
     wave_write(wave, "chat", NULL);
@@ -161,7 +161,7 @@ TEST(a_module_that_comes_hears_at_once)
     host_stop(wave->host);
 }
 
-TEST(a_setting_changes_while_the_database_is_away)
+TEST(a_reload_works_while_the_database_is_unavailable)
 {
     struct postgres *pg = postgres_make("reload-pg", false);
 
@@ -210,7 +210,7 @@ static void begin(struct background *background)
     wave_status_soon(wave, ", 1 requests");
 }
 
-TEST(a_request_ends_in_the_generation_that_it_began_in)
+TEST(a_request_ends_in_the_generation_in_which_it_began)
 {
     struct background background = {.path = "/api/wave/nap?ms=4000"};
 
@@ -230,7 +230,7 @@ TEST(a_request_ends_in_the_generation_that_it_began_in)
     host_stop(wave->host);
 }
 
-TEST(what_outlives_the_drain_is_cut)
+TEST(requests_longer_than_the_drain_time_are_cut)
 {
     struct background background = {.path = "/api/wave/doze?ms=4500"};
     static const char half[] = "GET /api/wave HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1";

@@ -207,7 +207,7 @@ static void expect_each_attempt_once(PGconn *db, const struct receiver *receiver
 
 /* One receiver takes 4 s to respond, so deliveries are in flight and more are waiting; another one
  * fails. */
-TEST(what_flies_waits_or_is_retried_is_handed_over)
+TEST(deliveries_in_flight_waiting_or_to_be_retried_survive_a_reload)
 {
     struct receiver *receiver = receiver_start("reload-slow");
 
@@ -259,7 +259,7 @@ static bool has_two_pings(void *receiver)
     return receiver_count(receiver, "/late/ping") >= 2;
 }
 
-TEST(a_test_that_waits_gets_its_answer_across_a_reload)
+TEST(a_webhook_test_in_progress_gets_its_result_across_a_reload)
 {
     struct receiver *receiver = receiver_start("reload-test");
 

@@ -150,7 +150,7 @@ static const struct mistake {
 };
 enum { MISTAKES = sizeof mistakes / sizeof *mistakes };
 
-TEST_EACH(a_mistake_is_named_and_changes_nothing, MISTAKES)
+TEST_EACH(a_reload_with_a_mistake_is_refused_and_changes_nothing, MISTAKES)
 {
     const struct mistake *mistake = &mistakes[_i];
 
@@ -171,7 +171,7 @@ TEST_EACH(a_mistake_is_named_and_changes_nothing, MISTAKES)
     host_stop(wave->host);
 }
 
-TEST_EACH(a_host_does_not_start_with_a_mistake, MISTAKES)
+TEST_EACH(a_host_with_a_mistake_does_not_start, MISTAKES)
 {
     const struct mistake *mistake = &mistakes[_i];
 
@@ -186,7 +186,7 @@ TEST_EACH(a_host_does_not_start_with_a_mistake, MISTAKES)
     host_log_clean(wave->host);
 }
 
-TEST_EACH(check_names_a_mistake, MISTAKES)
+TEST_EACH(check_reports_each_mistake, MISTAKES)
 {
     const struct mistake *mistake = &mistakes[_i];
 

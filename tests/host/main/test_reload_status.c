@@ -6,7 +6,7 @@
 
 static struct wave *wave;
 
-TEST(the_socket_is_its_owners_and_survives_a_crash)
+TEST(the_control_socket_is_private_and_replaced_after_a_crash)
 {
     const char *path = harness_path("reload-sock.control");
     struct stat about;
@@ -23,7 +23,7 @@ TEST(the_socket_is_its_owners_and_survives_a_crash)
     ck_assert_int_ne(stat(path, &about), 0);
 }
 
-TEST(two_hosts_do_not_take_each_others_socket)
+TEST(a_second_host_does_not_take_over_the_control_socket)
 {
     wave = wave_start("reload-two", NULL);
     struct host second = *wave->host;
@@ -50,7 +50,7 @@ TEST(status_shows_modules_pools_and_queues)
     host_stop(wave->host);
 }
 
-TEST(a_rotation_holds_on_both_hosts_across_reloads)
+TEST(a_key_rotation_applies_on_both_hosts_across_reloads)
 {
     const char *name = "reload-rotate";
 

@@ -17,7 +17,7 @@ enum {
 static const char *const get_health = "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n";
 
 /* The host is paused, so the kernel has accepted the connections and the host has not. */
-TEST(who_has_connected_before_a_stop_is_answered)
+TEST(clients_that_connected_before_a_stop_are_answered)
 {
     struct host *host = host_start(&(struct host_spec){
         .name = "stop-queue", .database = database_make(the_postgres, "stop_queue")});
@@ -44,7 +44,7 @@ TEST(who_has_connected_before_a_stop_is_answered)
 static const char *const unfinished[] = {"TSAN_OPTIONS=report_thread_leaks=0", NULL};
 
 /* Another host runs a long migration, and a reload waits for it. */
-TEST(a_reload_that_waits_for_a_migration_holds_up_no_stop)
+TEST(a_reload_that_waits_for_a_migration_does_not_delay_a_stop)
 {
     const char *database = database_make(the_postgres, "stop_migrate");
     PGconn *db = database_connect(the_postgres, database);
@@ -62,7 +62,7 @@ TEST(a_reload_that_waits_for_a_migration_holds_up_no_stop)
 }
 
 /* The first loop ends last, so functions that a request schedules run, on whichever loop. */
-TEST(what_a_request_hands_on_while_the_host_stops_is_done)
+TEST(functions_scheduled_by_a_request_run_during_a_stop)
 {
     struct wave *wave = wave_prepare("stop-run", NULL);
 
@@ -89,7 +89,7 @@ static pid_t worker_of(const struct host *host)
 }
 
 /* Tests a host with a supervisor and one without. */
-TEST_EACH(signals_without_a_use_end_nothing_and_secrets_are_not_shown, 2)
+TEST_EACH(unused_signals_do_not_end_the_host_and_secrets_are_hidden, 2)
 {
     static const int unused[] = {SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR};
     static const char *const environment[] = {"BUSBAR_TEST_SECRET=swordfish",

@@ -88,7 +88,7 @@ static void expect_named(const char *how, const char *said, size_t from)
                   file_text(host->log) + from);
 }
 
-TEST(a_bad_module_is_named_and_borne)
+TEST(a_module_that_breaks_the_api_is_logged_and_tolerated)
 {
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         size_t before = host_log_size(host);
@@ -105,7 +105,7 @@ TEST(a_bad_module_is_named_and_borne)
     }
 }
 
-TEST(a_hook_has_no_next_page)
+TEST(bb_reply_next_fails_in_a_hook)
 {
     ck_status(http(host, "POST", "/bad/next", NULL, NULL), 201);
     struct naming naming = {"bb_reply_next() gives -1", "in bad.next", 0};

@@ -65,7 +65,7 @@ static int64_t messages_with(const char *part)
                    NULL, 10);
 }
 
-TEST(a_start_raises_conversation_created_with_exactly_its_keys)
+TEST(a_start_raises_conversation_created_with_the_documented_keys)
 {
     struct answer *answer = ck_status(
         talk_try(host, platform, "created@shop.example", ADMIN_EMAIL, "Roof 1", "created entry"),
@@ -86,7 +86,7 @@ TEST(a_start_raises_conversation_created_with_exactly_its_keys)
     ck_assert_int_eq(events_with(uuid), 1);
 }
 
-TEST(a_message_raises_message_new_with_exactly_its_keys)
+TEST(a_message_raises_message_new_with_the_documented_keys)
 {
     struct talk talk = talk_start(host, platform, "new@shop.example", ADMIN_EMAIL, NULL);
     struct answer *answer =
@@ -104,7 +104,7 @@ TEST(a_message_raises_message_new_with_exactly_its_keys)
 }
 
 /* An e-mail without an approved account gives nobody access. */
-TEST(the_audience_is_the_organization_and_who_takes_part_with_an_account)
+TEST(the_audience_is_the_organization_and_participants_with_an_account)
 {
     struct answer *answer = ck_status(
         talk_try(host, platform, "audience@shop.example", ADMIN_EMAIL, NULL, "audience entry"),
@@ -156,7 +156,7 @@ static void post_together(const struct talk *talk, const char *user, const char 
 }
 
 /* Reads and writes of bb_query() share round trips; a failing read does not undo a write. */
-TEST(a_failing_read_undoes_no_write_beside_it)
+TEST(a_failing_read_does_not_roll_back_writes_of_the_same_batch)
 {
     struct talk talk = talk_start(host, platform, "sour@shop.example", ADMIN_EMAIL, NULL);
     const char *entries[TOGETHER];
@@ -191,7 +191,7 @@ static void expect_only_it_undone(const char *user, const char *word, long statu
                      TOGETHER);
 }
 
-TEST(a_veto_a_condition_and_a_failing_statement_of_a_hook_undo_the_message_alone)
+TEST(a_failing_hook_rolls_back_only_its_own_message)
 {
     expect_only_it_undone("vetoer@shop.example", "veto-me", 409);
     expect_only_it_undone("raiser@shop.example", "raise-me", 422);
@@ -200,7 +200,7 @@ TEST(a_veto_a_condition_and_a_failing_statement_of_a_hook_undo_the_message_alone
 
 /* The commit fails after every statement has succeeded; a request that waited for its deadline
  * would get a 503. */
-TEST(a_failing_commit_undoes_the_message_alone)
+TEST(a_failing_commit_rolls_back_only_its_own_message)
 {
     struct talk talk = talk_start(host, platform, "late@shop.example", ADMIN_EMAIL, NULL);
     struct answer *answer = talk_post(host, platform, &talk, "late@shop.example", "late-me alone");
@@ -209,7 +209,7 @@ TEST(a_failing_commit_undoes_the_message_alone)
     expect_only_it_undone("latecomer@shop.example", "late-me", 500);
 }
 
-TEST(a_veto_undoes_a_start_with_its_conversation)
+TEST(a_vetoed_start_leaves_no_conversation)
 {
     ck_error(talk_try(host, platform, "vetoed@shop.example", ADMIN_EMAIL, NULL, "veto-me at once"),
              409, "The spy does not like this message");
@@ -220,7 +220,7 @@ TEST(a_veto_undoes_a_start_with_its_conversation)
 }
 
 /* Runs last, over the messages of all other tests. */
-TEST(every_message_has_its_event_and_every_event_its_message)
+TEST(every_message_has_one_event_and_every_event_a_message)
 {
     ck_assert_int_eq(
         sql_number(db, "SELECT count(*) FROM chat_entry m FULL JOIN (SELECT"
@@ -235,7 +235,7 @@ TEST(every_message_has_its_event_and_every_event_its_message)
 }
 
 /* A lock left on the connection would prevent every other host from running the job. */
-TEST(a_job_that_runs_out_of_memory_leaves_its_lock_to_others)
+TEST(a_job_that_runs_out_of_memory_releases_its_lock)
 {
     struct host *greedy = host_start(
         &(struct host_spec){.name = "events-greedy",

@@ -11,7 +11,7 @@ static void set_up(void)
     host = poke_start(&(struct host_spec){.name = "helpers"});
 }
 
-TEST(a_cell_with_json_is_read_and_one_without_is_a_500)
+TEST(a_json_cell_is_read_and_an_invalid_one_is_500)
 {
     ck_assert_str_eq(poke(host, "GET", "json/list", 200)->body, "[1,\"two\"]");
     ck_assert_str_eq(poke(host, "GET", "json/object", 200)->body, "{}");
@@ -22,7 +22,7 @@ TEST(a_cell_with_json_is_read_and_one_without_is_a_500)
     poke(host, "GET", "json/null", 500);
 }
 
-TEST(rows_become_objects_with_a_member_for_each_column)
+TEST(rows_become_json_objects_with_a_member_per_column)
 {
     ck_assert_str_eq(poke(host, "GET", "rows/two-rows", 200)->body,
                      "[{\"id\":9,\"name\":\"Rooftop\",\"group\":3,\"size\":1.5,"
@@ -31,12 +31,12 @@ TEST(rows_become_objects_with_a_member_for_each_column)
                      "\"made\":null,\"big\":false,\"tags\":null}]");
 }
 
-TEST(a_row_with_invalid_json_is_a_500)
+TEST(a_row_with_invalid_json_is_500)
 {
     poke(host, "GET", "rows/bad-row", 500);
 }
 
-TEST(texts_of_errors_are_not_formats)
+TEST(error_texts_are_not_formats)
 {
     struct answer *answer;
 
@@ -49,7 +49,7 @@ TEST(texts_of_errors_are_not_formats)
     ck_assert_ptr_nonnull(strstr(answer->body, "[{\"field\":\"share\",\"problem\":\"is taken\"}]"));
 }
 
-TEST(texts_of_warnings_the_log_and_commands_are_not_formats)
+TEST(texts_of_warnings_logs_and_commands_are_not_formats)
 {
     answer_warns(poke(host, "GET", "text/warn", 200), TEXT);
     host_logs(host, 0, "logged " TEXT);
@@ -57,7 +57,7 @@ TEST(texts_of_warnings_the_log_and_commands_are_not_formats)
     ck_prints(host, 0, "printed " TEXT "\n", "print");
 }
 
-TEST(a_module_that_does_not_open_gives_the_reason)
+TEST(a_module_that_fails_to_open_reports_the_reason)
 {
     struct host *own = host_prepare(
         &(struct host_spec){.name = "helpers_closed",

@@ -45,7 +45,7 @@ static void reload(const char *more, int expected, const char *says)
     ck_prints(host, expected, says, "reload");
 }
 
-TEST(a_visit_is_greeted_and_counted)
+TEST(modules_in_cpp_and_rust_serve_requests)
 {
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         for (int n = 2; n <= 6; n += 2) {
@@ -59,14 +59,14 @@ TEST(a_visit_is_greeted_and_counted)
     }
 }
 
-TEST(settings_have_their_types)
+TEST(modules_in_cpp_and_rust_check_their_settings)
 {
     reload("visits_cpp:\n  step: 11\n", 1, "visits_cpp.step");
     reload("visits_rust:\n  step: two\n", 1, "visits_rust.step");
 }
 
 /* Repeats the test in several generations, which share the module's code. */
-TEST(what_is_thrown_is_an_answer_and_serving_goes_on)
+TEST(exceptions_and_panics_of_modules_become_500)
 {
     for (int turn = 0; turn < 2; turn++) {
         reload(GREETINGS("no place"), 0, "is live");

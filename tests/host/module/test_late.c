@@ -54,7 +54,7 @@ static void let_calls_end(struct host *host, size_t calls)
     host_stop(host);
 }
 
-TEST(a_call_that_lasts_is_answered_503_at_the_deadline)
+TEST(a_pool_call_still_running_at_the_deadline_is_503)
 {
     struct host *host = start("late_answer");
     struct wire *wire = wire_open(host);
@@ -77,7 +77,7 @@ TEST(a_call_that_lasts_is_answered_503_at_the_deadline)
 }
 
 /* Some clients leave before the deadline, the others get a response. */
-TEST(a_client_may_leave_while_its_call_lasts)
+TEST(a_client_may_disconnect_during_a_pool_call)
 {
     struct host *host = start("late_gone");
     struct wire *wires[CALLS];
@@ -99,7 +99,7 @@ TEST(a_client_may_leave_while_its_call_lasts)
     let_calls_end(host, CALLS);
 }
 
-TEST(a_call_that_ends_in_time_is_answered)
+TEST(a_pool_call_that_ends_in_time_is_answered)
 {
     struct host *host = start("late_in_time");
 

@@ -29,7 +29,7 @@ static struct answer *note(const struct person *who, const char *body)
     return http(host, "POST", "/api/notes", who->token, json_pack("{s:s}", "text", body));
 }
 
-TEST(a_note_is_stored_and_its_event_is_for_its_author)
+TEST(a_note_is_stored_and_its_event_sent_to_its_author)
 {
     struct answer *answer = ck_status(note(bo, "buy a meter"), 201);
     const char *values[] = {text("%lld", (long long)answer_int(answer, "id"))};
@@ -42,7 +42,7 @@ TEST(a_note_is_stored_and_its_event_is_for_its_author)
                      bo->email);
 }
 
-TEST(a_blank_note_and_one_too_many_are_refused)
+TEST(blank_notes_and_too_many_notes_are_refused)
 {
     struct person *cy = person_make(host, admin, "notes.cy", NULL);
 
@@ -56,7 +56,7 @@ TEST(a_blank_note_and_one_too_many_are_refused)
                      0);
 }
 
-TEST(notes_are_listed_page_by_page)
+TEST(notes_are_listed_in_pages)
 {
     struct answer *answer;
 

@@ -92,7 +92,7 @@ static struct answer *witness_post(const char *entry, long status)
         http(host, "POST", "/witness", platform->token, json_pack("{ss}", "text", entry)), status);
 }
 
-TEST(a_module_of_the_first_headers_serves)
+TEST(a_module_built_with_the_1_0_headers_serves_requests)
 {
     for (int i = 0; i < 3; i++)
         witness_post(text("row %d", i), 201);
@@ -108,14 +108,14 @@ TEST(a_module_of_the_first_headers_serves)
     ck_status(http(host, "GET", "/witness/row", platform->token, NULL), 403);
 }
 
-TEST(its_hooks_and_its_command_run)
+TEST(hooks_and_command_of_a_module_built_with_the_1_0_headers_run)
 {
     sql_soon(db, "SELECT (count(*) >= 3)::int FROM witness_heard");
     ck_prints(host, 0, "witness: 3 rows\n", "witness", "count");
 }
 
 /* Waits until the host has received the signal. `busbar reload` returns when the reload is over. */
-TEST(a_reload_is_told_to_the_service_manager)
+TEST(a_reload_is_reported_to_the_service_manager)
 {
     const char *const words[] = {"reload", NULL};
 
@@ -153,7 +153,7 @@ static void expect_not(const char *said, const char *part)
     "secrets:\n"                                                                                   \
     "  keys: [\"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0\"]\n"
 
-TEST(check_judges_without_a_server)
+TEST(check_works_without_a_database)
 {
     const char *conf = harness_path("tools-check.yaml");
 
@@ -172,7 +172,7 @@ TEST(check_judges_without_a_server)
 }
 
 /* Only the variable is wrong; an implementation could easily blame the modules' sections. */
-TEST(a_module_path_that_is_not_set_blames_no_section)
+TEST(an_unset_module_path_is_the_only_reported_error)
 {
     const char *conf = harness_path("tools-check.yaml");
 
@@ -184,7 +184,7 @@ TEST(a_module_path_that_is_not_set_blames_no_section)
     expect_not(said, "unknown section");
 }
 
-TEST(sections_of_modules_that_are_not_loaded_are_one_line_and_only_of_check)
+TEST(check_lists_sections_of_unloaded_modules_in_one_line)
 {
     const char *conf = harness_path("tools-check.yaml");
 
@@ -210,7 +210,7 @@ static const char *configuration_with(const char *module)
     return conf;
 }
 
-TEST_EACH(a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file, 2)
+TEST_EACH(check_reports_a_module_whose_constructor_crashes_or_exits, 2)
 {
     static const struct {
         const char *name, *code, *reason;
@@ -231,7 +231,7 @@ TEST_EACH(a_constructor_that_crashes_or_exits_is_an_error_that_names_the_file, 2
     expect(SAYS(1, "modcheck", file), text("%s: has a constructor: early", file));
 }
 
-TEST(check_tells_what_the_linker_would_not_find)
+TEST(check_reports_undefined_symbols)
 {
     static const char *const edits[][2] = {
         {"static const struct bb_sql add", "void nowhere(void);\n\nstatic const struct bb_sql add"},
@@ -244,7 +244,7 @@ TEST(check_tells_what_the_linker_would_not_find)
 
 /* The linker gives each module its own libraries, whatever other modules in the list have
  * loaded. */
-TEST(check_takes_no_symbol_from_the_libraries_of_another_module)
+TEST(check_does_not_resolve_symbols_from_libraries_of_another_module)
 {
     static const char *const edits[][2] = {
         {"static const struct bb_sql add",
@@ -276,7 +276,7 @@ TEST(inspect_shows_a_module_that_is_not_loaded)
     expect(SAYS(1, "inspect", harness_path("tools.yaml")), "is not an ELF file, so not a module");
 }
 
-TEST(modcheck_passes_hello)
+TEST(modcheck_accepts_hello)
 {
     ck_assert_str_eq(SAYS(0, "modcheck", hello), text("%s: ok\n", hello));
     expect(SAYS(1, "modcheck", hello, harness_program(false)), "exports no data busbar_module");

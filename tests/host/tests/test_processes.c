@@ -41,7 +41,7 @@ static const char **many_pairs(void)
  * Another thread may hold the allocator's lock when the child is made, and no thread of the child
  * releases it, so a child that allocates may wait forever.
  */
-TEST_EACH(a_child_does_not_allocate, 2)
+TEST_EACH(a_forked_child_does_not_allocate, 2)
 {
     const char *const argv[] = {"true", NULL};
     struct process_spec spec = {.argv = argv,
@@ -60,7 +60,7 @@ TEST_EACH(a_child_does_not_allocate, 2)
     ck_assert_int_eq(status, 0);
 }
 
-TEST(a_child_has_the_environment_that_is_named)
+TEST(a_child_has_the_given_environment)
 {
     const char *const argv[] = {"sh", "-c", "echo \"$PATH:$HOME:$MORE\"", NULL};
     const char *const environment[] = {"HOME=/nowhere", "MORE=1", NULL};
@@ -72,7 +72,7 @@ TEST(a_child_has_the_environment_that_is_named)
     ck_assert_str_eq(file_text(log), text("%s:/nowhere:1\n", getenv("PATH")));
 }
 
-TEST(a_program_that_is_missing_is_told)
+TEST(a_missing_program_is_reported)
 {
     const char *const argv[] = {"/nonexistent/program", NULL};
     const char *log = harness_path("missing.out");

@@ -33,7 +33,7 @@ static const struct sockaddr *peer(const char *text)
     return (const struct sockaddr *)&storage;
 }
 
-TEST(networks_hold_their_addresses)
+TEST(networks_contain_their_addresses)
 {
     struct cidr_list *list =
         list_of("[\"10.0.0.0/8\",\"192.168.1.128/25\",\"::1\",\"2001:db8::/33\",\"1.2.3.4\"]");
@@ -105,7 +105,7 @@ static bool one_network(const char *a, const char *b)
     return !memcmp(&first, &second, sizeof(first));
 }
 
-TEST(clients_are_of_one_network_by_their_first_64_bits)
+TEST(ipv6_clients_are_grouped_by_their_first_64_bits)
 {
     ck_assert(one_network("2001:db8:1:2::1", "2001:db8:1:2:ffff::7"));
     ck_assert(!one_network("2001:db8:1:2::1", "2001:db8:1:3::1"));
@@ -115,7 +115,7 @@ TEST(clients_are_of_one_network_by_their_first_64_bits)
     ck_assert(one_network("unknown", ""));
 }
 
-TEST(a_peer_is_of_the_network_that_its_address_says)
+TEST(the_network_of_a_peer_is_that_of_its_address)
 {
     EACH_TEXT (address, "10.0.0.1", "::ffff:10.0.0.1", "2001:db8:1:2::1") {
         struct in6_addr by_text = address_network(address),

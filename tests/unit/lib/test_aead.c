@@ -18,7 +18,7 @@ static struct aead_keys *keys_of(const char *first, const char *second)
     return aead_keys_new(arena, hex, (size_t)(first != NULL) + (second != NULL), why, sizeof(why));
 }
 
-TEST(what_is_sealed_opens)
+TEST(encrypted_data_can_be_decrypted)
 {
     struct aead_keys *keys = keys_of(KEY_A, NULL);
     unsigned char *sealed, *again, *plain;
@@ -42,7 +42,7 @@ TEST(what_is_sealed_opens)
     }
 }
 
-TEST(old_keys_open_and_the_first_one_seals)
+TEST(the_first_key_encrypts_and_old_keys_decrypt)
 {
     struct aead_keys *old = keys_of(KEY_A, NULL), *both = keys_of(KEY_B, KEY_A),
                      *new = keys_of(KEY_B, NULL);
@@ -62,7 +62,7 @@ TEST(old_keys_open_and_the_first_one_seals)
     free(sealed);
 }
 
-TEST(nothing_changed_opens)
+TEST(changed_data_cannot_be_decrypted)
 {
     struct aead_keys *keys = keys_of(KEY_A, KEY_B);
     unsigned char *sealed, *plain;
@@ -93,7 +93,7 @@ TEST(bad_keys_are_refused_without_being_shown)
     }
 }
 
-TEST(without_keys_nothing_works)
+TEST(encryption_fails_without_keys)
 {
     struct aead_keys *none = keys_of(NULL, NULL);
     unsigned char *out, bytes[AEAD_OVERHEAD] = {1};

@@ -6,7 +6,7 @@
 #include "fixture.h"
 #include "suite.h"
 
-TEST(memory_is_zeroed_aligned_and_apart)
+TEST(arena_memory_is_zeroed_aligned_and_disjoint)
 {
     static const size_t sizes[] = {0, 1, 15, 16, 17, 100, 2047, 2048, 2049, 5000, 70000, 1000000};
     static const char zeroes[1000000];
@@ -26,7 +26,7 @@ TEST(memory_is_zeroed_aligned_and_apart)
     }
 }
 
-TEST(absurd_sizes_are_refused)
+TEST(impossible_sizes_are_refused)
 {
     ck_assert_ptr_null(arena_alloc(arena, SIZE_MAX));
     ck_assert_ptr_null(arena_alloc(arena, SIZE_MAX - 8));
@@ -59,7 +59,7 @@ static void note(void *arg)
     strcat(order, arg);
 }
 
-TEST(undos_run_last_first)
+TEST(undo_functions_run_in_reverse_order)
 {
     struct arena *own = arena_new();
 
@@ -79,7 +79,7 @@ static void note_loudly(void *arg)
     note("!");
 }
 
-TEST(undos_of_one_function_can_run_early)
+TEST(deferred_calls_of_one_function_can_run_early)
 {
     struct arena *own = arena_new();
 

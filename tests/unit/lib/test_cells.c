@@ -14,7 +14,7 @@ static const struct {
     {"\\y00", -1}, {"\\x00 0", -1}, {NULL, -1},
 };
 
-TEST_EACH(bytes_of_a_cell_are_those_of_its_digits, (int)(sizeof byte_cells / sizeof *byte_cells))
+TEST_EACH(bb_cell_bytes_decodes_hexadecimal_digits, (int)(sizeof byte_cells / sizeof *byte_cells))
 {
     unsigned char bytes[4] = {0xAA, 0xAA, 0xAA, 0xAA};
     int64_t count = bb_cell_bytes(byte_cells[_i].cell, bytes, sizeof bytes);
@@ -29,7 +29,7 @@ TEST_EACH(bytes_of_a_cell_are_those_of_its_digits, (int)(sizeof byte_cells / siz
         ck_assert_uint_eq(bytes[count], 0xAA);
 }
 
-TEST(numbers_of_a_cell_are_counted_and_read)
+TEST(bb_cell_ints_counts_and_reads_numbers)
 {
     int64_t numbers[3] = {0};
 

@@ -52,7 +52,7 @@ static _Noreturn void overflow(void)
     _exit(OVERWRITTEN);
 }
 
-TEST(a_frame_larger_than_the_stack_faults)
+TEST(a_stack_frame_larger_than_the_fiber_stack_faults)
 {
     int status;
     pid_t child = fork();

@@ -81,7 +81,7 @@ static void fails(const char *in, const char *field, const char *text)
     fails_as(&table, in, field, text);
 }
 
-TEST_EACH(declared_fields_pass_and_others_are_dropped, 2)
+TEST_EACH(declared_fields_are_kept_and_others_dropped, 2)
 {
     if (_i)
         be_tolerant();
@@ -95,7 +95,7 @@ TEST_EACH(declared_fields_pass_and_others_are_dropped, 2)
     passes("{\"words\":[]}", "{\"words\":[]}");
 }
 
-TEST_EACH(values_are_normalised, 2)
+TEST_EACH(field_values_are_normalized, 2)
 {
     if (_i)
         be_tolerant();
@@ -109,7 +109,7 @@ TEST_EACH(values_are_normalised, 2)
            "{\"reads\":[{\"value\":2,\"startDate\":\"2026-01-01\"}]}");
 }
 
-TEST(problems_are_worded)
+TEST(problems_of_fields_have_these_messages)
 {
     fails("{\"text\":1}", "text", "must be a string");
     fails("{\"text\":null}", "text", "must be a string");
@@ -147,7 +147,7 @@ TEST(problems_are_worded)
     fails("[]", "body", "must be an object");
 }
 
-TEST(absent_bodies_lack_their_required_fields)
+TEST(an_absent_body_lacks_its_required_fields)
 {
     const struct bb_table readings = BB_TABLE(reading);
 
@@ -160,7 +160,7 @@ static const struct bb_field clearable[] = {
     {.name = "name", .type = BB_TEXT},
 };
 
-TEST(null_is_handed_over_where_it_clears_the_field)
+TEST(null_is_kept_if_it_clears_the_field)
 {
     const struct bb_table clears = BB_TABLE(clearable);
 
@@ -187,7 +187,7 @@ static const struct bb_field defaults[] = {
 };
 
 /* In bodies, "" also counts as absent, and so does null if the row says so. */
-TEST(what_is_absent_has_its_default)
+TEST(absent_fields_have_their_defaults)
 {
     static const struct bb_table rows = BB_TABLE(defaults);
 
@@ -199,7 +199,7 @@ TEST(what_is_absent_has_its_default)
               "\"inner\":{\"unit\":\"kWh\"}}");
 }
 
-TEST(a_null_that_is_required_is_missing)
+TEST(null_in_a_required_field_counts_as_missing)
 {
     const struct bb_field rows[] = {
         {.name = "a", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE}};
@@ -208,7 +208,7 @@ TEST(a_null_that_is_required_is_missing)
     fails_as(&one, "{\"a\":null}", "a", "is required");
 }
 
-TEST(a_nul_is_refused)
+TEST(a_nul_byte_in_a_text_is_refused)
 {
     json_t *object = json_pack("{so}", "text", json_stringn("a\0b", 3));
 
@@ -253,7 +253,7 @@ static void text_fails(const char *name, const char *in)
     problems.count = 0;
 }
 
-TEST(texts_are_checked_by_the_same_rows)
+TEST(texts_of_parameters_are_checked_by_the_same_rows)
 {
     text_passes("count", "7", "7");
     text_passes("count", "007", "7");
@@ -272,7 +272,7 @@ TEST(texts_are_checked_by_the_same_rows)
     ck_assert_str_eq(problems.list[0].text, "is required");
 }
 
-TEST(bad_texts_are_refused)
+TEST(invalid_texts_of_parameters_are_refused)
 {
     EACH_TEXT (bad, "", "-", "+5", " 5", "5 ", "5x", "0x5", "5.0", "1e1", "--5",
                "9223372036854775808", "\xD9\xA5")
@@ -288,7 +288,7 @@ TEST(bad_texts_are_refused)
 
 /* ---- values in the forms that clients send ---- */
 
-TEST(numbers_may_come_as_decimal_strings)
+TEST(numbers_are_accepted_as_decimal_strings)
 {
     be_tolerant();
     passes("{\"count\":\"10\"}", "{\"count\":10}");
@@ -302,7 +302,7 @@ TEST(numbers_may_come_as_decimal_strings)
     ck_assert_ptr_null(warnings);
 }
 
-TEST(other_strings_are_no_numbers)
+TEST(other_strings_are_not_accepted_as_numbers)
 {
     be_tolerant();
     EACH_TEXT (other, "1e3", "0x10", "+", ".", "+.", "1,5", "1.5.2", "five", "5 kW", "nan", "inf",
@@ -321,7 +321,7 @@ TEST(other_strings_are_no_numbers)
 }
 
 /* The original spelling of a number with a fraction or an exponent is not known any more. */
-TEST(digits_are_taken_for_strings)
+TEST(whole_numbers_are_accepted_as_strings)
 {
     be_tolerant();
     passes("{\"text\":123}", "{\"text\":\"123\"}");
@@ -335,7 +335,7 @@ TEST(digits_are_taken_for_strings)
     fails("{\"email\":5}", "email", "must be an e-mail address");
 }
 
-TEST(blanks_around_values_are_none_of_them)
+TEST(blanks_around_values_are_removed)
 {
     be_tolerant();
     passes("{\"text\":\"\\u3000 ab\\n\"}", "{\"text\":\"ab\"}");
@@ -363,7 +363,7 @@ static void warned(size_t index, const char *text)
     ck_assert_msg(got && !strcmp(got, text), "%zu: %s", index, got ? got : "no such warning");
 }
 
-TEST(an_empty_value_of_an_optional_field_is_absent_and_told)
+TEST(an_empty_optional_field_counts_as_absent_with_a_warning)
 {
     be_tolerant();
     passes("{\"text\":\"\",\"count\":\" \",\"free\":\"\",\"words\":\"\",\"secret\":\"\"}", "{}");
@@ -378,7 +378,7 @@ TEST(an_empty_value_of_an_optional_field_is_absent_and_told)
     fails("{\"reads\":[{\"value\":\"\"}]}", "reads[0].value", "must be a number");
 }
 
-TEST(a_second_name_with_another_value_is_ignored_and_told)
+TEST(an_alias_with_another_value_is_ignored_with_a_warning)
 {
     be_tolerant();
     passes("{\"mail\":\"a@b.cd\",\"email\":\"a@b.cd\"}", "{\"email\":\"a@b.cd\"}");
@@ -391,7 +391,7 @@ TEST(a_second_name_with_another_value_is_ignored_and_told)
     warned(1, "reads[0].starttimestamp: is ignored, because startDate was sent, too");
 }
 
-TEST(the_same_is_told_once_and_not_without_end)
+TEST(warnings_are_not_repeated_and_limited_in_number)
 {
     be_tolerant();
     for (int i = 0; i < 3; i++)
@@ -402,7 +402,7 @@ TEST(the_same_is_told_once_and_not_without_end)
     ck_assert_uint_eq(json_array_size(warnings), WARNINGS_MAX);
 }
 
-TEST(texts_are_taken_as_clients_send_them)
+TEST(texts_of_parameters_are_accepted_with_blanks_and_variants)
 {
     be_tolerant();
     text_passes("count", " 7 ", "7");
@@ -417,7 +417,7 @@ TEST(texts_are_taken_as_clients_send_them)
     warned(1, "text: is empty, and was taken as absent");
 }
 
-TEST(a_limit_over_its_bound_is_that)
+TEST(a_limit_above_its_maximum_is_clamped)
 {
     be_tolerant();
     text_passes("limit", "10", "10");
@@ -433,7 +433,7 @@ TEST(a_limit_over_its_bound_is_that)
     text_fails("count", "11");
 }
 
-TEST(emails_are_told_from_others)
+TEST(emails_are_validated)
 {
     char longest[400];
 
@@ -462,7 +462,7 @@ TEST(emails_are_told_from_others)
     text_fails("email", longest);
 }
 
-TEST(emails_of_accounts_have_no_compatibility_characters)
+TEST(emails_of_accounts_may_not_have_compatibility_characters)
 {
     EACH_TEXT (alike, "\uFF41@b.cd", "\uFB01@b.cd", "a\u00B2@b.cd", "a@b\uFF0Ecd", "a@\u2460.cd",
                "\u017Fa@b.cd") {
@@ -474,7 +474,7 @@ TEST(emails_of_accounts_have_no_compatibility_characters)
                 "a\u00E4@xn--strae-oqa.xn--wgv71a");
 }
 
-TEST(an_empty_text_is_a_value_where_the_row_says_so)
+TEST(an_empty_text_is_a_value_if_the_row_permits_it)
 {
     be_tolerant();
     passes("{\"tried\":\"\",\"gone\":\"\"}", "{\"tried\":\"\"}");
@@ -482,7 +482,7 @@ TEST(an_empty_text_is_a_value_where_the_row_says_so)
     text_passes("tried", "", "");
 }
 
-TEST(emails_are_folded)
+TEST(emails_are_lowercased_and_their_domains_in_punycode)
 {
     text_passes("email", " A\xC3\x84@B.\xC3\x96 ", "a\xC3\xA4@b.xn--nda");
     text_passes("email", "a@B\u00DCCHER.Example", "a@xn--bcher-kva.example");
@@ -496,7 +496,7 @@ TEST(emails_are_folded)
     text_passes("email", "\xCE\xA3\xCF\x82@b.cd", "\xCF\x83\xCF\x83@b.cd");
 }
 
-TEST(names_are_those_that_people_can_tell_apart)
+TEST(names_with_invisible_or_unnormalized_characters_are_refused)
 {
     text_passes("name", "Caf\xC3\xA9 \xC3\x9F", "Caf\xC3\xA9 \xC3\x9F");
     text_passes("name", "\xD8\xA7\xD9\x84 \xE6\x97\xA5", "\xD8\xA7\xD9\x84 \xE6\x97\xA5");
@@ -518,7 +518,7 @@ TEST(names_are_those_that_people_can_tell_apart)
 }
 
 /* Folding a text twice must change nothing more. Letters without case are skipped. */
-TEST(what_is_folded_stays_as_it_is)
+TEST(case_folding_twice_changes_nothing_more)
 {
     for (int32_t code = 1; code < 0x110000; code++) {
         unsigned char text[5] = "";
@@ -544,7 +544,7 @@ static void *scarce(size_t size)
     return allowed-- > 0 ? malloc(size) : NULL;
 }
 
-TEST(no_memory_gives_nothing_and_leaks_nothing)
+TEST(a_failed_allocation_returns_null_and_leaks_nothing)
 {
     json_t *object = parse("{\"email\":\"A@b.cd\",\"reads\":[{\"value\":2}],\"count\":5.0}");
     json_t *checked = NULL;

@@ -26,7 +26,7 @@ static void begin(void)
     memset(&history, 0, sizeof history);
 }
 
-TEST(three_crashes_within_a_minute_are_too_many)
+TEST(three_crashes_within_a_minute_disable_a_module)
 {
     crash("bad", 1000);
     crash("bad", 30000);
@@ -37,7 +37,7 @@ TEST(three_crashes_within_a_minute_are_too_many)
     ck_assert_ptr_null(history_out(&history, "good"));
 }
 
-TEST(crashes_far_apart_or_of_several_modules_are_borne)
+TEST(crashes_far_apart_or_of_several_modules_are_tolerated)
 {
     for (int i = 0; i < 9; i++)
         crash("bad", 1000 + i * 31000);
@@ -51,7 +51,7 @@ TEST(crashes_far_apart_or_of_several_modules_are_borne)
 }
 
 /* A module that hangs in `open` takes half a minute each time. */
-TEST(three_starts_in_vain_are_too_many_however_long_they_take)
+TEST(three_failed_starts_of_any_duration_disable_a_module)
 {
     end_worker("slow", false, 31000);
     end_worker("slow", false, 62000);
@@ -63,7 +63,7 @@ TEST(three_starts_in_vain_are_too_many_however_long_they_take)
     ck_assert_ptr_null(history_out(&history, "slow"));
 }
 
-TEST(a_worker_that_served_is_no_start_in_vain)
+TEST(a_worker_that_served_is_not_a_failed_start)
 {
     end_worker("slow", false, 31000);
     end_worker("slow", false, 62000);
@@ -74,7 +74,7 @@ TEST(a_worker_that_served_is_no_start_in_vain)
 }
 
 /* A worker that was killed from outside names no module that could be disabled. */
-TEST(what_has_no_module_is_counted_and_not_left_out)
+TEST(crashes_without_a_module_are_counted_and_disable_nothing)
 {
     for (int i = 0; i < 5; i++)
         crash("", 1000 + i);
@@ -83,7 +83,7 @@ TEST(what_has_no_module_is_counted_and_not_left_out)
     ck_assert(!history.rows[0].out);
 }
 
-TEST(a_reload_forgives)
+TEST(a_reload_enables_disabled_modules)
 {
     for (int i = 0; i < 3; i++)
         crash("bad", 1000 + i);
@@ -94,7 +94,7 @@ TEST(a_reload_forgives)
     ck_assert_uint_eq(history.rows[0].count, 4);
 }
 
-TEST(there_is_an_end_to_what_is_remembered)
+TEST(the_crash_history_is_limited)
 {
     char name[16];
 

@@ -62,7 +62,7 @@ TEST(bad_json_is_refused_with_a_reason)
     check_refused("[123]\0", 6, "the character NUL is not allowed");
 }
 
-TEST(problems_tell_the_place_but_not_the_input)
+TEST(problems_have_the_position_but_not_the_input)
 {
     struct json_problem problem;
 
@@ -75,7 +75,7 @@ TEST(problems_tell_the_place_but_not_the_input)
     ck_assert_int_eq(problem.column, 3);
 }
 
-TEST(depth_is_64_and_brackets_in_strings_do_not_count)
+TEST(depth_is_limited_to_64_without_brackets_in_strings)
 {
     char text[200000];
     struct json_problem problem;
@@ -212,7 +212,7 @@ static void *scarce(size_t size)
     return allowed-- > 0 ? malloc(size) : NULL;
 }
 
-TEST(no_memory_is_a_problem_like_others)
+TEST(a_failed_allocation_is_reported_as_a_problem)
 {
     static const char text[] = "{\"a\":[1,2.5,\"text\",{\"b\":null}],\"c\":\"\\u00e4\"}";
     struct json_problem problem;

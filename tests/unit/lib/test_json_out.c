@@ -25,7 +25,7 @@ static void check_round(const char *in, const char *out)
     json_decref(value);
 }
 
-TEST(numbers_look_as_in_javascript)
+TEST(numbers_are_written_as_in_javascript)
 {
     static const char *const rows[][2] = {{"[1.0]", "[1]"},
                                           {"[100.0,-0.0,0.0,-0]", "[100,0,0,0]"},
@@ -46,7 +46,7 @@ TEST(numbers_look_as_in_javascript)
         check_round(rows[i][0], rows[i][1]);
 }
 
-TEST(text_is_compact_and_in_order)
+TEST(json_is_written_compactly_and_in_order)
 {
     check_round(" { \"z\" : [ ] , \"a\" : { } , \"b\" : [ true , false , null ] } ",
                 "{\"z\":[],\"a\":{},\"b\":[true,false,null]}");
@@ -57,7 +57,7 @@ TEST(text_is_compact_and_in_order)
 }
 
 /* Texts are scanned eight bytes at a time, so each byte is tested at each place of such a group. */
-TEST(every_byte_is_escaped_wherever_it_stands)
+TEST(every_byte_is_escaped_at_every_position)
 {
     for (int byte = 1; byte < 0x80; byte++) {
         for (size_t at = 0; at < 24; at++) {
@@ -82,7 +82,7 @@ TEST(every_byte_is_escaped_wherever_it_stands)
     }
 }
 
-TEST(what_is_no_json_is_not_written)
+TEST(invalid_json_values_are_not_written)
 {
     json_t *broken = json_stringn_nocheck("\xFF", 1), *deep = json_array();
 
@@ -184,7 +184,7 @@ static void write_strings(FILE *file)
 }
 
 /* node must print every line unchanged. */
-TEST(node_agrees)
+TEST(node_reads_the_same_json)
 {
     static const char script[] =
         "node -e 'let n=0;for(const l of require(\"fs\").readFileSync(process.argv[1],\"utf8\")"
@@ -210,7 +210,7 @@ TEST(node_agrees)
     ck_assert_int_eq(status, 0);
 }
 
-TEST(a_text_of_any_bytes_is_taken)
+TEST(invalid_utf8_is_replaced)
 {
     static const char *const rows[][2] = {{"", ""},
                                           {"a\xc3\xa4", "a\xc3\xa4"},

@@ -31,7 +31,7 @@ static bool connects(const struct sockaddr *address, socklen_t length)
 }
 
 /* localhost, for example, is ::1 for one client and 127.0.0.1 for the next. */
-TEST(each_address_of_a_host_is_listened_on)
+TEST(the_listener_opens_every_address_of_a_host_name)
 {
     ck_assert_int_eq(listeners_open(&listeners, ":0", 1), 0);
     in_port_t port = port_of(listeners.fds[0]);
@@ -47,7 +47,7 @@ TEST(each_address_of_a_host_is_listened_on)
     ck_assert(!connects((struct sockaddr *)&six, sizeof six));
 }
 
-TEST(a_port_that_is_taken_is_refused)
+TEST(a_port_in_use_is_refused)
 {
     struct listeners other;
     char address[32];

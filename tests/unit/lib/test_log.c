@@ -52,7 +52,7 @@ static size_t lines(void)
     return count;
 }
 
-TEST(lines_are_logfmt)
+TEST(log_lines_are_logfmt)
 {
     open_pipe(false);
     log_line(BB_INFO, "it works", "plain", "a/b-c.d:1", "empty", "", "none", NULL, "space", "a b",
@@ -67,7 +67,7 @@ TEST(lines_are_logfmt)
     ck_assert_uint_eq(lines(), 2);
 }
 
-TEST(nasty_values_stay_in_their_quotes)
+TEST(special_characters_in_values_are_escaped)
 {
     open_pipe(false);
     log_line(BB_WARN, NASTY, "v", NASTY, NULL);
@@ -80,7 +80,7 @@ TEST(nasty_values_stay_in_their_quotes)
         ck_assert_int_ge((unsigned char)*at, 0x20);
 }
 
-TEST(numbers_in_json_are_numbers_where_they_count)
+TEST(json_log_lines_have_numeric_status_and_durations)
 {
     open_pipe(true);
     log_line(BB_INFO, "request", "status", "200", "ms", "0.190", "request", "123", "count", "007",
@@ -96,7 +96,7 @@ TEST(numbers_in_json_are_numbers_where_they_count)
     json_decref(line);
 }
 
-TEST(json_lines_are_json)
+TEST(json_log_lines_are_valid_json)
 {
     open_pipe(true);
     log_line(BB_WARN, NASTY, "v", NASTY, "w", "1", NULL);
@@ -125,7 +125,7 @@ static void write_long(bool json, size_t length)
     free(text);
 }
 
-TEST(long_lines_are_cut_and_stay_whole)
+TEST(long_lines_are_cut_and_stay_valid)
 {
     /* values that just fit, and values as long as a line */
     for (size_t length = 600; length < 4200; length = length == 760 ? 4080 : length + 1) {
@@ -145,7 +145,7 @@ TEST(long_lines_are_cut_and_stay_whole)
     ck_assert_ptr_null(strstr(got, "after"));
 }
 
-TEST(long_plain_values_are_left_out)
+TEST(long_unquoted_values_are_omitted)
 {
     char text[4200];
 
@@ -157,7 +157,7 @@ TEST(long_plain_values_are_left_out)
     ck_assert_ptr_nonnull(strstr(got, "msg=\"m\" cut=true\n"));
 }
 
-TEST(a_blocked_pipe_holds_nobody)
+TEST(a_blocked_pipe_does_not_block_the_caller)
 {
     open_pipe(false);
 
@@ -184,7 +184,7 @@ static void *read_all(void *arg)
 #define TOLD "level=warn msg=\"log lines dropped\" count="
 
 /* The writer pauses after each line, so the second one would still be waiting. */
-TEST(what_is_flushed_is_written)
+TEST(flushed_lines_are_written)
 {
     open_pipe(false);
     for (int i = 0; i < 100; i++) {
@@ -200,7 +200,7 @@ TEST(what_is_flushed_is_written)
     close_and_read();
 }
 
-TEST(losses_are_told_once_writing_works_again)
+TEST(lost_lines_are_reported_when_writing_works_again)
 {
     pthread_t reader;
     open_pipe(false);
@@ -229,7 +229,7 @@ TEST(losses_are_told_once_writing_works_again)
     ck_assert_uint_eq(lines(), 20000 - dropped + 1 + tellings);
 }
 
-TEST(a_full_disk_is_counted)
+TEST(lines_lost_on_a_full_disk_are_counted)
 {
     int fd = open("/dev/full", O_WRONLY);
 
@@ -269,7 +269,7 @@ TEST(lines_of_many_threads_do_not_mix)
         ck_assert_int_eq(strncmp(at, "ts=", 3), 0);
 }
 
-TEST(the_level_can_change)
+TEST(the_log_level_can_change)
 {
     open_pipe(false);
     ck_assert(!log_wants(BB_DEBUG));
@@ -354,7 +354,7 @@ TEST(a_rotation_loses_no_line)
     rmdir(directory);
 }
 
-TEST(a_log_that_cannot_be_opened_again_stays)
+TEST(a_log_that_cannot_be_reopened_stays_open)
 {
     char directory[] = "/tmp/busbar-log-XXXXXX", path[128], moved[64];
 

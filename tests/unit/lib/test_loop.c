@@ -32,7 +32,7 @@ static void be_busy(struct message *message)
 }
 
 /* On a busy machine a timer may be late, but not each time. */
-TEST(a_long_turn_makes_no_timer_late)
+TEST(a_timer_fires_on_time_after_a_long_turn)
 {
     int64_t late = LATE_MS;
 
@@ -80,7 +80,7 @@ static void count_turn(void *of)
 }
 
 /* Pages of long responses, and then a response that a client waits for. */
-TEST(one_page_of_a_long_answer_is_made_in_a_turn_after_all_who_wait)
+TEST(patient_tasks_run_one_per_turn_after_all_others)
 {
     loop_add_part(&loop, &(struct loop_part){.run = count_turn});
     for (int i = 0; i < PAGES; i++) {

@@ -31,7 +31,7 @@ static uint64_t first_of(const struct version *version)
     return meter_sum(version->module.handle.meters[0], 0);
 }
 
-TEST(a_number_goes_on_in_the_next_generation_under_the_same_label)
+TEST(counters_continue_in_the_next_generation_under_the_same_label)
 {
     struct version before, same, turned;
 

@@ -179,7 +179,7 @@ static void expect(const struct sample *sample, size_t length, size_t cut, size_
         "cut at %zu: %.*s instead of %s", cut, (int)heard.length, heard.text, sample->heard);
 }
 
-TEST_EACH(parts_are_the_same_however_the_input_is_cut, (int)(sizeof samples / sizeof *samples))
+TEST_EACH(parts_are_the_same_for_all_cuts_of_the_input, (int)(sizeof samples / sizeof *samples))
 {
     const struct sample *sample = &samples[_i];
     size_t length = strlen(sample->bytes);
@@ -214,7 +214,7 @@ TEST(a_nul_in_headers_is_malformed)
     ck_assert_int_eq(feed(body, sizeof body - 1, 10, 10, &heard), -1);
 }
 
-TEST(headers_are_bounded)
+TEST(headers_of_parts_are_limited)
 {
     struct multipart multipart;
     struct heard heard = {.length = 0};
@@ -237,7 +237,7 @@ static int refuse(void *arg, const struct multipart_part *part)
     return -1;
 }
 
-TEST(a_callback_ends_the_parsing)
+TEST(a_failing_callback_ends_the_parsing)
 {
     static const struct multipart_calls refusing = {refuse, data, end};
     static const char body[] = HEAD("name=a") "1" LAST;

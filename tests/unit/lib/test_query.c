@@ -77,7 +77,7 @@ static void fails(const char *raw, const char *field, const char *text)
     ck_assert_str_eq(problems.list[0].text, text);
 }
 
-TEST(problems_name_the_parameter)
+TEST(problems_have_the_name_of_the_parameter)
 {
     fails("limit=0&email=a@b.cd", "limit", "must be at least 1");
     fails("limit=1e9&email=a@b.cd", "limit", "must be a whole number");
@@ -106,7 +106,7 @@ static void warns(const char *raw, const char *text)
     json_decref(warnings);
 }
 
-TEST(the_last_of_several_counts)
+TEST(the_last_of_repeated_parameters_counts)
 {
     warns("limit=1&limit=2&email=a@b.cd", "limit: is given twice, and the last one was taken");
     ck_assert_str_eq(query_get(&values, "limit"), "2");
@@ -115,7 +115,7 @@ TEST(the_last_of_several_counts)
     warns("limit=5&email=x&email=a@b.cd", "email: is given twice, and the last one was taken");
 }
 
-TEST(a_limit_is_clamped_and_an_empty_value_absent)
+TEST(a_limit_is_clamped_and_an_empty_value_counts_as_absent)
 {
     warns("limit=5000&email=a@b.cd", "limit: is at most 100, which was taken");
     ck_assert_str_eq(query_get(&values, "limit"), "100");
@@ -133,7 +133,7 @@ static void ignores(const char *raw, const char *names)
         ck_assert_str_eq(values.ignored, names);
 }
 
-TEST(names_that_nothing_declares_are_told_safely)
+TEST(unknown_parameters_are_reported_encoded)
 {
     char *many = malloc(9000), *at = many;
 

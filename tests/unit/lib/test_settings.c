@@ -101,7 +101,7 @@ static const struct {
     {"waits: [1, 500ms, 2m, 0.5]", "waits", 'j', "[1,0.5,120,0.5]"},
 };
 
-TEST_EACH(a_line_has_this_value, sizeof values / sizeof *values)
+TEST_EACH(a_yaml_line_has_this_value, sizeof values / sizeof *values)
 {
     const char *line = values[_i].line;
 
@@ -115,7 +115,7 @@ TEST_EACH(a_line_has_this_value, sizeof values / sizeof *values)
                       values[_i].value);
 }
 
-TEST(all_problems_are_told_with_their_lines)
+TEST(all_problems_are_reported_with_their_lines)
 {
     load("s:\n  text: toolong\n  whole: 10\n  number: 1e999\n  yes: maybe\n  colour: green\n"
          "  list: x\n  pairs: [{x: a}]\n  more: 1\n");
@@ -168,13 +168,13 @@ static const struct {
     {"s: {}\n\na: \xff\n", ":3: invalid leading UTF-8 octet"},
 };
 
-TEST_EACH(what_settings_do_not_need_is_refused, sizeof refused / sizeof refused[0])
+TEST_EACH(unsupported_yaml_features_are_refused, sizeof refused / sizeof refused[0])
 {
     load(refused[_i].yaml);
     assert_problem(refused[_i].problem);
 }
 
-TEST(broken_yaml_has_a_line)
+TEST(malformed_yaml_is_reported_with_its_line)
 {
     ck_assert_ptr_null(load("s:\n  text: [a\n"));
     ck_assert_uint_eq(problems.count, 1);
@@ -194,7 +194,7 @@ static char *printed(const struct settings *settings)
     return text;
 }
 
-TEST(what_is_printed_reads_as_it_was)
+TEST(printed_settings_can_be_read_again)
 {
     struct settings *s =
         load("s:\n  text: \"a: #\"\n  list: [\"$${A}\", \"\\\"\\\\\\u00e9\\n\", '~']\n"
@@ -233,7 +233,7 @@ TEST(secrets_are_not_printed)
     free(text);
 }
 
-TEST(secrets_that_are_no_texts_are_not_printed_either)
+TEST(secrets_that_are_not_texts_are_not_printed)
 {
     static const struct bb_field secret[] = {
         {.name = "pin", .type = BB_INT, .flags = BB_SECRET, .max = 99999},
@@ -254,7 +254,7 @@ TEST(secrets_that_are_no_texts_are_not_printed_either)
     free(text);
 }
 
-TEST(a_problem_never_holds_the_value)
+TEST(problems_do_not_contain_the_value)
 {
     load("s:\n  text: geheim\n  whole: geheim\n  colour: geheim\n  list: geheim\n"
          "  pairs: [geheim]\n");
@@ -263,7 +263,7 @@ TEST(a_problem_never_holds_the_value)
         ck_assert_ptr_null(strstr(problems.lines[i], "geheim"));
 }
 
-TEST(sections_of_nobody_are_told)
+TEST(unknown_sections_are_reported)
 {
     struct settings *s = load("s: {}\nother: {}\nclaimed: {}\n");
 
@@ -278,7 +278,7 @@ static bool is_installed(const void *name, const char *section)
     return strstr(name, section) != NULL;
 }
 
-TEST(sections_of_modules_that_are_not_loaded_are_warned_of)
+TEST(sections_of_modules_that_are_not_loaded_give_a_warning)
 {
     struct settings *s = load("chat:\n  key: 1\nother: {}\nbulk: {}\n");
 
@@ -290,7 +290,7 @@ TEST(sections_of_modules_that_are_not_loaded_are_warned_of)
     ck_assert_ptr_nonnull(strstr(problems.warnings[0], ": chat (line 1), bulk (line 4)"));
 }
 
-TEST(files_that_cannot_be_read_are_told)
+TEST(files_that_cannot_be_read_are_reported)
 {
     static char large[SETTINGS_SIZE_MAX + 2];
 
@@ -305,7 +305,7 @@ TEST(files_that_cannot_be_read_are_told)
     ck_assert_ptr_nonnull(strstr(problems.lines[2], "is larger than 1048576 bytes"));
 }
 
-TEST(a_pipe_or_a_device_is_refused_at_once)
+TEST(a_pipe_or_a_device_is_refused)
 {
     ck_assert_int_eq(unlink(conf), 0);
     ck_assert_int_eq(mkfifo(conf, 0600), 0);
@@ -331,7 +331,7 @@ TEST_EACH(a_value_that_cannot_be_read_refuses_its_section, 3)
     ck_assert_uint_eq(problems.count, 1);
 }
 
-TEST(any_prefix_of_a_file_is_read_or_refused)
+TEST(every_prefix_of_a_file_is_read_or_refused)
 {
     static const char yaml[] = "s: # c\n  text: \"a\\u00e9\"\n  list:\n  - |\n    b\n  - 'c'\n"
                                "  any: {x: [1, 2], y: >-\n   z }\n";

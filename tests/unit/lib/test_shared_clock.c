@@ -18,7 +18,7 @@ static void expect_offset(int64_t seconds)
     ck_assert_int_le(llabs((long long)(shared_clock_offset_ms() - seconds * 1000)), SLACK_MS);
 }
 
-TEST(it_is_the_hosts_until_it_is_measured_and_then_the_other)
+TEST(the_shared_clock_follows_the_database_once_measured)
 {
     int64_t now = clock_mono_us();
 
@@ -34,7 +34,7 @@ TEST(it_is_the_hosts_until_it_is_measured_and_then_the_other)
 
 /* The measurement may be from any moment between request and response, so it contradicts
  * nothing. */
-TEST(a_slow_answer_does_not_move_it)
+TEST(a_slow_measurement_does_not_move_the_shared_clock)
 {
     int64_t now = clock_mono_us();
 

@@ -7,7 +7,7 @@
 #include "suite.h"
 
 /* A line after its class would never count. */
-TEST(no_line_hides_a_later_one)
+TEST(no_row_of_the_sqlstate_table_hides_a_later_one)
 {
     size_t count;
     const struct sqlstate *table = sqlstate_table(&count);
@@ -18,7 +18,7 @@ TEST(no_line_hides_a_later_one)
     }
 }
 
-TEST(a_code_without_a_line_has_the_meaning_of_its_class_or_none)
+TEST(a_code_without_a_row_has_the_meaning_of_its_class)
 {
     ck_assert_str_eq(sqlstate_of("40002")->code, "40");
     ck_assert_str_eq(sqlstate_of("BB404")->code, "BB");
@@ -45,7 +45,7 @@ static const struct {
     {"BB404", false, false, true, false},  {"XX000", false, false, false, false},
 };
 
-TEST(the_host_takes_each_for_what_it_is)
+TEST(each_sqlstate_has_the_right_status_and_retry)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *code = cases[i].code;
@@ -59,7 +59,7 @@ TEST(the_host_takes_each_for_what_it_is)
     }
 }
 
-TEST(a_migration_that_may_go_well_later_is_told_from_one_that_cannot)
+TEST(sqlstates_say_if_a_migration_may_be_retried)
 {
     EACH_TEXT (later, "08001", "40P01", "53100", "55P03", "57014", "57P03")
         ck_assert_msg(sqlstate_has(later, SQLSTATE_MIGRATION_LATER), "%s", later);

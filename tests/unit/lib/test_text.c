@@ -8,7 +8,7 @@
 #include "fixture.h"
 #include "suite.h"
 
-TEST(every_code_point_is_utf8_and_nothing_else)
+TEST(exactly_the_code_points_are_valid_utf8)
 {
     static const char *const bad[] = {"\x80",
                                       "\xBF",
@@ -55,14 +55,14 @@ TEST(every_code_point_is_utf8_and_nothing_else)
     ck_assert(text_utf8("plain text that is longer than a word", 37));
 }
 
-TEST(characters_are_code_points)
+TEST(text_characters_counts_code_points)
 {
     ck_assert_uint_eq(text_characters(""), 0);
     ck_assert_uint_eq(text_characters("abc"), 3);
     ck_assert_uint_eq(text_characters("a\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80"), 4);
 }
 
-TEST(blank_knows_unicode)
+TEST(text_blank_includes_unicode_blanks)
 {
     ck_assert(text_blank(""));
     ck_assert(text_blank(" \t\r\n\v\f"));
@@ -71,7 +71,7 @@ TEST(blank_knows_unicode)
     ck_assert(!text_blank("\xC3\xA4"));
 }
 
-TEST(percent_is_decoded_once)
+TEST(percent_encoding_is_decoded_once)
 {
     char *out;
     size_t length;
@@ -87,7 +87,7 @@ TEST(percent_is_decoded_once)
     ck_assert_str_eq(out, "");
 }
 
-TEST(bad_percent_is_refused)
+TEST(invalid_percent_encoding_is_refused)
 {
     char *out;
 
@@ -114,7 +114,7 @@ TEST(uuids_are_of_version_7_and_differ)
     ck_assert_int_eq(strncmp(uuid, stamp, 8), 0);
 }
 
-TEST(uuids_are_told_from_others)
+TEST(uuids_are_recognized)
 {
     ck_assert(text_is_uuid("0190A0b0-0000-7000-8000-00000000000F"));
     ck_assert(!text_is_uuid(""));
@@ -224,7 +224,7 @@ TEST(milliseconds_have_three_decimals)
     }
 }
 
-TEST(hexadecimal_goes_there_and_back)
+TEST(hexadecimal_is_encoded_and_decoded)
 {
     unsigned char bytes[3];
     char out[7];
@@ -266,7 +266,7 @@ static const struct {
     {"00-" TRACE "-" SPAN "-0g", NULL},
 };
 
-TEST_EACH(a_trace_is_taken_or_begun, sizeof parents / sizeof *parents)
+TEST_EACH(a_valid_traceparent_is_continued_and_another_replaced, sizeof parents / sizeof *parents)
 {
     char own[TRACE_PARENT_SIZE], trace[TRACE_ID_SIZE], again[TRACE_PARENT_SIZE];
 

@@ -42,7 +42,7 @@ TEST(timers_fire_in_the_order_of_their_times)
     ck_assert_int_eq(fired, MANY);
 }
 
-TEST(what_is_moved_fires_once_and_what_is_cleared_never)
+TEST(moved_timers_fire_once_and_cleared_ones_never)
 {
     fill();
     for (int i = 0; i < MANY; i += 2)
@@ -55,7 +55,7 @@ TEST(what_is_moved_fires_once_and_what_is_cleared_never)
     ck_assert_int_eq(fired, MANY / 4 + MANY / 2);
 }
 
-TEST(the_hosts_own_need_no_memory_however_many_others_there_are)
+TEST(spare_timers_need_no_memory_with_any_number_of_others)
 {
     static struct timer own[TIMERS_SPARE], others[2 * MANY];
 

@@ -59,7 +59,7 @@ static const char *body_of(const char *answer)
     return end + 4;
 }
 
-TEST_EACH(a_reason_of_any_bytes_is_json, sizeof reasons / sizeof *reasons)
+TEST_EACH(a_reason_of_any_bytes_is_written_as_json, sizeof reasons / sizeof *reasons)
 {
     json_t *json = json_loads(body_of(answer_to_client(reasons[_i].reason)), 0, NULL);
 

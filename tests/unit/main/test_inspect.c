@@ -21,7 +21,7 @@ static json_t *loaded_json(void)
     return json;
 }
 
-TEST(a_loaded_module_shows_its_tables)
+TEST(inspect_shows_the_tables_of_a_loaded_module)
 {
     json_t *json = loaded_json();
     const json_t *setting = json_array_get(json_object_get(json, "settings"), 0);
@@ -46,7 +46,7 @@ static void assert_printed(json_t *json, const char *expected)
     free(text);
 }
 
-TEST(the_text_names_what_the_json_has)
+TEST(inspect_as_text_has_the_same_as_json)
 {
     json_t *json = loaded_json();
 
@@ -59,7 +59,7 @@ TEST(the_text_names_what_the_json_has)
     json_decref(json);
 }
 
-TEST(a_route_shows_its_parts)
+TEST(inspect_shows_the_parts_of_a_route)
 {
     static const struct bb_part parts[] = {
         {.name = "fields", .kind = BB_PART_FIELDS, .flags = BB_REQUIRED},
@@ -85,7 +85,7 @@ TEST(a_route_shows_its_parts)
     json_decref(json);
 }
 
-TEST(texts_are_no_lines_and_no_orders_to_a_terminal)
+TEST(inspect_escapes_newlines_and_control_sequences)
 {
     static const struct bb_event_descriptor events[] = {{"e",
                                                          1,

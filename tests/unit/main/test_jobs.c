@@ -68,13 +68,13 @@ static size_t pass(int64_t ms)
     return loop.requests;
 }
 
-TEST(after_a_start_they_run_one_after_another)
+TEST(jobs_run_one_after_another_after_a_start)
 {
     pause_note(&engine, NULL);
     ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* with the host's own */
 }
 
-TEST(after_a_pause_they_run_one_after_another)
+TEST(jobs_run_one_after_another_after_a_pause)
 {
     pause_note(&engine, "the test");
     ck_assert_uint_eq(pass(PAUSE_MS), 0);
@@ -82,7 +82,7 @@ TEST(after_a_pause_they_run_one_after_another)
     ck_assert_uint_eq(pass(SPREAD_MS), JOBS + 1);
 }
 
-TEST(after_a_pause_with_a_reload_they_run_one_after_another)
+TEST(jobs_run_one_after_another_after_a_pause_with_a_reload)
 {
     struct jobs *before = jobs;
 

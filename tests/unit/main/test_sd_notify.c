@@ -63,7 +63,7 @@ static void hears_all(void)
     close(manager);
 }
 
-TEST(a_manager_at_a_path_hears)
+TEST(a_service_manager_at_a_path_is_notified)
 {
     char directory[] = "/tmp/busbar-notify-XXXXXX", path[64];
 
@@ -77,7 +77,7 @@ TEST(a_manager_at_a_path_hears)
     rmdir(directory);
 }
 
-TEST(a_manager_in_the_abstract_space_hears)
+TEST(a_service_manager_at_an_abstract_address_is_notified)
 {
     char name[64];
 
@@ -86,7 +86,7 @@ TEST(a_manager_in_the_abstract_space_hears)
     hears_all();
 }
 
-TEST(out_of_descriptors_it_is_heard)
+TEST(the_service_manager_is_notified_without_free_descriptors)
 {
     struct rlimit before, none;
     char name[64];
@@ -106,7 +106,7 @@ TEST(out_of_descriptors_it_is_heard)
     close(manager);
 }
 
-TEST(without_a_manager_nothing_is_sent)
+TEST(nothing_is_sent_without_a_service_manager)
 {
     char name[64];
 

@@ -40,7 +40,7 @@ static void expect(int queue, int thing)
     fair_leave(&table, entry->owner);
 }
 
-TEST(each_owner_is_served_in_turn_and_in_its_order)
+TEST(owners_are_served_in_turns_and_each_in_order)
 {
     for (int i = 0; i < 4; i++)
         wait_in(0, i, &anna);
@@ -56,7 +56,7 @@ TEST(each_owner_is_served_in_turn_and_in_its_order)
     ck_assert_uint_eq(queues[0].flows, 0);
 }
 
-TEST(rings_of_one_table_keep_apart_and_count_together)
+TEST(queues_of_one_table_are_separate_and_share_quotas)
 {
     enum quota_result why;
 
@@ -73,7 +73,7 @@ TEST(rings_of_one_table_keep_apart_and_count_together)
     expect(0, 0);
 }
 
-TEST(what_is_cancelled_is_not_served)
+TEST(a_cancelled_entry_is_not_served)
 {
     for (int i = 0; i < 3; i++)
         wait_in(0, i, &anna);
@@ -91,7 +91,7 @@ TEST(what_is_cancelled_is_not_served)
     ck_assert_ptr_null(fair_take(&queues[0]));
 }
 
-TEST(who_is_skipped_comes_behind_the_others)
+TEST(a_skipped_owner_is_served_after_the_others)
 {
     wait_in(0, 0, &anna);
     fair_skip(&queues[0]);
@@ -101,7 +101,7 @@ TEST(who_is_skipped_comes_behind_the_others)
     expect(0, 0);
 }
 
-TEST(many_owners_are_told_apart_and_forgotten)
+TEST(many_owners_are_distinguished_and_freed)
 {
     static struct quota_entry *owners[MANY];
     enum quota_result why;

@@ -25,7 +25,7 @@ static struct migrate_step step_of(const char *sql)
 static const char plain[] = "CREATE TABLE a (b text DEFAULT 'x y');\n"
                             "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$;";
 
-TEST(comments_and_white_space_do_not_count)
+TEST(comments_and_white_space_do_not_change_a_checksum)
 {
     struct migrate_step step = step_of(plain);
 
@@ -53,7 +53,7 @@ TEST(comments_and_white_space_do_not_count)
 }
 
 /* An end of a quotation or comment that is missing ends with the text. */
-TEST(text_between_quotes_counts)
+TEST(text_in_quotes_changes_a_checksum)
 {
     ck_assert_str_ne(step_of("SELECT 'a b'").checksum, step_of("SELECT 'a  b'").checksum);
     ck_assert_str_ne(step_of("SELECT '--', 1").checksum, step_of("SELECT '--', 2").checksum);
@@ -78,7 +78,7 @@ static const char *const schemas[][2] = {
  * A database records the checksum of each step that it was given, so a released step must never
  * change. schema_steps.txt has a line for each; lines are only ever added to it.
  */
-TEST(published_steps_stay_as_they_are)
+TEST(published_migration_steps_are_unchanged)
 {
     size_t lines = 0, steps = 0, length;
     char *published = file_read_bytes(TEST_TOP "/tests/unit/schema_steps.txt", &length);

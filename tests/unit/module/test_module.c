@@ -35,7 +35,7 @@ struct old_field {
     enum bb_type type;
 };
 
-TEST(shorter_rows_are_filled_with_zeros)
+TEST(shorter_rows_of_a_table_are_filled_with_zeros)
 {
     static const struct old_field settings[] = {{"a", BB_INT}, {"b", BB_TEXT}};
     struct bb_module descriptor = {BB_MODULE_HEAD("old", "1"), .settings = BB_TABLE(settings)};
@@ -84,7 +84,7 @@ TEST_EACH(impossible_tables_are_refused, 4)
     is_refused(&descriptor, cases[_i].why);
 }
 
-TEST(fields_in_a_circle_are_refused)
+TEST(cyclic_fields_are_refused)
 {
     static struct bb_field circle = {.name = "a", .type = BB_OBJECT};
     struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"),
@@ -95,7 +95,7 @@ TEST(fields_in_a_circle_are_refused)
 }
 
 /* Each row of a table contains the whole next table: 16 to the power of 16 rows in total. */
-TEST(fields_that_multiply_are_refused)
+TEST(exponentially_nested_fields_are_refused)
 {
     static struct bb_field tables[16][16];
     struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"), .settings = BB_TABLE(tables[0])};
@@ -109,7 +109,7 @@ TEST(fields_that_multiply_are_refused)
     is_refused(&descriptor, "has too many rows to be true");
 }
 
-TEST(senseless_tables_are_told)
+TEST(contradictory_tables_are_reported)
 {
     static const struct bb_field settings[] = {
         {.name = "a", .type = BB_INT, .min = 1, .max = 5, .fallback = "9"},
@@ -148,7 +148,7 @@ static int run(struct bb_request *rq)
 }
 
 /* If GET /metrics has a name twice, Prometheus rejects all of it. */
-TEST(metrics_given_twice_are_told)
+TEST(duplicate_metrics_are_reported)
 {
     static const char *const values[] = {"a", "b", "a", NULL};
     static const struct bb_metric first[] = {
@@ -176,7 +176,7 @@ TEST(metrics_given_twice_are_told)
     expect_problems(expected, COUNT(expected));
 }
 
-TEST(commands_that_the_host_has_are_told)
+TEST(commands_of_the_host_are_reported)
 {
     static const struct bb_command commands[] = {{.name = "check all", .run = run},
                                                  {.name = "checks", .run = run}};
@@ -206,7 +206,7 @@ static struct generation *build(const char *others, const char *sections)
     return conf_generation(&api);
 }
 
-TEST(a_generation_has_what_its_modules_bring)
+TEST(a_generation_has_the_routes_and_settings_of_its_modules)
 {
     struct generation *g = build("", "probe: {greeting: hi}\n");
     struct route_match match;
@@ -226,14 +226,14 @@ TEST(a_generation_has_what_its_modules_bring)
     generation_release(g);
 }
 
-TEST(open_says_why_it_fails)
+TEST(a_failed_open_reports_the_reason)
 {
     ck_assert_ptr_null(build("", "probe: {greeting: rude}\n"));
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_str_eq(problems.lines[0], "module probe: the greeting \"rude\" is not nice");
 }
 
-TEST(all_problems_come_at_once)
+TEST(all_problems_are_reported_together)
 {
     ck_assert_ptr_null(build(", !a gone", "gone: {}\nprobe: {greeting: [1]}\n"));
     ck_assert_uint_eq(problems.count, 3);
@@ -242,7 +242,7 @@ TEST(all_problems_come_at_once)
     ck_assert_ptr_nonnull(strstr(problems.lines[2], ":3: probe.greeting: must be one value"));
 }
 
-TEST(an_address_of_the_web_is_no_place_of_redis)
+TEST(a_redis_url_with_a_scheme_is_refused)
 {
     ck_assert_ptr_null(build("", "redis: {url: \"redis://:secret@cache:6379\"}\n"));
     ck_assert_uint_eq(problems.count, 1);
@@ -250,7 +250,7 @@ TEST(an_address_of_the_web_is_no_place_of_redis)
     ck_assert_ptr_null(strstr(problems.lines[0], "secret"));
 }
 
-TEST(a_wrong_directory_of_modules_is_one_problem)
+TEST(a_wrong_module_path_is_one_problem)
 {
     ck_assert_ptr_null(build(", auth", "module_path: \"\"\nauth: {}\n"));
     ck_assert_uint_eq(problems.count, 1);
@@ -259,7 +259,7 @@ TEST(a_wrong_directory_of_modules_is_one_problem)
 
 /* ---- bound settings -------------------------------------------------------------------------- */
 
-TEST(the_struct_has_the_defaults)
+TEST(bound_settings_have_the_defaults)
 {
     struct generation *g = build("", "");
     struct bb_host *host = &g->modules[0].handle.host;
@@ -282,7 +282,7 @@ TEST(the_struct_has_the_defaults)
     generation_release(g);
 }
 
-TEST(the_struct_has_what_the_file_says)
+TEST(bound_settings_have_the_values_of_the_file)
 {
     struct generation *g =
         build("", "probe: {greeting: ahoy, colour: green, nothing: something, loud: no,\n"
@@ -308,7 +308,7 @@ struct small {
     bool third;
 };
 
-TEST(places_that_cannot_be_are_told)
+TEST(settings_bound_to_impossible_places_are_reported)
 {
     static const struct bb_field settings[] = {
         {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)},
@@ -336,7 +336,7 @@ TEST(places_that_cannot_be_are_told)
     expect_problems(expected, COUNT(expected));
 }
 
-TEST(a_struct_that_is_not_there_or_too_large_is_told)
+TEST(a_missing_or_too_large_settings_struct_is_reported)
 {
     static const struct bb_field settings[] = {
         {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)}};
@@ -353,7 +353,7 @@ TEST(a_struct_that_is_not_there_or_too_large_is_told)
     expect_problems(expected, 2);
 }
 
-TEST(what_is_no_setting_cannot_be_bound)
+TEST(only_settings_can_be_bound)
 {
     static const struct bb_field fields[] = {
         {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)}};

@@ -61,7 +61,7 @@ static void patch(size_t size, unsigned major, unsigned minor)
     free(bytes);
 }
 
-TEST_EACH(files_that_are_no_modules_are_refused, 4)
+TEST_EACH(files_that_are_not_modules_are_refused, 4)
 {
     static const struct {
         const char *bytes, *reason;
@@ -78,7 +78,7 @@ TEST_EACH(files_that_are_no_modules_are_refused, 4)
 }
 
 /* The third file is the C library, which exists on every system. */
-TEST(other_files_are_refused)
+TEST(missing_files_and_other_libraries_are_refused)
 {
     Dl_info library;
 
@@ -96,7 +96,7 @@ TEST(other_files_are_refused)
     }
 }
 
-TEST(truncated_files_are_refused)
+TEST(truncated_module_files_are_refused)
 {
     size_t length;
     char *bytes = file_read_bytes(PROBE, &length), why[256];
@@ -116,7 +116,7 @@ TEST(truncated_files_are_refused)
 #define TEXT_OF(number) #number
 #define HOST_ABI(minor) "1." TEXT_OF(minor)
 
-TEST_EACH(other_versions_are_refused, 3)
+TEST_EACH(modules_of_other_abi_versions_are_refused, 3)
 {
     static const struct {
         size_t size;
@@ -158,7 +158,7 @@ static const struct bb_module *load_file(void)
 }
 
 /* The linker knows the file by its name and must be made to load it again. */
-TEST(an_upgraded_file_is_loaded_anew)
+TEST(an_upgraded_module_file_is_loaded_again)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
     const struct bb_module *first = load_file(), *second = load_file();
@@ -169,7 +169,7 @@ TEST(an_upgraded_file_is_loaded_anew)
 }
 
 /* Code is never unloaded, so a file that comes back must not be loaded again. */
-TEST(an_equal_file_gets_the_code_that_is_there)
+TEST(an_equal_module_file_uses_the_loaded_code)
 {
     upgrade(2);
     const struct bb_module *first = load_file();
@@ -187,7 +187,7 @@ TEST(an_equal_file_gets_the_code_that_is_there)
 }
 
 /* cp on a loaded file truncates it, writes other bytes, and may be interrupted. */
-TEST(a_loaded_file_may_be_written_over)
+TEST(a_loaded_module_file_may_be_overwritten)
 {
     patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
     const struct bb_module *descriptor = load_file();
@@ -221,7 +221,7 @@ static void load_in_place(void)
 }
 
 /* The test only appends to the file: overwriting the code in use would crash this process. */
-TEST(a_file_loaded_in_its_place_must_not_be_written_over)
+TEST(a_module_file_loaded_in_place_must_not_be_overwritten)
 {
     upgrade(6);
     load_in_place();

@@ -100,7 +100,7 @@ static void fill(void)
         ck_assert_int_eq(submit(i, run, true), 0);
 }
 
-TEST(a_full_queue_takes_no_more_until_there_is_room)
+TEST(a_full_queue_refuses_calls_until_there_is_room)
 {
     struct work_pool_status status;
 
@@ -118,7 +118,7 @@ TEST(a_full_queue_takes_no_more_until_there_is_room)
 }
 
 /* Such calls are for callers that have only one call in progress and cannot do without it. */
-TEST(a_call_that_is_not_bounded_goes_beyond)
+TEST(an_unlimited_call_is_accepted_by_a_full_queue)
 {
     fill();
     ck_assert_int_eq(submit(QUEUE + 1, run, false), 0);
@@ -152,7 +152,7 @@ static struct core_request *request_new(void)
     return rq;
 }
 
-TEST(a_request_that_meets_a_full_queue_is_503_at_once)
+TEST(a_request_is_503_at_once_if_the_queue_is_full)
 {
     struct core_request *rq = request_new();
 
@@ -173,7 +173,7 @@ TEST(a_request_that_meets_a_full_queue_is_503_at_once)
 }
 
 /* The call has not begun, so it is removed from the queue and never runs. */
-TEST(a_request_whose_time_is_over_takes_its_call_back)
+TEST(a_request_at_its_deadline_removes_its_waiting_call)
 {
     struct core_request *rq = request_new();
 
@@ -201,7 +201,7 @@ static void note(void *arg)
 }
 
 /* However many calls an owner has waiting, another owner waits for only one of them. */
-TEST(owners_take_turns)
+TEST(owners_take_turns_in_a_pool)
 {
     atomic_store(&ordered, 0);
     for (int i = 1; i <= 20; i++)
@@ -241,7 +241,7 @@ static int status_of(enum request_kind kind, int64_t account)
     return status;
 }
 
-TEST(an_owner_has_its_share_of_a_pool_and_no_more)
+TEST(an_owner_is_limited_to_its_share_of_a_pool)
 {
     unsigned long long before = quota_refused(QUOTA_POOLS, true);
     struct work_pool_status status;
@@ -262,7 +262,7 @@ TEST(an_owner_has_its_share_of_a_pool_and_no_more)
 }
 
 /* A running call counts in the share until it returns. */
-TEST(what_was_taken_back_leaves_the_share)
+TEST(a_removed_call_does_not_count_in_the_share)
 {
     for (int i = 1; i < SHARE; i++)
         ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
@@ -277,7 +277,7 @@ TEST(what_was_taken_back_leaves_the_share)
 enum { TARGET = 7 };
 
 /* Many callers for one subject: another caller waits for two of them, not for all. */
-TEST(calls_for_a_subject_wait_in_one_line)
+TEST(calls_for_one_subject_wait_in_one_queue)
 {
     atomic_store(&ordered, 0);
     for (int i = 1; i <= 20; i++)
@@ -289,7 +289,7 @@ TEST(calls_for_a_subject_wait_in_one_line)
 }
 
 /* A caller for many subjects still counts as one. */
-TEST(a_caller_for_many_subjects_waits_in_one_line)
+TEST(a_caller_for_many_subjects_waits_in_one_queue)
 {
     atomic_store(&ordered, 0);
     for (int i = 1; i <= 20; i++)
@@ -300,7 +300,7 @@ TEST(a_caller_for_many_subjects_waits_in_one_line)
     ck_assert_int_eq(order[1], BERT);
 }
 
-TEST(a_subject_has_its_share_of_a_pool_and_no_more)
+TEST(a_subject_is_limited_to_its_share_of_a_pool)
 {
     for (int i = 1; i <= SHARE; i++)
         ck_assert_int_eq(submit_for(100 + i, TARGET, i, note, true), 0);
@@ -332,7 +332,7 @@ static void submit_wide(struct work_pools *pools, const struct bb_host *host, in
     ck_assert_int_eq(pool_submit(pools, host, "wide", &calls[number], true), 0);
 }
 
-TEST(a_pool_makes_a_thread_when_all_that_it_has_are_taken)
+TEST(a_pool_starts_a_thread_when_all_are_busy)
 {
     struct core_module module = {.descriptor = &wide_module};
     struct generation wide = {.host = &of_the_host, .modules = &module, .module_count = 1};

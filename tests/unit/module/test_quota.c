@@ -21,7 +21,7 @@ static enum quota_result take(const struct quota_owner *owner, size_t more)
     return quota_take(table, &(struct quota_charge){0}, owner, more, &bounds);
 }
 
-TEST(an_owner_takes_its_part_and_no_more)
+TEST(an_owner_is_limited_to_its_share)
 {
     struct quota_charge charge = {0};
 
@@ -37,7 +37,7 @@ TEST(an_owner_takes_its_part_and_no_more)
     ck_assert_int_eq(take(&anna, 1), QUOTA_ALL_FULL);
 }
 
-TEST(what_is_alone_may_be_larger_than_a_bound)
+TEST(a_single_charge_may_exceed_the_limits)
 {
     struct quota_charge large = {0}, small = {0};
 
@@ -51,7 +51,7 @@ TEST(what_is_alone_may_be_larger_than_a_bound)
     ck_assert_int_eq(take(&bert, 1), QUOTA_ALL_FULL);
 }
 
-TEST(who_has_its_part_is_full)
+TEST(an_owner_with_its_whole_share_is_full)
 {
     const struct quota_limits none = {SIZE_MAX, SIZE_MAX};
     struct quota_charge charge = {0};
@@ -69,7 +69,7 @@ TEST(who_has_its_part_is_full)
 }
 
 /* For example, a request begins as an address and continues as an account. */
-TEST(a_charge_remembers_whom_it_charged)
+TEST(a_charge_stays_with_its_first_owner)
 {
     struct quota_charge charge = {0};
 
@@ -85,7 +85,7 @@ TEST(a_charge_remembers_whom_it_charged)
     ck_assert_uint_eq(quota_entry_of(table, &bert), 1);
 }
 
-TEST(what_was_not_charged_is_not_released)
+TEST(bytes_not_charged_are_not_released)
 {
     struct quota_charge charge = {0}, made_up = {.owner = bert, .bytes = 300};
 
@@ -104,7 +104,7 @@ TEST(what_was_not_charged_is_not_released)
     ck_assert_uint_eq(quota_taken(table), 0);
 }
 
-TEST(without_an_account_a_network_is_the_owner)
+TEST(a_network_is_the_owner_without_an_account)
 {
     const struct quota_owner here = {.network = address_network("10.0.0.1")},
                              there = {.network = address_network("10.0.0.2")};
@@ -115,7 +115,7 @@ TEST(without_an_account_a_network_is_the_owner)
 }
 
 /* More owners than the table has rows; each is found again, and nothing is left afterwards. */
-TEST(many_owners_are_told_apart)
+TEST(many_owners_are_distinguished)
 {
     static struct quota_charge charges[MANY];
     const struct quota_limits wide = {MANY, 1};

@@ -35,7 +35,7 @@ static json_t *body(void)
 }
 
 /* A message of any length is cut to the space available, between characters. */
-TEST(a_message_that_is_too_long_is_cut_between_characters)
+TEST(a_long_error_message_is_cut_between_characters)
 {
     char text[2000];
 
@@ -55,7 +55,7 @@ TEST(a_message_that_is_too_long_is_cut_between_characters)
     }
 }
 
-TEST(a_message_that_is_no_text_leaves_an_error_of_the_usual_shape)
+TEST(an_error_message_with_invalid_utf8_is_cut)
 {
     ck_assert_int_eq(reply_error(rq, 404, "%s", "no \xFF text"), 404);
     json_t *said = body();
@@ -67,7 +67,7 @@ TEST(a_message_that_is_no_text_leaves_an_error_of_the_usual_shape)
 }
 
 /* After a failed allocation, a request may report a problem that does not exist. */
-TEST(a_request_that_got_no_memory_is_503_whatever_it_finds)
+TEST(a_request_without_memory_is_503_whatever_its_error)
 {
     rq->starved = true;
     ck_assert_int_eq(reply_error(rq, 400, "wrong"), 503);
@@ -84,7 +84,7 @@ static void *scarce(size_t size)
 }
 
 /* Allocations fail once, or always: the first one is for the body. */
-TEST_EACH(an_error_that_cannot_be_written_is_503_with_a_body, 2)
+TEST_EACH(an_error_that_cannot_be_allocated_is_503_with_a_body, 2)
 {
     static const int failing[] = {1, 1000};
 
@@ -103,7 +103,7 @@ TEST_EACH(an_error_that_cannot_be_written_is_503_with_a_body, 2)
 }
 
 /* A handler had set headers of a response that it could not finish. */
-TEST(an_error_has_no_headers_of_the_answer_that_it_replaces)
+TEST(an_error_drops_the_headers_of_the_replaced_response)
 {
     ck_assert_int_eq(reply_header(rq, "WWW-Authenticate", "Bearer error=\"invalid_token\""), 0);
     ck_assert_int_eq(reply_header(rq, "Link", "<?after=2>; rel=\"next\""), 0);

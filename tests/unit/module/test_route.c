@@ -75,7 +75,7 @@ TEST(paths_lead_to_their_routes)
     leads("GET", "/api/device/7/documents/x", 7);
 }
 
-TEST(static_segments_win_but_do_not_shadow)
+TEST(static_segments_take_precedence_but_do_not_shadow)
 {
     leads("GET", "/api/device/by-site", 6);
     leads("PATCH", "/api/device/by-site", 5);
@@ -84,7 +84,7 @@ TEST(static_segments_win_but_do_not_shadow)
     leads("GET", "/api/device/by-sit%65", 4);
 }
 
-TEST(segments_come_raw_with_their_rows)
+TEST(path_segments_are_given_undecoded_with_their_rows)
 {
     struct route_match match;
 
@@ -107,7 +107,7 @@ TEST(unknown_paths_are_not_found)
     finds("BREW", "/nothing", ROUTE_NO_PATH);
 }
 
-TEST(ambiguous_paths_are_bad)
+TEST(ambiguous_paths_are_bad_requests)
 {
     EACH_TEXT (path, "//", "//api/health", "/api//health", "/api/./health", "/api/../api/health",
                "/api/%2e/health", "/api/%2E%2e/health", "/api/.%2e/health", "/api/device/..",
@@ -118,7 +118,7 @@ TEST(ambiguous_paths_are_bad)
     leads("GET", "/api/device/%252e", 4);
 }
 
-TEST(other_methods_are_told_what_is_allowed)
+TEST(other_methods_get_the_allowed_methods)
 {
     struct route_match match;
 

@@ -33,7 +33,7 @@ static int write_and_return_one(FILE *out, void *arg)
     return 1;
 }
 
-TEST(output_and_status_are_returned)
+TEST(the_sandbox_returns_output_and_status)
 {
     char name[] = "the child";
 
@@ -91,7 +91,7 @@ static int print_forever(FILE *out, void *arg)
     return 0;
 }
 
-TEST_EACH(what_does_not_return_is_an_error_that_names_the_file, 5)
+TEST_EACH(a_sandboxed_call_that_does_not_return_is_an_error_with_the_file, 5)
 {
     static const struct {
         int (*work)(FILE *out, void *arg);
@@ -122,7 +122,7 @@ static int leave_process(FILE *out, void *arg)
     return 0;
 }
 
-TEST(processes_that_it_leaves_are_killed)
+TEST(processes_started_in_the_sandbox_are_killed)
 {
     ck_assert_int_eq(run(leave_process, NULL, LONG_MS), 0);
     pid_t pid = (pid_t)strtol(output.bytes, NULL, 10);
@@ -155,7 +155,7 @@ static int write_file(FILE *out, void *arg)
     return write(fd, "x", 1) == 1 ? 1 : 0;
 }
 
-TEST(it_writes_to_no_file)
+TEST(the_sandbox_cannot_write_files)
 {
     char path[] = "/tmp/busbar-sandbox-XXXXXX";
     int fd = mkstemp(path);
@@ -190,7 +190,7 @@ static int connect_to(FILE *out, void *arg)
     return connect(fd, arg, sizeof(struct sockaddr_in)) ? 0 : 1;
 }
 
-TEST(it_has_no_network)
+TEST(the_sandbox_has_no_network)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
@@ -215,7 +215,7 @@ static int count_descriptors(FILE *out, void *arg)
     return count;
 }
 
-TEST(it_inherits_no_descriptor)
+TEST(the_sandbox_inherits_no_descriptors)
 {
     int fd = open("/dev/null", O_RDONLY);
 

@@ -79,7 +79,7 @@ static const struct {
     {{{"a", "a", NULL, 1}}, .problem = "modules need each other in a circle: a → a", .problems = 1},
 };
 
-TEST_EACH(modules_come_after_those_they_need, sizeof cases / sizeof *cases)
+TEST_EACH(modules_are_ordered_after_the_modules_they_need, sizeof cases / sizeof *cases)
 {
     for (size_t i = 0; i < 4 && cases[_i].modules[i].name; i++)
         add(cases[_i].modules[i].name, cases[_i].modules[i].first, cases[_i].modules[i].second,

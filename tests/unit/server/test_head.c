@@ -58,7 +58,7 @@ static const char *value(const char *name)
     return head_value(&head, name);
 }
 
-TEST(a_common_head_is_taken_apart)
+TEST(a_usual_head_is_parsed)
 {
     passes(START "Content-Length: 17\r\nX-Empty:\r\nUser-Agent: \t M\xC3\xBC\tx \t \r\n\r\n");
     ck_assert_str_eq(bytes + reading.head.method, "POST");
@@ -74,7 +74,7 @@ TEST(a_common_head_is_taken_apart)
     ck_assert_int_eq(reading.head.length, -1);
 }
 
-TEST(known_methods_pass_and_others_are_refused)
+TEST(known_methods_are_accepted_and_others_refused)
 {
     EACH_TEXT (method, "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE",
                "CONNECT")
@@ -98,7 +98,7 @@ TEST(request_lines_have_three_parts_and_a_known_version)
     refused("GET / HTTP/0.9\r\n", 505);
 }
 
-TEST(lines_end_with_both_characters_and_have_no_others)
+TEST(lines_must_end_with_crlf_and_have_no_other_control_characters)
 {
     static const char nul_target[] = "GET /a\0b HTTP/1.1\r\n";
     static const char nul_value[] = START "Content-Length: 5\0 6\r\n\r\n";
@@ -114,7 +114,7 @@ TEST(lines_end_with_both_characters_and_have_no_others)
     ck_assert_int_eq(read_bytes(nul_name, sizeof nul_name - 1), HEAD_REFUSED);
 }
 
-TEST(names_are_tokens_and_no_line_is_folded)
+TEST(header_names_must_be_tokens_and_lines_not_folded)
 {
     EACH_TEXT (bad, ":", ": x", "Content-Length : 5", "Transfer-Encoding\t: chunked", "X", "a b: 1",
                "(x): 1", "x\"y: 1", "n\xC3\xA4: 1", " folded: 1", "\tfolded", " ", "X-A\\: 1",
@@ -124,7 +124,7 @@ TEST(names_are_tokens_and_no_line_is_folded)
     passes(START "X-A: 1:2\r\n!#$%&'*+-.^_`|~9: 1\r\n\r\n");
 }
 
-TEST(framing_that_can_be_read_two_ways_is_refused)
+TEST(ambiguous_framing_is_refused)
 {
     EACH_TEXT (bad, "Content-Length: 5\r\nTransfer-Encoding: chunked",
                "Content-Length: 5\r\ncontent-length: 5",
@@ -146,14 +146,14 @@ TEST(framing_that_can_be_read_two_ways_is_refused)
     ck_assert(reading.head.chunked);
 }
 
-TEST(transfer_encodings_are_chunked_or_unknown)
+TEST(transfer_encodings_other_than_chunked_are_refused)
 {
     EACH_TEXT (bad, "identity", "x", "", "gzip, chunked", "chunked, chunked", "chunked;q=1",
                "\"chunked\"")
         refused(format(START "Transfer-Encoding: %s\r\n", bad), 501);
 }
 
-TEST(a_host_is_needed_and_valid)
+TEST(a_valid_host_header_is_required)
 {
     EACH_TEXT (good, "h", "a.b-c_d:80", "[::1]:8080", "[2001:db8::7]", "1.2.3.4", "x:", "%41b")
         passes(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", good));
@@ -165,7 +165,7 @@ TEST(a_host_is_needed_and_valid)
 }
 
 /* RFC 9112, 3.2 and 3.3: a client that has no host name sends an empty Host. */
-TEST(an_empty_host_is_one_where_the_target_has_none)
+TEST(an_empty_host_is_accepted_if_the_target_has_none)
 {
     passes("GET / HTTP/1.1\r\nHost:\r\n\r\n");
     passes("GET / HTTP/1.0\r\nHost: \t \r\n\r\n");
@@ -177,7 +177,7 @@ TEST(an_empty_host_is_one_where_the_target_has_none)
     refused("GET / HTTP/1.1\r\nHost:\r\n h\r\n\r\n", 400);
 }
 
-TEST(targets_are_clean_paths)
+TEST(targets_must_be_valid_paths)
 {
     EACH_TEXT (bad, "*", "evil:443", "?x", "/a\\b", "/a%00b", "/a?b=%00", "/\xC3\xA4", "/a#b",
                "http:/x", "ftp://h/", "http://", "http:///x", "http://a b/")
@@ -191,13 +191,13 @@ static const struct {
 } absolute[] = {{"http://h/a?b", "/a?b"}, {"HTTP://h:80/", "/"},       {"https://[::1]:1/x", "/x"},
                 {"http://h", "/"},        {"http://h?x=/y", "/?x=/y"}, {"http://h//e", "//e"}};
 
-TEST_EACH(of_an_absolute_target_the_path_is_taken, COUNT(absolute))
+TEST_EACH(the_path_of_an_absolute_target_is_used, COUNT(absolute))
 {
     passes(format("GET %s HTTP/1.1\r\nHost: h\r\n\r\n", absolute[_i].target));
     ck_assert_str_eq(bytes + reading.head.target, absolute[_i].path);
 }
 
-TEST(connection_and_expect_say_what_is_asked)
+TEST(connection_and_expect_headers_are_parsed)
 {
     passes(START "Connection: Upgrade , CLOSE\r\nExpect: 100-Continue\r\n\r\n");
     ck_assert(reading.head.closes && !reading.head.keeps && !reading.head.expects);
@@ -218,7 +218,7 @@ static size_t make(char *text, size_t length)
     return length;
 }
 
-TEST(so_many_bytes_and_fields_are_taken)
+TEST(a_head_has_limited_bytes_and_fields)
 {
     static char text[HEAD_BYTES_MAX * 2], *at = text;
 
@@ -249,7 +249,7 @@ static const char *const split[] = {
 
 /* Each byte is added to a copy of exactly the bytes so far, so that a sanitizer detects reads
  * beyond them. */
-TEST_EACH(a_head_is_the_same_however_it_comes, COUNT(split))
+TEST_EACH(a_head_in_pieces_is_parsed_the_same, COUNT(split))
 {
     const char *text = split[_i];
     enum head_state whole = read_text(text), state = HEAD_PARTIAL;

@@ -47,7 +47,7 @@ static const char *const parts[] = {
 };
 
 /* The host has read the part before the client leaves. */
-TEST_EACH(who_leaves_within_a_request_leaves_nothing, COUNT(parts) * WAYS)
+TEST_EACH(a_client_that_disconnects_within_a_request_leaves_nothing, COUNT(parts) * WAYS)
 {
     client_say(client, parts[_i / WAYS]);
     client_expect_read(client);
@@ -58,7 +58,7 @@ TEST_EACH(who_leaves_within_a_request_leaves_nothing, COUNT(parts) * WAYS)
 }
 
 /* The host gets one event for both the part and the end of the connection. */
-TEST_EACH(who_leaves_with_its_last_bytes_leaves_nothing, COUNT(parts) * WAYS)
+TEST_EACH(a_client_that_disconnects_with_its_last_bytes_leaves_nothing, COUNT(parts) * WAYS)
 {
     client_expect_stage(client, STAGE_HEADER);
     client_say(client, parts[_i / WAYS]);
@@ -68,7 +68,7 @@ TEST_EACH(who_leaves_with_its_last_bytes_leaves_nothing, COUNT(parts) * WAYS)
     ck_assert_uint_eq(http_routes.begun, 1);
 }
 
-TEST_EACH(who_ends_its_side_within_a_request_is_told_so, COUNT(parts) * 2)
+TEST_EACH(a_half_close_within_a_request_is_answered_with_400, COUNT(parts) * 2)
 {
     const char *part = parts[_i / 2];
     const char *status = !*part ? "" : strstr(part, "nothing") ? "HTTP/1.1 404" : "HTTP/1.1 400";
@@ -88,7 +88,7 @@ TEST_EACH(who_ends_its_side_within_a_request_is_told_so, COUNT(parts) * 2)
 
 /* The handler may already have changed data, so it runs to its end although nobody receives its
  * response. */
-TEST_EACH(who_leaves_a_handler_that_waits_does_not_end_it, WAYS)
+TEST_EACH(a_disconnect_does_not_end_a_waiting_handler, WAYS)
 {
     client_say(client, GET("/park"));
     http_routes_expect(&http_routes.parked, 1);
@@ -104,7 +104,7 @@ TEST_EACH(who_leaves_a_handler_that_waits_does_not_end_it, WAYS)
     ck_assert_uint_eq(http_stage_loop.requests, 0);
 }
 
-TEST(who_leaves_with_requests_behind_the_one_that_waits_has_none_of_them_served)
+TEST(pipelined_requests_are_not_served_after_a_disconnect)
 {
     client_say(client, GET("/park") GET("/park"));
     http_routes_expect(&http_routes.parked, 1);
@@ -114,7 +114,7 @@ TEST(who_leaves_with_requests_behind_the_one_that_waits_has_none_of_them_served)
     ck_assert_uint_eq(http_routes.begun, 1);
 }
 
-TEST(who_leaves_while_its_token_is_looked_at_is_not_served)
+TEST(a_client_that_disconnects_during_the_token_check_is_not_served)
 {
     http_routes.token_parks = true;
     client_say(client, "GET /own HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer t\r\n\r\n");
@@ -125,7 +125,7 @@ TEST(who_leaves_while_its_token_is_looked_at_is_not_served)
     ck_assert_uint_eq(http_routes.ended, 1);
 }
 
-TEST_EACH(who_ends_its_side_gets_its_answer_and_then_the_end, 2)
+TEST_EACH(a_half_close_after_a_request_gets_the_response_and_the_end, 2)
 {
     client_say(client, GET("/park"));
     if (_i)
@@ -139,7 +139,7 @@ TEST_EACH(who_ends_its_side_gets_its_answer_and_then_the_end, 2)
     ck_assert_uint_eq(client_times(client, "\"parked\""), 1);
 }
 
-TEST_EACH(who_leaves_a_large_answer_leaves_nothing, WAYS)
+TEST_EACH(a_client_that_disconnects_in_a_large_response_leaves_nothing, WAYS)
 {
     client = http_routes_begin_large("127.0.0.1");
     ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), LARGE_ANSWER);
@@ -148,7 +148,7 @@ TEST_EACH(who_leaves_a_large_answer_leaves_nothing, WAYS)
     ck_assert_uint_eq(http_stage_taken(QUOTA_ANSWERS), 0);
 }
 
-TEST(who_ends_its_side_gets_the_whole_of_a_large_answer)
+TEST(a_half_closed_client_gets_a_complete_large_response)
 {
     client = http_routes_begin_large("127.0.0.1");
     client_shut(client);
@@ -163,7 +163,7 @@ TEST(who_ends_its_side_gets_the_whole_of_a_large_answer)
 
 /* The host must read the bytes after the request, because the kernel would reset the connection if
  * they were left unread. */
-TEST(who_sends_on_behind_its_last_request_gets_the_whole_answer)
+TEST(bytes_after_the_last_request_do_not_cut_the_response)
 {
     client = client_deaf("127.0.0.1");
     client_say(client, "GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
@@ -175,7 +175,7 @@ TEST(who_sends_on_behind_its_last_request_gets_the_whole_answer)
     ck_assert_uint_eq(strlen(strstr(client_heard(client), "\r\n\r\n") + 4), LARGE_ANSWER);
 }
 
-TEST(who_comes_too_late_with_its_answer_has_it_from_the_host)
+TEST(a_handler_at_its_deadline_is_answered_with_503)
 {
     client_ask(client, GET("/brief"), "\"statusCode\":503");
     ck_assert_uint_eq(http_routes.failed, 1);
@@ -183,7 +183,7 @@ TEST(who_comes_too_late_with_its_answer_has_it_from_the_host)
 }
 
 /* A thread still uses the memory of the request, so the handler cannot end. */
-TEST_EACH(a_handler_that_cannot_end_in_time_does_not_keep_its_client, 2)
+TEST_EACH(a_handler_that_cannot_end_at_its_deadline_does_not_delay_the_503, 2)
 {
     client_ask(client, "GET /late HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n\r\n",
                "\"statusCode\":503");
@@ -201,7 +201,7 @@ TEST_EACH(a_handler_that_cannot_end_in_time_does_not_keep_its_client, 2)
 }
 
 /* The handler ends before libmicrohttpd has taken the answer. */
-TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
+TEST(a_handler_may_end_directly_after_the_503)
 {
     http_routes.late_ends = true;
     client_ask(client, GET("/late"), "\"statusCode\":503");
@@ -211,7 +211,7 @@ TEST(a_handler_may_end_as_soon_as_its_client_is_answered)
 }
 
 /* The connection ends before libmicrohttpd has taken the answer. */
-TEST(who_left_before_its_time_was_over_leaves_nothing)
+TEST(a_client_that_disconnects_before_the_deadline_leaves_nothing)
 {
     client_say(client, GET("/late"));
     client_expect_stage(client, STAGE_HANDLER);
@@ -238,7 +238,7 @@ void *wrapped_calloc(size_t count, size_t size)
 }
 
 /* Another connection or file may soon get the same descriptor. */
-TEST(a_connection_without_memory_leaves_its_descriptor)
+TEST(a_connection_that_cannot_be_allocated_closes_its_descriptor)
 {
     const struct http *http = http_stage_loop.http;
     size_t mapped = 0;
@@ -276,7 +276,7 @@ static void ends_with(const char *status)
     ck_assert_uint_eq(client_times(client, "HTTP/1.1"), *status ? 1 : 0);
 }
 
-TEST(a_head_has_its_time)
+TEST(header_timeout_ends_an_incomplete_head)
 {
     client_say(client, "GET /named/a HTTP/1.1\r\nHost");
     client_expect_read(client);
@@ -284,14 +284,14 @@ TEST(a_head_has_its_time)
     ends_with("HTTP/1.1 408");
 }
 
-TEST(who_says_nothing_hears_nothing)
+TEST(a_silent_connection_is_closed_without_a_response)
 {
     client_expect_stage(client, STAGE_HEADER);
     pass(HTTP_STAGE_HEADER_MS);
     ends_with("");
 }
 
-TEST(a_connection_may_be_idle_for_its_time)
+TEST(idle_timeout_closes_an_idle_connection)
 {
     client_ask(client, GET("/named/a"), "\"a\"");
     client_expect_stage(client, STAGE_IDLE);
@@ -301,7 +301,7 @@ TEST(a_connection_may_be_idle_for_its_time)
 }
 
 /* The first byte of the next head ends the idle time. */
-TEST(the_next_head_has_its_time_from_its_first_byte)
+TEST(header_timeout_of_the_next_head_begins_with_its_first_byte)
 {
     client_ask(client, GET("/named/a"), "\"a\"");
     client_expect_stage(client, STAGE_IDLE);
@@ -312,7 +312,7 @@ TEST(the_next_head_has_its_time_from_its_first_byte)
     ends_with("HTTP/1.1 408");
 }
 
-TEST_EACH(a_body_has_its_time, 4)
+TEST_EACH(body_timeout_ends_an_incomplete_body, 4)
 {
     static const char *const framings[] = {
         "Content-Length: 9\r\n\r\n1234", "Transfer-Encoding: chunked\r\n\r\n4\r\n12",
@@ -328,7 +328,7 @@ TEST_EACH(a_body_has_its_time, 4)
 }
 
 /* The response is decided before the body comes and does not change. */
-TEST(a_body_that_nobody_wants_has_the_same_time)
+TEST(body_timeout_also_ends_a_discarded_body)
 {
     client_say(client, POST("/nothing") "Content-Length: 9\r\n\r\n1234");
     client_expect_stage(client, STAGE_BODY);
@@ -337,7 +337,7 @@ TEST(a_body_that_nobody_wants_has_the_same_time)
     ends_with("HTTP/1.1 404");
 }
 
-TEST(chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment)
+TEST(discarded_chunks_are_awaited_only_briefly)
 {
     client_say(client, CHUNKED "4\r\nwxyz\r\n");
     client_expect_stage(client, STAGE_BODY);
@@ -348,7 +348,7 @@ TEST(chunks_that_nobody_wants_are_waited_for_no_longer_than_a_moment)
 }
 
 /* A handler is limited by the request's own deadline. */
-TEST(a_handler_has_more_time_than_a_connection)
+TEST(connection_timeouts_do_not_end_a_handler)
 {
     client_say(client, GET("/park"));
     http_routes_expect(&http_routes.parked, 1);
@@ -358,7 +358,7 @@ TEST(a_handler_has_more_time_than_a_connection)
     client_expect(client, "\"parked\"");
 }
 
-TEST(an_answer_has_its_time_by_its_size)
+TEST(the_write_timeout_grows_with_the_size_of_the_response)
 {
     client = http_routes_begin_large("127.0.0.1");
     pass(HTTP_STAGE_WRITE_MS + LARGE_ANSWER / BYTES_PER_MS);
@@ -382,7 +382,7 @@ static bool is_drained(const void *of)
     return drain();
 }
 
-TEST(a_host_without_connections_is_drained_at_once)
+TEST(draining_ends_at_once_without_connections)
 {
     client_ask(client, GET("/named/a"), "\"a\"");
     client_leave(client);
@@ -390,7 +390,7 @@ TEST(a_host_without_connections_is_drained_at_once)
     ck_assert(drain());
 }
 
-TEST(an_idle_connection_has_a_moment_for_a_request_that_is_on_its_way)
+TEST(draining_gives_an_idle_connection_a_moment_for_a_request)
 {
     struct client *silent = client_new();
 
@@ -409,7 +409,7 @@ TEST(an_idle_connection_has_a_moment_for_a_request_that_is_on_its_way)
     ck_assert_uint_eq(silent->in_length, 0);
 }
 
-TEST(a_request_that_is_being_sent_or_waits_is_answered_and_ends_its_connection)
+TEST(draining_answers_requests_in_progress_and_closes_their_connections)
 {
     struct client *sends = client_new();
 
@@ -431,7 +431,7 @@ TEST(a_request_that_is_being_sent_or_waits_is_answered_and_ends_its_connection)
     ck_assert_uint_eq(http_routes.begun, 2); /* not the second one on its connection */
 }
 
-TEST(a_large_answer_is_written_to_its_end)
+TEST(draining_completes_a_large_response)
 {
     struct client *deaf = http_routes_begin_large("127.0.0.1");
 
@@ -448,7 +448,7 @@ TEST(a_large_answer_is_written_to_its_end)
 }
 
 /* The kernel has accepted the connection, but the host has not; the client cannot know that. */
-TEST(who_was_connected_is_served_and_who_comes_later_is_refused)
+TEST(draining_serves_connected_clients_and_refuses_later_ones)
 {
     struct sockaddr_in host = {.sin_family = AF_INET,
                                .sin_port = htons((uint16_t)http_stage_port())};
@@ -467,7 +467,7 @@ TEST(who_was_connected_is_served_and_who_comes_later_is_refused)
 }
 
 /* The same happens when reload.drain expires. */
-TEST(a_cut_ends_a_handler_that_waits_and_a_body_that_does_not_come)
+TEST(a_cut_ends_waiting_handlers_and_incomplete_bodies)
 {
     struct client *other = client_new();
 

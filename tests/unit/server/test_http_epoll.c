@@ -82,7 +82,7 @@ static bool kernel_has(void)
     return true;
 }
 
-TEST(what_is_taken_out_stays_in_while_nothing_comes)
+TEST(a_removed_socket_stays_in_the_kernel_set_until_an_event)
 {
     begin_taken_out();
     ck_assert(kernel_has());
@@ -94,7 +94,7 @@ TEST(what_is_taken_out_stays_in_while_nothing_comes)
 
 /* Bytes come once or several times; epoll_wait() is called meanwhile, or not. Only the first bytes
  * cause an event, after which the kernel's set does not have the socket any more. */
-TEST_EACH(what_comes_meanwhile_is_reported_when_it_is_put_back, 3)
+TEST_EACH(bytes_received_while_removed_are_reported_when_added_again, 3)
 {
     static const int writes[] = {1, 3, 1};
     static const bool looks[] = {true, true, false};
@@ -111,7 +111,7 @@ TEST_EACH(what_comes_meanwhile_is_reported_when_it_is_put_back, 3)
     ck_assert_uint_eq(reported(), 0);
 }
 
-TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
+TEST(a_disconnect_while_removed_is_reported_when_added_again)
 {
     begin_taken_out();
     ck_assert_int_eq(shutdown(theirs, SHUT_RDWR), 0);
@@ -122,7 +122,7 @@ TEST(a_client_that_leaves_meanwhile_is_reported_when_it_is_put_back)
 }
 
 /* One edge reported both the data and the end, before the socket was removed. */
-TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back)
+TEST(a_half_close_is_reported_each_time_the_socket_is_added_again)
 {
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
     ck_assert_int_eq(write(theirs, "x", 1), 1);
@@ -137,7 +137,7 @@ TEST(a_client_that_has_ended_its_side_is_reported_each_time_it_is_put_back)
     }
 }
 
-TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
+TEST(an_event_of_a_socket_removed_again_is_reported_later)
 {
     begin_taken_out();
     ck_assert_int_eq(write(theirs, "x", 1), 1);
@@ -150,7 +150,7 @@ TEST(what_is_taken_out_again_before_it_was_told_is_told_later)
 }
 
 /* Five sockets, of which two are reported at a time; the third is closed meanwhile. */
-TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
+TEST(all_missed_events_are_reported_in_small_portions)
 {
     enum { COUNT = 5, GONE = 2 };
     struct connection several[COUNT];
@@ -190,7 +190,7 @@ TEST(all_that_was_missed_is_told_however_little_is_taken_at_a_time)
 
 /* Its descriptor may live on, because the host keeps a copy until the client has read
  * everything. */
-TEST(nothing_is_reported_of_a_connection_that_has_ended)
+TEST(no_event_is_reported_for_a_closed_connection)
 {
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);
     ck_assert_int_eq(change(EPOLL_CTL_DEL), 0);
@@ -203,7 +203,7 @@ TEST(nothing_is_reported_of_a_connection_that_has_ended)
     ck_assert(!kernel_has());
 }
 
-TEST(other_sets_and_sockets_are_the_kernels)
+TEST(other_epoll_sets_and_sockets_are_not_intercepted)
 {
     int other = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &owner};

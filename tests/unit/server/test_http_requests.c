@@ -46,7 +46,7 @@ static bool comes_before(const char *one, const char *other)
     return first && strstr(client_heard(client), other) > first;
 }
 
-TEST(a_request_may_come_byte_by_byte)
+TEST(a_request_may_arrive_byte_by_byte)
 {
     client_spell(client, POST("/echo") JSON
                  "Transfer-Encoding: chunked\r\n\r\n"
@@ -69,7 +69,7 @@ TEST(requests_in_one_segment_are_answered_in_order)
 }
 
 /* The second request is still incomplete when the first one is answered. */
-TEST(a_request_that_is_cut_by_a_segment_is_answered_when_it_is_whole)
+TEST(a_request_split_across_segments_is_answered_when_complete)
 {
     client_say(client, "GET /named/one HTTP/1.1\r\nHost: h\r\n\r\nGET /named/two HT");
     client_expect(client, "one");
@@ -78,7 +78,7 @@ TEST(a_request_that_is_cut_by_a_segment_is_answered_when_it_is_whole)
     ck_assert_uint_eq(client_times(client, "HTTP/1.1 "), 1);
 }
 
-TEST(what_comes_while_a_handler_waits_is_answered_behind_it)
+TEST(a_request_that_arrives_while_a_handler_waits_is_answered_next)
 {
     client_say(client, POST("/park") "Content-Length: 3\r\n\r\nabc");
     http_routes_expect(&http_routes.parked, 1);
@@ -88,7 +88,7 @@ TEST(what_comes_while_a_handler_waits_is_answered_behind_it)
     ck_assert(comes_before("parked", "two"));
 }
 
-TEST(an_answer_to_head_has_no_body)
+TEST(a_response_to_head_has_no_body)
 {
     client_say(client, "HEAD /named/one HTTP/1.1\r\nHost: h\r\n\r\n"
                        "HEAD /nothing HTTP/1.1\r\nHost: h\r\n\r\n" GET("/named/two"));
@@ -99,7 +99,7 @@ TEST(an_answer_to_head_has_no_body)
     ck_assert_uint_eq(client_times(client, "{"), 1);
 }
 
-TEST(a_body_is_asked_for_only_where_it_is_wanted)
+TEST(expect_100_continue_is_answered_only_if_the_body_is_wanted)
 {
     client_ask(client, POST("/echo") JSON "Expect: 100-continue\r\nContent-Length: 14\r\n\r\n",
                "HTTP/1.1 100 Continue\r\n\r\n");
@@ -110,7 +110,7 @@ TEST(a_body_is_asked_for_only_where_it_is_wanted)
 }
 
 /* The response is sent only after the body, because the client could not stop sending it. */
-TEST(a_body_that_nobody_wants_is_read_and_the_connection_goes_on)
+TEST(an_unwanted_body_is_discarded_and_the_connection_kept)
 {
     client_say(client, POST("/nothing") "Content-Length: 60000\r\n\r\n");
     client_expect_stage(client, STAGE_BODY);
@@ -121,7 +121,7 @@ TEST(a_body_that_nobody_wants_is_read_and_the_connection_goes_on)
     is_served();
 }
 
-TEST_EACH(a_body_is_too_large_by_what_it_says_or_by_what_comes, 2)
+TEST_EACH(a_body_too_large_by_its_length_or_its_chunks_is_413, 2)
 {
     client_say(client, POST("/echo") JSON "Content-Length: 4097\r\n\r\n");
     client_say_many(client, ' ', HTTP_STAGE_MAX_BODY + 1);
@@ -137,7 +137,7 @@ TEST_EACH(a_body_is_too_large_by_what_it_says_or_by_what_comes, 2)
     is_served();
 }
 
-TEST_EACH(the_client_says_whether_the_connection_goes_on, 2)
+TEST_EACH(the_connection_header_decides_if_the_connection_is_kept, 2)
 {
     client_ask(client, "GET /named/a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "\"a\"");
     ck_assert_uint_eq(client_times(client, "Keep-Alive: timeout=60"), 1);
@@ -150,7 +150,7 @@ TEST_EACH(the_client_says_whether_the_connection_goes_on, 2)
     ck_assert_uint_eq(http_routes.begun, 3);
 }
 
-TEST(a_body_waits_for_the_look_at_the_token)
+TEST(a_body_waits_for_the_token_check)
 {
     http_routes.token_parks = true;
     client_say(client,
@@ -164,7 +164,7 @@ TEST(a_body_waits_for_the_look_at_the_token)
     ck_assert_uint_eq(http_routes.asked, 1);
 }
 
-TEST_EACH(who_is_refused_by_the_token_sends_its_body_for_nothing, 2)
+TEST_EACH(the_body_of_a_request_refused_by_its_token_is_discarded, 2)
 {
     http_routes.token = 401;
     http_routes.token_parks = _i;

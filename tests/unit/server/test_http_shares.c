@@ -38,7 +38,7 @@ static void is_refused(struct client *one)
     ck_assert_uint_eq(one->in_length, 0);
 }
 
-TEST(an_address_has_its_places_and_no_more)
+TEST(connections_per_address_are_limited)
 {
     struct client *some[3];
 
@@ -54,7 +54,7 @@ TEST(an_address_has_its_places_and_no_more)
 }
 
 /* Local connections always find a place: idle ones must not keep out health checks. */
-TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
+TEST(a_new_local_connection_replaces_the_oldest_idle_one)
 {
     struct client *some[3];
 
@@ -71,7 +71,7 @@ TEST(the_machine_itself_makes_room_by_its_oldest_idle_connection)
     ck_assert_uint_eq(http_stage_loop.http->rejected, 0);
 }
 
-TEST(the_address_with_most_connections_makes_room)
+TEST(a_new_connection_replaces_one_of_the_address_with_most)
 {
     struct client *most[5], *few[3];
 
@@ -90,7 +90,7 @@ TEST(the_address_with_most_connections_makes_room)
     ck_assert(!most[0]->ended && !most[1]->ended && !most[2]->ended && !most[4]->ended);
 }
 
-TEST(who_works_makes_no_room)
+TEST(connections_with_requests_are_not_replaced)
 {
     struct client *some[4];
 
@@ -108,7 +108,7 @@ TEST(who_works_makes_no_room)
 }
 
 /* Requests sent before the refusal are not served. */
-TEST(who_is_refused_is_not_served)
+TEST(requests_on_refused_connections_are_not_served)
 {
     struct client *some[2];
 
@@ -135,7 +135,7 @@ static void begin_kept(struct client *one, size_t bytes)
     client_say_many(one, ' ', bytes);
 }
 
-TEST(large_bodies_share_their_memory)
+TEST(large_bodies_share_a_memory_limit)
 {
     struct client *first, *second, *third;
 
@@ -158,7 +158,7 @@ TEST(large_bodies_share_their_memory)
     ck_assert_uint_eq(http_routes.begun, 1);
 }
 
-TEST(large_answers_share_their_memory)
+TEST(large_responses_share_a_memory_limit)
 {
     http_stage_open(BUDGET, 0, 0);
     /* A response may exceed the limit if it is the only one. */

@@ -24,7 +24,7 @@ static void set_up(void)
     client = client_new();
 }
 
-TEST(what_is_sent_comes_in_order_and_then_the_end)
+TEST(a_stream_sends_its_bytes_in_order_and_ends)
 {
     struct bb_stream *stream = http_routes_open(client, GET("/stream/news"));
 
@@ -45,7 +45,7 @@ TEST(what_is_sent_comes_in_order_and_then_the_end)
     http_routes_expect(&http_routes.closed, 1);
 }
 
-TEST(a_stream_that_is_cut_does_not_look_whole)
+TEST(a_stream_that_is_cut_does_not_look_complete)
 {
     struct bb_stream *stream = http_routes_open(client, GET("/stream/news"));
 
@@ -59,7 +59,7 @@ TEST(a_stream_that_is_cut_does_not_look_whole)
     http_routes_expect(&http_routes.closed, 1);
 }
 
-TEST_EACH(a_stream_ends_when_its_client_leaves, 3)
+TEST_EACH(a_stream_ends_when_its_client_disconnects, 3)
 {
     static void (*const ways[])(struct client *) = {client_leave, client_reset, client_shut};
 
@@ -72,7 +72,7 @@ TEST_EACH(a_stream_ends_when_its_client_leaves, 3)
 }
 
 /* One event reports both the request and the end of the client's side, before the stream exists. */
-TEST(a_stream_ends_whose_client_has_left_before_it_began)
+TEST(a_stream_whose_client_disconnected_before_it_began_ends)
 {
     client_expect_stage(client, STAGE_HEADER);
     client_say(client, GET("/stream/news"));
@@ -81,7 +81,7 @@ TEST(a_stream_ends_whose_client_has_left_before_it_began)
     ck_assert_uint_eq(http_routes.closed, http_routes.opened);
 }
 
-TEST(an_answer_that_is_to_be_whole_goes_to_who_has_only_ended_its_side)
+TEST(a_whole_stream_is_sent_to_a_half_closed_client)
 {
     struct bb_stream *stream = http_routes_open(client, GET("/whole/news"));
 
@@ -94,7 +94,7 @@ TEST(an_answer_that_is_to_be_whole_goes_to_who_has_only_ended_its_side)
     ck_assert(http_routes_is_whole(client));
 }
 
-TEST(a_silent_stream_has_heartbeats)
+TEST(a_silent_stream_sends_heartbeats)
 {
     http_routes.heartbeat_ms = 1;
     struct bb_stream *stream = http_routes_open(client, GET("/stream/news"));
@@ -114,7 +114,7 @@ TEST(a_silent_stream_has_heartbeats)
     ck_assert_uint_eq(client_times(other, HEARTBEAT), 0);
 }
 
-TEST(the_headers_of_a_stream_open_none_that_stays)
+TEST(a_head_request_does_not_keep_a_stream_open)
 {
     client_say(client, "HEAD /stream/news HTTP/1.1\r\nHost: h\r\n\r\n");
     client_expect(client, "text/event-stream");
@@ -125,7 +125,7 @@ TEST(the_headers_of_a_stream_open_none_that_stays)
 
 /* ---- ends by the host ------------------------------------------------------------------------ */
 
-TEST(a_stop_ends_streams_and_lets_nobody_open_one)
+TEST(a_stop_ends_streams_and_refuses_new_ones)
 {
     struct client *whole = client_new(), *late = client_new();
 
@@ -142,7 +142,7 @@ TEST(a_stop_ends_streams_and_lets_nobody_open_one)
     ck_assert_uint_eq(http_routes.opened, 2);
 }
 
-TEST(a_new_generation_ends_streams_but_those_that_are_to_be_whole)
+TEST(a_new_generation_ends_all_streams_except_whole_ones)
 {
     struct client *whole = client_new(), *late = client_new();
 
@@ -175,7 +175,7 @@ static void wait_for_look(unsigned asked)
     http_stage_until(was_asked, &asked);
 }
 
-TEST_EACH(a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at, 2)
+TEST_EACH(a_stream_continues_while_its_token_is_valid_or_cannot_be_checked, 2)
 {
     struct bb_stream *stream = http_routes_open(client, WATCHED);
 
@@ -192,7 +192,7 @@ TEST_EACH(a_stream_goes_on_while_its_token_is_good_or_cannot_be_looked_at, 2)
 }
 
 /* The stream is freed while its token check waits. */
-TEST(a_look_at_a_token_outlives_its_stream)
+TEST(a_token_check_may_outlive_its_stream)
 {
     struct client *other = client_new();
 
@@ -212,7 +212,7 @@ TEST(a_look_at_a_token_outlives_its_stream)
 
 /* ---- topics ---------------------------------------------------------------------------------- */
 
-TEST(who_has_joined_a_topic_hears_what_is_published_there)
+TEST(a_stream_receives_the_events_of_its_topic)
 {
     struct client *other = client_new(), *elsewhere = client_new();
     struct bb_stream *stream = http_routes_open(client, GET("/stream/news"));
@@ -232,7 +232,7 @@ TEST(who_has_joined_a_topic_hears_what_is_published_there)
 }
 
 /* The host does not know yet that the client has left. */
-TEST_EACH(who_has_left_keeps_nobody_from_hearing_what_is_published, 2)
+TEST_EACH(a_disconnected_client_does_not_block_a_topic, 2)
 {
     struct client *other = client_new();
 
@@ -254,7 +254,7 @@ TEST_EACH(who_has_left_keeps_nobody_from_hearing_what_is_published, 2)
 }
 
 /* The closing stream is still in the topic, and a message to its loop is in transit. */
-TEST(a_module_may_publish_that_a_stream_has_closed)
+TEST(a_module_may_publish_from_the_close_callback_of_a_stream)
 {
     struct client *other = client_new();
 
@@ -314,7 +314,7 @@ static void fill(struct bb_stream *stream)
     client_leave(other);
 }
 
-TEST(who_does_not_read_is_cut_and_nobody_else_is)
+TEST(only_a_client_that_does_not_read_is_disconnected)
 {
     http_routes_open(client, GET("/stream/news"));
     struct client *deaf = open_deaf();
@@ -330,7 +330,7 @@ TEST(who_does_not_read_is_cut_and_nobody_else_is)
     ck_assert(!http_routes_is_whole(deaf));
 }
 
-TEST(a_stream_that_is_written_has_the_time_of_an_answer)
+TEST(the_write_timeout_applies_to_streams)
 {
     http_routes_open(client, GET("/stream/news"));
     struct client *deaf = open_deaf();
@@ -343,7 +343,7 @@ TEST(a_stream_that_is_written_has_the_time_of_an_answer)
     client_expect(client, "still\n");
 }
 
-TEST(a_stop_does_not_wait_for_who_does_not_read)
+TEST(a_stop_does_not_wait_for_clients_that_do_not_read)
 {
     http_routes_open(client, GET("/stream/news"));
     struct client *deaf = open_deaf();
@@ -369,7 +369,7 @@ static void set_up_for_one(void)
     client = client_new();
 }
 
-TEST(there_are_no_more_streams_than_the_settings_say)
+TEST(max_streams_limits_streams)
 {
     http_routes_open(client, GET("/stream/news"));
     struct client *other = client_new();

@@ -79,7 +79,7 @@ static const struct {
 };
 
 /* The result is the same for all sizes of pieces and reads; another request follows. */
-TEST_EACH(a_request_becomes_one_of_the_hosts_own, COUNT(requests))
+TEST_EACH(a_request_is_rewritten_for_libmicrohttpd, COUNT(requests))
 {
     const char *sent = requests[_i].sent;
 
@@ -99,7 +99,7 @@ TEST_EACH(a_request_becomes_one_of_the_hosts_own, COUNT(requests))
     }
 }
 
-TEST(what_comes_behind_a_request_waits_for_its_end)
+TEST(bytes_after_a_request_wait_for_its_end)
 {
     static const char two[] = POST "Content-Length: 2\r\n\r\n{}GET /b HTTP/1.1\r\n" HOST "\r\n";
 
@@ -124,7 +124,7 @@ TEST(what_comes_behind_a_request_waits_for_its_end)
     ck_assert(!reader_waits(&reader));
 }
 
-TEST(leave_is_asked_for_only_where_the_client_waits)
+TEST(expect_100_continue_is_passed_only_if_the_client_waits)
 {
     static const char waits[] = POST "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n";
 
@@ -142,7 +142,7 @@ TEST(leave_is_asked_for_only_where_the_client_waits)
     ck_assert_ptr_null(strstr(given, "Expect"));
 }
 
-TEST(a_refused_head_becomes_a_request_that_ends_the_connection)
+TEST(a_refused_head_becomes_a_request_with_connection_close)
 {
     static const char bad[] = "HEAD /a HTTP/1.1\r\n" HOST ":\r\nGET / HTTP/1.1\r\n\r\n";
 
@@ -181,7 +181,7 @@ static const struct {
 };
 
 /* libmicrohttpd only sees the end of the body. */
-TEST_EACH(a_body_whose_framing_is_malformed_ends_there, COUNT(bad_bodies))
+TEST_EACH(a_body_with_malformed_framing_ends_at_the_error, COUNT(bad_bodies))
 {
     static const char start[] = POST "Transfer-Encoding: chunked\r\n\r\n";
     static const char head[] = "POST / HTTP/1.1\r\nHost:h\r\nTransfer-Encoding:chunked\r\n\r\n";
@@ -204,7 +204,7 @@ TEST_EACH(a_body_whose_framing_is_malformed_ends_there, COUNT(bad_bodies))
     ck_assert_ptr_nonnull(reader.reason);
 }
 
-TEST(the_end_is_told_and_a_part_of_a_head_is_refused_then)
+TEST(the_end_is_reported_and_an_incomplete_head_refused)
 {
     shutdown(ends[1], SHUT_WR);
     ck_assert_int_eq(reader_recv(&reader, ends[0], given, 100), 0);
@@ -240,7 +240,7 @@ static const struct {
 
 /* The client ends its side, the host refuses the body, or the body is late; bytes that came too
  * late and were not read do not count. */
-TEST_EACH(a_body_that_does_not_come_whole_ends_there, COUNT(stopped) * 3)
+TEST_EACH(an_incomplete_body_ends_where_it_stopped, COUNT(stopped) * 3)
 {
     const char *sent = stopped[_i / 3].sent, *start = stopped[_i / 3].given;
     size_t zeros = stopped[_i / 3].zeros;
@@ -329,7 +329,7 @@ static void come_large(int at, size_t declared)
     take();
 }
 
-TEST_EACH(a_large_body_is_handed_on_in_pieces, COUNT(large_heads))
+TEST_EACH(a_large_body_is_passed_on_in_pieces, COUNT(large_heads))
 {
     static char body[LARGE], whole[LARGE];
 
@@ -352,7 +352,7 @@ TEST_EACH(a_large_body_is_handed_on_in_pieces, COUNT(large_heads))
 }
 
 /* The reader never makes up more bytes than the rest of a piece. */
-TEST_EACH(a_large_body_that_ends_too_early_is_a_problem, COUNT(large_heads))
+TEST_EACH(a_large_body_that_ends_too_early_is_an_error, COUNT(large_heads))
 {
     static const size_t sent[] = {0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE};
     static char body[LARGE], whole[LARGE];
@@ -378,7 +378,7 @@ TEST_EACH(a_large_body_that_ends_too_early_is_a_problem, COUNT(large_heads))
     }
 }
 
-TEST(buffers_are_kept_only_where_something_waits)
+TEST(buffers_are_kept_only_if_bytes_wait)
 {
     struct reader many[100];
 

@@ -127,7 +127,7 @@ static unsigned times(const char *text)
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-TEST(who_hears_of_commits_hears_of_a_unit_once)
+TEST(a_committed_hook_receives_each_event_of_a_unit_once)
 {
     run(PG_UNIT);
     ck_assert_int_eq(call.status, 201);
@@ -139,7 +139,7 @@ TEST(who_hears_of_commits_hears_of_a_unit_once)
 
 /* BEGIN, the transaction's own statement, the ones added by two hooks and by the function,
  * COMMIT. */
-TEST(what_hooks_add_to_a_transaction_travels_together)
+TEST(statements_of_hooks_are_sent_together_in_a_transaction)
 {
     run(PG_TX);
     ck_assert_int_eq(call.status, 201);
@@ -151,7 +151,7 @@ TEST(what_hooks_add_to_a_transaction_travels_together)
 }
 
 /* The response to a unit's Sync or a transaction's COMMIT is cut at each byte. */
-TEST_EACH(nobody_hears_of_a_commit_that_is_cut, SYNCED + TAGGED)
+TEST_EACH(committed_hooks_are_not_called_if_the_commit_response_is_cut, SYNCED + TAGGED)
 {
     bool unit = _i < SYNCED;
 
@@ -172,7 +172,7 @@ static const struct {
 };
 
 /* A refused unit is never sent. */
-TEST_EACH(a_hook_undoes_what_it_is_within, sizeof undone / sizeof *undone)
+TEST_EACH(a_failing_hook_rolls_back_its_unit_or_transaction, sizeof undone / sizeof *undone)
 {
     bool unit = undone[_i].kind == PG_UNIT;
 

@@ -92,14 +92,14 @@ static void run_until_result(void)
         loop_run(&loop);
 }
 
-TEST(a_connection_is_handed_over)
+TEST(a_new_connection_is_handed_over)
 {
     dial(&once, (struct plan){.fails = {false}});
     run_until_result();
     ck_assert_ptr_eq(got, &connections[0]);
 }
 
-TEST(a_failure_has_its_reason)
+TEST(a_failed_connection_has_a_reason)
 {
     dial(&once, (struct plan){.fails = {true}});
     run_until_result();
@@ -107,7 +107,7 @@ TEST(a_failure_has_its_reason)
     ck_assert_str_eq(reason, "the first failed");
 }
 
-TEST(who_gives_up_does_not_wait)
+TEST(cancelling_a_dial_does_not_wait)
 {
     struct dial *one = dial(&once, (struct plan){.waits = {true}});
 
@@ -117,7 +117,7 @@ TEST(who_gives_up_does_not_wait)
     expect_closed(&connections[0]);
 }
 
-TEST(the_first_connection_counts)
+TEST(the_first_of_two_attempts_to_connect_counts)
 {
     dial(&twice, (struct plan){.waits = {true}});
     ck_assert_int_eq(sem_wait(&begun), 0); /* later, the first attempt would not be made */
@@ -128,7 +128,7 @@ TEST(the_first_connection_counts)
 }
 
 /* The second attempt has failed when the first one ends. */
-TEST_EACH(a_failure_waits_for_the_other_attempt, 2)
+TEST_EACH(a_failed_attempt_waits_for_the_other_one, 2)
 {
     dial(&twice, (struct plan){.waits = {true, true}, .fails = {_i, true}});
     for (int i = 0; i < ATTEMPTS; i++) {
@@ -143,7 +143,7 @@ TEST_EACH(a_failure_waits_for_the_other_attempt, 2)
 
 /* A silent name server blocks first attempts for a long time. The others wait for a thread, and
  * second attempts have their own. */
-TEST(threads_that_wait_are_limited)
+TEST(threads_that_connect_are_limited)
 {
     struct dial *list[MANY];
 

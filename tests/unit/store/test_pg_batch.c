@@ -45,7 +45,7 @@ static void expect_all_but(int failing, const char *sqlstate)
     }
 }
 
-TEST(five_that_wait_travel_under_one_sync)
+TEST(five_waiting_statements_are_sent_with_one_sync)
 {
     stage_open(PG_READ, 1);
     ask_together(CALLS);
@@ -69,7 +69,7 @@ static const struct {
     {true, SCRIPT_SYNC, NULL, "23505", 2, 0},
 };
 
-TEST_EACH(one_that_fails_fails_alone, sizeof failures / sizeof *failures)
+TEST_EACH(a_failed_statement_of_a_batch_fails_alone, sizeof failures / sizeof *failures)
 {
     bool units = failures[_i].units;
     int failing = failures[_i].failing;
@@ -95,7 +95,7 @@ TEST_EACH(one_that_fails_fails_alone, sizeof failures / sizeof *failures)
     ck_assert_uint_eq(stage_server.accepted, 1);
 }
 
-TEST_EACH(a_conflict_is_tried_again_but_not_forever, 2)
+TEST_EACH(a_serialization_failure_is_retried_but_not_forever, 2)
 {
     for (int i = 0; i < (_i ? TRIES : 1); i++)
         stage_play(SCRIPT_EXECUTE, "one", SCRIPT_ERROR, "40001");
@@ -112,7 +112,7 @@ TEST_EACH(a_conflict_is_tried_again_but_not_forever, 2)
 }
 
 /* This happens after another host has changed a table, or with a connection pooler. */
-TEST_EACH(a_stale_statement_is_asked_again_on_a_new_connection, 2)
+TEST_EACH(a_stale_prepared_statement_is_retried_on_a_new_connection, 2)
 {
     stage_open(PG_READ, 1);
     ask_together(2);
@@ -123,7 +123,7 @@ TEST_EACH(a_stale_statement_is_asked_again_on_a_new_connection, 2)
 }
 
 /* A feature that PostgreSQL does not have will be missing the next time, too. */
-TEST(a_statement_that_is_not_supported_fails_at_once)
+TEST(an_unsupported_statement_fails_without_a_retry)
 {
     stage_open(PG_READ, 1);
     ask_together(2);
@@ -145,7 +145,7 @@ static void ask_by_key(struct core_request *rq, struct stage_call *call)
     snprintf(call->text, sizeof call->text, "%s", rows ? api_rows_text(rows, 0, 0) : "");
 }
 
-TEST(of_those_who_share_an_execution_one_fails_alone)
+TEST(a_failed_entry_of_a_merged_execution_fails_alone)
 {
     stage_play(SCRIPT_EXECUTE, keyed.many.text, SCRIPT_ERROR, "22P02");
     stage_play(SCRIPT_EXECUTE, keyed.one.text, SCRIPT_ERROR, "22P02");

@@ -66,7 +66,7 @@ static bool is_to_come_again(void)
 }
 
 /* A server that has just started refuses connections if other clients have taken them all. */
-TEST(who_asks_while_the_server_is_there_waits_for_the_next_attempt)
+TEST(requests_wait_for_the_next_attempt_while_the_server_is_up)
 {
     listen_to_other();
     stage_until(is_answered);
@@ -98,7 +98,7 @@ static void fill_the_connection(void)
 
 /* The server accepts connections and then sends nothing. Statements that were already sent may
  * still be answered. */
-TEST(nobody_waits_for_a_server_that_says_nothing)
+TEST(requests_do_not_wait_for_an_unresponsive_server)
 {
     fill_the_connection();
     for (int i = 0; i < UNDER_WAY; i++)

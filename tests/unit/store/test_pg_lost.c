@@ -41,7 +41,7 @@ static const struct script_line lost_reads[] = {
     {SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T", 0}, /* a transaction was left open */
 };
 
-TEST_EACH(a_read_that_is_lost_is_sent_again, sizeof lost_reads / sizeof *lost_reads)
+TEST_EACH(a_read_on_a_lost_connection_is_sent_again, sizeof lost_reads / sizeof *lost_reads)
 {
     pg_script_add(&stage_server, lost_reads[_i]);
     stage_open(PG_READ, 1);
@@ -55,7 +55,7 @@ TEST_EACH(a_read_that_is_lost_is_sent_again, sizeof lost_reads / sizeof *lost_re
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
 
-TEST(a_read_is_sent_so_many_times_and_no_more)
+TEST(a_read_on_lost_connections_has_a_limit_of_retries)
 {
     for (int i = 0; i < TRIES; i++)
         stage_play_cut(SCRIPT_EXECUTE, "first", 0);
@@ -97,7 +97,7 @@ static const struct {
     {{SCRIPT_SYNC, NULL, SCRIPT_CLOSE, NULL, SYNCED - 1}, true},
 };
 
-TEST_EACH(a_write_that_is_lost_is_unknown_and_never_sent_twice,
+TEST_EACH(a_write_on_a_lost_connection_is_never_sent_twice,
           sizeof lost_writes / sizeof *lost_writes)
 {
     bool unit = lost_writes[_i].unit;
@@ -117,7 +117,7 @@ TEST_EACH(a_write_that_is_lost_is_unknown_and_never_sent_twice,
 }
 
 /* A unit of the batch has failed, so each was sent again separately. */
-TEST(a_single_retry_that_no_standby_confirms_is_unknown)
+TEST(a_retry_not_confirmed_by_the_standby_is_unknown)
 {
     make_writes();
     first.work = second.work = stage_unit;
@@ -132,7 +132,7 @@ TEST(a_single_retry_that_no_standby_confirms_is_unknown)
 }
 
 /* Memory for the rows and the response was allocated before the commit. */
-TEST_EACH(a_commit_is_told_when_memory_runs_out_with_it, 2)
+TEST_EACH(a_commit_is_reported_if_its_response_runs_out_of_memory, 2)
 {
     first.sql = (struct bb_sql){"SELECT first", BB_SQL_WRITE};
     first.work = _i ? stage_unit : NULL;
@@ -160,7 +160,7 @@ static void unit_that_runs_out(struct core_request *rq, struct stage_call *call)
     api_commit(&rq->pub, unit, 201, json_object());
 }
 
-TEST(memory_that_runs_out_after_a_commit_does_not_change_the_answer)
+TEST(running_out_of_memory_after_a_commit_does_not_change_the_response)
 {
     make_writes();
     first.work = unit_that_runs_out;
@@ -169,7 +169,7 @@ TEST(memory_that_runs_out_after_a_commit_does_not_change_the_answer)
     ck_assert_int_eq(first.status, 201);
 }
 
-TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
+TEST(a_commit_with_a_response_counts_although_the_connection_is_lost)
 {
     stage_play_cut(SCRIPT_SYNC, NULL, SYNCED);
     first.work = stage_unit;
@@ -182,7 +182,7 @@ TEST(a_commit_whose_answer_came_is_one_though_nothing_else_comes)
 
 /* The other connection continues to serve; the abandoned statement may or may not get a
  * response. */
-TEST(half_an_answer_costs_nobody_else_the_time)
+TEST(a_stalled_response_does_not_delay_other_connections)
 {
     pg_script_add(&stage_server,
                   (struct script_line){SCRIPT_EXECUTE, "first", SCRIPT_STALL, NULL, 12});

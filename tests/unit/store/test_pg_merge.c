@@ -54,7 +54,7 @@ static struct pg_request *unit(const struct bb_sql *sql, uint64_t key)
     return entry;
 }
 
-TEST(entries_that_ask_the_same_share_an_execution)
+TEST(entries_of_the_same_statement_share_an_execution)
 {
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
     struct pg_request *other = asks(&by_number.one, bb_i(1), bb_null());
@@ -71,7 +71,7 @@ TEST(entries_that_ask_the_same_share_an_execution)
     ck_assert_uint_eq(pg.pools[PG_READ].sharers, 2);
 }
 
-TEST(who_failed_with_others_or_gave_up_shares_with_nobody)
+TEST(failed_and_abandoned_entries_are_not_merged)
 {
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
     struct pg_request *again = asks(&by_name.one, bb_t("b"), bb_null());
@@ -84,7 +84,7 @@ TEST(who_failed_with_others_or_gave_up_shares_with_nobody)
     ck_assert(!again->uses_earlier_result && !gone->uses_earlier_result);
 }
 
-TEST(an_execution_has_only_so_many)
+TEST(merge_max_limits_the_entries_of_an_execution)
 {
     for (int i = 0; i < 5; i++)
         asks(&by_name.one, bb_i(i), bb_null());
@@ -102,7 +102,7 @@ TEST(an_execution_has_only_so_many)
 }
 
 /* The second unit with the same key must see the changes of the first. */
-TEST(of_units_only_the_first_of_a_key_shares)
+TEST(only_the_first_unit_of_a_key_is_merged)
 {
     struct pg_request *first = unit(&by_number.one, 1), *twin = unit(&by_number.one, 1);
     struct pg_request *other = unit(&by_number.one, 2), *third = unit(&by_number.one, 3);
@@ -113,7 +113,7 @@ TEST(of_units_only_the_first_of_a_key_shares)
     ck_assert(other->uses_earlier_result && third->uses_earlier_result);
 }
 
-TEST(values_become_arrays_of_the_members)
+TEST(parameters_of_merged_entries_become_arrays)
 {
     static const unsigned char bytes[] = {0, 0xfe};
     struct pg_request *first = asks(&by_name.one, bb_t("a\"b\\c,{}"), bb_i(-7));
@@ -163,7 +163,7 @@ static const char *told(const struct pg_request *entry)
     return text;
 }
 
-TEST(each_member_gets_its_rows_in_their_order)
+TEST(each_merged_entry_gets_its_rows_in_order)
 {
     static const char *const rows[][2] = {{"c1", "3"}, {"a1", "1"}, {"c2", "3"}, {"a2", "1"}};
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
@@ -182,7 +182,7 @@ TEST(each_member_gets_its_rows_in_their_order)
     ck_assert_str_eq(told(entries[2]), "c1;c2;");
 }
 
-TEST(rows_of_nobody_are_nobodys)
+TEST(rows_of_unknown_members_are_dropped)
 {
     static const char *const rows[][2] = {
         {"x", "0"}, {"y", "3"}, {"z", ""}, {"b", "2"}, {"n", "-1"}};
@@ -195,7 +195,7 @@ TEST(rows_of_nobody_are_nobodys)
     ck_assert_str_eq(told(entries[1]), "b;");
 }
 
-TEST(an_execution_that_fails_is_asked_again_one_by_one)
+TEST(a_failed_merged_execution_is_sent_again_separately)
 {
     struct pg_request *first = asks(&by_name.one, bb_t("a"), bb_null());
     struct pg_request *second = asks(&by_name.one, bb_t("b"), bb_null());

@@ -114,12 +114,12 @@ static void expect_places(size_t places)
     ck_assert_ptr_null(pg_conn_next(&conns[0], places));
 }
 
-TEST(an_owner_has_few_places_in_a_batch_of_reads)
+TEST(an_owner_is_limited_in_a_batch_of_reads)
 {
     expect_places(OWNER_READS);
 }
 
-TEST(an_owner_has_a_quarter_of_a_batch_of_units)
+TEST(an_owner_is_limited_to_a_quarter_of_a_batch_of_units)
 {
     tear_down();
     set_up_pool(PG_UNIT);
@@ -130,7 +130,7 @@ TEST(an_owner_has_a_quarter_of_a_batch_of_units)
 }
 
 /* An entry that does not fit is first in the next batch, so small ones cannot pass it forever. */
-TEST(a_batch_holds_only_so_many_bytes_or_one_item)
+TEST(a_batch_has_a_limit_of_bytes_or_one_entry)
 {
     crowd(0, 2, ANNA);
     crowd(2, 5, BERT);
@@ -147,7 +147,7 @@ TEST(a_batch_holds_only_so_many_bytes_or_one_item)
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 1), entries[4]);
 }
 
-TEST(an_owner_has_its_share_of_the_queue_and_no_more)
+TEST(an_owner_is_limited_to_its_share_of_the_queue)
 {
     unsigned long long before = quota_refused(QUOTA_DATABASE, true);
     struct core_request *rq = request_of_account(ENTRIES - 1, ANNA);
@@ -168,7 +168,7 @@ TEST(an_owner_has_its_share_of_the_queue_and_no_more)
     ck_assert_int_eq(rq->failure.kind, FAILED_BUSY);
 }
 
-TEST(what_is_over_leaves_the_share)
+TEST(finished_entries_do_not_count_in_the_share)
 {
     crowd(0, EACH, ANNA);
     pg_request_free(pg_conn_next(&conns[0], 0));
@@ -177,7 +177,7 @@ TEST(what_is_over_leaves_the_share)
     ck_assert_ptr_null(pg_enter(pool, request_of_account(ENTRIES - 1, ANNA)));
 }
 
-TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
+TEST(retried_entries_are_sent_first_and_if_necessary_alone)
 {
     crowd(0, 3, ANNA);
     struct pg_request *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
@@ -193,7 +193,7 @@ TEST(what_is_sent_again_goes_first_and_alone_where_it_must)
 
 /* The share is a quarter of eight connections; other owners do not wait for the entries that
  * must. */
-TEST(an_owner_has_its_share_of_the_long_pool)
+TEST(an_owner_is_limited_to_its_share_of_the_long_pool)
 {
     tear_down();
     set_up_pool(PG_LONG);
@@ -213,7 +213,7 @@ TEST(an_owner_has_its_share_of_the_long_pool)
 }
 
 /* The first free connection takes the next long statement. */
-TEST(long_statements_wait_for_any_connection)
+TEST(long_statements_use_the_first_free_connection)
 {
     tear_down();
     set_up_pool(PG_LONG);
@@ -238,7 +238,7 @@ static void submit_unit(int number, int64_t account, uint64_t key, size_t bytes)
 
 /* No other unit waits in a batch with a large unit, or with a unit that waits for the locks of a
  * large one. */
-TEST(large_units_travel_by_the_long_pool)
+TEST(large_units_use_the_long_pool)
 {
     struct pg_pool *other = &pg.pools[PG_LONG];
     struct pg_conn conn = {.pool = other, .state = PG_READY};

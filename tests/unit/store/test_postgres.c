@@ -46,7 +46,7 @@ static const struct {
     {.line = {SCRIPT_STARTUP, NULL, SCRIPT_STALL, NULL, 0}, .connect_ms = STAGE_SHORT_MS},
 };
 
-TEST_EACH(a_server_that_does_not_serve_is_passed_by, sizeof unusable / sizeof *unusable)
+TEST_EACH(an_unusable_server_is_skipped, sizeof unusable / sizeof *unusable)
 {
     struct stage_place place = behind(other.port);
 
@@ -65,7 +65,7 @@ TEST_EACH(a_server_that_does_not_serve_is_passed_by, sizeof unusable / sizeof *u
     ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
 }
 
-TEST(who_has_less_time_than_the_limit_for_connecting_waits_to_its_deadline)
+TEST(a_request_with_a_deadline_below_connect_timeout_waits_until_its_deadline)
 {
     stage_play(SCRIPT_STARTUP, NULL, SCRIPT_STALL, NULL);
     first.deadline_ms = STAGE_SHORT_MS;
@@ -94,7 +94,7 @@ static const struct {
 };
 
 /* The request fails at once, and the next one succeeds on a second attempt. */
-TEST_EACH(who_waits_for_a_connection_that_fails_is_told_and_comes_again,
+TEST_EACH(a_failed_connection_fails_its_request_and_the_next_succeeds,
           sizeof unmade / sizeof *unmade)
 {
     pg_script_add(&stage_server, unmade[_i].line);
@@ -114,7 +114,7 @@ static bool one_waits(void)
 }
 
 /* Two batches are in progress on the connection, the third request waits for it. */
-TEST(who_waits_when_the_server_goes_is_told_at_once)
+TEST(waiting_requests_fail_at_once_when_the_server_goes_away)
 {
     static const char *const texts[WAITERS] = {"SELECT 'a'", "SELECT 'b'", "SELECT 'c'"};
 
@@ -140,7 +140,7 @@ static bool is_away(void)
     return !pg_conn_usable(stage_conn(PG_READ, 0));
 }
 
-TEST(nobody_waits_for_a_server_that_is_gone)
+TEST(requests_do_not_wait_for_a_server_that_is_gone)
 {
     stage_open(PG_READ, 1);
     stage_do(&first);
@@ -154,7 +154,7 @@ TEST(nobody_waits_for_a_server_that_is_gone)
  * end was noticed, so it waits for the next connection. */
 static const char *const endings[] = {NULL, "57P01", "57P02"};
 
-TEST_EACH(a_connection_that_was_ended_while_nobody_used_it_is_made_anew, 3)
+TEST_EACH(a_connection_closed_while_idle_is_made_again, 3)
 {
     stage_open(PG_WRITE, 1);
     first.sql = (struct bb_sql){"INSERT first", BB_SQL_WRITE};
@@ -167,7 +167,7 @@ TEST_EACH(a_connection_that_was_ended_while_nobody_used_it_is_made_anew, 3)
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);
 }
 
-TEST(a_connection_that_says_nothing_for_too_long_is_dropped)
+TEST(an_unresponsive_connection_is_closed)
 {
     stage_play(SCRIPT_EXECUTE, "first", SCRIPT_STALL, NULL);
     stage_open(PG_READ, 1);
@@ -179,7 +179,7 @@ TEST(a_connection_that_says_nothing_for_too_long_is_dropped)
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);
 }
 
-TEST(a_connection_whose_settings_were_changed_serves_nobody_else)
+TEST(a_connection_with_changed_settings_is_not_used_again)
 {
     stage_play(SCRIPT_EXECUTE, "first", SCRIPT_SETTING, "Asia/Tokyo");
     stage_open(PG_READ, 1);

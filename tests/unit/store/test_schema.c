@@ -85,7 +85,7 @@ static const struct {
 
 /* Keywords and formats that no value can violate. */
 
-TEST(what_fits_is_taken_and_what_does_not_is_refused)
+TEST(each_schema_keyword_accepts_and_refuses_values)
 {
     for (size_t i = 0; i < COUNT(rules); i++) {
         const char *problem = problem_of(rules[i].schema, rules[i].good);
@@ -101,7 +101,7 @@ TEST(what_fits_is_taken_and_what_does_not_is_refused)
         ck_assert_ptr_null(problem_of(silent, "7"));
 }
 
-TEST(a_problem_says_where_it_is)
+TEST(a_schema_problem_has_its_path)
 {
     const char *said = problem_of("{\"properties\": {\"list\": {\"items\": {\"properties\": {"
                                   "\"n\": {\"maximum\": 3}}}}}}",
@@ -110,7 +110,7 @@ TEST(a_problem_says_where_it_is)
     ck_assert_str_eq(said, ".list[1].n is 4, which is more than 3");
 }
 
-TEST(what_is_unknown_is_no_consent)
+TEST(unknown_schema_keywords_are_problems)
 {
     static const char *const unknown[] = {
         "{\"pattern\": \"^a\"}",
@@ -131,7 +131,7 @@ TEST(what_is_unknown_is_no_consent)
     }
 }
 
-TEST(rules_of_a_wrong_form_are_flaws)
+TEST(malformed_schemas_are_reported)
 {
     EACH_TEXT (flawed, "[]", "{\"type\": []}", "{\"type\": [\"string\", 1]}",
                "{\"properties\": []}", "{\"properties\": {\"a\": {}}, \"required\": [\"b\"]}",
@@ -145,7 +145,7 @@ TEST(rules_of_a_wrong_form_are_flaws)
     ck_assert_ptr_null(flaw_of("{\"type\": \"integer\", \"default\": 100, \"examples\": [1]}"));
 }
 
-TEST(schemas_are_found_wherever_they_are)
+TEST(schemas_are_found_at_any_depth)
 {
     json_t *document = read(document_text);
     json_t *part = read("{\"200\": {\"content\": [{\"schema\": {\"type\": \"null\"}}, {\"schema\": "

@@ -84,7 +84,7 @@ static unsigned times(const char *text)
     return pg_script_times(&stage_server, text);
 }
 
-TEST(who_waits_has_the_connection_behind_the_commit)
+TEST(a_waiting_request_gets_the_connection_after_the_commit)
 {
     run_both();
     has_committed(&anna, 1);
@@ -132,7 +132,7 @@ static const struct {
     {SCRIPT_EXECUTE, "COMMIT", SCRIPT_ALONE, NULL, FAILED_UNAVAILABLE, 503, .next = 2},
 };
 
-TEST_EACH(a_transaction_that_fails_is_undone_and_the_next_one_commits,
+TEST_EACH(a_failed_transaction_is_rolled_back_and_the_next_one_commits,
           sizeof failing / sizeof *failing)
 {
     bool commits = failing[_i].heedless || !strcmp(failing[_i].text, "COMMIT");
@@ -152,7 +152,7 @@ TEST_EACH(a_transaction_that_fails_is_undone_and_the_next_one_commits,
 }
 
 /* The outcome is unknown: the request fails, and nothing is retried. */
-TEST_EACH(a_commit_that_is_cut_is_not_sent_again, COMMIT_BYTES)
+TEST_EACH(a_commit_whose_response_is_cut_is_not_sent_again, COMMIT_BYTES)
 {
     stage_play_cut(SCRIPT_EXECUTE, "COMMIT", (size_t)_i);
     run_both();
@@ -163,7 +163,7 @@ TEST_EACH(a_commit_that_is_cut_is_not_sent_again, COMMIT_BYTES)
 }
 
 /* The response, the calls registered with bb_after() and the statement's rows are all complete. */
-TEST(a_commit_is_told_when_memory_runs_out_with_it)
+TEST(a_commit_is_reported_if_its_response_runs_out_of_memory)
 {
     stage_play(SCRIPT_EXECUTE, "COMMIT", SCRIPT_STARVE, NULL);
     stage_open(PG_TX, 1);
@@ -171,7 +171,7 @@ TEST(a_commit_is_told_when_memory_runs_out_with_it)
     has_committed(&anna, 1);
 }
 
-TEST(who_waits_is_told_at_once_when_the_server_goes)
+TEST(waiting_transactions_fail_at_once_when_the_server_goes_away)
 {
     stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_STALL, NULL);
     stage_open(PG_TX, 1);
@@ -196,7 +196,7 @@ static void hold(struct core_request *rq, struct stage_call *call)
     pg_tx_drop(tx);
 }
 
-TEST(what_a_connection_holds_goes_with_it)
+TEST(a_dropped_transaction_connection_is_closed_and_replaced)
 {
     anna.work = hold;
     run_both();
@@ -204,7 +204,7 @@ TEST(what_a_connection_holds_goes_with_it)
     has_committed(&bert, 2);
 }
 
-TEST(a_connection_whose_settings_were_changed_is_nobody_elses)
+TEST(a_transaction_connection_with_changed_settings_is_not_used_again)
 {
     stage_play(SCRIPT_EXECUTE, "anna", SCRIPT_SETTING, "Asia/Tokyo");
     run_both();

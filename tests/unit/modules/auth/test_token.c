@@ -87,7 +87,7 @@ static const char *make(void)
     return text;
 }
 
-TEST(what_is_made_is_read_again)
+TEST(a_created_token_can_be_read)
 {
     struct token_claims claims;
 
@@ -100,7 +100,7 @@ TEST(what_is_made_is_read_again)
     ck_assert(!claims.client);
 }
 
-TEST(a_client_is_told_from_a_session)
+TEST(client_and_session_tokens_are_distinguished)
 {
     struct token_claims claims;
 
@@ -111,7 +111,7 @@ TEST(a_client_is_told_from_a_session)
 }
 
 /* PostgreSQL would report an error in these, which would look like the service's fault. */
-TEST(a_session_is_a_uuid)
+TEST(the_session_id_must_be_a_uuid)
 {
     EACH_TEXT (bad, "------------------------------------", "0195f3a0-1111-7222-8333-44445555666-",
                "0195f3a0-1111-7222-8333-4444555566666", "0195f3a01111-7222-8333-444455556666-",
@@ -133,7 +133,7 @@ TEST(the_signature_is_hmac_sha256)
     ck_assert_str_eq(forge("{}", "{}"), "e30.e30.avoQTMx5TKTLZv5wG4AtPCe5xM6XNvgRCMXyd6Zge64");
 }
 
-TEST(another_key_does_not_verify)
+TEST(a_token_is_not_valid_with_another_key)
 {
     static const unsigned char other[TOKEN_MAC] = "secret";
     EVP_MAC_CTX *wrong = token_key(hmac, other);
@@ -163,7 +163,7 @@ TEST(every_changed_character_is_refused)
     ck_assert(good(text));
 }
 
-TEST(segments_are_three_and_whole)
+TEST(a_token_has_exactly_three_complete_segments)
 {
     char text[TOKEN_MADE_MAX + 64];
     const char *token = make();
@@ -182,7 +182,7 @@ TEST(segments_are_three_and_whole)
     }
 }
 
-TEST(the_header_is_exactly_ours)
+TEST(the_token_header_must_be_exactly_the_expected_one)
 {
     ck_assert(good(forge(GOOD_HEADER, GOOD_CLAIMS)));
     EACH_TEXT (bad, "{\"alg\":\"none\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
@@ -205,7 +205,7 @@ TEST(the_header_is_exactly_ours)
 }
 
 /* The right secret, but the MAC of the algorithm that the header names. */
-TEST(another_algorithm_is_refused_with_its_own_signature)
+TEST(other_algorithms_are_refused_even_with_their_valid_signature)
 {
     static char digests[][8] = {"SHA384", "SHA512"};
     static const char *const headers[] = {"{\"alg\":\"HS384\",\"typ\":\"JWT\",\"kid\":\"" KID "\"}",
@@ -226,7 +226,7 @@ TEST(another_algorithm_is_refused_with_its_own_signature)
     }
 }
 
-TEST(claims_are_exactly_ours)
+TEST(the_claims_must_be_exactly_the_expected_ones)
 {
     EACH_TEXT (bad,
                "{\"sub\":\"1\",\"sub\":\"42\",\"jti\":\"" JTI
@@ -251,7 +251,7 @@ TEST(claims_are_exactly_ours)
         ck_assert_msg(!good(forge(GOOD_HEADER, bad)), "%s", bad);
 }
 
-TEST(times_are_whole_and_sane)
+TEST(token_times_must_be_whole_and_plausible)
 {
     /* The first has expired this second; the last but one was issued 61 seconds from now. */
     EACH_TEXT (bad, CLAIMS("\"42\"", "1775044700", "1775044800", "session"),
@@ -270,7 +270,7 @@ TEST(times_are_whole_and_sane)
     ck_assert(good(forge(GOOD_HEADER, CLAIMS("\"42\"", "1775044700", "1775044801", "session"))));
 }
 
-TEST(deep_and_long_ones_cost_nothing)
+TEST(deeply_nested_and_long_tokens_are_refused)
 {
     static char deep[400], text[TOKEN_MAX + 2];
 
@@ -285,7 +285,7 @@ TEST(deep_and_long_ones_cost_nothing)
     ck_assert(!good(text));
 }
 
-TEST(base64_has_one_spelling)
+TEST(base64_has_only_one_encoding)
 {
     unsigned char bytes[8];
     char text[BASE64_ROOM(5)];

@@ -153,7 +153,7 @@ static void expect_case(const char *folder, const char *name)
     free(bytes);
 }
 
-TEST(csv_spectrum_is_read_as_its_json_says)
+TEST(csv_spectrum_is_read_as_its_expected_json)
 {
     const char *root = getenv("BUSBAR_SHARED");
     char folder[256], csvs[300];
@@ -192,7 +192,7 @@ static void expect_dump(const char *bytes, size_t length, char separator, const 
     json_decref(seen.rows);
 }
 
-TEST(cells_are_what_stands_between_separators)
+TEST(cells_are_split_at_separators)
 {
     READS("a,b\n1,2", ',', "[[\"a\",\"b\"],[\"1\",\"2\"]]");
     READS(" a , b \n", ',', "[[\" a \",\" b \"]]");
@@ -203,7 +203,7 @@ TEST(cells_are_what_stands_between_separators)
     READS("\n\na\n,\n\"\"\nb\n", ',', "[[\"a\"],[\"b\"]]");
 }
 
-TEST(rows_have_the_numbers_and_places_of_their_lines)
+TEST(rows_have_the_number_and_offset_of_their_lines)
 {
     static const char bytes[] = "h\r\n\r\na\r\n\"x\r\ny\"\r\n,\r\nlast";
     struct seen seen;
@@ -215,7 +215,7 @@ TEST(rows_have_the_numbers_and_places_of_their_lines)
     json_decref(seen.rows);
 }
 
-TEST(a_quote_that_is_not_closed_is_told_with_its_row)
+TEST(an_unclosed_quote_is_reported_with_its_row)
 {
     struct seen seen;
     static const char bytes[] = "h\na\n\"b\nc\n";
@@ -226,7 +226,7 @@ TEST(a_quote_that_is_not_closed_is_told_with_its_row)
 }
 
 /* Which of two rows contradicts the other depends on their order in the file, not in time. */
-TEST(the_later_row_of_a_contradiction_is_told)
+TEST(the_later_of_two_contradicting_rows_is_reported)
 {
     struct scan_claim given[] = {
         {.from = INT64_MIN, .until = INT64_MAX, .number = 1, .name = 9},
@@ -250,7 +250,7 @@ TEST(the_later_row_of_a_contradiction_is_told)
 }
 
 /* Each text with the cell it is written as. */
-TEST(formulas_are_defused_on_the_way_out_and_back_on_the_way_in)
+TEST(formulas_are_escaped_when_written_and_unescaped_when_read)
 {
     static const char *const cells[][2] = {
         {"=1+1", "\"'=1+1\""},
@@ -334,7 +334,7 @@ struct head {
     char separator;
 };
 
-TEST(the_separator_is_the_one_that_yields_known_columns)
+TEST(the_separator_is_detected_by_known_columns)
 {
     static const struct head heads[] = {
         {"externalId,siteName,capacity\nz,S,5\n", "externalId siteName capacity ", ','},
@@ -391,7 +391,7 @@ TEST(a_header_without_known_columns_is_refused_with_what_to_change)
     }
 }
 
-TEST(the_header_line_has_16_kib_at_most)
+TEST(the_header_line_has_up_to_16_kib)
 {
     char *file = malloc(40000);
     size_t length = (size_t)sprintf(file, "externalId,");
@@ -409,7 +409,7 @@ TEST(the_header_line_has_16_kib_at_most)
 }
 
 /* Files are read in pieces of 64 KiB, which may cut a character. */
-TEST(text_is_utf8_wherever_a_piece_ends)
+TEST(utf8_is_checked_across_pieces)
 {
     static const char *const wrong[] = {"\x80",         "\xc0\x80",         "\xc3(", "\xe0\x80\x80",
                                         "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff"};
@@ -433,7 +433,7 @@ TEST(text_is_utf8_wherever_a_piece_ends)
     ck_assert(!strncmp(scan->why, "The file has NUL bytes", 22));
 }
 
-TEST(values_in_columns_without_a_name_are_noticed)
+TEST(values_in_columns_without_a_name_are_found)
 {
     static const char file[] = "externalId,capacity,,\nn0,5,,\nn1,5, ,60\nn2,5,,70\n";
     read_scan(file, sizeof file - 1);
@@ -442,7 +442,7 @@ TEST(values_in_columns_without_a_name_are_noticed)
     ck_assert_int_eq(scan->unnamed[3], 2);
 }
 
-TEST(rows_of_what_nobody_sees_are_blank)
+TEST(rows_of_invisible_characters_are_blank)
 {
     static const char file[] =
         "externalId,capacity\na,1\n \u00a0,\n\u200b,\u2060\ufeff\nb,2\n,\u3000\t\n";
@@ -452,7 +452,7 @@ TEST(rows_of_what_nobody_sees_are_blank)
     ck_assert_int_eq(scan->parts[0].last, 4);
 }
 
-TEST(texts_are_cut_between_characters)
+TEST(long_texts_are_cut_between_characters)
 {
     ck_assert_uint_eq(blank_cut("abc", 3), 3);
     ck_assert_uint_eq(blank_cut("abcd", 3), 3);

@@ -5,7 +5,7 @@
 #include "modules/chat/cursor.h"
 #include "suite.h"
 
-TEST(the_later_snapshot_has_a_higher_xmax_or_less_in_progress)
+TEST(snapshots_are_ordered_by_xmax_and_transactions_in_progress)
 {
     static const char *const in_order[] = {
         "10:20:10,14,19", "10:20:10,14", "14:20:14", "20:20:", "20:21:20", "21:21:", "9:100:9"};
@@ -19,7 +19,7 @@ TEST(the_later_snapshot_has_a_higher_xmax_or_less_in_progress)
         }
 }
 
-TEST(an_id_says_where_its_reader_is)
+TEST(an_event_id_encodes_the_position_of_its_reader)
 {
     char text[] = "d77-100:120:100,110-105:130:105-101.7.3-120.9.11";
     static const int64_t block[3] = {101, 7, 3}, event[3] = {120, 9, 11};
@@ -33,7 +33,7 @@ TEST(an_id_says_where_its_reader_is)
     ck_assert_mem_eq(cursor.event, event, sizeof event);
 }
 
-TEST(an_id_between_two_reads_is_a_snapshot)
+TEST(an_event_id_between_two_reads_is_a_snapshot)
 {
     char text[] = "100:120:";
     struct chat_cursor cursor;
@@ -44,7 +44,7 @@ TEST(an_id_between_two_reads_is_a_snapshot)
     ck_assert_ptr_null(cursor.target);
 }
 
-TEST(a_reader_has_seen_what_its_snapshot_shows)
+TEST(a_cursor_has_the_events_visible_in_its_snapshot)
 {
     static const char here[] = "d5-100:120:110";
 
@@ -56,7 +56,7 @@ TEST(a_reader_has_seen_what_its_snapshot_shows)
     ck_assert(!chat_cursor_has(here, "d6-100:119:"));
 }
 
-TEST(texts_that_are_no_id_are_refused)
+TEST(malformed_event_ids_are_refused)
 {
     EACH_TEXT (id, "", "1", "1:2", "2:1:", "0:1:", "1:5:7", "1:5:3,3", "1:5:4,3", "2:5:1", "1:5:2,",
                "1:5:2x", "-1:5:", "a:b:c", "99999999999999999999:1:", "d0-1:5:", "d-1:5:",

@@ -96,7 +96,7 @@ static void exchange(struct http_request *request)
 }
 
 /* The second request uses the handle and the connection of the first one. */
-TEST(a_body_is_kept_in_part_and_has_a_limit)
+TEST(a_response_body_is_truncated_and_has_a_limit)
 {
     struct http_request request = get();
 
@@ -121,7 +121,7 @@ TEST(a_body_is_kept_in_part_and_has_a_limit)
     on_end(&request);
 }
 
-TEST(a_request_that_may_not_be_sent_ends)
+TEST(a_request_refused_before_sending_ends)
 {
     struct http_request request = get();
 
@@ -132,7 +132,7 @@ TEST(a_request_that_may_not_be_sent_ends)
     ck_assert(request.outcome == HTTP_UNREACHABLE && !request.sendings && !received);
 }
 
-TEST(a_request_that_nobody_waits_for_is_ended)
+TEST(an_abandoned_request_is_cancelled)
 {
     atomic_bool left = false;
     struct http_request waiting = get(), late = get();
@@ -150,7 +150,7 @@ TEST(a_request_that_nobody_waits_for_is_ended)
     ck_assert_int_eq(late.sendings, 0);
 }
 
-TEST(an_end_ends_every_request)
+TEST(freeing_the_client_ends_every_request)
 {
     struct http_request requests[] = {get(), get()};
 

@@ -41,7 +41,7 @@ static void remove_zones(const char *root)
     ck_assert_int_eq(rmdir(root), 0);
 }
 
-TEST(a_zone_is_known_without_a_look_at_the_disk)
+TEST(time_zones_are_looked_up_in_memory)
 {
     char root[] = "/tmp/busbar-zones-XXXXXX";
 
@@ -59,7 +59,7 @@ TEST(a_zone_is_known_without_a_look_at_the_disk)
     json_decref(known);
 }
 
-TEST(without_zone_data_no_zone_is_known)
+TEST(no_time_zone_is_known_without_zone_data)
 {
     json_t *known = timezones_read("/nonexistent");
 

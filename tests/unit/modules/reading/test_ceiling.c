@@ -49,14 +49,14 @@ static struct zone *zone_of(const char *name)
     return zone;
 }
 
-TEST(ten_kilowatts_for_a_day_pass_with_65753_wh_and_not_with_65754)
+TEST(the_ceiling_of_ten_kilowatts_for_a_day_is_65753_wh)
 {
     struct ceiling_device device = {.capacity_kw = 10, .yield = 2000};
 
     ck_assert_double_eq(ceiling_wh(&usual, &device, 0, DAY), 65753);
 }
 
-TEST(a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_short_of_it)
+TEST(a_whole_number_as_ceiling_is_not_rounded_down)
 {
     struct ceiling_device device = {.capacity_kw = 8.76, .yield = 2000};
 
@@ -65,7 +65,7 @@ TEST(a_ceiling_that_is_a_whole_number_passes_though_binary_fractions_fall_short_
     ck_assert_double_eq(ceiling_wh(&usual, &device, 0, HOUR), 24);
 }
 
-TEST(the_ceiling_of_a_large_plant_holds_to_the_watt_hour)
+TEST(the_ceiling_of_a_large_plant_is_exact_to_the_watt_hour)
 {
     struct ceiling_device device = {.capacity_kw = 8760000, .yield = 1000};
 
@@ -76,7 +76,7 @@ TEST(the_ceiling_of_a_large_plant_holds_to_the_watt_hour)
     ck_assert_double_eq(ceiling_wh(&usual, &device, 0, 365 * DAY), 22413456720000);
 }
 
-TEST(the_first_year_costs_nothing_and_each_further_one_half_a_percent)
+TEST(the_ceiling_decreases_by_half_a_percent_per_year_after_the_first)
 {
     struct ceiling_device device = {.capacity_kw = 8760, .yield = 1000};
 
@@ -168,7 +168,7 @@ static int compare(const struct zone *zone, unsigned *seed)
     return 1;
 }
 
-TEST(random_readings_in_many_zones_have_the_ceiling_of_an_independent_computation)
+TEST(ceilings_of_random_readings_equal_an_independent_computation)
 {
     unsigned seed = 20260401;
     int compared = 0;
@@ -184,7 +184,7 @@ TEST(random_readings_in_many_zones_have_the_ceiling_of_an_independent_computatio
     ck_assert_int_gt(compared, (int)ZONES * 1500);
 }
 
-TEST(offsets_are_those_of_the_c_library_from_1920_to_2200)
+TEST(time_zone_offsets_equal_the_c_library_from_1920_to_2200)
 {
     unsigned seed = 7;
 
@@ -217,7 +217,7 @@ TEST(a_day_of_a_clock_change_has_23_or_25_hours)
     free(zone);
 }
 
-TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
+TEST(truncated_zone_files_and_names_outside_the_zone_data_are_refused)
 {
     size_t length;
     char *bytes = file_read_bytes("/usr/share/zoneinfo/Europe/Berlin", &length);
@@ -232,7 +232,7 @@ TEST(a_file_that_is_cut_off_is_no_zone_and_names_stay_below_the_zone_data)
         ck_assert_msg(!zone_read(bad, &failed) && !failed, "%s", bad);
 }
 
-TEST(rules_of_every_form_are_read_and_others_are_not)
+TEST(time_zone_rules_of_every_form_are_read)
 {
     struct zone_rule rule;
 
@@ -248,7 +248,7 @@ TEST(rules_of_every_form_are_read_and_others_are_not)
     ck_assert_int_eq(zone_rule_offset(&rule, moment_days(2024, 3, 1) * 86400 + 43200), -2 * 3600);
 }
 
-TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
+TEST(iso_8601_dates_are_read_if_they_exist)
 {
     static const struct {
         const char *text;
@@ -284,7 +284,7 @@ TEST(dates_are_read_as_iso_8601_and_only_if_the_calendar_has_them)
         ck_assert_msg(moment_parse(bad, &moment) == -1, "%s", bad);
 }
 
-TEST(every_day_of_four_centuries_has_its_year)
+TEST(the_year_of_a_day_is_right_for_four_centuries)
 {
     int64_t day = moment_days(1800, 1, 1);
 
@@ -294,7 +294,7 @@ TEST(every_day_of_four_centuries_has_its_year)
     ck_assert_int_eq(moment_days(2200, 1, 1) - day, 146097);
 }
 
-TEST(units_and_types_are_known_in_any_case_and_power_is_none)
+TEST(units_and_types_are_accepted_in_any_case)
 {
     ck_assert_double_eq(unit_wh("wh"), 1);
     ck_assert_double_eq(unit_wh("KWH"), 1e3);
@@ -308,7 +308,7 @@ TEST(units_and_types_are_known_in_any_case_and_power_is_none)
     ck_assert_int_eq(unit_type("Aggregate"), 0);
 }
 
-TEST(decimal_numbers_are_those_of_json_and_of_loggers)
+TEST(decimal_numbers_are_accepted_as_in_json_and_data_loggers)
 {
     double number;
 

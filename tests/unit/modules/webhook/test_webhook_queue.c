@@ -75,7 +75,7 @@ static size_t take_all(int64_t now, size_t *of, struct queue_flow *flow)
     return taken;
 }
 
-TEST(items_go_out_in_their_order)
+TEST(items_are_sent_in_order)
 {
     fill(&flows[0], 3, 100);
     for (size_t i = 0; i < 3; i++) {
@@ -90,7 +90,7 @@ TEST(items_go_out_in_their_order)
     ck_assert_uint_eq(queue_flying(&queue), 0);
 }
 
-TEST(a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more)
+TEST(the_budget_of_a_fast_flow_grows_from_one)
 {
     fill(&flows[0], 1, 100);
     ck_assert_uint_eq(take_all(0, NULL, NULL), 1);
@@ -110,7 +110,7 @@ TEST(a_fresh_flow_sends_one_and_a_fast_one_far_away_more_and_more)
 
 /* Otherwise every flow would use a connection for each of its slots, and the others would need as
  * many. */
-TEST(a_flow_whose_receiver_answers_at_once_has_few_in_flight)
+TEST(a_flow_with_an_immediate_receiver_has_few_in_flight)
 {
     prove(&flows[0], 0);
     fill(&flows[0], 1000, 100);
@@ -157,13 +157,13 @@ static int64_t always_100(size_t index)
 }
 
 /* By Little's law, 90 a second with a mean of 90 ms means 8 in flight. */
-TEST(what_answers_at_once_now_and_then_starves_nothing_else)
+TEST(occasional_immediate_responses_do_not_inflate_the_budget)
 {
     ck_assert_uint_le(run_flow(&flows[0], 11, 20000, one_in_ten_at_once), 20);
     ck_assert_uint_le(flows[0].cap, 32);
 }
 
-TEST(a_flow_has_in_flight_what_its_rate_needs)
+TEST(a_flow_has_as_many_in_flight_as_its_rate_requires)
 {
     ck_assert_uint_le(run_flow(&flows[0], 11, 20000, always_100), 20);
     ck_assert_uint_ge(flows[0].cap, 9);
@@ -177,7 +177,7 @@ TEST(a_flow_with_little_to_send_has_few_in_flight)
     ck_assert_uint_le(flows[0].cap, 6);
 }
 
-TEST(failures_halve_a_budget)
+TEST(a_failure_halves_the_budget_of_a_flow)
 {
     prove(&flows[0], 0);
     flows[0].cap = 32;
@@ -191,7 +191,7 @@ TEST(failures_halve_a_budget)
     ck_assert_ptr_eq(queue_take(&queue, 7), item);
 }
 
-TEST(two_hundred_hanging_receivers_leave_room_for_the_fast)
+TEST(two_hundred_hung_receivers_leave_slots_for_fast_ones)
 {
     for (size_t i = 250; i < 260; i++)
         prove(&flows[i], 0);
@@ -240,7 +240,7 @@ TEST(a_receiver_that_begins_to_hang_is_demoted)
 
 /* 640 fast receivers begin to hang, and 300 new ones hang from the start; receivers that respond
  * wait only briefly. */
-TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
+TEST(hundreds_of_hung_receivers_delay_others_only_briefly)
 {
     static struct queue_flow crowd[640];
     struct queue_flow *fast = &flows[290], *fresh = &flows[291];
@@ -274,7 +274,7 @@ TEST(a_crowd_that_hangs_holds_up_nobody_for_long)
 }
 
 /* A slow flow is served, too, although many others hang. */
-TEST(a_slow_flow_has_one_in_flight_beside_many_that_hang)
+TEST(a_slow_flow_is_served_while_many_others_hang)
 {
     for (size_t i = 0; i < 200; i++)
         fill(&flows[i], 2, 100);
@@ -305,7 +305,7 @@ TEST(a_slow_receiver_that_recovers_is_fast_again)
     ck_assert_uint_eq(queue_flying(&queue), 0);
 }
 
-TEST(fair_are_by_bytes)
+TEST(flows_share_the_slots_by_bytes)
 {
     prove(&flows[0], 0);
     prove(&flows[1], 0);
@@ -328,7 +328,7 @@ TEST(fair_are_by_bytes)
     ck_assert_uint_lt(sent[0] * 7, sent[1] * 10);
 }
 
-TEST(a_flow_holds_only_so_much)
+TEST(a_flow_has_a_limit_of_waiting_items)
 {
     prove(&flows[0], 0);
     prove(&flows[1], 0);
@@ -343,7 +343,7 @@ TEST(a_flow_holds_only_so_much)
 
 /* A hundred deliveries of one body of a MiB use the memory of one body, and all of it is
  * released. */
-TEST(what_items_share_is_held_once)
+TEST(a_body_shared_by_items_is_counted_once)
 {
     const uint32_t body = 1U << 20, own = 100;
 
@@ -361,7 +361,7 @@ TEST(what_items_share_is_held_once)
     ck_assert_uint_eq(flows[0].held_bytes, 0);
 }
 
-TEST(a_flow_that_fails_holds_an_eighth)
+TEST(a_flow_with_failures_has_a_smaller_limit_of_waiting_items)
 {
     prove(&flows[0], 0);
     fill(&flows[0], FLOW_ITEMS / 4, 100);
@@ -381,7 +381,7 @@ TEST(a_closed_flow_sends_nothing)
     ck_assert_ptr_nonnull(queue_take(&queue, 0));
 }
 
-TEST(waiting_items_can_be_let_go)
+TEST(waiting_items_can_be_released)
 {
     fill(&flows[0], 3, 100);
     queue_release(&queue, &items[1]);
@@ -391,7 +391,7 @@ TEST(waiting_items_can_be_let_go)
 }
 
 /* The delivery is again the first of its flow, and its receiver's budget is unchanged. */
-TEST(what_does_not_go_out_after_all_is_put_back)
+TEST(an_item_not_sent_is_put_back_first)
 {
     prove(&flows[0], 0);
     size_t cap = flows[0].cap;
@@ -406,7 +406,7 @@ TEST(what_does_not_go_out_after_all_is_put_back)
 }
 
 /* After any events in any order, the totals are consistent. */
-TEST(a_random_run_keeps_its_sums)
+TEST(the_totals_of_a_random_run_are_consistent)
 {
     unsigned seed = 1;
     size_t flying = 0;

@@ -16,7 +16,7 @@ static int64_t gap(int attempt, int status, int64_t retry_after_s)
 #define DELIVERED (-(int64_t)RETRY_DELIVERED - 1)
 #define ABANDON (-(int64_t)RETRY_ABANDON - 1)
 
-TEST(three_attempts_with_gaps_of_one_and_four_seconds)
+TEST(attempts_are_retried_after_1_and_4_seconds_and_then_abandoned)
 {
     ck_assert_int_eq(gap(1, 500, 0), 1000);
     ck_assert_int_eq(gap(2, 0, 0), 4000);
@@ -24,18 +24,18 @@ TEST(three_attempts_with_gaps_of_one_and_four_seconds)
     ck_assert_int_eq(gap(4, 503, 0), ABANDON);
 }
 
-TEST(only_2xx_is_delivered)
+TEST(only_a_2xx_response_counts_as_delivered)
 {
     for (int status = 100; status < 600; status++)
         ck_assert_int_eq(gap(3, status, 0), status / 100 == 2 ? DELIVERED : ABANDON);
 }
 
-TEST(gone_ends_the_attempts)
+TEST(a_410_response_ends_the_retries)
 {
     ck_assert_int_eq(gap(1, 410, 30), ABANDON);
 }
 
-TEST(retry_after_only_lengthens_and_up_to_a_minute)
+TEST(retry_after_only_lengthens_the_delay_up_to_a_minute)
 {
     ck_assert_int_eq(gap(1, 429, 3), 3000);
     ck_assert_int_eq(gap(2, 429, 3), 4000);
@@ -60,7 +60,7 @@ TEST(retry_after_is_seconds_or_a_date)
     ck_assert_int_eq(read_text(""), 0);
 }
 
-TEST(the_heap_gives_the_earliest_first)
+TEST(the_retry_heap_returns_the_earliest_first)
 {
     static struct retry_entry entries[1000];
     struct retry_heap heap = {0};

@@ -64,7 +64,7 @@ static void check(const json_t *row)
     free(payload);
 }
 
-TEST(published_vectors_are_met)
+TEST(signatures_equal_published_test_vectors)
 {
     json_t *cases = webhook_cases("webhook-signature-vectors/vectors.json");
 
@@ -73,7 +73,7 @@ TEST(published_vectors_are_met)
     json_decref(cases);
 }
 
-TEST(a_key_signs_many_times)
+TEST(a_key_can_sign_many_times)
 {
     struct sign_key *key = sign_key_new(algorithm, "It's a Secret to Everybody");
     char first[SIGN_HEX], again[SIGN_HEX];
@@ -86,7 +86,7 @@ TEST(a_key_signs_many_times)
     sign_key_free(key);
 }
 
-TEST(two_keys_sign_in_order)
+TEST(two_secrets_sign_in_order)
 {
     struct sign_key *newer = sign_key_new(algorithm, "newer");
     struct sign_key *older = sign_key_new(algorithm, "older");
@@ -104,7 +104,7 @@ TEST(two_keys_sign_in_order)
 }
 
 /* "whsec_" without valid base64 after it is a secret like any other. */
-TEST(a_secret_that_only_looks_encoded_is_text)
+TEST(a_secret_that_is_not_valid_base64_is_used_as_text)
 {
     static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_!!!!", "whsec_====", "x"};
 
