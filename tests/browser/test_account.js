@@ -12,7 +12,7 @@ const change = async (page, current, next, again = next) => {
 }
 const status = async (email, password) => (await request('POST', '/api/auth/login', null, { username: email, password })).status
 
-scene('account: the password is changed, and the new one logs in', async ({ open }) => {
+scene('account: a changed password replaces the old one at login', async ({ open }) => {
   const person = await member('Accanna')
   const page = await open()
 
@@ -39,7 +39,7 @@ scene('account: the password is changed, and the new one logs in', async ({ open
   await enter(page, { ...person, password: 'a wording that is new' })
 }, ['status of 401', 'status of 400'])
 
-scene('account: a session that has ended asks for the login when the password is changed', async ({ open }) => {
+scene('account: changing the password after the session ended asks for a login', async ({ open }) => {
   const person = await member('Accend')
   const page = await open()
 
@@ -49,7 +49,7 @@ scene('account: a session that has ended asks for the login when the password is
   await page.getByText('Your session has ended').waitFor()
 }, ['status of 401'])
 
-scene('account: the language changes without another login', async ({ open }) => {
+scene('account: the language can be changed without a login', async ({ open }) => {
   const person = await member('Acclang')
   const page = await open()
 

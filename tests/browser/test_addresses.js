@@ -8,7 +8,7 @@ const ROOFS = 60
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 const scrolled = (page) => page.locator('#content').evaluate((box) => box.scrollTop)
 
-scene('addresses: the list of devices is found again as it was left', async ({ open }) => {
+scene('addresses: the list of devices keeps search, filters, order and scroll position in address and history', async ({ open }) => {
   const person = await member('Addrdev')
   const page = await open()
   const first = page.getByRole('table').getByRole('row').nth(1)
@@ -42,7 +42,7 @@ scene('addresses: the list of devices is found again as it was left', async ({ o
   await other.getByRole('table').getByRole('row').nth(1).getByText('Roof 49').waitFor()
 })
 
-scene('addresses: certificates, accounts and deliveries keep their filters', async ({ open }) => {
+scene('addresses: the address keeps the filters of certificates, accounts and deliveries', async ({ open }) => {
   const person = await member('Addrall')
   const page = await open()
   const hook = await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9/addresses', events: [] })

@@ -61,7 +61,7 @@ scene('accounts: an approval shows the warnings of the service until they are cl
   await warning.waitFor({ state: 'detached' })
 })
 
-scene('accounts: another role is confirmed before it is given', async ({ open }) => {
+scene('accounts: a change of a role asks for confirmation', async ({ open }) => {
   const buyer = await member('Bruno', 'Buyer')
   const page = await open()
   const select = page.getByLabel(`Role: ${buyer.email}`)
@@ -84,7 +84,7 @@ scene('accounts: another role is confirmed before it is given', async ({ open })
   assert.equal(await role(), 'Admin')
 })
 
-scene('accounts: an ApiUser is linked to an organization, and has clients of its own', async ({ open }) => {
+scene('accounts: an ApiUser is linked to an organization and manages its own clients', async ({ open }) => {
   const api = await member('Apia', 'ApiUser')
   const org = await member('Orla')
   const page = await open()
@@ -125,7 +125,7 @@ scene('accounts: an ApiUser is linked to an organization, and has clients of its
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
 })
 
-scene('status: what the host depends on, and how it does', async ({ open }) => {
+scene('status: the state of the host and its dependencies is shown', async ({ open }) => {
   const page = await open()
 
   await enter(page, admin)
@@ -167,7 +167,7 @@ scene('status: each host behind an address is shown with its own numbers', async
   }
 })
 
-scene('status: what cannot be read is told', async ({ open }) => {
+scene('status: an error while reading the status is shown', async ({ open }) => {
   const page = await open()
 
   await page.route('**/openapi.json', (route) => route.abort())

@@ -21,7 +21,7 @@ async function again (page, person) {
   await page.getByText('Your session has ended').waitFor({ state: 'detached' })
 }
 
-scene('breaks: after another login a conversation is live again, with what came meanwhile', async ({ open }) => {
+scene('breaks: after another login a conversation is live again and has the messages sent meanwhile', async ({ open }) => {
   const rob = await member('Rob')
   await login(admin)
   const { conversation } = await converse(rob, admin, 'Before the token is revoked', 'Revoked 1')
@@ -41,7 +41,7 @@ scene('breaks: after another login a conversation is live again, with what came 
   await chain(page).getByText('written after the other login').waitFor()
 }, ['status of 401'])
 
-scene('breaks: what is written before the stream is open is there, once and in order', async ({ open }) => {
+scene('breaks: messages written before the stream opens are shown once and in order', async ({ open }) => {
   const sue = await member('Sue')
   await login(admin)
   const { conversation } = await converse(sue, admin, 'Before the stream', 'Late 1')
@@ -63,7 +63,7 @@ scene('breaks: what is written before the stream is open is there, once and in o
     ['Before the stream', 'while the stream is on its way', 'my own behind it'])
 })
 
-scene('breaks: a view whose file does not come is told, the others work, and another try shows it', async ({ open }) => {
+scene('breaks: a view whose script fails to load shows an error and can be retried', async ({ open }) => {
   const page = await open()
 
   await page.route('**/assets/devices-*.js', (route) => route.abort())
@@ -79,7 +79,7 @@ scene('breaks: a view whose file does not come is told, the others work, and ano
   await page.getByText('No devices here').waitFor()
 }, ['ERR_FAILED', 'Failed to fetch', 'error occurred'])
 
-scene('breaks: a host that is restarted under the page is found again, and nothing typed is lost', async ({ open }) => {
+scene('breaks: the page reconnects after a restart of the host and keeps typed text', async ({ open }) => {
   const tom = await member('Tom')
   await login(admin)
   const { conversation } = await converse(tom, admin, 'Before the restart', 'Restart 1')
@@ -116,7 +116,7 @@ scene('breaks: a host that is restarted under the page is found again, and nothi
   }
 }, ['Failed to fetch', 'ERR_CONNECTION', 'ERR_SOCKET_NOT_CONNECTED', 'ERR_INCOMPLETE', 'status of 503', 'ERR_EMPTY_RESPONSE'])
 
-scene('breaks: without a network each view says so, and nothing typed is lost', async ({ open }) => {
+scene('breaks: without a network each view shows an error and keeps typed text', async ({ open }) => {
   const ole = await member('Offa')
   await login(admin)
   const { conversation } = await converse(ole, admin, 'Before the network went', 'Offline 1')
@@ -141,7 +141,7 @@ scene('breaks: without a network each view says so, and nothing typed is lost', 
   await chain(page).getByText('written without a network').waitFor()
 }, ['ERR_INTERNET_DISCONNECTED', 'Failed to fetch', 'ERR_NETWORK'])
 
-scene('breaks: whoever logs in next on the same page does not find what another one has written', async ({ open }) => {
+scene('breaks: the next user on the same page does not see text typed by the previous one', async ({ open }) => {
   const ann = await member('Ann')
   await login(admin)
   await converse(ann, admin, 'Seen by both', 'Shared 1')
@@ -160,7 +160,7 @@ scene('breaks: whoever logs in next on the same page does not find what another 
   assert.equal(await page.getByLabel('Write a message').inputValue(), '')
 })
 
-scene('breaks: two tabs have a session each, and the title says where one is', async ({ open }) => {
+scene('breaks: two tabs have separate sessions, and the title names the view', async ({ open }) => {
   const one = await open()
   const eli = await member('Eli')
   await login(admin)
@@ -182,7 +182,7 @@ scene('breaks: two tabs have a session each, and the title says where one is', a
   await one.getByText('No conversations yet').waitFor()
 })
 
-scene('breaks: on a slow line nothing is sent twice, and one sees that something is under way', async ({ open }) => {
+scene('breaks: on a slow network nothing is sent twice and progress is shown', async ({ open }) => {
   const sol = await member('Sol')
   const page = await open()
   const form = page.getByRole('dialog')
@@ -198,7 +198,7 @@ scene('breaks: on a slow line nothing is sent twice, and one sees that something
   assert.equal((await call('GET', '/api/device', sol.token)).length, 1)
 })
 
-scene('breaks: a file that is refused says why, and the next one is taken', async ({ open }) => {
+scene('breaks: a refused file shows the reason and another one can be chosen', async ({ open }) => {
   const una = await member('Ute')
   const page = await open()
 
@@ -219,7 +219,7 @@ scene('breaks: a file that is refused says why, and the next one is taken', asyn
   assert.equal(await page.getByRole('alert').count(), 0)
 }, ['status of 413', 'ERR_FAILED'])
 
-scene('breaks: names without an end fit every view', async ({ open }) => {
+scene('breaks: very long names fit every view', async ({ open }) => {
   const leo = await member('Leo')
   const page = await open()
 

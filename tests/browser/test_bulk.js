@@ -11,7 +11,7 @@ const upload = async (page, text) => {
   await page.getByRole('button', { name: 'Upload and check' }).click()
 }
 
-scene('bulk: bad rows are told before anything is stored, and come back to be corrected', async ({ open }) => {
+scene('bulk: failed rows are shown before anything is stored and can be downloaded and corrected', async ({ open }) => {
   const bo = await member('Bo')
   const page = await open()
 
@@ -50,7 +50,7 @@ scene('bulk: bad rows are told before anything is stored, and come back to be co
   assert.equal((await call('GET', '/api/device', bo.token)).length, 4)
 }, ['status of 400'])
 
-scene('bulk: the rows of a cancelled upload come back to be sent again', async ({ open }) => {
+scene('bulk: the rows of a cancelled upload can be downloaded and uploaded again', async ({ open }) => {
   const page = await open()
 
   await enter(page, await member('Cy'))
@@ -63,7 +63,7 @@ scene('bulk: the rows of a cancelled upload come back to be sent again', async (
   assert.match(fs.readFileSync(await saved.path(), 'utf8'), /C-1,not stored[^]*C-2,not stored/)
 })
 
-scene('bulk: columns that the service ignores are named', async ({ open }) => {
+scene('bulk: ignored columns are listed', async ({ open }) => {
   const page = await open()
 
   await enter(page, await member('Col'))

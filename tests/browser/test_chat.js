@@ -13,7 +13,7 @@ const SHOWN_MAX = 200
 const send = (page) => page.getByRole('button', { name: 'Send', exact: true }).click()
 const chain = (page) => page.getByRole('log')
 
-scene('chat: two people write to each other, live, and unread ones are marked', async ({ open }) => {
+scene('chat: two users exchange messages live, and unread ones are marked', async ({ open }) => {
   const ada = await member('Ada')
   await login(admin)
   await converse(ada, admin, 'The feed-in meter of bay 3 shows half of the inverter. Is that plausible?', 'Rooftop 7')
@@ -41,7 +41,7 @@ scene('chat: two people write to each other, live, and unread ones are marked', 
   await look(his, 'chat-start')
 })
 
-scene('chat: one sees what became of the own message, and how much is unread in each conversation', async ({ open }) => {
+scene('chat: the state of an own message and the unread counts of conversations are shown', async ({ open }) => {
   const lea = await member('Lea')
   const kai = await member('Kai')
   const { conversation } = await converse(lea, kai, 'Is the inverter back?', 'Hangar 2')
@@ -100,7 +100,7 @@ scene('chat: a conversation is started from the page, about a device', async ({ 
   await page.getByText('No conversation matches').waitFor()
 })
 
-scene('chat: what cannot be sent stays typed, and goes out later', async ({ open }) => {
+scene('chat: a message that cannot be sent stays in the box and can be sent later', async ({ open }) => {
   const una = await member('Una')
   await converse(una, admin, 'A first line before the cut', 'Cut 1')
   const page = await open()
@@ -137,7 +137,7 @@ scene('chat: Enter sends, Shift+Enter starts a line, and the box grows', async (
   assert.equal(await box.inputValue(), '')
 })
 
-scene('chat: a reload of the host interrupts nobody', async ({ open }) => {
+scene('chat: a reload of the host does not interrupt the stream', async ({ open }) => {
   const ole = await member('Ole')
   const { conversation } = await converse(ole, admin, 'Before the reload', 'Reload 1')
   const page = await open()
@@ -152,7 +152,7 @@ scene('chat: a reload of the host interrupts nobody', async ({ open }) => {
   assert.equal(await chain(page).getByText('written right behind the reload').count(), 1)
 })
 
-scene('chat: scripts are text, as messages and as names of devices', async ({ open }) => {
+scene('chat: scripts in messages and device names are shown as text', async ({ open }) => {
   const mal = await member('Mal')
   const { conversation } = await converse(mal, admin, payloads[0], payloads[1])
   for (const text of payloads.slice(2)) await say(mal, conversation.id, text)
@@ -190,7 +190,7 @@ scene('chat: of ten thousand messages the page contains only the visible ones', 
   assert.equal((await call('GET', `/api/chat/unread-count/${encodeURIComponent(max.email)}`, max.token)).count, 0)
 })
 
-scene('chat: a message is read once its reader has seen it, and one that is sent is shown', async ({ open }) => {
+scene('chat: a message counts as read once it is visible, and the chain scrolls to a sent one', async ({ open }) => {
   const nia = await member('Nelly')
   const tom = await member('Theo')
   const { conversation } = await converse(nia, tom, 'number 0 of a hundred', 'Scrolled 1')
@@ -238,7 +238,7 @@ scene('chat: a message is read once its reader has seen it, and one that is sent
   await page.waitForFunction((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 60, await chain(page).elementHandle())
 })
 
-scene('chat: however many conversations there are, the window itself does not scroll', async ({ open }) => {
+scene('chat: the window does not scroll with many conversations', async ({ open }) => {
   const ned = await member('Ned')
   const amy = await member('Amy')
   for (let i = 0; i < 40; i++) await converse(ned, amy, `Unread ${i}`, `Plant ${i}`)

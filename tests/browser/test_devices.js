@@ -12,7 +12,7 @@ const MANY = 120 // devices: more than one page
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 
-scene('devices: registered with mistakes told at their fields, documented, changed', async ({ open }) => {
+scene('devices: a device is registered with errors shown at its fields, gets documents, and is changed', async ({ open }) => {
   const dan = await member('Dan')
   const page = await open()
 
@@ -91,7 +91,7 @@ scene('devices: coverage shows gaps and why a reading has no certificate', async
   await look(page, 'device-coverage')
 })
 
-scene('devices: found among others, with the energy of their days', async ({ open }) => {
+scene('devices: devices are searched, and show the energy of their days', async ({ open }) => {
   const kim = await member('Kim')
   const page = await open()
 
@@ -150,7 +150,7 @@ scene('devices: found among others, with the energy of their days', async ({ ope
   await look(page, 'certificates-empty')
 })
 
-scene('devices: the host sorts and pages: the least of many is first, though it was registered last', async ({ open }) => {
+scene('devices: the list is sorted and paged by the host', async ({ open }) => {
   const may = await member('May')
   const page = await open()
   const rows = page.getByRole('table').getByRole('row')
@@ -170,7 +170,7 @@ scene('devices: the host sorts and pages: the least of many is first, though it 
   assert.match(await rows.nth(MANY).innerText(), /Field 0/)
 })
 
-scene('devices: one that is not there is told, with a way back', async ({ open }) => {
+scene('devices: an unknown device shows an error with a link back', async ({ open }) => {
   const page = await open()
 
   await enter(page, await member('Gus'), '#/devices/NOWHERE')
@@ -180,7 +180,7 @@ scene('devices: one that is not there is told, with a way back', async ({ open }
   await page.getByText('No devices here').waitFor()
 }, ['status of 404'])
 
-scene('devices: another external id keeps the page', async ({ open }) => {
+scene('devices: a changed external id keeps the page', async ({ open }) => {
   const uwe = await member('Uwe')
   const page = await open()
   const form = page.getByRole('dialog')
@@ -221,7 +221,7 @@ scene('devices: the label of a day is below its bar', async ({ open }) => {
   assert.ok(Math.abs(bar - label) < 5, `the bar is at ${bar}, its label at ${label}`)
 })
 
-scene('devices: one that is gone says so where it is shown', async ({ open }) => {
+scene('devices: a device deleted meanwhile shows an error', async ({ open }) => {
   const gil = await member('Gil')
   const page = await open()
 
@@ -237,7 +237,7 @@ scene('devices: one that is gone says so where it is shown', async ({ open }) =>
   await page.getByRole('alert').getByText('not found').first().waitFor()
 }, ['status of 404'])
 
-scene('devices: emptied fields are empty', async ({ open }) => {
+scene('devices: cleared fields are stored as empty', async ({ open }) => {
   const uma = await member('Uma')
   const page = await open()
   const form = page.getByRole('dialog')

@@ -16,7 +16,7 @@ async function actor (name, other) {
   return api
 }
 
-scene('organizations: an ApiUser of two chooses for which one a device is, and which ones are listed', async ({ open }) => {
+scene('organizations: an ApiUser of two organizations chooses one for a new device and for the list', async ({ open }) => {
   const other = await member('Orgother')
   const api = await actor('Orgapi', other)
   const page = await open()
@@ -54,7 +54,7 @@ scene('organizations: an ApiUser of two chooses for which one a device is, and w
   assert.deepEqual((await call('GET', '/api/device', other.token)).map(({ siteName }) => siteName), ['Roof of the other'])
 }, ['status of 400'])
 
-scene('organizations: a conversation and a bulk upload belong to the one that is chosen', async ({ open }) => {
+scene('organizations: a conversation and a bulk upload belong to the chosen organization', async ({ open }) => {
   const other = await member('Orgbulk')
   const api = await actor('Orgtalk', other)
   const page = await open()
@@ -75,7 +75,7 @@ scene('organizations: a conversation and a bulk upload belong to the one that is
   await page.getByRole('row', { name: new RegExp(`plants.csv.*${nameOf(other)}`) }).waitFor()
 })
 
-scene('organizations: the bulk upload of an Admin is for one that the Admin chooses', async ({ open }) => {
+scene('organizations: an Admin chooses the organization of a bulk upload', async ({ open }) => {
   const owner = await member('Orgowner')
   const page = await open()
 

@@ -5,7 +5,7 @@ const assert = require('node:assert/strict')
 const { scene } = require('./stage')
 const { base, admin, login } = require('./service')
 
-scene('reference: one logs in with Authorize, and tries a request', async ({ open }) => {
+scene('reference: a user logs in with Authorize and sends a request', async ({ open }) => {
   const page = await open()
 
   await login(admin)
@@ -26,7 +26,7 @@ scene('reference: one logs in with Authorize, and tries a request', async ({ ope
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
 }, ['status of 401'])
 
-scene('reference: files are chosen for the documents of a device', async ({ open }) => {
+scene('reference: documents of a device can be uploaded', async ({ open }) => {
   const page = await open()
 
   await page.goto(`${base}/swagger`)

@@ -9,7 +9,7 @@ const { base, domain, admin, request, call, login, member } = require('./service
 const FIRST_LOAD_MAX_KIB = 180
 const FIRST_REQUESTS_MAX = 12
 
-scene('shell: the page keeps scripts of others out, and other paths are not there', async () => {
+scene('shell: the page has a strict content security policy, and unknown paths are 404', async () => {
   const page = await request('GET', '/console')
   const policy = page.headers.get('content-security-policy')
 
@@ -45,7 +45,7 @@ scene('shell: the first load is small, and few requests lead to the login', asyn
   figure('requests until one can log in', needed, FIRST_REQUESTS_MAX, 'requests')
 })
 
-scene('shell: a wrong password is told, a right one leads in by the keyboard alone, and out again', async ({ open }) => {
+scene('shell: login and logout work by keyboard, and a wrong password shows an error', async ({ open }) => {
   const page = await open()
 
   await page.goto(base)
@@ -66,7 +66,7 @@ scene('shell: a wrong password is told, a right one leads in by the keyboard alo
   await page.getByLabel('E-mail').waitFor()
 }, ['status of 401'])
 
-scene('shell: whoever registers waits for an approval, and is told so', async ({ open }) => {
+scene('shell: a registration shows that it waits for approval', async ({ open }) => {
   const page = await open()
 
   await page.goto(`${base}/console`)
@@ -89,7 +89,7 @@ scene('shell: whoever registers waits for an approval, and is told so', async ({
   await page.getByRole('alert').getByText('pending approval').waitFor()
 }, ['status of 400', 'status of 403'])
 
-scene('shell: nobody frames it', async ({ open }) => {
+scene('shell: the console cannot be framed', async ({ open }) => {
   const page = await open()
   const other = http.createServer((_, response) =>
     response.writeHead(200, { 'Content-Type': 'text/html' }).end(`<iframe src="${base}/console"></iframe>`))
@@ -138,7 +138,7 @@ for (const [role, views] of Object.entries(OF_ROLE)) {
   })
 }
 
-scene('shell: what was typed outlives the end of a session', async ({ open }) => {
+scene('shell: typed text survives the end of a session', async ({ open }) => {
   const person = await member('Ona')
   const page = await open()
 
@@ -160,7 +160,7 @@ scene('shell: what was typed outlives the end of a session', async ({ open }) =>
   await page.getByRole('log').getByText('half a sentence that must stay').waitFor()
 }, ['status of 401'])
 
-scene('shell: a session that ends under a dialogue asks for the login above it, and the dialogue keeps what was typed', async ({ open }) => {
+scene('shell: a session that ends with an open dialog asks for a login above it and keeps typed text', async ({ open }) => {
   const person = await member('Oda')
   const page = await open()
   const form = page.getByRole('dialog', { name: 'Register a device' })
@@ -196,7 +196,7 @@ scene('shell: the language can be chosen before the login', async ({ open }) => 
   await page.getByRole('heading', { name: 'Log in' }).waitFor()
 }, ['status of 401'])
 
-scene('shell: the focus comes back when a dialogue closes', async ({ open }) => {
+scene('shell: the focus returns when a dialog closes', async ({ open }) => {
   const page = await open()
   const focused = () => page.evaluate(() => document.activeElement?.textContent)
 
@@ -234,7 +234,7 @@ scene('shell: tables do not widen the page at 200 % zoom, and no text of the hea
   }
 })
 
-scene('shell: German, by the language of the browser', async ({ open }) => {
+scene('shell: the language of the browser selects German', async ({ open }) => {
   const page = await open({ locale: 'de-DE' })
 
   await login(admin)

@@ -36,7 +36,7 @@ scene('texts: every language has every text, with the same values', async () => 
   }
 })
 
-scene('texts: words that go with a number have the number in their text', async () => {
+scene('texts: texts that depend on a number contain it', async () => {
   for (const language of LANGUAGES) {
     for (const [key, text] of catalogue(language)) {
       for (const [, name] of text.matchAll(/\{(\w+)\|[^|}]+\|[^|}]+\}/g)) assert.ok(valuesOf(text).includes(name), `${language} ${key}`)
@@ -45,7 +45,7 @@ scene('texts: words that go with a number have the number in their text', async 
   }
 })
 
-scene('texts: each is used', async () => {
+scene('texts: every text is used', async () => {
   const all = sources().map(([, source]) => source).join('\n')
   const groups = [...all.matchAll(/(?:t\(`|named\(')(\w+)/g)].map(([, group]) => group)
 
@@ -54,7 +54,7 @@ scene('texts: each is used', async () => {
   }
 })
 
-scene('texts: none stands outside the catalogues', async () => {
+scene('texts: no text is outside of the catalogs', async () => {
   const found = []
 
   for (const [file, source] of sources().filter(([name]) => name.endsWith('.tsx'))) {
@@ -65,7 +65,7 @@ scene('texts: none stands outside the catalogues', async () => {
   assert.deepEqual(found.filter(([, text]) => !SAME.test(text)), [])
 })
 
-scene('texts: every answer of the service passes the place that shows its warnings', async () => {
+scene('texts: every response of the service goes through the function that shows warnings', async () => {
   const places = ['api/client.ts', 'api/stream.ts']
   const others = fs.readdirSync(web, { recursive: true }).map(String).filter((file) => /\.tsx?$/.test(file) && !places.includes(file))
 

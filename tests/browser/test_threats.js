@@ -1,7 +1,6 @@
 /*
- * Threats W01 to W10 and W14 in the browser, each test named by its threat. W11 to W13 concern logs
- * and the database and are covered by the integration tests (logs, injection). External texts come
- * from BUSBAR_SHARED/cases if it exists.
+ * Attacks on users of the console and the reference. Attacks on logs and the database are in the
+ * integration tests (logs, injection). External texts come from BUSBAR_SHARED/cases if it exists.
  */
 'use strict'
 const assert = require('node:assert/strict')
@@ -38,7 +37,7 @@ async function inTurns (list, each) {
 
 const stored = (answer) => assert.ok([200, 201, 400, 409].includes(answer.status), String(answer.status))
 
-scene('threats: W01 messages are text, each of the naughty strings and payloads', async ({ open }) => {
+scene('threats: naughty strings and script payloads in messages are shown as text', async ({ open }) => {
   const nia = await member('Nia')
   const texts = [...naughty(), ...payloads]
   const page = await open()
@@ -57,7 +56,7 @@ scene('threats: W01 messages are text, each of the naughty strings and payloads'
   }
 })
 
-scene('threats: W01 names of devices and conversations are text', async ({ open }) => {
+scene('threats: scripts in names of devices and conversations are shown as text', async ({ open }) => {
   const noa = await member('Noa')
   const texts = [...naughty(), ...payloads]
   const page = await open()
@@ -100,7 +99,7 @@ async function filed (person, names) {
   return devices
 }
 
-scene('threats: W01 names of files are text, in the page and where they are saved', async ({ open }) => {
+scene('threats: scripts in file names are shown as text and saved under safe names', async ({ open }) => {
   const fil = await member('Fil')
   const page = await open()
   const documents = page.getByRole('region', { name: 'Documents' }).locator('tbody tr')
@@ -141,7 +140,7 @@ scene('threats: W01 names of files are text, in the page and where they are save
   await isText(page, 'main')
 })
 
-scene('threats: W01 and W04 addresses of webhooks are text, and none of them is followed', async ({ open }) => {
+scene('threats: scripts in webhook URLs are shown as text, and no URL is a link', async ({ open }) => {
   const urs = await member('Urs')
   const page = await open()
 
@@ -169,7 +168,7 @@ scene('threats: W01 and W04 addresses of webhooks are text, and none of them is 
   await isText(page, 'body')
 })
 
-scene('threats: W01 names of people and organizations are text', async ({ open }) => {
+scene('threats: scripts in names of people and organizations are shown as text', async ({ open }) => {
   const page = await open()
   const text = payloads[1]
   const email = `amelie@${domain}`
@@ -188,7 +187,7 @@ scene('threats: W01 names of people and organizations are text', async ({ open }
   await isText(page, 'main')
 })
 
-scene('threats: W02 and W03 a strict policy, and nothing that runs or is data within the page', async () => {
+scene('threats: a strict content security policy, and no inline scripts, handlers or styles', async () => {
   const page = await request('GET', '/console')
   const policy = page.headers.get('content-security-policy')
   const text = await page.text()
@@ -199,7 +198,7 @@ scene('threats: W02 and W03 a strict policy, and nothing that runs or is data wi
   assert.ok(!/<style|\son\w+=|\sstyle=/.test(text))
 })
 
-scene('threats: W05 and W06 other origins get no answer to read, and there is no cookie', async ({ open }) => {
+scene('threats: other origins cannot read responses, and there are no cookies', async ({ open }) => {
   const page = await open()
 
   await login(admin)
@@ -214,7 +213,7 @@ scene('threats: W05 and W06 other origins get no answer to read, and there is no
   assert.deepEqual(await page.context().cookies(), [])
 })
 
-scene('threats: W07 the token is in no storage, address or referrer', async ({ open }) => {
+scene('threats: the token is in no storage, address or referrer', async ({ open }) => {
   const page = await open()
   const sent = []
 
@@ -229,7 +228,7 @@ scene('threats: W07 the token is in no storage, address or referrer', async ({ o
   }
 })
 
-scene('threats: W08 nobody frames the console or the reference', async ({ open }) => {
+scene('threats: console and reference cannot be framed', async ({ open }) => {
   const page = await open()
   const other = http.createServer((_, response) =>
     response.writeHead(200, { 'Content-Type': 'text/html' }).end(`<iframe src="${base}/console"></iframe><iframe src="${base}/swagger"></iframe>`))
@@ -242,7 +241,7 @@ scene('threats: W08 nobody frames the console or the reference', async ({ open }
   other.close()
 }, ['frame', 'favicon', '404'])
 
-scene('threats: W09 the reference shows its own document, whatever the address asks for', async ({ open }) => {
+scene('threats: the reference shows only its own document, whatever the address requests', async ({ open }) => {
   const page = await open()
   const asked = []
 
@@ -252,7 +251,7 @@ scene('threats: W09 the reference shows its own document, whatever the address a
   assert.deepEqual(asked.filter((url) => new URL(url).host !== new URL(base).host), [])
 })
 
-scene('threats: W10 no path leads out of the files of the console', async () => {
+scene('threats: no path leads out of the files of the console', async () => {
   for (const place of ['/console/assets', '/swagger/assets']) {
     for (const name of ['..%2findex.html', '%2e%2e%2f%2e%2e%2fetc%2fpasswd', '..%252findex.html', '..%5cindex.html', '%00', '.', 'index.html%00.js']) {
       const status = await new Promise((resolve, reject) =>
@@ -262,7 +261,7 @@ scene('threats: W10 no path leads out of the files of the console', async () => 
   }
 })
 
-scene('threats: W14 without a token only what the reference calls open is open', async () => {
+scene('threats: without a token only operations documented as open are served', async () => {
   const { paths } = await call('GET', '/openapi.json')
   let open = 0
 

@@ -9,7 +9,7 @@ const { typesOf } = require('./types')
 
 const kept = path.join(__dirname, '../../modules/console/web/src/api/document.ts')
 
-scene('types: those that the console is built with are made of the document of the host', async () => {
+scene('types: the console is built with types generated from the document of the host', async () => {
   const made = await typesOf(await call('GET', '/openapi.json'))
 
   fs.writeFileSync(path.join(process.env.BUSBAR_PICTURES, 'document.ts'), made)

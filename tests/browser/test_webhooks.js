@@ -17,7 +17,7 @@ async function make (page, url) {
   return code.innerText()
 }
 
-scene('webhooks: made, tried, failing, sent again, replaced, switched off, deleted', async ({ open }) => {
+scene('webhooks: a webhook is created, tested, fails, is resent, changed, disabled and deleted', async ({ open }) => {
   const hook = await receiver()
   const wim = await member('Wim')
   const page = await open()
@@ -112,7 +112,7 @@ scene('webhooks: made, tried, failing, sent again, replaced, switched off, delet
   }
 })
 
-scene('webhooks: an Admin sees those of all; scripts are no addresses, and nothing to click', async ({ open }) => {
+scene('webhooks: an Admin sees all webhooks; script URLs are refused, and no URL runs or is a link', async ({ open }) => {
   const yva = await member('Yva')
   const page = await open()
 
@@ -130,7 +130,7 @@ scene('webhooks: an Admin sees those of all; scripts are no addresses, and nothi
   await look(page, 'webhooks-admin')
 })
 
-scene('webhooks: a short secret is warned of', async ({ open }) => {
+scene('webhooks: a short secret gives a warning', async ({ open }) => {
   const page = await open()
 
   await enter(page, await member('Sho'), '#/webhooks')
