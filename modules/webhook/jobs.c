@@ -18,10 +18,14 @@
 #define LATEST "(now() - make_interval(secs => $1::bigint))"
 #define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
 
-/* Abandons deliveries that wait for a retry, or that were queued again by a request. */
+/*
+ * Abandons deliveries that wait for a retry, or that were queued again by a request. The time until
+ * their next attempt does not count.
+ */
 static const struct bb_sql expire_waiting = {
     "WITH old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM webhook_waiting"
-    " WHERE queued_at < " LATEST " AND id < webhook_day_floor(" LATEST_DAY " + 1)"
+    " WHERE greatest(queued_at, next_at) < " LATEST " AND id < webhook_day_floor(" LATEST_DAY
+    " + 1)"
     " LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED)) RETURNING *)"
     " INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
     " SELECT id, webhook, now(), 0, false, " EXPIRED " FROM old ON CONFLICT DO NOTHING",

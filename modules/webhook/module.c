@@ -106,7 +106,11 @@ static const struct bb_field event_item[] = {
     {.name = "headers", .type = BB_OBJECT, .flags = BB_CLEARS,                                     \
      .help = "Further headers of each request, up to 20 and 8 KiB: names and values. Responses "   \
              "mask the values.",                                                                   \
-     .example = "{\"X-Api-Key\":\"3f1c6f11\"}"}
+     .example = "{\"X-Api-Key\":\"3f1c6f11\"}"},                                                   \
+    {.name = "retryPolicy", .type = BB_ANY, .flags = BB_NULLABLE | BB_CLEARS,                      \
+     .help = "When failed deliveries are sent again: default (webhook.retry_delays), standard "    \
+             "(after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h), or an object with delays: 1 to " \
+             "16 delays in seconds, each up to 24 h, together up to 7 days."}
 
 static const struct bb_field create_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
@@ -154,7 +158,8 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
      .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
     {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
-    {.name = "headers", .type = BB_OBJECT, .help = "Absent if there are none."}
+    {.name = "headers", .type = BB_OBJECT, .help = "Absent if there are none."},                   \
+    {.name = "retryPolicy", .type = BB_ANY, .help = "As it was set."}
 
 static const struct bb_field webhook_reply_fields[] = {WEBHOOK_FIELDS};
 static const struct bb_field create_reply[] = {

@@ -427,3 +427,8 @@ $$;
 -- step 3: further headers of a webhook's requests
 
 ALTER TABLE webhook_hook ADD COLUMN headers bytea; -- {"name": "value"}, sealed, purpose "webhook:<id>:headers"
+
+-- step 4: an own retry policy of a webhook
+
+-- "standard", {"delays":[seconds, ...]}, or "default"; null: not set, which means the same as "default"
+ALTER TABLE webhook_hook ADD COLUMN retry_policy jsonb;

@@ -45,14 +45,14 @@ const char *webhook_masked(struct bb_request *rq, const char *secret);
  * The columns of options. A column is null while its option is not set. The first list has one
  * column for each row of `options` in options.c, in the same order; the second has the others.
  */
-#define OPTION_COLUMNS_SHOWN "headers"
+#define OPTION_COLUMNS_SHOWN "headers, retry_policy"
 #define OPTION_COLUMNS OPTION_COLUMNS_SHOWN
 
 struct option {
     const char *name; /* of the member */
     /*
      * Checks the member of a request, which may be JSON's null, and adds the new values of its
-     * columns, as texts or null, to `columns`. Returns 0, or the status of the response sent.
+     * columns, as texts, JSON or null, to `columns`. Returns 0, or the status of the response sent.
      */
     int (*take)(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
     /* Returns the member as responses show it, owned by the caller; NULL: out of memory. */
@@ -89,6 +89,11 @@ json_t *headers_show(struct bb_request *rq, int64_t webhook, const char *cell);
  * the status of the response sent if no module declares the event.
  */
 int example_of(struct bb_request *rq, const char *event, json_t **payload);
+
+/* ---- policies.c ---- */
+
+int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+json_t *policy_retry_show(struct bb_request *rq, int64_t webhook, const char *cell);
 
 /* ---- webhooks.c: channels; any thread ---- */
 

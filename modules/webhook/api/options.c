@@ -8,6 +8,7 @@
 /* In the order of OPTION_COLUMNS_SHOWN. */
 static const struct option options[] = {
     {"headers", headers_take, headers_show},
+    {"retryPolicy", policy_retry_take, policy_retry_show},
 };
 
 size_t options_shown(void)

@@ -4,19 +4,52 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    DEFAULT_AFTER_MAX_S = 60, /* of Retry-After, without an own policy */
+    JITTER_FROM_MS = 60000,
+    JITTER_PERCENT = 10
+};
+
 enum retry_verdict retry_time_next(const struct retry_delays *delays, int attempt, int status,
-                                   int64_t retry_after_s, int64_t *delay_ms)
+                                   int64_t retry_after_s, uint32_t random, int64_t *delay_ms)
 {
+    int64_t after_max_s = delays->own ? RETRY_AFTER_MAX_S : DEFAULT_AFTER_MAX_S;
+
     if (status >= 200 && status <= 299)
         return RETRY_DELIVERED;
     if (status == 410 || attempt < 1 || (size_t)attempt > delays->count)
         return RETRY_ABANDON;
-    if (retry_after_s > RETRY_AFTER_MAX_S)
-        retry_after_s = RETRY_AFTER_MAX_S;
+    if (retry_after_s > after_max_s)
+        retry_after_s = after_max_s;
     *delay_ms = delays->delays_ms[attempt - 1];
+    if (delays->own && *delay_ms >= JITTER_FROM_MS) {
+        int64_t most_ms = *delay_ms * JITTER_PERCENT / 100;
+
+        *delay_ms += random % (2 * most_ms + 1) - most_ms;
+    }
     if (*delay_ms < retry_after_s * 1000)
         *delay_ms = retry_after_s * 1000;
     return RETRY_LATER;
+}
+
+int retry_time_policy(const json_t *policy, struct retry_delays *delays)
+{
+    static const int64_t standard_s[] = {5, 300, 1800, 7200, 18000, 36000, 36000};
+    const json_t *list = json_object_get(policy, "delays");
+    const char *name = json_string_value(policy);
+    bool standard = name && !strcmp(name, "standard");
+
+    *delays = (struct retry_delays){.own = true};
+    if (standard)
+        delays->count = sizeof(standard_s) / sizeof(standard_s[0]);
+    else
+        delays->count = json_array_size(list);
+    if (delays->count > RETRY_DELAYS_MAX)
+        delays->count = RETRY_DELAYS_MAX;
+    for (size_t i = 0; i < delays->count; i++)
+        delays->delays_ms[i] =
+            1000 * (standard ? standard_s[i] : json_integer_value(json_array_get(list, i)));
+    return delays->count ? 0 : -1;
 }
 
 int64_t retry_time_after(const char *value, int64_t now_s)

@@ -1,34 +1,43 @@
 /*
  * When a delivery is attempted again, and when it is abandoned. The functions have no side effects.
  *
- * retry_delays [1, 4] means three attempts: the second starts 1 s after the first has failed, the
- * third 4 s after the second. Retry-After in the response may lengthen a gap up to 60 s, but never
- * shortens it. A response 410 ends the attempts. There is no jitter, because the order of
- * deliveries and exact gaps are more important here, and each webhook has a separate budget.
+ * The delays [1, 4] mean three attempts: the second starts 1 s after the first has failed, the
+ * third 4 s after the second. Retry-After in the response may lengthen a delay, but never shortens
+ * it. A response 410 ends the attempts.
+ *
+ * The delays of webhook.retry_delays are exact, and Retry-After lengthens them to at most 60 s. The
+ * delays of a webhook's own policy have jitter if they are 60 s or longer, because the deliveries
+ * of an outage would all be attempted again at the same time, and Retry-After may be 24 h.
  */
 #ifndef WEBHOOK_RETRY_TIME_H
 #define WEBHOOK_RETRY_TIME_H
 
+#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define RETRY_DELAYS_MAX 16
-#define RETRY_AFTER_MAX_S 60
+#define RETRY_AFTER_MAX_S 86400
 
 struct retry_delays {
     int64_t delays_ms[RETRY_DELAYS_MAX];
     size_t count;
+    bool own; /* of a webhook's policy, not of webhook.retry_delays */
 };
 
 enum retry_verdict { RETRY_DELIVERED, RETRY_LATER, RETRY_ABANDON };
 
 /*
  * Returns what to do after an attempt. `attempt` counts from 1. `status` and `retry_after_s` are
- * from the response (0: no complete response; 0 or less: no Retry-After). With RETRY_LATER,
- * *delay_ms is set to the gap from now.
+ * from the response (0: no complete response; 0 or less: no Retry-After). `random` is any number,
+ * for the jitter. With RETRY_LATER, *delay_ms is set to the delay from now.
  */
 enum retry_verdict retry_time_next(const struct retry_delays *delays, int attempt, int status,
-                                   int64_t retry_after_s, int64_t *delay_ms);
+                                   int64_t retry_after_s, uint32_t random, int64_t *delay_ms);
+
+/* Sets the delays of a valid retryPolicy. Returns 0, or -1 if it has none ("default", or null). */
+int retry_time_policy(const json_t *policy, struct retry_delays *delays);
 
 /*
  * Parses Retry-After (seconds, or an HTTP date) without blanks around it. `now_s` is seconds since

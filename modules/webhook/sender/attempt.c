@@ -429,6 +429,7 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
                           const struct http_request *http)
 {
     bool answered = http->outcome == HTTP_ANSWERED || (http->too_large && http->head_ended);
+    const struct retry_delays *delays = delivery->subscription->retry;
     const char *error = answered ? NULL : attempt_error(http, &delivery->kind);
     struct curl_header *after;
     int64_t after_s = 0;
@@ -440,8 +441,10 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
         after_s = retry_time_after(after->value, (int64_t)time(NULL));
     delivery->took_ms = sender->now_ms - delivery->item.started_ms;
     delivery->retry.at_ms = sender->now_ms;
-    delivery->verdict = retry_time_next(&sender->webhook->retry_delays, delivery->tries,
-                                        delivery->status, after_s, &delivery->delay_ms);
+    if (!delays || delivery->test)
+        delays = &sender->webhook->retry_delays;
+    delivery->verdict = retry_time_next(delays, delivery->tries, delivery->status, after_s,
+                                        arc4random(), &delivery->delay_ms);
     queue_finished(&sender->queue, &delivery->item, delivered, sender->now_ms);
     if (delivery->outcome)
         webhook_outcome_say(delivery->outcome, delivered, delivery->status, delivery->took_ms,

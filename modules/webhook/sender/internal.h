@@ -56,7 +56,7 @@ struct delivery {
     struct body *body;
     struct webhook_outcome *outcome; /* NULL: nobody waits, or it was reported */
     int64_t webhook;
-    int64_t queued_ms; /* monotonic clock; before delivery_admit() an age */
+    int64_t queued_ms; /* since when it is due, monotonic; before delivery_admit() an age */
     int tries;         /* attempts begun since it was queued */
     bool kept;         /* it has a row in webhook_waiting */
     bool test;         /* a ping: sent by this host, even without its shard */
@@ -95,8 +95,9 @@ struct subscription {
     bool unreadable;  /* off, because its row could not be read; retried every 30 s */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
-    int64_t previous_until; /* wall clock, in milliseconds */
-    struct extras *extras;  /* NULL: none */
+    int64_t previous_until;     /* wall clock, in milliseconds */
+    struct extras *extras;      /* NULL: none */
+    struct retry_delays *retry; /* of its policy; NULL: webhook.retry_delays */
     bool backlog;
     bool again;      /* the backlog changed while it was read */
     int64_t read_to; /* the highest delivery that was taken */

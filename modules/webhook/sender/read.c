@@ -18,7 +18,7 @@ enum {
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
 #define CREATED AGE("d.created_at")
-#define QUEUED AGE("w.queued_at")
+#define DUE AGE("greatest(w.queued_at, w.next_at)") /* a policy may delay a retry for a day */
 #define SIZE                                                                                       \
     "coalesce(octet_length(d.body), (SELECT octet_length(b.body) FROM webhook_body b"              \
     " WHERE b.id = d.body_id))"
@@ -41,7 +41,7 @@ static const struct bb_sql read_log = {
 
 /* $1 webhooks, $2 numbers of deliveries */
 static const struct bb_sql read_due = {
-    "SELECT d.webhook, d.id, w.tries, " QUEUED ", " DELIVERY
+    "SELECT d.webhook, d.id, w.tries, " DUE ", " DELIVERY
     " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS s(webhook, most, n)"
     " CROSS JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.webhook = s.webhook"
     " AND w.next_at <= now() ORDER BY w.next_at LIMIT s.most) w CROSS JOIN LATERAL"

@@ -156,6 +156,7 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
     delivery->kept = retries;
     if (retries && (owner || delivery->test) && !delivery->dropped && left_ms <= IN_MEMORY_MS &&
         subscription->state != SUBSCRIPTION_GONE) {
+        delivery->queued_ms = sender->now_ms + left_ms;
         delivery_rest(sender, delivery, left_ms);
         return;
     }

@@ -7,7 +7,8 @@
 
 static const struct bb_sql read_subscriptions = {
     "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
-    " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted, headers"
+    " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted, headers,"
+                                             " retry_policy::text"
                                              " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
 };
@@ -21,6 +22,7 @@ struct fresh {
     struct sign_key *keys[SIGN_KEYS_MAX];
     int64_t previous_until;
     struct extras *extras;
+    struct retry_delays *retry; /* NULL: webhook.retry_delays */
 };
 
 struct reading {
@@ -176,6 +178,19 @@ static struct sign_key *subscription_open_key(const struct sender *sender, struc
     return key;
 }
 
+/* Reads the webhook's own policy; without one, fresh->retry stays NULL. */
+static void subscription_read_retry(struct bb_request *rq, struct fresh *fresh, const char *cell)
+{
+    struct retry_delays delays;
+    json_t *policy = cell ? bb_json_read(rq, cell) : NULL;
+    bool own = policy && !retry_time_policy(policy, &delays);
+
+    json_decref(policy);
+    if (own && (fresh->retry = malloc(sizeof(delays))))
+        *fresh->retry = delays;
+    fresh->starved = fresh->starved || (cell && !policy) || (own && !fresh->retry);
+}
+
 static void subscription_read_row(struct bb_request *rq, const struct sender *sender,
                                   struct fresh *fresh, const struct bb_rows *rows, size_t row)
 {
@@ -194,6 +209,7 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
 
     fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
     fresh->unreadable = !fresh->keys[0] || extras == SECRET_LOCKED;
+    subscription_read_retry(rq, fresh, bb_cell(rq, rows, row, 7));
     if (fresh->starved)
         return;
     if (fresh->unreadable)
@@ -224,9 +240,11 @@ static void subscription_read(struct bb_request *rq, struct db_task *db_task)
 static void subscription_forget(struct subscription *subscription)
 {
     free(subscription->url);
+    free(subscription->retry);
     subscription->url = NULL;
     extras_release(subscription->extras);
     subscription->extras = NULL;
+    subscription->retry = NULL;
     for (size_t i = 0; i < SIGN_KEYS_MAX; i++) {
         sign_key_free(subscription->keys[i]);
         subscription->keys[i] = NULL;
@@ -247,10 +265,12 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
     subscription->url = fresh->url;
     subscription->extras = fresh->extras;
     fresh->extras = NULL;
+    subscription->retry = fresh->retry;
     memcpy(subscription->keys, fresh->keys, sizeof(subscription->keys));
     subscription->previous_until = fresh->previous_until;
     subscription->unreadable = fresh->unreadable;
     fresh->url = NULL;
+    fresh->retry = NULL;
     memset(fresh->keys, 0, sizeof(fresh->keys));
     if (!fresh->found) {
         subscription->state = SUBSCRIPTION_GONE;
@@ -295,6 +315,7 @@ static void subscription_read_drop(struct db_task *db_task)
     for (size_t i = 0; i < reading->count; i++) {
         free(reading->list[i].url);
         extras_release(reading->list[i].extras);
+        free(reading->list[i].retry);
         for (size_t k = 0; k < SIGN_KEYS_MAX; k++)
             sign_key_free(reading->list[i].keys[k]);
     }

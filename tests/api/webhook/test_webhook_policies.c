@@ -1,0 +1,171 @@
+/* The policies of a webhook: when failed deliveries are sent again. */
+#include <string.h>
+
+#include "deliver.h"
+#include "suite.h"
+
+static void set_up(void)
+{
+    deliver_open("hookpolicies");
+}
+
+/* Makes a webhook with further members of the body. */
+static struct webhook_made make_with(struct catcher *catcher, const char *members)
+{
+    const char *body =
+        text("{'url':'%s','events':['message.new'],%s}", catcher_url(catcher, "policy"), members);
+    struct answer *answer = ck_status(webhook_create(host, admin, json_of(body)), 201);
+    int64_t id = answer_int(answer, "id");
+
+    return (struct webhook_made){id, text("%s", answer_text(answer, "secret")),
+                                 text(WEBHOOKS "/%jd", (intmax_t)id)};
+}
+
+#define POST "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':['message.new'],'retryPolicy':"
+
+TEST(a_retry_policy_is_checked_and_errors_name_the_path_of_the_value)
+{
+    const char *const problem = "{'errors':[{'field':'%s','problem':'%s'}]}";
+    const struct exchange rows[] = {
+        {POST "'default'}", admin, 201, "{'retryPolicy':'default'}"},
+        {POST "'standard'}", admin, 201, "{'retryPolicy':'standard'}"},
+        {POST "{'delays':[1]}}", admin, 201, "{'retryPolicy':{'delays':[1]}}"},
+        {POST "{'delays':[86400,86400,86400,86400,86400,86400,86400]}}", admin, 201},
+        {POST "null}", admin, 201, "{'retryPolicy':'(absent)'}"},
+        {POST "'often'}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
+        {POST "5}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
+        {POST "[1,2]}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
+        {POST "{}}", admin, 400, text(problem, "retryPolicy.delays", "is required")},
+        {POST "{'delays':[]}}", admin, 400,
+         text(problem, "retryPolicy.delays", "must have at least 1 item")},
+        {POST "{'delays':[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}", admin, 400,
+         text(problem, "retryPolicy.delays", "must have at most 16 items")},
+        {POST "{'delays':[1,0]}}", admin, 400,
+         text(problem, "retryPolicy.delays[1]", "must be at least 1")},
+        {POST "{'delays':[86401]}}", admin, 400,
+         text(problem, "retryPolicy.delays[0]", "must be at most 86400")},
+        {POST "{'delays':['soon']}}", admin, 400,
+         text(problem, "retryPolicy.delays[0]", "must be a whole number")},
+        {POST "{'delays':[86400,86400,86400,86400,86400,86400,86400,1]}}", admin, 400,
+         text(problem, "retryPolicy.delays", "must add up to at most 7 days (604800)")},
+    };
+
+    exchange_rows(host, rows);
+}
+
+TEST(a_retry_policy_is_changed_by_patch_and_cleared_by_null)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = make_with(catcher, "'retryPolicy':'standard'");
+    const struct exchange rows[] = {
+        {text("PATCH %s {'active':true}", made.path), admin, 200, "{'retryPolicy':'standard'}"},
+        {text("PATCH %s {'retryPolicy':{'delays':[2,3]}}", made.path), admin, 200,
+         "{'retryPolicy':{'delays':[2,3]}}"},
+        {text("GET %s", made.path), admin, 200, "{'retryPolicy':{'delays':[2,3]}}"},
+        {text("PATCH %s {'retryPolicy':{'delays':[0]}}", made.path), admin, 400},
+        {text("PATCH %s {'retryPolicy':null}", made.path), admin, 200,
+         "{'retryPolicy':'(absent)'}"},
+        {text("GET %s", made.path), admin, 200, "{'retryPolicy':'(absent)'}"},
+    };
+
+    exchange_rows(host, rows);
+    forget(&made);
+}
+
+TEST(a_delivery_has_one_attempt_more_than_its_policy_has_delays)
+{
+    struct catcher *catcher = catcher_of(ANSWER_500);
+    struct webhook_made made = make_with(catcher, "'retryPolicy':{'delays':[1,1,1,1]}");
+
+    say("five attempts");
+    json_t *delivery = webhook_wait(host, admin, &made, "abandoned", 20000);
+
+    ck_assert_uint_eq(json_array_size(json_object_get(delivery, "attempts")), 5);
+    ck_assert_uint_eq(catcher_count(catcher), 5);
+    for (size_t i = 1; i < 5; i++)
+        ck_assert_int_ge(catcher->list[i].at_ms - catcher->list[i - 1].at_ms, 1000);
+    forget(&made);
+}
+
+/* Returns in how many seconds the webhook's only delivery is due; waits for its first attempt. */
+static int64_t due_s(const struct webhook_made *made)
+{
+    sql_soon(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd AND tries = 1",
+                      (intmax_t)made->id));
+    return sql_number(db,
+                      text("SELECT extract(epoch FROM next_at - (log -> -1 ->> 'at')::timestamptz)"
+                           "::bigint FROM webhook_waiting WHERE webhook = %jd",
+                           (intmax_t)made->id));
+}
+
+TEST(retry_after_may_delay_a_retry_by_a_day_if_the_webhook_has_a_policy)
+{
+    struct catcher *catcher =
+        catcher_of("HTTP/1.1 503 Later\r\nRetry-After: 100000\r\nContent-Length: 0\r\n\r\n");
+    struct webhook_made made = make_with(catcher, "'retryPolicy':{'delays':[1]}");
+    struct webhook_made plain = webhook_make(host, admin, catcher_url(catcher, "p"), "message.new");
+
+    say("later");
+    int64_t own = due_s(&made), usual = due_s(&plain);
+
+    ck_assert_int_ge(own, 86400);
+    ck_assert_int_ge(usual, 60);
+    ck_assert_int_lt(usual, 3600);
+    forget(&made);
+    forget(&plain);
+}
+
+TEST(the_first_retry_of_the_standard_policy_is_due_after_five_seconds)
+{
+    struct catcher *catcher = catcher_of(ANSWER_500);
+    struct webhook_made made = make_with(catcher, "'retryPolicy':'standard'");
+
+    say("five seconds");
+    ck_assert_int_ge(due_s(&made), 5);
+    forget(&made);
+}
+
+/*
+ * A retry that is due in hours is only in the database. It keeps its number when the host is killed
+ * before it is due.
+ */
+TEST(a_retry_that_is_due_in_hours_survives_a_kill_and_is_not_sent_early)
+{
+    const char *database = database_make(the_postgres, "hookpolicykill");
+    struct host_spec spec = {.name = "hookpolicykill",
+                             .database = database,
+                             .modules = WEBHOOK_MODULES,
+                             .more = WEBHOOK_LOCAL};
+    struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
+    struct host *killed = host_start(&spec);
+    struct person *owner = admin_of(killed);
+
+    webhook_ready(database, 1);
+    struct talk talk = talk_start(killed, owner, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+    struct webhook_made made =
+        webhook_make(killed, owner, catcher_url(catcher, "kill"), "message.new");
+
+    ask_on(killed, owner, 200, NULL, "PATCH %s {'retryPolicy':{'delays':[7200]}}", made.path);
+    ck_status(talk_post(killed, owner, &talk, ADMIN_EMAIL, "in two hours"), 201);
+    database_soon(the_postgres, database, "SELECT count(*) FROM webhook_waiting WHERE tries = 1");
+    host_kill(killed);
+    spec.name = "hookpolicynext";
+    struct host *next = host_start(&spec);
+
+    database_soon(the_postgres, database,
+                  "SELECT (count(*) = 64)::int FROM webhook_shard WHERE owner ="
+                  " (SELECT max(id) FROM webhook_host)");
+    ck_status(talk_post(next, owner, &talk, ADMIN_EMAIL, "comes before the retry"), 201);
+    ck_assert_str_eq(caught_header(catcher_wait(catcher, 2, 60000), "X-Webhook-Attempt"), "1");
+    PGconn *other = database_connect(the_postgres, database);
+
+    sql_run(other, "UPDATE webhook_waiting SET next_at = now()");
+    sql_run(other, text("SELECT pg_notify('webhook', 'queued:%jd:0')", (intmax_t)made.id));
+    ck_assert_str_eq(caught_header(catcher_wait(catcher, 3, 60000), "X-Webhook-Attempt"), "2");
+    ck_assert_str_eq(caught_header(&catcher->list[2], "webhook-id"),
+                     caught_header(&catcher->list[0], "webhook-id"));
+    PQfinish(other);
+    host_stop(next);
+}
+
+STAGE_SUITE(webhook_policies, set_up, 120)
