@@ -1,8 +1,8 @@
 # The tests of ./test install, one function each, which returns 0 if the test passes. Sourced by ./test. All use the
 # build `gcc` of the linters, installed into an empty prefix.
 
-install_names="prefix headers modcheck specimens hello notes contacts cpp rust service tls boot operating man
-    reference dist"
+install_names="prefix headers modcheck specimens hello notes contacts cpp rust service tls boot operating man completion
+    reference sbom repeat dist"
 
 # need_installed: installs into the empty prefix, once in a run.
 installed=
@@ -46,7 +46,7 @@ install_prefix() {
     for file in bin/busbar libexec/busbar/modcheck lib/pkgconfig/busbar.pc lib/systemd/system/busbar.service \
         lib/sysusers.d/busbar.conf share/doc/busbar/modules.md \
         share/doc/busbar/examples/busbar.yaml share/doc/busbar/examples/hello/hello.c \
-        share/man/man8/busbar.8 share/man/man5/busbar.yaml.5 share/man/man7/busbar-module.7 \
+        share/bash-completion/completions/busbar share/man/man8/busbar.8 share/man/man5/busbar.yaml.5 share/man/man7/busbar-module.7 \
         $(cd "$top" && ls include/busbar/*.h) \
         $(cd "$top/modules" && printf '%s\n' */module.c | sed 's,\(.*\)/.*,lib/busbar/modules/\1.so,'); do
         [ -s "$root/$file" ] || {
@@ -356,6 +356,76 @@ install_man() {
             return 1
         }
     done
+}
+
+# completes WANTED WORD…: checks what bash offers for the last word.
+completes() {
+    local wanted=$1
+    shift
+    COMP_WORDS=(busbar "$@") COMP_CWORD=$#
+    _busbar
+    expect "$wanted" printf '%s\n' "$(printf '%s\n' "${COMPREPLY[@]}" | LC_ALL=C sort | paste -sd' ')"
+}
+
+# Checks the completion of bash, which scripts/make-man writes from the tables of commands.
+install_completion() {
+    local COMP_WORDS COMP_CWORD COMPREPLY bad=0
+
+    . "$root/share/bash-completion/completions/busbar"
+    completes "reference reload resume" re || bad=1
+    completes "add" user "" || bad=1
+    completes "--if-absent" user add --email a@b.c --i || bad=1
+    completes "Admin ApiUser" user add --role A || bad=1
+    completes "Admin ApiUser" user add --role = A || bad=1
+    completes "--config --env-file --help --print" check -- || bad=1
+    completes "check" -c file --env-file = file che || bad=1
+    completes "" -c "" || bad=1 # the name of a file
+    completes "" modcheck "" || bad=1
+    return $bad
+}
+
+# Checks the bill of materials: it has the libraries that the program and the modules name, and all npm packages.
+install_sbom() {
+    local out=$work/sbom.json
+
+    "$top/scripts/make-sbom" "$root" >"$out" && "$top/scripts/make-sbom" "$root" | cmp - "$out" &&
+        readelf -d "$root/bin/busbar" "$root"/lib/busbar/modules/*.so | sed -n 's/.*NEEDED.*\[\(.*\)\.so.*/\1/p' |
+        LC_ALL=C sort -u | python3 -c '
+import json, pathlib, sys
+document = json.load(open(sys.argv[1]))
+ids = [package["SPDXID"] for package in document["packages"]]
+debian = " ".join(package["name"] for package in document["packages"] if package["SPDXID"].startswith("SPDXRef-deb-"))
+npm = {(package["name"], package["versionInfo"]) for package in document["packages"]}
+bad = [] if len(ids) == len(set(ids)) else ["an id is used twice"]
+for relation in document["relationships"]:
+    bad += [end for end in (relation["spdxElementId"], relation["relatedSpdxElement"])
+            if end not in [*ids, "SPDXRef-DOCUMENT"]]
+others = {"libcrypto": "libssl", "libm": "libc6", "libc": "libc6", "ld-linux-x86-64": "libc6", "ld-linux-aarch64": "libc6",
+          "libyaml-0": "libyaml"}
+bad += [name for name in sys.stdin.read().split() if others.get(name, name) not in debian]
+for lock in pathlib.Path(sys.argv[2]).glob("modules/*/web/package-lock.json"):
+    for path, entry in json.loads(lock.read_text())["packages"].items():
+        if path and (path.rsplit("node_modules/", 1)[1], entry["version"]) not in npm:
+            bad.append(path)
+sys.exit(f"the bill of materials is wrong: {bad}" if bad else 0)' "$out" "$top"
+}
+
+# Checks that the tarball is reproducible: unpacked, configured and made again in another directory, with another umask
+# and at another time, it has the same bytes.
+install_repeat() {
+    local context=$top/build/boost-context log=$top/build/repeat.log at=$work/elsewhere/deeper
+
+    [ -e "$context/libboost_context.a" ] || context=
+    mkdir -p "$at"
+    rm -f "$top"/build/gcc/busbar-*.tar.xz
+    make -C "$top/build/gcc" -s --no-print-directory dist >"$log" 2>&1 &&
+        (umask 007 && cd "$at" && tar -xf "$top"/build/gcc/busbar-*.tar.xz && cd busbar-* && autoreconf -fi &&
+            env -u PKG_CONFIG_PATH ./configure --quiet ${context:+--with-boost-context="$context"} &&
+            make -s --no-print-directory dist) >>"$log" 2>&1 || {
+        tail -n 20 "$log" >&2
+        return 1
+    }
+    cmp "$top"/build/gcc/busbar-*.tar.xz "$at"/busbar-*/busbar-*.tar.xz >&2
 }
 
 # Checks `make docs`: its pages link only to each other, and its document describes every module that has routes.

@@ -161,7 +161,7 @@ take_boost_context() {
     rm -rf "$place.new"
     mkdir -p "$place.new/all"
     (cd "$place.new" && apt-get -o APT::Sandbox::User=root download "$package" >/dev/null && dpkg-deb -x ./*.deb all &&
-        find all -name libboost_context.a -exec mv {} . \; && rm -rf all ./*.deb) &&
+        find all -name libboost_context.a -exec mv {} . \; && basename ./*.deb >package && rm -rf all ./*.deb) &&
         [ -s "$place.new/libboost_context.a" ] ||
         die "the package ${package:-libboost-context-dev} could not be downloaded and opened (see above)"
     rm -rf "$place"
