@@ -2,7 +2,7 @@
 #include <busbar/busbar.h>
 #include <busbar/helpers.h>
 
-/* Ids come from bb_next_id(), so the answer is known before the commit. */
+/* Ids come from bb_next_id(), so the response is known before the commit. */
 static const char schema[] =
     "-- step 1: notes\n"
     "CREATE SEQUENCE notes_id AS bigint;\n"
@@ -14,7 +14,7 @@ static const struct bb_field settings[] = {{.name = "per_account",
                                             .min = 1,
                                             .max = 1000000,
                                             .fallback = "1000",
-                                            .help = "Most notes of an account."}};
+                                            .help = "Maximum number of notes of an account."}};
 
 static const struct bb_field note[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
