@@ -103,6 +103,9 @@ static const struct bb_field event_item[] = {
 
 /* Optional members. null clears them; each has a row in the table of options.c. */
 #define OPTIONS                                                                                    \
+    {.name = "filter", .type = BB_OBJECT, .flags = BB_CLEARS,                                      \
+     .help = "Condition on the payload; events that do not match it are not delivered.",           \
+     .example = "{\"deviceProjectName\":{\"$startsWith\":\"Rooftop\"}}"},                           \
     {.name = "headers", .type = BB_OBJECT, .flags = BB_CLEARS,                                     \
      .help = "Further headers of each request, up to 20 and 8 KiB: names and values. Responses "   \
              "mask the values.",                                                                   \
@@ -135,6 +138,9 @@ static const struct bb_field change_body[] = {
              "once it is true again."},
     OPTIONS,
 };
+static const struct bb_field filter_body[] = {
+    {.name = "filter", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The filter to test."},
+};
 static const struct bb_field rotate_body[] = {SECRET_FIELD};
 static const struct bb_field test_body[] = {
     {.name = "event", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 128, .fallback = WEBHOOK_PING,
@@ -158,6 +164,7 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
      .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
     {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
+    {.name = "filter", .type = BB_OBJECT, .help = "Absent if there is none."},                     \
     {.name = "headers", .type = BB_OBJECT, .help = "Absent if there are none."},                   \
     {.name = "retryPolicy", .type = BB_ANY, .help = "As it was set."}
 
@@ -232,6 +239,17 @@ static const struct bb_field events_reply[] = {
 static const struct bb_field deliveries_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(delivery_item)},
 };
+static const struct bb_field filtered[] = {
+    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "matches", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
+static const struct bb_field filter_reply[] = {
+    {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED, .help = "Events that match."},
+    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(filtered),
+     .help = "The latest 100 events of the owner's webhooks, newest first."},
+};
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
@@ -284,6 +302,10 @@ static const struct bb_route routes[] = {
      .body = BB_TABLE(test_body), .body_max = 65536, .reply = BB_TABLE(test_reply),
      .help = "Send a test ping, or an example of an event, to a webhook. Waits up to 4 seconds and "
              "returns the result of the first attempt. Works for inactive webhooks, too."},
+    {.method = "POST", .path = BASE "/:id/filter/test", .roles = BB_ANY_ROLE,
+     .handler = webhook_filter_test, .segments = BB_TABLE(id_segment),
+     .body = BB_TABLE(filter_body), .body_max = 65536, .reply = BB_TABLE(filter_reply),
+     .help = "Test a filter with the latest 100 events of the owner's webhooks."},
     {.method = "POST", .path = BASE "/:id/rotate-secret", .roles = BB_ANY_ROLE,
      .handler = webhook_rotate, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(rotate_body), .body_max = 65536, .reply = BB_TABLE(rotate_reply),

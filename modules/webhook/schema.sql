@@ -432,3 +432,13 @@ ALTER TABLE webhook_hook ADD COLUMN headers bytea; -- {"name": "value"}, sealed,
 
 -- "standard", {"delays":[seconds, ...]}, or "default"; null: not set, which means the same as "default"
 ALTER TABLE webhook_hook ADD COLUMN retry_policy jsonb;
+
+-- step 5: filters
+
+-- filter: the condition as JSON; filter_path: the same as a predicate, which webhook_payload() is matched with.
+ALTER TABLE webhook_hook ADD COLUMN filter text, ADD COLUMN filter_path jsonpath;
+
+-- Returns the payload of an event; null if jsonb cannot hold it, because a text in it has a NUL.
+CREATE FUNCTION webhook_payload(body text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN position('\u0000' IN body) = 0 THEN body::jsonb END;

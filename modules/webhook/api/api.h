@@ -45,8 +45,8 @@ const char *webhook_masked(struct bb_request *rq, const char *secret);
  * The columns of options. A column is null while its option is not set. The first list has one
  * column for each row of `options` in options.c, in the same order; the second has the others.
  */
-#define OPTION_COLUMNS_SHOWN "headers, retry_policy"
-#define OPTION_COLUMNS OPTION_COLUMNS_SHOWN
+#define OPTION_COLUMNS_SHOWN "filter, headers, retry_policy"
+#define OPTION_COLUMNS OPTION_COLUMNS_SHOWN ", filter_path"
 
 struct option {
     const char *name; /* of the member */
@@ -76,6 +76,12 @@ int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const 
 
 /* Returns a sealed JSON object, owned by the caller; an empty one if no key opens it (logged). */
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell);
+
+/* ---- filter.c ---- */
+
+int filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+json_t *filter_show(struct bb_request *rq, int64_t webhook, const char *cell);
+int webhook_filter_test(struct bb_request *rq);
 
 /* ---- headers.c ---- */
 

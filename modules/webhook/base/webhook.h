@@ -37,6 +37,14 @@
     "CASE WHEN jsonb_array_length(" log ") < 100 THEN " log " ELSE " log " - 0 END || " attempt
 #define WEBHOOK_NUMBER(log) "coalesce((" log " -> -1 ->> 'number')::int, 0) + 1"
 
+/*
+ * An SQL expression: the condition on a webhook h that its filter, if it has one, matches a
+ * payload, an expression of webhook_payload(). The filter of a payload that jsonb cannot hold is
+ * ignored.
+ */
+#define WEBHOOK_FILTERED(payload)                                                                  \
+    "(h.filter_path IS NULL OR coalesce(" payload " @@ h.filter_path, true))"
+
 /* Subscribes to all events, including events of modules that are loaded later. */
 #define WEBHOOK_ALL_EVENTS "*"
 #define WEBHOOK_PING "ping" /* the event of a test; it needs no subscription */

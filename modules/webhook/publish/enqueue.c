@@ -25,6 +25,7 @@
 enum {
     MOST = 100,        /* events that one statement enqueues */
     LARGE_BODY = 2048, /* larger bodies are stored once, not in each delivery */
+    SLOW_BODY = 16384, /* filters of larger bodies are evaluated after the commit */
     AT_ONCE = 128      /* limit of an event's deliveries in a transaction */
 };
 #define AT_ONCE_TEXT "128"
@@ -35,6 +36,7 @@ enum {
     " AND h.events && ARRAY[" event ", '" WEBHOOK_ALL_EVENTS "']"                                  \
     " AND (h.sees_all OR h.organisations @> ARRAY[" organization "] OR h.email = ANY(" emails "))"
 #define MATCHING MATCHING_OF("$1::text", "$2::bigint", "$3::text[]")
+#define FILTERED WEBHOOK_FILTERED("(SELECT webhook_payload($5::text))")
 
 /* $4 the event's id, $5 body, $6 traceparent */
 #define EVENTS BB_KEYS_6("text", "bigint", "text", "uuid", "text", "text")
@@ -42,35 +44,39 @@ enum {
 
 static const struct bb_keyed enqueue = {
     {"INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
-     " SELECT h.id, $1::text, $4::uuid, $5::text, $6::text" MATCHING
+     " SELECT h.id, $1::text, $4::uuid, $5::text, $6::text" MATCHING " AND " FILTERED
      " RETURNING webhook, id, body_id",
      BB_SQL_KEYED},
     {"WITH k AS (SELECT * FROM " EVENTS
      " k(event, organisation, emails, event_id, body, trace, i)),"
      " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
      " SELECT h.id, k.event, k.event_id, k.body, k.trace"
-     " FROM k CROSS JOIN LATERAL (SELECT h.id" MATCHING_EVENT " OFFSET 0) h"
-     " RETURNING webhook, id, body_id, event_id)"
-     " SELECT m.webhook, m.id, m.body_id, k.i FROM made m JOIN k ON k.event_id = m.event_id",
+     " FROM k CROSS JOIN LATERAL (SELECT h.id" MATCHING_EVENT " AND " WEBHOOK_FILTERED(
+         "(SELECT webhook_payload(k.body))") " OFFSET 0) h"
+                                             " RETURNING webhook, id, body_id, event_id)"
+                                             " SELECT m.webhook, m.id, m.body_id, k.i FROM made m "
+                                             "JOIN k ON k.event_id = m.event_id",
      0},
 };
 
 /*
  * Does the same if there may be many webhooks, or for a large body ($7), which gets its own row. $8
- * is the account that raised the event. One row of nulls means that the event must be expanded.
+ * is the account that raised the event. $9: the body is too large for filters to be evaluated in
+ * this transaction. One row of nulls means that the event must be expanded.
  */
 static const struct bb_sql enqueue_any = {
-    "WITH h AS MATERIALIZED (SELECT h.id" MATCHING "),"
-    " n AS MATERIALIZED (SELECT count(*) AS webhooks FROM h),"
+    "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path" MATCHING "),"
+    " n AS MATERIALIZED (SELECT count(*) AS webhooks, count(*) > " AT_ONCE_TEXT
+    " OR ($9::boolean AND count(h.filter_path) > 0) AS later FROM h),"
     " kept AS (INSERT INTO webhook_body (body) SELECT $5::text FROM n"
-    " WHERE n.webhooks > " AT_ONCE_TEXT " OR (n.webhooks > 0 AND $7::boolean) RETURNING id),"
+    " WHERE n.later OR (n.webhooks > 0 AND $7::boolean) RETURNING id),"
     " later AS (INSERT INTO webhook_expansion"
     " (account, event, event_id, body_id, webhooks, traceparent)"
     " SELECT $8::bigint, $1::text, $4::uuid, kept.id, ARRAY(SELECT h.id FROM h ORDER BY h.id),"
-    " $6::text FROM n, kept WHERE n.webhooks > " AT_ONCE_TEXT " RETURNING id),"
+    " $6::text FROM n, kept WHERE n.later RETURNING id),"
     " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, body_id, traceparent)"
     " SELECT h.id, $1::text, $4::uuid, CASE WHEN kept.id IS NULL THEN $5::text END, kept.id,"
-    " $6::text FROM n JOIN h ON n.webhooks <= " AT_ONCE_TEXT " LEFT JOIN kept ON true"
+    " $6::text FROM n JOIN h ON NOT n.later AND " FILTERED " LEFT JOIN kept ON true"
     " RETURNING webhook, id, body_id)"
     " SELECT webhook, id, body_id FROM made UNION ALL SELECT NULL, NULL, NULL FROM later",
     0,
@@ -78,11 +84,12 @@ static const struct bb_sql enqueue_any = {
 
 /* Enqueues several events. $3 an empty list of e-mails, $4 ids, $5 bodies, $6 traceparent */
 static const struct bb_sql enqueue_all = {
-    "WITH h AS MATERIALIZED (SELECT h.id" MATCHING ")"
+    "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path" MATCHING ")"
     " INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
     " SELECT h.id, $1::text, e.id, e.body, $6::text"
-    " FROM unnest($4::uuid[], $5::text[]) WITH ORDINALITY AS e (id, body, n) CROSS JOIN h"
-    " ORDER BY e.n, h.id RETURNING webhook, id, event_id",
+    " FROM unnest($4::uuid[], $5::text[]) WITH ORDINALITY AS e (id, body, n) JOIN h ON"
+    " " WEBHOOK_FILTERED(
+        "webhook_payload(e.body)") " ORDER BY e.n, h.id RETURNING webhook, id, event_id",
     0,
 };
 
@@ -243,14 +250,15 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
                                     bb_t(raised.body),
                                     bb_t(raised.trace),
                                     bb_b(large),
-                                    bb_i(rq->principal ? rq->principal->account : 0)};
+                                    bb_i(rq->principal ? rq->principal->account : 0),
+                                    bb_b(raised.length >= SLOW_BODY)};
 
     one->webhook = webhook;
     one->organization = 0;
     one->count = 1;
     one->events[0] = raised;
     one->index = large || sender_active(webhook->sender) > AT_ONCE
-                     ? bb_add(rq, tx, &enqueue_any, args, 8)
+                     ? bb_add(rq, tx, &enqueue_any, args, 9)
                      : bb_add(rq, tx, &enqueue.one, args, 6);
     return enqueue_after(rq, tx, one);
 }

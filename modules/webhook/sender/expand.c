@@ -41,11 +41,17 @@ static const struct bb_sql expand = {
     " (webhook, event, event_id, body_id, created_at, traceparent)"
     " SELECT h.id, e.event, e.event_id, coalesce(c.id, e.body_id), e.queued_at, e.traceparent"
     " FROM e LEFT JOIN copied c ON true, webhook_hook h"
-    " WHERE h.id = ANY(e.webhooks[e.done + 1:e.done + " PART "]) RETURNING webhook, id)"
-    " SELECT NULL::bigint, e.account, coalesce(c.id, e.body_id), e.event, e.event_id, b.body,"
-    " e.traceparent, (e.queued_at > now() - make_interval(secs => $2::bigint / 1000.0))::int"
-    " FROM e LEFT JOIN copied c ON true LEFT JOIN webhook_body b ON b.id = e.body_id"
-    " UNION ALL SELECT webhook, id, NULL, NULL, NULL, NULL, NULL, NULL FROM made",
+    " WHERE h.id = ANY(e.webhooks[e.done + 1:e.done + " PART
+    "]) AND " WEBHOOK_FILTERED("(SELECT webhook_payload(b.body) FROM e JOIN webhook_body b ON b.id "
+                               "= e.body_id)") " RETURNING webhook, id)"
+                                               " SELECT NULL::bigint, e.account, coalesce(c.id, "
+                                               "e.body_id), e.event, e.event_id, b.body,"
+                                               " e.traceparent, (e.queued_at > now() - "
+                                               "make_interval(secs => $2::bigint / 1000.0))::int"
+                                               " FROM e LEFT JOIN copied c ON true LEFT JOIN "
+                                               "webhook_body b ON b.id = e.body_id"
+                                               " UNION ALL SELECT webhook, id, NULL, NULL, NULL, "
+                                               "NULL, NULL, NULL FROM made",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
