@@ -58,13 +58,13 @@ function table (head, rows) {
 }
 
 /*
- * A table of [name, wanted, measured, met]. A missed goal does not fail the benchmark. With --quick, one short
+ * A table of [name, goal, measured, met]. A missed goal does not fail the benchmark. With --quick, one short
  * round is too little to judge, so no goal is judged.
  */
 function goals (rows) {
   const judged = (good) => process.env.BENCH_QUICK ? 'not judged' : good ? 'met' : '**missed**'
 
-  return table(['figure', 'wanted', 'measured', ''],
+  return table(['figure', 'goal', 'measured', 'result'],
     rows.map(([name, limit, value, good]) => [name, limit, value, judged(good)]))
 }
 

@@ -13,14 +13,15 @@ const runs = read(file)
 
 function wanted () {
   const rows = [
-    ['busbar : pgbench, unread count, same statement', 'unread_count', 'pgbench', 1],
-    ['the same, busbar with 128 connections', 'unread_count', 'pgbench', 1, 'busbar-128'],
-    ['busbar : pgbench, post, same statement in BEGIN…COMMIT', 'post', 'pgbench', 2.6],
-    ['busbar : the peer, unread count', 'unread_count', 'peer', 3.5],
-    ['busbar : the peer, post', 'post', 'peer', 3.5],
-    ['busbar : NestJS, unread count', 'unread_count', 'nest', 10],
-    ['busbar : NestJS, post', 'post', 'nest', 10],
-    ['unread count, 1,000,000 messages stored : 10,000', 'unread_count', 'busbar-10,000', 0.9]
+    ['rate of busbar / rate of pgbench: unread count, same statement', 'unread_count', 'pgbench', 1],
+    ['rate of busbar with 128 connections / rate of pgbench: unread count, same statement', 'unread_count',
+      'pgbench', 1, 'busbar-128'],
+    ['rate of busbar / rate of pgbench: post, same statement in BEGIN…COMMIT', 'post', 'pgbench', 2.6],
+    ['rate of busbar / rate of the peer: unread count', 'unread_count', 'peer', 3.5],
+    ['rate of busbar / rate of the peer: post', 'post', 'peer', 3.5],
+    ['rate of busbar / rate of NestJS: unread count', 'unread_count', 'nest', 10],
+    ['rate of busbar / rate of NestJS: post', 'post', 'nest', 10],
+    ['rate with 1,000,000 stored messages / rate with 10,000: unread count', 'unread_count', 'busbar-10,000', 0.9]
   ].map(([name, measure, other, least, who = 'busbar']) => {
     const ratio = pairs(runs, [measure, who], [measure, other], (a, b) => a.rate / b.rate)
     return [name, `at least ${least.toFixed(2)}`, shown(ratio), ratio.value >= least]
@@ -36,13 +37,13 @@ function wanted () {
     ['CPU of host and PostgreSQL for 10,000 authenticated reads', 'at most 0.25 s',
       `${cpu.toFixed(2)} s`, cpu <= 0.25],
     ...[['few', '6 connections'], ['half', '64 connections that pause']].map(([measure, who]) =>
-      [`unread count at ${part(measure)} of the highest rate (${who}), p99`, 'at most 2 ms',
+      [`p99 of unread counts at ${part(measure)} times the highest rate (${who})`, 'at most 2 ms',
         `${p99(measure).toFixed(2)} ms`, p99(measure) <= 2]),
-    ['unread count on one connection, p50 : with `database.gather: 1`', 'at most 1.00', shown(alone),
+    ['p50 / p50 with `database.gather: 1`: unread count on one connection', 'at most 1.00', shown(alone),
       Number(alone.value.toFixed(2)) <= 1],
-    ['`GET /api/health` p99 while PostgreSQL is stopped', 'at most 50 ms',
+    ['p99 of `GET /api/health` while PostgreSQL is stopped', 'at most 50 ms',
       `${health.toFixed(2)} ms`, health <= 50],
-    ['resident memory, all modules, idle', 'at most 40 MiB', `${mib(idle).toFixed(1)} MiB`,
+    ['resident memory of the idle host with all modules', 'at most 40 MiB', `${mib(idle).toFixed(1)} MiB`,
       mib(idle) <= 40]]
 }
 
@@ -57,9 +58,9 @@ function spent (measure, who) {
 }
 
 const titles = {
-  few: 'the same, 6 connections',
-  half: 'the same, 64 connections, 1 ms after each answer',
-  alone: 'the same, one connection',
+  few: 'GET /api/chat/unread-count/:email, 6 connections',
+  half: 'GET /api/chat/unread-count/:email, 64 connections, pauses of 1 ms',
+  alone: 'GET /api/chat/unread-count/:email, one connection',
   unread_count: 'GET /api/chat/unread-count/:email',
   post: 'POST /api/chat/conversations/:id/messages',
   health: 'GET /api/health, PostgreSQL stopped'
@@ -67,7 +68,7 @@ const titles = {
 const people = {
   pgbench: 'pgbench -c 8', peer: 'the peer', nest: 'NestJS', busbar: 'busbar',
   'busbar-10,000': 'busbar, 10,000 messages', 'busbar-128': 'busbar, 128 connections',
-  stopped: 'busbar', single: 'busbar, `gather: 1`'
+  stopped: 'busbar', single: 'busbar, `database.gather: 1`'
 }
 
 function detail (measure, who) {
@@ -92,15 +93,15 @@ the lowest and highest are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
-${table(['request', 'who', 'per second', 'p50 ms', 'p99 ms', 'longest ms',
-  'CPU s per 10,000: server', 'PostgreSQL'], order.map((o) => detail(...o)))}
+${table(['request', 'program', 'per second', 'p50 ms', 'p99 ms', 'longest ms',
+  'server: CPU s per 10,000', 'PostgreSQL: CPU s per 10,000'], order.map((o) => detail(...o)))}
 
 Processor time per request in microseconds, at the highest rate:
 
-${table(['request', 'who', 'server', 'PostgreSQL', 'load', 'neither', 'total'],
+${table(['request', 'program', 'server', 'PostgreSQL', 'load generator', 'rest', 'total'],
   order.filter(([measure]) => ['unread_count', 'post'].includes(measure)).map((o) => spent(...o)))}
 
 Resident memory of the host with all modules: ${mib(idle).toFixed(1)} MiB idle, ${mib(load).toFixed(1)} MiB at most under
-load (10,000 sessions and the facts of 100,000 conversations in its caches).
+load (its caches then contain 10,000 sessions and 100,000 conversations).
 
 `)

@@ -22,8 +22,8 @@ const titles = {
   D6: 'D6: chains of 64 MiB, read fast and slowly',
   D9: 'D9: idle connections, more than an address may have',
   D10: 'D10: uploads that do not end',
-  D13: 'D13: answers that nobody reads',
-  all: 'all of them together'
+  D13: 'D13: responses that nobody reads',
+  all: 'all attacks together'
 }
 const names = Object.keys(titles).flatMap((title) => [1, 2].map((count) => `${title} by ${count}`))
   .filter((who) => runs.some((r) => r.who === who))
@@ -33,7 +33,7 @@ const ratio = (kind, who) => pairs(runs, [kind, who], [kind, `before ${who}`], (
 function wanted () {
   const rows = names.flatMap((who) => kinds.map((kind) => {
     const value = ratio(kind, who)
-    return [`p99 of others' ${kind} during ${who} : before`, 'at most 3.00', shown(value), value.value <= 3]
+    return [`p99 of others' ${kind} during ${who} / p99 before`, 'at most 3.00', shown(value), value.value <= 3]
   }))
   const refused = kinds.flatMap((kind) => names.flatMap((who) => rates(`refused-${kind}`, who)))
   const number = refused.reduce((sum, n) => sum + n, 0)

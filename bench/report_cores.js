@@ -29,7 +29,7 @@ process.stdout.write(`## Cores
 Measured by \`bench/run cores\` (medians of ${rounds} rounds, runs of ${seconds} s) on ${machine()}.
 PostgreSQL, Redis, the host and the load generator are confined to the number of cores in the table.
 ${warning(busy)}
-${table(['request', 'who', 'cores', 'per second', 'relative to one core', 'p99 ms', 'µs: host', 'PostgreSQL',
-    'load'], rows)}
+${table(['request', 'program', 'cores', 'per second', 'relative to one core', 'p99 ms', 'host: µs', 'PostgreSQL: µs',
+    'load generator: µs'], rows)}
 
 `)

@@ -17,9 +17,9 @@ function wanted () {
   const upload = ratio(['uploaded', 'busbar'], ['written', 'dd'])
   const growth = spread(of(runs, 'growth', 'busbar', (r) => r.rate / 1024))
   return [
-    ['busbar : pgbench, POST device, same statement', 'at least 0.70', shown(posts),
+    ['rate of busbar / rate of pgbench: POST device, same statement', 'at least 0.70', shown(posts),
       posts.value >= 0.7],
-    ['100 MiB of documents in one request : writing the same bytes with fsync', 'at least 0.60',
+    ['rate of an upload of 100 MiB of documents / rate of writing the same bytes with fsync', 'at least 0.60',
       shown(upload), upload.value >= 0.6],
     ['memory growth of the host during the upload', 'at most 2 MiB', shown(growth, (n) => n.toFixed(2), ' MiB'),
       growth.value <= 2]]
@@ -42,7 +42,7 @@ ${warning(busy)}
 ${goals(wanted())}
 
 ${table(['POST /api/device', 'per second', 'p50 ms', 'p99 ms', 'longest ms',
-    'CPU s per 10,000: host', 'PostgreSQL'], ['pgbench', 'busbar'].map(detail))}
+    'host: CPU s per 10,000', 'PostgreSQL: CPU s per 10,000'], ['pgbench', 'busbar'].map(detail))}
 
 100 MiB in ten files: ${megabytes('uploaded', 'busbar')} MiB/s through the API, \
 ${megabytes('written', 'dd')} MiB/s by dd.

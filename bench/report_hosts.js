@@ -14,7 +14,7 @@ function wanted () {
   const ratio = pairs(runs, ['drain', 'http 100'], ['drain', 'http 1'], (many, one) => many.rate / one.rate)
   const opened = spread(of(runs, 'connections', 'http 100', (r) => r.rate))
   return [
-    ['drain to 100 addresses : drain to one', 'at least 0.80', shown(ratio), ratio.value >= 0.8],
+    ['drain rate to 100 addresses / drain rate to one address', 'at least 0.80', shown(ratio), ratio.value >= 0.8],
     [`connections opened for ${whole(Number(drained))} deliveries to 100 addresses`, 'at most 1,000',
       shown(opened, whole), opened.value <= 1000]]
 }
@@ -39,6 +39,6 @@ ${warning(busy)}
 ${goals(wanted())}
 
 ${table(['scheme', 'addresses', 'per second', 'connections opened', 'TLS sessions resumed',
-  'CPU s per 10,000: server', 'PostgreSQL'], drains.map(row))}
+  'host: CPU s per 10,000', 'PostgreSQL: CPU s per 10,000'], drains.map(row))}
 
 `)

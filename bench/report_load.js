@@ -20,11 +20,11 @@ function wanted () {
   return [
     [`resident memory with ${whole(Number(idle))} idle connections`, 'at most 96 MiB',
       `${mib(kb).toFixed(1)} MiB`, mib(kb) <= 96],
-    beside('p99 of others with them : without', 'idle', 'alone', 1.5),
-    beside(`p99 of others with ${slow} slow headers (slowhttptest -H) : without`, 'headers',
+    beside(`p99 of other clients with ${whole(Number(idle))} idle connections / p99 without`, 'idle', 'alone', 1.5),
+    beside(`p99 of other clients with ${slow} slow headers (slowhttptest -H) / p99 without`, 'headers',
       'alone again', 2),
-    beside(`the same, ${slow} slow bodies (-B)`, 'bodies', 'alone again', 2),
-    beside(`the same, ${slow} slow readers (-X)`, 'readers', 'alone again', 2)]
+    beside(`p99 of other clients with ${slow} slow bodies (-B) / p99 without`, 'bodies', 'alone again', 2),
+    beside(`p99 of other clients with ${slow} slow readers (-X) / p99 without`, 'readers', 'alone again', 2)]
 }
 
 const titles = {
@@ -49,7 +49,7 @@ ${goals(wanted())}
 GET /api/chat/unread-count/:email on 32 connections, with 10 ms between a response and the next request, while other
 connections are open:
 
-${table(['other connections', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000'],
+${table(['other connections', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'host: CPU s per 10,000'],
   Object.keys(titles).map(detail))}
 
 `)

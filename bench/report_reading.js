@@ -21,24 +21,24 @@ function atMost (name, most, value, unit) {
 }
 
 const wanted = [
-  atLeast('readings in batches of 1,000 : the same rows by COPY', 0.4,
+  atLeast('rate of readings in batches of 1,000 / rate of COPY with the same rows', 0.4,
     pairs(runs, ['batch', 'busbar'], ['batch', 'COPY'], rate)),
-  atLeast('the same, readings per second', 30000,
+  atLeast('readings per second, in batches of 1,000', 30000,
     spread(of(runs, 'batch', 'busbar', (r) => r.rate)), whole),
-  atLeast(`the same at ${whole(Number(stored))} stored : at none`, 0.8,
+  atLeast(`rate of batches with ${whole(Number(stored))} stored readings / rate with none`, 0.8,
     pairs(runs, ['stored', 'busbar'], ['batch', 'busbar'], rate)),
-  atLeast('single readings : pgbench, same statements', 0.7,
+  atLeast('rate of single readings / rate of pgbench with the same statements', 0.7,
     pairs(runs, ['single', 'busbar'], ['reading', 'pgbench'], rate)),
   atMost('issuing 1,000,000 hourly readings in daily cycles', 60,
     median(of(runs, 'issue', 'busbar', (r) => r.rate)), 's'),
-  atMost('issuing a day of hourly History of 20,000 devices', 60,
+  atMost('issuing the hourly History readings of a day, 20,000 devices', 60,
     median(of(runs, 'histories', 'busbar', (r) => r.rate)), 's'),
-  atMost('a page of the log at 1,000,000 entries, p99', 20,
+  atMost('p99 of a page of the log with 1,000,000 entries', 20,
     median(of(runs, 'pages', 'busbar', (r) => r.p99)) / 1000, 'ms')]
 
 const rows = [
   ['batches of 1,000', 'batch', 'busbar'], ['COPY', 'batch', 'COPY'],
-  [`batches at ${whole(Number(stored))} stored`, 'stored', 'busbar'],
+  [`batches of 1,000, ${whole(Number(stored))} stored`, 'stored', 'busbar'],
   ['single readings, 32 connections', 'single', 'busbar'],
   ['pgbench -c 8', 'reading', 'pgbench'], ['pages', 'pages', 'busbar']
 ].map(([name, measure, who]) => {
@@ -54,5 +54,5 @@ All programs share this machine. The lowest and highest of the rounds are in bra
 ${warning(busy)}
 ${goals(wanted)}
 
-${table(['run', '/s', 'p50 ms', 'p99 ms', 'CPU s/10,000: host', 'PostgreSQL'], rows)}
+${table(['run', '/s', 'p50 ms', 'p99 ms', 'host: CPU s per 10,000', 'PostgreSQL: CPU s per 10,000'], rows)}
 `)

@@ -21,11 +21,11 @@ function wanted () {
       start.value <= 300e3],
     ['`busbar reload` with all modules, under load', 'at most 100 ms', shown(reload, ms, ' ms'),
       reload.value <= 100e3],
-    [`failed requests during ${reloads} reloads, of ${whole(sum('requests'))}`, '0', whole(failed),
+    [`failed requests of ${whole(sum('requests'))} requests during ${reloads} reloads`, '0', whole(failed),
       failed === 0],
-    [`resident memory after ${reloads} reloads : after 20`, 'at most 1.10',
-      `${(after.value / before.value).toFixed(2)}: ${mib(after.value).toFixed(1)} MiB, ` +
-      `${mib(before.value).toFixed(1)} MiB after 20`, after.value / before.value <= 1.1]]
+    [`resident memory after ${reloads} reloads / after 20 reloads`, 'at most 1.10',
+      `${(after.value / before.value).toFixed(2)}: ${mib(after.value).toFixed(1)} MiB / ` +
+      `${mib(before.value).toFixed(1)} MiB`, after.value / before.value <= 1.1]]
 }
 
 process.stdout.write(`## Starting and reloading

@@ -23,7 +23,7 @@ function wanted () {
 function rows () {
   return Object.keys(names).map((who) => {
     const middle = (value) => median(of(runs, 'stream', who, value))
-    return [who, whole(middle((r) => r.rate)), ms(middle((r) => r.p50)), ms(middle((r) => r.p99)),
+    return [names[who], whole(middle((r) => r.rate)), ms(middle((r) => r.p50)), ms(middle((r) => r.p99)),
       ms(middle((r) => r.max)), middle(perTenThousand('server')).toFixed(2),
       middle(perTenThousand('postgres')).toFixed(2),
       whole(median(of(runs, 'resident', who, (r) => r.rate)))]
@@ -37,5 +37,5 @@ The lowest and highest of the rounds are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
-${table(['', 'arrivals/s', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000: host', 'PostgreSQL',
-    'peak memory of the host, MiB'], rows())}`)
+${table(['messages', 'arrivals/s', 'p50 ms', 'p99 ms', 'longest ms', 'host: CPU s per 10,000',
+    'PostgreSQL: CPU s per 10,000', 'peak memory of the host, MiB'], rows())}`)

@@ -29,7 +29,7 @@ function beside (name, bad, alone) {
   const more = pairs(runs, bad, alone, (a, b) => a.p99 - b.p99)
   const p99 = (which) => inMs(median(of(runs, ...which, (r) => r.p99)))
   return [name, 'at most 1.20, or 5 ms more',
-    `${shown(ratio)}: ${p99(bad)} ms, ${p99(alone)} ms without`,
+    `${shown(ratio)}: ${p99(bad)} ms / ${p99(alone)} ms`,
     ratio.value <= 1.2 || more.value <= 5000]
 }
 
@@ -41,45 +41,45 @@ function wanted () {
   const growth = (who) => spread(of(runs, 'memory', who, (r) => mib(r.rate)))
   const rate = (a, b) => a.rate / b.rate
   return [
-    atLeast('drain : bare libcurl to the same receiver', 0.7,
+    atLeast('drain rate / rate of bare libcurl to the same receiver', 0.7,
       pairs(runs, ['drain', 'busbar'], ['limit', 'libcurl'], rate)),
-    atLeast(`drain of ${drained} stored deliveries, per second`, 12000,
+    atLeast(`drain rate for ${drained} stored deliveries, per second`, 12000,
       all('drain', 'busbar', (r) => r.rate), whole),
-    atMost('1,000 messages/s: p99 from due to received', 25,
+    atMost('p99 from scheduled time to arrival, 1,000 messages/s', 25,
       all('open', 'delivered', (r) => r.p99 / 1000), (n) => n.toFixed(1), ' ms'),
-    atMost('100 messages/s: PostgreSQL\'s CPU for a delivery, its post not counted', 280,
+    atMost('PostgreSQL\'s CPU for a delivery, without its post, 100 messages/s', 280,
       pairs(runs, ['cost', 'one'], ['cost', 'none'],
         (one, none) => 100 * (perTenThousand('postgres')(one) - perTenThousand('postgres')(none))), whole, ' µs'),
-    beside('p99 of nine webhooks with a tenth that hangs : without it', ['isolation', 'hanging'],
+    beside('p99 of nine webhooks while a tenth hangs / p99 without the tenth', ['isolation', 'hanging'],
       ['isolation', 'alone']),
-    atLeast('posts with one webhook, paused : with none', 0.8,
+    atLeast('rate of posts with one paused webhook / rate without a webhook', 0.8,
       pairs(runs, ['post', 'one'], ['post', 'none'], rate)),
-    ...[['refused', 'refuses'], ['hanging', 'hangs']].flatMap(([who, does]) => [
-      atMost(`memory used by ${backlog} queued deliveries, receiver ${does}`, 32, growth(who),
+    ...[['refused', 'refuses connections'], ['hanging', 'hangs']].flatMap(([who, does]) => [
+      atMost(`memory for ${backlog} queued deliveries whose receiver ${does}`, 32, growth(who),
         (n) => n.toFixed(1), ' MiB'),
-      beside(`p99 of another webhook with that backlog, receiver ${does} : before`, ['backlog', who],
+      beside(`p99 of another webhook with this backlog (receiver ${does}) / p99 before`, ['backlog', who],
         ['backlog', `before ${who}`])])]
 }
 
 const rows = [
-  ['store', 'busbar', `storing ${drained} deliveries: posts to ${webhooks} webhooks, paused`],
-  ['limit', 'libcurl', 'sending the same number by bare libcurl'],
-  ['drain', 'busbar', 'sending the stored ones'],
-  ['open', 'answered', 'open loop: due to answered'],
-  ['open', 'delivered', 'open loop: due to received'],
+  ['store', 'busbar', `storing ${drained} deliveries (posts to ${webhooks} paused webhooks)`],
+  ['limit', 'libcurl', `sending ${drained} requests with bare libcurl`],
+  ['drain', 'busbar', `sending ${drained} stored deliveries`],
+  ['open', 'answered', 'open loop, 1,000 messages/s: scheduled time to response'],
+  ['open', 'delivered', 'open loop, 1,000 messages/s: scheduled time to arrival'],
   ['cost', 'idle', 'no messages, 20 s'],
-  ['cost', 'none', '100 messages/s, no webhook: due to answered'],
-  ['cost', 'one', '100 messages/s, one webhook: due to received'],
-  ['isolation', 'alone', 'nine webhooks, 20 messages/s: due to received'],
-  ['isolation', 'hanging', 'the same with a tenth that hangs'],
-  ['fanout', 'answered', 'a message to 1,000 webhooks: due to answered'],
-  ['fanout', 'delivered', 'the same: due to received'],
+  ['cost', 'none', '100 messages/s, no webhook: scheduled time to response'],
+  ['cost', 'one', '100 messages/s, one webhook: scheduled time to arrival'],
+  ['isolation', 'alone', 'nine webhooks, 20 messages/s: scheduled time to arrival'],
+  ['isolation', 'hanging', 'nine webhooks while a tenth hangs: scheduled time to arrival'],
+  ['fanout', 'answered', 'a message to 1,000 webhooks: scheduled time to response'],
+  ['fanout', 'delivered', 'a message to 1,000 webhooks: scheduled time to arrival'],
   ['post', 'none', 'posts, 32 connections, no webhook'],
-  ['post', 'one', 'the same, one webhook, paused'],
-  ['backlog', 'before refused', '200 messages/s to one webhook: due to received'],
-  ['backlog', 'refused', `the same, ${backlog} queued, receiver refuses`],
-  ['backlog', 'before hanging', '200 messages/s to one webhook: due to received'],
-  ['backlog', 'hanging', `the same, ${backlog} queued, receiver hangs`]
+  ['post', 'one', 'posts, 32 connections, one paused webhook'],
+  ['backlog', 'before refused', '200 messages/s to one webhook, before the backlog'],
+  ['backlog', 'refused', `200 messages/s to one webhook, ${backlog} queued, receiver refuses connections`],
+  ['backlog', 'before hanging', '200 messages/s to one webhook, before the backlog'],
+  ['backlog', 'hanging', `200 messages/s to one webhook, ${backlog} queued, receiver hangs`]
 ]
 
 /* CPU seconds per 10,000, or a dash below 0.1 s: a clock tick is 10 ms, so less is too coarse. */
@@ -107,9 +107,9 @@ rounds are in brackets.
 ${warning(busy)}
 ${goals(wanted())}
 
-${table(['what', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'CPU s per 10,000: server',
-  'PostgreSQL'], rows.map(detail))}
+${table(['measurement', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'host: CPU s per 10,000',
+  'PostgreSQL: CPU s per 10,000'], rows.map(detail))}
 
-The last of the 1,000 deliveries of a message arrives ${shown(last, ms, ' ms')} after the message was due.
+The last of the 1,000 deliveries of a message arrives ${shown(last, ms, ' ms')} after the scheduled time.
 
 `)
