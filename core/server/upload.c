@@ -116,21 +116,6 @@ static int upload_create_file(const struct upload *upload, struct upload_file *f
     return -1;
 }
 
-static int upload_write_all(int fd, const char *bytes, size_t length)
-{
-    while (length) {
-        ssize_t wrote = write(fd, bytes, length);
-
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote < 0)
-            return -1;
-        bytes += wrote;
-        length -= (size_t)wrote;
-    }
-    return 0;
-}
-
 /* Returns 0, or -1 with errno. */
 static int upload_write_segment(struct upload *upload, const struct upload_segment *segment,
                                 const char *bytes)
@@ -144,8 +129,13 @@ static int upload_write_segment(struct upload *upload, const struct upload_segme
         errno = ENOMEM;
         return -1;
     }
-    if (upload_write_all(file->fd, bytes, segment->length))
-        return -1;
+    for (size_t done = 0; done < segment->length;) {
+        ssize_t wrote = write(file->fd, bytes + done, segment->length - done);
+
+        if (wrote < 0 && errno != EINTR)
+            return -1;
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
     /* start writing to disk now, so that fsync() at the end has little to wait for */
     (void)sync_file_range(file->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     if (!segment->last)
@@ -179,7 +169,8 @@ static int upload_sync_files(struct upload *upload)
     return 0;
 }
 
-static void upload_write(void *arg)
+/* Writes the batch `writing`. */
+static void upload_write_batch(void *arg)
 {
     struct upload *upload = arg;
     const struct upload_batch *batch = upload->writing;
@@ -246,7 +237,7 @@ static void upload_flush(struct upload *upload)
     upload->last = upload->finished;
     upload->writing = filling;
     upload->filling = filling == upload->batches ? &upload->batches[1] : upload->batches;
-    upload_submit(upload, upload_write, upload_written);
+    upload_submit(upload, upload_write_batch, upload_written);
 }
 
 static void upload_written(struct message *message)

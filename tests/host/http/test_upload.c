@@ -1,5 +1,5 @@
-/* The course of an upload: waiting, clients that disconnect, a kill in the middle, a full store,
- * the sweep. */
+/* Uploads, with devices and their documents as an example: stored bytes, clients that disconnect, a
+ * kill in the middle, a full disk, and limits. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 
 enum { HALF = 600000, FILE_BYTES = 100000 }; /* more than a host buffers before it writes; less */
 
-static const char database[] = "device_uploads";
+static const char database[] = "upload";
 static const char *store;
 
 static void set_up(void)
@@ -161,34 +161,6 @@ TEST(a_kill_in_an_upload_leaves_neither_file_nor_row)
     host_stop(killed);
 }
 
-TEST(the_sweep_removes_only_files_without_a_document)
-{
-    static const char *const sweep[] = {"device", "sweep", NULL};
-    static const char orphan[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b8ff";
-    char *directory = harness_path("killed");
-    struct host *own = victim("device-swept", directory);
-    struct upload_body body = files_named("Swept");
-
-    upload_file(&body, "SF_02C", "x", "kept", 4);
-    struct answer *made = ck_status(upload_send(own, "POST", DEVICE, m, &body), 201);
-    const char *shard = text("%s/e3", directory), *path = text("%s/%s", shard, orphan);
-
-    mkdir(shard, 0700);
-    file_write(path, "orphan");
-    ck_assert_int_eq(host_command(own, NULL, sweep), 0);
-    ck_assert_int_eq(access(path, F_OK), 0); /* too young */
-    ck_assert_int_eq(system(text("find %s -type f -exec touch -d '1 hour ago' {} +", directory)),
-                     0);
-    ck_assert_int_eq(host_command(own, NULL, sweep), 0);
-    ck_assert_int_eq(access(path, F_OK), -1);
-    struct answer *file =
-        http(own, "GET", text(DEVICE "/Swept/documents/%s", files_document(made, 0, "id")),
-             m->token, NULL);
-
-    ck_assert_str_eq(ck_status(file, 200)->body, "kept");
-    host_stop(own);
-}
-
 TEST(uploads_are_refused_while_the_disk_is_full)
 {
     char *directory = harness_path("full");
@@ -294,15 +266,16 @@ TEST(unfinished_uploads_share_a_limit_of_bytes)
 
 /* Bytes that libmicrohttpd has buffered are still delivered while the connection waits for the
  * disk. */
-TEST(an_upload_in_many_small_chunks_is_complete)
+TEST(an_upload_in_many_small_chunks_is_stored_unchanged)
 {
     enum { CHUNK = 700, LARGE = 5000000, UPLOADS = 4 };
 
     for (int i = 0; i < UPLOADS; i++) {
-        struct upload_body body = files_named(text("Chunks%d", i));
+        const char *name = text("Chunks%d", i), *bytes = upload_noise((unsigned)i, LARGE);
+        struct upload_body body = files_named(name);
         struct wire *wire = wire_open(host);
 
-        upload_file(&body, "SF_02C", "x", upload_noise((unsigned)i, LARGE), LARGE);
+        upload_file(&body, "SF_02C", "x", bytes, LARGE);
         upload_close(&body);
         wire_say(wire,
                  "POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
@@ -321,8 +294,12 @@ TEST(an_upload_in_many_small_chunks_is_complete)
         ck_assert_msg(answer && answer->status == 201, "%s", answer ? answer->body : "no answer");
         wire_close(wire, false);
         free(body.bytes);
+        const char *id = files_document(ck_status(files_get(host, m, name), 200), 0, "id");
+        struct answer *stored = files_get(host, m, text("%s/documents/%s", name, id));
+
+        ck_assert_uint_eq(ck_status(stored, 200)->length, LARGE);
+        ck_assert_mem_eq(stored->body, bytes, LARGE);
     }
-    ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
 }
 
-STAGE_SUITE(device_uploads, set_up, 120)
+STAGE_SUITE(upload, set_up, 120)

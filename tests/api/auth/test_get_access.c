@@ -401,4 +401,4 @@ TEST(a_request_refused_before_its_body_does_not_confuse_the_next_request)
     curl_easy_cleanup(connection);
 }
 
-SUITE(access, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(get_access, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
