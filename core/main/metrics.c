@@ -148,7 +148,7 @@ static void metrics_each_pg_pool(struct metrics *metrics)
 
         for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
             metrics_put(metrics, (double)atomic_load(&metrics_of_loop(metrics, loop)[kind]),
-                        "loop=\"%u\",lane=\"%s\"", i, pg_pool_names[kind]);
+                        "loop=\"%u\",pool=\"%s\"", i, pg_pool_names[kind]);
     }
 }
 
@@ -444,16 +444,16 @@ const struct host_metric host_metrics[] = {
      metrics_one, ONE(database_latency)},
     {"busbar_clock_offset_seconds", "gauge", NULL,
      "By how much PostgreSQL's clock is ahead of this host's.", metrics_one, ONE(clock_offset)},
-    {"busbar_database_connections", "gauge", "loop, lane", "Connections that can be used.",
+    {"busbar_database_connections", "gauge", "loop, pool", "Connections that can be used.",
      metrics_each_pg_pool, LOOP(ready)},
-    {"busbar_database_waiting", "gauge", "loop, lane", "Statements and units waiting to be sent.",
+    {"busbar_database_waiting", "gauge", "loop, pool", "Statements and units waiting to be sent.",
      metrics_each_pg_pool, LOOP(waiting)},
-    {"busbar_database_batches", "gauge", "loop, lane", "Batches in progress.",
+    {"busbar_database_batches", "gauge", "loop, pool", "Batches in progress.",
      metrics_each_pg_pool, LOOP(batches)},
-    {"busbar_database_shared_executions_total", "counter", "loop, lane",
+    {"busbar_database_shared_executions_total", "counter", "loop, pool",
      "Executions of statements that several requests ran with different keys.",
      metrics_each_pg_pool, LOOP(shared)},
-    {"busbar_database_sharing_requests_total", "counter", "loop, lane",
+    {"busbar_database_sharing_requests_total", "counter", "loop, pool",
      "Requests whose statements were executed together with others'.",
      metrics_each_pg_pool, LOOP(sharers)},
     {"busbar_redis_up", "gauge", NULL, "Whether Redis answers.", metrics_one, ONE(redis_up)},
@@ -503,7 +503,7 @@ const struct host_metric host_metrics[] = {
     {"busbar_crashes_total", "counter", "module",
      "Unexpected ends of workers, by the module at fault; unknown: no module.",
      metrics_crashes, 0},
-    {"busbar_module_left_out", "gauge", "module",
+    {"busbar_module_disabled", "gauge", "module",
      "Always 1: a module that is disabled until the next reload, because it or a module that it "
      "needs crashed repeatedly.",
      metrics_left_out, 0},

@@ -172,7 +172,7 @@ static json_t *status_loop_json(const struct loop *loop, const struct loop_state
         blocked ? json_real((double)atomic_load(&loop->stands_ms) / 1000) : json_null(),
         "connections", (json_int_t)state->connections, "requests", (json_int_t)state->requests,
         "redisMs", state->redis_ms < 0 ? json_null() : json_integer(state->redis_ms), "redisFailed",
-        state->redis_ms == -1, "lanes", pools);
+        state->redis_ms == -1, "pools", pools);
 }
 
 static json_t *status_loops_json(struct engine *engine)
@@ -347,7 +347,7 @@ static void status_print_generation(FILE *out, const json_t *g)
 
 static void status_print_loop(FILE *out, size_t index, const json_t *loop)
 {
-    json_t *pools = json_object_get(loop, "lanes"), *pool;
+    json_t *pools = json_object_get(loop, "pools"), *pool;
     const char *name;
 
     fprintf(out, "loop %zu: ", index);

@@ -260,7 +260,7 @@ TEST(a_module_that_crashes_at_each_start_is_disabled_until_a_reload)
 
     expect_metric(host, who, "busbar_crashes_total{module=\"crash\"} 3");
     expect_metric(host, who, "busbar_worker_restarts_total 3");
-    expect_metric(host, who, "busbar_module_left_out{module=\"crash\"} 1");
+    expect_metric(host, who, "busbar_module_disabled{module=\"crash\"} 1");
     unlink(bench.order);
     host_says(host, 0, "reload");
     ck_assert_ptr_null(strstr(host_says(host, 0, "status"), "DISABLED"));

@@ -9,7 +9,7 @@ enum { TOGETHER_MS = 20000, PUBLISHED_MS = 5000 };
 int64_t pool_metric(const struct together *of, const char *name)
 {
     double value = exposition_value(exposition_get(of->host, of->admin->token), name,
-                                    text("loop=\"0\",lane=\"%s\"", of->pool));
+                                    text("loop=\"0\",pool=\"%s\"", of->pool));
 
     ck_assert_msg(value >= 0, "no %s of %s", name, of->pool);
     return (int64_t)value;

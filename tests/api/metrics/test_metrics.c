@@ -236,8 +236,8 @@ TEST(the_state_of_the_host_and_its_dependencies_is_in_the_metrics)
     ck_assert(value(now, "busbar_generations", "") == 1);
     ck_assert(value(now, "busbar_generation", "") == 1);
     ck_assert(value(now, "busbar_http_connections", "loop=\"0\"") >= 0);
-    ck_assert(value(now, "busbar_database_connections", "loop=\"0\",lane=\"read\"") >= 1);
-    ck_assert(value(now, "busbar_database_waiting", "loop=\"0\",lane=\"unit\"") == 0);
+    ck_assert(value(now, "busbar_database_connections", "loop=\"0\",pool=\"read\"") >= 1);
+    ck_assert(value(now, "busbar_database_waiting", "loop=\"0\",pool=\"unit\"") == 0);
     ck_assert(value(now, "busbar_pool_threads", "module=\"busbar\",pool=\"bodies\"") >= 1);
     ck_assert(value(now, "busbar_pool_threads", "module=\"auth\",pool=\"hash\"") >= 1);
     ck_assert(value(now, "busbar_webhook_deliveries", "state=\"waiting\"") == 0);

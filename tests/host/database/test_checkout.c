@@ -98,7 +98,7 @@ TEST(a_checked_out_connection_is_replaced_after_its_backend_was_terminated)
 static double waiting(const struct host *on)
 {
     return exposition_value(exposition_get(on, NULL), "busbar_database_waiting",
-                            "loop=\"0\",lane=\"tx\"");
+                            "loop=\"0\",pool=\"tx\"");
 }
 
 static bool some_wait(void *on)
@@ -246,9 +246,9 @@ TEST(a_connection_left_in_a_transaction_is_closed)
 {
     struct proxy *proxy = proxy_start(NULL, postgres_socket(the_postgres));
     struct host *own =
-        poke_start(&(struct host_spec){.name = "lent_astray",
+        poke_start(&(struct host_spec){.name = "lent_left_open",
                                        .pg = behind(the_postgres, proxy),
-                                       .database = database_make(the_postgres, "lent_astray")});
+                                       .database = database_make(the_postgres, "lent_left_open")});
 
     ck_assert(wait_until(lends, own, 10000));
     proxy_set(proxy, PROXY_IN_TRANSACTION, 0);

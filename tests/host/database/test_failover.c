@@ -69,7 +69,7 @@ static const char *place(const char *order)
     return text("%s port=%s target_session_attrs=read-write", hosts, ports);
 }
 
-/* Returns whether all of the host's connections work, in each lane. */
+/* Returns whether all of the host's connections work, in each pool. */
 static bool serves(void *host)
 {
     static const char *const ways[][2] = {{"GET", "query/one"},

@@ -42,11 +42,11 @@ static void stop(void)
     host_stop(host);
 }
 
-/* Returns a counter of a lane from /metrics. */
-static int64_t metric(const char *name, const char *lane)
+/* Returns a counter of a pool from /metrics. */
+static int64_t metric(const char *name, const char *pool)
 {
     const char *page = http(host, "GET", "/metrics", NULL, NULL)->body;
-    const char *line = strstr(page, text("%s{loop=\"0\",lane=\"%s\"} ", name, lane));
+    const char *line = strstr(page, text("%s{loop=\"0\",pool=\"%s\"} ", name, pool));
 
     ck_assert_ptr_nonnull(line);
     return strtoll(strchr(line, ' ') + 1, NULL, 10);

@@ -136,7 +136,7 @@ static void expect_metric(const char *line, int64_t wanted)
                   (intmax_t)wanted);
 }
 
-#define READS(what) "busbar_database_" what "{loop=\"0\",lane=\"read\"}"
+#define READS(what) "busbar_database_" what "{loop=\"0\",pool=\"read\"}"
 
 /* When this returns, the only loop has read all earlier requests, because it reads sockets in
  * order. */

@@ -117,7 +117,7 @@ TEST(status_is_available_as_json)
     ck_assert(json_is_true(json_object_get(json, "ready")));
     ck_assert_str_eq(json_string_value(json_object_get(generation, "state")), "live");
     ck_assert_uint_eq(json_array_size(json_object_get(generation, "modules")), 5);
-    ck_assert(json_is_object(json_object_get(json_object_get(loop, "lanes"), "read")));
+    ck_assert(json_is_object(json_object_get(json_object_get(loop, "pools"), "read")));
     ck_assert_str_eq(json_string_value(json_object_get(database, "schema")), "ready");
     ck_assert(json_is_integer(json_object_get(database, "latencyMs")));
     ck_assert(json_is_null(json_object_get(loop, "blockedSeconds")));
