@@ -1,28 +1,30 @@
 /*
  * PostgreSQL in a loop.
  *
- * The unit of work is a struct pg_request, here called an *entry*: one or more statements that
- * belong together (a query is an entry with one statement, a unit an entry with several). Entries
- * wait in a *pool* of connections and are sent in *batches*: at the end of a loop iteration, a
- * connection takes up to 64 of its waiting entries, with up to 64 KiB of values. A batch ends with
- * one Sync, and is therefore one transaction. A connection of the first three pools has at most two
- * batches in progress; entries that arrive until one is complete share the next batch. The pools:
+ * The unit of work is a struct pg_request, in core/store called a *request*: one or more statements
+ * that belong together (a query is a request with one statement, a unit a request with several).
+ * The *caller* of a request is the HTTP request, job, hook or command (struct core_request) that
+ * waits for it. Requests wait in a *pool* of connections and are sent in *batches*: at the end of a
+ * loop iteration, a connection takes up to 64 of its waiting requests, with up to 64 KiB of values
+ * (conn_make_batch() in pg_conn.c, with pg_conn_next() in pg_pool.c). A batch ends with one Sync,
+ * and is therefore one transaction. A connection of the first three pools has at most two batches
+ * in progress; requests that arrive until one is complete share the next batch. The pools:
  *
- *   read queries; after a lost connection they are sent again write single statements that write;
- *   after a lost connection, never sent again once sent unit transactions known in advance, which
- *   share a commit; after a lost connection like write long statements that may take long, entries
- *   with more than 64 KiB of values, and units with the key of such a unit; one at a time per
- *   connection, so that no batch waits for them tx interactive transactions, each with a connection
- *   checked out by one request (pg_tx.c)
+ * - read: queries; after a lost connection they are sent again
+ * - write: single statements that write; after a lost connection, never sent again once sent
+ * - unit: transactions known in advance, which share a commit; after a lost connection like write
+ * - long: statements that may take long, requests with more than 64 KiB of values, and units with
+ *   the key of such a unit; one at a time per connection, so that no batch waits for them
+ * - tx: interactive transactions, each with a connection checked out by one caller (pg_tx.c)
  *
- * If an entry of a batch fails, PostgreSQL skips the rest of the batch and undoes all of it. The
- * other entries are sent again, writes one by one; reads that already have a result keep it.
+ * If a request of a batch fails, PostgreSQL skips the rest of the batch and undoes all of it. The
+ * other requests are sent again, writes one by one; reads that already have a result keep it.
  *
- * Waiting entries are served round robin by owner, and each owner has a share of a pool (quota.h):
+ * Waiting requests are served round robin by owner, and each owner has a share of a pool (quota.h):
  * of the queue, of each batch, of the long statements in progress, and of the checked out
  * connections.
  *
- * An entry can outlive its request: a request that no longer waits calls pg_request_abandon(), and
+ * A request can outlive its caller: a caller that no longer waits calls pg_request_abandon(), and
  * the results are dropped when they arrive. All functions must be called on the loop's thread.
  */
 #ifndef CORE_PG_H
@@ -67,9 +69,10 @@ struct pg_op {
 
 struct pg_request {
     struct pg_request *next;
-    struct fair_entry queued; /* in the queue; has the owner also while the entry is in progress */
-    struct pg_pool *pool;     /* set while it has an owner */
-    struct core_request *rq;  /* NULL: abandoned */
+    struct fair_entry
+        queued;              /* in the queue; has the owner also while the request is in progress */
+    struct pg_pool *pool;    /* set while it has an owner */
+    struct core_request *rq; /* NULL: abandoned */
     struct pg_op *ops, *last;
     size_t bytes;                   /* size of its values */
     uint64_t key;                   /* unit pool: determines the connection */
@@ -77,24 +80,24 @@ struct pg_request {
     int64_t asked_us, sent_us;      /* monotonic; sent_us 0: not yet */
     bool write;                     /* must not be sent again after a lost connection */
     bool alone;                     /* must be in a separate batch */
-    bool single;                    /* must not share executions with other entries */
-    bool uses_earlier_result;       /* shares the executions of an earlier entry of its batch */
-    unsigned members;               /* entries in its executions; 0: not shared, or a follower */
-    struct pg_request *next_member; /* the next of these entries */
+    bool single;                    /* must not share executions with other requests */
+    bool uses_earlier_result;       /* shares the executions of an earlier request of its batch */
+    unsigned members;               /* requests in its executions; 0: not shared, or a follower */
+    struct pg_request *next_member; /* the next of these requests */
     bool sent;                      /* is part of a batch in progress */
     bool running;                   /* counts as in progress for its owner */
     bool large;                     /* a unit in the long pool, in this list: */
     struct pg_request *large_next;
-    bool done; /* the request may take the results */
+    bool done; /* the caller may take the results */
     struct failure failure;
-    struct arena *memory; /* contains the entry itself and its values */
+    struct arena *memory; /* contains the request itself and its values */
 };
 
 struct pg_settings {
     const char *url;
     unsigned connections[PG_POOLS];
-    size_t queue;          /* maximum number of entries that wait in a pool */
-    unsigned merge_max;    /* maximum number of entries in an execution of a keyed statement */
+    size_t queue;          /* maximum number of requests that wait in a pool */
+    unsigned merge_max;    /* maximum number of requests in an execution of a keyed statement */
     unsigned share;        /* percentage of queue and connections for one owner */
     unsigned statement_ms; /* statement_timeout */
     unsigned connect_ms;   /* see pg_connect.h */
@@ -113,42 +116,42 @@ void pg_set_limits(struct pg *pg, const struct pg_settings *to);
 struct pg_pool_status {
     unsigned connections, ready; /* configured, usable */
     size_t batches;              /* in progress */
-    size_t waiting;              /* entries; in the tx pool, requests that wait for a connection */
-    size_t shared, sharers;      /* total number of shared executions, and of the entries in them */
+    size_t waiting;              /* requests; in the tx pool, callers that wait for a connection */
+    size_t shared, sharers; /* total number of shared executions, and of the requests in them */
 };
 
 void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
 
-/* Sends the entries that wait and fit into the next batches. Called once per iteration. */
+/* Sends the requests that wait and fit into the next batches. Called once per iteration. */
 void pg_flush(struct pg *pg);
 
 /*
- * Create an entry without or with one statement. If memory runs out, the request ends. Fiber only.
+ * Create a request without or with one statement. If memory runs out, the caller ends. Fiber only.
  */
 struct pg_request *pg_request_new(struct core_request *rq);
 struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *sql,
                                   const struct bb_value *values, size_t count);
 
 /* Adds a statement; copies the values. NULL: out of memory. */
-struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
+struct pg_op *pg_request_add(struct pg_request *request, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count);
 
 /*
- * Adds an entry to the queue of a pool (pg NULL: no database is configured). Returns 0, or -1 with
- * the request's failure set: FAILED_UNAVAILABLE, FAILED_BUSY, FAILED_SHARE or FAILED_MEMORY.
+ * Adds a request to the queue of a pool (pg NULL: no database is configured). Returns 0, or -1 with
+ * the caller's failure set: FAILED_UNAVAILABLE, FAILED_BUSY, FAILED_SHARE or FAILED_MEMORY.
  */
-int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *entry);
+int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *request);
 
-/* Frees the entry, for which its request no longer waits, now or when its results have arrived. */
-void pg_request_abandon(struct pg_request *entry);
+/* Frees the request, for which no caller waits any more, now or when its results have arrived. */
+void pg_request_abandon(struct pg_request *request);
 
 /* NULL is allowed. */
-void pg_request_free(struct pg_request *entry);
+void pg_request_free(struct pg_request *request);
 
 /* Frees the result. */
 void pg_rows_drop(struct bb_rows *rows);
 
-/* Allocates rows in the request's arena, which drops them later. Fiber only. */
+/* Allocates rows in the caller's arena, which drops them later. Fiber only. */
 struct bb_rows *pg_rows_new(struct core_request *rq);
 
 /* Moves the statement's rows to `rows`. Returns `rows`, or NULL if the statement has no result. */
@@ -158,14 +161,14 @@ struct bb_rows *pg_rows_take(struct bb_rows *rows, struct pg_op *op);
 void pg_rows_release(struct arena *arena);
 
 /*
- * Checks out a connection of the tx pool for the request, and waits for one if necessary. Returns
+ * Checks out a connection of the tx pool for the caller, and waits for one if necessary. Returns
  * NULL with the failure set. pg_tx_end() returns the connection to the pool, or closes it if a
  * statement is in progress.
  */
 struct pg_tx *pg_tx_begin(struct core_request *rq);
-/* Runs an entry's statements. Returns 0, or -1: the caller does not own the entry any more then. */
-int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry);
-/* Runs a statement. Returns its rows, which the request owns, or NULL with the failure set. */
+/* Runs a request's statements. Returns 0, or -1: the request must not be used any more then. */
+int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request);
+/* Runs a statement. Returns its rows, which the caller owns, or NULL with the failure set. */
 struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                           size_t count);
 void pg_tx_end(struct pg_tx *tx);

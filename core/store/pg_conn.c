@@ -1,4 +1,4 @@
-/* One connection: connecting, sending batches, and reading their results. */
+/* One connection: connecting, making and sending batches, and reading their results. */
 #include "core/store/pg_pool.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500, TRIES_MAX = 4, NAME_SIZE = 2
 /* Values of pg_conn.fault. */
 static const char unreplicated[] = "a commit was not confirmed by the synchronous standby";
 static const char outcome_unknown[] = "an answer could not be kept";
-static const char astray[] = "a transaction was left open";
+static const char left_open[] = "a transaction was left open";
 static const char misused[] = "a module's statement is not allowed";
 
 static void conn_results_lost(struct pg_conn *conn);
@@ -140,7 +140,7 @@ static uint64_t conn_reported_hash(const struct pg_conn *conn, int i)
     return hash;
 }
 
-bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq)
+bool pg_session_has_changed(const struct pg_conn *conn, const struct core_request *rq)
 {
     static const char what[] = "a setting of a shared connection has changed";
     int i = 0;
@@ -217,10 +217,10 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     conn->backoff_ms = conn->backoff_ms ? conn->backoff_ms * 2 : BACKOFF_FIRST_MS;
     if (conn->backoff_ms > BACKOFF_MAX_MS)
         conn->backoff_ms = BACKOFF_MAX_MS;
-    pg_conn_leave(conn);
+    pg_conn_move_waiting(conn);
     if (!was_ready)
         pg_conn_fail_waiting(conn);
-    pg_tx_despair(conn->pool);
+    pg_tx_fail_if_down(conn->pool);
 }
 
 static void conn_want(struct pg_conn *conn, uint32_t events)
@@ -300,7 +300,7 @@ static void conn_attempt(struct timer *timer)
 
 /* ---- sending a batch ------------------------------------------------------------------------- */
 
-static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_request *entry,
+static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_request *request,
                         struct pg_op *op)
 {
     const struct bb_sql *sql = op->sql;
@@ -309,9 +309,9 @@ static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     char name[NAME_SIZE];
 
     pg_rows_drop(&op->rows);
-    if (entry->members) {
+    if (request->members) {
         sql = pg_many(sql);
-        values = pg_merge_values(entry, op);
+        values = pg_merge_values(request, op);
         lengths = formats = NULL; /* all are text */
         if (!values)
             return -1;
@@ -320,11 +320,11 @@ static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     text_hex(&sql, sizeof sql, name + 1);
     if (!conn->prepared[conn_prepared_slot(conn, sql)] &&
         (conn_prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL) ||
-         conn_expect(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, entry, op})))
+         conn_expect(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, request, op})))
         return -1;
     if (!PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0))
         return -1;
-    return conn_expect(conn, (struct pg_expect){PG_EXPECT_ROWS, sql, batch, entry, op});
+    return conn_expect(conn, (struct pg_expect){PG_EXPECT_ROWS, sql, batch, request, op});
 }
 
 static void conn_fail_list(struct pg_request *list)
@@ -337,34 +337,34 @@ static void conn_fail_list(struct pg_request *list)
     }
 }
 
-/* Sends entries followed by one Sync. -1: the connection is unusable. */
-static int conn_send_batch(struct pg_conn *conn, struct pg_request *entries, size_t count)
+/* Sends requests followed by one Sync. -1: the connection is unusable. */
+static int conn_send_batch(struct pg_conn *conn, struct pg_request *requests, size_t count)
 {
     struct pg_batch *batch = calloc(1, sizeof *batch);
     int64_t sent_us = clock_mono_us();
     bool failed = false;
 
     if (!batch) {
-        conn_fail_list(entries);
+        conn_fail_list(requests);
         return 0;
     }
-    *batch = (struct pg_batch){.entries = entries, .count = count};
+    *batch = (struct pg_batch){.requests = requests, .count = count};
     if (!conn->batches++)
         conn->oldest_ms = conn->pool->pg->loop->now_ms;
-    pg_merge(conn->pool, entries);
-    for (struct pg_request *entry = entries; entry && !failed; entry = entry->next) {
-        entry->sent = true;
-        entry->sent_us = sent_us;
-        entry->tries++;
-        for (struct pg_op *op = entry->uses_earlier_result ? NULL : entry->ops; op && !failed;
+    pg_merge(conn->pool, requests);
+    for (struct pg_request *request = requests; request && !failed; request = request->next) {
+        request->sent = true;
+        request->sent_us = sent_us;
+        request->tries++;
+        for (struct pg_op *op = request->uses_earlier_result ? NULL : request->ops; op && !failed;
              op = op->next)
-            failed = conn_send_op(conn, batch, entry, op) != 0;
+            failed = conn_send_op(conn, batch, request, op) != 0;
     }
     if (failed || !PQpipelineSync(conn->pg) ||
         conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
         /* Without a Sync the batch cannot be committed; conn_results_lost() frees it. */
         if (conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
-            conn_fail_list(entries);
+            conn_fail_list(requests);
             free(batch);
         }
         return -1;
@@ -374,26 +374,26 @@ static int conn_send_batch(struct pg_conn *conn, struct pg_request *entries, siz
 }
 
 /*
- * Takes entries for a batch. Sorts units by key, so that the batches of all hosts take locks in the
- * same order and cannot deadlock.
+ * Takes requests for a batch. Sorts units by key, so that the batches of all hosts take locks in
+ * the same order and cannot deadlock.
  */
 static struct pg_request *conn_make_batch(struct pg_conn *conn, size_t *count)
 {
     bool by_key = conn->pool->kind == PG_UNIT, alone = false;
-    struct pg_request *list = NULL, **end = &list, *entry;
+    struct pg_request *list = NULL, **end = &list, *request;
 
     *count = 0;
-    while (!alone && *count < conn->pool->batch_max && (entry = pg_conn_next(conn, *count))) {
-        if (!entry->rq) {
-            pg_request_free(entry);
+    while (!alone && *count < conn->pool->batch_max && (request = pg_conn_next(conn, *count))) {
+        if (!request->rq) {
+            pg_request_free(request);
             continue;
         }
-        alone = entry->alone;
-        for (end = by_key ? &list : end; *end && (*end)->key <= entry->key;)
+        alone = request->alone;
+        for (end = by_key ? &list : end; *end && (*end)->key <= request->key;)
             end = &(*end)->next;
-        entry->next = *end;
-        *end = entry;
-        end = &entry->next;
+        request->next = *end;
+        *end = request;
+        end = &request->next;
         ++*count;
     }
     return list;
@@ -408,11 +408,11 @@ void pg_conn_flush(struct pg_conn *conn)
            (conn->waiting_count || (pool->kind == PG_LONG && pool->queued)) &&
            (!conn->recycle || conn->checked_out) && conn->batches < pool->depth) {
         size_t count;
-        struct pg_request *entries = conn_make_batch(conn, &count);
+        struct pg_request *requests = conn_make_batch(conn, &count);
 
-        if (!entries)
+        if (!requests)
             return;
-        if (conn_send_batch(conn, entries, count)) {
+        if (conn_send_batch(conn, requests, count)) {
             pg_conn_lost(conn, "sending failed");
             return;
         }
@@ -423,24 +423,25 @@ void pg_conn_flush(struct pg_conn *conn)
 
 /* ---- the outcome of batches ----------------------- */
 
-/* Sends an entry again, in a separate batch if its batch was undone or it was sent twice before. */
-static void conn_entry_again(struct pg_conn *conn, struct pg_request *entry)
+/* Sends a request again, in a separate batch if its batch was undone or it was sent twice before.
+ */
+static void conn_request_again(struct pg_conn *conn, struct pg_request *request)
 {
-    if (!entry->rq) {
-        pg_request_free(entry);
+    if (!request->rq) {
+        pg_request_free(request);
         return;
     }
-    if (entry->tries >= TRIES_MAX) {
-        pg_request_fail(entry, FAILED_UNAVAILABLE);
+    if (request->tries >= TRIES_MAX) {
+        pg_request_fail(request, FAILED_UNAVAILABLE);
         return;
     }
-    pg_merge_forget(entry);
-    entry->failure = (struct failure){0};
-    entry->alone = conn->pool->kind == PG_UNIT || entry->write || entry->tries > 1;
-    pg_conn_queue(conn, entry, true);
+    pg_merge_forget(request);
+    request->failure = (struct failure){0};
+    request->alone = conn->pool->kind == PG_UNIT || request->write || request->tries > 1;
+    pg_conn_queue(conn, request, true);
 }
 
-/* Reverses the list, because entries are put in front of the queue one after the other. */
+/* Reverses the list, because requests are put in front of the queue one after the other. */
 static struct pg_request *conn_reverse(struct pg_request *list)
 {
     struct pg_request *back = NULL;
@@ -455,38 +456,38 @@ static struct pg_request *conn_reverse(struct pg_request *list)
     return back;
 }
 
-/* Returns whether an entry's outcome is final, and not caused by another entry of the batch. */
+/* Returns whether a request's outcome is final, and not caused by another request of the batch. */
 static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
-                                  const struct pg_request *entry)
+                                  const struct pg_request *request)
 {
-    const struct failure *failure = &entry->failure;
+    const struct failure *failure = &request->failure;
     bool own_failure = failure->kind == FAILED_SQL;
 
     if (!batch->failed || conn->pool->kind == PG_TX)
         return true;
-    if (own_failure && entry->tries < TRIES_MAX &&
+    if (own_failure && request->tries < TRIES_MAX &&
         (failure->stale || sqlstate_has(failure->sqlstate, SQLSTATE_AGAIN)))
         return false;
     /* the batch was undone, including writes that had succeeded */
-    if (conn->pool->kind == PG_UNIT || entry->write)
+    if (conn->pool->kind == PG_UNIT || request->write)
         return batch->count == 1 && own_failure;
-    return own_failure || (entry->last && entry->last->rows.result);
+    return own_failure || (request->last && request->last->rows.result);
 }
 
 static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
-    struct pg_request *entry = batch->failed ? conn_reverse(batch->entries) : batch->entries;
+    struct pg_request *request = batch->failed ? conn_reverse(batch->requests) : batch->requests;
 
     conn->batches--;
     conn->oldest_ms = conn->pool->pg->loop->now_ms;
-    while (entry) {
-        struct pg_request *next = entry->next;
+    while (request) {
+        struct pg_request *next = request->next;
 
-        if (conn_is_outcome_known(conn, batch, entry))
-            pg_request_done(entry);
+        if (conn_is_outcome_known(conn, batch, request))
+            pg_request_done(request);
         else
-            conn_entry_again(conn, entry);
-        entry = next;
+            conn_request_again(conn, request);
+        request = next;
     }
     free(batch);
 }
@@ -501,17 +502,17 @@ static void conn_results_lost(struct pg_conn *conn)
 
         if (e.kind != PG_EXPECT_SYNC)
             continue;
-        struct pg_request *entry = conn_reverse(e.batch->entries);
-        while (entry) {
-            struct pg_request *next = entry->next;
+        struct pg_request *request = conn_reverse(e.batch->requests);
+        while (request) {
+            struct pg_request *next = request->next;
 
-            if (!strcmp(entry->failure.sqlstate, PG_NOT_ALLOWED))
-                pg_request_done(entry);
-            else if (reads && !entry->write)
-                conn_entry_again(conn, entry);
+            if (!strcmp(request->failure.sqlstate, PG_NOT_ALLOWED))
+                pg_request_done(request);
+            else if (reads && !request->write)
+                conn_request_again(conn, request);
             else
-                pg_request_fail(entry, FAILED_UNAVAILABLE);
-            entry = next;
+                pg_request_fail(request, FAILED_UNAVAILABLE);
+            request = next;
         }
         free(e.batch);
     }
@@ -531,15 +532,15 @@ static bool conn_is_lost_result(const PGresult *result)
 
 static void conn_take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
 {
-    struct failure *failure = &e->entry->failure;
+    struct failure *failure = &e->request->failure;
 
     e->batch->failed = true;
     if (conn_is_lost_result(result)) {
         conn->fault = outcome_unknown;
     } else if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || failure->kind) {
         return;
-    } else if (e->entry->members) {
-        pg_merge_failed(e->entry, result);
+    } else if (e->request->members) {
+        pg_merge_failed(e->request, result);
         conn->recycle |= pg_is_stale(result);
     } else {
         pg_failure(failure, e->op, result);
@@ -549,7 +550,7 @@ static void conn_take_error(struct pg_conn *conn, const struct pg_expect *e, con
 
 /*
  * Returns whether a module's statement began or ended a transaction, or changed the session, which
- * other requests share. The first word of the result's command tag names the command.
+ * other callers share. The first word of the result's command tag names the command.
  */
 static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e,
                                 PGresult *result)
@@ -570,7 +571,7 @@ static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expe
 
 static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
 {
-    struct failure *failure = &e->entry->failure;
+    struct failure *failure = &e->request->failure;
     ExecStatusType status = PQresultStatus(result);
     bool good =
         status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY;
@@ -582,9 +583,9 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
         conn->recycle |= !strcmp(PQcmdStatus(result), "SET") &&
                          strncasecmp(text, "SET LOCAL ", 10) != 0 &&
                          strncasecmp(text, "SET TRANSACTION ", 16) != 0;
-        if (!e->entry->members)
+        if (!e->request->members)
             e->op->rows = (struct bb_rows){.result = result, .count = PQntuples(result)};
-        else if (pg_merge_distribute(e->entry, e->op, result))
+        else if (pg_merge_distribute(e->request, e->op, result))
             conn->fault = outcome_unknown;
         return;
     }
@@ -592,8 +593,8 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
         /* the connection is closed, and other statements of the batch may be lost */
         conn->fault = misused;
         e->batch->failed = true;
-        if (!e->entry->members) { /* otherwise sending each request separately shows which one sent
-                                     it */
+        if (!e->request->members) { /* otherwise sending each request separately shows which one
+                                     sent it */
             *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
             failure->sql = e->op->sql;
             failure->host = e->op->host;
@@ -620,16 +621,17 @@ static int conn_take_sync(struct pg_conn *conn, struct pg_batch *batch)
     bool own = conn->pool->kind == PG_TX;
 
     if (!own && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)) {
-        conn->fault = astray;
+        conn->fault = left_open;
         return -1;
     }
     conn_expect_next(conn);
-    bool spoilt = !own && pg_session_is_spoilt(conn, batch->count == 1 ? batch->entries->rq : NULL);
+    bool changed =
+        !own && pg_session_has_changed(conn, batch->count == 1 ? batch->requests->rq : NULL);
 
-    if (spoilt)
+    if (changed)
         conn->end = "a setting was changed";
     conn_batch_synced(conn, batch);
-    return spoilt ? -1 : 0;
+    return changed ? -1 : 0;
 }
 
 /*
@@ -678,12 +680,13 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
     }
     if (now.kind == PG_EXPECT_SYNC) {
         /* The commit failed (for instance because of a deferred constraint) and undid the batch;
-         * the result of the Sync follows. Sending each entry separately shows which one failed. */
+         * the result of the Sync follows. Sending each request separately shows which one failed.
+         */
         now.batch->failed = true;
         if (conn_is_lost_result(result))
             conn->fault = outcome_unknown;
-        else if (now.batch->count == 1 && !now.batch->entries->failure.kind)
-            pg_failure(&now.batch->entries->failure, NULL, result);
+        else if (now.batch->count == 1 && !now.batch->requests->failure.kind)
+            pg_failure(&now.batch->requests->failure, NULL, result);
         PQclear(result);
     } else {
         conn_expect_next(conn);

@@ -1,8 +1,8 @@
 /*
- * Shared executions: entries of a batch with the same keyed statements (struct bb_keyed) share one
+ * Shared executions: requests of a batch with the same keyed statements (struct bb_keyed) share one
  * execution of each. For a read by key, PostgreSQL spends most of the time on starting and ending
- * the executor, and on two messages each way. This file decides which entries share, combines their
- * values, and distributes the rows.
+ * the executor, and on two messages each way. This file decides which requests share, combines
+ * their values, and distributes the rows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +21,11 @@ const struct bb_sql *pg_many(const struct bb_sql *sql)
 
 /* ---- selecting members ---- */
 
-static bool merge_may_share(const struct pg_request *entry)
+static bool merge_may_share(const struct pg_request *request)
 {
-    if (entry->single || entry->alone || !entry->rq || !entry->ops)
+    if (request->single || request->alone || !request->rq || !request->ops)
         return false;
-    for (const struct pg_op *op = entry->ops; op; op = op->next) {
+    for (const struct pg_op *op = request->ops; op; op = op->next) {
         if (!(op->sql->flags & BB_SQL_KEYED))
             return false;
     }
@@ -42,7 +42,7 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 }
 
 /*
- * Adds entries after `first` with the same statements as followers. Units are sorted by key, the
+ * Adds requests after `first` with the same statements as followers. Units are sorted by key, the
  * order in which they take locks, and must keep this order. So only the first unit of each key may
  * follow, and only if no unit before it is executed separately.
  */
@@ -52,17 +52,17 @@ static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned 
     struct pg_request **end = &first->next_member;
     unsigned members = 1;
 
-    for (struct pg_request *before = first, *entry = first->next; entry && members < most;
-         before = entry, entry = entry->next) {
-        if (entry->uses_earlier_result || (units && entry->key == before->key))
+    for (struct pg_request *before = first, *request = first->next; request && members < most;
+         before = request, request = request->next) {
+        if (request->uses_earlier_result || (units && request->key == before->key))
             continue;
-        if (!merge_may_share(entry) || !merge_asks_the_same(first, entry)) {
+        if (!merge_may_share(request) || !merge_asks_the_same(first, request)) {
             if (units)
                 break;
             continue;
         }
-        *end = entry;
-        end = &entry->next_member;
+        *end = request;
+        end = &request->next_member;
         members++;
     }
     *end = NULL;
@@ -75,23 +75,23 @@ static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned 
         member->uses_earlier_result = true;
 }
 
-void pg_merge(struct pg_pool *pool, struct pg_request *entries)
+void pg_merge(struct pg_pool *pool, struct pg_request *requests)
 {
     unsigned most = pool->pg->settings.merge_max;
 
     if (most > MEMBERS_MAX)
         most = MEMBERS_MAX;
-    for (struct pg_request *entry = entries; most > 1 && entry; entry = entry->next) {
-        if (!entry->uses_earlier_result && merge_may_share(entry))
-            merge_into(pool, entry, most);
+    for (struct pg_request *request = requests; most > 1 && request; request = request->next) {
+        if (!request->uses_earlier_result && merge_may_share(request))
+            merge_into(pool, request, most);
     }
 }
 
-void pg_merge_forget(struct pg_request *entry)
+void pg_merge_forget(struct pg_request *request)
 {
-    entry->uses_earlier_result = false;
-    entry->members = 0;
-    entry->next_member = NULL;
+    request->uses_earlier_result = false;
+    request->members = 0;
+    request->next_member = NULL;
 }
 
 /* ---- sending ---- */

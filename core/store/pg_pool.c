@@ -1,4 +1,7 @@
-/* The pools: their queues, from which connections take entries, and their connections. */
+/*
+ * The pools: their queues, and the connection that a new request waits for. A connection makes its
+ * batches itself (conn_make_batch() in pg_conn.c); pg_conn_next() chooses each of their requests.
+ */
 #include "core/store/pg_pool.h"
 
 #include <stdlib.h>
@@ -8,13 +11,13 @@
 
 enum {
     PIPELINE_DEPTH = 2, /* batches in progress per connection: the next one waits in PostgreSQL */
-    BATCH_MAX = 64,     /* entries per batch: after a failure, all are sent again */
+    BATCH_MAX = 64,     /* requests per batch: after a failure, all are sent again */
     READS = 16,         /* places in a batch of reads, of which each owner has a share */
-    PATROL_MS = 250,    /* interval while entries are waiting or in progress */
+    PATROL_MS = 250,    /* interval while requests are waiting or in progress */
     SILENCE_MS = 2000,  /* after this time beyond statement_timeout the connection is dead */
     /* If neither a connection nor the listener has received anything for this time, PostgreSQL is
      * unavailable. A machine that is short of processors may stall for a second. */
-    AWAY_MS = 2000
+    UNAVAILABLE_MS = 2000
 };
 
 _Static_assert((int)PG_POOLS == (int)LOOP_PG_POOLS, "each has its place in struct loop_stats");
@@ -42,56 +45,56 @@ bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
            owner->running < quota_part(pool->pg->settings.share, pool->count);
 }
 
-void pg_request_leave(struct pg_request *entry)
+void pg_request_leave(struct pg_request *request)
 {
-    struct quota_entry *owner = entry->queued.owner;
+    struct quota_entry *owner = request->queued.owner;
 
     if (!owner)
         return;
-    if (entry->large) {
-        struct pg_request **at = &entry->pool->pg->large;
+    if (request->large) {
+        struct pg_request **at = &request->pool->pg->large;
 
-        while (*at != entry)
+        while (*at != request)
             at = &(*at)->large_next;
-        *at = entry->large_next;
-        entry->large = false;
+        *at = request->large_next;
+        request->large = false;
     }
-    owner->running -= entry->running;
-    fair_leave(&entry->pool->owners, owner);
-    entry->queued.owner = NULL;
+    owner->running -= request->running;
+    fair_leave(&request->pool->owners, owner);
+    request->queued.owner = NULL;
 }
 
-/* Queues an entry; `front`: before all others. */
-void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front)
+/* Queues a request; `front`: before all others. */
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, bool front)
 {
     conn->waiting_count++;
     conn->pool->queued++;
-    entry->sent = false;
-    if (front || !entry->queued.owner) {
-        entry->next = conn->again;
-        conn->again = entry;
+    request->sent = false;
+    if (front || !request->queued.owner) {
+        request->next = conn->again;
+        conn->again = request;
     } else {
-        fair_wait(&conn->queue, &entry->queued);
+        fair_wait(&conn->queue, &request->queued);
     }
 }
 
-static struct pg_request *pool_taken(struct pg_conn *conn, struct pg_request *entry)
+static struct pg_request *pool_taken(struct pg_conn *conn, struct pg_request *request)
 {
     conn->waiting_count--;
     conn->pool->queued--;
-    entry->next = NULL;
-    return entry;
+    request->next = NULL;
+    return request;
 }
 
 static struct pg_request *pool_take_again(struct pg_conn *conn)
 {
-    struct pg_request *entry = conn->again;
+    struct pg_request *request = conn->again;
 
-    conn->again = entry->next;
-    return pool_taken(conn, entry);
+    conn->again = request->next;
+    return pool_taken(conn, request);
 }
 
-/* Takes the first waiting entry of any owner; NULL: none. Sets *again if it is sent again. */
+/* Takes the first waiting request of any owner; NULL: none. Sets *again if it is sent again. */
 static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
 {
     struct fair_entry *queued;
@@ -103,7 +106,7 @@ static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
     return queued ? pool_taken(conn, BB_CONTAINER_OF(queued, struct pg_request, queued)) : NULL;
 }
 
-/* Returns the next entry in the queue; skips owners that have used up their share. */
+/* Returns the next request in the queue; skips owners that have used up their share. */
 static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {
@@ -112,22 +115,22 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
         if (!queued)
             return NULL;
         struct fair_flow *flow = fair_flow(&conn->queue, queued);
-        struct pg_request *entry = BB_CONTAINER_OF(queued, struct pg_request, queued);
+        struct pg_request *request = BB_CONTAINER_OF(queued, struct pg_request, queued);
 
-        if (entry->rq && gathered && conn->gathered_bytes + entry->bytes > PG_BATCH_BYTES)
-            return NULL; /* stop here, because small entries could overtake this one forever */
-        bool is_long = conn->pool->kind == PG_LONG; /* a batch has one entry */
-        bool fits = is_long ? pg_may_run(conn->pool, entry->queued.owner)
+        if (request->rq && gathered && conn->gathered_bytes + request->bytes > PG_BATCH_BYTES)
+            return NULL; /* stop here, because small requests could overtake this one forever */
+        bool is_long = conn->pool->kind == PG_LONG; /* a batch has one request */
+        bool fits = is_long ? pg_may_run(conn->pool, request->queued.owner)
                             : flow->round != conn->round || flow->taken < conn->places;
 
-        if (fits || !entry->rq) {
+        if (fits || !request->rq) {
             flow->taken = flow->round == conn->round ? flow->taken + 1 : 1;
             flow->round = conn->round;
-            entry->running = is_long;
-            entry->queued.owner->running += is_long;
-            conn->gathered_bytes += entry->bytes;
+            request->running = is_long;
+            request->queued.owner->running += is_long;
+            conn->gathered_bytes += request->bytes;
             fair_take(&conn->queue);
-            return pool_taken(conn, entry);
+            return pool_taken(conn, request);
         }
         fair_skip(&conn->queue);
     }
@@ -137,7 +140,7 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
 struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
 {
     struct pg_pool *pool = conn->pool;
-    struct pg_request *entry = NULL;
+    struct pg_request *request = NULL;
 
     if (!gathered) {
         /* Units are short, and share their commit. Reads may take longer, and others wait for the
@@ -156,18 +159,18 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
      * A free connection takes a long statement from any queue, first from its own, which may hold
      * the oldest statements if another connection was down.
      */
-    for (unsigned i = 0; !entry && i < pool->count; i++)
-        entry = pool_take_next(&pool->conns[(conn->index + i) % pool->count], 0);
-    return entry;
+    for (unsigned i = 0; !request && i < pool->count; i++)
+        request = pool_take_next(&pool->conns[(conn->index + i) % pool->count], 0);
+    return request;
 }
 
 void pg_conn_fail_waiting(struct pg_conn *conn)
 {
-    struct pg_request *entry;
+    struct pg_request *request;
     bool again;
 
-    while ((entry = pool_take_any(conn, &again)))
-        pg_request_fail(entry, FAILED_UNAVAILABLE);
+    while ((request = pool_take_any(conn, &again)))
+        pg_request_fail(request, FAILED_UNAVAILABLE);
 }
 
 /* ---- the choice of a connection ---- */
@@ -187,11 +190,11 @@ static bool pool_better(const struct pg_conn *one, const struct pg_conn *other)
     return one->batches + one->waiting_count < other->batches + other->waiting_count;
 }
 
-void pg_conn_leave(struct pg_conn *lost)
+void pg_conn_move_waiting(struct pg_conn *lost)
 {
     struct pg_pool *pool = lost->pool;
     struct pg_conn *best = NULL;
-    struct pg_request *entry;
+    struct pg_request *request;
     bool again;
 
     if (pool->kind == PG_UNIT || pool->kind == PG_TX)
@@ -200,23 +203,23 @@ void pg_conn_leave(struct pg_conn *lost)
         if (pool->conns[i].state == PG_READY && (!best || pool_better(&pool->conns[i], best)))
             best = &pool->conns[i];
     }
-    while (best && (entry = pool_take_any(lost, &again)))
-        pg_conn_queue(best, entry, again);
+    while (best && (request = pool_take_any(lost, &again)))
+        pg_conn_queue(best, request, again);
 }
 
 /*
  * Chooses a connection: for units the one of their key, for keyed and long statements the first of
  * the best connections (so that keyed ones share executions), for others the one with the fewest
- * entries.
+ * requests.
  */
-static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *entry)
+static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {
     bool meets = pool->kind == PG_LONG || ((pool->kind == PG_READ || pool->kind == PG_WRITE) &&
-                                           entry->ops && entry->ops->sql->flags & BB_SQL_KEYED);
+                                           request->ops && request->ops->sql->flags & BB_SQL_KEYED);
     struct pg_conn *best = NULL;
 
     if (pool->kind == PG_UNIT)
-        return &pool->conns[(entry->key * 0x9e3779b97f4a7c15U >> 32) % pool->count];
+        return &pool->conns[(request->key * 0x9e3779b97f4a7c15U >> 32) % pool->count];
     for (unsigned i = 0; i < pool->count; i++) {
         struct pg_conn *conn = &pool->conns[i];
 
@@ -227,38 +230,39 @@ static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request
     return best;
 }
 
-bool pg_away(const struct pg *pg)
+bool pg_is_unavailable(const struct pg *pg)
 {
-    return pg_listener_silent_ms() >= AWAY_MS && pg->loop->now_ms - pg->heard_ms >= AWAY_MS;
+    return pg_listener_silent_ms() >= UNAVAILABLE_MS &&
+           pg->loop->now_ms - pg->heard_ms >= UNAVAILABLE_MS;
 }
 
-int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *entry)
+int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
 {
     if (!pg)
-        return request_fail(entry->rq, FAILED_UNAVAILABLE);
-    /* A large entry goes to the long pool, because others in its batch would wait. So do units
+        return request_fail(request->rq, FAILED_UNAVAILABLE);
+    /* A large request goes to the long pool, because others in its batch would wait. So do units
      * with the key of such a unit, because they, and the rest of their batch, would wait for its
      * locks. */
     const struct pg_request *at = kind == PG_UNIT ? pg->large : NULL;
 
-    while (at && at->key != entry->key)
+    while (at && at->key != request->key)
         at = at->large_next;
-    bool large = at || entry->bytes > PG_BATCH_BYTES;
+    bool large = at || request->bytes > PG_BATCH_BYTES;
     struct pg_pool *pool = &pg->pools[large ? PG_LONG : kind];
-    struct pg_conn *conn = pool_choose(pool, entry);
+    struct pg_conn *conn = pool_choose(pool, request);
 
-    if (!conn || !pg_conn_expected(conn) || pg_away(pg))
-        return request_fail(entry->rq, FAILED_UNAVAILABLE);
-    entry->queued.owner = pg_enter(pool, entry->rq);
-    if (!entry->queued.owner)
+    if (!conn || !pg_conn_expected(conn) || pg_is_unavailable(pg))
+        return request_fail(request->rq, FAILED_UNAVAILABLE);
+    request->queued.owner = pg_enter(pool, request->rq);
+    if (!request->queued.owner)
         return -1;
-    entry->pool = pool;
+    request->pool = pool;
     if (large && kind == PG_UNIT) {
-        entry->large = true;
-        entry->large_next = pg->large;
-        pg->large = entry;
+        request->large = true;
+        request->large_next = pg->large;
+        pg->large = request;
     }
-    pg_conn_queue(conn, entry, false);
+    pg_conn_queue(conn, request, false);
     return 0;
 }
 
@@ -270,13 +274,13 @@ void pg_flush(struct pg *pg)
 }
 
 /*
- * Closes silent connections. If PostgreSQL does not respond at all, fails waiting entries at once.
+ * Closes silent connections. If PostgreSQL does not respond at all, fails waiting requests at once.
  */
 static void pool_sweep(struct timer *timer)
 {
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, sweep);
     int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
-    bool away = pg_away(pg), busy = false;
+    bool unavailable = pg_is_unavailable(pg), busy = false;
 
     for (int kind = 0; kind < PG_POOLS; kind++) {
         struct pg_pool *pool = &pg->pools[kind];
@@ -286,11 +290,11 @@ static void pool_sweep(struct timer *timer)
 
             if (conn->state == PG_READY && conn->batches && conn->oldest_ms < limit)
                 pg_conn_lost(conn, "no answer within the time limit");
-            if (away)
+            if (unavailable)
                 pg_conn_fail_waiting(conn);
             busy = busy || conn->batches;
         }
-        if (away)
+        if (unavailable)
             pg_tx_fail_waiters(pool);
         busy = busy || pool->queued;
     }

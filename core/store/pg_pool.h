@@ -5,7 +5,7 @@
 #include "core/store/dial.h"
 #include "core/store/pg.h"
 
-enum { PG_REPORTED = 10 /* number of settings, see pg_session_is_spoilt() */ };
+enum { PG_REPORTED = 10 /* number of settings, see pg_session_has_changed() */ };
 
 enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
 
@@ -16,16 +16,16 @@ struct pg_expect {
     enum pg_expect_kind kind;
     const struct bb_sql *sql;
     struct pg_batch *batch;
-    struct pg_request *entry; /* for PREPARE and ROWS */
-    struct pg_op *op;         /* for PREPARE and ROWS */
+    struct pg_request *request; /* for PREPARE and ROWS */
+    struct pg_op *op;           /* for PREPARE and ROWS */
 };
 
-/* Maximum size of the values of a batch with more than one entry. */
+/* Maximum size of the values of a batch with more than one request. */
 enum { PG_BATCH_BYTES = 65536 };
 
-/* Entries that are followed by one Sync. */
+/* Requests that are followed by one Sync. */
 struct pg_batch {
-    struct pg_request *entries;
+    struct pg_request *requests;
     size_t count;
     bool failed;
 };
@@ -50,11 +50,11 @@ struct pg_conn {
     const struct bb_sql **prepared; /* a hash table keyed by address */
     size_t prepared_count, prepared_room;
     struct pg_tx *checked_out; /* tx pool */
-    struct fair_queue queue;   /* entries that wait for this connection */
-    struct pg_request *again;  /* entries that are sent before those in `queue` */
-    size_t waiting_count;      /* number of entries in both */
+    struct fair_queue queue;   /* requests that wait for this connection */
+    struct pg_request *again;  /* requests that are sent before those in `queue` */
+    size_t waiting_count;      /* number of requests in both */
     unsigned round;            /* number of batches collected */
-    size_t places;             /* maximum number of entries of one owner in the current batch */
+    size_t places;             /* maximum number of requests of one owner in the current batch */
     size_t gathered_bytes;     /* size of its values */
 };
 
@@ -65,10 +65,10 @@ struct pg_pool {
     unsigned count;
     size_t depth; /* maximum number of batches in progress per connection */
     size_t batch_max;
-    size_t queued;             /* entries that wait for all connections */
+    size_t queued;             /* requests that wait for all connections */
     size_t shared, sharers;    /* see struct pg_pool_status */
-    struct quota_table owners; /* of waiting or running entries, and of checked out connections */
-    struct pg_tx *waiters;     /* tx pool: requests that wait for a connection, oldest first */
+    struct quota_table owners; /* of waiting or running requests, and of checked out connections */
+    struct pg_tx *waiters;     /* tx pool: callers that wait for a connection, oldest first */
 };
 
 struct pg {
@@ -85,36 +85,36 @@ int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index);
 void pg_conn_close(struct pg_conn *conn);
 /* Closes the connection, decides the outcome of its batches, and schedules a new connection. */
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
-/* Returns whether entries may wait for it: it is connected, or connecting for the first time. */
+/* Returns whether requests may wait for it: it is connected, or connecting for the first time. */
 bool pg_conn_usable(const struct pg_conn *conn);
 /*
  * Like pg_conn_usable(), but also returns true if PostgreSQL responds to the listener, so that the
  * next attempt to connect, within half a second, is likely to succeed.
  */
 bool pg_conn_expected(const struct pg_conn *conn);
-/* Sends the entries that wait for the connection, in batches. */
+/* Sends the requests that wait for the connection, in batches. */
 void pg_conn_flush(struct pg_conn *conn);
 /*
- * Returns whether settings have changed since the session began, and logs this. `rq` is the request
+ * Returns whether settings have changed since the session began, and logs this. `rq` is the caller
  * that changed them; NULL if it is one of several.
  */
-bool pg_session_is_spoilt(const struct pg_conn *conn, const struct core_request *rq);
+bool pg_session_has_changed(const struct pg_conn *conn, const struct core_request *rq);
 
 /*
- * pg_merge.c: entries of a batch with the same keyed statements share one execution of each. The
+ * pg_merge.c: requests of a batch with the same keyed statements share one execution of each. The
  * first one is sent; the others follow it.
  */
-/* Finds such entries in a batch; only one unit of each key. */
-void pg_merge(struct pg_pool *pool, struct pg_request *entries);
+/* Finds such requests in a batch; only one unit of each key. */
+void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 /* The execution failed: each member will be sent separately. */
-void pg_merge_forget(struct pg_request *entry);
+void pg_merge_forget(struct pg_request *request);
 /* Returns the values of all members for a statement, as arrays; NULL: out of memory. */
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
 /* Distributes the rows to the members; takes the result. -1: out of memory. */
 int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);
 /* The execution failed: each member will be sent separately. */
 void pg_merge_failed(struct pg_request *first, const PGresult *result);
-/* A result shared by several entries; the last release frees it. */
+/* A result shared by several requests; the last release frees it. */
 struct pg_shared {
     PGresult *result;
     unsigned holders;
@@ -128,32 +128,32 @@ const struct bb_sql *pg_many(const struct bb_sql *sql);
 bool pg_is_stale(const PGresult *result);
 
 /* pg_pool.c */
-/* Counts an entry or connection for the owner; NULL with the failure set: its share is used up. */
+/* Counts a request or connection for the owner; NULL with the failure set: its share is used up. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Returns whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);
-/* Releases the owner's share of an entry that neither waits nor is in progress. */
-void pg_request_leave(struct pg_request *entry);
-void pg_conn_queue(struct pg_conn *conn, struct pg_request *entry, bool front);
-/* Returns the next entry for the current batch; NULL if none fits. */
+/* Releases the owner's share of a request that neither waits nor is in progress. */
+void pg_request_leave(struct pg_request *request);
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, bool front);
+/* Returns the next request for the current batch; NULL if none fits. */
 struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
-/* Moves the entries that wait for a lost connection to a connected one, except units. */
-void pg_conn_leave(struct pg_conn *lost);
-bool pg_away(const struct pg *pg); /* returns whether PostgreSQL does not respond, so that new
-                                      entries must fail at once */
+/* Moves the requests that wait for a lost connection to a connected one, except units. */
+void pg_conn_move_waiting(struct pg_conn *lost);
+bool pg_is_unavailable(const struct pg *pg); /* returns whether PostgreSQL does not respond, so that
+                                      new requests must fail at once */
 
 /* pg_tx.c */
-/* Fails the requests that wait for a connection if no connection of the pool is expected. */
-void pg_tx_despair(struct pg_pool *pool);
+/* Fails the callers that wait for a connection if no connection of the pool is expected. */
+void pg_tx_fail_if_down(struct pg_pool *pool);
 void pg_tx_fail_waiters(struct pg_pool *pool);
 void pg_tx_lost(struct pg_tx *tx);
 void pg_tx_hand_over(struct pg_conn *conn);
-size_t pg_tx_waiting(const struct pg_pool *pool); /* number of requests */
+size_t pg_tx_waiting(const struct pg_pool *pool); /* number of callers */
 
 /* pg_request.c */
-/* Completes an entry: wakes its request, or frees the entry if it was abandoned. */
-void pg_request_done(struct pg_request *entry);
-void pg_request_fail(struct pg_request *entry, enum failure_kind kind);
+/* Completes a request: wakes its caller, or frees the request if it was abandoned. */
+void pg_request_done(struct pg_request *request);
+void pg_request_fail(struct pg_request *request, enum failure_kind kind);
 
 #endif

@@ -10,26 +10,26 @@
 struct pg_request *pg_request_new(struct core_request *rq)
 {
     struct arena *memory = arena_new();
-    struct pg_request *entry = memory ? arena_alloc(memory, sizeof *entry) : NULL;
+    struct pg_request *request = memory ? arena_alloc(memory, sizeof *request) : NULL;
 
-    if (!entry) {
+    if (!request) {
         arena_free(memory);
         request_out_of_memory(rq);
     }
-    entry->memory = memory;
-    entry->rq = rq;
-    entry->asked_us = clock_mono_us();
-    return entry;
+    request->memory = memory;
+    request->rq = rq;
+    request->asked_us = clock_mono_us();
+    return request;
 }
 
 struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *sql,
                                   const struct bb_value *values, size_t count)
 {
-    struct pg_request *entry = pg_request_new(rq);
+    struct pg_request *request = pg_request_new(rq);
 
-    if (pg_request_add(entry, sql, values, count))
-        return entry;
-    pg_request_free(entry);
+    if (pg_request_add(request, sql, values, count))
+        return request;
+    pg_request_free(request);
     request_out_of_memory(rq);
 }
 
@@ -69,37 +69,37 @@ static int pg_request_op_value(struct arena *memory, struct pg_op *op, size_t i,
     return op->values[i] ? 0 : -1;
 }
 
-struct pg_op *pg_request_add(struct pg_request *entry, const struct bb_sql *sql,
+struct pg_op *pg_request_add(struct pg_request *request, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count)
 {
-    struct pg_op *op = arena_alloc(entry->memory, sizeof *op);
+    struct pg_op *op = arena_alloc(request->memory, sizeof *op);
 
     if (!op)
         return NULL;
     op->sql = sql;
-    op->host = entry->rq->pub.host;
+    op->host = request->rq->pub.host;
     op->count = (int)count;
     if (count) {
-        op->values = arena_alloc(entry->memory, count * sizeof(char *));
-        op->lengths = arena_alloc(entry->memory, count * sizeof(int));
-        op->formats = arena_alloc(entry->memory, count * sizeof(int));
+        op->values = arena_alloc(request->memory, count * sizeof(char *));
+        op->lengths = arena_alloc(request->memory, count * sizeof(int));
+        op->formats = arena_alloc(request->memory, count * sizeof(int));
         if (!op->values || !op->lengths || !op->formats)
             return NULL;
     }
     for (size_t i = 0; i < count; i++) {
-        if (pg_request_op_value(entry->memory, op, i, &values[i]))
+        if (pg_request_op_value(request->memory, op, i, &values[i]))
             return NULL;
         /* numbers count as 0 bytes */
         if (values[i].kind == BB_V_TEXT)
-            entry->bytes += strlen(values[i].data);
+            request->bytes += strlen(values[i].data);
         else if (values[i].kind == BB_V_BYTES)
-            entry->bytes += values[i].length;
+            request->bytes += values[i].length;
     }
-    if (entry->last)
-        entry->last->next = op;
+    if (request->last)
+        request->last->next = op;
     else
-        entry->ops = op;
-    entry->last = op;
+        request->ops = op;
+    request->last = op;
     return op;
 }
 
@@ -137,59 +137,59 @@ struct bb_rows *pg_rows_take(struct bb_rows *rows, struct pg_op *op)
     return rows->result ? rows : NULL;
 }
 
-void pg_request_free(struct pg_request *entry)
+void pg_request_free(struct pg_request *request)
 {
-    if (!entry)
+    if (!request)
         return;
-    pg_request_leave(entry);
-    for (struct pg_op *op = entry->ops; op; op = op->next)
+    pg_request_leave(request);
+    for (struct pg_op *op = request->ops; op; op = op->next)
         pg_rows_drop(&op->rows);
-    arena_free(entry->memory);
+    arena_free(request->memory);
 }
 
-/* Records where the request's time was spent, because it no longer waits. */
-static void pg_request_account(const struct pg_request *entry)
+/* Records where the caller's time was spent, because it no longer waits. */
+static void pg_request_account(const struct pg_request *request)
 {
     int64_t now = clock_mono_us();
-    int64_t sent = entry->sent_us ? entry->sent_us : now;
+    int64_t sent = request->sent_us ? request->sent_us : now;
 
-    entry->rq->time_spent.queue_us += sent - entry->asked_us;
-    entry->rq->time_spent.database_us += now - sent;
+    request->rq->time_spent.queue_us += sent - request->asked_us;
+    request->rq->time_spent.database_us += now - sent;
 }
 
-void pg_request_abandon(struct pg_request *entry)
+void pg_request_abandon(struct pg_request *request)
 {
-    if (entry->rq && !entry->done)
-        pg_request_account(entry);
-    entry->rq = NULL;
-    if (entry->done)
-        pg_request_free(entry);
+    if (request->rq && !request->done)
+        pg_request_account(request);
+    request->rq = NULL;
+    if (request->done)
+        pg_request_free(request);
 }
 
-void pg_request_done(struct pg_request *entry)
+void pg_request_done(struct pg_request *request)
 {
     /*
-     * No other long statement of the owner runs until the request has read the rows, because
+     * No other long statement of the owner runs until the caller has read the rows, because
      * PostgreSQL can send results faster than handlers turn them into responses.
      */
-    bool unread = entry->rq && !entry->failure.kind && !entry->large && entry->pool &&
-                  entry->pool->kind == PG_LONG;
+    bool unread = request->rq && !request->failure.kind && !request->large && request->pool &&
+                  request->pool->kind == PG_LONG;
 
-    entry->done = true;
+    request->done = true;
     if (!unread)
-        pg_request_leave(entry);
-    if (!entry->rq) {
-        pg_request_free(entry);
+        pg_request_leave(request);
+    if (!request->rq) {
+        pg_request_free(request);
         return;
     }
-    pg_request_account(entry);
-    request_wake(entry->rq);
+    pg_request_account(request);
+    request_wake(request->rq);
 }
 
-void pg_request_fail(struct pg_request *entry, enum failure_kind kind)
+void pg_request_fail(struct pg_request *request, enum failure_kind kind)
 {
-    entry->failure = (struct failure){.kind = kind};
-    pg_request_done(entry);
+    request->failure = (struct failure){.kind = kind};
+    pg_request_done(request);
 }
 
 static void pg_request_copy_field(char *to, size_t size, const PGresult *result, int code)

@@ -4,15 +4,15 @@
 #include "core/store/pg_pool.h"
 #include "core/store/sql.h"
 
-/* A connection that is checked out by one request. Each statement is sent with its own Sync. */
+/* A connection that is checked out by one caller. Each statement is sent with its own Sync. */
 struct pg_tx {
     struct pg_tx *next; /* in the list of waiters */
     struct core_request *rq;
-    struct pg_conn *conn;      /* NULL: waiting, or lost */
-    struct pg_request *entry;  /* in progress */
-    struct quota_entry *owner; /* NULL: ended */
-    bool checked_out;          /* no longer waits, with or without a connection */
-    bool running;              /* counted for its owner */
+    struct pg_conn *conn;       /* NULL: waiting, or lost */
+    struct pg_request *request; /* in progress */
+    struct quota_entry *owner;  /* NULL: ended */
+    bool checked_out;           /* no longer waits, with or without a connection */
+    bool running;               /* counted for its owner */
 };
 
 size_t pg_tx_waiting(const struct pg_pool *pool)
@@ -73,7 +73,7 @@ void pg_tx_fail_waiters(struct pg_pool *pool)
     }
 }
 
-void pg_tx_despair(struct pg_pool *pool)
+void pg_tx_fail_if_down(struct pg_pool *pool)
 {
     for (unsigned i = 0; i < pool->count; i++) {
         if (pg_conn_usable(&pool->conns[i]))
@@ -107,9 +107,9 @@ static struct pg_pool *pg_tx_leave(struct pg_tx *tx)
 {
     struct pg_pool *pool = &tx->rq->loop->pg->pools[PG_TX];
 
-    if (tx->entry)
-        pg_request_abandon(tx->entry);
-    tx->entry = NULL;
+    if (tx->request)
+        pg_request_abandon(tx->request);
+    tx->request = NULL;
     if (tx->owner) {
         tx->owner->running -= tx->running;
         fair_leave(&pool->owners, tx->owner);
@@ -120,7 +120,7 @@ static struct pg_pool *pg_tx_leave(struct pg_tx *tx)
 
 struct pg_tx *pg_tx_begin(struct core_request *rq)
 {
-    if (!rq->loop->pg || pg_away(rq->loop->pg)) {
+    if (!rq->loop->pg || pg_is_unavailable(rq->loop->pg)) {
         request_fail(rq, FAILED_UNAVAILABLE);
         return NULL;
     }
@@ -149,25 +149,25 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     return tx;
 }
 
-int pg_tx_run_item(struct pg_tx *tx, struct pg_request *entry)
+int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request)
 {
     struct core_request *rq = tx->rq;
 
-    if (!tx->conn || tx->entry) { /* the connection was lost, or a statement was abandoned */
-        pg_request_free(entry);
+    if (!tx->conn || tx->request) { /* the connection was lost, or a statement was abandoned */
+        pg_request_free(request);
         if (!strcmp(rq->failure.sqlstate, PG_NOT_ALLOWED))
             return -1; /* the reason why it was lost */
-        return request_fail(rq, tx->entry ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
+        return request_fail(rq, tx->request ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
     }
-    tx->entry = entry;
-    pg_conn_queue(tx->conn, entry, false);
-    if (request_wait(rq, &entry->done))
-        return -1; /* pg_tx_end() closes the connection and frees the entry */
-    tx->entry = NULL;
-    if (!entry->failure.kind)
+    tx->request = request;
+    pg_conn_queue(tx->conn, request, false);
+    if (request_wait(rq, &request->done))
+        return -1; /* pg_tx_end() closes the connection and frees the request */
+    tx->request = NULL;
+    if (!request->failure.kind)
         return 0;
-    sql_failed(rq, &entry->failure);
-    pg_request_free(entry);
+    sql_failed(rq, &request->failure);
+    pg_request_free(request);
     return -1;
 }
 
@@ -177,12 +177,12 @@ struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const stru
     struct core_request *rq = tx->rq;
     /* allocated now, because nothing may fail after a commit */
     struct bb_rows *rows = pg_rows_new(rq);
-    struct pg_request *entry = pg_request_one(rq, sql, values, count);
+    struct pg_request *request = pg_request_one(rq, sql, values, count);
 
-    if (pg_tx_run_item(tx, entry))
+    if (pg_tx_run_request(tx, request))
         return NULL;
-    rows = pg_rows_take(rows, entry->ops);
-    pg_request_free(entry);
+    rows = pg_rows_take(rows, request->ops);
+    pg_request_free(request);
     return rows;
 }
 
@@ -211,7 +211,7 @@ void pg_tx_end(struct pg_tx *tx)
         pg_conn_lost(conn, "a transaction was abandoned");
     else if (conn->recycle)
         pg_conn_lost(conn, "its prepared statements or settings are stale");
-    else if (pg_session_is_spoilt(conn, tx->rq))
+    else if (pg_session_has_changed(conn, tx->rq))
         pg_conn_lost(conn, "a setting was changed");
     else
         pg_tx_hand_over(conn);

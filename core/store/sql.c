@@ -58,22 +58,22 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                                                          : PG_READ;
     /* allocated now, because writes cannot be taken back later */
     struct bb_rows *kept = pg_rows_new(rq), *rows = NULL;
-    struct pg_request *entry = pg_request_one(rq, sql, values, count);
+    struct pg_request *request = pg_request_one(rq, sql, values, count);
 
-    entry->write = sql->flags & BB_SQL_WRITE;
-    if (pg_submit(rq->loop->pg, pool, entry)) {
-        pg_request_free(entry);
+    request->write = sql->flags & BB_SQL_WRITE;
+    if (pg_submit(rq->loop->pg, pool, request)) {
+        pg_request_free(request);
         return NULL;
     }
-    if (request_wait(rq, &entry->done)) {
-        pg_request_abandon(entry);
+    if (request_wait(rq, &request->done)) {
+        pg_request_abandon(request);
         return NULL;
     }
-    if (entry->failure.kind)
-        sql_failed(rq, &entry->failure);
+    if (request->failure.kind)
+        sql_failed(rq, &request->failure);
     else
-        rows = pg_rows_take(kept, entry->ops);
-    pg_request_free(entry);
+        rows = pg_rows_take(kept, request->ops);
+    pg_request_free(request);
     if (!rows && !rq->failure.kind)
         request_out_of_memory(rq);
     return rows;

@@ -37,13 +37,13 @@ struct tx_before {
 
 struct bb_tx {
     struct core_request *rq;
-    struct bb_tx *next;        /* in the request's list */
-    struct pg_tx *checked_out; /* interactive: the connection */
-    struct pg_request *entry;  /* a unit's statements; interactive: statements of hooks */
-    int first_hook_statement;  /* interactive: the index of the first statement of `entry` */
-    bool over;                 /* unit: committed, or the commit failed */
-    int count;                 /* number of statements */
-    struct bb_rows **results;  /* by statement; a unit's after its commit */
+    struct bb_tx *next;         /* in the request's list */
+    struct pg_tx *checked_out;  /* interactive: the connection */
+    struct pg_request *request; /* a unit's statements; interactive: statements of hooks */
+    int first_hook_statement;   /* interactive: the index of the first statement of `request` */
+    bool over;                  /* unit: committed, or the commit failed */
+    int count;                  /* number of statements */
+    struct bb_rows **results;   /* by statement; a unit's after its commit */
     size_t results_room;
     struct tx_before *before;
     struct tx_after *after, **after_end;

@@ -53,12 +53,12 @@ bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what
 /* Removes a transaction from the request's list, and drops its events. */
 static void tx_leave(void *arg)
 {
-    struct bb_tx *tx = arg, **entry = &tx->rq->txs;
+    struct bb_tx *tx = arg, **link = &tx->rq->txs;
 
-    while (*entry && *entry != tx)
-        entry = &(*entry)->next;
-    if (*entry)
-        *entry = tx->next;
+    while (*link && *link != tx)
+        link = &(*link)->next;
+    if (*link)
+        *link = tx->next;
     for (struct raised *at = tx->raised; at; at = at->next)
         json_decref(at->payload);
     tx->raised = NULL;
@@ -78,12 +78,12 @@ static struct bb_tx *tx_new(struct core_request *rq)
 }
 
 /* Frees a unit that was never committed, or collected statements that were never sent. */
-static void tx_drop_item(void *arg)
+static void tx_drop_request(void *arg)
 {
     struct bb_tx *tx = arg;
 
-    pg_request_free(tx->entry);
-    tx->entry = NULL;
+    pg_request_free(tx->request);
+    tx->request = NULL;
 }
 
 struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
@@ -91,10 +91,10 @@ struct bb_tx *api_unit(struct bb_request *rq, uint64_t key)
     struct core_request *core = request_of(rq);
     struct bb_tx *tx = tx_new(core);
 
-    request_defer(core, tx_drop_item, tx);
-    tx->entry = pg_request_new(core);
-    tx->entry->key = key;
-    tx->entry->write = true;
+    request_defer(core, tx_drop_request, tx);
+    tx->request = pg_request_new(core);
+    tx->request->key = key;
+    tx->request->write = true;
     return tx;
 }
 
@@ -115,12 +115,13 @@ static void tx_results_reserve(struct bb_tx *tx, size_t count)
     tx->results_room = room;
 }
 
-/* Allocates the rows of the entry before it is sent, because nothing may fail after a commit. */
-static struct bb_rows *tx_rows_reserve(struct bb_tx *tx, int first, const struct pg_request *entry)
+/* Allocates the rows of the request before it is sent, because nothing may fail after a commit. */
+static struct bb_rows *tx_rows_reserve(struct bb_tx *tx, int first,
+                                       const struct pg_request *request)
 {
     size_t count = 0;
 
-    for (const struct pg_op *op = entry->ops; op; op = op->next)
+    for (const struct pg_op *op = request->ops; op; op = op->next)
         count++;
     struct bb_rows *rows = request_alloc(tx->rq, count * sizeof *rows);
 
@@ -128,35 +129,35 @@ static struct bb_rows *tx_rows_reserve(struct bb_tx *tx, int first, const struct
     return rows;
 }
 
-static void tx_keep_results(struct bb_tx *tx, int first, struct pg_request *entry,
+static void tx_keep_results(struct bb_tx *tx, int first, struct pg_request *request,
                             struct bb_rows *rows)
 {
-    for (struct pg_op *op = entry->ops; op; op = op->next) {
+    for (struct pg_op *op = request->ops; op; op = op->next) {
         *rows = op->rows;
         tx->results[first++] = rows++;
     }
 }
 
-static void tx_free_item(void *entry)
+static void tx_free_request(void *request)
 {
-    pg_request_free(entry);
+    pg_request_free(request);
 }
 
 /* Sends the statements that hooks have added, before the next statement. Returns 0 or -1. */
 static int tx_send_gathered(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    struct pg_request *entry = tx->entry;
+    struct pg_request *request = tx->request;
 
-    if (!entry)
+    if (!request)
         return 0;
-    struct bb_rows *rows = tx_rows_reserve(tx, tx->first_hook_statement, entry);
+    struct bb_rows *rows = tx_rows_reserve(tx, tx->first_hook_statement, request);
 
-    tx->entry = NULL;
-    if (pg_tx_run_item(tx->checked_out, entry))
+    tx->request = NULL;
+    if (pg_tx_run_request(tx->checked_out, request))
         return -1;
-    request_defer(rq, tx_free_item, entry);
-    tx_keep_results(tx, tx->first_hook_statement, entry, rows);
+    request_defer(rq, tx_free_request, request);
+    tx_keep_results(tx, tx->first_hook_statement, request, rows);
     return 0;
 }
 
@@ -175,14 +176,14 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
         return rows ? tx->count++ : -1;
     }
     /* nobody waits for the result of a hook's statement, so it is sent with others */
-    if (in_hook && tx->entry && tx->entry->bytes > GATHERED_BYTES && tx_send_gathered(tx))
+    if (in_hook && tx->request && tx->request->bytes > GATHERED_BYTES && tx_send_gathered(tx))
         return -1;
-    if (in_hook && !tx->entry) {
-        request_defer(tx->rq, tx_drop_item, tx);
-        tx->entry = pg_request_new(tx->rq);
+    if (in_hook && !tx->request) {
+        request_defer(tx->rq, tx_drop_request, tx);
+        tx->request = pg_request_new(tx->rq);
         tx->first_hook_statement = tx->count;
     }
-    if (!pg_request_add(tx->entry, sql, values, count))
+    if (!pg_request_add(tx->request, sql, values, count))
         request_out_of_memory(tx->rq);
     tx->rq->open_units += !in_hook && !tx->count;
     return tx->count++;
@@ -280,24 +281,24 @@ static void tx_committed(struct bb_tx *tx)
 static int tx_run_unit(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
-    struct pg_request *entry = tx->entry;
+    struct pg_request *request = tx->request;
 
-    struct bb_rows *rows = tx_rows_reserve(tx, 0, entry);
+    struct bb_rows *rows = tx_rows_reserve(tx, 0, request);
 
-    if (pg_submit(rq->loop->pg, PG_UNIT, entry))
+    if (pg_submit(rq->loop->pg, PG_UNIT, request))
         return -1;
-    tx->entry = NULL;
-    if (request_wait(rq, &entry->done)) {
-        pg_request_abandon(entry);
+    tx->request = NULL;
+    if (request_wait(rq, &request->done)) {
+        pg_request_abandon(request);
         return -1;
     }
-    if (entry->failure.kind) {
-        sql_failed(rq, &entry->failure);
-        pg_request_free(entry);
+    if (request->failure.kind) {
+        sql_failed(rq, &request->failure);
+        pg_request_free(request);
         return -1;
     }
-    tx->entry = entry; /* tx_drop_item() frees it */
-    tx_keep_results(tx, 0, entry, rows);
+    tx->request = request; /* tx_drop_request() frees it */
+    tx_keep_results(tx, 0, request, rows);
     return 0;
 }
 
@@ -426,19 +427,19 @@ static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct
     char text[32];
 
     rq->response.status = 0;
-    int status = work(&rq->pub, tx, arg), told = rq->response.status;
+    int status = work(&rq->pub, tx, arg), answered = rq->response.status;
 
-    if (!told)
+    if (!answered)
         rq->response.status = before;
     if (status < 0)
-        return told >= 400 ? told : reply_failed(rq);
-    if (told == status || rq->kind != REQUEST_HTTP)
+        return answered >= 400 ? answered : reply_failed(rq);
+    if (answered == status || rq->kind != REQUEST_HTTP)
         return status;
-    if (!told && !before && status >= 200 && status < 400)
+    if (!answered && !before && status >= 200 && status < 400)
         return module_error(rq, "a transaction returned a status without an answer", NULL);
-    if (!told)
+    if (!answered)
         return status;
-    snprintf(text, sizeof text, "%d, %d", told, status);
+    snprintf(text, sizeof text, "%d, %d", answered, status);
     return module_error(rq, "a transaction returned another status than it answered", text);
 }
 

@@ -1,4 +1,5 @@
-/* Batches that fail in part: which requests fail, and which are sent again. */
+/* Batches: the requests that one connection sends together, their order, which requests fail if one
+ * of them does, and which are sent again. */
 #include <check.h>
 #include <stdio.h>
 
@@ -45,12 +46,27 @@ static void expect_all_but(int failing, const char *sqlstate)
     }
 }
 
-TEST(five_waiting_statements_are_sent_with_one_sync)
+TEST(five_waiting_requests_share_one_batch)
 {
     stage_open(PG_READ, 1);
     ask_together(CALLS);
     expect_all_but(-1, "");
     ck_assert_uint_eq(stage_server.syncs, 1);
+}
+
+/* All hosts take locks in the same order. */
+TEST(units_of_a_batch_are_sorted_by_key)
+{
+    make_units();
+    for (int i = 0; i < CALLS; i++)
+        calls[i].key = (uint64_t)(CALLS - i);
+    stage_open(PG_UNIT, 1);
+    ask_together(CALLS);
+    expect_all_but(-1, "");
+    ck_assert_uint_eq(stage_server.syncs, 1);
+    ck_assert_uint_eq(stage_server.heard_count, CALLS);
+    for (int i = 0; i < CALLS; i++)
+        ck_assert_str_eq(stage_server.heard[i].text, calls[CALLS - 1 - i].sql.text);
 }
 
 /* A statement or a commit that fails once or twice, and the request that fails because of it. */
@@ -69,7 +85,7 @@ static const struct {
     {true, SCRIPT_SYNC, NULL, "23505", 2, 0},
 };
 
-TEST_EACH(a_failed_statement_of_a_batch_fails_alone, sizeof failures / sizeof *failures)
+TEST_EACH(one_failing_request_of_a_batch_fails_alone, sizeof failures / sizeof *failures)
 {
     bool units = failures[_i].units;
     int failing = failures[_i].failing;
