@@ -168,7 +168,7 @@ static int cmd_module_run_command(struct engine *engine, struct core_module *mod
     struct command_run *run = NULL;
     struct migrate_report report;
 
-    if (!engine_init(engine, 1) && !swap_pools(engine->generation))
+    if (!engine_init(engine, 1) && !reload_create_pools(engine->generation))
         run = request_make(sizeof *run, REQUEST_COMMAND, &engine->loops[0], engine->generation);
     if (!run) {
         json_decref(options);

@@ -112,7 +112,7 @@ void engine_free(struct engine *engine)
     for (size_t i = 0; i < QUOTA_TABLES; i++)
         quota_table_free(&quota_tables[i]);
     generation_quiesce(g);
-    swap_discard(g);
+    reload_discard(g);
     job_log_free(engine);
     pthread_mutex_destroy(&engine->lock);
     free(engine->conf);
@@ -221,10 +221,10 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
     struct control *control = NULL;
     int status = 1;
 
-    engine->reclaimer = reclaimer_new(engine);
+    engine->reclaimer = reload_reclaimer_new(engine);
     engine->reloader = reloader_new(engine);
     if (signals && engine->reclaimer && engine->reloader && !signals_go(signals)) {
-        swap_first(engine);
+        reload_first(engine);
         control = control_new(engine);
         engine_run_loops(engine);
         stop_rest();
@@ -233,7 +233,7 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
     control_free(control);
     signals_free(signals); /* uses the reloader */
     reloader_free(engine->reloader);
-    reclaimer_free(engine->reclaimer);
+    reload_reclaimer_free(engine->reclaimer);
     return status;
 }
 
@@ -248,7 +248,7 @@ int engine_serve(struct generation *generation)
     if (!listeners_open(&engine.listeners, host_settings(generation->settings)->http.listen,
                         (unsigned)host_settings(generation->settings)->http.max_connections) &&
         !engine_init(&engine, engine_loops_wanted(&engine)) && !engine_grow_listener(&engine) &&
-        !swap_start_threads(&engine, generation))
+        !reload_start_threads(&engine, generation))
         status = engine_serve_beside(&engine, &set);
     engine_free(&engine);
     log_line(BB_INFO, "stopped", NULL);

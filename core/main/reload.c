@@ -53,23 +53,23 @@ struct reloader {
  * - the reclaimer gets the old generation.
  */
 
-int swap_pools(struct generation *g)
+int reload_create_pools(struct generation *g)
 {
     g->pools = work_pools_new(g, g->engine ? g->engine->loop_count : 1);
     return g->pools ? 0 : -1;
 }
 
-int swap_start_threads(struct engine *engine, struct generation *g)
+int reload_start_threads(struct engine *engine, struct generation *g)
 {
     g->engine = engine;
-    if (swap_pools(g))
+    if (reload_create_pools(g))
         return -1;
     g->workers = workers_new(g);
     g->jobs = g->workers ? jobs_new(engine, g) : NULL;
     return g->jobs ? 0 : -1;
 }
 
-void swap_discard(struct generation *g)
+void reload_discard(struct generation *g)
 {
     if (g->workers)
         workers_free(g->workers);
@@ -90,7 +90,7 @@ static void reload_add_alive(struct engine *engine, struct generation *g)
     pthread_mutex_unlock(&engine->lock);
 }
 
-void swap_first(struct engine *engine)
+void reload_first(struct engine *engine)
 {
     struct generation *g = engine->generation;
 
@@ -101,15 +101,15 @@ void swap_first(struct engine *engine)
     workers_go(g->workers);
 }
 
-struct change {
+struct reload_change {
     struct engine *engine;
     struct generation *from, *to;
 };
 
 /* Runs on each loop, whose later requests use nothing of the old generation. */
-static void change_loop(struct loop *loop, void *arg)
+static void reload_apply_on_loop(struct loop *loop, void *arg)
 {
-    const struct change *change = arg;
+    const struct reload_change *change = arg;
     struct pg_settings pg = engine_pg_settings(change->engine, change->to);
     struct http_settings http = http_settings_of(change->to, &change->engine->listeners);
 
@@ -123,22 +123,23 @@ static void change_loop(struct loop *loop, void *arg)
 }
 
 /* Called after the last loop, which may have been blocked. */
-static void change_ended(void *arg)
+static void reload_swap_ended(void *arg)
 {
-    struct change *change = arg;
+    struct reload_change *change = arg;
 
     generation_release(change->from);
     generation_release(change->to);
     free(change);
 }
 
-/* Like engine_tell_loops(), but waits for memory if it runs out, because the swap must not fail. */
-static int swap_tell_loops(struct engine *engine, void (*call)(struct loop *, void *),
-                           void (*ended)(void *), void *arg)
+/* Like engine_call_on_loops(), but waits for memory if it runs out, because the swap must not fail.
+ */
+static int reload_call_on_loops(struct engine *engine, void (*call)(struct loop *, void *),
+                                void (*ended)(void *), void *arg)
 {
     int left;
 
-    while ((left = engine_tell_loops(engine, call, ended, arg)) < 0)
+    while ((left = engine_call_on_loops(engine, call, ended, arg)) < 0)
         poll(NULL, 0, MEMORY_AGAIN_MS);
     return left;
 }
@@ -163,7 +164,7 @@ struct reclaimer {
 };
 
 /* Called by the last user of the generation on any thread. Only notifies the reclaimer's thread. */
-static void reclaim_released(struct generation *g)
+static void reload_reclaim_released(struct generation *g)
 {
     struct reclaimer *reclaimer = g->engine->reclaimer;
 
@@ -173,7 +174,7 @@ static void reclaim_released(struct generation *g)
     pthread_mutex_unlock(&reclaimer->lock);
 }
 
-static void reclaim_close(struct engine *engine, struct generation *g)
+static void reload_reclaim_close(struct engine *engine, struct generation *g)
 {
     struct generation **at = &engine->alive;
     unsigned number = g->number;
@@ -185,22 +186,22 @@ static void reclaim_close(struct engine *engine, struct generation *g)
     *at = g->next_alive;
     engine->alive_count--;
     pthread_mutex_unlock(&engine->lock);
-    swap_discard(g);
+    reload_discard(g);
     log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
              LOG_NUMBER(ms), NULL);
 }
 
-static void reclaim_cut_loop(struct loop *loop, void *arg)
+static void reload_reclaim_cut_loop(struct loop *loop, void *arg)
 {
     requests_cut(loop, arg);
 }
 
-static void reclaim_cut_ended(void *g)
+static void reload_reclaim_cut_ended(void *g)
 {
     generation_release(g);
 }
 
-static void reclaim_cut(struct engine *engine, struct generation *g)
+static void reload_reclaim_cut(struct engine *engine, struct generation *g)
 {
     log_line(BB_WARN, "generation did not drain in time: its requests and streams are cut off",
              "generation", LOG_NUMBER(g->number), "holders", LOG_NUMBER(atomic_load(&g->holders)),
@@ -208,7 +209,7 @@ static void reclaim_cut(struct engine *engine, struct generation *g)
     if (engine_hold(engine))
         return;
     if (generation_try_acquire(g))
-        swap_tell_loops(engine, reclaim_cut_loop, reclaim_cut_ended, g);
+        reload_call_on_loops(engine, reload_reclaim_cut_loop, reload_reclaim_cut_ended, g);
     engine_unhold(engine);
 }
 
@@ -216,7 +217,7 @@ static void reclaim_cut(struct engine *engine, struct generation *g)
  * Returns a generation that has no references (removes it from the list) or must be cut. NULL:
  * none; sets *until to the time at which the next generation must be cut.
  */
-static struct generation *reclaim_next_due(struct reclaimer *reclaimer, int64_t *until)
+static struct generation *reload_reclaim_next_due(struct reclaimer *reclaimer, int64_t *until)
 {
     int64_t now = clock_mono_ms();
 
@@ -234,7 +235,7 @@ static struct generation *reclaim_next_due(struct reclaimer *reclaimer, int64_t 
     return NULL;
 }
 
-static void *reclaimer_main(void *arg)
+static void *reload_reclaimer_main(void *arg)
 {
     struct reclaimer *reclaimer = arg;
     int64_t until;
@@ -242,7 +243,7 @@ static void *reclaimer_main(void *arg)
     thread_name("reclaimer", NULL);
     pthread_mutex_lock(&reclaimer->lock);
     while (!reclaimer->stop || reclaimer->list) {
-        struct generation *due = reclaim_next_due(reclaimer, &until);
+        struct generation *due = reload_reclaim_next_due(reclaimer, &until);
 
         if (!due && until == INT64_MAX)
             pthread_cond_wait(&reclaimer->news, &reclaimer->lock);
@@ -255,9 +256,9 @@ static void *reclaimer_main(void *arg)
         due->reclaim_cut = true;
         pthread_mutex_unlock(&reclaimer->lock);
         if (gone)
-            reclaim_close(reclaimer->engine, due);
+            reload_reclaim_close(reclaimer->engine, due);
         else
-            reclaim_cut(reclaimer->engine, due);
+            reload_reclaim_cut(reclaimer->engine, due);
         pthread_mutex_lock(&reclaimer->lock);
     }
     pthread_mutex_unlock(&reclaimer->lock);
@@ -265,7 +266,7 @@ static void *reclaimer_main(void *arg)
     return NULL;
 }
 
-struct reclaimer *reclaimer_new(struct engine *engine)
+struct reclaimer *reload_reclaimer_new(struct engine *engine)
 {
     struct reclaimer *reclaimer = calloc(1, sizeof *reclaimer);
 
@@ -274,7 +275,7 @@ struct reclaimer *reclaimer_new(struct engine *engine)
     reclaimer->engine = engine;
     pthread_mutex_init(&reclaimer->lock, NULL);
     condition_init(&reclaimer->news);
-    if (!pthread_create(&reclaimer->thread, NULL, reclaimer_main, reclaimer))
+    if (!pthread_create(&reclaimer->thread, NULL, reload_reclaimer_main, reclaimer))
         return reclaimer;
     log_line(BB_ERROR, "cannot start the thread that closes generations", NULL);
     pthread_cond_destroy(&reclaimer->news);
@@ -283,7 +284,7 @@ struct reclaimer *reclaimer_new(struct engine *engine)
     return NULL;
 }
 
-void reclaimer_free(struct reclaimer *reclaimer)
+void reload_reclaimer_free(struct reclaimer *reclaimer)
 {
     if (!reclaimer)
         return;
@@ -299,10 +300,10 @@ void reclaimer_free(struct reclaimer *reclaimer)
 
 /* ---- the swap itself ---- */
 
-static void swap_generation(struct engine *engine, struct generation *g)
+static void reload_swap(struct engine *engine, struct generation *g)
 {
     struct reclaimer *reclaimer = engine->reclaimer;
-    struct change *change = NULL;
+    struct reload_change *change = NULL;
 
     reload_add_alive(engine, g);
     if (engine->pg_listener)
@@ -321,15 +322,15 @@ static void swap_generation(struct engine *engine, struct generation *g)
     generation_acquire(g);
     while (!change && !(change = malloc(sizeof *change)))
         poll(NULL, 0, MEMORY_AGAIN_MS);
-    *change = (struct change){.engine = engine, .from = before, .to = g};
-    if (swap_tell_loops(engine, change_loop, change_ended, change))
+    *change = (struct reload_change){.engine = engine, .from = before, .to = g};
+    if (reload_call_on_loops(engine, reload_apply_on_loop, reload_swap_ended, change))
         log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
                  NULL);
     workers_go(g->workers);
     workers_stop(before->workers, before->cut_ms);
     generation_quiesce(before);
     pthread_mutex_lock(&reclaimer->lock);
-    before->released = reclaim_released;
+    before->released = reload_reclaim_released;
     before->reclaim_next = reclaimer->list;
     reclaimer->list = before;
     pthread_cond_signal(&reclaimer->news);
@@ -383,12 +384,12 @@ static struct generation *reload_build(struct engine *engine, const struct gener
         settings_fit(g->settings, live->settings, problems);
     if (g && !problems->count && !generation_lacks(g, problems) &&
         !generation_open(g, live->api, problems) && !reload_migrate(live, g, problems)) {
-        if (!swap_start_threads(engine, g))
+        if (!reload_start_threads(engine, g))
             return g;
         setting_problem(problems, "threads of the modules cannot be started");
     }
     if (g)
-        swap_discard(g);
+        reload_discard(g);
     return NULL;
 }
 
@@ -430,7 +431,7 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     generation_release(live);
     if (next && engine_hold(engine)) {
         setting_problem(problems, "the host is stopping");
-        swap_discard(next);
+        reload_discard(next);
         next = NULL;
     }
     if (!next)
@@ -444,7 +445,7 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     supervised_log(json);
     generation_place_reports(next, problems);
 
-    swap_generation(engine, next);
+    reload_swap(engine, next);
     supervised_forgive(); /* try disabled modules again */
     engine_unhold(engine);
     /*
@@ -489,7 +490,7 @@ static void reload_run(struct reloader *reloader, const int *fds, size_t count)
     setting_problems_free(&problems);
 }
 
-static void *reloader_main(void *arg)
+static void *reload_main(void *arg)
 {
     struct reloader *reloader = arg;
     int fds[ASKERS_MAX];
@@ -547,7 +548,7 @@ struct reloader *reloader_new(struct engine *engine)
     reloader->engine = engine;
     pthread_mutex_init(&reloader->lock, NULL);
     pthread_cond_init(&reloader->news, NULL);
-    if (!pthread_create(&reloader->thread, NULL, reloader_main, reloader)) {
+    if (!pthread_create(&reloader->thread, NULL, reload_main, reloader)) {
         if (*engine->database_url)
             reloader->migrator = migrator_start(engine->generation);
         return reloader;

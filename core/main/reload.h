@@ -27,28 +27,28 @@ void reloader_free(struct reloader *reloader);
 void reloader_ask(struct reloader *reloader, int fd);
 
 /* Creates the thread that closes superseded generations. NULL: failed (logged). */
-struct reclaimer *reclaimer_new(struct engine *engine);
+struct reclaimer *reload_reclaimer_new(struct engine *engine);
 
 /*
  * Call after the loops have ended: closes the remaining generations and ends the thread. NULL is
  * allowed.
  */
-void reclaimer_free(struct reclaimer *reclaimer);
+void reload_reclaimer_free(struct reclaimer *reclaimer);
 
-/* Creates the threads of a generation. Returns 0, or -1 (logged): then call swap_discard(). */
-int swap_start_threads(struct engine *engine, struct generation *generation);
+/* Creates the threads of a generation. Returns 0, or -1 (logged): then call reload_discard(). */
+int reload_start_threads(struct engine *engine, struct generation *generation);
 
 /* Creates only the pools, which commands need. Returns 0, or -1 (logged). */
-int swap_pools(struct generation *generation);
+int reload_create_pools(struct generation *generation);
 
 /*
- * Ends the threads of swap_start_threads(), and frees the generation. Only the caller and the
+ * Ends the threads of reload_start_threads(), and frees the generation. Only the caller and the
  * workers may have references to it.
  */
-void swap_discard(struct generation *generation);
+void reload_discard(struct generation *generation);
 
 /* Makes the first generation live, before the loops run. */
-void swap_first(struct engine *engine);
+void reload_first(struct engine *engine);
 
 struct reload_history {
     unsigned done, refused;

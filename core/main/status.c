@@ -183,7 +183,7 @@ static json_t *status_loops_json(struct engine *engine)
     if (!states)
         return NULL;
     atomic_init(&states->holders, 2);
-    if (engine_tell_loops(engine, status_states_fill, status_states_release, states) < 0) {
+    if (engine_call_on_loops(engine, status_states_fill, status_states_release, states) < 0) {
         free(states); /* no loop got the message */
         return NULL;
     }

@@ -78,8 +78,8 @@ void engine_unhold(struct engine *engine);
  * Returns the number of loops that have not made the call yet; -1 if memory ran out and nothing was
  * called. Hold the engine during the call.
  */
-int engine_tell_loops(struct engine *engine, void (*call)(struct loop *loop, void *arg),
-                      void (*ended)(void *arg), void *arg);
+int engine_call_on_loops(struct engine *engine, void (*call)(struct loop *loop, void *arg),
+                         void (*ended)(void *arg), void *arg);
 
 /* Returns whether a loop is blocked, according to the stall watchdog. Any thread. */
 bool engine_stands(const struct engine *engine);

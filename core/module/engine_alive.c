@@ -84,73 +84,73 @@ bool engine_idle(struct engine *engine)
     return idle;
 }
 
-enum { TURN_MS = 2000 }; /* the maximum time to wait for the calls */
+enum { CALLS_MS = 2000 }; /* the maximum time to wait for the calls */
 
 /* The last of the loops and the caller frees it. */
-struct telling {
+struct loop_calls {
     atomic_uint holders;
     sem_t done;
     void (*call)(struct loop *, void *);
     void (*ended)(void *);
     void *arg;
-    struct told_loop {
+    struct loop_call {
         struct message message; /* first member */
         struct loop *loop;
-        struct telling *telling;
+        struct loop_calls *calls;
     } loops[];
 };
 
-static void engine_telling_release(struct telling *telling)
+static void engine_loop_calls_release(struct loop_calls *calls)
 {
-    if (atomic_fetch_sub(&telling->holders, 1) != 1)
+    if (atomic_fetch_sub(&calls->holders, 1) != 1)
         return;
-    telling->ended(telling->arg);
-    sem_destroy(&telling->done);
-    free(telling);
+    calls->ended(calls->arg);
+    sem_destroy(&calls->done);
+    free(calls);
 }
 
-static void engine_tell_loop(struct message *message)
+static void engine_call_on_loop(struct message *message)
 {
-    const struct told_loop *told = (struct told_loop *)(void *)message;
-    struct telling *telling = told->telling;
+    const struct loop_call *one = (struct loop_call *)(void *)message;
+    struct loop_calls *calls = one->calls;
 
-    telling->call(told->loop, telling->arg);
-    sem_post(&telling->done);
-    engine_telling_release(telling);
+    calls->call(one->loop, calls->arg);
+    sem_post(&calls->done);
+    engine_loop_calls_release(calls);
 }
 
-int engine_tell_loops(struct engine *engine, void (*call)(struct loop *, void *),
-                      void (*ended)(void *), void *arg)
+int engine_call_on_loops(struct engine *engine, void (*call)(struct loop *, void *),
+                         void (*ended)(void *), void *arg)
 {
     unsigned count = engine->loop_count;
-    struct telling *telling = calloc(1, sizeof *telling + count * sizeof *telling->loops);
+    struct loop_calls *calls = calloc(1, sizeof *calls + count * sizeof *calls->loops);
 
-    if (!telling)
+    if (!calls)
         return -1;
-    sem_init(&telling->done, 0, 0);
-    atomic_init(&telling->holders, count + 1);
-    telling->call = call;
-    telling->ended = ended;
-    telling->arg = arg;
+    sem_init(&calls->done, 0, 0);
+    atomic_init(&calls->holders, count + 1);
+    calls->call = call;
+    calls->ended = ended;
+    calls->arg = arg;
     for (unsigned i = 0; i < count; i++) {
-        struct told_loop *told = &telling->loops[i];
+        struct loop_call *one = &calls->loops[i];
 
-        *told = (struct told_loop){
-            .message.run = engine_tell_loop, .loop = &engine->loops[i], .telling = telling};
-        loop_post(told->loop, &told->message);
+        *one = (struct loop_call){
+            .message.run = engine_call_on_loop, .loop = &engine->loops[i], .calls = calls};
+        loop_post(one->loop, &one->message);
     }
-    int64_t until = clock_mono_ms() + TURN_MS;
+    int64_t until = clock_mono_ms() + CALLS_MS;
     unsigned left = count, blocked = 0;
 
     for (unsigned i = 0; i < count; i++)
         blocked += atomic_load(&engine->loops[i].stands_ms) != 0;
     while (left > blocked) {
-        if (!semaphore_wait(&telling->done, until))
+        if (!semaphore_wait(&calls->done, until))
             left--;
         else if (errno != EINTR)
             break;
     }
-    engine_telling_release(telling);
+    engine_loop_calls_release(calls);
     return (int)left;
 }
 
