@@ -32,13 +32,13 @@ static json_t *fields_object(const struct bb_table *fields, json_t *object,
 int warnings_vadd(json_t **warnings, const char *format, va_list args)
 {
     char text[256];
-    const json_t *told;
+    const json_t *known;
     size_t index;
 
     vsnprintf(text, sizeof text, format, args);
-    json_array_foreach(*warnings, index, told)
+    json_array_foreach(*warnings, index, known)
     {
-        if (!strcmp(json_string_value(told), text))
+        if (!strcmp(json_string_value(known), text))
             return 0;
     }
     if (index == WARNINGS_MAX)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static _Thread_local bool reading, missed; /* `missed`: an allocation failed during this call */
-static _Thread_local bool *starved;
+static _Thread_local bool *oom_flag;
 
 /*
  * If memory runs out for a string, jansson drops a byte, tries again for each following byte, which
@@ -18,8 +18,8 @@ static void *json_in_watched(size_t size)
     void *memory = reading && missed ? NULL : malloc(size);
 
     missed = missed || !memory;
-    if (!memory && starved)
-        *starved = true;
+    if (!memory && oom_flag)
+        *oom_flag = true;
     return memory;
 }
 
@@ -28,18 +28,18 @@ void json_watch_memory(void)
     json_set_alloc_funcs(json_in_watched, free);
 }
 
-bool *json_starves(bool *whose)
+bool *json_set_oom_flag(bool *flag)
 {
-    bool *before = starved;
+    bool *before = oom_flag;
 
-    starved = whose;
+    oom_flag = flag;
     return before;
 }
 
-void json_set_starved(void)
+void json_note_oom(void)
 {
-    if (starved)
-        *starved = true;
+    if (oom_flag)
+        *oom_flag = true;
 }
 
 static json_t *json_in_refuse(struct json_problem *problem, const char *text, int line, int column)

@@ -27,13 +27,13 @@ struct json_problem {
 void json_watch_memory(void);
 
 /*
- * Sets *whose to true whenever memory runs out for a JSON value in this thread, until the next call
+ * Sets *flag to true whenever memory runs out for a JSON value in this thread, until the next call
  * (NULL: nothing is set). Returns the previous pointer, which the caller must restore.
  */
-bool *json_starves(bool *whose);
+bool *json_set_oom_flag(bool *flag);
 
-/* Sets *whose of json_starves(), because memory ran out for something that JSON needs. */
-void json_set_starved(void);
+/* Sets the flag of json_set_oom_flag(), because memory ran out for something that JSON needs. */
+void json_note_oom(void);
 
 /* Parses and returns a value, which the caller owns; NULL with *problem filled in. Any thread. */
 json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);

@@ -7,7 +7,7 @@
 #include "core/lib/crash.h"
 #include "core/lib/log.h"
 
-enum { TELL_MS = 5000, FIRST_LIMIT_MS = 30000 /* until the settings have been read */ };
+enum { LOG_MS = 5000, FIRST_LIMIT_MS = 30000 /* until the settings have been read */ };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list and its entries */
 static struct lifecycle_call *running;
@@ -55,13 +55,13 @@ static void lifecycle_check(struct lifecycle_call *call, int64_t passed_ms)
     call->taken_ms = call->taken_ms < 0 ? 0 : call->taken_ms + passed_ms;
     bool over = limit && call->taken_ms >= limit;
 
-    if (!call->told && (over || call->taken_ms >= TELL_MS)) {
+    if (!call->logged && (over || call->taken_ms >= LOG_MS)) {
         bool known = crash_snapshot(call->thread, &snapshot);
 
         log_line(BB_ERROR, "module does not return", "module", call->now.module, "ran",
                  call->now.kind, "ms", LOG_NUMBER(call->taken_ms), "stack",
                  known ? snapshot.stack : NULL, NULL);
-        call->told = true;
+        call->logged = true;
     }
     if (!over)
         return;

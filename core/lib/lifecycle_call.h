@@ -18,7 +18,7 @@ struct lifecycle_call {
     pthread_t thread;
     struct activity now, before;
     int64_t taken_ms; /* time for which checks have seen it run; -1: not seen yet */
-    bool told;
+    bool logged;
 };
 
 /* Records that the calling thread is about to call this function. The caller owns the texts. */

@@ -216,7 +216,7 @@ struct writer {
     char *path; /* of the file if the writer owns fd; NULL: fd belongs to the caller */
     char ring[RING_SIZE];
     uint64_t head, tail;
-    uint64_t dropped, told; /* number of lines lost; of these, the number already reported */
+    uint64_t dropped, reported; /* number of lines lost; of these, the number already reported */
     bool sleeping, closing, done, abandoned, reopening;
     bool torn; /* the last write ended inside a line; used by the writer thread only */
     pthread_mutex_t lock;
@@ -260,20 +260,20 @@ static size_t log_write_all(struct writer *writer, const char *bytes, size_t len
 }
 
 /* Writes a line about lost lines. Before, ends a line that a failure cut off. */
-static bool log_tell_losses(struct writer *writer, uint64_t dropped)
+static bool log_report_drops(struct writer *writer, uint64_t dropped)
 {
     struct log_text line;
 
     if (writer->torn && !log_write_all(writer, "\n", 1))
         return false;
-    if (dropped == writer->told)
+    if (dropped == writer->reported)
         return true;
     log_text_start(&line, BB_WARN, "log lines dropped");
-    log_text_pair(&line, "count", LOG_NUMBER(dropped - writer->told));
+    log_text_pair(&line, "count", LOG_NUMBER(dropped - writer->reported));
     log_text_end(&line);
     if (log_write_all(writer, line.bytes, line.used) < line.used)
         return false;
-    writer->told = dropped;
+    writer->reported = dropped;
     return true;
 }
 
@@ -308,7 +308,7 @@ static void log_write_run(struct writer *writer)
 
     pthread_mutex_unlock(&writer->lock);
     size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
-    bool failed = !log_tell_losses(writer, dropped);
+    bool failed = !log_report_drops(writer, dropped);
     uint64_t unwritten = log_write_part(writer, start, first, &failed);
 
     unwritten += log_write_part(writer, 0, length - first, &failed);
@@ -387,8 +387,8 @@ static void *writer_run(void *arg)
             pthread_cond_wait(&writer->wake, &writer->lock);
         writer->sleeping = false;
     }
-    if (writer->dropped != writer->told)
-        log_tell_losses(writer, writer->dropped);
+    if (writer->dropped != writer->reported)
+        log_report_drops(writer, writer->dropped);
     writer->done = true;
     bool abandoned = writer->abandoned;
 

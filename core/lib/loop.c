@@ -69,7 +69,7 @@ void loop_free(struct loop *loop)
     pthread_mutex_destroy(&loop->inbox_lock);
     timers_free(&loop->timers);
     fiber_pool_free(loop->fibers);
-    atomic_store(&loop->turn_ms, 0);
+    atomic_store(&loop->iteration_ms, 0);
     arena_thread_end();
 }
 
@@ -173,11 +173,11 @@ static void loop_handle_events(struct loop *loop, int timeout_ms)
 {
     struct epoll_event events[LOOP_EVENTS];
 
-    atomic_store_explicit(&loop->turn_ms, 0, memory_order_relaxed);
+    atomic_store_explicit(&loop->iteration_ms, 0, memory_order_relaxed);
     int count = epoll_wait(loop->epoll, events, LOOP_EVENTS, timeout_ms);
 
     loop->now_ms = clock_mono_ms();
-    atomic_store_explicit(&loop->turn_ms, loop->now_ms, memory_order_relaxed);
+    atomic_store_explicit(&loop->iteration_ms, loop->now_ms, memory_order_relaxed);
     for (int i = 0; i < count; i++) {
         struct watch *watch = events[i].data.ptr;
 
@@ -214,6 +214,6 @@ void loop_run(struct loop *loop)
         loop->now_ms = clock_mono_ms(); /* the iteration may have been long */
         timer_ms = timers_run(&loop->timers, loop->now_ms);
     }
-    atomic_store_explicit(&loop->turn_ms, 0, memory_order_relaxed); /* ended, not blocked */
+    atomic_store_explicit(&loop->iteration_ms, 0, memory_order_relaxed); /* ended, not blocked */
     arena_thread_end();
 }

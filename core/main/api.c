@@ -285,7 +285,7 @@ static int api_reply(struct bb_request *rq, int status, json_t *json)
     }
     if (!json)
         return module_error_no_json(core, status);
-    if (status < ERROR_LEAST && core->starved) { /* a string that was read may lack a byte */
+    if (status < ERROR_LEAST && core->json_oom) { /* a string that was read may lack a byte */
         json_decref(json);
         return reply_failure(core, FAILED_MEMORY);
     }

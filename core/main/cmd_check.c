@@ -21,7 +21,7 @@ static int cmd_check_print_refusal(const char *problem)
 /* Writes the report, and the schemas for cmd_check_database(): name and schema, a zero byte
  * after each.
  */
-static int cmd_check_judge(FILE *out, void *arg)
+static int cmd_check_in_child(FILE *out, void *arg)
 {
     const struct cli *cli = arg;
     struct generation *g = cli_generation(cli, true);
@@ -122,8 +122,8 @@ int cmd_check(const struct cli *cli)
 
     if (cli->argc && !print)
         return cli_misused("unknown option", cli->argv[cli->argc - 1]);
-    int status = sandbox_run(cmd_check_judge, (void *)(uintptr_t)cli, CLI_SANDBOX_MS, &output, why,
-                             sizeof why);
+    int status = sandbox_run(cmd_check_in_child, (void *)(uintptr_t)cli, CLI_SANDBOX_MS, &output,
+                             why, sizeof why);
 
     if (status < 0)
         return cmd_check_print_refusal(why);

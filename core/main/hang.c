@@ -29,9 +29,9 @@ enum {
 };
 
 struct seen {
-    int64_t turn_ms;    /* start of the iteration, which identifies it */
-    int64_t blocked_ms; /* time for which checks have seen this iteration */
-    bool told;
+    int64_t iteration_ms; /* start of the iteration, which identifies it */
+    int64_t blocked_ms;   /* time for which checks have seen this iteration */
+    bool logged;
 };
 
 static struct {
@@ -157,24 +157,24 @@ static void hang_loop_blocked(struct engine *engine, const struct loop *loop, in
 static void hang_check_loop(struct engine *engine, struct loop *loop, struct seen *seen,
                             int64_t passed_ms)
 {
-    int64_t turn_ms = atomic_load_explicit(&loop->turn_ms, memory_order_relaxed);
+    int64_t iteration_ms = atomic_load_explicit(&loop->iteration_ms, memory_order_relaxed);
     int64_t limit_ms = lifecycle_calls_limit();
     static char reason[96];
 
-    if (!turn_ms || turn_ms != seen->turn_ms) {
-        if (seen->told)
+    if (!iteration_ms || iteration_ms != seen->iteration_ms) {
+        if (seen->logged)
             log_line(BB_WARN, "event loop resumed", "loop", LOG_NUMBER(loop->index), "ms",
                      LOG_NUMBER(seen->blocked_ms), NULL);
-        *seen = (struct seen){.turn_ms = turn_ms};
+        *seen = (struct seen){.iteration_ms = iteration_ms};
         atomic_store(&loop->stands_ms, 0);
         return;
     }
     seen->blocked_ms += passed_ms;
     if (seen->blocked_ms < BLOCKED_MS)
         return;
-    if (!seen->told)
+    if (!seen->logged)
         hang_loop_blocked(engine, loop, seen->blocked_ms);
-    seen->told = true;
+    seen->logged = true;
     atomic_store(&loop->stands_ms, seen->blocked_ms);
     if (!limit_ms || seen->blocked_ms < limit_ms)
         return;
@@ -232,7 +232,7 @@ static void *watch_main(void *arg)
 
         for (unsigned i = 0; engine && i < engine->loop_count; i++) {
             hang_check_loop(engine, &engine->loops[i], &watch.seen[i], passed_ms);
-            blocked += watch.seen[i].told;
+            blocked += watch.seen[i].logged;
         }
         all = engine && blocked == engine->loop_count;
         if (timeout_ms && !blocked)

@@ -18,7 +18,7 @@ struct migrator {
     pthread_t thread;
     struct generation *generation;
     bool apply; /* false after a step has failed: the thread then only checks the database */
-    char told[sizeof((struct migrate_report){0}.problem)]; /* last problem in the log */
+    char logged[sizeof((struct migrate_report){0}.problem)]; /* last problem in the log */
     atomic_bool stop, done;
 };
 
@@ -38,19 +38,19 @@ static void migrator_note_outcome(struct migrator *migrator, enum migrate_outcom
     const char *problem = report->problem;
 
     if (outcome == MIGRATE_DONE) {
-        if (*migrator->told)
+        if (*migrator->logged)
             log_line(BB_INFO, "the database matches the modules", NULL);
         pause_note(engine, report->paused ? report->pause_reason : NULL);
         readiness_set_schema(engine, SCHEMA_READY, NULL);
     } else if (!failed) {
         bool unfit = outcome == MIGRATE_FAILED;
 
-        if (strcmp(migrator->told, problem) != 0)
+        if (strcmp(migrator->logged, problem) != 0)
             log_line(unfit ? BB_ERROR : BB_WARN,
                      migrator->apply ? "the database cannot be migrated"
                                      : "the database does not fit the modules",
                      "reason", problem, NULL);
-        snprintf(migrator->told, sizeof migrator->told, "%s", problem);
+        snprintf(migrator->logged, sizeof migrator->logged, "%s", problem);
         readiness_set_schema(engine, unfit ? SCHEMA_UNFIT : SCHEMA_PENDING, problem);
     }
 }

@@ -362,7 +362,7 @@ int api_unseal(struct bb_host *host, const void *sealed, size_t length, const ch
         aead_open(handle_of(host)->generation->seal, sealed, length, purpose, plain, plain_length);
 
     if (failed == -2)
-        json_set_starved();
+        json_note_oom();
     return failed;
 }
 

@@ -79,7 +79,7 @@ int module_error_no_json(struct core_request *rq, int status)
 {
     char text[16];
 
-    if (rq->starved || arena_starved(rq->arena))
+    if (rq->json_oom || arena_starved(rq->arena))
         return reply_failure(rq, FAILED_MEMORY);
     snprintf(text, sizeof text, "%d", status);
     return module_error(rq, "a module answers without JSON (did json_pack() fail?)", text);
@@ -126,7 +126,7 @@ bool module_error_free_response(struct core_request *rq, int status, int least, 
     return false;
 }
 
-void module_error_look_back(struct core_request *rq, int returned)
+void module_error_check_answer(struct core_request *rq, int returned)
 {
     int status = rq->response.status;
     char text[32];

@@ -43,7 +43,7 @@ bool module_error_wants_body(int status);
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
 /* Checks the state after the handler; answers 500 if there is no response, or an open unit. */
-void module_error_look_back(struct core_request *rq, int returned);
+void module_error_check_answer(struct core_request *rq, int returned);
 
 /* Logs the failure of the request's statement, once. */
 void module_error_statement(struct core_request *rq, enum bb_level level);

@@ -186,7 +186,7 @@ static void pool_work_run(void *arg)
 {
     struct work *work = arg;
     const struct core_request *rq = work->rq;
-    bool *before = json_starves(&work->rq->starved);
+    bool *before = json_set_oom_flag(&work->rq->json_oom);
     struct activity now = activity_now();
 
     now.request = rq->id;
@@ -195,7 +195,7 @@ static void pool_work_run(void *arg)
     now = activity_enter(now);
     work->run(work->arg);
     activity_leave(now);
-    json_starves(before);
+    json_set_oom_flag(before);
 }
 
 static void pool_work_done(struct message *message)

@@ -251,7 +251,7 @@ static void reply_set_oauth_error(struct core_request *rq, int status, json_t *b
 /* Returns whether memory ran out, so that problems of the request may not be the client's fault. */
 static bool reply_is_starved(const struct core_request *rq)
 {
-    return rq->starved || arena_starved(rq->arena);
+    return rq->json_oom || arena_starved(rq->arena);
 }
 
 /*
@@ -283,7 +283,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     if (status == 400 && rq->errors) { /* the errors of the parts come first */
         json_t *all = json_copy(rq->errors);
 
-        rq->starved = rq->starved || !all || (errors && json_array_extend(all, errors));
+        rq->json_oom = rq->json_oom || !all || (errors && json_array_extend(all, errors));
         json_decref(errors);
         errors = all;
     }
@@ -324,7 +324,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         rq->response.fixed = fixed;
         return 503;
     }
-    rq->starved = true; /* try again: memory may be available by now */
+    rq->json_oom = true; /* try again: memory may be available by now */
     return reply_problems(rq, 503, "The service is out of memory", NULL);
 }
 

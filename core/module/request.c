@@ -161,7 +161,7 @@ static void request_fiber_entry(void *arg)
 
 bool request_start(struct core_request *rq)
 {
-    bool *before = json_starves(&rq->starved);
+    bool *before = json_set_oom_flag(&rq->json_oom);
 
     rq->running = true;
     at_work = rq;
@@ -169,7 +169,7 @@ bool request_start(struct core_request *rq)
         reply_failure(rq, FAILED_MEMORY);
     rq->running = false;
     at_work = NULL;
-    json_starves(before);
+    json_set_oom_flag(before);
     if (rq->fiber)
         return false;
     rq->ended(rq);
@@ -186,14 +186,14 @@ static void request_resume(struct task *task)
         request_start(rq);
         return;
     }
-    bool *before = json_starves(&rq->starved);
+    bool *before = json_set_oom_flag(&rq->json_oom);
 
     rq->running = true;
     at_work = rq;
     bool ended = fiber_resume(rq->fiber);
     rq->running = false;
     at_work = NULL;
-    json_starves(before);
+    json_set_oom_flag(before);
     if (!ended)
         return;
     rq->fiber = NULL;

@@ -92,7 +92,7 @@ struct core_request {
     struct timer deadline;
     int64_t deadline_ms; /* monotonic; 0: none */
     bool timed_out;
-    bool starved; /* memory ran out for JSON of this request; see json_starves() */
+    bool json_oom; /* memory ran out for JSON of this request; see json_set_oom_flag() */
     struct request_spent time_spent;
     struct failure failure;
     struct response response;

@@ -21,7 +21,7 @@
 enum {
     TOKEN_VALID_US = 500 * 1000, /* validity of the authenticator's result */
     KEPT_PART = 4,               /* of the requests without a token: see txn_count() */
-    REFUSED_MS = 100             /* delay of a 429 */
+    DELAY_429_MS = 100           /* delay of a 429 */
 };
 
 /* ---- headers ---- */
@@ -211,30 +211,30 @@ static int txn_check_access(struct http_txn *txn)
     return refused || !txn_is_public(txn) ? refused : txn_enter(txn);
 }
 
-static bool txn_is_hasty(const struct http_txn *txn)
+static bool txn_is_undelayed_429(const struct http_txn *txn)
 {
-    return txn->answer->status == 429 && !txn->slowed;
+    return txn->answer->status == 429 && !txn->delayed;
 }
 
 /*
- * Delays a 429 by REFUSED_MS, once, so that a client that immediately repeats refused requests does
- * not use more of the loop's time than other clients. On the fiber.
+ * Delays a 429 by DELAY_429_MS, once, so that a client that immediately repeats refused requests
+ * does not use more of the loop's time than other clients. On the fiber.
  */
-static void txn_slow_down(struct core_request *rq)
+static void txn_delay_429(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
 
-    if (!txn_is_hasty(txn))
+    if (!txn_is_undelayed_429(txn))
         return;
-    txn->slowed = true;
-    request_sleep(rq, REFUSED_MS);
+    txn->delayed = true;
+    request_sleep(rq, DELAY_429_MS);
 }
 
 /*
  * Checks token and role, and then, before the body is read, makes the checks of txn_enter(). Keeps
  * the owner that was charged, even if the request is refused later. On the fiber.
  */
-static void txn_admit(struct core_request *rq)
+static void txn_check_role(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
     struct bb_principal principal = {.size = sizeof principal};
@@ -265,7 +265,7 @@ static void txn_admit(struct core_request *rq)
         else if (txn->phase == PHASE_ADMISSION)
             txn_enter(txn);
     }
-    txn_slow_down(rq);
+    txn_delay_429(rq);
 }
 
 /* ---- the handler ---- */
@@ -308,14 +308,14 @@ static void txn_handle(struct core_request *rq)
     if (rq->response.status || (txn->upload && upload_wait(txn->upload)))
         return;
     if (rq->pub.principal && clock_mono_us() - txn->token_checked_us >= TOKEN_VALID_US)
-        txn_admit(rq);
+        txn_check_role(rq);
     if (rq->response.status)
         return;
     rq->only_names_problems = rq->errors != NULL;
     if (!rq->errors && txn_begin_idempotency(txn))
         return;
-    module_error_look_back(rq, txn->match.route->handler(&rq->pub));
-    txn_slow_down(rq);
+    module_error_check_answer(rq, txn->match.route->handler(&rq->pub));
+    txn_delay_429(rq);
 }
 
 /* ---- the end ---- */
@@ -409,9 +409,9 @@ static enum MHD_Result txn_answer(struct http_txn *txn)
     if (!txn->stream && !txn->rq.fiber) /* free them now, because the client may read slowly */
         pg_rows_release(txn->rq.arena);
     response_take_budget(txn);
-    if (txn_is_hasty(txn)) {
+    if (txn_is_undelayed_429(txn)) {
         connection_stage(txn->connection, STAGE_HANDLER, 0);
-        txn_run(txn, PHASE_HANDLER, txn_slow_down);
+        txn_run(txn, PHASE_HANDLER, txn_delay_429);
         if (txn->phase != PHASE_ANSWER)
             return MHD_YES;
     }
@@ -506,18 +506,18 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
     (void)version;
     if (!txn)
         return MHD_NO;
-    bool *before = json_starves(&txn->rq.starved);
+    bool *before = json_set_oom_flag(&txn->rq.json_oom);
 
     if (txn->phase == PHASE_HEADERS) {
         bool refused = txn_check_access(txn) != 0;
 
         txn->phase = PHASE_BODY;
-        if (refused && !txn_is_hasty(txn)) {
+        if (refused && !txn_is_undelayed_429(txn)) {
             result = txn_answer_early(txn);
         } else {
             connection_stage(txn->connection, STAGE_BODY, 0);
             if (refused || !txn_is_public(txn))
-                txn_run(txn, PHASE_ADMISSION, refused ? txn_slow_down : txn_admit);
+                txn_run(txn, PHASE_ADMISSION, refused ? txn_delay_429 : txn_check_role);
             txn->first_again = txn->suspended;
             if (txn->phase == PHASE_ANSWER)
                 result = txn_answer_early(txn);
@@ -544,7 +544,7 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
         if (txn->phase == PHASE_ANSWER)
             result = txn_answer(txn);
     }
-    json_starves(before);
+    json_set_oom_flag(before);
     return result;
 }
 

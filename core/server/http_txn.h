@@ -8,7 +8,7 @@
  *                                  txn_check_access(): id, address, CORS,    loop
  *                                  route; for a public route also txn_enter():
  *                                  limits, type and size of the body
- *                                  for others txn_admit(): token and role,   fiber     ADMISSION
+ *                                  for others txn_check_role(): token and role,   fiber     ADMISSION
  *                                  then txn_enter()
  *  http_txn_access()               body_take(): keeps a piece of the body,   loop      BODY
  *  with each piece of the body     or gives it to an upload
@@ -59,7 +59,7 @@ struct http_txn {
     bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
     bool close;       /* the connection is closed after the response */
     bool drop_body;   /* the response is decided; the rest of the body is discarded */
-    bool slowed;      /* its 429 was delayed */
+    bool delayed;     /* its 429 was delayed */
     struct head head;
     const char *target;       /* raw, with the query; "": malformed; NULL: memory ran out */
     const char *path;         /* raw; part of the target */

@@ -44,7 +44,7 @@ struct pg_listener {
     int clock_level;   /* the last logged state of the clocks: see pg_listener_note_clock() */
     int64_t dialled_ms;
     char mark[32];              /* mark of its session, see pg_connect.h */
-    bool told;                  /* logged that PostgreSQL is unavailable */
+    bool down_logged;           /* logged that PostgreSQL is unavailable */
     bool asks_pause;            /* the last query also asked for the pause reason */
     uint64_t called, listening; /* calls of pg_listener_subscribe(): seen, and in the last LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
@@ -173,9 +173,9 @@ static void pg_listener_lost(struct pg_listener *listener, const char *reason)
 {
     atomic_store(&silent_since_ms, 0);
     pg_listener_note_problem(reason);
-    if (!listener->told)
+    if (!listener->down_logged)
         log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
-    listener->told = true;
+    listener->down_logged = true;
     loop_watch(listener->loop, &listener->watch, -1, 0);
     dial_free(listener->dial);
     PQfinish(listener->pg);
@@ -256,15 +256,15 @@ static void pg_listener_note_clock(struct pg_listener *listener)
 }
 
 /* Extends the time of bb_signals_fresh_ms(), because a query was answered. */
-static void pg_listener_vouch(struct pg_listener *listener)
+static void pg_listener_answered(struct pg_listener *listener)
 {
     int64_t now = listener->loop->now_ms;
 
-    if (listener->told) {
+    if (listener->down_logged) {
         log_line(BB_WARN, "PostgreSQL answers again", NULL);
         pg_listener_note_problem(NULL);
     }
-    listener->told = false;
+    listener->down_logged = false;
     if (listener->theirs_us > 0) {
         shared_clock_measured(listener->theirs_us, listener->asked_us, clock_mono_us());
         pg_listener_note_clock(listener);
@@ -347,7 +347,7 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
     if (!complete || listener->state == LISTENER_IDLE)
         return;
     if (listener->state == LISTENER_ASKED) {
-        pg_listener_vouch(listener);
+        pg_listener_answered(listener);
         return;
     }
     if (listener->state == LISTENER_LISTENING)
@@ -452,7 +452,7 @@ struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings 
 
 void pg_listener_free(struct pg_listener *listener)
 {
-    listener->told = true; /* closed intentionally, so log nothing */
+    listener->down_logged = true; /* closed intentionally, so log nothing */
     pg_listener_lost(listener, NULL);
     timer_clear(&listener->loop->timers, &listener->timer);
     pthread_cond_destroy(&listener->more_served);

@@ -43,7 +43,7 @@ struct redis {
     int64_t latency_ms;
     struct call *calls, *calls_last; /* oldest first */
     size_t call_count;
-    bool told; /* logged that it is down or refuses writes; no write has succeeded since */
+    bool down_logged; /* logged that it is down or refuses writes; no write has succeeded since */
 };
 
 /* Sets the timer for the next call, connection or probe. */
@@ -103,9 +103,9 @@ static void redis_judge(struct redis *redis, const redisReply *reply, int64_t se
     bool good = reply->type == REDIS_REPLY_STATUS;
 
     redis->latency_ms = good ? clock_mono_ms() - sent_ms : -1;
-    if (good == !redis->told)
+    if (good == !redis->down_logged)
         return;
-    redis->told = !good;
+    redis->down_logged = !good;
     if (good)
         log_line(BB_WARN, "Redis answers again", NULL);
     else
@@ -144,9 +144,9 @@ static void redis_drop(struct redis *redis, const char *reason)
     redis->latency_ms = -1;
     redis->again_ms = redis->loop->now_ms + AGAIN_MS;
     redis_wake_in_time(redis);
-    if (!redis->told)
+    if (!redis->down_logged)
         log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
-    redis->told = true;
+    redis->down_logged = true;
     if (context)
         redisFree(context);
     while (redis->calls)
@@ -369,7 +369,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
 
     if (module_error_waits(rq, "bb_redis()"))
         return NULL;
-    if (!redis || !redis->context || redis->told || redis->call_count >= CALLS_MAX)
+    if (!redis || !redis->context || redis->down_logged || redis->call_count >= CALLS_MAX)
         return NULL;
     struct call *call = redis_send_call(redis, rq, argc, argv, lengths);
     if (!call)
@@ -405,7 +405,7 @@ struct redis *redis_new(struct loop *loop, const struct redis_settings *settings
 
 void redis_free(struct redis *redis)
 {
-    redis->told = true;
+    redis->down_logged = true;
     redis_drop(redis, "");
     timer_clear(&redis->loop->timers, &redis->tick);
     free(redis);

@@ -127,7 +127,7 @@ static void reader_line(int end, void *arg)
     bool second_half = !reader->count && end == '\n' && reader->line_end == '\r';
 
     if (reader->full && !*reader->why && !reader->stopped)
-        reader->stopped = reader->told(reader->arg, &row);
+        reader->stopped = reader->on_row(reader->arg, &row);
     if (!second_half)
         reader->number++;
     reader->line_end = end;
@@ -137,7 +137,7 @@ static void reader_line(int end, void *arg)
 }
 
 int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number,
-                      int (*told)(void *arg, const struct reader_row *row), void *arg)
+                      int (*on_row)(void *arg, const struct reader_row *row), void *arg)
 {
     memset(reader, 0, sizeof(*reader));
     reader->text = malloc(READER_ROW_MAX + 1);
@@ -149,7 +149,7 @@ int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number
     csv_set_space_func(&reader->parser, reader_no_space);
     csv_set_blk_size(&reader->parser, PIECE);
     reader->number = number;
-    reader->told = told;
+    reader->on_row = on_row;
     reader->arg = arg;
     return 0;
 }

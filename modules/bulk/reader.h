@@ -29,7 +29,7 @@ struct reader_row {
 
 struct bulk_reader {
     struct csv_parser parser;
-    int (*told)(void *arg, const struct reader_row *row); /* called for each row; not 0: stop */
+    int (*on_row)(void *arg, const struct reader_row *row); /* called for each row; not 0: stop */
     void *arg;
     int64_t number;    /* of the current line */
     size_t fed, begin; /* bytes fed so far; position of the row's first byte */
@@ -46,7 +46,7 @@ struct bulk_reader {
 
 /* Begins to read; `number` is the number of the first line. Returns 0, or -1 if out of memory. */
 int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number,
-                      int (*told)(void *arg, const struct reader_row *row), void *arg);
+                      int (*on_row)(void *arg, const struct reader_row *row), void *arg);
 void bulk_reader_free(struct bulk_reader *reader);
 
 /* Returns 0, -1 with the reason in `why`, or the callback's result if it stopped the reader. */

@@ -113,7 +113,7 @@ static bool rows_is_shortened(const char *name)
     return *name && !name[strspn(name, digits)];
 }
 
-static int rows_parse(void *arg, const struct reader_row *told)
+static int rows_parse(void *arg, const struct reader_row *input)
 {
     struct parse *parse = arg;
     struct bb_request *rq = parse->rq;
@@ -121,19 +121,19 @@ static int rows_parse(void *arg, const struct reader_row *told)
     const struct bulk_type *type = columns->type;
     struct bulk_batch *batch = parse->batch;
 
-    if (told->number <= parse->after)
+    if (input->number <= parse->after)
         return 0;
     if (batch->count == parse->most)
         return 1;
     struct bb_bulk_row *row = bb_alloc(rq, sizeof(*row));
-    const char **sent = bb_alloc(rq, (told->count + 1) * sizeof(*sent));
+    const char **sent = bb_alloc(rq, (input->count + 1) * sizeof(*sent));
     const char **cells = bb_alloc(rq, ((type ? type->columns : 0) + 1) * sizeof(*cells));
     bool more = false; /* text in cells without a column */
 
-    for (size_t i = 0; i < told->count; i++) {
+    for (size_t i = 0; i < input->count; i++) {
         int place = i < columns->count ? columns->places[i] : -1;
 
-        sent[i] = rows_copy(rq, told->cells[i]);
+        sent[i] = rows_copy(rq, input->cells[i]);
         more = more || (i >= columns->count && !blank_is(sent[i]));
         if (!type || place < 0 || !*sent[i])
             continue;
@@ -150,12 +150,12 @@ static int rows_parse(void *arg, const struct reader_row *told)
                          "column as text before you save the file");
     }
     row->size = sizeof(*row);
-    row->number = told->number;
+    row->number = input->number;
     row->cells = cells;
     if (more && type)
         bb_bulk_problem(
             rq, row, "",
-            bb_format(rq, "has %zu cells, the header line %zu", told->count, columns->count));
+            bb_format(rq, "has %zu cells, the header line %zu", input->count, columns->count));
     batch->rows[batch->count] = row;
     batch->sent[batch->count++] = sent;
     return 0;

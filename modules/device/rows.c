@@ -108,7 +108,7 @@ static int rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
 
 /*
  * Call after each row; `done` counts them. Every IN_A_ROW rows, lets other fibers of the loop run:
- * waiting for a completion that is signaled already parks until the loop's next turn. Without
+ * waiting for a completion that is signaled already parks until the loop's next iteration. Without
  * memory for a completion, other requests wait.
  */
 static void rows_pause(struct bb_request *rq, size_t done)

@@ -1,7 +1,7 @@
 /*
- * The order of the checks of a request: an anonymous client learns nothing except that (401), the
- * check of a body's type with and without a token, and authentication being repeated
- * after a slow body.
+ * The order in which a request's token, role, method and body are checked: an anonymous client gets
+ * only a 401, a wrong role is refused before the body is read, the type of a body is
+ * checked with and without a token, and token and role are checked again after a slow body.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -220,7 +220,7 @@ static const struct {
     int status;
 } changes[] = {{log_out, 401}, {take_role, 403}, {suspend, 403}};
 
-TEST_EACH(a_right_lost_during_a_slow_body_is_noticed, COUNT(changes) * 2)
+TEST_EACH(token_and_role_are_checked_again_after_a_slow_body, COUNT(changes) * 2)
 {
     struct person *gone = person_make(host, admin, text("admission%d", _i), NULL);
     const char *json = "{\"externalId\":\"Late\"}";

@@ -1,7 +1,8 @@
 /*
- * Access rights: every route of every module with every kind of caller, compared with the
- * table in matrix.h. The routes are read from the modules themselves, so a route that is not in the
- * table fails. A refused request changes nothing in the database.
+ * The check of the role, for every route of every module with every role and
+ * kind of caller, compared with the table in matrix.h. The routes are read from the modules
+ * themselves, so a route that is not in the table fails. A refused request changes nothing in the
+ * database.
  *
  * Requests have no body, so a permitted caller gets a 400 if a field is required; ids do not exist,
  * so a permitted caller gets a 404 if one is looked up; e-mails in a path are the caller's own.
@@ -34,7 +35,7 @@ static void set_up(void)
                      harness_path("docs-matrix"))});
 }
 
-/* ---- the table is complete ---- */
+/* ---- the table of roles is complete ---- */
 
 static bool in_table(const struct bb_route *route)
 {
@@ -194,7 +195,7 @@ static void try_row(const struct matrix_row *row)
     }
 }
 
-TEST(every_route_and_caller_gets_the_status_of_the_access_matrix)
+TEST(every_route_and_role_gets_the_status_of_the_access_matrix)
 {
     make_people();
     for (size_t i = 0; i < COUNT(matrix); i++)

@@ -57,7 +57,7 @@ static struct work {
     struct task task; /* must be first */
     int rank;         /* number of tasks that ran before it */
 } pages[PAGES], answer;
-static int ran, ran_before_turn, most_in_turn;
+static int ran, ran_before_iteration, most_in_iteration;
 
 static void rank(struct task *task)
 {
@@ -70,19 +70,19 @@ static void page(struct task *task)
     usleep(PAGE_US);
 }
 
-static void count_turn(void *of)
+static void count_iteration(void *of)
 {
     (void)of;
-    if (ran - ran_before_turn > most_in_turn)
-        most_in_turn = ran - ran_before_turn;
-    ran_before_turn = ran;
+    if (ran - ran_before_iteration > most_in_iteration)
+        most_in_iteration = ran - ran_before_iteration;
+    ran_before_iteration = ran;
     loop.stop = ran == PAGES + 1;
 }
 
 /* Pages of long responses, and then a response that a client waits for. */
 TEST(patient_tasks_run_one_per_turn_after_all_others)
 {
-    loop_add_part(&loop, &(struct loop_part){.run = count_turn});
+    loop_add_part(&loop, &(struct loop_part){.run = count_iteration});
     for (int i = 0; i < PAGES; i++) {
         pages[i].task = (struct task){.run = page, .patient = true};
         loop_schedule(&loop, &pages[i].task);
@@ -93,7 +93,7 @@ TEST(patient_tasks_run_one_per_turn_after_all_others)
     ck_assert_int_eq(answer.rank, 0);
     for (int i = 0; i < PAGES; i++)
         ck_assert_int_eq(pages[i].rank, i + 1);
-    ck_assert_int_eq(most_in_turn, 2);
+    ck_assert_int_eq(most_in_iteration, 2);
 }
 
 SUITE(loop, .before_each = set_up, .after_each = tear_down)

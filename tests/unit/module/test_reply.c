@@ -69,10 +69,10 @@ TEST(an_error_message_with_invalid_utf8_is_cut)
 /* After a failed allocation, a request may report a problem that does not exist. */
 TEST(a_request_without_memory_is_503_whatever_its_error)
 {
-    rq->starved = true;
+    rq->json_oom = true;
     ck_assert_int_eq(reply_error(rq, 400, "wrong"), 503);
     ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
-    rq->starved = false;
+    rq->json_oom = false;
     ck_assert_int_eq(reply_error(rq, 400, "wrong"), 400);
 }
 
@@ -110,7 +110,7 @@ TEST(an_error_drops_the_headers_of_the_replaced_response)
     ck_assert_int_eq(reply_error(rq, 401, "Unauthorized"), 401);
     ck_assert_str_eq(reply_header_get(rq, "WWW-Authenticate"), "Bearer error=\"invalid_token\"");
     ck_assert_ptr_null(reply_header_get(rq, "Link"));
-    rq->starved = true;
+    rq->json_oom = true;
     ck_assert_int_eq(reply_error(rq, 401, "Unauthorized"), 503);
     ck_assert_ptr_null(reply_header_get(rq, "WWW-Authenticate"));
     ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
