@@ -19,8 +19,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "core/lib/activity.h"
-#include "core/lib/condition.h"
 #include "core/lib/fiber.h"
 #include "core/lib/log.h"
 #include "core/lib/mapped_files.h"

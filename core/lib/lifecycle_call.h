@@ -1,16 +1,12 @@
 /*
  * Records and checks calls of a module's lifecycle functions (`open`, `start`, `quiesce`, `close`)
- * and of the constructors of its file. The records are for reports (activity.h). The checks find
+ * and of the constructors of its file. The records are for reports (thread.h). The checks find
  * calls that hang, which the checks of the loops do not, because these calls do not run on a loop.
  */
 #ifndef CORE_LIFECYCLE_CALL_H
 #define CORE_LIFECYCLE_CALL_H
 
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/lib/activity.h"
+#include "core/lib/thread.h"
 
 /* A call, on the stack of the caller. Private to lifecycle_call.c. */
 struct lifecycle_call {

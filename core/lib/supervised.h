@@ -8,8 +8,8 @@
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
  *
- * This file, supervisor.c, crash.c, mapped_files.c, hang.c, lifecycle_call.c, activity.c and their
- * headers have 2,100 lines, which keep four promises of docs/operating.md: the listener never
+ * This file, supervisor.c, crash.c, mapped_files.c, hang.c, lifecycle_call.c and their headers
+ * have 2,100 lines, which keep four promises of docs/operating.md: the listener never
  * closes, a crash names its module, a hang is named and ended, and a module that keeps crashing is
  * disabled. 270 of them read symbols, because a signal handler must not call dladdr().
  */
@@ -125,5 +125,21 @@ void supervised_listens(const char *address);
 
 /* Returns the history at the start of this process; empty without a supervisor. */
 const struct crash_history *supervised_history(void);
+
+/* ---- protection of both processes ---- */
+
+/*
+ * Copies the environment to other memory, and erases it in /proc/PID/environ, because it may
+ * contain keys and passwords. getenv() still finds all variables, but texts that it returned before
+ * this call become invalid. If memory runs out, nothing changes. Call at the start of main(),
+ * before threads are created.
+ */
+void guard_environment(void);
+
+/*
+ * Makes a server process ignore signals that it does not use and that would end it, and prevents it
+ * from gaining privileges by executing a file. Child processes inherit both.
+ */
+void guard_process(void);
 
 #endif

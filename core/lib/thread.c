@@ -1,15 +1,18 @@
 #include "core/lib/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include "core/lib/log.h"
 
@@ -90,4 +93,72 @@ unsigned thread_processors(void)
                                                            * processors */
         there = CPU_COUNT(&mine);
     return there > 0 ? (unsigned)there : 1;
+}
+
+/* ---- conditions and semaphores ---- */
+
+void condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static struct timespec thread_time_of(int64_t until_ms)
+{
+    return (struct timespec){.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+}
+
+int semaphore_wait(sem_t *semaphore, int64_t until_ms)
+{
+    const struct timespec until = thread_time_of(until_ms);
+    int failed = sem_clockwait(semaphore, CLOCK_MONOTONIC, &until);
+
+#ifdef __SANITIZE_THREAD__
+    if (!failed)
+        __tsan_acquire(semaphore); /* ThreadSanitizer does not know this call */
+#endif
+    return failed;
+}
+
+int condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ms)
+{
+    const struct timespec until = thread_time_of(until_ms);
+
+    return pthread_cond_timedwait(condition, lock, &until);
+}
+
+/* ---- the work of a thread ---- */
+
+static _Thread_local struct activity noted;
+static bool (*of_request)(struct activity *);
+
+struct activity activity_enter(struct activity now)
+{
+    struct activity before = noted;
+
+    noted = now;
+    return before;
+}
+
+void activity_leave(struct activity before)
+{
+    noted = before;
+}
+
+void activity_source(bool (*request)(struct activity *))
+{
+    of_request = request;
+}
+
+struct activity activity_now(void)
+{
+    struct activity now = noted;
+
+    if (of_request)
+        of_request(&now);
+    return now;
 }

@@ -1,6 +1,14 @@
-/* Thread names (as shown by top -H and /proc/PID/task/TID/comm), signal stacks and scheduling. */
+/*
+ * Threads: names (as shown by top -H and /proc/PID/task/TID/comm), signal stacks, scheduling, waits
+ * with a timeout, and a record of the work of each thread.
+ */
 #ifndef CORE_THREAD_H
 #define CORE_THREAD_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* 1 if the build has a sanitizer, which installs its own signal handlers and stacks. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -39,5 +47,54 @@ void thread_schedule(int nice);
  * least 1. Any thread.
  */
 unsigned thread_processors(void);
+
+/* ---- conditions and semaphores, with timeouts on the monotonic clock ---- */
+
+/* Use instead of pthread_cond_init(); free with pthread_cond_destroy() as usual. */
+void condition_init(pthread_cond_t *condition);
+
+/*
+ * Like pthread_cond_wait(), but only until clock_mono_ms() reaches `until_ms`. Returns 0 or
+ * ETIMEDOUT. The condition must have been initialized by condition_init(). The caller holds the
+ * lock.
+ */
+int condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ms);
+
+/*
+ * Like sem_wait(), until clock_mono_ms() reaches `until_ms`. Returns 0, or -1 with errno:
+ * ETIMEDOUT, EINTR.
+ */
+int semaphore_wait(sem_t *semaphore, int64_t until_ms);
+
+/*
+ * ---- the work of a thread ----
+ *
+ * Records what a thread is running, so that reports can name a module. A request on a fiber needs
+ * no record, because the request itself has the information; other threads and calls (open, start,
+ * a worker, a pool, a channel) record it here.
+ */
+
+/* The caller owns the texts; signal handlers read them during the call. */
+struct activity {
+    const char *module;        /* NULL: the host */
+    const char *kind;          /* "handler", "open", "pool" …; NULL: nothing recorded */
+    const char *name;          /* name of the job, event, channel or pool; or NULL */
+    const char *method, *path; /* the route's; or NULL */
+    const char *request;       /* its id, or NULL */
+};
+
+/* Records the activity of this thread from now on. Returns the previous record, to be restored. */
+struct activity activity_enter(struct activity now);
+void activity_leave(struct activity before);
+
+/*
+ * Sets the function that fills a record with the request that runs on the calling thread, or
+ * returns false if none runs. Signal handlers call the function. Call once, before threads are
+ * created.
+ */
+void activity_source(bool (*request)(struct activity *running));
+
+/* Returns the record of the calling thread. Async-signal-safe. */
+struct activity activity_now(void);
 
 #endif

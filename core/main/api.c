@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/lib/chunk.h"
 #include "core/lib/field.h"
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"

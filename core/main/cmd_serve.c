@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "core/lib/crash.h"
-#include "core/lib/guard.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/lib/condition.h"
 #include "core/lib/crash.h"
 #include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lib/condition.h"
 #include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"

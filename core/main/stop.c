@@ -51,7 +51,7 @@ void stop_rest(void)
         pthread_detach(thread);
         return;
     }
-    signal(SIGALRM, SIG_DFL); /* ignored until now, see guard.c */
+    signal(SIGALRM, SIG_DFL); /* ignored until now, see guard_process() */
     alarm(REST_S); /* without a thread, the signal ends the process, without a log line */
 }
 

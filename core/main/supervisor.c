@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/lib/guard.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"

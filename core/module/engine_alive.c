@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lib/condition.h"
 #include "core/lib/log.h"
 #include "core/lib/text.h"
+#include "core/lib/thread.h"
 #include "core/module/engine.h"
 #include "core/module/worker.h"
 

@@ -159,4 +159,17 @@ int meters_bind(struct core_module *module, struct arena *arena);
 int generation_load(struct generation *generation, const char *conf_path,
                     struct setting_problems *problems);
 
+/*
+ * Fills order[count] with indexes into `modules`. Returns 0, or -1 after adding a problem for each
+ * needed service that no module provides in this or a newer version, or a problem that shows a
+ * cycle: "auth → log → auth".
+ */
+int service_order(const struct core_module *modules, size_t count, size_t *order,
+                  struct setting_problems *problems);
+
+/* Returns the module that provides a service in at least this version; NULL: none. */
+const struct core_module *service_provider(const struct core_module *modules, size_t count,
+                                           const char *service, unsigned version,
+                                           const struct bb_service_descriptor **descriptor);
+
 #endif

@@ -58,6 +58,13 @@ struct core_module {
          (size_t)((row) - (const struct type *)(table).rows) < (table).count; (row)++)
 
 /*
+ * Checks whether the dynamic linker may load this file. Returns 0, or -1 with the reason in `why`.
+ * Without this check, a truncated file would end the server process with SIGBUS in the linker, and
+ * the linker's messages about files that are not modules are unclear.
+ */
+int module_file_check(const char *path, char *why, size_t why_size);
+
+/*
  * Loads `path` into the zeroed *module. Returns 0, or -1 after adding a problem "`where`: file:
  * reason"; `where` is the place in the settings that names the module. Runs constructors of the
  * file, unless its code is already loaded. One thread at a time.

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lib/activity.h"
 #include "core/lib/fiber.h"
 #include "core/lib/json_in.h"
 #include "core/lib/log.h"

@@ -3,10 +3,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "core/lib/activity.h"
 #include "core/lib/fiber.h"
 #include "core/lib/json_in.h"
 #include "core/lib/text.h"
+#include "core/lib/thread.h"
 #include "core/module/module_error.h"
 #include "core/module/reply.h"
 

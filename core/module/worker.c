@@ -8,7 +8,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/lib/activity.h"
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"

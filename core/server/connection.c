@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,7 +23,11 @@ enum {
     LOOK_AGAIN_MS = 5, /* between two searches, because each visits all connections */
     KNOWN_MS = 100,    /* validity of a search's result */
     FEW = 16,          /* up to this many connections of an address are few */
-    KEPT_PART = 64     /* 1/64 of all connections is reserved for addresses with few */
+    KEPT_PART = 64,    /* 1/64 of all connections is reserved for addresses with few */
+    LINGER_MOST = 64,  /* lingering sockets per loop; more are closed at once */
+    LINGER_MS = 2000,
+    LINGER_PIECE = 16 * 1024,
+    LINGER_PIECES = 8 /* per iteration */
 };
 
 /* ---- recv() of libmicrohttpd ---- */
@@ -342,6 +347,79 @@ bool connection_accept(struct http *http, int listener)
     return true;
 }
 
+/*
+ * ---- closing a connection without losing the response ----
+ *
+ * If a connection is closed while the client still sends, the kernel resets it, and the client may
+ * lose the response. So a copy of the socket stays open, and incoming data is discarded until the
+ * client has closed the connection, or for a short time.
+ */
+
+struct lingering {
+    struct watch watch; /* first member */
+    struct timer timer;
+    struct http *http;
+    LIST_ENTRY(lingering) link;
+    int fd;
+};
+
+static void connection_linger_end(struct lingering *one)
+{
+    struct loop *loop = one->http->loop;
+
+    timer_clear(&loop->timers, &one->timer);
+    loop_watch(loop, &one->watch, -1, 0);
+    LIST_REMOVE(one, link);
+    one->http->lingering_count--;
+    close(one->fd);
+    free(one);
+}
+
+static void connection_linger_over(struct timer *timer)
+{
+    connection_linger_end(BB_CONTAINER_OF(timer, struct lingering, timer));
+}
+
+static void connection_linger_more(struct watch *watch, uint32_t events)
+{
+    struct lingering *one = (struct lingering *)(void *)watch;
+    char bytes[LINGER_PIECE];
+    ssize_t got = 1;
+
+    for (int i = 0; i < LINGER_PIECES && got > 0; i++)
+        got = recv(one->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (!got || events & (EPOLLERR | EPOLLHUP))
+        connection_linger_end(one);
+}
+
+static void connection_linger(struct http *http, int fd)
+{
+    struct lingering *one = http->lingering_count < LINGER_MOST ? calloc(1, sizeof *one) : NULL;
+    struct loop *loop = http->loop;
+
+    if (!one)
+        return;
+    one->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (one->fd < 0) {
+        free(one);
+        return;
+    }
+    one->watch = (struct watch){.fd = -1, .ready = connection_linger_more};
+    one->timer.fire = connection_linger_over;
+    one->http = http;
+    LIST_INSERT_HEAD(&http->lingering, one, link);
+    http->lingering_count++;
+    if (timer_try(&loop->timers, &one->timer, loop->now_ms + LINGER_MS) ||
+        loop_watch(loop, &one->watch, one->fd, EPOLLIN))
+        connection_linger_end(one);
+}
+
+void connections_stop_lingering(struct http *http)
+{
+    while (!LIST_EMPTY(&http->lingering))
+        connection_linger_end(LIST_FIRST(&http->lingering));
+}
+
 void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
                        enum MHD_ConnectionNotificationCode code)
 {
@@ -359,7 +437,7 @@ void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
     /* closing a socket with unread data would lose a part of the response */
     if (!connection->cut && (connection->lingers || reader_unread(&connection->reader) ||
                              (!ioctl(connection->fd, FIONREAD, &unread) && unread > 0)))
-        linger(&http->lingers, http->loop, connection->fd);
+        connection_linger(http, connection->fd);
     connection_free(connection);
 }
 

@@ -28,7 +28,7 @@
  *  or is idle
  *  gets a         <-                                               <-  send()
  *  response           connection_answered(): the next may follow   <-  calls http_txn_completed()
- *  is closed      <-  connection_notify(): linger() if it still    <-  reports the end, close()
+ *  is closed      <-  connection_notify(): lingers if it still     <-  reports the end, close()
  *                     sends
  */
 /* clang-format on */
@@ -92,6 +92,9 @@ void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
 
 /* Sets the stage and its timeout. `bytes` is the size of the response or of the upload. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
+
+/* Closes the sockets that linger (see connection.c). */
+void connections_stop_lingering(struct http *http);
 
 /* Cuts the connections that exceed the timeout of their stage. */
 void connections_sweep(struct http *http);

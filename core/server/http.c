@@ -152,7 +152,7 @@ void http_free(struct http *http)
     MHD_stop_daemon(http->daemon);
     while (!LIST_EMPTY(&http->connections)) /* libmicrohttpd 1.0 has not started these yet */
         connection_free(LIST_FIRST(&http->connections));
-    lingers_free(&http->lingers);
+    connections_stop_lingering(http);
     free(http->by_fd);
     free(http);
 }

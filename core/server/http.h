@@ -8,7 +8,6 @@
 #ifndef CORE_HTTP_H
 #define CORE_HTTP_H
 
-#include "core/lib/linger.h"
 #include "core/lib/listener.h"
 #include "core/module/generation.h"
 #include "core/server/connection.h"
@@ -43,7 +42,8 @@ struct http {
     bool refusing;   /* out of descriptors: the listener is not watched for a while */
     bool again;      /* this run has read a piece of an upload, or there is more to read */
     bool draining;   /* shutdown: every response closes its connection */
-    struct lingers lingers;
+    LIST_HEAD(, lingering) lingering; /* private to connection.c */
+    unsigned lingering_count;
     struct connection **by_fd; /* array with `room` elements */
     size_t room;
 };

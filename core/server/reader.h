@@ -94,7 +94,7 @@ bool reader_in_body(const struct reader *reader);
 
 /*
  * Returns whether some data from the client is or will be unread: then the connection must be
- * closed with linger(), or the client may lose the response.
+ * closed with connection_linger(), or the client may lose the response.
  */
 bool reader_unread(const struct reader *reader);
 

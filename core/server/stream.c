@@ -2,12 +2,12 @@
 
 #include <pthread.h>
 #include <search.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "core/lib/chunk.h"
 #include "core/lib/text.h"
 #include "core/module/module_error.h"
 #include "core/module/reply.h"
@@ -21,6 +21,116 @@ enum {
     PORTION = 256,          /* streams checked per loop iteration */
     CHECK_DEADLINE_MS = 2000
 };
+
+/*
+ * ---- chunks: bytes that many streams share ----
+ *
+ * The reference count precedes the part visible to modules. A chunk can be in queues of several
+ * threads; a queue has no lock, so its owner must lock it.
+ */
+
+struct held {
+    atomic_size_t holders;
+    size_t unused; /* aligns the chunk that follows like malloc() */
+};
+
+static struct held *stream_chunk_held_of(struct bb_chunk *chunk)
+{
+    return (struct held *)(void *)chunk - 1;
+}
+
+struct bb_chunk *api_chunk_new(size_t length)
+{
+    struct held *held = malloc(sizeof *held + sizeof(struct bb_chunk) + length);
+
+    if (!held)
+        return NULL;
+    atomic_init(&held->holders, 1);
+    struct bb_chunk *chunk = (struct bb_chunk *)(void *)(held + 1);
+    chunk->length = length;
+    return chunk;
+}
+
+void api_chunk_release(struct bb_chunk *chunk)
+{
+    if (!chunk || atomic_fetch_sub_explicit(&stream_chunk_held_of(chunk)->holders, 1,
+                                            memory_order_acq_rel) != 1)
+        return;
+    free(stream_chunk_held_of(chunk));
+}
+
+struct chunk_link {
+    struct chunk_link *next;
+    struct bb_chunk *chunk; /* the link holds a reference */
+};
+
+struct chunks {
+    struct chunk_link *first, *last;
+    size_t taken; /* bytes already taken from the first chunk */
+    size_t bytes; /* bytes not yet taken from all chunks */
+};
+
+/* Appends the chunk and takes a reference. Returns 0, or -1 if memory ran out. */
+static int stream_chunks_add(struct chunks *chunks, struct bb_chunk *chunk)
+{
+    struct chunk_link *link = malloc(sizeof *link);
+
+    if (!link)
+        return -1;
+    atomic_fetch_add_explicit(&stream_chunk_held_of(chunk)->holders, 1, memory_order_relaxed);
+    *link = (struct chunk_link){.chunk = chunk};
+    if (chunks->last)
+        chunks->last->next = link;
+    else
+        chunks->first = link;
+    chunks->last = link;
+    chunks->bytes += chunk->length;
+    return 0;
+}
+
+static void stream_chunk_drop_first(struct chunks *chunks)
+{
+    struct chunk_link *link = chunks->first;
+
+    chunks->bytes -= link->chunk->length - chunks->taken;
+    chunks->taken = 0;
+    chunks->first = link->next;
+    if (!chunks->first)
+        chunks->last = NULL;
+    api_chunk_release(link->chunk);
+    free(link);
+}
+
+/*
+ * Copies up to `room` bytes from the front and releases chunks that are used up. Returns the number
+ * of bytes.
+ */
+static size_t stream_chunks_take(struct chunks *chunks, char *into, size_t room)
+{
+    size_t used = 0;
+
+    while (chunks->first && used < room) {
+        const struct bb_chunk *chunk = chunks->first->chunk;
+        size_t left = chunk->length - chunks->taken;
+        size_t piece = left < room - used ? left : room - used;
+
+        memcpy(into + used, chunk->bytes + chunks->taken, piece);
+        used += piece;
+        chunks->taken += piece;
+        chunks->bytes -= piece;
+        if (chunks->taken == chunk->length)
+            stream_chunk_drop_first(chunks);
+    }
+    return used;
+}
+
+static void stream_chunks_clear(struct chunks *chunks)
+{
+    while (chunks->first)
+        stream_chunk_drop_first(chunks);
+}
+
+/* ---- streams ---- */
 
 struct bb_stream {
     struct watch watch;     /* first member; reports that the client closed the connection */
@@ -55,7 +165,7 @@ size_t streams_open(void)
 
 static void stream_free(struct bb_stream *stream)
 {
-    chunks_clear(&stream->queue);
+    stream_chunks_clear(&stream->queue);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
 }
@@ -219,7 +329,7 @@ static void stream_beat(struct bb_stream *stream, int64_t now_ms)
                   now_ms - stream->sent_ms >= options->heartbeat_ms;
     struct bb_chunk *chunk = silent ? stream_chunk(options->heartbeat) : NULL;
 
-    if (chunk && !chunks_add(&stream->queue, chunk)) {
+    if (chunk && !stream_chunks_add(&stream->queue, chunk)) {
         stream->beating = true;
         stream->sent_ms = now_ms;
         stream_post(stream);
@@ -327,7 +437,7 @@ static int stream_send(struct bb_stream *stream, struct bb_chunk *chunk, bool pu
         return 1;
     }
     if (open && fits) {
-        status = chunks_add(&stream->queue, chunk);
+        status = stream_chunks_add(&stream->queue, chunk);
         stream->beating = false;
     }
     if (status && !stream->ending)
@@ -365,7 +475,7 @@ void api_stream_end(struct bb_stream *stream)
     struct bb_chunk *chunk = stream_chunk(stream->options.goodbye);
 
     pthread_mutex_lock(&stream->lock);
-    if (chunk && !stream->ending && chunks_add(&stream->queue, chunk))
+    if (chunk && !stream->ending && stream_chunks_add(&stream->queue, chunk))
         stream->cut = true;
     stream->ending = true;
     stream_post(stream);
@@ -382,7 +492,7 @@ static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room
     (void)position;
     pthread_mutex_lock(&stream->lock);
     bool cut = stream->cut, ending = stream->ending;
-    size_t length = cut ? 0 : chunks_take(&stream->queue, into, room);
+    size_t length = cut ? 0 : stream_chunks_take(&stream->queue, into, room);
     pthread_mutex_unlock(&stream->lock);
     if (cut)
         return MHD_CONTENT_READER_END_WITH_ERROR;

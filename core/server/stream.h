@@ -58,5 +58,7 @@ API_FUNCTION(stream_cut);
 API_FUNCTION(stream_join);
 API_FUNCTION(stream_publish);
 API_FUNCTION(stream_publish_to);
+API_FUNCTION(chunk_new);
+API_FUNCTION(chunk_release);
 
 #endif

@@ -6,11 +6,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "core/lib/activity.h"
-#include "core/lib/condition.h"
 #include "core/lib/log.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
+#include "core/lib/thread.h"
 #include "core/module/engine.h"
 #include "core/store/pg_connect.h"
 

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/module/module_file.h"
 #include "core/module/module_load.h"
 #include "fixture.h"
 #include "suite.h"

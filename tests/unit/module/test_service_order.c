@@ -1,7 +1,7 @@
 /* The order of modules by the services they need. */
 #include <string.h>
 
-#include "core/module/service_order.h"
+#include "core/module/generation.h"
 #include "suite.h"
 
 #define MODULES_MAX 8

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lib/chunk.h"
 #include "core/lib/fiber.h"
 #include "core/module/reply.h"
 #include "core/server/http_txn.h"
+#include "core/server/stream.h"
 #include "fixture.h"
 #include "http_client.h"
 #include "http_stage.h"
