@@ -9,6 +9,152 @@
 #include <time.h>
 
 /*
+ * ---- networks ----
+ *
+ * The special networks are not public: private, loopback, link-local, multicast, reserved,
+ * documentation, translation. An IPv4 address mapped into IPv6 counts as the IPv4 address; other
+ * embeddings (NAT64, 6to4, Teredo) are special as a whole.
+ */
+
+#define MAPPED 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF
+#define V4(a, b, c, d, prefix)                                                                     \
+    {                                                                                              \
+        {{{MAPPED, (a), (b), (c), (d)}}}, 96 + (prefix)                                            \
+    }
+
+static const unsigned char mapped[12] = {MAPPED};
+
+/* The IPv4 special-purpose registry of IANA, and multicast. */
+static const struct network special_v4[] = {
+    V4(0, 0, 0, 0, 8),       /* this network */
+    V4(10, 0, 0, 0, 8),      /* private */
+    V4(100, 64, 0, 0, 10),   /* shared by carriers */
+    V4(127, 0, 0, 0, 8),     /* loopback */
+    V4(169, 254, 0, 0, 16),  /* link-local */
+    V4(172, 16, 0, 0, 12),   /* private */
+    V4(192, 0, 0, 0, 24),    /* protocol assignments */
+    V4(192, 0, 2, 0, 24),    /* documentation */
+    V4(192, 31, 196, 0, 24), /* AS112 */
+    V4(192, 52, 193, 0, 24), /* AMT */
+    V4(192, 88, 99, 0, 24),  /* 6to4 relays */
+    V4(192, 168, 0, 0, 16),  /* private */
+    V4(192, 175, 48, 0, 24), /* AS112 */
+    V4(198, 18, 0, 0, 15),   /* benchmarks */
+    V4(198, 51, 100, 0, 24), /* documentation */
+    V4(203, 0, 113, 0, 24),  /* documentation */
+    V4(224, 0, 0, 0, 4),     /* multicast */
+    V4(240, 0, 0, 0, 4),     /* reserved, broadcast */
+};
+
+/* In IPv6 only 2000::/3 is the public Internet, except for these parts. */
+static const struct network special_v6[] = {
+    {{{{0x20, 0x01}}}, 23},                   /* protocol assignments: Teredo, ORCHID, benchmarks */
+    {{{{0x20, 0x01, 0x0D, 0xB8}}}, 32},       /* documentation */
+    {{{{0x20, 0x02}}}, 16},                   /* 6to4: an IPv4 address inside */
+    {{{{0x26, 0x20, 0x00, 0x4F, 0x80}}}, 48}, /* AS112 */
+    {{{{0x3F, 0xFF}}}, 20},                   /* documentation */
+};
+static const struct network global_v6[] = {{{{{0x20}}}, 3}};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool target_is_inside(const struct network *network, const struct in6_addr *address)
+{
+    int bytes = network->prefix / 8, bits = network->prefix % 8;
+    int mask = 0xFF << (8 - bits) & 0xFF;
+
+    if (memcmp(network->base.s6_addr, address->s6_addr, (size_t)bytes) != 0)
+        return false;
+    return !bits || (address->s6_addr[bytes] & mask) == network->base.s6_addr[bytes];
+}
+
+static bool target_has(const struct network *list, size_t count, const struct in6_addr *address)
+{
+    for (size_t i = 0; i < count; i++)
+        if (target_is_inside(&list[i], address))
+            return true;
+    return false;
+}
+
+/* Returns whether the address is in a special range of IANA's registries. */
+static bool target_is_special(const struct in6_addr *address)
+{
+    if (!memcmp(address->s6_addr, mapped, sizeof(mapped)))
+        return target_has(special_v4, COUNT(special_v4), address);
+    return !target_has(global_v6, COUNT(global_v6), address) ||
+           target_has(special_v6, COUNT(special_v6), address);
+}
+
+/* Maps an IPv4 address into IPv6. */
+static void target_map_v4(struct in6_addr *out, const struct in_addr *v4)
+{
+    memcpy(out->s6_addr, mapped, sizeof(mapped));
+    memcpy(out->s6_addr + sizeof(mapped), v4, sizeof(*v4));
+}
+
+/* Gets the address of a socket address, IPv4 mapped. Returns 0, or -1 if it is not IP. */
+static int target_address(struct in6_addr *out, const struct sockaddr *from)
+{
+    if (from->sa_family == AF_INET6) {
+        *out = ((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
+        return 0;
+    }
+    if (from->sa_family != AF_INET)
+        return -1;
+    target_map_v4(out, &((const struct sockaddr_in *)(const void *)from)->sin_addr);
+    return 0;
+}
+
+/* Returns whether all bits after the prefix are zero. */
+static bool target_is_clear(const struct network *network)
+{
+    for (int bit = network->prefix; bit < 128; bit++)
+        if (network->base.s6_addr[bit / 8] & 0x80 >> bit % 8)
+            return false;
+    return true;
+}
+
+/* Returns the number after the slash, 0 to max; `max` without a slash; -1 if it is not a number. */
+static int target_read_prefix(const char *text, int max)
+{
+    if (!*text)
+        return max;
+    size_t length = strlen(++text);
+
+    if (!length || length > 3 || strspn(text, "0123456789") != length)
+        return -1;
+    return atoi(text) <= max ? atoi(text) : -1;
+}
+
+/*
+ * Parses "10.0.0.0/8", "fd00::/8", "::1". Returns 0, or -1 if the text is invalid or has bits set
+ * after the prefix.
+ */
+static int target_read_network(struct network *network, const char *text)
+{
+    char address[INET6_ADDRSTRLEN];
+    size_t length = strcspn(text, "/");
+    struct in_addr v4;
+
+    if (length >= sizeof(address))
+        return -1;
+    memcpy(address, text, length);
+    address[length] = '\0';
+
+    bool four = inet_pton(AF_INET, address, &v4) == 1;
+    int prefix = target_read_prefix(text + length, four ? 32 : 128);
+
+    if (four)
+        target_map_v4(&network->base, &v4);
+    else if (inet_pton(AF_INET6, address, &network->base) != 1)
+        return -1;
+    network->prefix = prefix + (four ? 96 : 0);
+    return prefix >= 0 && target_is_clear(network) ? 0 : -1;
+}
+
+/* ---- rules ---- */
+
+/*
  * Below 1024, only the two ports of the web are allowed. Other services use these ports above 1024.
  */
 static const int closed_ports[] = {
@@ -61,7 +207,7 @@ static const char *target_read_networks(const json_t *list, struct network **net
             while (length && at[length - 1] == ' ')
                 length--;
             snprintf(text, sizeof(text), "%.*s", (int)length, at);
-            if (length >= sizeof(text) || network_read(&longer[*count], text))
+            if (length >= sizeof(text) || target_read_network(&longer[*count], text))
                 return "an entry is not an IP network, or has bits set beyond its prefix length";
             ++*count;
         }
@@ -123,12 +269,12 @@ static bool target_is_port_open(const struct target_rules *rules, int port)
 
 static bool target_is_all_open(const struct target_rules *rules, const struct in6_addr *address)
 {
-    return network_has(rules->open, rules->open_count, address);
+    return target_has(rules->open, rules->open_count, address);
 }
 
 static bool target_is_allowed(const struct target_rules *rules, const struct in6_addr *address)
 {
-    return network_has(rules->networks, rules->network_count, address) ||
+    return target_has(rules->networks, rules->network_count, address) ||
            target_is_all_open(rules, address);
 }
 
@@ -137,7 +283,7 @@ static bool target_is_address_open(const struct target_rules *rules, const struc
 {
     if (!target_is_port_open(rules, port) && !target_is_all_open(rules, address))
         return false;
-    return target_is_allowed(rules, address) || !network_special(address);
+    return target_is_allowed(rules, address) || !target_is_special(address);
 }
 
 /*
@@ -151,7 +297,7 @@ static bool target_is_literal(const char *host, struct in6_addr *out)
     size_t length = strlen(host);
 
     if (inet_aton(host, &v4)) {
-        network_map(out, &v4);
+        target_map_v4(out, &v4);
         return true;
     }
     if (length < 2 || host[0] != '[' || length - 2 >= sizeof(bare))
@@ -347,7 +493,7 @@ static void target_read_own(struct target_guard *guard)
     if (!guard->own_known)
         return;
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
-        if (!at->ifa_addr || network_address(&guard->own[guard->own_count], at->ifa_addr))
+        if (!at->ifa_addr || target_address(&guard->own[guard->own_count], at->ifa_addr))
             continue;
         /* To be safe, all connections are refused if the machine has more addresses than fit. */
         if (guard->own_count + 1 == TARGET_OWN_MAX)
@@ -385,7 +531,7 @@ bool target_allowed(struct target_guard *guard, const struct sockaddr *address)
     const struct target_rules *rules = guard->rules;
     struct in6_addr at;
 
-    if (network_address(&at, address) || !target_is_address_open(rules, &at, target_port(address)))
+    if (target_address(&at, address) || !target_is_address_open(rules, &at, target_port(address)))
         return false;
     return target_is_allowed(rules, &at) || !target_is_own(guard, &at);
 }

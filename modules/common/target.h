@@ -17,10 +17,16 @@
 #include <busbar/busbar.h>
 #include <curl/curl.h>
 #include <jansson.h>
-
-#include "modules/common/network.h"
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #define TARGET_URL_MAX 2048 /* characters */
+
+/* IPv4 networks are stored mapped into IPv6, with 96 added to the prefix. */
+struct network {
+    struct in6_addr base;
+    int prefix;
+};
 
 struct target_rules {
     struct network *networks; /* allowed although special */
