@@ -416,8 +416,12 @@ static void connection_linger(struct http *http, int fd)
 
 void connections_stop_lingering(struct http *http)
 {
-    while (!LIST_EMPTY(&http->lingering))
-        connection_linger_end(LIST_FIRST(&http->lingering));
+    struct lingering *next;
+
+    for (struct lingering *at = LIST_FIRST(&http->lingering); at; at = next) {
+        next = LIST_NEXT(at, link);
+        connection_linger_end(at);
+    }
 }
 
 void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
