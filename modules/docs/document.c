@@ -12,27 +12,30 @@
 
 /* ---- the events of all modules, as webhooks ---- */
 
-static json_t *document_signature(const char *name, const char *help)
+static json_t *document_signature(const char *name, bool required, const char *help)
 {
     return json_pack("{s:s, s:s, s:b, s:s, s:{s:s}}", "name", name, "in", "header", "required",
-                     true, "description", help, "schema", "type", "string");
+                     required, "description", help, "schema", "type", "string");
 }
 
 static json_t *document_event(struct docs_maker *maker, const struct bb_module *module,
                               const struct bb_event_descriptor *event)
 {
     json_t *headers = json_pack(
-        "[o, o, o, o, o]", document_signature("X-Webhook-Event", "The name of the event."),
+        "[o, o, o, o, o]", document_signature("X-Webhook-Event", true, "The name of the event."),
         document_signature(
-            "X-Webhook-Signature",
-            "HMAC-SHA256 of the raw body with the webhook's secret, in hexadecimal."),
+            "X-Webhook-Signature", false,
+            "HMAC-SHA256 of the raw body with the webhook's secret, in hexadecimal. Absent if the "
+            "webhook signs only with Ed25519."),
         document_signature(
-            "webhook-id", "Id of the event, the same in every attempt. Use it to drop duplicates."),
-        document_signature("webhook-timestamp", "Time of this attempt, in seconds since 1970."),
+            "webhook-id", true,
+            "Id of the event, the same in every attempt. Use it to drop duplicates."),
+        document_signature("webhook-timestamp", true,
+                           "Time of this attempt, in seconds since 1970."),
         document_signature(
-            "webhook-signature",
-            "Signature as Standard Webhooks defines it: `v1,` and base64; several, separated "
-            "by spaces, while a secret is being rotated."));
+            "webhook-signature", true,
+            "Signatures as Standard Webhooks defines them, separated by spaces: `v1,` and base64 "
+            "for HMAC, `v1a,` and base64 for Ed25519; two of each while keys are being rotated."));
     json_t *body = json_pack("{s:b, s:{s:{s:o}}}", "required", true, "content", "application/json",
                              "schema", docs_object(maker, &event->payload, false, true));
     json_t *answers = json_pack(

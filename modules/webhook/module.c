@@ -101,6 +101,8 @@ static const struct bb_field event_item[] = {
      .max = WEBHOOK_SECRET_MAX,                                                                    \
      .help = "Key that signs the deliveries. Default: 64 random hexadecimal characters."}
 
+static const char *const signatures[] = {"hmac", "ed25519", "both", NULL};
+
 /* Optional members. null clears them; each has a row in the table of options.c. */
 #define OPTIONS                                                                                    \
     {.name = "filter", .type = BB_OBJECT, .flags = BB_CLEARS,                                      \
@@ -113,7 +115,10 @@ static const struct bb_field event_item[] = {
     {.name = "retryPolicy", .type = BB_ANY, .flags = BB_NULLABLE | BB_CLEARS,                      \
      .help = "When failed deliveries are sent again: default (webhook.retry_delays), standard "    \
              "(after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h), or an object with delays: 1 to " \
-             "16 delays in seconds, each up to 24 h, together up to 7 days."}
+             "16 delays in seconds, each up to 24 h, together up to 7 days."},                     \
+    {.name = "signature", .type = BB_CHOICE, .flags = BB_CLEARS, .choices = signatures,            \
+     .help = "How requests are signed: with the secret (hmac, the default), with a private key "   \
+             "whose public key receivers get (ed25519), or both."}
 
 static const struct bb_field create_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
@@ -166,7 +171,10 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
     {.name = "filter", .type = BB_OBJECT, .help = "Absent if there is none."},                     \
     {.name = "headers", .type = BB_OBJECT, .help = "Absent if there are none."},                   \
-    {.name = "retryPolicy", .type = BB_ANY, .help = "As it was set."}
+    {.name = "retryPolicy", .type = BB_ANY, .help = "As it was set."},                             \
+    {.name = "signature", .type = BB_CHOICE, .choices = signatures, .help = "Absent: hmac."},      \
+    {.name = "publicKey", .type = BB_TEXT,                                                         \
+     .help = "Public key of Ed25519 signatures: whpk_ and base64 (Standard Webhooks)."}
 
 static const struct bb_field webhook_reply_fields[] = {WEBHOOK_FIELDS};
 static const struct bb_field create_reply[] = {
@@ -250,6 +258,18 @@ static const struct bb_field filter_reply[] = {
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(filtered),
      .help = "The latest 100 events of the owner's webhooks, newest first."},
 };
+static const struct bb_field jwk[] = {
+    {.name = "kty", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "OKP"},
+    {.name = "crv", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "Ed25519"},
+    {.name = "use", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "sig"},
+    {.name = "alg", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "EdDSA"},
+    {.name = "kid", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Thumbprint (RFC 7638)."},
+    {.name = "x", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The key in base64url."},
+};
+static const struct bb_field jwks_reply[] = {
+    {.name = "keys", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(jwk),
+     .help = "The current key, and for 24 hours after rotate-secret the previous one."},
+};
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
@@ -309,8 +329,12 @@ static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE "/:id/rotate-secret", .roles = BB_ANY_ROLE,
      .handler = webhook_rotate, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(rotate_body), .body_max = 65536, .reply = BB_TABLE(rotate_reply),
-     .help = "Rotate the secret of a webhook. Deliveries are signed with the old secret as well "
-             "for 24 hours."},
+     .help = "Rotate the secret of a webhook, and its key for Ed25519 signatures. Deliveries are "
+             "signed with the old ones as well for 24 hours."},
+    {.method = "GET", .path = BASE "/:id/jwks", .roles = BB_ANYONE, .handler = webhook_jwks,
+     .segments = BB_TABLE(id_segment), .reply = BB_TABLE(jwks_reply),
+     .help = "Get the public keys of a webhook's Ed25519 signatures (JSON Web Key Set). Needs no "
+             "token, because receivers call it."},
     {.method = "GET", .path = BASE "/:id/deliveries", .roles = BB_ANY_ROLE,
      .handler = webhook_deliveries, .segments = BB_TABLE(id_segment),
      .query = BB_TABLE(deliveries_query), .reply = BB_TABLE(deliveries_reply),

@@ -442,3 +442,11 @@ ALTER TABLE webhook_hook ADD COLUMN filter text, ADD COLUMN filter_path jsonpath
 CREATE FUNCTION webhook_payload(body text) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN position('\u0000' IN body) = 0 THEN body::jsonb END;
+
+-- step 6: Ed25519 signatures
+
+ALTER TABLE webhook_hook ADD COLUMN signature text, -- 'hmac', 'ed25519' or 'both'; null: 'hmac'
+    -- The keys are null unless `signature` requires them. The previous key signs until previous_until.
+    ADD COLUMN signing_key bytea, -- "whsk_" and base64, sealed, purpose "webhook:<id>:signing_key"
+    ADD COLUMN public_key text,   -- "whpk_" and base64
+    ADD COLUMN previous_signing_key bytea, ADD COLUMN previous_public_key text;

@@ -136,6 +136,7 @@ static const struct matrix_row matrix[] = {
     {"DELETE", "/api/chat/webhooks/:id", ALL_ROLES(404)},
     {"POST", "/api/chat/webhooks/:id/test", ALL_ROLES(404)},
     {"POST", "/api/chat/webhooks/:id/rotate-secret", ALL_ROLES(404)},
+    {"GET", "/api/chat/webhooks/:id/jwks", EVERYBODY(404)},
     {"GET", "/api/chat/webhooks/:id/deliveries", ALL_ROLES(404)},
     {"GET", "/api/chat/webhooks/:id/deliveries/:deliveryId", ALL_ROLES(404)},
     {"POST", "/api/chat/webhooks/:id/deliveries/:deliveryId/resend", ALL_ROLES(404)},

@@ -45,7 +45,7 @@ static const json_t *payload_schema(const char *name)
     return member_at(reference_document(), payload);
 }
 
-/* A delivery must have each header that the event's operation names. */
+/* A delivery must have each header that the event's operation requires. */
 static const char *head_problem(const char *name, const char *head)
 {
     const char *const at[] = {"webhooks", name, "post", "parameters", NULL};
@@ -56,6 +56,9 @@ static const char *head_problem(const char *name, const char *head)
     {
         const char *header = json_string_value(json_object_get(one, "name"));
         const char *value = header_in(head, header);
+
+        if (!value && !json_is_true(json_object_get(one, "required")))
+            continue;
         json_t *said = value ? json_string(value) : NULL;
         const char *problem =
             said ? schema_problem(reference_document(), json_object_get(one, "schema"), said)

@@ -42,17 +42,19 @@ const char *webhook_masked(struct bb_request *rq, const char *secret);
 /* ---- options.c: optional members of a webhook ---- */
 
 /*
- * The columns of options. A column is null while its option is not set. The first list has one
- * column for each row of `options` in options.c, in the same order; the second has the others.
+ * The columns of options, which are null while their option is not set. The first list has one
+ * column for each row of `options` in options.c, in the same order. The second list has the columns
+ * that options_take() sets; SIGNING_COLUMNS are set only with SIGNING_VALUES.
  */
-#define OPTION_COLUMNS_SHOWN "filter, headers, retry_policy"
-#define OPTION_COLUMNS OPTION_COLUMNS_SHOWN ", filter_path"
+#define OPTION_COLUMNS_SHOWN "filter, headers, retry_policy, signature, public_key"
+#define OPTION_COLUMNS "filter, headers, retry_policy, signature, filter_path"
 
 struct option {
     const char *name; /* of the member */
     /*
      * Checks the member of a request, which may be JSON's null, and adds the new values of its
      * columns, as texts, JSON or null, to `columns`. Returns 0, or the status of the response sent.
+     * NULL: requests cannot set the member.
      */
     int (*take)(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
     /* Returns the member as responses show it, owned by the caller; NULL: out of memory. */
@@ -69,6 +71,10 @@ int options_take(struct bb_request *rq, int64_t webhook, const char **columns);
 json_t *options_show(struct bb_request *rq, int64_t webhook, const struct bb_rows *rows, size_t row,
                      size_t first, json_t *json);
 size_t options_shown(void); /* the number of columns that options_show() reads */
+
+/* A column of text is a member as it is. */
+int option_text(struct bb_request *rq, json_t *columns, const char *column, const char *text);
+json_t *option_show_text(struct bb_request *rq, int64_t webhook, const char *cell);
 
 /* Seals a text (NULL: none) for the column that has the name of its part, and adds it. */
 int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
@@ -87,6 +93,25 @@ int webhook_filter_test(struct bb_request *rq);
 
 int headers_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 json_t *headers_show(struct bb_request *rq, int64_t webhook, const char *cell);
+
+/* ---- signature.c ---- */
+
+/*
+ * The keys of Ed25519 signatures. A webhook has them while `signature` requires them; a new pair
+ * (from the record r) does not replace the present pair of the row h.
+ */
+#define SIGNING_COLUMNS "signing_key, public_key, previous_signing_key, previous_public_key"
+#define SIGNING_VALUES                                                                             \
+    SIGNING_VALUE("coalesce(h.signing_key, r.signing_key)")                                        \
+    ", " SIGNING_VALUE("coalesce(h.public_key, r.public_key)") ", " SIGNING_VALUE(                 \
+        "h.previous_signing_key") ", " SIGNING_VALUE("h.previous_public_key")
+#define SIGNING_VALUE(value) "CASE WHEN r.signature IN ('ed25519', 'both') THEN " value " END"
+
+int signature_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+
+/* Adds a new pair of keys to `columns`. Returns 0, or the status of the response sent. */
+int signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns);
+int webhook_jwks(struct bb_request *rq); /* a route */
 
 /* ---- example.c ---- */
 

@@ -10,6 +10,8 @@ static const struct option options[] = {
     {"filter", filter_take, filter_show},
     {"headers", headers_take, headers_show},
     {"retryPolicy", policy_retry_take, policy_retry_show},
+    {"signature", signature_take, option_show_text},
+    {"publicKey", NULL, option_show_text},
 };
 
 size_t options_shown(void)
@@ -25,7 +27,7 @@ int options_take(struct bb_request *rq, int64_t webhook, const char **columns)
         return bb_no_memory(rq);
     for (size_t i = 0; i < options_shown(); i++) {
         json_t *value = json_object_get(bb_body(rq), options[i].name);
-        int refused = value ? options[i].take(rq, webhook, value, changed) : 0;
+        int refused = value && options[i].take ? options[i].take(rq, webhook, value, changed) : 0;
 
         if (refused)
             return refused;
@@ -49,6 +51,19 @@ json_t *options_show(struct bb_request *rq, int64_t webhook, const struct bb_row
     return json;
 }
 
+int option_text(struct bb_request *rq, json_t *columns, const char *column, const char *text)
+{
+    json_t *value = text ? json_string(text) : json_null();
+
+    return json_object_set_new(columns, column, value) ? bb_no_memory(rq) : 0;
+}
+
+json_t *option_show_text(struct bb_request *rq, int64_t webhook, const char *cell)
+{
+    (void)rq, (void)webhook;
+    return json_string(cell);
+}
+
 int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
                 json_t *columns)
 {
@@ -56,7 +71,7 @@ int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const 
     size_t length;
 
     if (!text)
-        return json_object_set_new(columns, part, json_null()) ? bb_no_memory(rq) : 0;
+        return option_text(rq, columns, part, NULL);
     if (webhook_secret_seal(rq->host, webhook, part, text, &sealed, &length))
         return bb_fail(rq, 503, "The field %s could not be stored", part);
     char *cell = bb_alloc(rq, 2 * length + 3);
@@ -66,7 +81,7 @@ int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const 
     for (size_t i = 0; i < length; i++)
         snprintf(cell + 2 + 2 * i, 3, "%02x", sealed[i]);
     free(sealed);
-    return json_object_set_new(columns, part, json_string(cell)) ? bb_no_memory(rq) : 0;
+    return option_text(rq, columns, part, cell);
 }
 
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell)

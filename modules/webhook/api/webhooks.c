@@ -207,6 +207,7 @@ struct secret {
     const char *text;
     unsigned char *sealed; /* freed when the request ends */
     size_t length;
+    const char *pair; /* rotate-secret: see signature_make_pair() */
 };
 
 /* Seals the given secret, or a generated one. Returns 0, or the status of the response sent. */
@@ -235,9 +236,10 @@ struct creation {
  */
 static const struct bb_sql insert = {
     "INSERT INTO webhook_hook AS h (id, account, url, events, secret, admitted, sees_all,"
-    " organisations, email, " OPTION_COLUMNS ") SELECT $1::bigint, $2::bigint, $3,"
+    " organisations, email, signing_key, public_key, " OPTION_COLUMNS
+    ") SELECT $1::bigint, $2::bigint, $3,"
     " ARRAY(SELECT jsonb_array_elements_text($4::jsonb)), $5::bytea, $6::boolean, $7::boolean,"
-    " $8::bigint[], $9, " OPTION_COLUMNS
+    " $8::bigint[], $9, signing_key, public_key, " OPTION_COLUMNS
     " FROM jsonb_populate_record(NULL::webhook_hook, $11::jsonb) WHERE (SELECT count(*) FROM "
     "webhook_hook WHERE account = $2::bigint)"
     " < $10::bigint RETURNING " COLUMNS,
@@ -462,7 +464,8 @@ static int webhook_update(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "UPDATE webhook_hook h SET url = coalesce($4, url), active = coalesce($6::boolean, active),"
         " events = CASE WHEN $5::jsonb IS NULL THEN events"
         " ELSE ARRAY(SELECT jsonb_array_elements_text($5::jsonb)) END, (" OPTION_COLUMNS
-        ") = (SELECT " OPTION_COLUMNS " FROM jsonb_populate_record(h, $7::jsonb))"
+        ", " SIGNING_COLUMNS ") = (SELECT " OPTION_COLUMNS ", " SIGNING_VALUES
+        " FROM jsonb_populate_record(h, $7::jsonb) r)"
         " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS,
         0};
     const struct change *change = arg;
@@ -517,14 +520,19 @@ static int webhook_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {
         "UPDATE webhook_hook h SET previous = secret, secret = $4::bytea,"
+        " previous_signing_key = signing_key, previous_public_key = public_key,"
+        " signing_key = CASE WHEN signing_key IS NOT NULL THEN ($5::jsonb ->> 'signing_key')::bytea"
+        " END, public_key = CASE WHEN public_key IS NOT NULL THEN $5::jsonb ->> 'public_key' END,"
         " previous_until = now() + interval '" OLD_SECRET_HOURS " hours'"
         " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS ", " BB_SQL_MS("h.previous_until"),
         0};
     const struct secret *secret = arg;
     int status;
-    const struct bb_rows *rows = webhook_run(
-        rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_bytes(secret->sealed, secret->length)),
-        &status);
+    const struct bb_rows *rows =
+        webhook_run(rq, tx, &sql,
+                    BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_bytes(secret->sealed, secret->length),
+                            bb_t(secret->pair)),
+                    &status);
 
     if (!rows)
         return status;
@@ -546,5 +554,11 @@ int webhook_rotate(struct bb_request *rq)
 
     if (!refused)
         refused = webhook_seal(rq, bb_segment_int(rq, "id"), given, &secret);
+    json_t *pair = bb_json_hold(rq, json_object());
+
+    if (!refused)
+        refused = signature_make_pair(rq, bb_segment_int(rq, "id"), pair);
+    if (!refused)
+        secret.pair = bb_json(rq, pair, NULL);
     return refused ? refused : webhook_transact(rq, webhook_replace, &secret);
 }

@@ -86,6 +86,7 @@ struct webhook {
 /* The parts of a webhook that are sealed. The name of a part is bound to its sealed text. */
 #define WEBHOOK_PART_SECRET ""
 #define WEBHOOK_PART_HEADERS "headers"
+#define WEBHOOK_PART_SIGNING_KEY "signing_key" /* also of the previous one */
 
 /* Seals a part of a webhook. The caller must free() *sealed. Returns 0, or -1. */
 int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part, const char *secret,

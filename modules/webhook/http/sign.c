@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAC 32
 #define PREFIX "whsec_"
+enum { MAC = 32, HEAD = 128, RAW_KEY = 32, RAW_SIGNATURE = 64, KEY_PREFIX = 5 };
 
 struct sign_key {
     EVP_MAC_CTX *body;
@@ -146,14 +146,22 @@ int sign_body(const struct sign_key *key, const void *body, size_t length, char 
     return 0;
 }
 
+/* Writes the beginning of the text that is signed. Returns its length, or -1. */
+static int sign_head(char head[HEAD], const char *id, int64_t timestamp)
+{
+    int length = snprintf(head, HEAD, "%s.%" PRId64 ".", id, timestamp);
+
+    return length < HEAD ? length : -1;
+}
+
 int sign_standard(const struct sign_key *const *keys, size_t count, const char *id,
                   int64_t timestamp, const void *body, size_t length, char out[SIGN_STANDARD])
 {
-    char head[128];
-    int head_length = snprintf(head, sizeof(head), "%s.%" PRId64 ".", id, timestamp);
+    char head[HEAD];
+    int head_length = sign_head(head, id, timestamp);
     size_t at = 0;
 
-    if (head_length < 0 || (size_t)head_length >= sizeof(head) || count > SIGN_KEYS_MAX)
+    if (head_length < 0 || count > SIGN_KEYS_MAX)
         return -1;
     for (size_t i = 0; i < count; i++) {
         unsigned char made[MAC];
@@ -166,4 +174,78 @@ int sign_standard(const struct sign_key *const *keys, size_t count, const char *
     }
     out[at] = '\0';
     return 0;
+}
+
+/* ---- Ed25519 ---- */
+
+int sign_pair_make(char private_key[SIGN_PAIR], char public_key[SIGN_PAIR])
+{
+    EVP_PKEY *pair = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+    unsigned char bytes[2][RAW_KEY];
+    size_t lengths[] = {RAW_KEY, RAW_KEY};
+    bool made = pair && EVP_PKEY_get_raw_private_key(pair, bytes[0], &lengths[0]) == 1 &&
+                EVP_PKEY_get_raw_public_key(pair, bytes[1], &lengths[1]) == 1;
+
+    EVP_PKEY_free(pair);
+    if (!made)
+        return -1;
+    memcpy(private_key, "whsk_", KEY_PREFIX);
+    memcpy(public_key, "whpk_", KEY_PREFIX);
+    EVP_EncodeBlock((unsigned char *)private_key + KEY_PREFIX, bytes[0], RAW_KEY);
+    EVP_EncodeBlock((unsigned char *)public_key + KEY_PREFIX, bytes[1], RAW_KEY);
+    OPENSSL_cleanse(bytes[0], RAW_KEY);
+    return 0;
+}
+
+EVP_PKEY *sign_pair_read(const char *private_key)
+{
+    unsigned char bytes[RAW_KEY + 1]; /* the block decodes to one byte more */
+    EVP_PKEY *key = NULL;
+
+    if (strlen(private_key) == SIGN_PAIR - 1 &&
+        EVP_DecodeBlock(bytes, (const unsigned char *)private_key + KEY_PREFIX,
+                        SIGN_PAIR - 1 - KEY_PREFIX) == RAW_KEY + 1)
+        key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, bytes, RAW_KEY);
+    OPENSSL_cleanse(bytes, sizeof(bytes));
+    return key;
+}
+
+static int sign_with_pair(EVP_PKEY *key, const unsigned char *text, size_t length,
+                          unsigned char signature[RAW_SIGNATURE])
+{
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    size_t written = RAW_SIGNATURE;
+    bool made = context && EVP_DigestSignInit(context, NULL, NULL, NULL, key) == 1 &&
+                EVP_DigestSign(context, signature, &written, text, length) == 1;
+
+    EVP_MD_CTX_free(context);
+    return made && written == RAW_SIGNATURE ? 0 : -1;
+}
+
+/* Ed25519 reads its text twice, so the text is copied to one piece. */
+int sign_ed25519(EVP_PKEY *const *keys, size_t count, const char *id, int64_t timestamp,
+                 const void *body, size_t length, char out[SIGN_ED25519])
+{
+    char head[HEAD];
+    int head_length = sign_head(head, id, timestamp);
+    unsigned char *text = head_length < 0 ? NULL : malloc((size_t)head_length + length);
+    size_t at = 0;
+    int failed = text ? 0 : -1;
+
+    if (text) {
+        memcpy(text, head, (size_t)head_length);
+        memcpy(text + head_length, body, length);
+    }
+    for (size_t i = 0; i < count && i < SIGN_KEYS_MAX && !failed; i++) {
+        unsigned char signature[RAW_SIGNATURE];
+
+        failed = sign_with_pair(keys[i], text, (size_t)head_length + length, signature);
+        memcpy(out + at, i ? " v1a," : "v1a,", i ? 5 : 4);
+        at += i ? 5 : 4;
+        if (!failed)
+            at += (size_t)EVP_EncodeBlock((unsigned char *)out + at, signature, RAW_SIGNATURE);
+    }
+    out[at] = '\0';
+    free(text);
+    return failed;
 }

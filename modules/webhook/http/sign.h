@@ -7,6 +7,10 @@
  * without this prefix is used as text. The base64 has the standard alphabet, padded or not. While a
  * secret is being replaced, both secrets sign, the new one first.
  *
+ * Ed25519 (Standard Webhooks v1a) signs the same text with a private key that never leaves busbar.
+ * Its signature is "v1a," and base64. A private key is written as "whsk_" and the base64 of its 32
+ * bytes, a public key as "whpk_" and base64.
+ *
  * The OpenSSL algorithm is looked up once. Each secret has a keyed context, which every signature
  * starts again, so only one thread at a time may use a key.
  */
@@ -20,7 +24,9 @@
 
 #define SIGN_HEX 65      /* characters, with the NUL */
 #define SIGN_STANDARD 96 /* two signatures, a space and the NUL */
+#define SIGN_ED25519 186 /* two signatures, a space and the NUL */
 #define SIGN_KEYS_MAX 2
+#define SIGN_PAIR 50 /* a private or public key with the NUL */
 
 struct sign_key; /* for one secret */
 
@@ -43,5 +49,15 @@ int sign_body(const struct sign_key *key, const void *body, size_t length, char 
 /* `timestamp` in seconds since 1970; 1 or 2 keys. Returns 0, or -1 if out of memory. */
 int sign_standard(const struct sign_key *const *keys, size_t count, const char *id,
                   int64_t timestamp, const void *body, size_t length, char out[SIGN_STANDARD]);
+
+/* Generates a pair of keys. Returns 0, or -1 without memory or random numbers. */
+int sign_pair_make(char private_key[SIGN_PAIR], char public_key[SIGN_PAIR]);
+
+/* Returns a private key, to be freed with EVP_PKEY_free(); NULL: invalid, or out of memory. */
+EVP_PKEY *sign_pair_read(const char *private_key);
+
+/* Like sign_standard(), with 1 or 2 private keys. */
+int sign_ed25519(EVP_PKEY *const *keys, size_t count, const char *id, int64_t timestamp,
+                 const void *body, size_t length, char out[SIGN_ED25519]);
 
 #endif

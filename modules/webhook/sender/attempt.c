@@ -13,7 +13,7 @@ enum {
     BODY_MAX = 65536, /* of a response, in bytes */
     KEPT = 1024,      /* bytes of a body that the log keeps */
     HEADERS = 9,
-    HEADER_ROOM = 192
+    HEADER_ROOM = 320
 };
 
 /*
@@ -118,24 +118,31 @@ static int attempt_sign(struct attempt *attempt)
     const struct sign_key *const *keys = (const struct sign_key *const *)subscription->keys;
     bool both = keys[1] && delivery->at_wall_ms < subscription->previous_until;
     int64_t timestamp = delivery->at_wall_ms / 1000;
-    char hex[SIGN_HEX], standard[SIGN_STANDARD];
+    const struct extras *extras = attempt->extras;
+    bool hmac = !extras || !extras->no_hmac, pair = extras && extras->pairs[0];
+    char hex[SIGN_HEX], standard[SIGN_STANDARD] = "", ed25519[SIGN_ED25519] = "";
 
-    if (sign_body(keys[0], body->bytes, body->length, hex) ||
-        sign_standard(keys, both ? 2 : 1, body->id, timestamp, body->bytes, body->length, standard))
+    if (hmac && (sign_body(keys[0], body->bytes, body->length, hex) ||
+                 sign_standard(keys, both ? 2 : 1, body->id, timestamp, body->bytes, body->length,
+                               standard)))
+        return -1;
+    both = pair && extras->pairs[1] && delivery->at_wall_ms < subscription->previous_until;
+    if (pair && sign_ed25519(extras->pairs, both ? 2 : 1, body->id, timestamp, body->bytes,
+                             body->length, ed25519))
         return -1;
     attempt->header_count = 0;
     int failed = attempt_header(attempt, "Content-Type: application/json") |
                  attempt_header(attempt, "Expect:") |
                  attempt_header(attempt, "X-Webhook-Event: %s", body->event) |
-                 attempt_header(attempt, "X-Webhook-Signature: %s", hex) |
+                 (hmac ? attempt_header(attempt, "X-Webhook-Signature: %s", hex) : 0) |
                  attempt_header(attempt, "X-Webhook-Attempt: %d", delivery->tries + 1) |
                  attempt_header(attempt, "webhook-id: %s", body->id) |
                  attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
-                 attempt_header(attempt, "webhook-signature: %s", standard) |
+                 attempt_header(attempt, "webhook-signature: %s%s%s", standard,
+                                hmac && pair ? " " : "", ed25519) |
                  (*body->trace ? attempt_header(attempt, "traceparent: %s", body->trace) : 0);
 
-    attempt->headers[attempt->header_count - 1].next =
-        attempt->extras ? attempt->extras->headers : NULL;
+    attempt->headers[attempt->header_count - 1].next = extras ? extras->headers : NULL;
     return failed;
 }
 

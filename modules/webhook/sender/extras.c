@@ -20,6 +20,8 @@ void extras_release(struct extras *extras)
     for (struct curl_slist *header = extras->headers; header; header = header->next)
         OPENSSL_cleanse(header->data, strlen(header->data));
     curl_slist_free_all(extras->headers);
+    for (size_t i = 0; i < SIGN_KEYS_MAX; i++)
+        EVP_PKEY_free(extras->pairs[i]);
     free(extras);
 }
 
@@ -68,18 +70,58 @@ static int extras_add_headers(struct bb_request *rq, struct extras *extras, int6
     return opened;
 }
 
-int extras_read(struct bb_request *rq, int64_t webhook, const char *headers, struct extras **extras)
+static int extras_add_pair(struct bb_request *rq, struct extras *extras, size_t which,
+                           int64_t webhook, const char *cell)
 {
+    char *text;
+    int opened = webhook_secret_open(rq->host, webhook, WEBHOOK_PART_SIGNING_KEY, cell, &text);
+
+    if (opened != SECRET_OPEN)
+        return opened;
+    extras->pairs[which] = sign_pair_read(text);
+    OPENSSL_cleanse(text, strlen(text));
+    free(text);
+    return extras->pairs[which] ? SECRET_OPEN : SECRET_NO_MEMORY;
+}
+
+/* A webhook must not send without the signatures that it promises. */
+static int extras_add_pairs(struct bb_request *rq, struct extras *extras, int64_t webhook,
+                            const char *signature, const char *cell, const char *previous)
+{
+    if (!signature || !strcmp(signature, "hmac"))
+        return SECRET_OPEN;
+    extras->no_hmac = !strcmp(signature, "ed25519");
+    int opened = extras_add_pair(rq, extras, 0, webhook, cell);
+
+    if (opened == SECRET_OPEN && previous)
+        opened = extras_add_pair(rq, extras, 1, webhook, previous);
+    return opened;
+}
+
+int extras_read(struct bb_request *rq, int64_t webhook, const struct bb_rows *rows, size_t row,
+                size_t first, struct extras **extras)
+{
+    enum { HEADERS, SIGNATURE, KEY, PREVIOUS, CELLS };
+    const char *cells[CELLS];
+    bool any = false;
+
     *extras = NULL;
-    if (!headers)
+    for (size_t i = 0; i < CELLS; i++) {
+        cells[i] = bb_cell(rq, rows, row, first + i);
+        any = any || cells[i];
+    }
+    if (!any)
         return SECRET_OPEN;
     struct extras *made = calloc(1, sizeof(*made));
 
     if (!made)
         return SECRET_NO_MEMORY;
     made->holders = 1;
-    int opened = extras_add_headers(rq, made, webhook, headers);
+    int opened =
+        cells[HEADERS] ? extras_add_headers(rq, made, webhook, cells[HEADERS]) : SECRET_OPEN;
 
+    if (opened == SECRET_OPEN)
+        opened = extras_add_pairs(rq, made, webhook, cells[SIGNATURE], cells[KEY], cells[PREVIOUS]);
     if (opened == SECRET_OPEN)
         *extras = made;
     else

@@ -1,8 +1,8 @@
 /*
- * Additions to the requests of a webhook: the headers that its owner chose. The webhook and its
- * attempts in flight share the object, because libcurl reads the headers until a request has ended
- * and a webhook may change meanwhile. The thread that creates an object passes it to the worker,
- * so only one thread at a time changes `holders`.
+ * Additions to the requests of a webhook: the headers that its owner chose, and the keys of Ed25519
+ * signatures. The webhook and its attempts in flight share the object, because libcurl reads the
+ * headers until a request has ended and a webhook may change meanwhile. The thread that creates an
+ * object passes it to the worker, so only one thread at a time changes `holders`.
  */
 #ifndef WEBHOOK_EXTRAS_H
 #define WEBHOOK_EXTRAS_H
@@ -10,18 +10,27 @@
 #include <busbar/busbar.h>
 #include <curl/curl.h>
 
+#include "modules/webhook/http/sign.h"
+
 struct extras {
     size_t holders;
-    struct curl_slist *headers; /* NULL: none */
+    struct curl_slist *headers;     /* NULL: none */
+    EVP_PKEY *pairs[SIGN_KEYS_MAX]; /* Ed25519: the current key, and the previous one, or NULL */
+    bool no_hmac;                   /* requests are not signed with the secret */
 };
 
+/* The columns of webhook_hook that extras_read() reads. */
+#define EXTRAS_COLUMNS                                                                             \
+    "headers, signature, signing_key,"                                                             \
+    " CASE WHEN previous_until > now() THEN previous_signing_key END"
+
 /*
- * Reads the extras of a webhook from its sealed headers (a cell, or NULL). Sets *extras, to NULL
- * if there are none. Returns SECRET_OPEN, SECRET_LOCKED or SECRET_NO_MEMORY (webhook.h); *extras
- * is NULL after the last two.
+ * Reads the extras of a webhook from the columns from `first` on. Sets *extras; NULL: the webhook
+ * has no extras. Returns SECRET_OPEN, or SECRET_LOCKED or SECRET_NO_MEMORY (webhook.h) with *extras
+ * NULL.
  */
-int extras_read(struct bb_request *rq, int64_t webhook, const char *headers,
-                struct extras **extras);
+int extras_read(struct bb_request *rq, int64_t webhook, const struct bb_rows *rows, size_t row,
+                size_t first, struct extras **extras);
 
 struct extras *extras_hold(struct extras *extras); /* returns its argument; NULL is allowed */
 void extras_release(struct extras *extras);        /* NULL is allowed */

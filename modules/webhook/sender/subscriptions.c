@@ -7,8 +7,8 @@
 
 static const struct bb_sql read_subscriptions = {
     "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
-    " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted, headers,"
-                                             " retry_policy::text"
+    " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted, retry_policy::text,"
+                                             " " EXTRAS_COLUMNS
                                              " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
 };
@@ -205,15 +205,15 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
         fresh->keys[1] = subscription_open_key(sender, fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
-    int extras = extras_read(rq, id, bb_cell(rq, rows, row, 6), &fresh->extras);
+    int extras = extras_read(rq, id, rows, row, 7, &fresh->extras);
 
     fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
     fresh->unreadable = !fresh->keys[0] || extras == SECRET_LOCKED;
-    subscription_read_retry(rq, fresh, bb_cell(rq, rows, row, 7));
+    subscription_read_retry(rq, fresh, bb_cell(rq, rows, row, 6));
     if (fresh->starved)
         return;
     if (fresh->unreadable)
-        bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secret or headers cannot be opened",
+        bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secrets cannot be opened",
                (long long)id);
     else if (previous && !fresh->keys[1])
         bb_log(rq, BB_ERROR,

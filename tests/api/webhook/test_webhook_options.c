@@ -236,4 +236,163 @@ TEST(a_test_without_an_event_or_with_ping_sends_a_ping_and_unknown_events_are_re
     forget(&made);
 }
 
+/* ---- signatures ---- */
+
+/* Returns the URL-safe base64 of a JSON Web Key with the standard alphabet and its padding. */
+static char *standard_base64(const char *url_safe)
+{
+    char *base64 = text("%s=", url_safe);
+
+    for (char *at = base64; *at; at++)
+        *at = (char)(*at == '-' ? '+' : *at == '_' ? '/' : *at);
+    return base64;
+}
+
+/* Returns the public key with that index in a webhook's JSON Web Key Set, in standard base64. */
+static char *public_key(const struct webhook_made *made, size_t index, size_t count)
+{
+    struct answer *answer = ask(NULL, 200, NULL, "GET %s/jwks", made->path);
+    const json_t *keys = json_object_get(answer->json, "keys");
+
+    ck_assert_uint_eq(json_array_size(keys), count);
+    expect_json(json_array_get(keys, index), "{'kty':'OKP','crv':'Ed25519','use':'sig',"
+                                             "'alg':'EdDSA','kid':'*','x':'*'}");
+    return standard_base64(json_string_value(json_object_get(json_array_get(keys, index), "x")));
+}
+
+static void write_base64(const char *path, const char *base64)
+{
+    ck_assert_int_eq(
+        process_run(&(struct process_spec){.argv = (const char *const[]){"sh", "-c",
+                                                                         "printf %s \"$1\" |"
+                                                                         " base64 -d > \"$2\"",
+                                                                         "sh", base64, path, NULL},
+                                           .log = harness_path("base64.log")}),
+        0);
+}
+
+/* Returns the signature with that index ("v1a,…" and so on) of webhook-signature. */
+static const char *signature_at(const struct caught *caught, size_t index)
+{
+    const char *at = caught_header(caught, "webhook-signature");
+
+    for (size_t i = 0; i < index; i++) {
+        at = strchr(at, ' ');
+        ck_assert_ptr_nonnull(at);
+        at++;
+    }
+    return text("%.*s", (int)strcspn(at, " "), at);
+}
+
+/* Verifies a signature with the program openssl. `more` is appended to the text that is signed. */
+static bool openssl_verifies(const struct caught *caught, const char *signature, const char *key,
+                             const char *more)
+{
+    static const char beginning[] = "MCowBQYDK2VwAyEA"; /* SubjectPublicKeyInfo of Ed25519 */
+    const char *pem = harness_path("ed25519.pem"), *signed_text = harness_path("ed25519.text"),
+               *raw = harness_path("ed25519.signature");
+    const char *const argv[] = {"openssl", "pkeyutl", "-verify",   "-pubin",   "-inkey", pem,
+                                "-rawin",  "-in",     signed_text, "-sigfile", raw,      NULL};
+
+    ck_assert_int_eq(strncmp(signature, "v1a,", 4), 0);
+    file_write(
+        pem, text("-----BEGIN PUBLIC KEY-----\n%s%s\n-----END PUBLIC KEY-----\n", beginning, key));
+    file_write(signed_text, text("%s.%s.%s%s", caught_header(caught, "webhook-id"),
+                                 caught_header(caught, "webhook-timestamp"), caught->body, more));
+    write_base64(raw, signature + 4);
+    return process_run(&(struct process_spec){.argv = argv, .log = harness_path("openssl.log")}) ==
+           0;
+}
+
+TEST(openssl_verifies_ed25519_signatures_with_the_key_of_the_jwks)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        option_make(catcher_url(catcher, "ed25519"), "'signature':'ed25519'");
+    const char *key = public_key(&made, 0, 1);
+
+    option_expect(&made, text("{'signature':'ed25519','publicKey':'whpk_%s'}", key));
+    say("signed with a private key");
+    const struct caught *caught = catcher_wait(catcher, 1, 5000);
+    const char *signature = caught_header(caught, "webhook-signature");
+
+    ck_assert_ptr_null(strchr(signature, ' '));
+    ck_assert_ptr_null(caught_header(caught, "X-Webhook-Signature"));
+    ck_assert(openssl_verifies(caught, signature, key, ""));
+    ck_assert(!openssl_verifies(caught, signature, key, " "));
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_hook WHERE"
+                                    " position(convert_to('whsk_', 'UTF8') in signing_key) > 0"),
+                     0);
+    forget(&made);
+}
+
+TEST(both_signatures_are_sent_and_after_a_rotation_two_of_each)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = option_make(catcher_url(catcher, "both"), "'signature':'both'");
+    const char *old = public_key(&made, 0, 1);
+
+    say("signed twice");
+    const struct caught *caught = catcher_wait(catcher, 1, 5000);
+    const char *id = caught_header(caught, "webhook-id");
+    const char *at = caught_header(caught, "webhook-timestamp");
+
+    ck_assert_str_eq(caught_header(caught, "X-Webhook-Signature"),
+                     hmac_hex(TEST_SECRET, caught->body, caught->length));
+    ck_assert_str_eq(signature_at(caught, 0),
+                     hmac_standard(TEST_SECRET, id, at, caught->body, caught->length));
+    ck_assert(openssl_verifies(caught, signature_at(caught, 1), old, ""));
+
+    struct answer *answer = ask(admin, 200, NULL, "POST %s/rotate-secret", made.path);
+    const char *fresh = answer_text(answer, "secret"), *key = public_key(&made, 0, 2);
+
+    ck_assert_str_ne(key, old);
+    ck_assert_str_eq(public_key(&made, 1, 2), old);
+    ck_assert_str_eq(answer_text(answer, "publicKey"), text("whpk_%s", key));
+    say("signed four times");
+    caught = catcher_wait(catcher, 2, 5000);
+    id = caught_header(caught, "webhook-id");
+    at = caught_header(caught, "webhook-timestamp");
+    ck_assert_str_eq(signature_at(caught, 0),
+                     hmac_standard(fresh, id, at, caught->body, caught->length));
+    ck_assert_str_eq(signature_at(caught, 1),
+                     hmac_standard(TEST_SECRET, id, at, caught->body, caught->length));
+    ck_assert(openssl_verifies(caught, signature_at(caught, 2), key, ""));
+    ck_assert(openssl_verifies(caught, signature_at(caught, 3), old, ""));
+
+    /* as if a day had passed */
+    sql_run(db, text("UPDATE webhook_hook SET previous_until = now() - interval '1 s'"
+                     " WHERE id = %jd",
+                     (intmax_t)made.id));
+    public_key(&made, 0, 1);
+    forget(&made);
+}
+
+TEST(a_webhook_keeps_its_key_until_it_signs_without_one)
+{
+    struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
+    const char *none = "{'signature':'(absent)','publicKey':'(absent)'}";
+
+    option_expect(&made, none);
+    ask(NULL, 404, NULL, "GET %s/jwks", made.path);
+    ask(admin, 200, "{'publicKey':'whpk_*'}", "PATCH %s {'signature':'ed25519'}", made.path);
+    const char *first = public_key(&made, 0, 1), *shown = text("{'publicKey':'whpk_%s'}", first);
+
+    ask(admin, 200, shown, "PATCH %s {'signature':'both'}", made.path);
+    ask(admin, 200, shown, "PATCH %s {'active':false}", made.path);
+    ask(admin, 200, "{'signature':'hmac','publicKey':'(absent)'}", "PATCH %s {'signature':'hmac'}",
+        made.path);
+    ask(NULL, 404, NULL, "GET %s/jwks", made.path);
+    ask(admin, 200, NULL, "POST %s/rotate-secret", made.path);
+    ask(NULL, 404, NULL, "GET %s/jwks", made.path);
+    ask(admin, 200, "{'signature':'both'}", "PATCH %s {'signature':'both'}", made.path);
+    ck_assert_str_ne(public_key(&made, 0, 1), first);
+    ask(admin, 200, none, "PATCH %s {'signature':null}", made.path);
+    ask(NULL, 404, NULL, "GET " WEBHOOKS "/99999999/jwks");
+    ask(admin, 400, "{'errors':[{'field':'signature'}]}", "PATCH %s {'signature':'rsa'}",
+        made.path);
+    ask(admin, 400, "{'errors':[{'field':'signature'}]}", "PATCH %s {'signature':true}", made.path);
+    forget(&made);
+}
+
 STAGE_SUITE(webhook_options, set_up, 60)
