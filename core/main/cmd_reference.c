@@ -62,7 +62,7 @@ static void cmd_reference_print_field(const struct bb_field *field)
     printf(" | ");
     cmd_reference_print_cell(field->help ? field->help : "");
     if (field->flags & BB_RESTART)
-        printf(" Changed by a restart only.");
+        printf(" A change takes effect only after a restart.");
     if (field->example) {
         printf(" Example: `");
         cmd_reference_print_cell(field->example);

@@ -90,20 +90,20 @@ static double bulk_rows_waiting(void *state, size_t value)
 static const struct bb_field settings[] = {
     {.name = "files", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
      .fallback = "/var/lib/busbar/bulk", .bind = BIND(files),
-     .help = "Directory for files while they are uploaded, local to each host; nothing stays in "
-             "it."},
+     .help = "Directory of each host for files while they are being uploaded. The files are "
+             "deleted after the upload."},
     {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
      .bind = BIND(jobs_per_account),
-     .help = "Unfinished bulk uploads of an account; a request for more gets 409."},
+     .help = "Maximum number of unfinished bulk uploads of an account. A further upload gets 409."},
     {.name = "bytes_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .fallback = "2147483648", .bind = BIND(bytes_per_organization),
-     .help = "Bytes of bulk uploads that one organization may have (rows, problems and warnings); "
-             "a request for more gets 409."},
+     .help = "Maximum size of all bulk uploads of an organization in bytes (rows, problems and "
+             "warnings). An upload that would exceed it gets 409."},
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
-     .bind = BIND(retention_days), .help = "Days that a bulk upload is kept after it finished."},
+     .bind = BIND(retention_days), .help = "Days after which a finished bulk upload is deleted."},
     {.name = "unfinished_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "7",
      .bind = BIND(unfinished_days),
-     .help = "Days that a bulk upload is kept after it was cancelled, or after the upload if it was never confirmed."},
+     .help = "Days after which a bulk upload is deleted that was cancelled or never confirmed."},
 };
 
 static const char *const states[] = {"created", "confirmed", "finished", "cancelled", NULL};
@@ -120,7 +120,7 @@ static const struct bb_field id_segment[] = {
 static const struct bb_field upload_query[] = {
     TYPE_ARG,
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "The organization that all rows are for. Required of an Admin; 404 when it does not exist."},
+     .help = "The organization of all rows. Admins must send it; 404 when it does not exist."},
 };
 static const struct bb_field template_query[] = {TYPE_ARG};
 static const struct bb_field list_query[] = {
@@ -145,7 +145,7 @@ static const struct bb_field check[] = {
     {.name = "passed", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "warned", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Rows with warnings. They can be stored; look at them again."},
+     .help = "Rows with warnings. They will be stored, but their values are unlikely."},
 };
 static const struct bb_field progress[] = {
     {.name = "done", .type = BB_INT, .flags = BB_REQUIRED},
@@ -161,16 +161,17 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
 #define PROGRESS                                                                                   \
     {.name = "progress", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(progress),    \
-     .help = "How many rows are done."}
+     .help = "Numbers of rows that are done."}
 #define JOB                                                                                        \
     IDENTITY,                                                                                      \
     {.name = "reason", .type = BB_TEXT, .flags = NULLABLE,                                         \
-     .help = "Why the service cancelled it: its sender may not store these rows any more."},       \
+     .help = "Why the service cancelled the bulk upload: its sender has lost the right to store "  \
+             "the rows. Otherwise null."},                                                         \
     {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
     {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED},                                   \
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
     {.name = "check", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(check),          \
-     .help = "Result of the check at upload: how many rows passed it."},                           \
+     .help = "Result of the check during the upload: numbers of rows."},                           \
     PROGRESS,                                                                                      \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
     {.name = "confirmedAt", .type = BB_TIME, .flags = NULLABLE},                                   \
@@ -180,22 +181,23 @@ static const struct bb_field job[] = {
     JOB,
     {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of rows."},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
-     .help = "Only in the response to POST: columns that are ignored."},
+     .help = "Only in the response to POST: the columns that are ignored."},
 };
 static const struct bb_field confirm_reply[] = {IDENTITY, PROGRESS};
 static const struct bb_field error[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "The column; empty when the row as a whole is wrong."},
+     .help = "The column; empty if the problem concerns the whole row."},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED},
 };
 static const struct bb_field row[] = {
     {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "1 is the first row below the header line."},
-    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "As you sent it."},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "The externalId as you sent "
+                                                                       "it."},
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes},
     {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error)},
     {.name = "warnings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error),
-     .help = "Found by the check: valid, but unlikely."},
+     .help = "Values that are valid, but unlikely."},
 };
 static const struct bb_field log_reply[] = {
     JOB,
@@ -208,7 +210,7 @@ static const struct bb_field success_reply[] = {
 
 static const struct bb_part upload_parts[] = {
     {.name = "*", .kind = BB_PART_FILES, .count_max = 1, .bytes_max = BULK_FILE_MAX,
-     .help = "The file. Its name ends in .csv; it is UTF-8, with a header line."},
+     .help = "The CSV file, in UTF-8, with a header line. Its name must end in .csv."},
 };
 
 #define BASE "/api/bulk-upload"
@@ -222,45 +224,49 @@ static const struct bb_route routes[] = {
      .errors = not_known, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
      .parts = BB_TABLE(upload_parts), .files_max = BULK_FILE_MAX, .files_in = "files",
      .files_pool = BULK_POOL, .deadline_ms = 120000, .success = 201, .reply = BB_TABLE(job),
-     .help = "Upload a CSV file and check its rows. Nothing is stored until you confirm it. 403 "
-             "when your role may not upload rows of this type."},
+     .help = "Upload a CSV file and check its rows. The rows are not stored until you confirm the "
+             "bulk upload. 403 when your role may not upload rows of this type."},
     {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_list,
      .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(job),
-     .help = "List your bulk uploads, newest first. An Admin sees everybody's."},
+     .help = "List your bulk uploads, newest first. An Admin sees the bulk uploads of all "
+             "accounts."},
     {.method = "GET", .path = BASE "/template.csv", .roles = BB_ANY_ROLE, .handler = bulk_template, .reply_type = "text/csv",
      .query = BB_TABLE(template_query),
      .help = "Download a CSV template. It has all columns of the type and one example row."},
     {.method = "POST", .path = BASE "/:bulkUploadId/confirm", .roles = BB_ANY_ROLE,
      .handler = bulk_confirm, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(confirm_reply),
-     .help = "Confirm a bulk upload. Its rows are then stored in the background, each on its own, "
-             "so that a bad row does not stop the others. 409 when it was confirmed before."},
+     .help = "Confirm a bulk upload. Its rows are then stored in the background. A bad row does "
+             "not prevent other rows from being stored. 409 when the bulk upload was already "
+             "confirmed."},
     {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,
      .handler = bulk_cancel, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
-     .help = "Cancel a bulk upload. Rows that were already stored stay, rows that the check refused "
-             "are failed, all others are cancelled."},
+     .help = "Cancel a bulk upload. Rows that were already stored stay. Rows that failed, also in "
+             "the check, are failed, and all other rows are cancelled."},
     {.method = "DELETE", .path = BASE "/:bulkUploadId", .roles = BB_ANY_ROLE,
      .handler = bulk_delete, .errors = conflict, ID, .reply = BB_TABLE(success_reply),
-     .help = "Delete a bulk upload that was never confirmed or has ended. The devices or readings that it stored stay."},
+     .help = "Delete a bulk upload that was never confirmed or has ended. Devices or readings that "
+             "were stored stay."},
     {.method = "GET", .path = BASE "/:bulkUploadId/stream", .roles = BB_ANY_ROLE,
      .handler = bulk_stream, .reply_type = "text/event-stream", ID,
-     .help = "Follow the progress of a bulk upload (Server-Sent Events). Sends `progress` at most "
-             "once a second, and `ended` last. The data of both is the bulk upload as GET "
-             "/api/bulk-upload shows it."},
+     .help = "Follow the progress of a bulk upload (Server-Sent Events). The stream sends the "
+             "event `progress` at most once a second, and the event `ended` at the end. The data "
+             "of both is the bulk upload, as in GET /api/bulk-upload."},
     {.method = "GET", .path = BASE "/:bulkUploadId/failed.csv", .roles = BB_ANY_ROLE,
      .handler = bulk_failed_csv, .reply_type = "text/csv", ID,
-     .help = "Download the failed and cancelled rows as CSV. They are as you sent them, with their "
-             "errors in an added last column."},
+     .help = "Download the failed and cancelled rows as CSV. The rows are as you sent them, and an "
+             "additional last column has their errors."},
     {.method = "GET", .path = BASE "/bulk-upload-log/:bulkUploadId", .roles = BB_ANY_ROLE,
      .handler = bulk_log, ID, .query = BB_TABLE(log_query), .reply = BB_TABLE(log_reply),
-     .help = "List the rows of a bulk upload with their results. Before it is confirmed, the "
-             "results are what the check found."},
+     .help = "List the rows of a bulk upload with their results. Before the confirmation these are "
+             "the results of the check."},
 };
 
 static const struct bb_field finished[] = {
     {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},
     {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "finished or cancelled."},
+    {.name = "status", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "How the bulk upload ended: "
+                                                                      "finished or cancelled."},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "succeeded", .type = BB_INT, .flags = BB_REQUIRED},
@@ -294,26 +300,27 @@ static const struct bb_metric metrics[] = {
 
 static const struct bb_field import_options[] = {
     {.name = "file", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .max = 4095,
-     .help = "The file, whose name ends in .csv, or - for standard input."},
+     .help = "The file, with a name that ends in .csv, or - for standard input."},
     {.name = "organization", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = INT64_MAX,
-     .help = "Id of the organization in which all rows act."},
+     .help = "Id of the organization of all rows."},
     {.name = "type", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 64, .fallback = "Devices",
      .help = "Type of the rows: Devices, Reads, or a type that another module adds."},
     {.name = "dry-run", .type = BB_BOOL,
-     .help = "Check the rows, print those that fail, and store nothing."},
+     .help = "Check the rows, print the rows that fail, and store nothing."},
     {.name = "yes", .type = BB_BOOL,
-     .help = "Do not ask whether to continue if rows fail the check."},
+     .help = "If rows fail the check, store the other rows without asking."},
 };
 static const struct bb_command commands[] = {
     {.name = "bulk import", .options = BB_TABLE(import_options), .run = bulk_command_import,
      .flags = BB_COMMAND_LONG,
-     .help = "Checks and stores a file of rows, and prints the rows that failed (CSV). Exit status:"
-             " 0 all rows are stored, 1 not all, 2 misused, 130 interrupted."},
+     .help = "Checks and stores the rows of a CSV file, and prints the rows that failed as CSV. "
+             "Exit status: 0 all rows are stored, 1 not all rows are stored, 2 wrong usage, 130 "
+             "interrupted."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("bulk", "1.0.0"),
-    .help = "Bulk upload of CSV files: upload, check, confirm, read the results.",
+    .help = "Bulk uploads: upload a CSV file, check its rows, confirm, and read the results.",
     .schema = bulk_schema,
     .settings = BB_TABLE(settings),
     .settings_size = sizeof(struct bulk_settings),

@@ -51,21 +51,25 @@ static const struct bb_field email_item[] = {{.name = "item", .type = BB_EMAIL}}
 static const struct bb_field settings[] = {
     {.name = "threshold", .type = BB_INT, .min = 1, .max = 1000000000, .fallback = "1000",
      .bind = BB_BIND(struct certificate_settings, threshold),
-     .help = "Smallest energy in Wh of a History reading, or of a group's cycle, that is issued."},
+     .help = "Minimum energy in Wh for which a certificate is issued, of a History reading or of a "
+             "cycle of a group."},
     {.name = "issuer", .type = BB_CHOICE, .choices = issuer, .fallback = "internal",
      .bind = BB_BIND(struct certificate_settings, issuer),
-     .help = "internal: requested certificates succeed at once; external: an external issuer sets "
-             "the result."},
+     .help = "internal: certificates succeed at once. external: an external issuer sets their "
+             "status."},
     {.name = "issuers", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(email_item),
      .bind = BB_BIND(struct certificate_settings, issuers),
-     .help = "Accounts that may set the result, in addition to Admins.", .example = "[registry@example.org]"},
+     .help = "Accounts that may set the status, in addition to "
+             "Admins.", .example = "[registry@example.org]"},
     {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
      .bind = BB_BIND(struct certificate_settings, exports_per_account),
-     .help = "Exports of the log in progress for one account on each host; more are answered 429."},
+     .help = "Maximum number of exports of the log in progress for an account on each host. "
+             "Further requests get 429."},
     {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
      .bind = BB_BIND(struct certificate_settings, exports),
-     .help = "Exports of the log in progress on each host; more are answered 503."},
+     .help = "Maximum number of exports of the log in progress on each host. Further requests get "
+             "503."},
 };
 
 #define ID(field, text) {.name = (field), .type = BB_INT, .min = 1, .max = INT64_MAX, .help = (text)}
@@ -80,7 +84,7 @@ static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
 
 #define ORGANIZATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
-     .help = "Only this organization. Default: all of yours."}
+     .help = "Only this organization. Default: all your organizations."}
 
 #define FILTER                                                                                     \
     ID("deviceId", "Only entries of this device."),                                                \
@@ -90,9 +94,9 @@ static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
     {.name = "status", .type = BB_CHOICE, .choices = statuses,                                     \
      .help = "Only entries in this state."},                                                       \
     {.name = "minWatthour", .type = BB_INT, .min = INT64_MIN, .max = INT64_MAX,                    \
-     .help = "Only entries of at least this many Wh."},                                            \
+     .help = "Only entries with at least this energy, in Wh."},                                    \
     {.name = "maxWatthour", .type = BB_INT, .min = INT64_MIN, .max = INT64_MAX,                    \
-     .help = "Only entries of at most this many Wh."},                                             \
+     .help = "Only entries with at most this energy, in Wh."},                                     \
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,                                  \
      .help = "Only devices with this externalId (ignoring case) or uuid."},                        \
     {.name = "countryCode", .type = BB_TEXT, .min = 1, .max = 64,                                  \
@@ -153,8 +157,8 @@ static const struct bb_field device_key[] = {
 #define DEVICES                                                                                    \
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,                         \
      .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),                                \
-     .help = "Devices of the organization by id, uuid or externalId. None of them may be in a "    \
-             "group yet."}
+     .help = "Devices of the organization, by id, uuid or externalId. They must not be in "        \
+             "another group."}
 static const struct bb_field group_body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_NAME, .min = 1,
      .max = 255, .help = "Name of the group.", .example = "Rooftops"},
@@ -166,7 +170,7 @@ static const struct bb_field group_body[] = {
     {.name = "end", .type = BB_TIME, .flags = BB_NULLABLE,
      .help = "When the last cycle ends. Default: never."},
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
-     .help = "The organization it belongs to. Default: your own."},
+     .help = "The organization of the group. Default: your organization."},
 };
 
 static const struct bb_field group_change_body[] = {
@@ -208,7 +212,7 @@ const struct bb_field certificate_group_fields[] = {
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(device_item)},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "carriedWatthour", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Energy in Wh that was measured and is left for the next certificate."},
+     .help = "Measured energy in Wh that is carried over to the next certificate."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 
@@ -281,7 +285,7 @@ static const char *const discards[] = {"refused", "voided", NULL};
 static const struct bb_field explain_query[] = {
     {.name = "deviceId", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 255,
      .help = "The device: its id (digits), externalId, uuid or serialNumber."},
-    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "The moment to explain.",
+    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "The point in time to explain.",
      .example = "2026-06-01T00:30:00Z"},
     ORGANIZATION,
 };
@@ -291,7 +295,8 @@ static const struct bb_field coverage_segment[] = {
 };
 static const struct bb_field coverage_query[] = {
     {.name = "from", .type = BB_TIME,
-     .help = "Start of the period. Default: 366 days before its end, or the commissioning if later."},
+     .help = "Start of the period. Default: 366 days before its end, or the commissioning if it is "
+             "later."},
     {.name = "to", .type = BB_TIME, .help = "End of the period. Default: now."},
     ORGANIZATION,
 };
@@ -315,14 +320,16 @@ static const struct bb_field account_entry[] = {
 const struct bb_field certificate_reading_fields[] = {
     JUDGED,
     {.name = "covers", .type = BB_BOOL, .flags = BB_REQUIRED,
-     .help = "Whether the moment lies in the reading's period."},
+     .help = "Whether the period of the reading contains the time `at`."},
 };
 static const struct bb_field judged_reading[] = {JUDGED};
 const struct bb_field certificate_discarded_fields[] = {
     {.name = "what", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = discards},
     READING(NULLABLE),
-    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When it was refused or voided."},
-    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Why."},
+    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When the reading was refused or "
+                                                                  "voided."},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Why the reading was "
+                                                                       "refused or voided."},
 };
 static const struct bb_field explained_group[] = {GROUP};
 const struct bb_field certificate_cycle_fields[] = {
@@ -337,11 +344,12 @@ static const struct bb_field explain_reply[] = {
     {.name = "explanation", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The reason in a sentence."},
     {.name = "group", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(explained_group)},
     {.name = "cycle", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(certificate_cycle_fields),
-     .help = "The issuance cycle of the moment, or of the Delta reading that covers it."},
+     .help = "The cycle of the Delta reading that covers the time `at`, or else the cycle at this "
+             "time."},
     {.name = "readings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_reading_fields),
-     .help = "The reading that covers the moment, and the readings of the cycle; up to 1,000."},
+     .help = "The reading that covers the time `at`, and the readings of the cycle; up to 1,000."},
     {.name = "discarded", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_discarded_fields),
-     .help = "Refused and voided readings for the moment, the newest 20."},
+     .help = "The newest 20 refused and voided readings that cover the time `at`."},
 };
 const struct bb_field certificate_sum_fields[] = {
     {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons},
@@ -359,11 +367,11 @@ static const struct bb_field coverage_reply[] = {
     {.name = "from", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "to", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "sums", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_sum_fields),
-     .help = "The readings of the period, by their outcome."},
+     .help = "Sums of the readings of the period, by reason."},
     {.name = "gaps", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_gap_fields),
-     .help = "Times without a reading; up to 1,000."},
+     .help = "Periods without a reading; up to 1,000."},
     {.name = "notCertified", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(judged_reading),
-     .help = "Delta readings that no group certifies, or not whole; up to 1,000."},
+     .help = "Delta readings that no group certifies, or only in part; up to 1,000."},
 };
 
 #define MANAGERS                                                                                   \
@@ -380,8 +388,8 @@ static const struct bb_route routes[] = {
      .errors = conflict_or_absent, .flags = BB_CREATES, .query = BB_TABLE(one_query),
      .body = BB_TABLE(group_body),
      .success = 201, .reply = BB_TABLE(certificate_group_fields),
-     .help = "Create a device group. The Delta readings of its devices are issued together, cycle "
-             "by cycle."},
+     .help = "Create a device group. For each cycle, one certificate is issued for the Delta "
+             "readings of all its devices."},
     {.method = "GET", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_list,
      .query = BB_TABLE(groups_query), .reply = BB_ARRAY_OF(certificate_group_fields),
      .help = "List device groups, oldest first."},
@@ -395,7 +403,8 @@ static const struct bb_route routes[] = {
     {.method = "DELETE", .path = GROUPS "/:id", .roles = MANAGERS,
      .handler = certificate_group_delete, .errors = conflict, .segments = BB_TABLE(group_segment),
      .query = BB_TABLE(one_query), .reply = BB_TABLE(group_deleted),
-     .help = "Delete a device group. 409 when anything was certified: set its `end` instead."},
+     .help = "Delete a device group. 409 when energy of the group has been certified: set its "
+             "`end` instead."},
     {.method = "POST", .path = GROUPS "/:id/devices", .roles = MANAGERS,
      .handler = certificate_group_join, .errors = conflict, .segments = BB_TABLE(group_segment),
      .query = BB_TABLE(one_query), .body = BB_TABLE(join_body), .reply = BB_TABLE(certificate_group_fields),
@@ -411,8 +420,8 @@ static const struct bb_route routes[] = {
     {.method = "POST", .path = GROUPS "/:id/share", .roles = MANAGERS,
      .handler = certificate_group_share, .segments = BB_TABLE(group_segment),
      .query = BB_TABLE(one_query), .body = BB_TABLE(share_body), .reply = BB_ARRAY_OF(certificate_share_fields),
-     .help = "Share a group with an organization. It may then read the group's certificates, and "
-             "nothing else."},
+     .help = "Share a group with an organization. The organization can then only read the group "
+             "and its certificates."},
     {.method = "DELETE", .path = GROUPS "/:id/share/:organizationId", .roles = MANAGERS,
      .handler = certificate_group_unshare, .segments = BB_TABLE(share_segments),
      .query = BB_TABLE(one_query), .reply = BB_ARRAY_OF(certificate_share_fields),
@@ -430,19 +439,19 @@ static const struct bb_route routes[] = {
      .help = "Sum the certificate log by month, device or group."},
     {.method = "GET", .path = LOG "/explain", .roles = MANAGERS, .handler = certificate_explain,
      .errors = conflict_or_absent, .query = BB_TABLE(explain_query), .reply = BB_TABLE(explain_reply),
-     .help = "Explain why a device has a certificate for a moment, or none."},
+     .help = "Explain whether the energy of a device at a point in time is certified, and why."},
     {.method = "GET", .path = "/api/device/:externalId/coverage", .roles = MANAGERS,
      .handler = certificate_coverage, .errors = conflict_or_absent,
      .segments = BB_TABLE(coverage_segment), .query = BB_TABLE(coverage_query),
      .reply = BB_TABLE(coverage_reply),
-     .help = "List the gaps between a device's readings, and what became of the readings."},
+     .help = "List the gaps between the readings of a device, and which readings are certified."},
     {.method = "GET", .path = LOG "/:id", .roles = READERS, .handler = certificate_one,
      .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(entry),
      .help = "Get an entry of the certificate log."},
     {.method = "PATCH", .path = LOG "/:id", .roles = BB_ANY_ROLE, .handler = certificate_change,
      .errors = conflict,
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .reply = BB_TABLE(entry),
-     .help = "Set the status of an entry that an external issuer works on."},
+     .help = "Set the status of an entry. For an external issuer."},
 };
 
 static const struct bb_field issued_payload[] = {
@@ -452,12 +461,13 @@ static const struct bb_field issued_payload[] = {
      .help = "null for certificates of History readings."},
     PERIOD,
     {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED, .help = "In the log."},
+    {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED, .help = "Number of log entries of "
+                                                                      "the certificate."},
 };
 
 static const struct bb_event_descriptor events[] = {
     {.name = "certificate.issued", .version = 1, .payload = BB_TABLE(issued_payload),
-     .help = "A certificate of a History reading or of a group's cycle was issued."},
+     .help = "A certificate for a History reading or for a cycle of a group was issued."},
 };
 
 static const struct bb_certificates certificates = {.size = sizeof(certificates)};
@@ -477,8 +487,8 @@ static const struct bb_job jobs[] = {
 
 static const struct bb_command commands[] = {
     {.name = "certificate issue", .run = certificate_command_issue, .flags = BB_COMMAND_LONG,
-     .help = "Issues the certificates that are due now, as the job does every ten seconds. Exit "
-             "status: 0 nothing is left, 1 a step failed, 130 interrupted."},
+     .help = "Issues the certificates that are due now; the job does this every ten seconds. Exit "
+             "status: 0 no work is left, 1 a step failed, 130 interrupted."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

@@ -13,35 +13,38 @@ static const char *const ownership[] = {"scoped", "open", NULL};
 static const struct bb_field settings[] = {
     {.name = "ownership", .type = BB_CHOICE, .choices = ownership, .fallback = "scoped",
      .bind = BB_BIND(struct chat_settings, ownership),
-     .help = "scoped: callers see their own conversations; open: every account sees all "
-             "conversations."},
+     .help = "scoped: callers see only their own conversations. open: every account sees all "
+             "conversations and may write as anybody."},
     {.name = "max_entry_bytes", .type = BB_INT, .min = 1, .max = 4194304, .fallback = "1048576",
      .bind = BB_BIND(struct chat_settings, max_entry_bytes),
-     .help = "Longest message, in bytes of UTF-8."},
+     .help = "Maximum length of a message in bytes of UTF-8."},
     {.name = "message_new_on_start", .type = BB_BOOL, .fallback = "false",
      .bind = BB_BIND(struct chat_settings, message_new_on_start),
-     .help = "Starting a conversation raises message.new in addition to conversation.created."},
+     .help = "Whether the start of a conversation raises message.new in addition to "
+             "conversation.created."},
     {.name = "cached_conversations", .type = BB_INT, .min = 64, .max = 16777216,
      .fallback = "131072", .bind = BB_BIND(struct chat_settings, cached_conversations),
-     .help = "Conversations cached in memory."},
+     .help = "Maximum number of conversations in the cache of a host."},
     {.name = "stream_interval", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 5, .max = 1000, .fallback = "50",
      .bind = BB_BIND(struct chat_settings, stream_interval),
-     .help = "Milliseconds between two queries for new messages, while streams are open."},
+     .help = "Milliseconds between two queries for new messages while streams are open."},
     {.name = "stream_heartbeat", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 300, .fallback = "15",
      .bind = BB_BIND(struct chat_settings, stream_heartbeat),
      .help = "Seconds without an event after which a stream sends a heartbeat."},
     {.name = "stream_buffer", .type = BB_INT, .min = 64, .max = 65536, .fallback = "1024",
      .bind = BB_BIND(struct chat_settings, stream_buffer),
-     .help = "KiB that may wait for a slow reader. Further messages are read again when it continues."},
+     .help = "Maximum number of KiB buffered for a slow client. Further messages are read from the "
+             "database when the client continues to read."},
     {.name = "long_answers", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct chat_settings, long_answers),
-     .help = "Long chains and lists that are sent at a time; each needs some MiB of memory."},
+     .help = "Maximum number of long chains and lists in progress. Each needs a few MiB of "
+             "memory."},
     {.name = "long_answers_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "16",
      .bind = BB_BIND(struct chat_settings, long_answers_per_account),
-     .help = "Long chains and lists that are sent at a time for one account."},
+     .help = "Maximum number of long chains and lists in progress for an account."},
     {.name = "streams_per_account", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "256",
      .bind = BB_BIND(struct chat_settings, streams_per_account),
-     .help = "Streams that one account may have open on each host."},
+     .help = "Maximum number of open streams of an account on each host."},
 };
 
 static const struct bb_field email_segment[] = {
@@ -66,7 +69,8 @@ static const struct bb_field chain_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
      .help = "Messages per page. Default: all."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
-     .help = "Cursor: how many messages of the chain to skip. Take it from the `Link` header."},
+     .help = "Cursor: the number of messages that you already have. Take it from the `Link` header "
+             "of the previous page."},
 };
 
 static const struct bb_field find_body[] = {
@@ -79,8 +83,8 @@ static const struct bb_field find_body[] = {
 };
 static const struct bb_field start_query[] = {
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "The organization of the conversation. The body's organizationId wins if both are "
-             "sent."},
+     .help = "The organization of the conversation. If the body also has an organizationId, the "
+             "body takes precedence."},
 };
 static const struct bb_field start_body[] = {
     {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,
@@ -95,7 +99,7 @@ static const struct bb_field start_body[] = {
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .max = 255,
      .help = "The device or site that the conversation is about.", .example = "Rooftop 7"},
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
-     .help = "The organization it belongs to. Default: your own."},
+     .help = "The organization of the conversation. Default: your organization."},
 };
 static const struct bb_field post_body[] = {
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
@@ -105,7 +109,7 @@ static const struct bb_field post_body[] = {
 };
 static const struct bb_field read_body[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "E-mail of the participant who has read them."},
+     .help = "E-mail of the participant who has read the messages."},
 };
 
 #define CONVERSATION                                                                               \
@@ -136,7 +140,7 @@ static const struct bb_field message[] = {MESSAGE, CREATED_AT};
 static const struct bb_field chained_message[] = {
     MESSAGE,
     {.name = "nextEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "uuid of the next message; null on the last one."},
+     .help = "uuid of the next message; null in the last message."},
     CREATED_AT,
 };
 
@@ -176,8 +180,8 @@ static const struct bb_route routes[] = {
      .handler = chat_start, .errors = absent, .flags = BB_CREATES, .query = BB_TABLE(start_query),
      .body = BB_TABLE(start_body),
      .body_max = 8388608, .success = 201, .reply = BB_TABLE(start_reply),
-     .help = "Start a conversation with its first message. This always creates a new one: use "
-             "find first to continue an old one."},
+     .help = "Start a conversation with its first message. This always creates a new conversation; "
+             "to continue an earlier one, search for it with find."},
     {.method = "POST", .path = "/api/chat/conversations/:id/messages", .roles = BB_ANY_ROLE,
      .handler = chat_post, .flags = BB_CREATES, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(post_body), .body_max = 8388608, .success = 201,
@@ -190,8 +194,9 @@ static const struct bb_route routes[] = {
      .roles = BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
      .handler = chat_share, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(read_reply),
-     .help = "Share a conversation with its participants' accounts. An account that was approved "
-             "after the conversation began sees it only then."},
+     .help = "Share a conversation with the accounts of its participants. If an account was "
+             "approved after the conversation began, it sees the conversation only after you share "
+             "it."},
     {.method = "GET", .path = "/api/chat/chain/:headUuid", .roles = BB_ANY_ROLE,
      .handler = chat_chain, .segments = BB_TABLE(head_segment), .query = BB_TABLE(chain_query),
      .reply = BB_ARRAY_OF(chained_message),
@@ -205,9 +210,9 @@ static const struct bb_route routes[] = {
      .help = "List the device names with unread messages, newest first."},
     {.method = "GET", .path = "/api/chat/stream", .roles = BB_ANY_ROLE, .handler = chat_stream, .reply_type = "text/event-stream",
      .help = "Receive the events of your conversations live (Server-Sent Events). Events have the "
-             "same names and data as for webhooks. Reconnect with `Last-Event-ID` to get what you "
-             "missed; `reset` means that the missed events are no longer known: read the chains "
-             "again."},
+             "same names and data as in webhooks. Reconnect with `Last-Event-ID` to get the events "
+             "that you missed. The event `reset` means that the missed events are not available "
+             "any more: read the chains again."},
 };
 
 static const struct bb_field created_conversation[] = {
@@ -242,11 +247,13 @@ static const char *const listener_states[] = {"joined", "behind", NULL};
 static const struct bb_metric metrics[] = {
     {.name = "listeners", .kind = BB_GAUGE, .label = "state", .values = listener_states,
      .read = chat_listeners,
-     .help = "Open live streams. A stream that lags catches up at its own pace."},
+     .help = "Open live streams. A stream in the state `joined` is up to date; other streams still "
+             "read earlier events."},
     {.name = "events_read_total", .kind = BB_COUNTER,
-     .help = "Events that were read for the live streams of this host."},
+     .help = "Events that were read from the database for the live streams of this host."},
     {.name = "catch_up_pages_total", .kind = BB_COUNTER,
-     .help = "Pages of events that were read again for lagging live streams."},
+     .help = "Pages of events that were read from the database for live streams that lag or "
+             "resume."},
 };
 
 static const struct bb_need needs[] = {{"accounts", 1}};

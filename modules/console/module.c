@@ -35,7 +35,7 @@ static int console_root(struct bb_request *rq)
 
 static const struct bb_field settings[] = {
     {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
-     .help = "Directory of the console's files; empty: the installed files."},
+     .help = "Directory of the console's files. Empty: the installed files."},
 };
 
 static const struct bb_field file_segments[] = {

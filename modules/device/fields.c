@@ -31,8 +31,8 @@ static const char *const states[] = {"Active", "Inactive", NULL};
 
 const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
     {.name = "externalId", .type = BB_ANY, .flags = OPTIONAL, .example = "PLANT-7",
-     .help = "Your own identifier of the device, 1 to 255 characters. Unique in the organization, "
-             "ignoring case. A number is taken as its digits."},
+     .help = "Your identifier of the device, 1 to 255 characters. It must be unique in the "
+             "organization, ignoring case. A number is converted to a text."},
     {.name = "siteName", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK | BB_NAME, .max = 255,
      .alias = "projectName", .help = "Name of the site.", .example = "Rooftop 7"},
     {.name = "countryCode", .type = BB_TEXT, .flags = OPTIONAL, .max = 100,
@@ -42,8 +42,8 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
      .help = "YYYY-MM-DD, or the date of an ISO 8601 date-time; not in the future.",
      .example = "2024-05-01"},
     {.name = "capacity", .type = BB_NUMBER, .flags = OPTIONAL, .max = 10000000,
-     .help = "In kW, above 0. Above 5,000 the response has a warning, because W may have been "
-             "meant.", .example = "9.9"},
+     .help = "Capacity in kW, above 0. Above 5,000 the response has a warning, because the value "
+             "may be in W.", .example = "9.9"},
     {.name = "address", .type = BB_TEXT, .flags = OPTIONAL, .max = 1000,
      .help = "Postal address."},
     {.name = "latitude", .type = BB_ANY, .flags = OPTIONAL, .min = -90, .max = 90, .example = "52.5200",
@@ -64,15 +64,17 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
      .help = "IANA time zone. Default: the time zone of the first reading that names one.",
      .example = "Europe/Berlin"},
     {.name = "yieldValue", .type = BB_NUMBER, .flags = OPTIONAL, .min = 1, .max = 4000,
-     .help = "Expected yield in kWh per kW and year. Default: the yield of the country, or of the "
-             "service."},
+     .help = "Expected yield in kWh per kW and year. Default: the yield of the country, or else "
+             "the default of the service."},
     {.name = "organizationId", .type = BB_INT, .flags = BB_AS_SENT | BB_NULLABLE, .min = 1, .max = INT64_MAX,
-     .help = "The organization you act in. It never moves a device to another one."},
+     .help = "The organization in which you act. It does not move a device to another "
+             "organization."},
     {.name = "attributes", .type = BB_OBJECT, .flags = OPTIONAL,
-     .help = "Any other data, at most 32 KiB. Unknown fields of the body are added to it."},
+     .help = "Any other data, at most 32 KiB. Unknown fields of the body are added to the "
+             "attributes."},
     {.name = "status", .type = BB_CHOICE, .flags = OPTIONAL, .choices = states,
-     .help = "Inactive: the device no longer generates. Readings are refused, and lists leave it "
-             "out."},
+     .help = "Inactive: the device no longer generates energy. Its readings are refused, and lists "
+             "omit it."},
 };
 
 // clang-format on

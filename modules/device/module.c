@@ -25,23 +25,24 @@ static const char *const stores[] = {"directory", "s3", NULL};
 static const struct bb_field settings[] = {
     {.name = "default_yield", .type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX,
      .fallback = "2000", .bind = BIND(default_yield),
-     .help = "kWh per kW and year of devices without a yield, in countries without a yield."},
+     .help = "Yield in kWh per kW and year for devices without a yield in countries that yields "
+             "does not list."},
     {.name = "yields", .type = BB_OBJECT, .fallback = "{}", .bind = BIND(yields),
-     .help = "kWh per kW and year by country, for example {DE: 950, ES: 1600}."},
+     .help = "Yields of countries in kWh per kW and year, for example {DE: 950, ES: 1600}."},
     {.name = "store", .type = BB_CHOICE, .choices = stores, .fallback = "directory",
      .bind = BIND(store),
      .help = "Where documents are stored: in the directory `documents`, or in an S3 bucket."},
     {.name = "documents", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
      .fallback = "/var/lib/busbar/documents", .bind = BIND(documents),
-     .help = "Directory of the documents, shared by all hosts of a service; with s3, a directory "
-             "of each host for temporary files."},
+     .help = "Directory of the documents. With the store directory, all hosts must share it; with "
+             "the store s3, it holds temporary files of each host."},
     {.name = "s3_endpoint", .type = BB_TEXT, .max = 1024, .fallback = "", .bind = BIND(s3_endpoint),
-     .help = "URL of the S3 server; the bucket is appended to its path.",
+     .help = "URL of the S3 server. The name of the bucket is appended to its path.",
      .example = "https://s3.eu-central-1.amazonaws.com"},
     {.name = "s3_region", .type = BB_TEXT, .max = 63, .fallback = "us-east-1",
      .bind = BIND(s3_region), .help = "Region for which requests are signed."},
     {.name = "s3_bucket", .type = BB_TEXT, .max = 255, .fallback = "", .bind = BIND(s3_bucket),
-     .help = "Bucket, which must exist; all hosts of a service share it."},
+     .help = "Name of the bucket, which must exist. All hosts must use the same bucket."},
     {.name = "s3_prefix", .type = BB_TEXT, .max = 255, .fallback = "", .bind = BIND(s3_prefix),
      .help = "Prefix of object names.", .example = "documents/"},
     {.name = "s3_access_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
@@ -52,19 +53,21 @@ static const struct bb_field settings[] = {
      .help = "Secret access key.", .example = "${BUSBAR_S3_SECRET_KEY}"},
     {.name = "s3_timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 100,
      .max = 45000, .fallback = "20000", .bind = BIND(s3_timeout),
-     .help = "Milliseconds to store the files of a request, or to fetch a file."},
+     .help = "Timeout in milliseconds for storing all files of a request, or for fetching a file."},
     {.name = "s3_ca", .type = BB_TEXT, .max = 1024, .fallback = "", .bind = BIND(s3_ca),
-     .help = "File of certificates (PEM) of the authorities that may sign the server's "
-             "certificate; empty: the system's authorities."},
+     .help = "File with the certificates (PEM) of the authorities that the host trusts. Empty: the "
+             "authorities that the system trusts."},
     {.name = "document_types", .type = BB_LIST, .max = 100, .fields = BB_TABLE(type_item),
      .fallback = "[]", .bind = BIND(document_types),
-     .help = "Types that documents may have, as application/pdf or image/*; none: any."},
+     .help = "Allowed types of documents, for example application/pdf or image/*. Empty: all "
+             "types."},
     {.name = "documents_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .fallback = "10737418240", .bind = BIND(documents_per_organization),
-     .help = "Bytes of documents that one organization may have; a request for more gets 409."},
+     .help = "Maximum size of all documents of an organization in bytes. A request that would "
+             "exceed it gets 409."},
     {.name = "document_grace", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 604800, .fallback = "3600",
      .bind = BIND(document_grace),
-     .help = "Seconds after which a file without a document is deleted; an upload that lasts "
+     .help = "Seconds after which a file without a document is deleted. An upload that takes "
              "longer is refused."},
 };
 
@@ -117,7 +120,8 @@ static const struct bb_field list_query[] = {
     {.name = "status", .type = BB_CHOICE, .choices = shown,
      .help = "Which devices: Active (the default), Inactive or All."},
     {.name = "inGroup", .type = BB_BOOL,
-     .help = "true: only devices that are in a device group; false: only those in none."},
+     .help = "true: only devices that are in a device group; false: only devices that are not in a "
+             "group."},
     {.name = "sort", .type = BB_CHOICE, .choices = sorts,
      .help = "Field to sort by (default id)."},
     {.name = "order", .type = BB_CHOICE, .choices = directions,
@@ -162,13 +166,13 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
 static const struct bb_field device[] = {
     FACTS,
     {.name = "attributes", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .help = "Data that was sent in fields the service does not know."},
+     .help = "Values of fields that the service does not know."},
     {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED,
      .fields = BB_ITEMS(document)},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "updatedAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
-     .help = "Only in responses to POST and PATCH: what was accepted but looks wrong."},
+     .help = "Only in responses to POST and PATCH: values that were accepted but are unlikely."},
 };
 
 static const struct bb_field success_reply[] = {
@@ -180,9 +184,9 @@ static const struct bb_field duplicate[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "sameSerialNumber", .type = BB_BOOL, .flags = BB_REQUIRED},
     {.name = "samePlace", .type = BB_BOOL, .flags = BB_REQUIRED,
-     .help = "Within 50 m and of the same capacity."},
+     .help = "Whether the devices have the same capacity and are less than 50 m apart."},
     {.name = "metres", .type = BB_INT, .flags = NULLABLE,
-     .help = "Distance between the two; null when unknown."},
+     .help = "Distance between the devices; null if it is unknown."},
     {.name = "foundAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "devices", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(facts),
      .help = "The two devices."},
@@ -268,12 +272,12 @@ static const struct bb_route routes[] = {
     {.method = "PATCH", .path = "/api/device/:externalId", ONE_DEVICE,
      .handler = device_update, .flags = BB_KEEP_OTHERS,
      .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
-     .help = "Update a device. Fields that you do not send stay unchanged; documents are added to "
-             "those that exist."},
+     .help = "Update a device. Fields that you do not send stay unchanged. Documents are added to "
+             "the existing documents."},
     {.method = "DELETE", .path = "/api/device/:externalId", ONE_DEVICE,
      .handler = device_delete, .reply = BB_TABLE(success_reply),
-     .help = "Delete a device with its readings and documents. 409 when anything was certified: "
-             "set `status` to Inactive instead."},
+     .help = "Delete a device with its readings and documents. 409 when energy of the device has "
+             "been certified: set `status` to Inactive instead."},
     {.method = "PATCH", .path = "/api/device/by-site/:siteName", FOUND_BY(site_segment),
      .handler = device_update_site, .flags = BB_KEEP_OTHERS,
      .body = BODY, TAKES(update_parts), .reply = BB_TABLE(device),
@@ -325,7 +329,7 @@ static const struct bb_event_descriptor events[] = {
     {.name = "device.registered", .version = 1, .payload = BB_TABLE(registered),
      .help = "A device was registered."},
     {.name = "device.updated", .version = 1, .payload = BB_TABLE(updated),
-     .help = "Fields of a device were changed, or documents added."},
+     .help = "Fields of a device were changed, or documents were added."},
     {.name = "device.deleted", .version = 1, .payload = BB_TABLE(registered),
      .help = "A device was deleted, with its readings and documents."},
 };
@@ -348,13 +352,13 @@ static const struct bb_job jobs[] = {
 static const char *const calls[] = {"keep", "open", "list", "remove", NULL};
 static const struct bb_metric metrics[] = {
     [METRIC_CALLS] = {.name = "store_calls_total", .kind = BB_COUNTER, .label = "call",
-                      .values = calls, .help = "Calls of the store of documents."},
+                      .values = calls, .help = "Calls of the document store."},
     [METRIC_FAILURES] = {.name = "store_failures_total", .kind = BB_COUNTER, .label = "call",
-                         .values = calls, .help = "Failed calls of the store of documents."},
+                         .values = calls, .help = "Failed calls of the document store."},
 };
 static const struct bb_command commands[] = {
     {.name = "device sweep", .run = device_command_sweep,
-     .help = "Deletes files in the store that no document names."},
+     .help = "Deletes files in the store to which no document refers."},
 };
 static const struct bb_need needs[] = {{"accounts", 1}};
 static const struct bb_need wants[] = {{"readings", 1}, {"certificates", 1}};

@@ -77,16 +77,16 @@ static int docs_show_file(struct bb_request *rq)
 static const struct bb_field settings[] = {
     {.name = "title", .type = BB_TEXT, .min = 1, .max = 120, .fallback = "busbar",
      .bind = BB_BIND(struct docs_settings, title),
-     .help = "The name of the service, at the top of its reference."},
+     .help = "Name of the service, shown at the top of the reference."},
     {.name = "description", .type = BB_TEXT, .max = 4000, .fallback = "",
      .bind = BB_BIND(struct docs_settings, description),
-     .help = "Introduction of the reference, in Markdown."},
+     .help = "Introduction to the reference, in Markdown."},
     {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
      .bind = BB_BIND(struct docs_settings, pages),
-     .help = "Directory of the files of the page /swagger; empty: the installed files."},
+     .help = "Directory of the files of the page /swagger. Empty: the installed files."},
     {.name = "contact", .type = BB_TEXT, .max = 2048, .fallback = "",
      .bind = BB_BIND(struct docs_settings, contact),
-     .help = "URL of a page for people who have questions."},
+     .help = "URL of a page for questions about the API."},
 };
 
 static const struct bb_field document_reply[] = {
@@ -96,7 +96,8 @@ static const struct bb_field document_reply[] = {
     {.name = "tags", .type = BB_LIST, .flags = BB_REQUIRED, .help = "The modules."},
     {.name = "paths", .type = BB_OBJECT, .flags = BB_REQUIRED},
     {.name = "components", .type = BB_OBJECT, .flags = BB_REQUIRED},
-    {.name = "webhooks", .type = BB_OBJECT, .help = "The events, if a module sends them."},
+    {.name = "webhooks", .type = BB_OBJECT, .help = "The events, if a loaded module sends "
+                                                    "webhooks."},
 };
 
 static const struct bb_field file_segments[] = {
@@ -107,7 +108,7 @@ static const struct bb_field file_segments[] = {
 static const int known[] = {304, 0};
 static const int known_or_absent[] = {304, 404, 0}; /* the pages may not be installed */
 
-#define DOCUMENT "Get this reference as an OpenAPI 3.1 document. It covers the modules that are loaded."
+#define DOCUMENT "Get this reference as an OpenAPI 3.1 document, with the loaded modules."
 
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/swagger-json", .roles = BB_ANYONE, .handler = docs_show_json,
@@ -119,7 +120,7 @@ static const struct bb_route routes[] = {
      .help = DOCUMENT},
     {.method = "GET", .path = "/swagger", .roles = BB_ANYONE, .handler = docs_show_page,
      .reply_type = "text/html", .errors = known_or_absent,
-     .help = "Open this reference as a page, on which requests can be tried."},
+     .help = "Open this reference as a page on which you can try requests."},
     {.method = "GET", .path = "/swagger/assets/:file", .roles = BB_ANYONE,
      .handler = docs_show_file, .segments = BB_TABLE(file_segments),
      .reply_type = "*/*", .errors = known_or_absent,
@@ -132,12 +133,12 @@ static const char *const formats[] = {"json", "yaml", NULL};
 
 static const struct bb_field reference_options[] = {
     {.name = "format", .type = BB_CHOICE, .choices = formats, .fallback = "json",
-     .help = "How the document is written."},
+     .help = "Format of the document."},
 };
 
 static const struct bb_command commands[] = {
     {.name = "reference", .options = BB_TABLE(reference_options), .run = docs_command_reference,
-     .help = "Prints the reference of the API, of the modules that the file names."},
+     .help = "Prints the reference of the API for the modules in the configuration file."},
 };
 
 // clang-format on

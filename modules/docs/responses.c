@@ -66,13 +66,14 @@ static const struct bb_field error_body[] = {
      .help = "The name of the status. From `POST /api/auth/getAccess`: an error code of RFC 6749.",
      .example = "Bad Request"},
     {.name = "requestId", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "Id of the request, also in the log of the service.",
+     .help = "Id of the request. It is also in the log of the service.",
      .example = "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
     {.name = "errors", .type = BB_LIST, .fields = BB_ITEMS(error_problem),
-     .help = "All wrong fields of the request."},
-    {.name = "success", .type = BB_BOOL, .help = "Only with status 409: false."},
+     .help = "All invalid fields of the request."},
+    {.name = "success", .type = BB_BOOL, .help = "Only with status 409, and then false."},
     {.name = "error_description", .type = BB_TEXT,
-     .help = "Only from `POST /api/auth/getAccess`: the message, under its name in RFC 6749."},
+     .help = "Only from `POST /api/auth/getAccess`: the message, with the name that RFC 6749 "
+             "requires."},
 };
 
 // clang-format on
@@ -189,8 +190,8 @@ static json_t *responses_schema(struct docs_maker *maker, const struct bb_route 
     static const struct bb_field warnings = {.name = "warnings",
                                              .type = BB_LIST,
                                              .fields = BB_TABLE(item),
-                                             .help = "Things that were accepted but may be "
-                                                     "mistakes. Absent if none."};
+                                             .help = "Values that were accepted but may be "
+                                                     "mistakes. Absent if there are none."};
     const struct bb_field *first = DOCS_ROW(bb_field, route->reply, 0);
     json_t *schema = route->reply.count && !strcmp(first->name, ".")
                          ? docs_schema(maker, first, true)

@@ -103,33 +103,35 @@ static const char *const states[] = {"ok", "error", NULL};
 static const struct bb_field status_reply[] = {
     STATES,
     {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .help = "database, clock, schema (whether the tables fit the modules) and redis: status up or down; "
-             "database and redis with latencyMs when up, clock with offsetMs, by which PostgreSQL's "
-             "clock is ahead of this host's."},
+     .help = "The dependencies database, clock, schema (whether the tables fit the modules) and "
+             "redis, each with status up or down. If database or redis is up, it has latencyMs. "
+             "clock has offsetMs, the time by which PostgreSQL's clock is ahead of this host's "
+             "clock."},
 };
 
 static const struct bb_field ready_reply[] = {
     STATES,
     {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .help = "host (down while it stops, and while one of its event loops is blocked: then with "
-             "the reason), database, clock (down while it differs from PostgreSQL's by more than "
-             "30 seconds) and schema: status up or down."},
+     .help = "The dependencies host, database, clock and schema, each with status up or down. host "
+             "is down while it stops, and while one of its event loops is blocked, which its "
+             "reason describes. clock is down while it differs from PostgreSQL's clock by more "
+             "than 30 seconds."},
 };
 
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/health", .roles = BB_ANYONE, .handler = health_alive,
      .reply = BB_TABLE(alive_reply),
-     .help = "Check liveness. Ok while the process is up, even without its database; 503 with the "
-             "reason while one of its event loops is blocked."},
+     .help = "Check liveness. 200 while the process runs, even if its database is unavailable. 503 "
+             "with the reason while one of its event loops is blocked."},
     {.method = "GET", .path = "/api/health/ready", .roles = BB_ANYONE, .handler = health_ready, .flags = BB_REPLY_IN_503,
      .reply = BB_TABLE(ready_reply),
      .help = "Check readiness. 503 while the database is unavailable or not migrated, while the "
              "clocks of the host and of the database differ by more than 30 seconds, while an "
-             "event loop is blocked, and once the host is stopping: a load balancer should then "
-             "send requests elsewhere."},
+             "event loop is blocked, and while the host stops. A load balancer should then send "
+             "requests to other hosts."},
     {.method = "GET", .path = "/api/health/status", .roles = BB_ANYONE, .handler = health_status, .flags = BB_REPLY_IN_503,
      .reply = BB_TABLE(status_reply),
-     .help = "Check the dependencies. 503 when one of them is down."},
+     .help = "Check the dependencies. 503 when a dependency is down."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

@@ -65,10 +65,12 @@ static const struct bb_field settings[] = {
      .help = "Fraction of its power that a device loses in each year after the first."},
     {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
      .bind = BB_BIND(struct reading_settings, exports),
-     .help = "Exports of readings in progress on each host."},
+     .help = "Maximum number of exports of readings in progress on each host. Further requests get "
+             "503."},
     {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
      .bind = BB_BIND(struct reading_settings, exports_per_account),
-     .help = "Exports of readings in progress for one account on each host."},
+     .help = "Maximum number of exports of readings in progress for an account on each host. "
+             "Further requests get 429."},
 };
 
 #define DEVICE                                                                                     \
@@ -76,7 +78,7 @@ static const struct bb_field settings[] = {
      .help = "The device: its externalId, uuid, serialNumber or id.", .example = "plant-7"}
 #define ORGANIZATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
-     .help = "The organization to look for the device in."}
+     .help = "The organization of the device."}
 #define PAGE(what, most)                                                                           \
     {.name = "limit", .type = BB_INT, .min = 1, .max = (most),                                     \
      .help = what " per page (default 1000)."}
@@ -87,8 +89,8 @@ static const struct bb_field device_segment[] = {DEVICE};
 /* The handler checks these fields itself, so that a response names every invalid reading. */
 static const struct bb_field read_fields[] = {
     {.name = "startDate", .type = BB_TEXT, .alias = "starttimestamp",
-     .help = "Start of the period, ISO 8601. A Delta reading without it starts where the previous "
-             "reading ends.",
+     .help = "Start of the period, ISO 8601. A Delta reading without a start begins at the end of "
+             "the previous reading.",
      .example = "2026-04-01T00:00:00Z"},
     {.name = "endDate", .type = BB_TEXT, .flags = BB_REQUIRED, .alias = "endtimestamp",
      .help = "End of the period, ISO 8601.", .example = "2026-04-02T00:00:00Z"},
@@ -106,12 +108,13 @@ static const struct bb_field submit_body[] = {
     {.name = "unit", .type = BB_ANY, .help = "Wh, kWh, MWh or GWh, in upper or lower case.",
      .example = "kWh"},
     {.name = "timezone", .type = BB_TEXT, .flags = BB_NULLABLE, .min = 1, .max = ZONE_NAME_MAX,
-     .help = "IANA time zone of dates that have no offset. Default: UTC.",
+     .help = "IANA time zone of dates without an offset. Default: UTC.",
      .example = "Europe/Berlin"},
     ORGANIZATION,
     {.name = "reads", .type = BB_LIST, .flags = BB_NULLABLE | BB_AS_SENT, .min = 1,
      .max = READING_MOST, .fields = BB_ITEMS(read_fields),
-     .help = "The readings. A single reading may be the body itself instead."},
+     .help = "The readings. If there is only one reading, the body itself can be the reading "
+             "instead."},
     {.name = "startDate", .type = BB_ANY, .alias = "starttimestamp",
      .help = "For a single reading without `reads`."},
     {.name = "endDate", .type = BB_ANY, .alias = "endtimestamp",
@@ -130,7 +133,8 @@ static const struct bb_field list_query[] = {
     PAGE("Readings", 5000),
     {.name = "after", .type = BB_TEXT, .max = 64, CURSOR},
     {.name = "voided", .type = BB_CHOICE, .choices = yes_or_no,
-     .help = "true: list voided readings instead, newest first, with who voided them and why."},
+     .help = "true: list voided readings instead, newest first, with the account that voided them "
+             "and the reason."},
     ORGANIZATION,
 };
 static const struct bb_field export_query[] = {RANGE, ORGANIZATION};
@@ -140,15 +144,17 @@ static const struct bb_field void_segments[] = {
 };
 static const struct bb_field void_body[] = {
     {.name = "reason", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_NAME, .min = 1, .max = 1000,
-     .help = "Why the reading is voided. Stored with it.", .example = "The meter was swapped"},
+     .help = "Why the reading is voided. The reason is stored with the "
+             "reading.", .example = "The meter was swapped"},
     ORGANIZATION,
 };
 static const char *const spans[] = {"day", "month", "year", NULL};
 static const struct bb_field totals_query[] = {
     {.name = "by", .type = BB_CHOICE, .choices = spans,
-     .help = "The span of each sum (default day)."},
+     .help = "Length of the period of each sum (default day)."},
     {.name = "timezone", .type = BB_TEXT, .min = 1, .max = ZONE_NAME_MAX,
-     .help = "IANA time zone whose days are summed. Default: the device's, else UTC."},
+     .help = "IANA time zone of the days, months or years. Default: the time zone of the device, "
+             "or else UTC."},
     RANGE,
     PAGE("Sums", 1000),
     {.name = "after", .type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST, CURSOR},
@@ -181,19 +187,20 @@ static const struct bb_field submit_reply[] = {
     {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(stored),
-     .help = "The stored readings, in the order sent."},
+     .help = "The stored readings, in the order in which they were sent."},
 };
 const struct bb_field reading_refused_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "As sent. It and the next three are null when they could not be read."},
+     .help = "Start of the period. startDate, endDate, value and type are null if they could not "
+             "be parsed."},
     {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "value", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Wh."},
     {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
     {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED | BB_NULLABLE, .choices = types},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "Everything that was wrong."},
+     .help = "All problems of the reading."},
     {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 const struct bb_field reading_total_fields[] = {
@@ -204,14 +211,15 @@ const struct bb_field reading_total_fields[] = {
     {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
     {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of readings."},
     {.name = "ceiling", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "Plausible ceiling of a reading over this span, in Wh; null while the device lacks "
-             "capacity or commissioningDate."},
+     .help = "Plausible ceiling in Wh of a single reading of this period; null if the device has "
+             "no capacity or no commissioningDate."},
 };
 const struct bb_field reading_fields[] = {
     STORED,
     {.name = "voidedAt", .type = BB_TIME,
-     .help = "When it was voided. Only for voided readings, like voidedBy and reason."},
-    {.name = "voidedBy", .type = BB_TEXT, .help = "E-mail of the account that voided it."},
+     .help = "When the reading was voided. Only voided readings have voidedAt, voidedBy and "
+             "reason."},
+    {.name = "voidedBy", .type = BB_TEXT, .help = "E-mail of the account that voided the reading."},
     {.name = "reason", .type = BB_TEXT},
 };
 
@@ -233,8 +241,9 @@ static const int conflict_or_absent[] = {404, 409, 0}; /* the device in the quer
 
 static const struct bb_route routes[] = {
     SUBMIT(BASE "/new/:externalId",
-           "Submit one or more readings. All of them are stored or none. 409 when a value exceeds "
-           "the plausible ceiling of the device, or a period overlaps a stored reading."),
+           "Submit one or more readings. Either all of them are stored, or none. 409 when a value "
+           "exceeds the plausible ceiling of the device, or when a period overlaps a stored "
+           "reading."),
     SUBMIT(BASE "/addByAdmin/new/:externalId", OLDER),
     SUBMIT(BASE "/:externalId", OLDER),
     {.method = "GET", .path = BASE "/new/:externalId", .roles = ROLES, .handler = reading_list, .errors = conflict,
@@ -247,8 +256,8 @@ static const struct bb_route routes[] = {
     {.method = "DELETE", .path = BASE "/new/:externalId/:readingId", .roles = ROLES,
      .handler = reading_void, .errors = conflict, .segments = BB_TABLE(void_segments),
      .query = BB_TABLE(organization_query), .body = BB_TABLE(void_body), .reply = BB_TABLE(stored),
-     .help = "Void a reading. It is kept and marked. Only an Admin may void a reading that was "
-             "used for a certificate."},
+     .help = "Void a reading. The reading is kept, but marked as voided. Only an Admin may void a "
+             "reading for which a certificate was issued."},
     {.method = "GET", .path = BASE "/new/:externalId/totals", .roles = ROLES,
      .handler = reading_totals, .errors = conflict, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(totals_query), .reply = BB_ARRAY_OF(reading_total_fields),
@@ -269,10 +278,11 @@ static const struct bb_field accepted_payload[] = {
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types},
-    {.name = "count", .type = BB_INT, .flags = BB_REQUIRED, .help = "Readings of this type."},
-    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "Of the first."},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "Of the last."},
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Their sum, Wh."},
+    {.name = "count", .type = BB_INT, .flags = BB_REQUIRED, .help = "Number of readings."},
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "Start of the first "
+                                                                         "reading."},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "End of the last reading."},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Sum of the readings in Wh."},
     {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
 };
 
@@ -293,7 +303,8 @@ static const struct bb_service_descriptor services[] = {
 static const struct bb_metric metrics[] = {
     {.name = "accepted_total", .kind = BB_COUNTER, .help = "Readings that were stored."},
     {.name = "over_ceiling_total", .kind = BB_COUNTER,
-     .help = "Readings that were refused: above the plausible ceiling of their device."},
+     .help = "Readings that were refused because they exceed the plausible ceiling of their "
+             "device."},
 };
 
 static const struct bb_need needs[] = {{"devices", 1}};
@@ -309,7 +320,7 @@ static const struct bb_pool pools[] = {{.name = READING_POOL, .threads = 1, .que
 
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("reading", "1.0.0"),
-    .help = "Meter readings, checked against what a device can plausibly generate.",
+    .help = "Meter readings, checked against the energy that a device can plausibly generate.",
     .schema = reading_schema,
     .settings = BB_TABLE(settings),
     .settings_size = sizeof(struct reading_settings),

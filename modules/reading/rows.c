@@ -31,9 +31,10 @@ struct call {
 // clang-format off
 static const struct bb_field rows_columns[COLUMNS] = {
     [DEVICE] = {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "PLANT-7",
-                .help = "The device's externalId in any case, else its uuid, serialNumber or id."},
+                .help = "The device: its externalId (ignoring case), uuid, serialNumber or id."},
     [START] = {.name = "startDate", .type = BB_TEXT, .alias = "starttimestamp",
-               .example = "2026-04-01T00:00:00Z", .help = "Required for History."},
+               .example = "2026-04-01T00:00:00Z", .help = "Start of the period, ISO 8601. Required "
+                                                          "for History."},
     [END] = {.name = "endDate", .type = BB_TEXT, .flags = BB_REQUIRED, .alias = "endtimestamp",
              .example = "2026-04-02T00:00:00Z", .help = "End of the period, ISO 8601."},
     [VALUE] = {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .example = "48.2",
@@ -43,7 +44,7 @@ static const struct bb_field rows_columns[COLUMNS] = {
     [TYPE] = {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "History",
               .help = "History or Delta, in upper or lower case."},
     [ZONE] = {.name = "timezone", .type = BB_TEXT, .example = "Europe/Berlin",
-              .help = "IANA name: dates without an offset are local to it; else they are UTC."},
+              .help = "IANA time zone of dates without an offset. Default: UTC."},
 };
 // clang-format on
 

@@ -12,27 +12,28 @@ static const struct bb_field settings[] = {
     {.name = "timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 1, .max = 300000,
      .bind = BB_BIND(struct upstream_settings, timeout),
      .fallback = "10000",
-     .help = "Milliseconds in which a request must get its whole response, unless its module sets "
-             "another time; never longer than the deadline of the request for which it is sent."},
+     .help = "Timeout in milliseconds until the response is complete, unless the module sets "
+             "another time. It is never longer than the deadline of the request for which the "
+             "module calls the server."},
     {.name = "response_max", .type = BB_INT, .min = 1, .max = 65536, .fallback = "1024",
      .bind = BB_BIND(struct upstream_settings, response_max),
-     .help = "Largest body of a response in KiB, unless the module sets another size."},
+     .help = "Maximum size of a response body in KiB, unless the module sets another size."},
     {.name = "calls", .type = BB_INT, .min = 1, .max = 4096, .fallback = "256",
      .bind = BB_BIND(struct upstream_settings, calls),
-     .help = "Requests to other servers in progress on each host, not counting requests of a "
-             "previous configuration after a reload."},
+     .help = "Maximum number of requests to other servers in progress on each host. Requests of a "
+             "previous configuration do not count after a reload."},
     {.name = "calls_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct upstream_settings, calls_per_account),
-     .help = "Requests to other servers in progress for one account; public routes, jobs and hooks "
-             "together count as one account."},
+     .help = "Maximum number of requests to other servers in progress for an account. All public "
+             "routes, jobs and hooks together count as one account."},
     {.name = "memory", .type = BB_INT, .min = 1, .max = 65536, .fallback = "256",
      .bind = BB_BIND(struct upstream_settings, memory),
-     .help = "MiB of memory for the bodies of requests in progress, the largest responses that "
-             "they may get, and the responses that modules still hold; further requests are "
+     .help = "Maximum number of MiB for the bodies of requests in progress, their responses of "
+             "maximum size, and the responses that modules still use. Further requests are "
              "refused."},
     {.name = "connections", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
      .bind = BB_BIND(struct upstream_settings, connections),
-     .help = "Idle connections that are kept open on each host."},
+     .help = "Maximum number of idle connections on each host."},
     {.name = "connection_idle", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 3600,
      .bind = BB_BIND(struct upstream_settings, connection_idle),
      .fallback = "60", .help = "Seconds after which an idle connection is no longer used. It is "
@@ -40,13 +41,13 @@ static const struct bb_field settings[] = {
                                "request has been in progress for this time."},
     {.name = "http2", .type = BB_BOOL, .fallback = "false",
      .bind = BB_BIND(struct upstream_settings, http2),
-     .help = "Use HTTP/2 if a server offers it over TLS. libcurl 7.88 (in Debian 12) resets a "
-             "stream after each response without Content-Length; servers that limit resets then "
-             "close the connection with all requests in progress on it."},
+     .help = "Whether to use HTTP/2 if a server offers it over TLS. libcurl 7.88 (in Debian 12) "
+             "resets a stream after each response without Content-Length, and servers that limit "
+             "resets then close the connection with all its requests in progress."},
     {.name = "authorities", .type = BB_TEXT, .max = 1024, .fallback = "",
      .bind = BB_BIND(struct upstream_settings, authorities),
-     .help = "File of certificates (PEM) of the authorities that may sign servers' certificates; "
-             "empty: the system's authorities."},
+     .help = "File with the certificates (PEM) of the authorities that the host trusts. Empty: the "
+             "authorities that the system trusts."},
     TARGET_SETTINGS(struct upstream_settings, "requests"),
 };
 
@@ -67,8 +68,9 @@ static double upstream_under_way(void *state, size_t value)
 
 static const struct bb_metric metrics[] = {
     {.name = "calls_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
-     .help = "Requests of modules to other servers: answered, with any status; refused, busy, "
-             "paused or unreachable: not sent; broken or late: without a complete response."},
+     .help = "Requests of modules to other servers. The outcome is `answered` after a complete "
+             "response with any status; `refused`, `busy`, `paused` or `unreachable` if the "
+             "request was not sent; `broken` or `late` without a complete response."},
     {.name = "calls", .kind = BB_GAUGE, .read = upstream_under_way,
      .help = "Requests of modules to other servers in progress."},
 };
