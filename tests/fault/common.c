@@ -119,9 +119,8 @@ static struct children children_of(const struct postgres *pg)
     return children;
 }
 
-static bool are_gone(void *arg)
+static bool are_gone(const struct children *children)
 {
-    const struct children *children = arg;
     int i = 0;
 
     while (i < children->count && process_has_ended(children->pids[i]))
@@ -134,7 +133,7 @@ void postgres_end(struct postgres *pg, int signal)
     struct children children = children_of(pg);
 
     postgres_stop(pg, signal);
-    ck_assert(wait_until(are_gone, &children, 10000));
+    WAIT_UNTIL(are_gone(&children), 10000);
 }
 
 /* SIGSTOP goes to the postmaster first and SIGCONT last, so that it starts no child in between. */
@@ -192,10 +191,10 @@ void postgres_on_disk(struct postgres *pg, const char *directory, int mib)
 
 /* ---- processes ---- */
 
-bool process_sleeps(void *pid)
+bool process_sleeps(pid_t pid)
 {
     for (int looks = 0; looks < LOOKS; looks++) {
-        const char *tasks = text("/proc/%d/task", (int)*(pid_t *)pid);
+        const char *tasks = text("/proc/%d/task", (int)pid);
         DIR *threads = opendir(tasks);
         bool asleep = true;
 

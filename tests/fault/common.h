@@ -46,10 +46,9 @@ void postgres_end(struct postgres *pg, int signal);
 void postgres_signal_all(const struct postgres *pg, int signal);
 
 /*
- * A condition for wait_until(): returns whether all threads of the process (pid_t *) sleep whenever
- * they are looked at, for a tenth of a second. A thread that spins never does, on any machine.
+ * Returns whether all threads of the process sleep in each look of a tenth of a second. A thread that spins never does, on any machine.
  */
-bool process_sleeps(void *pid);
+bool process_sleeps(pid_t pid);
 
 /* Returns the number of entries in /proc/<pid>/fd. */
 int open_descriptors(pid_t pid);

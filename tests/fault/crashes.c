@@ -57,23 +57,14 @@ void crash_go(const struct crash_bench *bench, const char *place)
         http(host, "POST", "/crash", NULL, NULL);
 }
 
-bool crash_is_under_way(void *order)
-{
-    return access(order, F_OK) != 0;
-}
-
-static bool ended(void *arg)
-{
-    struct host *host = arg;
-
-    if (host->pid && process_wait(host->pid, 0, &host->status))
-        host->pid = 0;
-    return !host->pid;
-}
-
 bool crash_ended(struct host *host)
 {
-    return wait_until(ended, host, ENDED_MS);
+    bool ended = !host->pid;
+
+    WAIT_FOR(ended = ended || process_wait(host->pid, 0, &host->status), ENDED_MS);
+    if (ended)
+        host->pid = 0;
+    return ended;
 }
 
 const char *crash_line(const struct host *host, size_t from)

@@ -29,9 +29,6 @@ const char *const *crash_environment(const char *order);
 /* Makes the host run the code in which the module may crash; expects no response. */
 void crash_go(const struct crash_bench *bench, const char *place);
 
-/* Returns whether the module has begun to obey the order, so that its file is gone. */
-bool crash_is_under_way(void *order);
-
 /* Returns whether the host ends within ENDED_MS; host->status is then its status. */
 bool crash_ended(struct host *host);
 

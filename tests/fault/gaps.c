@@ -78,27 +78,14 @@ void gaps_end(struct gaps *gaps, const char *name)
     ck_assert_int_eq(gaps->refused, 0);
 }
 
-struct wanted_worker {
-    const struct host *host;
-    pid_t before, found;
-};
-
-static bool is_there(void *arg)
-{
-    struct wanted_worker *wanted = arg;
-    int pid = (int)wanted->host->pid;
-    const char *children = file_text(text("/proc/%d/task/%d/children", pid, pid));
-
-    wanted->found = (pid_t)strtol(children, NULL, 10);
-    return wanted->found && wanted->found != wanted->before;
-}
-
 pid_t worker_of(const struct host *host, pid_t before)
 {
-    struct wanted_worker wanted = {host, before, 0};
+    const char *children = text("/proc/%d/task/%d/children", (int)host->pid, (int)host->pid);
+    pid_t found = 0;
 
-    ck_assert_msg(wait_until(is_there, &wanted, 5000), "there is no worker");
-    return wanted.found;
+    WAIT_UNTIL_MSG((found = (pid_t)strtol(file_text(children), NULL, 10)) && found != before, 5000,
+                   "there is no worker");
+    return found;
 }
 
 pid_t worker_kill(const struct host *host)

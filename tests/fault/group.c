@@ -124,12 +124,7 @@ long group_kills(const struct group *group)
     return strtol(line + strlen("oom_kill "), NULL, 10);
 }
 
-static bool is_removed(void *path)
-{
-    return !rmdir(path);
-}
-
 void group_end(const struct group *group)
 {
-    ck_assert(wait_until(is_removed, group->path, EMPTIED_MS));
+    WAIT_UNTIL(!rmdir(group->path), EMPTIED_MS);
 }

@@ -37,14 +37,10 @@ bool rack_arm(const struct rack *rack, long n)
     return atomic_exchange(&rack->numbers->allocations, n) == 0;
 }
 
-static bool is_used_up(void *counter)
-{
-    return atomic_load((atomic_long *)counter) == 0;
-}
-
 bool rack_failed(const struct rack *rack, int ms)
 {
-    return wait_until(is_used_up, &rack->numbers->allocations, ms);
+    WAIT_FOR(atomic_load(&rack->numbers->allocations) == 0, ms);
+    return atomic_load(&rack->numbers->allocations) == 0;
 }
 
 void expect_running(const struct host *host)

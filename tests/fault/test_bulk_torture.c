@@ -125,35 +125,25 @@ static void refuse_uploads(struct works *works)
     ck_assert_int_eq(sql_number(db, works->kind->stored), 0);
 }
 
-struct armed {
-    const struct works *works;
-    const char *id;
-};
-
-static bool is_over(void *arg)
-{
-    const struct armed *armed = arg;
-
-    return atomic_load(&armed->works->rack.numbers->allocations) == 0 ||
-           sql_number(db, text("SELECT (status = 'finished')::int FROM bulk_job WHERE id = '%s'",
-                               armed->id));
-}
-
 /* Tests the confirmation and the first batch after it. */
 static bool run_once(struct works *works, long n)
 {
-    struct armed armed = {works, bulk_id(send_file(works))};
+    const char *id = bulk_id(send_file(works));
 
     rack_arm(&works->rack, n);
-    long status = bulk_post(m, armed.id, "confirm")->status;
+    long status = bulk_post(m, id, "confirm")->status;
 
-    wait_until(is_over, &armed, RUN_MS);
+    WAIT_FOR(
+        atomic_load(&works->rack.numbers->allocations) == 0 ||
+            sql_number(db,
+                       text("SELECT (status = 'finished')::int FROM bulk_job WHERE id = '%s'", id)),
+        RUN_MS);
     bool failed = rack_arm(&works->rack, 0);
 
     expect_running(host);
     ck_assert_msg(status == 200 || status == 503 || status == 0, "confirm %ld: %ld", n, status);
     if (status != 200) {
-        status = bulk_post(m, armed.id, "confirm")->status;
+        status = bulk_post(m, id, "confirm")->status;
         ck_assert_msg(status == 200 || status == 409, "again %ld: %ld", n, status);
     }
     return failed;

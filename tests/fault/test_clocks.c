@@ -137,19 +137,6 @@ static double offset_of(const struct host *host, const char *token)
     return exposition_value(exposition_get(host, token), "busbar_clock_offset_seconds", "");
 }
 
-struct skewed {
-    const struct host *host;
-    const char *token;
-    double offset;
-};
-
-static bool has_offset(void *arg)
-{
-    const struct skewed *skewed = arg;
-
-    return fabs(offset_of(skewed->host, skewed->token) - skewed->offset) < 1;
-}
-
 /* Fails the test unless this time agrees with the database's clock. */
 static void expect_true_time(PGconn *db, const char *when)
 {
@@ -208,16 +195,13 @@ static void with_skew(const char *name, long seconds)
                                   &(const char *){caught_header(caught, "webhook-timestamp")}));
 
     /* the difference is measured and logged; a few seconds are tolerated */
-    struct skewed skewed = {wrong, there->token, (double)-seconds};
-
-    ck_assert(wait_until(has_offset, &skewed, BACK_MS));
+    WAIT_UNTIL(fabs(offset_of(wrong, there->token) + (double)seconds) < 1, BACK_MS);
     ck_assert(fabs(offset_of(right, here->token)) < 1);
     ck_assert_ptr_nonnull(strstr(file_text(wrong->log), "clock differs from PostgreSQL's"));
     ck_assert_ptr_null(strstr(file_text(right->log), "clock differs from PostgreSQL's"));
     atomic_store(&rack.numbers->clock_s, SLIGHT);
     status_soon(wrong, "/api/health/ready", NULL, 200);
-    skewed.offset = -SLIGHT;
-    ck_assert(wait_until(has_offset, &skewed, BACK_MS));
+    WAIT_UNTIL(fabs(offset_of(wrong, there->token) + SLIGHT) < 1, BACK_MS);
     host_stop(wrong);
     host_stop(right);
 }

@@ -114,24 +114,12 @@ static void post_and_leave(const struct scene *scene, int number)
     wire_close(wire, number % 2 == 0);
 }
 
-struct leaving {
-    const struct host *host;
-    int descriptors;
-};
-
-static bool connections_are_freed(void *arg)
-{
-    const struct leaving *leaving = arg;
-
-    return open_descriptors(leaving->host->pid) <= leaving->descriptors;
-}
-
 /* Requests that the host had accepted run once, and the connections are released. */
 TEST(messages_of_clients_that_disconnect_while_waiting_are_stored_at_most_once)
 {
     struct scene *scene = fault_scene("fault_leave", NULL);
     const struct host *host = scene->hosts[0];
-    struct leaving leaving = {host, open_descriptors(host->pid) + 1};
+    int most = open_descriptors(host->pid) + 1;
     PGconn *db = database_connect(the_postgres, "fault_leave");
 
     sql_run(db, "BEGIN");
@@ -140,8 +128,8 @@ TEST(messages_of_clients_that_disconnect_while_waiting_are_stored_at_most_once)
         post_and_leave(scene, i);
     sql_soon(database_connect(the_postgres, "fault_leave"), ONE_WAITS);
     sql_run(db, "COMMIT");
-    ck_assert_msg(wait_until(connections_are_freed, &leaving, LEFT_MS), "%d descriptors, not %d",
-                  open_descriptors(host->pid), leaving.descriptors);
+    WAIT_UNTIL_MSG(open_descriptors(host->pid) <= most, LEFT_MS, "%d descriptors, not %d",
+                   open_descriptors(host->pid), most);
     scene_begin(scene);
     scene_more(scene, 100);
     struct ledger_report report = fault_over(scene);
@@ -202,7 +190,7 @@ TEST(clients_that_disconnect_in_an_upload_leave_file_and_row_or_neither)
                                        .modules = "[auth, device, health]",
                                        .more = text("device:\n  documents: \"%s\"\n", store)});
     struct person *person = person_make(host, admin_of(host), "leaver", NULL);
-    struct leaving leaving = {host, open_descriptors(host->pid) + 1};
+    int most = open_descriptors(host->pid) + 1;
     PGconn *look = database_connect(the_postgres, database);
 
     sql_run(db, "BEGIN");
@@ -211,8 +199,8 @@ TEST(clients_that_disconnect_in_an_upload_leave_file_and_row_or_neither)
         upload_and_leave(host, person, i);
     sql_soon(look, ONE_WAITS);
     sql_run(db, "COMMIT");
-    ck_assert_msg(wait_until(connections_are_freed, &leaving, LEFT_MS), "%d descriptors, not %d",
-                  open_descriptors(host->pid), leaving.descriptors);
+    WAIT_UNTIL_MSG(open_descriptors(host->pid) <= most, LEFT_MS, "%d descriptors, not %d",
+                   open_descriptors(host->pid), most);
     sql_soon(look, "SELECT (count(*) = 0)::int FROM device_upload");
     ck_assert(store_settles(store));
     for (int i = 0; i < UPLOADERS; i++)

@@ -42,9 +42,8 @@ static void take_places(struct sleepers *sleepers)
  * just opening is in no view, so the test counts its own connections against the total; it can use
  * all of them because it is a superuser.
  */
-static bool have_all_places(void *arg)
+static bool have_all_places(struct sleepers *sleepers)
 {
-    struct sleepers *sleepers = arg;
     PGconn *db = sleepers->all[0];
 
     sql_run(
@@ -62,7 +61,7 @@ TEST(no_free_postgresql_connection_is_503_without_a_reconnect_storm)
 
     load_begin(scene);
     take_places(&sleepers);
-    ck_assert(wait_until(have_all_places, &sleepers, 20000));
+    WAIT_UNTIL(have_all_places(&sleepers), 20000);
     int64_t end = now_ms() + CROWDED_MS;
     size_t told = host_logged(host, "PostgreSQL");
 
@@ -107,9 +106,8 @@ static int64_t deadlocks(PGconn *db)
                           "WHERE datname = current_database()");
 }
 
-static bool deadlocked(void *arg)
+static bool deadlocked(struct scene *scene)
 {
-    struct scene *scene = arg;
     PGconn *db = database_connect(scene->pg, scene->database);
 
     cross_locks(db, scene->load.conversation);
@@ -128,7 +126,7 @@ TEST(deadlocks_are_retried_or_503)
 
     lock_entries_too(db);
     load_begin(scene);
-    ck_assert_msg(wait_until(deadlocked, scene, 60000), "no deadlock came about");
+    WAIT_UNTIL_MSG(deadlocked(scene), 60000, "no deadlock came about");
     scene_more(scene, 100);
     fault_over(scene);
     expect_only_503(scene);
@@ -175,13 +173,6 @@ TEST(a_table_locked_for_20_seconds_is_503_at_the_deadline)
 
 /* ---- no writes ---- */
 
-static bool refuses(void *arg)
-{
-    const struct scene *scene = arg;
-
-    return atomic_load(&scene->load.refused) > 100;
-}
-
 TEST(a_full_database_disk_refuses_writes_and_serves_reads)
 {
     if (!fault_may("a full disk", CLONE_NEWNS))
@@ -196,7 +187,7 @@ TEST(a_full_database_disk_refuses_writes_and_serves_reads)
     load_begin(scene);
     const char *filler = disk_fill(directory);
 
-    ck_assert_msg(wait_until(refuses, scene, FULL_MS), "the disk is not full");
+    WAIT_UNTIL_MSG(atomic_load(&scene->load.refused) > 100, FULL_MS, "the disk is not full");
     for (int i = 0; i < 20; i++)
         ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
     unlink(filler);
@@ -223,7 +214,7 @@ TEST(a_read_only_database_refuses_writes_and_serves_reads)
 
     load_begin(scene);
     set_read_only(scene, "on");
-    ck_assert(wait_until(refuses, scene, 10000));
+    WAIT_UNTIL(atomic_load(&scene->load.refused) > 100, 10000);
     status_soon(host, A_READ, scene->admin->token, 200);
     for (int i = 0; i < 20; i++)
         ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
@@ -234,13 +225,6 @@ TEST(a_read_only_database_refuses_writes_and_serves_reads)
 }
 
 /* ---- a wrong schema ---- */
-
-static bool fails(void *arg)
-{
-    const struct scene *scene = arg;
-
-    return atomic_load(&scene->load.wrong) > 100;
-}
 
 /* No migration is running, so the column is really missing and a retry would not help. */
 TEST(a_missing_column_is_500_and_logged)
@@ -253,7 +237,7 @@ TEST(a_missing_column_is_500_and_logged)
     host->other_schema = true;
     load_begin(scene);
     sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN entries TO lost_entries");
-    ck_assert(wait_until(fails, scene, 10000));
+    WAIT_UNTIL(atomic_load(&scene->load.wrong) > 100, 10000);
     ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
     ck_assert_uint_gt(host_logged(host, "42703"), 0);
     sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN lost_entries TO entries");

@@ -27,11 +27,6 @@ static struct postgres *behind_proxy(const char *name, struct proxy **proxy)
     return postgres_at(pg, text("127.0.0.1 port=%d", proxy_port(*proxy)));
 }
 
-static bool was_hit(void *proxy)
-{
-    return proxy_hits(proxy) > 0;
-}
-
 /* A message that was committed but not acknowledged is there at most once. */
 TEST(a_commit_whose_response_is_cut_is_neither_lost_nor_repeated)
 {
@@ -43,7 +38,7 @@ TEST(a_commit_whose_response_is_cut_is_neither_lost_nor_repeated)
     for (int i = 0; i < CUTS; i++) {
         scene_more(scene, 20);
         proxy_set(proxy, PROXY_CUT, i * CUT_STEP);
-        ck_assert(wait_until(was_hit, proxy, 5000));
+        WAIT_UNTIL(proxy_hits(proxy) > 0, 5000);
         proxy_set(proxy, PROXY_PASS, 0);
         scene_recovery(scene);
     }
@@ -65,7 +60,7 @@ TEST(a_slow_or_half_closed_database_connection_loses_no_message)
     proxy_set(proxy, PROXY_DELAY, SLOW_MS);
     scene_more(scene, 100);
     proxy_set(proxy, PROXY_HALF_CLOSE, 0);
-    ck_assert(wait_until(was_hit, proxy, 5000));
+    WAIT_UNTIL(proxy_hits(proxy) > 0, 5000);
     proxy_set(proxy, PROXY_TRICKLE, 0);
     scene_more(scene, 20);
     proxy_set(proxy, PROXY_PASS, 0);
@@ -200,7 +195,7 @@ TEST(a_silent_name_server_delays_no_request)
     atomic_store(&rack.numbers->lookup_ms, SILENT_MS);
     for (int i = 0; i < SILENT_CUTS || !atomic_load(&rack.numbers->failed); i++) {
         proxy_set(proxy, PROXY_CUT, 1);
-        ck_assert(wait_until(was_hit, proxy, 5000));
+        WAIT_UNTIL(proxy_hits(proxy) > 0, 5000);
         proxy_set(proxy, PROXY_PASS, 0);
         scene_recovery(scene);
         scene_more(scene, 20);

@@ -14,7 +14,7 @@ enum { LEFT_OUT_MS = 30000 };
 
 #define WRONG "{\"username\":\"somebody@example.com\",\"password\":\"a-wrong-password\"}"
 
-static bool is_out(void *host)
+static bool is_out(const struct host *host)
 {
     int status; /* between two workers nobody answers */
 
@@ -54,7 +54,7 @@ TEST(modules_that_need_auth_are_disabled_and_enabled_with_it)
     status_soon(host, "/api/health", NULL, 200);
     for (int i = 0; i < 3; i++)
         crash_auth(host, rack.numbers);
-    ck_assert(wait_until(is_out, host, BACK_MS));
+    WAIT_UNTIL(is_out(host), BACK_MS);
     const char *told = host_says(host, 0, "status");
 
     for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
@@ -92,7 +92,7 @@ static void hangs_at_the_start(const char *place, const char *way)
     struct crash_bench bench = crash_bench(text("hang_%s", place), "", "  stall_timeout: 1\n");
     struct host *host = crash_run(&bench, text("%s %s always\n", place, way));
 
-    ck_assert(wait_until(is_out, host, LEFT_OUT_MS));
+    WAIT_UNTIL(is_out(host), LEFT_OUT_MS);
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
     expect_ended_by(host, place);
     host_stop(host);
@@ -153,7 +153,7 @@ static void hangs_when_added(const char *place)
     file_write(bench.order, text("%s sleep always\n", place));
     file_write(host->conf, with);
     ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
-    ck_assert(wait_until(is_out, host, LEFT_OUT_MS));
+    WAIT_UNTIL(is_out(host), LEFT_OUT_MS);
     status_soon(host, "/api/health", NULL, 200);
     expect_ended_by(host, place);
     ck_assert_int_eq(unlink(bench.order), 0);

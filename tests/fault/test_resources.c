@@ -162,7 +162,7 @@ TEST(a_host_out_of_file_descriptors_does_not_spin_and_recovers)
         wires[i] = wire_open(host);
     host_logs(host, 0, "connections cannot be accepted");
     int control = wait_at_the_control_socket(host);
-    ck_assert(wait_until(process_sleeps, &host->pid, 5000));
+    WAIT_UNTIL(process_sleeps(host->pid), 5000);
     wire_say(wires[0], GET_HEALTH); /* accepted connections are served */
     struct wire_answer *answer = wire_read(wires[0], 2000);
 
@@ -170,7 +170,7 @@ TEST(a_host_out_of_file_descriptors_does_not_spin_and_recovers)
     for (int i = 0; i < CLIENTS; i++)
         wire_close(wires[i], false);
     close(control);
-    ck_assert(wait_until(wire_is_served, host, BACK_MS));
+    WAIT_UNTIL(wire_is_served(host), BACK_MS);
     scene_begin(scene); /* still within this limit */
     scene_more(scene, 200);
     fault_over(scene);

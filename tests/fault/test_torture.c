@@ -377,9 +377,8 @@ TEST(memory_of_128_mib_is_enough_for_many_clients)
     group_end(group);
 }
 
-static bool is_killed(void *arg)
+static bool is_killed(const struct host *host)
 {
-    const struct host *host = arg;
     int status = 0;
 
     if (!process_wait(host->pid, 0, &status))
@@ -401,8 +400,8 @@ TEST(a_host_killed_by_the_oom_killer_loses_no_message)
 
     for (int i = 1; i <= KILLS; i++) {
         group_limit(group, group_used(group) + ROOM);
-        ck_assert_msg(wait_until(is_killed, scene->hosts[0], KILLED_MS), "%ld bytes are enough",
-                      group_used(group));
+        WAIT_UNTIL_MSG(is_killed(scene->hosts[0]), KILLED_MS, "%ld bytes are enough",
+                       group_used(group));
         ck_assert_int_ge(group_kills(group), i);
         group_limit(group, GROUP_BYTES);
         scene_restart(scene, 0);

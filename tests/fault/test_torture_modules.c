@@ -126,15 +126,11 @@ static const char *standing(const struct works *works)
                     0, NULL);
 }
 
-static bool is_settled(void *arg)
-{
-    return !*standing(arg);
-}
-
 static void expect_settled(struct works *works)
 {
-    bool settled = wait_until(is_settled, works, SETTLED_MS);
+    bool settled = false;
 
+    WAIT_FOR(settled = !*standing(works), SETTLED_MS);
     expect_running(works->host);
     ck_assert_msg(settled, "blocked: %s", standing(works));
 }

@@ -20,11 +20,6 @@ enum {
     TIMEOUT_MS = 2000
 };
 
-static bool none_under_way(void *arg)
-{
-    return relay_under_way(arg) == 0;
-}
-
 static struct host *start(const char *name, const struct rack *rack)
 {
     struct host_spec spec = relay_spec(name, RELAY_LOCAL "  connection_idle: 1\n");
@@ -64,7 +59,7 @@ static void torture(const char *name, const char *library, int rounds, int deepe
     expect_running(host);
     fprintf(stderr, "%s: %ld allocations failed\n", name, atomic_load(&rack.numbers->failed));
     ck_assert_int_gt(atomic_load(&rack.numbers->failed), rounds / 8);
-    ck_assert(wait_until(none_under_way, host, ENDED_MS));
+    WAIT_UNTIL(relay_under_way(host) == 0, ENDED_MS);
     host_stop(host);
 }
 

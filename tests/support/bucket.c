@@ -32,11 +32,6 @@ void bucket_encrypt(struct bucket *bucket, const struct tls_pair *tls)
     bucket->endpoint = text("https://127.0.0.1:%d/", bucket->tls_port);
 }
 
-static bool answers(void *arg)
-{
-    return http(arg, "GET", "/-/count", NULL, NULL)->status == 200;
-}
-
 void bucket_run(struct bucket *bucket)
 {
     const char *tls = bucket->tls_port ? text(" %d %s %s", bucket->tls_port, bucket->tls.key,
@@ -47,8 +42,8 @@ void bucket_run(struct bucket *bucket)
         .argv = words("node --openssl-legacy-provider " TEST_S3 "/server.js %d %s %s%s",
                       bucket->at.port, bucket->directory, bucket->made ? BUCKET : "", tls),
         .log = bucket->log});
-    ck_assert_msg(wait_until(answers, &bucket->at, READY_MS), "the S3 server does not answer:\n%s",
-                  file_text(bucket->log));
+    WAIT_UNTIL_MSG(http(&bucket->at, "GET", "/-/count", NULL, NULL)->status == 200, READY_MS,
+                   "the S3 server does not answer:\n%s", file_text(bucket->log));
 }
 
 void bucket_stop(struct bucket *bucket)

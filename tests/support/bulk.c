@@ -116,26 +116,13 @@ struct answer *bulk_log_of(const struct person *who, const char *id, const char 
     return http(host, "GET", text(BULK "/bulk-upload-log/%s?%s", id, query), who->token, NULL);
 }
 
-struct awaited {
-    const struct person *who;
-    const char *id, *status;
-    struct answer *log;
-};
-
-static bool is_so(void *arg)
-{
-    struct awaited *awaited = arg;
-
-    awaited->log = bulk_log_of(awaited->who, awaited->id, "limit=1");
-    return awaited->log->status == 200 &&
-           !strcmp(answer_text(awaited->log, "status"), awaited->status);
-}
-
 struct answer *bulk_await(const struct person *who, const char *id, const char *status)
 {
-    struct awaited awaited = {who, id, status, NULL};
+    struct answer *log = NULL;
 
-    ck_assert_msg(wait_until(is_so, &awaited, END_MS), "%s", awaited.log->body);
+    WAIT_UNTIL_MSG((log = bulk_log_of(who, id, "limit=1"))->status == 200 &&
+                       !strcmp(answer_text(log, "status"), status),
+                   END_MS, "%s", log->body);
     return ck_status(bulk_log_of(who, id, "limit=1000"), 200);
 }
 

@@ -140,26 +140,11 @@ struct answer *http(const struct host *host, const char *method, const char *pat
                      &(struct call){.method = method, .path = path, .token = token, .body = body});
 }
 
-struct awaited_status {
-    const struct host *host;
-    const char *path, *token;
-    long status;
-};
-
-static bool has_status(void *arg)
-{
-    const struct awaited_status *awaited = arg;
-
-    return http(awaited->host, "GET", awaited->path, awaited->token, NULL)->status ==
-           awaited->status;
-}
-
 void status_soon(const struct host *host, const char *path, const char *token, long status)
 {
-    struct awaited_status awaited = {host, path, token, status};
-
-    ck_assert_msg(wait_until(has_status, &awaited, SOON_MS), "GET %s does not get %ld from %s:%s",
-                  path, status, host->name, host->log ? file_text(host->log) : "");
+    WAIT_UNTIL_MSG(http(host, "GET", path, token, NULL)->status == status, SOON_MS,
+                   "GET %s does not get %ld from %s:%s", path, status, host->name,
+                   host->log ? file_text(host->log) : "");
 }
 
 char *header_in(const char *head, const char *name)

@@ -29,29 +29,19 @@ static void *watch_health(void *arg)
     return NULL;
 }
 
-static bool has_begun(void *watch)
-{
-    return atomic_load(&((struct watch *)watch)->count) > 0;
-}
-
 struct watch *watch_begin(const struct host *host)
 {
     struct watch *watch = kept(calloc(1, sizeof *watch));
 
     watch->host = host;
     ck_assert_int_eq(pthread_create(&watch->thread, NULL, watch_health, watch), 0);
-    ck_assert(wait_until(has_begun, watch, SAMPLES_MS));
+    WAIT_UNTIL(atomic_load(&watch->count) > 0, SAMPLES_MS);
     return watch;
-}
-
-static bool are_enough(void *watch)
-{
-    return atomic_load(&((struct watch *)watch)->count) >= SAMPLES_MIN;
 }
 
 void watch_end(struct watch *watch, const char *name)
 {
-    ck_assert(wait_until(are_enough, watch, SAMPLES_MS));
+    WAIT_UNTIL(atomic_load(&watch->count) >= SAMPLES_MIN, SAMPLES_MS);
     atomic_store(&watch->over, true);
     pthread_join(watch->thread, NULL);
     ck_assert_msg(!atomic_load(&watch->failures), "%s: %d of %d health requests failed", name,

@@ -56,32 +56,16 @@ json_t *webhook_newest(const struct host *host, const struct person *by,
     return json_array_get(answer->json, 0);
 }
 
-struct waiting {
-    const struct host *host;
-    const struct person *by;
-    const struct webhook_made *webhook;
-    const char *status;
-    json_t *found;
-};
-
-static bool has_status(void *arg)
-{
-    struct waiting *waiting = arg;
-    json_t *newest = webhook_newest(waiting->host, waiting->by, waiting->webhook);
-    const char *status = json_string_value(json_object_get(newest, "status"));
-
-    waiting->found = newest;
-    return status && !strcmp(status, waiting->status);
-}
-
 json_t *webhook_wait(const struct host *host, const struct person *by,
                      const struct webhook_made *webhook, const char *status, int ms)
 {
-    struct waiting waiting = {host, by, webhook, status, NULL};
+    json_t *newest = NULL;
 
-    ck_assert_msg(wait_until(has_status, &waiting, ms), "the newest delivery is not %s: %s", status,
-                  waiting.found ? (char *)kept(json_dumps(waiting.found, 0)) : "there is none");
-    return waiting.found;
+    WAIT_UNTIL_MSG((newest = webhook_newest(host, by, webhook)) &&
+                       !strcmp(json_string_value(json_object_get(newest, "status")), status),
+                   ms, "the newest delivery is not %s: %s", status,
+                   newest ? (char *)kept(json_dumps(newest, 0)) : "there is none");
+    return newest;
 }
 
 const json_t *attempt_of(const json_t *delivery, size_t index)

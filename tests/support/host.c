@@ -108,23 +108,6 @@ static int listening_port(const struct host *host, size_t from)
     return port;
 }
 
-struct starting {
-    struct host *host;
-    size_t from;
-    int status;
-};
-
-static bool listens_or_ended(void *arg)
-{
-    struct starting *starting = arg;
-    struct host *host = starting->host;
-
-    host->port = listening_port(host, starting->from);
-    if (!host->port && process_wait(host->pid, 0, &starting->status))
-        host->pid = 0;
-    return host->port || !host->pid;
-}
-
 /* Writes the host's port into its configuration. */
 static void pin_port(const struct host *host)
 {
@@ -136,7 +119,7 @@ static void pin_port(const struct host *host)
 
 bool host_run(struct host *host)
 {
-    struct starting starting = {host, host_log_size(host), 0};
+    size_t from = host_log_size(host);
     const char *argv[32];
     int count = 0;
 
@@ -147,12 +130,14 @@ bool host_run(struct host *host)
                             host->supervised ? NULL : "--no-supervisor", NULL},
            6 * sizeof *argv);
 
-    host->port = 0;
+    host->status = 0;
     host->pid = process_start(
         &(struct process_spec){.argv = argv, .environment = host->environment, .log = host->log});
-    ck_assert_msg(wait_until(listens_or_ended, &starting, HEALTHY_MS), "%s does not listen:\n%s",
-                  host->name, file_text(host->log));
-    host->status = starting.status;
+    WAIT_UNTIL_MSG((host->port = listening_port(host, from)) ||
+                       process_wait(host->pid, 0, &host->status),
+                   HEALTHY_MS, "%s does not listen:\n%s", host->name, file_text(host->log));
+    if (!host->port)
+        host->pid = 0;
     if (host->keep_port && host->port)
         pin_port(host);
     return host->pid != 0;
@@ -308,25 +293,12 @@ size_t host_logged(const struct host *host, const char *part)
     return count;
 }
 
-struct awaited_line {
-    const struct host *host;
-    size_t from;
-    const char *part, *line;
-};
-
-static bool is_logged(void *arg)
-{
-    struct awaited_line *awaited = arg;
-
-    awaited->line = strstr(file_text(awaited->host->log) + awaited->from, awaited->part);
-    return awaited->line && strchr(awaited->line, '\n');
-}
-
 char *host_logs(const struct host *host, size_t from, const char *part)
 {
-    struct awaited_line line = {host, from, part, NULL};
+    const char *line = NULL;
 
-    ck_assert_msg(wait_until(is_logged, &line, SOON_MS), "no \"%s\" in %s:\n%.3000s", part,
-                  host->log, file_text(host->log) + from);
-    return text("%.*s", (int)strcspn(line.line, "\n"), line.line);
+    WAIT_UNTIL_MSG((line = strstr(file_text(host->log) + from, part)) && strchr(line, '\n'),
+                   SOON_MS, "no \"%s\" in %s:\n%.3000s", part, host->log,
+                   file_text(host->log) + from);
+    return text("%.*s", (int)strcspn(line, "\n"), line);
 }

@@ -327,22 +327,9 @@ size_t http2_now(struct http2 *server, const size_t *number)
     return now;
 }
 
-struct expecting {
-    struct http2 *server;
-    size_t requests;
-};
-
-static bool has_come(void *arg)
-{
-    const struct expecting *expecting = arg;
-
-    return http2_now(expecting->server, &expecting->server->requests) >= expecting->requests;
-}
-
 void http2_wait(struct http2 *server, size_t requests, int ms)
 {
-    struct expecting expecting = {server, requests};
-
-    ck_assert_msg(wait_until(has_come, &expecting, ms), "%zu requests came, not %zu, in %d ms",
-                  http2_now(server, &server->requests), requests, ms);
+    WAIT_UNTIL_MSG(http2_now(server, &server->requests) >= requests, ms,
+                   "%zu requests came, not %zu, in %d ms", http2_now(server, &server->requests),
+                   requests, ms);
 }

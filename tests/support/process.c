@@ -244,22 +244,26 @@ int repetitions(int few, int many)
     return getenv("BUSBAR_TEST_FULL") ? many : few;
 }
 
-bool wait_until(bool (*condition)(void *), void *arg, int ms)
+struct patience patience_of(int ms)
 {
-    int64_t began = now_ms(), end = began + (int64_t)ms * PATIENCE, checked = began;
+    int64_t now = now_ms();
 
-    while (!condition(arg)) {
-        int64_t now = now_ms(), step = STEP_MS + (now - began) / 20, pause = 2 * (now - checked);
+    return (struct patience){now, now + (int64_t)ms * PATIENCE, now};
+}
 
-        if (now >= end)
-            return false;
-        /* Checking may be expensive for the host, so check less often the longer it takes, and wait
-         * for twice the time that the check took. */
-        step = step < STEP_MAX_MS ? step : STEP_MAX_MS;
-        pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
-        poll(NULL, 0, (int)(step > pause ? step : pause));
-        checked = now_ms();
-    }
+bool patience_pause(struct patience *patience)
+{
+    int64_t now = now_ms(), step = STEP_MS + (now - patience->began) / 20,
+            pause = 2 * (now - patience->checked);
+
+    if (now >= patience->end)
+        return false;
+    /* Checking may be expensive for the host, so check less often the longer it takes, and wait for
+     * twice the time that the check took. */
+    step = step < STEP_MAX_MS ? step : STEP_MAX_MS;
+    pause = pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
+    poll(NULL, 0, (int)(step > pause ? step : pause));
+    patience->checked = now_ms();
     return true;
 }
 

@@ -73,14 +73,29 @@ int64_t now_ms(void);
 int repetitions(int few, int many);
 
 /*
- * Time limits exist only to end hung tests, and a busy machine may be slow: wait_until(),
+ * Time limits exist only to end hung tests, and a busy machine may be slow: WAIT_UNTIL(),
  * process_stop() and process_run() wait this many times as long as their callers ask for.
  */
 enum { PATIENCE = 10 };
 
-/* Checks the condition every few milliseconds. Returns false if it is still false after `ms` times
- * PATIENCE. */
-bool wait_until(bool (*condition)(void *), void *arg, int ms);
+/*
+ * Checks the condition every few milliseconds, and fails the test if it is still false after `ms`
+ * times PATIENCE. WAIT_UNTIL_MSG() does so with a message; WAIT_FOR() goes on with the test.
+ */
+#define WAIT_UNTIL(condition, ms) WAIT_UNTIL_MSG(condition, ms, "not in time: %s", #condition)
+#define WAIT_UNTIL_MSG(condition, ms, ...)                                                         \
+    for (struct patience patience = patience_of(ms); !(condition);)                                \
+    ck_assert_msg(patience_pause(&patience), __VA_ARGS__)
+#define WAIT_FOR(condition, ms)                                                                    \
+    for (struct patience patience = patience_of(ms); !(condition) && patience_pause(&patience);)   \
+    continue
+
+/* The state of such a wait: patience_pause() sleeps, and returns false once the time is over. */
+struct patience {
+    int64_t began, end, checked;
+};
+struct patience patience_of(int ms);
+bool patience_pause(struct patience *patience);
 
 /* Print to memory that lives as long as the process, so tests need not free it. */
 __attribute__((format(printf, 1, 2))) char *text(const char *format, ...);

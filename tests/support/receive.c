@@ -221,24 +221,10 @@ size_t catcher_connections(struct catcher *catcher)
     return count;
 }
 
-struct expecting {
-    struct catcher *catcher;
-    size_t count;
-};
-
-static bool has_caught(void *arg)
-{
-    const struct expecting *expecting = arg;
-
-    return catcher_count(expecting->catcher) >= expecting->count;
-}
-
 const struct caught *catcher_wait(struct catcher *catcher, size_t count, int ms)
 {
-    struct expecting expecting = {catcher, count};
-
-    ck_assert_msg(wait_until(has_caught, &expecting, ms), "%zu requests came, not %zu, in %d ms",
-                  catcher_count(catcher), count, ms);
+    WAIT_UNTIL_MSG(catcher_count(catcher) >= count, ms, "%zu requests came, not %zu, in %d ms",
+                   catcher_count(catcher), count, ms);
     return &catcher->list[count - 1];
 }
 
@@ -248,11 +234,6 @@ char *caught_header(const struct caught *caught, const char *name)
 }
 
 /* ---- the receiver of bench/ ---- */
-
-static bool receiver_answers(void *arg)
-{
-    return http(arg, "GET", "/stats", NULL, NULL)->status == 200;
-}
 
 /* Returns a port below the range from which the system gives ports to connections, so that no
  * connection takes it before it is listened on. */
@@ -290,7 +271,8 @@ static void start_with(struct receiver *receiver, const char *name, const char *
 
     receiver->pid = process_start(
         &(struct process_spec){.argv = argv, .log = harness_path(text("receiver-%s.log", name))});
-    ck_assert_msg(wait_until(receiver_answers, &receiver->at, 10000), "no receiver listens");
+    WAIT_UNTIL_MSG(http(&receiver->at, "GET", "/stats", NULL, NULL)->status == 200, 10000,
+                   "no receiver listens");
 }
 
 struct receiver *receiver_start(const char *name)

@@ -81,21 +81,9 @@ void scene_stop(struct scene *scene)
     scene_finish(scene);
 }
 
-struct progress {
-    struct scene *scene;
-    long messages;
-};
-
-static bool reached(void *arg)
-{
-    const struct progress *progress = arg;
-
-    return atomic_load(&progress->scene->load.acknowledged) >= progress->messages;
-}
-
 void scene_wait(struct scene *scene, long messages)
 {
-    ck_assert(wait_until(reached, &(struct progress){scene, messages}, SCENE_SECONDS * 1000));
+    WAIT_UNTIL(atomic_load(&scene->load.acknowledged) >= messages, SCENE_SECONDS * 1000);
 }
 
 void scene_more(struct scene *scene, long messages)

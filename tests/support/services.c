@@ -41,9 +41,8 @@ static void cluster_init(const struct postgres *pg)
     ck_assert_msg(process_run(&spec) == 0, "initdb failed:\n%s", file_text(pg->log));
 }
 
-static bool answers(void *arg)
+static bool answers(const struct postgres *pg)
 {
-    const struct postgres *pg = arg;
     PGconn *db = PQconnectdb(text("host=%s dbname=postgres user=busbar", pg->sockets));
     bool up = PQstatus(db) == CONNECTION_OK;
 
@@ -63,8 +62,7 @@ void postgres_start(struct postgres *pg)
         .as_service = true};
 
     pg->pid = process_start(&spec);
-    ck_assert_msg(wait_until(answers, pg, UP_MS), "PostgreSQL does not start:\n%s",
-                  file_text(pg->log));
+    WAIT_UNTIL_MSG(answers(pg), UP_MS, "PostgreSQL does not start:\n%s", file_text(pg->log));
 }
 
 void postgres_stop(struct postgres *pg, int signal)
@@ -204,21 +202,9 @@ void sql_run(PGconn *db, const char *sql)
     sql_text(db, sql, 0, NULL);
 }
 
-struct awaited_number {
-    PGconn *db;
-    const char *sql;
-};
-
-static bool is_not_0(void *arg)
-{
-    const struct awaited_number *number = arg;
-
-    return sql_number(number->db, number->sql) != 0;
-}
-
 void sql_soon(PGconn *db, const char *sql)
 {
-    ck_assert_msg(wait_until(is_not_0, &(struct awaited_number){db, sql}, SOON_MS), "0: %s", sql);
+    WAIT_UNTIL_MSG(sql_number(db, sql) != 0, SOON_MS, "0: %s", sql);
 }
 
 void postgres_run(struct postgres *pg, const char *sql)
@@ -267,12 +253,6 @@ void databases_drop(struct postgres *pg)
     PQfinish(db);
 }
 
-static bool redis_answers(void *arg)
-{
-    return process_run(&(struct process_spec){.argv = words("redis-cli -s %s ping", (char *)arg),
-                                              .log = harness_path("redis-ping.log")}) == 0;
-}
-
 char *redis_make(const char *name, pid_t *pid)
 {
     char *directory = harness_path(text("%s.run", name));
@@ -287,7 +267,9 @@ char *redis_make(const char *name, pid_t *pid)
                       path, directory),
         .log = harness_path(text("%s.log", name)),
         .as_service = true});
-    ck_assert_msg(wait_until(redis_answers, path, UP_MS), "Redis does not start");
+    WAIT_UNTIL_MSG(process_run(&(struct process_spec){.argv = words("redis-cli -s %s ping", path),
+                                                      .log = harness_path("redis-ping.log")}) == 0,
+                   UP_MS, "Redis does not start");
     return path;
 }
 

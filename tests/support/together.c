@@ -20,48 +20,28 @@ static int64_t shared(const struct together *of)
     return pool_metric(of, "busbar_database_sharing_requests_total");
 }
 
-struct wanted {
-    const struct together *of;
-    int64_t count;
-};
-
-static bool has_shared(void *arg)
-{
-    const struct wanted *wanted = arg;
-
-    return shared(wanted->of) > wanted->count;
-}
-
 void expect_shared(const struct together *of, int64_t count)
 {
-    ck_assert_msg(wait_until(has_shared, &(struct wanted){of, count}, PUBLISHED_MS),
-                  "%jd requests shared a statement", (intmax_t)shared(of));
-}
-
-static bool enough_wait(void *arg)
-{
-    const struct together *held = arg;
-
-    return pool_metric(held, "busbar_database_waiting") + shared(held) - held->shared >=
-           held->least;
-}
-
-static bool one_waits_for_a_row(void *arg)
-{
-    const struct together *held = arg;
-
-    return sql_number(held->db, "SELECT count(*) FROM pg_locks WHERE NOT granted"
-                                " AND locktype = 'transactionid'") > 0;
+    WAIT_UNTIL_MSG(shared(of) > count, PUBLISHED_MS, "%jd requests shared a statement",
+                   (intmax_t)shared(of));
 }
 
 static void *let_go(void *arg)
 {
     const struct together *held = arg;
-    bool waited = wait_until(enough_wait, arg, TOGETHER_MS);
+    bool waited = false;
 
+    WAIT_FOR(waited = pool_metric(held, "busbar_database_waiting") + shared(held) - held->shared >=
+                      held->least,
+             TOGETHER_MS);
     sql_run(held->db, "COMMIT");
     if (held->change) {
-        waited = wait_until(one_waits_for_a_row, arg, TOGETHER_MS) && waited;
+        bool row = false;
+
+        WAIT_FOR(row = sql_number(held->db, "SELECT count(*) FROM pg_locks WHERE NOT granted"
+                                            " AND locktype = 'transactionid'") > 0,
+                 TOGETHER_MS);
+        waited = waited && row;
         sql_run(held->changing, "COMMIT");
     }
     return waited ? arg : NULL;

@@ -105,12 +105,10 @@ int store_files(const char *directory)
     return count;
 }
 
-static bool is_settled(void *arg)
-{
-    return store_files(arg) <= 0;
-}
-
 bool store_settles(const char *directory)
 {
-    return wait_until(is_settled, text("%s/incoming", directory), SETTLE_MS);
+    const char *incoming = text("%s/incoming", directory);
+
+    WAIT_FOR(store_files(incoming) <= 0, SETTLE_MS);
+    return store_files(incoming) <= 0;
 }

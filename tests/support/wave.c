@@ -124,34 +124,17 @@ char *wave_status(const struct wave *wave)
     return host_says(wave->host, 0, "status");
 }
 
-struct looking {
-    const struct wave *wave;
-    const char *part;
-};
-
-static bool status_has(void *arg)
-{
-    const struct looking *looking = arg;
-
-    return strstr(wave_status(looking->wave), looking->part) != NULL;
-}
-
 void wave_status_soon(const struct wave *wave, const char *part)
 {
-    struct looking looking = {wave, part};
-
-    ck_assert_msg(wait_until(status_has, &looking, SOON_MS), "no \"%s\" in:\n%s", part,
-                  wave_status(wave));
-}
-
-static bool one_left(void *arg)
-{
-    const char *said = wave_status(arg), *first = strstr(said, "\ngeneration ");
-
-    return first && !strstr(first + 1, "\ngeneration ");
+    WAIT_UNTIL_MSG(strstr(wave_status(wave), part) != NULL, SOON_MS, "no \"%s\" in:\n%s", part,
+                   wave_status(wave));
 }
 
 void wave_drained(const struct wave *wave)
 {
-    ck_assert_msg(wait_until(one_left, (void *)(uintptr_t)wave, SOON_MS), "%s", wave_status(wave));
+    static const char mark[] = "\ngeneration ";
+    const char *first = NULL;
+
+    WAIT_UNTIL_MSG((first = strstr(wave_status(wave), mark)) && !strstr(first + 1, mark), SOON_MS,
+                   "%s", wave_status(wave));
 }

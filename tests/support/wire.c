@@ -263,7 +263,7 @@ struct wire_answer *wire_ask(const struct host *host, const char *format, ...)
     return answer;
 }
 
-bool wire_is_served(void *host)
+bool wire_is_served(const struct host *host)
 {
     struct wire *wire = wire_open(host);
 

@@ -70,9 +70,8 @@ __attribute__((format(printf, 2, 3))) struct wire_answer *wire_ask(const struct 
  */
 struct wire_answer *wire_exchange(const struct host *host, const char *sent, const char *expected);
 
-/* Returns whether the host (a struct host) answers a health request on a new connection within a
- * second. */
-bool wire_is_served(void *host);
+/* Returns whether the host answers a health request on a new connection within a second. */
+bool wire_is_served(const struct host *host);
 
 /* Fails the test unless there is a response with that status and the service's error body. */
 #define ck_wire_error(answer, status) wire_expect_error((answer), (status), __FILE__, __LINE__)

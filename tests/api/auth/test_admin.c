@@ -230,9 +230,9 @@ TEST(register_silent_does_not_reveal_existing_accounts)
     host_stop(silent);
 }
 
-static bool are_swept(void *arg)
+static bool are_swept(PGconn *own)
 {
-    return sql_number(arg, "SELECT count(*) FROM auth_account WHERE email LIKE 'swept.old%'") == 0;
+    return sql_number(own, "SELECT count(*) FROM auth_account WHERE email LIKE 'swept.old%'") == 0;
 }
 
 /* The job runs when a host has started; it keeps accounts that were approved once, and new ones. */
@@ -253,7 +253,7 @@ TEST(accounts_never_approved_are_deleted_by_the_sweep)
     struct host *second =
         host_start(&(struct host_spec){.name = "admin-swept-2", .database = database});
 
-    ck_assert(wait_until(are_swept, own, 20000));
+    WAIT_UNTIL(are_swept(own), 20000);
     ck_assert_int_eq(sql_number(own, text("SELECT count(*) FROM auth_organisation WHERE id = %jd",
                                           old->organization)),
                      0);
@@ -263,12 +263,6 @@ TEST(accounts_never_approved_are_deleted_by_the_sweep)
         2);
     PQfinish(own);
     host_stop(second);
-}
-
-/* Returns whether the sweep has passed the account that is being approved, or waits for its row. */
-static bool is_swept_or_waits(void *arg)
-{
-    return are_swept(arg) || sql_number(arg, "SELECT count(*) FROM pg_locks WHERE NOT granted");
 }
 
 TEST(an_account_approved_during_the_sweep_is_kept)
@@ -290,9 +284,11 @@ TEST(an_account_approved_during_the_sweep_is_kept)
     struct host *second =
         host_start(&(struct host_spec){.name = "admin-race-2", .database = database});
 
-    ck_assert(wait_until(is_swept_or_waits, own, 20000));
+    /* it has passed the account that is being approved, or waits for its row */
+    WAIT_UNTIL(are_swept(own) || sql_number(own, "SELECT count(*) FROM pg_locks WHERE NOT granted"),
+               20000);
     sql_run(approving, "COMMIT");
-    ck_assert(wait_until(are_swept, own, 20000));
+    WAIT_UNTIL(are_swept(own), 20000);
     ck_assert_int_eq(
         sql_number(own, text("SELECT count(*) FROM auth_account WHERE id = %jd", kept_one->id)), 1);
     PQfinish(approving);
@@ -397,32 +393,23 @@ TEST(accounts_are_listed_in_pages)
 
 /* ---- organizations ---- */
 
-struct acting {
-    const struct person *person;
-    int64_t organization;
-    bool expected;
-};
-
-/* Returns whether /me on the other host shows that the account may, or may not, act there. */
-static bool acts_there(void *arg)
+/* Returns whether /me on the other host shows that the account may act there. */
+static bool acts_there(const struct person *person, int64_t organization)
 {
-    const struct acting *acting = arg;
-    struct answer *me = ck_status(person_me(other, acting->person), 200);
+    struct answer *me = ck_status(person_me(other, person), 200);
     size_t index;
     const json_t *id;
     bool found = false;
 
     json_array_foreach(json_object_get(me->json, "organizationIds"), index, id) found =
-        found || json_integer_value(id) == acting->organization;
-    return found == acting->expected;
+        found || json_integer_value(id) == organization;
+    return found;
 }
 
 static void expect_acting(const struct person *person, int64_t organization, bool expected)
 {
-    struct acting acting = {person, organization, expected};
-
-    ck_assert_msg(wait_until(acts_there, &acting, SOON_MS), "%s: the other host is late",
-                  person->email);
+    WAIT_UNTIL_MSG(acts_there(person, organization) == expected, SOON_MS,
+                   "%s: the other host is late", person->email);
 }
 
 TEST(an_api_user_acts_for_organizations_that_it_creates)

@@ -456,14 +456,12 @@ static int host_nice(void)
 }
 
 /* The threads that hash have 10 more than the host's other threads. */
-static bool is_nice(void *pid)
+static bool is_nice(pid_t pid)
 {
-    pid_t host_pid = *(pid_t *)pid;
     int own = host_nice(), hashing = own + 10 < NICEST ? own + 10 : NICEST;
 
-    return threads_of(host_pid, "auth/hash\n", hashing) == 1 &&
-           threads_of(host_pid, "auth/register\n", hashing) == 1 &&
-           threads_of(host_pid, NULL, own) > 1;
+    return threads_of(pid, "auth/hash\n", hashing) == 1 &&
+           threads_of(pid, "auth/register\n", hashing) == 1 && threads_of(pid, NULL, own) > 1;
 }
 
 TEST(hashing_threads_have_a_higher_nice_value)
@@ -474,7 +472,7 @@ TEST(hashing_threads_have_a_higher_nice_value)
                                        .database = database_make(the_postgres, "login_nice"),
                                        .wrapper = wrapper});
 
-    ck_assert(wait_until(is_nice, &nice->pid, 5000));
+    WAIT_UNTIL(is_nice(nice->pid), 5000);
     ck_assert_int_eq(threads_of(nice->pid, NULL, host_nice() - NICER), 0);
     host_stop(nice);
 }

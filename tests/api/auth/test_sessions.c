@@ -66,9 +66,8 @@ static void *race(void *arg)
     return NULL;
 }
 
-static bool all_raced(void *arg)
+static bool all_raced(const struct racer *racers)
 {
-    const struct racer *racers = arg;
     int started = 0;
 
     for (int i = 0; i < RACERS; i++)
@@ -85,8 +84,9 @@ TEST(no_parallel_request_that_starts_after_a_logout_is_accepted)
         racers[i] = (struct racer){.host = one, .token = person->token};
         ck_assert_int_eq(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
     }
-    bool raced = wait_until(all_raced, racers, 10000);
+    bool raced = false;
 
+    WAIT_FOR(raced = all_raced(racers), 10000);
     ask_on(one, person, 200, NULL, "POST /api/auth/logout");
     atomic_store(&logged_out, true);
     for (int i = 0; i < RACERS; i++)
@@ -168,7 +168,7 @@ TEST(a_deleted_account_is_refused_on_both_hosts)
 
 /* Ends the connections on which the hosts receive changes; returns false unless both are
  * connected. */
-static bool ears_cut(void *db)
+static bool ears_cut(PGconn *db)
 {
     return sql_number(db, "WITH listeners AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE "
                           "datname = 'sessions' AND query ~ '^SELECT (1($|;)|.extract.epoch FROM "
@@ -186,7 +186,7 @@ TEST(a_changed_status_applies_within_a_second_without_notifications)
 
     for (int round = 0; round < 3; round++) {
         me_soon(two, person->token, 200, "");
-        ck_assert(wait_until(ears_cut, db, 2000));
+        WAIT_UNTIL(ears_cut(db), 2000);
         ck_status(person_change(one, admin, person, "status", "Suspended"), 200);
         ask_on(one, person, 403, SUSPENDED, "GET /api/auth/me");
         me_soon(two, person->token, 403, SUSPENDED);
@@ -245,12 +245,6 @@ static void *enter_once(void *arg)
     return NULL;
 }
 
-static bool waits_for_sessions(void *arg)
-{
-    return sql_number(arg, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-                           "AND query LIKE '%auth_session%' AND datname = current_database()") > 0;
-}
-
 /* The password is changed after it was checked and before the session is made. */
 TEST(a_login_in_progress_during_a_password_change_gets_no_session)
 {
@@ -263,7 +257,10 @@ TEST(a_login_in_progress_during_a_password_change_gets_no_session)
     sql_run(db, "BEGIN");
     sql_run(db, "LOCK TABLE auth_session IN SHARE ROW EXCLUSIVE MODE");
     ck_assert_int_eq(pthread_create(&entrant.thread, NULL, enter_once, &entrant), 0);
-    ck_assert(wait_until(waits_for_sessions, watch, 5000));
+    WAIT_UNTIL(sql_number(watch,
+                          "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                          "AND query LIKE '%auth_session%' AND datname = current_database()") > 0,
+               5000);
     sql_run(db,
             "UPDATE auth_account SET password = (SELECT password FROM auth_account WHERE email ="
             " '" ADMIN_EMAIL "') WHERE email = 'overtaken@example.com'");

@@ -300,11 +300,6 @@ TEST(a_forged_x_forwarded_for_does_not_evade_the_throttle)
     host_stop(host);
 }
 
-static bool gets_in(void *host)
-{
-    return login_from(host, "192.0.2.1", person->email, person->password)->status == 200;
-}
-
 enum { GUESSERS = 24 };
 
 /* Returns how many of the simultaneous guesses, each from a different address, get a 429; `email`
@@ -360,7 +355,7 @@ TEST(the_throttle_ends_after_its_window)
 
     while (login_from(host, "192.0.2.1", person->email, "a wrong guess")->status != 429)
         continue;
-    ck_assert(wait_until(gets_in, host, 5000));
+    WAIT_UNTIL(login_from(host, "192.0.2.1", person->email, person->password)->status == 200, 5000);
     host_stop(host);
 }
 

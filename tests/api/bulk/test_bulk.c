@@ -202,12 +202,6 @@ static double counted(const char *name, const char *outcome)
     return value < 0 ? 0 : value;
 }
 
-static bool is_counted(void *finished)
-{
-    return counted("jobs_total", "finished") >= *(const double *)finished &&
-           counted("rows_waiting", NULL) <= 0;
-}
-
 TEST(metrics_count_jobs_and_rows_by_outcome)
 {
     double finished = counted("jobs_total", "finished") + 1;
@@ -215,7 +209,8 @@ TEST(metrics_count_jobs_and_rows_by_outcome)
     double stored = counted("rows_total", "success"), failed = counted("rows_total", "failed");
 
     bulk_store(m, bulk_id(bulk_things(m, "name,amount\nv1,1\nv2,-1\nv3,1\n")));
-    ck_assert(wait_until(is_counted, &finished, 5000));
+    WAIT_UNTIL(counted("jobs_total", "finished") >= finished && counted("rows_waiting", NULL) <= 0,
+               5000);
     ck_assert_double_eq(counted("jobs_total", "finished"), finished);
     ck_assert_double_eq(counted("rows_total", "success"), stored + 2);
     ck_assert_double_eq(counted("rows_total", "failed"), failed + 1);

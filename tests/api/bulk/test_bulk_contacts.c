@@ -9,12 +9,6 @@
 
 static struct person *other;
 
-static bool has_table(void *database)
-{
-    return sql_text(database, "SELECT to_regclass('contacts_person')::text", 0, NULL) != NULL &&
-           sql_text(database, "SELECT to_regclass('bulk_finding')::text", 0, NULL) != NULL;
-}
-
 static void set_up(void)
 {
     struct host_spec spec = {
@@ -26,7 +20,10 @@ static void set_up(void)
     stage_open(&spec);
     PGconn *connection = database_connect(the_postgres, spec.name);
 
-    ck_assert(wait_until(has_table, connection, 20000));
+    WAIT_UNTIL(
+        sql_text(connection, "SELECT to_regclass('contacts_person')::text", 0, NULL) != NULL &&
+            sql_text(connection, "SELECT to_regclass('bulk_finding')::text", 0, NULL) != NULL,
+        20000);
     PQfinish(connection);
     m = person_make(host, admin, "bulk_contacts.m", NULL);
     other = person_make(host, admin, "bulk_contacts.other", NULL);

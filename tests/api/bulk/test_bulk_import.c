@@ -347,18 +347,11 @@ static char *state_of(const char *file)
     return sql_text(db, text("SELECT status FROM bulk_job WHERE file = '%s'", file), 0, NULL);
 }
 
-static bool is_confirmed(void *file)
+static bool is_confirmed(const char *file)
 {
     const char *state = state_of(file);
 
     return state && !strcmp(state, "confirmed");
-}
-
-static bool is_waiting(void *arg)
-{
-    (void)arg;
-    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                          " AND datname = current_database()") > 0;
 }
 
 /* The interrupt comes between the parts of the file. */
@@ -368,7 +361,9 @@ TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
     struct screen *screen = SCREEN(many_of("early.csv", "early", 3000), home(), "--type", "Things");
 
     await_text(screen, "checking");
-    ck_assert(wait_until(is_waiting, NULL, END_MS));
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                              " AND datname = current_database()") > 0,
+               END_MS);
     type_text(screen, "\x03");
     await_text(screen, "^C");
     bulk_release(holder);
@@ -387,7 +382,7 @@ TEST(an_interrupt_cancels_the_rows_not_yet_stored)
     struct screen *screen = SCREEN(many_of("cut.csv", "cut", COUNT), home(), "--type", "Things");
     static char file[] = "cut.csv";
 
-    ck_assert(wait_until(is_confirmed, file, END_MS));
+    WAIT_UNTIL(is_confirmed(file), END_MS);
     await_text(screen, "0 of 20000 rows");
     type_text(screen, "\x03");
     bulk_release(holder);
@@ -407,11 +402,6 @@ TEST(an_interrupt_cancels_the_rows_not_yet_stored)
     ck_assert_ptr_null(stored ? strstr(rest, "cut1,") : NULL);
 }
 
-static bool is_finished(void *file)
-{
-    return !strcmp(state_of(file), "finished");
-}
-
 TEST(hosts_finish_the_job_of_a_killed_command)
 {
     PGconn *holder = bulk_hold("SHARE");
@@ -419,12 +409,12 @@ TEST(hosts_finish_the_job_of_a_killed_command)
     static char file[] = "kill.csv";
     int status;
 
-    ck_assert(wait_until(is_confirmed, file, END_MS));
+    WAIT_UNTIL(is_confirmed(file), END_MS);
     ck_assert_int_eq(kill(screen->pid, SIGKILL), 0);
     ck_assert(process_wait(screen->pid, END_MS, &status));
     close(screen->fd);
     bulk_release(holder);
-    ck_assert(wait_until(is_finished, file, END_MS));
+    WAIT_UNTIL(!strcmp(state_of(file), "finished"), END_MS);
     expect_things("kill%", 3000);
 }
 

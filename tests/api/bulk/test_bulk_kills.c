@@ -86,10 +86,8 @@ static const char *reads_csv(void)
 
 /* Returns whether the job has passed that row, or waits at the gate in a transaction that goes
  * further. */
-static bool is_behind(void *arg)
+static bool is_behind(const char *const *job)
 {
-    const char *const *job = arg;
-
     return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", job[0])) >=
                strtoll(job[1], NULL, 10) ||
            sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
@@ -100,19 +98,19 @@ static void await_row(const char *id, int64_t row)
 {
     const char *job[] = {id, text("%lld", (long long)row)};
 
-    ck_assert_msg(wait_until(is_behind, (void *)job, SOON_MS), "not past row %s", job[1]);
+    WAIT_UNTIL_MSG(is_behind(job), SOON_MS, "not past row %s", job[1]);
 }
 
-static bool is_finished(void *arg)
+static bool is_finished(const char *id)
 {
     return sql_number(db, text("SELECT count(*) FROM bulk_job WHERE id = '%s'"
                                " AND status = 'finished'",
-                               (const char *)arg)) == 1;
+                               id)) == 1;
 }
 
 static void await_end(const char *id)
 {
-    ck_assert(wait_until(is_finished, (void *)(uintptr_t)id, SOON_MS));
+    WAIT_UNTIL(is_finished(id), SOON_MS);
 }
 
 static void run_undisturbed(const struct person *who, const char *id)
@@ -160,7 +158,7 @@ static void run_disturbed(const struct person *who, const char *id, unsigned see
         if (!i)
             ck_status(bulk_post(who, id, "confirm"), 200);
         await_row(id, (int64_t)i * part + rand_r(&seed) % (part / 2));
-        ck_assert(!is_finished((void *)(uintptr_t)id));
+        ck_assert(!is_finished(id));
         if (i == kills / 2)
             take_database_away();
         host_kill(host);

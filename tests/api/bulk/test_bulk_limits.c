@@ -150,12 +150,12 @@ TEST(a_running_job_cannot_be_deleted)
 
 /* ---- senders that lose the right ---- */
 
-static bool batch_waits(void *long_enough)
+static bool batch_waits(int ms)
 {
     return sql_number(db, text("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
                                " WHERE l.relation = 'heap_thing'::regclass AND NOT l.granted"
                                " AND a.query_start < now() - interval '%d ms'",
-                               *(const int *)long_enough)) > 0;
+                               ms)) > 0;
 }
 
 static int64_t lent; /* an organization */
@@ -175,12 +175,11 @@ static void is_cancelled(const struct person *who, const char *id, const char *k
                          const char *value, const char *reason)
 {
     PGconn *holder = bulk_hold("SHARE");
-    int soon = 0, enough = LONG_MS;
 
     ck_status(bulk_post(who, id, "confirm"), 200);
-    ck_assert(wait_until(batch_waits, &soon, SOON_MS));
+    WAIT_UNTIL(batch_waits(0), SOON_MS);
     change(who, key, value);
-    ck_assert(wait_until(batch_waits, &enough, SOON_MS));
+    WAIT_UNTIL(batch_waits(LONG_MS), SOON_MS);
     bulk_release(holder);
     struct answer *log = bulk_await(admin, id, "cancelled");
 

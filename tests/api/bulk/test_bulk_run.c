@@ -57,23 +57,9 @@ static void is_whole(const char *id, const char *name, int rows)
                      rows / 10);
 }
 
-struct sought {
-    const char *sql;
-    int64_t least;
-};
-
-static bool reaches(void *arg)
-{
-    const struct sought *sought = arg;
-
-    return sql_number(db, sought->sql) >= sought->least;
-}
-
 static void await(const char *sql, int64_t least)
 {
-    struct sought sought = {sql, least};
-
-    ck_assert_msg(wait_until(reaches, &sought, SOON_MS), "%s: not %lld", sql, (long long)least);
+    WAIT_UNTIL_MSG(sql_number(db, sql) >= least, SOON_MS, "%s: not %lld", sql, (long long)least);
 }
 
 static int64_t cursor_of(const char *id)
@@ -200,7 +186,7 @@ TEST(jobs_of_two_organizations_run_in_parallel)
     is_whole(small, "small", 200);
 }
 
-static bool logs_have(void *line)
+static bool logs_have(const char *line)
 {
     return strstr(file_text(host->log), line) || strstr(file_text(second->log), line);
 }
@@ -208,19 +194,18 @@ static bool logs_have(void *line)
 /* ---- while other requests are served ---- */
 
 /* The wait itself keeps sending requests; the traces of small transactions remain. */
-static bool is_in_small_batches(void *name)
+static bool is_in_small_batches(const char *name)
 {
     ask(m, 200, NULL, "GET " BULK "?limit=1");
     return sql_number(db, text("SELECT count(*) FROM (SELECT FROM heap_thing"
                                " WHERE name ~ '^%s[0-9]+$' GROUP BY xmin::text"
                                " HAVING count(*) < 500) batch",
-                               (const char *)name)) > 0;
+                               name)) > 0;
 }
 
 /* Stores a thousand rows while no requests are sent. */
-static bool is_in_large_batches(void *arg)
+static bool is_in_large_batches(int *tries)
 {
-    int *tries = arg;
     const char *name = text("calm%c%c", 'a' + *tries / 26, 'a' + *tries % 26);
     const char *id = bulk_upload(m, name, 1000);
 
@@ -237,9 +222,9 @@ TEST(batches_are_small_while_other_requests_are_served_and_large_otherwise)
     int tries = 0;
 
     ck_status(bulk_post(m, id, "confirm"), 200);
-    ck_assert(wait_until(is_in_small_batches, name, SOON_MS));
+    WAIT_UNTIL(is_in_small_batches(name), SOON_MS);
     ck_status(bulk_post(m, id, "cancel"), 200);
-    ck_assert(wait_until(is_in_large_batches, &tries, SOON_MS / 2));
+    WAIT_UNTIL(is_in_large_batches(&tries), SOON_MS / 2);
 }
 
 TEST(a_run_is_logged)
@@ -247,11 +232,9 @@ TEST(a_run_is_logged)
     const char *id = bulk_upload(m, "told", 20);
 
     bulk_store(m, id);
-    ck_assert(
-        wait_until(logs_have, text("bulk upload %s begins: 20 rows of type Things", id), SOON_MS));
-    ck_assert(wait_until(logs_have,
-                         text("bulk upload %s has finished: 18 rows were stored, 2 failed", id),
-                         SOON_MS));
+    WAIT_UNTIL(logs_have(text("bulk upload %s begins: 20 rows of type Things", id)), SOON_MS);
+    WAIT_UNTIL(logs_have(text("bulk upload %s has finished: 18 rows were stored, 2 failed", id)),
+               SOON_MS);
 }
 
 static void make_older(int days, const char *id)
@@ -326,13 +309,6 @@ static void *send_things(void *arg)
     return NULL;
 }
 
-static bool check_waits(void *arg)
-{
-    (void)arg;
-    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE relation = 'heap_thing'::regclass"
-                          " AND NOT granted") > 0;
-}
-
 /* As the sweep does it with one that arrives for longer than an hour. */
 TEST(an_upload_deleted_by_the_sweep_while_it_arrives_is_refused)
 {
@@ -340,7 +316,10 @@ TEST(an_upload_deleted_by_the_sweep_while_it_arrives_is_refused)
     struct sending sending;
 
     ck_assert_int_eq(pthread_create(&sending.thread, NULL, send_things, &sending), 0);
-    ck_assert(wait_until(check_waits, NULL, SOON_MS));
+    WAIT_UNTIL(sql_number(db,
+                          "SELECT count(*) FROM pg_locks WHERE relation = 'heap_thing'::regclass"
+                          " AND NOT granted") > 0,
+               SOON_MS);
     sql_run(db, "DELETE FROM bulk_job WHERE status = 'arriving'");
     bulk_release(holder);
     pthread_join(sending.thread, NULL);
@@ -457,7 +436,7 @@ TEST(progress_streams_are_limited_per_account)
         sse_close(all[i]);
 }
 
-static bool has_room(void *id)
+static bool has_room(const char *id)
 {
     struct sse *sse = listen_to(host, m, id);
     bool open = sse->status == 200;
@@ -470,7 +449,7 @@ TEST(a_closed_progress_stream_makes_room_for_another)
 {
     const char *id = bulk_upload(m, "room", 10);
 
-    ck_assert(wait_until(has_room, (void *)(uintptr_t)id, SOON_MS));
+    WAIT_UNTIL(has_room(id), SOON_MS);
 }
 
 static void tear_down(void)

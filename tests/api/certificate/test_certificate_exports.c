@@ -160,19 +160,6 @@ static int stalled_export(const struct person *who)
     return fd;
 }
 
-static bool database_rests(void *arg)
-{
-    (void)arg;
-    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'exports'"
-                          " AND application_name = 'busbar' AND query LIKE '%certificate_entry%'"
-                          " AND (state <> 'idle' OR backend_xmin IS NOT NULL)") == 0;
-}
-
-static bool export_is_let_in(void *arg)
-{
-    return export_of(arg, "?start=2016-01-05&end=2016-01-06")->status == 200;
-}
-
 /* Reads a stalled response to its end; returns whether the last chunk came, so that it is
  * complete. */
 static bool read_on(int fd, size_t *total)
@@ -201,7 +188,11 @@ TEST(exports_that_are_not_read_hold_no_connection_and_delay_no_list)
 
     for (int i = 0; i < STALLED; i++)
         fds[i] = stalled_export(m);
-    ck_assert(wait_until(database_rests, NULL, 10000));
+    WAIT_UNTIL(sql_number(db,
+                          "SELECT count(*) FROM pg_stat_activity WHERE datname = 'exports'"
+                          " AND application_name = 'busbar' AND query LIKE '%certificate_entry%'"
+                          " AND (state <> 'idle' OR backend_xmin IS NOT NULL)") == 0,
+               10000);
     const char *const lists[] = {"", "?status=Succeeded", "?deviceId=1001", "?groupId=7"};
 
     for (int i = 0; i < 8; i++) {
@@ -213,7 +204,7 @@ TEST(exports_that_are_not_read_hold_no_connection_and_delay_no_list)
     ck_assert_uint_gt(bytes, (size_t)entries * 100);
     for (int i = 1; i < STALLED; i++)
         close(fds[i]);
-    ck_assert(wait_until(export_is_let_in, m, 10000));
+    WAIT_UNTIL(export_of(m, "?start=2016-01-05&end=2016-01-06")->status == 200, 10000);
 }
 
 TEST(an_export_in_progress_at_a_reload_is_complete)
@@ -242,11 +233,11 @@ TEST(exports_are_limited_to_four_per_account_and_five_in_total)
 
     ck_assert_str_eq(answer_header(full, "Retry-After"), "5");
     close(other);
-    ck_assert(wait_until(export_is_let_in, b, 10000));
+    WAIT_UNTIL(export_of(b, "?start=2016-01-05&end=2016-01-06")->status == 200, 10000);
     ck_error(export_of(m, ""), 429, "Too many exports in progress for this account");
     for (int i = 0; i < STALLED; i++)
         close(fds[i]);
-    ck_assert(wait_until(export_is_let_in, m, 10000));
+    WAIT_UNTIL(export_of(m, "?start=2016-01-05&end=2016-01-06")->status == 200, 10000);
 }
 
 STAGE_SUITE(certificate_exports, set_up, 120)

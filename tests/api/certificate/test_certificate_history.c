@@ -67,12 +67,6 @@ static int64_t entries(void)
     return sql_number(db, "SELECT count(*) FROM certificate_entry");
 }
 
-static bool some_issued(void *arg)
-{
-    (void)arg;
-    return entries() > 0;
-}
-
 /* Checks that exactly the readings from the threshold on are there, each with its own energy, under
  * a certificate. */
 static void expect_log(void)
@@ -120,7 +114,7 @@ TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
     backfill(days_ago(1900), BACKFILL);
     pid_t job = meter_issue_start(host);
 
-    ck_assert(wait_until(some_issued, NULL, 30000));
+    WAIT_UNTIL(entries() > 0, 30000);
     struct call calls[] = {reading_call("big", "History", days_ago(30)),
                            reading_call("other", "Delta", days_ago(30))};
     struct answer *answers[2];
@@ -143,35 +137,22 @@ TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
     host_stop(host);
 }
 
-struct issuing {
-    pid_t job;
-    int64_t seen; /* number of entries before it started */
-    bool ended;
-    int status;
-};
-
-static bool issues_or_ended(void *arg)
-{
-    struct issuing *issuing = arg;
-
-    issuing->ended = process_wait(issuing->job, 0, &issuing->status);
-    return issuing->ended || entries() > issuing->seen;
-}
-
 TEST(a_killed_backfill_leaves_the_same_log_as_an_uninterrupted_one)
 {
     int64_t seen = 0, steps = 0;
+    int status;
 
     begin("history_kill");
     host_kill(host);
     backfill(days_ago(1900), BACKFILL);
     for (int i = 0; i < repetitions(4, 12); i++) {
-        struct issuing issuing = {.job = meter_issue_start(host), .seen = seen};
+        pid_t job = meter_issue_start(host);
+        bool ended = false;
 
-        ck_assert(wait_until(issues_or_ended, &issuing, 30000));
+        WAIT_UNTIL((ended = process_wait(job, 0, &status)) || entries() > seen, 30000);
         /* kill it at a different moment of a chunk each time */
-        if (!issuing.ended && !process_wait(issuing.job, i * 3, &issuing.status))
-            process_stop(issuing.job, SIGKILL, 5000);
+        if (!ended && !process_wait(job, i * 3, &status))
+            process_stop(job, SIGKILL, 5000);
         steps += entries() > seen && entries() < ABOVE;
         seen = entries();
     }
@@ -277,7 +258,7 @@ TEST(a_backfill_delays_stops_and_device_changes_by_one_turn_at_most)
     begin_with("history_turns", ONE_CONNECTION);
     slow_down();
     backfill(days_ago(1900), LONG_BACKFILL);
-    ck_assert(wait_until(some_issued, NULL, 30000));
+    WAIT_UNTIL(entries() > 0, 30000);
     ask(m, 200, NULL, "PATCH /api/device/other {'address':'x'}");
     ck_assert_int_lt(entries(), LONG_BACKFILL * 4 / 5);
     host_stop(host);
@@ -293,26 +274,9 @@ TEST(the_job_and_changes_work_with_one_transaction_connection)
 {
     begin_with("history_alone", ONE_CONNECTION);
     store(m, "other", "History", days_ago(30), days_ago(30) + HOUR_MS, 2000);
-    ck_assert(wait_until(some_issued, NULL, 30000));
+    WAIT_UNTIL(entries() > 0, 30000);
     ask(m, 200, NULL, "PATCH /api/device/other {'address':'x'}");
     host_stop(host);
-}
-
-struct watched {
-    PGconn *db;
-    pid_t job;
-    bool ended;
-    int status;
-};
-
-static bool ended_or_waits(void *arg)
-{
-    struct watched *watched = arg;
-
-    watched->ended = watched->ended || process_wait(watched->job, 1, &watched->status);
-    return watched->ended || sql_number(watched->db, "SELECT count(*) FROM pg_stat_activity"
-                                                     " WHERE wait_event_type = 'Lock'"
-                                                     " AND datname = current_database()") > 0;
 }
 
 /* Does the same as POST of a group, by hand, so that the job runs before the commit. */
@@ -321,7 +285,9 @@ TEST(readings_of_a_device_that_joins_a_group_during_the_job_are_issued)
     begin("history_join");
     store(m, "other", "Delta", days_ago(30), days_ago(30) + HOUR_MS, 2000);
     host_kill(host);
-    struct watched watched = {.db = database_connect(the_postgres, "history_join")};
+    PGconn *watch = database_connect(the_postgres, "history_join");
+    bool ended = false;
+    int status;
 
     sql_run(db, "UPDATE reading_device SET fresh_from = NULL, fresh_to = NULL");
     sql_run(db, "DELETE FROM certificate_look");
@@ -333,15 +299,20 @@ TEST(readings_of_a_device_that_joins_a_group_during_the_job_are_issued)
     sql_run(db, "INSERT INTO certificate_member SELECT device, 1 FROM reading_device"
                 " WHERE type = 'D'");
     sql_run(db, "UPDATE certificate_look SET first_at = '-infinity', last_at = 'infinity'");
-    watched.job = meter_issue_start(host);
-    ck_assert(wait_until(ended_or_waits, &watched, 20000));
+    pid_t job = meter_issue_start(host);
+
+    WAIT_UNTIL((ended = ended || process_wait(job, 1, &status)) ||
+                   sql_number(watch, "SELECT count(*) FROM pg_stat_activity"
+                                     " WHERE wait_event_type = 'Lock'"
+                                     " AND datname = current_database()") > 0,
+               20000);
     sql_run(db, "COMMIT");
-    while (!watched.ended)
-        watched.ended = process_wait(watched.job, 100, &watched.status);
-    ck_assert_int_eq(watched.status, 0);
+    while (!ended)
+        ended = process_wait(job, 100, &status);
+    ck_assert_int_eq(status, 0);
     certificates_run();
     ck_assert_int_eq(sql_number(db, "SELECT coalesce(sum(issued_wh), 0) FROM certificate"), 2000);
-    PQfinish(watched.db);
+    PQfinish(watch);
 }
 
 /* Each event uses some 4 KiB for its payload and its hooks until its chunk is committed. */

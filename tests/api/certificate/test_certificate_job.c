@@ -226,17 +226,14 @@ static void begin_at_gate(const char *name, const char *when)
     sql_run(db, "SELECT pg_advisory_lock(" GATE ")");
 }
 
-static bool wait_in_line(void *count)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                          " AND datname = current_database()") >= *(const int *)count;
-}
-
 static pid_t run_until_it_waits(int waiting)
 {
     pid_t run = meter_issue_start(host);
 
-    ck_assert_msg(wait_until(wait_in_line, &waiting, 20000), "the run does not wait");
+    WAIT_UNTIL_MSG(sql_number(db,
+                              "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                              " AND datname = current_database()") >= waiting,
+                   20000, "the run does not wait");
     return run;
 }
 

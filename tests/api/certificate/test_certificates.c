@@ -186,13 +186,6 @@ static void block(const char *table, const char *check)
     sql_run(db, text("ALTER TABLE %s ADD CONSTRAINT stuck CHECK (%s)", table, check));
 }
 
-/* Runs the job; the host's own job may have begun the same. */
-static void issue_the_rest(bool (*is_issued)(void *), void *arg)
-{
-    host_command(host, NULL, (const char *const[]){"certificate", "issue", NULL});
-    ck_assert(wait_until(is_issued, arg, 5000));
-}
-
 static void unblock(const char *table)
 {
     sql_run(db, text("ALTER TABLE %s DROP CONSTRAINT stuck", table));
@@ -202,11 +195,6 @@ static void unblock(const char *table)
 static int64_t certificates_of(int64_t group)
 {
     return sql_number(db, text("SELECT count(*) FROM certificate WHERE group_id = %jd", group));
-}
-
-static bool has_certificate(void *group)
-{
-    return certificates_of(*(const int64_t *)group) == 1;
 }
 
 /* More failing cycles than a run tolerates, all before the cycle of another group. */
@@ -222,16 +210,17 @@ TEST(cycles_that_cannot_be_issued_delay_no_other_cycle)
     for (int i = 0; i < STUCK; i++)
         store(m, "manystuck", "Delta", start + i * HOUR_MS, start + (i + 1) * HOUR_MS, 2000);
     store(m, "notstuck", "Delta", start, start + DAY_MS + HOUR_MS, 2000);
-    issue_the_rest(has_certificate, &well);
+    host_command(host, NULL, (const char *const[]){"certificate", "issue", NULL});
+    WAIT_UNTIL(certificates_of(well) == 1, 5000); /* the host's own job may have begun the same */
     ck_assert_int_eq(certificates_of(group), 0);
     unblock("certificate_account");
     ck_assert_int_eq(certificates_of(group), STUCK);
 }
 
-static bool has_entry(void *device)
+static bool has_entry(int64_t device)
 {
-    return sql_number(db, text("SELECT count(*) FROM certificate_entry WHERE device = %jd",
-                               *(const int64_t *)device)) == 1;
+    return sql_number(
+               db, text("SELECT count(*) FROM certificate_entry WHERE device = %jd", device)) == 1;
 }
 
 /* More failing devices than a run tolerates, all before another device. */
@@ -247,12 +236,13 @@ TEST(devices_whose_history_cannot_be_issued_delay_no_other_device)
           text("device NOT BETWEEN %jd AND %jd", devices[0], devices[STUCK - 1]));
     for (int i = 0; i <= STUCK; i++)
         store(m, text("block%d", i), "History", days_ago(5), days_ago(4), 2000);
-    issue_the_rest(has_entry, &devices[STUCK]);
+    host_command(host, NULL, (const char *const[]){"certificate", "issue", NULL});
+    WAIT_UNTIL(has_entry(devices[STUCK]), 5000);
     for (int i = 0; i < STUCK; i++)
-        ck_assert(!has_entry(&devices[i]));
+        ck_assert(!has_entry(devices[i]));
     unblock("certificate_entry");
     for (int i = 0; i < STUCK; i++)
-        ck_assert(has_entry(&devices[i]));
+        ck_assert(has_entry(devices[i]));
 }
 
 /* ---- ceilings ---- */
@@ -352,14 +342,6 @@ TEST(energy_above_the_ceiling_is_issued_after_the_capacity_is_corrected)
     certificates_expect_sums(db);
 }
 
-static bool waits_at_the_gate(void *arg)
-{
-    (void)arg;
-    return sql_number(db, "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-                          " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
-                          " AND l.objid = 4711 AND NOT l.granted") > 0;
-}
-
 /* By then the job has read the device, and has not committed its account. */
 TEST(a_capacity_corrected_while_its_cycle_is_issued_counts)
 {
@@ -378,7 +360,11 @@ TEST(a_capacity_corrected_while_its_cycle_is_issued_counts)
     sql_run(db, "SELECT pg_advisory_lock(4711)");
     pid_t run = meter_issue_start(host);
 
-    ck_assert(wait_until(waits_at_the_gate, NULL, 20000));
+    WAIT_UNTIL(sql_number(db,
+                          "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+                          " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
+                          " AND l.objid = 4711 AND NOT l.granted") > 0,
+               20000);
     rate(m, "cw", 1000);
     sql_run(db, "SELECT pg_advisory_unlock(4711)");
     ck_assert(process_wait(run, 200000, &status));

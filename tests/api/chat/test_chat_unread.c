@@ -72,7 +72,7 @@ static int64_t rows_read(const char *table)
 static int64_t totals_read_before;
 
 /* Connections that are in use write their statistics about once a second. */
-static bool asked_for(void *email)
+static bool asked_for(const char *email)
 {
     count(platform, email);
     return rows_read("chat_unread") >= totals_read_before + ASKED;
@@ -99,7 +99,7 @@ TEST(unread_count_reads_no_conversations)
     ck_assert_str_eq(json_string_value(json_array_get(names, 999)), text("site %d", many - 999));
     ck_assert(
         json_equal(names, ck_status(talk_of(host, admin, "unread-devices", email, ""), 200)->json));
-    ck_assert(wait_until(asked_for, email, 20000));
+    WAIT_UNTIL(asked_for(email), 20000);
     ck_assert_int_lt(rows_read("chat_conversation") - read, 100);
 
     struct talk talk = {1000001, NULL};
@@ -209,13 +209,6 @@ static double skipped_of(const struct two_hosts *two)
     return sum;
 }
 
-static bool two_wait_or_one_goes_on(void *arg)
-{
-    struct two_hosts *two = arg;
-
-    return sql_number(db, waiting) > 1 || skipped_of(two) > two->skipped + 2;
-}
-
 TEST(only_one_of_two_hosts_adds_up_unread_totals_at_a_time)
 {
     static const char modules[] = "[auth, chat, health, metrics]";
@@ -236,7 +229,7 @@ TEST(only_one_of_two_hosts_adds_up_unread_totals_at_a_time)
     two.token = admin_of(two.host[0])->token;
     sql_soon(db, waiting);
     two.skipped = skipped_of(&two);
-    ck_assert(wait_until(two_wait_or_one_goes_on, &two, HEALTHY_MS));
+    WAIT_UNTIL(sql_number(db, waiting) > 1 || skipped_of(&two) > two.skipped + 2, HEALTHY_MS);
     ck_assert_int_le(sql_number(db, waiting), 1);
     sql_run(holder, "COMMIT");
     expect_added_up("two@shop.example");

@@ -47,9 +47,8 @@ static double metric(const char *name, const char *labels)
     return exposition_value(exposition_get(host, admin->token), name, labels);
 }
 
-static bool somebody_is_behind(void *arg)
+static bool somebody_is_behind(void)
 {
-    (void)arg;
     return metric("busbar_chat_listeners", "state=\"behind\"") > 0;
 }
 
@@ -87,7 +86,7 @@ TEST(a_burst_larger_than_the_buffer_reaches_a_client_that_reads)
         expect_stored(sse, round * BURST, BURST);
     }
     live_silence(sse);
-    ck_assert(!somebody_is_behind(NULL));
+    ck_assert(!somebody_is_behind());
     sse_close(sse);
     stop();
 }
@@ -100,7 +99,7 @@ TEST(a_client_that_pauses_long_continues_without_a_gap)
     ck_assert_int_eq(sse->status, 200);
     for (int at = 0; at < BULK; at += BULK / 10)
         store(&talk, at, BULK / 10, LONG);
-    ck_assert(wait_until(somebody_is_behind, NULL, SOON_MS));
+    WAIT_UNTIL(somebody_is_behind(), SOON_MS);
     struct sse *quick = live_listen(host, platform, NULL);
 
     store(&talk, BULK, 1, LONG);
@@ -175,11 +174,6 @@ static int served(struct sse **many)
     return count;
 }
 
-static bool all_served(void *many)
-{
-    return served(many) == MANY;
-}
-
 TEST(many_resuming_streams_of_one_account_do_not_delay_another)
 {
     struct sse *many[MANY];
@@ -201,7 +195,7 @@ TEST(many_resuming_streams_of_one_account_do_not_delay_another)
     int before = served(many);
 
     ck_assert_msg(before < MANY / 2, "%d of %d came before it", before, MANY);
-    ck_assert_msg(wait_until(all_served, many, SERVED_MS), "%d of %d came", served(many), MANY);
+    WAIT_UNTIL_MSG(served(many) == MANY, SERVED_MS, "%d of %d came", served(many), MANY);
     sse_close(single);
     stop();
 }
@@ -217,7 +211,7 @@ TEST(streams_that_resume_at_the_same_position_share_database_reads)
     hold_messages();
     open_many(many, first, 0);
     sql_run(db, "COMMIT");
-    ck_assert_msg(wait_until(all_served, many, SERVED_MS), "%d of %d came", served(many), MANY);
+    WAIT_UNTIL_MSG(served(many) == MANY, SERVED_MS, "%d of %d came", served(many), MANY);
     double pages = metric("busbar_chat_catch_up_pages_total", "");
 
     ck_assert_msg(pages > 0 && pages <= 2 * PAGES, "%.0f pages were read", pages);

@@ -70,9 +70,8 @@ TEST(a_changed_role_ends_a_stream_which_resumes_with_the_new_rights)
     sse_close(after);
 }
 
-static bool takes_a_stream(void *arg)
+static bool takes_a_stream(struct host *on)
 {
-    struct host *on = arg;
     struct sse *sse = sse_open(on, live.platform->token, NULL, 0);
 
     sse_close(sse);
@@ -93,9 +92,9 @@ TEST(max_streams_limits_streams_and_a_closed_one_makes_room)
     struct linger hard = {.l_onoff = 1};
     setsockopt(open[0]->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     sse_close(open[0]);
-    ck_assert(wait_until(takes_a_stream, few, SOON_MS));
+    WAIT_UNTIL(takes_a_stream(few), SOON_MS);
     shutdown(open[1]->fd, SHUT_WR);
-    ck_assert(wait_until(takes_a_stream, few, SOON_MS));
+    WAIT_UNTIL(takes_a_stream(few), SOON_MS);
     host_stop(few);
     ck_assert(sse_ends(open[2], SOON_MS));
     ck_assert(open[2]->complete);

@@ -145,11 +145,6 @@ TEST(duplicates_are_found_in_bulk_uploads)
     ck_pair("from a file", true, false);
 }
 
-static bool has_pair(void *name)
-{
-    return pair_of(name) != NULL;
-}
-
 /* Simulates two devices that were changed in the same instant, long after they were registered, so
  * that neither change saw the other; before them are more devices than the job reads in one
  * statement. */
@@ -171,7 +166,7 @@ TEST(the_job_finds_duplicates_of_simultaneous_changes)
     const char *said = host_ask(host, "reload", &status); /* jobs run some seconds later */
 
     ck_assert_msg(status == 0, "%s", said);
-    ck_assert(wait_until(has_pair, "twin b", 30000));
+    WAIT_UNTIL(pair_of("twin b") != NULL, 30000);
     ck_pair("twin b", true, false);
     sql_soon(db, "SELECT (count(*) = 0)::int FROM device_duplicate WHERE device < 0");
     sql_run(db, "DELETE FROM device WHERE id < 0");

@@ -124,19 +124,19 @@ static struct answer *document_delete(const struct person *who, const char *path
 }
 
 /* Returns whether each file has a document. Files without one are kept for one second. */
-static bool swept(void *arg)
+static bool swept(PGconn *on)
 {
     const char *words[] = {"device", "sweep", NULL};
 
     ck_assert_int_eq(host_command(host, NULL, words), 0);
     return store_files(store) ==
-           sql_number(arg, "SELECT count(DISTINCT coalesce(object, encode(sha256, 'hex')))"
-                           " FROM device_document");
+           sql_number(on, "SELECT count(DISTINCT coalesce(object, encode(sha256, 'hex')))"
+                          " FROM device_document");
 }
 
 static void expect_swept(void)
 {
-    ck_assert_msg(wait_until(swept, db, 10000), "%d files", store_files(store));
+    WAIT_UNTIL_MSG(swept(db), 10000, "%d files", store_files(store));
 }
 
 TEST(a_removed_document_is_deleted_with_its_file)

@@ -111,11 +111,6 @@ TEST(a_site_name_or_serial_number_of_several_devices_is_ambiguous)
 
 enum { NAMED = 21 }; /* devices that a 409 response reads */
 
-struct walk {
-    const char *index;
-    int64_t begin; /* the number of reads before */
-};
-
 static int64_t read_of(const char *index)
 {
     return sql_number(db, text("SELECT idx_tup_read FROM pg_stat_user_indexes"
@@ -123,25 +118,17 @@ static int64_t read_of(const char *index)
                                index));
 }
 
-/* PostgreSQL's sessions report their statistics some seconds late. */
-static bool was_walked(void *arg)
-{
-    const struct walk *walk = arg;
-
-    return read_of(walk->index) >= walk->begin + NAMED;
-}
-
 /* Counts reads by that index and all other reads of devices. */
 static void expect_few_rows(const char *method, const char *path, const char *index)
 {
     static const char rows[] = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables"
                                " WHERE relname = 'device'";
-    struct walk walk = {index, read_of(index)};
-    int64_t before = sql_number(db, rows);
+    int64_t before = sql_number(db, rows), walked = read_of(index);
 
     ck_error(http(host, method, path, admin->token, strcmp(method, "GET") ? json_object() : NULL),
              409, "");
-    ck_assert_msg(wait_until(was_walked, &walk, 30000), "%s was not read", index);
+    /* PostgreSQL's sessions report their statistics some seconds late */
+    WAIT_UNTIL_MSG(read_of(index) >= walked + NAMED, 30000, "%s was not read", index);
     int64_t count = sql_number(db, rows) - before;
 
     ck_assert_msg(count < 10 * NAMED, "%jd devices were read", (intmax_t)count);

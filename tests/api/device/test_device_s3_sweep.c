@@ -12,17 +12,12 @@ static void set_up(void)
     s3_open("device_s3_sweep");
 }
 
-static bool is_swept(void *arg)
-{
-    static const char *const sweep[] = {"device", "sweep", NULL};
-
-    return !host_command(one, NULL, sweep) && bucket_objects(bucket) <= *(const int *)arg;
-}
-
 /* Waits until the sweep has left this many objects; young objects must first become old enough. */
 static void expect_swept(int objects)
 {
-    ck_assert(wait_until(is_swept, &objects, 20000));
+    static const char *const sweep[] = {"device", "sweep", NULL};
+
+    WAIT_UNTIL(!host_command(one, NULL, sweep) && bucket_objects(bucket) <= objects, 20000);
     ck_assert_int_eq(bucket_objects(bucket), objects);
 }
 

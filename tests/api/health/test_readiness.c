@@ -10,11 +10,6 @@
 
 enum { SOON_MS = 10000 };
 
-struct wanted {
-    struct host *host;
-    const char *words; /* in the log and in `busbar status` */
-};
-
 static const char *state_of(const struct answer *answer, const char *what)
 {
     const json_t *details = json_object_get(answer->json, "details");
@@ -24,24 +19,17 @@ static const char *state_of(const struct answer *answer, const char *what)
     return state ? state : "";
 }
 
-/* The host has queried the database and logged the result. */
-static bool has_looked(void *arg)
-{
-    const struct wanted *wanted = arg;
-    const struct answer *answer = http(wanted->host, "GET", "/api/health/status", NULL, NULL);
-    int status;
-
-    return !strcmp(state_of(answer, "database"), "up") &&
-           strstr(file_text(wanted->host->log), wanted->words) &&
-           strstr(host_ask(wanted->host, "status", &status), wanted->words) != NULL;
-}
-
 /* The host must be alive but not ready. */
 static void expect_unfit(struct host *host, const char *reason)
 {
-    struct wanted said = {host, reason};
+    int status;
 
-    ck_assert_msg(wait_until(has_looked, &said, SOON_MS), "%s: not reported", reason);
+    /* the host has queried the database and logged the result */
+    WAIT_UNTIL_MSG(
+        !strcmp(state_of(http(host, "GET", "/api/health/status", NULL, NULL), "database"), "up") &&
+            strstr(file_text(host->log), reason) &&
+            strstr(host_ask(host, "status", &status), reason),
+        SOON_MS, "%s: not reported", reason);
     struct answer *ready = ck_status(http(host, "GET", "/api/health/ready", NULL, NULL), 503);
     struct answer *state = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 503);
 

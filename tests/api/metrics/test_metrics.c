@@ -90,12 +90,6 @@ TEST(metrics_networks_need_no_token_except_through_a_proxy)
     host_stop(open);
 }
 
-static bool all_are_counted(void *arg)
-{
-    return value(exposition_get(arg, NULL), "busbar_http_connections_refused_total",
-                 "loop=\"0\"") == CROWD - PLACES;
-}
-
 TEST(refused_connections_are_counted)
 {
     struct host *few = host_start(&(struct host_spec){
@@ -108,7 +102,9 @@ TEST(refused_connections_are_counted)
 
     for (int i = 0; i < CROWD; i++)
         wires[i] = wire_open_from(few, "127.0.0.9", 0);
-    ck_assert(wait_until(all_are_counted, few, 5000));
+    WAIT_UNTIL(value(exposition_get(few, NULL), "busbar_http_connections_refused_total",
+                     "loop=\"0\"") == CROWD - PLACES,
+               5000);
     for (int i = 0; i < CROWD; i++)
         wire_close(wires[i], false);
     host_stop(few);
@@ -213,23 +209,18 @@ TEST(logins_are_counted_by_outcome)
     }
 }
 
-static bool shows_a_stream(void *arg)
-{
-    struct exposition *now = exposition_get(host, admin->token);
-
-    (void)arg;
-    return value(now, "busbar_streams", "") == 1 &&
-           value(now, "busbar_chat_listeners", "state=\"joined\"") == 1;
-}
-
 TEST(the_state_of_the_host_and_its_dependencies_is_in_the_metrics)
 {
     struct sse *sse = sse_open(host, platform->token, NULL, 0);
+    struct exposition *now;
 
     ck_assert_int_eq(sse->status, 200);
-    ck_assert(wait_until(shows_a_stream, NULL, 5000));
+    WAIT_UNTIL((now = exposition_get(host, admin->token)) &&
+                   value(now, "busbar_streams", "") == 1 &&
+                   value(now, "busbar_chat_listeners", "state=\"joined\"") == 1,
+               5000);
     sse_close(sse);
-    struct exposition *now = exposition_get(host, admin->token);
+    now = exposition_get(host, admin->token);
 
     ck_assert(value(now, "busbar_database_up", "") == 1);
     ck_assert(value(now, "busbar_redis_up", "") == 1);
@@ -249,21 +240,15 @@ TEST(the_state_of_the_host_and_its_dependencies_is_in_the_metrics)
     ck_assert(value(now, "process_max_fds", "") >= value(now, "process_open_fds", ""));
 }
 
-static bool second_generation(void *arg)
-{
-    struct exposition *now = exposition_get(host, admin->token);
-
-    (void)arg;
-    return value(now, "busbar_generation", "") == 2 && value(now, "busbar_generations", "") == 1;
-}
-
 TEST(counters_keep_their_values_across_a_reload)
 {
-    struct exposition *before = exposition_get(host, admin->token);
+    struct exposition *before = exposition_get(host, admin->token), *after;
 
     ck_assert_int_eq(kill(host->pid, SIGHUP), 0);
-    ck_assert(wait_until(second_generation, NULL, 10000));
-    struct exposition *after = exposition_get(host, admin->token);
+    WAIT_UNTIL((after = exposition_get(host, admin->token)) &&
+                   value(after, "busbar_generation", "") == 2 &&
+                   value(after, "busbar_generations", "") == 1,
+               10000);
 
     ck_assert(answered(after, "POST", "/api/auth/login", 200) >=
               answered(before, "POST", "/api/auth/login", 200));
@@ -297,12 +282,6 @@ static const char *slow_line(void)
     return line ? text("%.*s", (int)strcspn(line, "\n"), line) : NULL;
 }
 
-static bool has_slow_line(void *arg)
-{
-    (void)arg;
-    return slow_line() != NULL;
-}
-
 TEST(a_slow_request_is_logged_with_the_time_of_each_phase)
 {
     pthread_t asking;
@@ -311,7 +290,7 @@ TEST(a_slow_request_is_logged_with_the_time_of_each_phase)
     ck_assert_int_eq(pthread_create(&asking, NULL, ask_slowly, NULL), 0);
     PQclear(PQexec(db, "SELECT pg_sleep(0.4); COMMIT"));
     pthread_join(asking, NULL);
-    ck_assert(wait_until(has_slow_line, NULL, 5000));
+    WAIT_UNTIL(slow_line() != NULL, 5000);
     const char *line = slow_line();
 
     ck_assert(strstr(line, "route=/api/chat/unread-count/:email"));
@@ -324,20 +303,10 @@ TEST(a_slow_request_is_logged_with_the_time_of_each_phase)
                   "%s", line);
 }
 
-static bool shows_the_lag(void *arg)
-{
-    struct exposition *now = exposition_get(host, admin->token);
-
-    (void)arg;
-    return value(now, "busbar_webhook_webhooks", "state=\"active\"") == 1 &&
-           value(now, "busbar_webhook_webhooks", "state=\"off\"") == 1 &&
-           value(now, "busbar_webhook_deliveries", "state=\"waiting\"") == 1 &&
-           value(now, "busbar_webhook_lag_seconds", "") > 0;
-}
-
 TEST(webhooks_are_counted_by_state_and_paused_ones_lag)
 {
     const char *argv[] = {harness_program(false), "-c", host->conf, "pause", NULL};
+    struct exposition *now;
 
     webhook_ready(database, 1);
     webhook_make(host, platform, PUBLIC_URL, "conversation.created");
@@ -348,7 +317,12 @@ TEST(webhooks_are_counted_by_state_and_paused_ones_lag)
         process_run(&(struct process_spec){.argv = argv, .log = harness_path("metrics-pause.log")}),
         0);
     talk_start(host, platform, platform->email, "lag@shop.example", NULL);
-    ck_assert(wait_until(shows_the_lag, NULL, 15000));
+    WAIT_UNTIL((now = exposition_get(host, admin->token)) &&
+                   value(now, "busbar_webhook_webhooks", "state=\"active\"") == 1 &&
+                   value(now, "busbar_webhook_webhooks", "state=\"off\"") == 1 &&
+                   value(now, "busbar_webhook_deliveries", "state=\"waiting\"") == 1 &&
+                   value(now, "busbar_webhook_lag_seconds", "") > 0,
+               15000);
 }
 
 STAGE_SUITE(metrics, set_up, 60)

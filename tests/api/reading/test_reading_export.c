@@ -177,12 +177,6 @@ static int stalled_export(const struct person *who)
     return fd;
 }
 
-static bool has_place(void *arg)
-{
-    (void)arg;
-    return export_of(m, "stalled", "?type=Delta")->status == 200;
-}
-
 TEST(parallel_exports_are_limited_per_account)
 {
     int64_t device = meter_make(host, m, "stalled", 10, days_ago(100));
@@ -201,7 +195,7 @@ TEST(parallel_exports_are_limited_per_account)
     ck_status(meter_list(host, m, "stalled", "?limit=1"), 200);
     close(one);
     close(two);
-    ck_assert(wait_until(has_place, NULL, 20000));
+    WAIT_UNTIL(export_of(m, "stalled", "?type=Delta")->status == 200, 20000);
 }
 
 STAGE_SUITE(reading_export, set_up, 120)

@@ -163,11 +163,6 @@ TEST(a_repeated_idempotency_key_returns_the_first_response)
     ck_assert_int_eq(stored(key), 1);
 }
 
-static bool there(void *key)
-{
-    return stored(key) == 1;
-}
-
 TEST(a_reading_of_a_client_that_disconnects_early_is_stored_once)
 {
     char *key = text("%s", plant("leaver"));
@@ -180,7 +175,7 @@ TEST(a_reading_of_a_client_that_disconnects_early_is_stored_once)
 
     ck_assert_int_eq(write(fd, bytes, strlen(bytes)), (ssize_t)strlen(bytes));
     close(fd);
-    ck_assert(wait_until(there, key, 5000));
+    WAIT_UNTIL(stored(key) == 1, 5000);
     post_reading(key, "{'startDate':'@4','endDate':'@3','value':1}", 201, NULL);
     ck_assert_int_eq(stored(key), 2);
 }
@@ -236,12 +231,6 @@ static int64_t old_refused(void)
                           " interval '90 days'");
 }
 
-static bool is_swept(void *arg)
-{
-    (void)arg;
-    return old_refused() == 0;
-}
-
 TEST(refused_readings_are_deleted_after_90_days)
 {
     const char *key = plant("forgetting");
@@ -253,7 +242,7 @@ TEST(refused_readings_are_deleted_after_90_days)
     ck_assert_int_eq(old_refused(), 2500);
     host_stop(host);
     ck_assert(host_run(host)); /* the job's first run follows */
-    ck_assert(wait_until(is_swept, NULL, 20000));
+    WAIT_UNTIL(old_refused() == 0, 20000);
     ask(m, 200, "[{},{}]", REFUSED, "externalId=forgetting");
 }
 

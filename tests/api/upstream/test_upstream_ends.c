@@ -26,11 +26,6 @@ static void tear_down(void)
 
 /* ---- time ---- */
 
-static bool none_under_way(void *arg)
-{
-    return relay_under_way(arg) == 0;
-}
-
 TEST(a_hung_server_ends_the_request_at_its_timeout)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE);
@@ -51,7 +46,7 @@ TEST(the_deadline_of_the_route_ends_the_request)
 
     ck_assert_int_ge(answer->status, 503);
     ck_assert_msg(answer->seconds < 20, "%f", answer->seconds); /* the setting is 25 */
-    ck_assert(wait_until(none_under_way, host, SOON_MS));
+    WAIT_UNTIL(relay_under_way(host) == 0, SOON_MS);
 }
 
 TEST(a_refused_connection_is_reported_as_not_sent)
@@ -71,9 +66,8 @@ TEST(the_largest_possible_timeout_is_accepted)
 }
 
 /* Returns whether no socket of this machine is connected to that port, not even half closed. */
-static bool none_connected(void *arg)
+static bool none_connected(const struct catcher *catcher)
 {
-    const struct catcher *catcher = arg;
     const char *all = file_text("/proc/net/tcp");
 
     return !strstr(all, text(" 0100007F:%04X 01 ", catcher->port)) &&
@@ -88,7 +82,7 @@ TEST(idle_connections_are_closed)
 
     ck_status(relay(own, "{ss}", "url", catcher_url(catcher, "")), 200);
     ck_assert(!none_connected(catcher));
-    ck_assert(wait_until(none_connected, catcher, 2 * SOON_MS));
+    WAIT_UNTIL(none_connected(catcher), 2 * SOON_MS);
     ck_status(relay(own, "{ss}", "url", catcher_url(catcher, "")), 200);
     host_stop(own);
 }
@@ -159,7 +153,7 @@ TEST(many_requests_wait_in_parallel)
     for (int i = 0; i < MANY; i++)
         ck_status(answers[i], 200);
     ck_assert_int_eq((int)catcher_count(catcher), 4 * MANY);
-    ck_assert(wait_until(none_under_way, host, SOON_MS));
+    WAIT_UNTIL(relay_under_way(host) == 0, SOON_MS);
 }
 
 struct waiting {
@@ -190,17 +184,10 @@ static struct answer *end(struct waiting *waiting)
     return waiting->answer;
 }
 
-struct accepting {
-    const struct host *host;
-    const char *url;
-};
-
 /* Returns whether a request is accepted. One that timed out may use its place for a moment more. */
-static bool is_accepted(void *arg)
+static bool is_accepted(const struct host *on, const char *url)
 {
-    const struct accepting *accepting = arg;
-
-    return relay(accepting->host, "{ss}", "url", accepting->url)->status == 200;
+    return relay(on, "{ss}", "url", url)->status == 200;
 }
 
 /* Anonymous callers of public routes count as one account. */
@@ -221,7 +208,7 @@ TEST(calls_per_account_limits_parallel_requests)
     ck_assert_int_eq((int)relay_outcomes(few, "busy"), 1);
     for (int i = 0; i < 2; i++)
         ck_status(end(&waiting[i]), 504);
-    ck_assert(wait_until(is_accepted, &(struct accepting){few, catcher_url(other, "")}, SOON_MS));
+    WAIT_UNTIL(is_accepted(few, catcher_url(other, "")), SOON_MS);
     ck_assert_int_eq((int)relay_outcomes(few, "late"), 2);
     ck_assert_int_eq((int)relay_outcomes(few, "answered"), 1);
     host_stop(few);
@@ -240,7 +227,7 @@ TEST(memory_for_responses_is_limited)
     catcher_wait(silent, 1, SOON_MS);
     ck_error(relay(own, "{ss si}", "url", catcher_url(other, ""), "most", 1), 503, "Too many");
     ck_status(end(&waiting), 504);
-    ck_assert(wait_until(is_accepted, &(struct accepting){own, catcher_url(other, "")}, SOON_MS));
+    WAIT_UNTIL(is_accepted(own, catcher_url(other, "")), SOON_MS);
     host_stop(own);
 }
 
@@ -280,10 +267,10 @@ TEST(a_certificate_authority_file_that_cannot_be_read_is_reported)
 
 /* ---- reloads and stops ---- */
 
-static bool one_generation(void *arg)
+static bool one_generation(const struct host *of)
 {
     int status;
-    char *said = host_ask(arg, "status", &status);
+    char *said = host_ask(of, "status", &status);
 
     return status == 0 && !strstr(said, "drain");
 }
@@ -306,7 +293,7 @@ TEST(a_request_in_progress_continues_across_a_reload)
     ck_assert_int_eq(status, 0);
     ck_status(end(&waiting), 200);
     ck_assert_int_eq((int)receiver_count(receiver, "/slow/reload"), 40);
-    ck_assert(wait_until(one_generation, own, SOON_MS));
+    WAIT_UNTIL(one_generation(own), SOON_MS);
     ck_status(relay(own, "{ss}", "url", receiver_url(receiver, "/fast")), 200);
     host_stop(own);
 }

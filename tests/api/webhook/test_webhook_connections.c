@@ -35,34 +35,20 @@ static void say(const struct host *host, const char *entry)
 
 /* ---- counts of a receiver ---- */
 
-struct tally {
-    const struct receiver *receiver;
-    const char *name;
-    int64_t least, most;
-};
-
-static int64_t tally_now(const struct tally *tally)
+static int64_t tally_now(const struct receiver *receiver, const char *name)
 {
-    struct answer *answer = ck_status(http(&tally->receiver->at, "GET", "/stats", NULL, NULL), 200);
+    struct answer *answer = ck_status(http(&receiver->at, "GET", "/stats", NULL, NULL), 200);
 
-    return json_integer_value(json_object_get(answer->json, tally->name));
-}
-
-static bool is_in(void *arg)
-{
-    const struct tally *tally = arg;
-    int64_t now = tally_now(tally);
-
-    return now >= tally->least && now <= tally->most;
+    return json_integer_value(json_object_get(answer->json, name));
 }
 
 static void expect(const struct receiver *receiver, const char *name, int64_t least, int64_t most,
                    int ms)
 {
-    struct tally tally = {receiver, name, least, most};
+    int64_t now = 0;
 
-    ck_assert_msg(wait_until(is_in, &tally, ms), "%s: %jd, not %jd to %jd", name,
-                  (intmax_t)tally_now(&tally), (intmax_t)least, (intmax_t)most);
+    WAIT_UNTIL_MSG((now = tally_now(receiver, name)) >= least && now <= most, ms,
+                   "%s: %jd, not %jd to %jd", name, (intmax_t)now, (intmax_t)least, (intmax_t)most);
 }
 
 static void expect_requests(const struct receiver *receiver, int64_t count)
@@ -184,7 +170,7 @@ TEST(tls_sessions_are_resumed_with_each_of_many_receivers)
     hook_addresses(host, "https", receiver->tls_port, MANY, NULL);
     say(host, "to each of them");
     expect(receiver, "requests", MANY, MANY, 20000);
-    ck_assert_int_eq(tally_now(&(struct tally){receiver, "resumed", 0, 0}), 0);
+    ck_assert_int_eq(tally_now(receiver, "resumed"), 0);
     expect(receiver, "open", 0, 0, 6000);
     say(host, "to each of them again");
     expect(receiver, "requests", 2 * MANY, 2 * MANY, 20000);
@@ -219,7 +205,7 @@ TEST(a_certificate_of_an_unknown_authority_is_refused_next_to_a_trusted_one)
         ck_assert_ptr_nonnull(
             strcasestr(json_string_value(json_object_get(attempt, "error")), "certificate"));
     }
-    ck_assert_int_eq(tally_now(&(struct tally){bad, "requests", 0, 0}), 0);
+    ck_assert_int_eq(tally_now(bad, "requests"), 0);
     host_stop(host);
     process_stop(good->pid, SIGKILL, 1000);
     process_stop(bad->pid, SIGKILL, 1000);

@@ -46,28 +46,19 @@ static void clear_crowd(void)
         200);
 }
 
-struct crowd {
-    const struct receiver *receiver;
-    const char *prefix;
-    int64_t count;
-};
-
-static bool have_come(void *arg)
+static bool have_come(const struct receiver *receiver, const char *prefix, int64_t count)
 {
-    const struct crowd *crowd = arg;
-    struct answer *answer =
-        http(&crowd->receiver->at, "GET", text("/count?%s", crowd->prefix), NULL, NULL);
+    struct answer *answer = http(&receiver->at, "GET", text("/count?%s", prefix), NULL, NULL);
 
-    return json_integer_value(json_object_get(answer->json, "requests")) >= crowd->count;
+    return json_integer_value(json_object_get(answer->json, "requests")) >= count;
 }
 
 static void expect_soon(const struct receiver *receiver)
 {
-    struct crowd one = {receiver, "/fast/", 1};
     int64_t since = now_ms();
 
     ck_status(talk_post(host, admin, &other, ADMIN_EMAIL, "in time"), 201);
-    ck_assert_msg(wait_until(have_come, &one, SOON_MS), "not there after %d ms", SOON_MS);
+    WAIT_UNTIL_MSG(have_come(receiver, "/fast/", 1), SOON_MS, "not there after %d ms", SOON_MS);
     fprintf(stderr, "crowd: a new webhook's delivery came after %jd ms\n",
             (intmax_t)(now_ms() - since));
 }
@@ -75,13 +66,12 @@ static void expect_soon(const struct receiver *receiver)
 TEST(more_hung_receivers_than_slots_do_not_delay_a_new_webhook)
 {
     const struct receiver *dead = receiver_start("dead"), *alive = receiver_start("alive");
-    struct crowd crowd = {dead, "/hang/", HANGING};
 
     make_crowd(dead, "hang", HANGING);
     ck_status(talk_post(host, platform, &talk, platform->email, "into the void"), 201);
     webhook_make(host, admin, receiver_url(alive, "/fast/new"), "message.new");
     expect_soon(alive);
-    ck_assert_msg(wait_until(have_come, &crowd, SOON_MS), "some that hang were not tried");
+    WAIT_UNTIL_MSG(have_come(dead, "/hang/", HANGING), SOON_MS, "some that hang were not tried");
     clear_crowd();
     process_stop(dead->pid, SIGKILL, 1000);
     process_stop(alive->pid, SIGKILL, 1000);
@@ -90,11 +80,10 @@ TEST(more_hung_receivers_than_slots_do_not_delay_a_new_webhook)
 TEST(many_receivers_that_begin_to_hang_do_not_delay_a_new_webhook)
 {
     const struct receiver *turning = receiver_start("turning"), *alive = receiver_start("well");
-    struct crowd crowd = {turning, "/fast/", TURNING};
 
     make_crowd(turning, "fast", TURNING);
     ck_status(talk_post(host, platform, &talk, platform->email, "all is well"), 201);
-    ck_assert_msg(wait_until(have_come, &crowd, 10000), "some were not delivered");
+    WAIT_UNTIL_MSG(have_come(turning, "/fast/", TURNING), 10000, "some were not delivered");
     ck_assert_int_eq(kill(turning->pid, SIGSTOP), 0);
     ck_status(talk_post(host, platform, &talk, platform->email, "into the void"), 201);
     webhook_make(host, admin, receiver_url(alive, "/fast/new"), "message.new");

@@ -227,12 +227,6 @@ TEST(orphaned_deliveries_and_late_commits_are_found_behind_a_backlog)
                  "webhook_host");
 }
 
-static bool is_given_up(void *arg)
-{
-    (void)arg;
-    return number("event_id = '" OLD_EVENT "' AND state = 'abandoned'") == 1;
-}
-
 /*
  * No sender looks at the deliveries of a webhook that is off: the job webhook.sweep gives them up.
  * The second delivery waits for a retry that is due in an hour.
@@ -254,7 +248,8 @@ TEST(a_retry_that_waited_longer_than_max_age_is_given_up_while_the_webhook_is_of
              " SELECT id, webhook, CASE WHEN id = min(id) OVER () THEN now() - interval '2 days'"
              " ELSE now() + interval '1 hour' END, now() - interval '2 days', 1 FROM d",
              (intmax_t)made.id));
-    ck_assert(wait_until(is_given_up, NULL, LONG_MS)); /* the job runs each minute */
+    WAIT_UNTIL(number("event_id = '" OLD_EVENT "' AND state = 'abandoned'") == 1,
+               LONG_MS); /* the job runs each minute */
     ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd"
                                          " AND next_at > now()",
                                          (intmax_t)made.id)),
@@ -294,13 +289,6 @@ static void go_back(void)
     sql_run(db, "DELETE FROM busbar_migration WHERE module = 'webhook' AND step >= 2");
 }
 
-static bool none_wait(void *arg)
-{
-    (void)arg;
-    return sql_number(db, "SELECT (to_regclass('webhook_deliveries') IS NOT NULL)::int") &&
-           number("state = 'queued'") == 0;
-}
-
 TEST(deliveries_waiting_in_a_0_9_0_database_are_sent_once_after_migration)
 {
     static const char name[] = "hookold";
@@ -324,7 +312,9 @@ TEST(deliveries_waiting_in_a_0_9_0_database_are_sent_once_after_migration)
                      " ELSE 'abandoned' END FROM generate_series(1, 40) n",
                      (intmax_t)made.id));
     ck_assert(host_run(old));
-    ck_assert(wait_until(none_wait, NULL, LONG_MS));
+    WAIT_UNTIL(sql_number(db, "SELECT (to_regclass('webhook_deliveries') IS NOT NULL)::int") &&
+                   number("state = 'queued'") == 0,
+               LONG_MS);
     ck_assert_int_eq((int64_t)receiver_count(receiver, "/fast/old"), 20);
     ck_assert_int_eq(number("state = 'delivered'"), 30);
     ck_assert_int_eq(number("state = 'abandoned'"), 10);

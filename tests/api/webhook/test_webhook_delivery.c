@@ -42,9 +42,8 @@ TEST(two_failed_attempts_are_retried_after_1_and_4_seconds)
     forget(&made);
 }
 
-static bool is_delivered(void *arg)
+static bool is_delivered(const struct webhook_made *made)
 {
-    const struct webhook_made *made = arg;
     struct answer *answer =
         ck_status(webhook_call(host, admin, "GET", made, "/deliveries?status=delivered"), 200);
 
@@ -113,7 +112,7 @@ TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
     ck_assert_str_eq(recovered->body, "{\"success\":true,\"queued\":1}");
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 5, 5000), "webhook-id"), id);
     ck_assert_str_eq(catcher->list[4].body, catcher->list[0].body);
-    ck_assert(wait_until(is_delivered, &made, 5000)); /* a delivery in flight is not queued again */
+    WAIT_UNTIL(is_delivered(&made), 5000); /* a delivery in flight is not queued again */
     ck_status(
         webhook_call(host, admin, "POST", &made, text("/deliveries/%jd/resend", (intmax_t)number)),
         200);
@@ -325,7 +324,7 @@ TEST(results_that_cannot_be_recorded_do_not_cause_a_busy_loop)
                 " EXECUTE FUNCTION bar()");
     say("cannot be recorded");
     catcher_wait(catcher, 1, 5000);
-    ck_assert(wait_until(process_sleeps, &host->pid, 5000));
+    WAIT_UNTIL(process_sleeps(host->pid), 5000);
     sql_run(db, "DROP FUNCTION bar CASCADE");
     json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
 

@@ -23,14 +23,6 @@ static struct talk talk, other;
 static struct receiver *receiver;
 static struct webhook_made made[HOOKS];
 
-/* The host inserts many deliveries at once until it knows how many webhooks there are. */
-static bool knows_of_many(void *arg)
-{
-    (void)arg;
-    return exposition_value(exposition_get(host, admin->token), "busbar_webhook_webhooks",
-                            "state=\"active\"") >= (double)HOOKS;
-}
-
 static void set_up_as(const char *name)
 {
     stage_open(&(struct host_spec){.name = name, .modules = MODULES, .more = WEBHOOK_LOCAL});
@@ -41,7 +33,10 @@ static void set_up_as(const char *name)
     receiver = receiver_start("expand");
     for (int i = 0; i < HOOKS; i++)
         made[i] = webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
-    ck_assert(wait_until(knows_of_many, NULL, LONG_MS));
+    /* the host inserts many deliveries at once until it knows how many webhooks there are */
+    WAIT_UNTIL(exposition_value(exposition_get(host, admin->token), "busbar_webhook_webhooks",
+                                "state=\"active\"") >= (double)HOOKS,
+               LONG_MS);
 }
 
 static void set_up(void)
@@ -54,24 +49,17 @@ static int64_t number(const char *what)
     return sql_number(db, text("SELECT %s FROM webhook_deliveries", what));
 }
 
-static bool are_expanded(void *arg)
+static bool are_expanded(void)
 {
-    (void)arg;
     return sql_number(db, "SELECT count(*) FROM webhook_expansion") == 0;
-}
-
-static bool are_sent(void *arg)
-{
-    return are_expanded(NULL) &&
-           number("count(*) FILTER (WHERE state <> 'queued')") >= *(const int64_t *)arg;
 }
 
 /* Waits until this many deliveries have been made and sent, one of each event to each webhook. */
 static void expect_sent(int64_t count)
 {
-    ck_assert_msg(wait_until(are_sent, &count, LONG_MS), "%jd of %jd, %jd wait",
-                  (intmax_t)number("count(*)"), (intmax_t)count,
-                  (intmax_t)number("count(*) FILTER (WHERE state = 'queued')"));
+    WAIT_UNTIL_MSG(are_expanded() && number("count(*) FILTER (WHERE state <> 'queued')") >= count,
+                   LONG_MS, "%jd of %jd, %jd wait", (intmax_t)number("count(*)"), (intmax_t)count,
+                   (intmax_t)number("count(*) FILTER (WHERE state = 'queued')"));
     ck_assert_int_eq(number("count(*)"), count);
     ck_assert_int_eq(number("count(DISTINCT (webhook, event_id))"), count);
     ck_assert_int_eq(number("count(*) FILTER (WHERE state <> 'delivered')"), 0);
@@ -170,7 +158,7 @@ TEST(changes_of_webhooks_during_an_expansion_do_not_change_its_recipients)
         webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
 
     open_gate();
-    ck_assert(wait_until(are_expanded, NULL, LONG_MS));
+    WAIT_UNTIL(are_expanded(), LONG_MS);
     ck_assert_int_eq(number("count(*)"), HOOKS - 1);
     ck_assert_int_eq(number(text("count(*) FILTER (WHERE webhook IN (%jd, %jd))",
                                  (intmax_t)made[DELETED].id, (intmax_t)late.id)),
@@ -205,12 +193,6 @@ TEST(accounts_take_turns_in_expansions)
     ck_assert_int_lt(last_delivery_of("turn 2"), last_delivery_of("turn 5"));
 }
 
-static bool are_of_another(void *arg)
-{
-    (void)arg;
-    return number("count(*)") >= 2 * HOOKS;
-}
-
 /* Simulates an event whose body PostgreSQL cannot read: it waits, and so do later events of its
  * account. */
 TEST(an_event_that_cannot_be_expanded_does_not_delay_other_accounts)
@@ -225,8 +207,9 @@ TEST(an_event_that_cannot_be_expanded_does_not_delay_other_accounts)
     for (int i = 0; i < 2; i++)
         ck_status(talk_post(host, platform, &other, platform->email, "entry of the other account"),
                   201);
-    bool passed = wait_until(are_of_another, NULL, LONG_MS);
+    bool passed = false;
 
+    WAIT_FOR(passed = number("count(*)") >= 2 * HOOKS, LONG_MS);
     sql_run(db, "DROP FUNCTION refuse CASCADE");
     ck_assert(passed);
     expect_sent(3 * HOOKS);

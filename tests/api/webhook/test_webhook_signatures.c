@@ -109,11 +109,6 @@ TEST(after_a_secret_rotation_both_secrets_sign)
     forget(&made);
 }
 
-static bool says_ready(void *log)
-{
-    return strstr(file_text(log), "receiver ready") != NULL;
-}
-
 /* The examples that users start from accept genuine requests and refuse a wrong secret. */
 TEST(the_example_receivers_verify_both_signatures)
 {
@@ -132,7 +127,7 @@ TEST(the_example_receivers_verify_both_signatures)
         struct webhook_made made =
             webhook_make(host, admin, receiver_url(port, "/"), "message.new");
 
-        ck_assert(wait_until(says_ready, (void *)(uintptr_t)log, 10000));
+        WAIT_UNTIL(strstr(file_text(log), "receiver ready") != NULL, 10000);
         struct answer *answer = ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
 
         ck_assert_int_eq(answer_int(answer, "status"), right ? 200 : 401);

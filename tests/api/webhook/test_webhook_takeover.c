@@ -7,17 +7,6 @@
 
 enum { HOOKS = 8, MESSAGES = 5, ALL = HOOKS * MESSAGES, GENEROUS_MS = 90000 };
 
-static bool two_share(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM (SELECT FROM webhook_shard WHERE owner IS NOT NULL"
-                          " GROUP BY owner HAVING count(*) = 32) h") == 2;
-}
-
-static bool all_are_recorded(void *db)
-{
-    return sql_number(db, "SELECT count(*) FROM webhook_queued") == 0;
-}
-
 /* Returns how often the catcher received a delivery of this webhook and event. */
 static size_t times(const struct catcher *catcher, size_t count, int hook, const char *id)
 {
@@ -47,7 +36,10 @@ TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
     struct person *admin = admin_of(host);
     struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
 
-    ck_assert(wait_until(two_share, db, GENEROUS_MS));
+    WAIT_UNTIL(sql_number(db,
+                          "SELECT count(*) FROM (SELECT FROM webhook_shard WHERE owner IS NOT NULL"
+                          " GROUP BY owner HAVING count(*) = 32) h") == 2,
+               GENEROUS_MS);
     /* the shards 60 to 63 and 0 to 3, because each host has 32 shards in a row */
     sql_run(db, text("SELECT setval('webhook_hook_id', %d)", 64 - HOOKS / 2 - 1));
     for (int i = 0; i < HOOKS; i++)
@@ -70,7 +62,7 @@ TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
     catcher_wait(catcher, ALL, GENEROUS_MS);
     fprintf(stderr, "takeover: the first of %zu deliveries came %jd ms after the kill\n",
             its * MESSAGES, (intmax_t)first_ms);
-    ck_assert(wait_until(all_are_recorded, db, GENEROUS_MS));
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_queued") == 0, GENEROUS_MS);
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_outcome WHERE delivered"), ALL);
     PGresult *events = PQexec(db, "SELECT DISTINCT event_id FROM webhook_delivery");
     size_t count = catcher_count(catcher);

@@ -101,16 +101,6 @@ static double waiting(const struct host *on)
                             "loop=\"0\",pool=\"tx\"");
 }
 
-static bool some_wait(void *on)
-{
-    return waiting(on) >= (double)WAITERS;
-}
-
-static bool many_wait(void *on)
-{
-    return waiting(on) >= MANY - 1; /* fewer by one if the first has ended */
-}
-
 TEST(waiting_requests_are_counted_once)
 {
     struct wire *wires[MANY + 1];
@@ -118,7 +108,7 @@ TEST(waiting_requests_are_counted_once)
     sql_run(db, "SELECT pg_advisory_lock(" POKE_GATE ")");
     for (int i = 0; i <= MANY; i++)
         wires[i] = poke_begin(host, "transaction/gate");
-    ck_assert(wait_until(many_wait, host, 4000));
+    WAIT_UNTIL(waiting(host) >= MANY - 1, 4000);
     ck_assert_int_lt((int)waiting(host), 2 * (MANY - 1)); /* may include jobs */
     sql_run(db, "SELECT pg_advisory_unlock(" POKE_GATE ")");
     for (int i = 0; i <= MANY; i++)
@@ -143,7 +133,7 @@ static struct wire *begin_and_wait(const struct host *on, struct wire *waiters[W
 
     for (int i = 0; i < WAITERS; i++)
         waiters[i] = poke_begin(on, "transaction/one");
-    ck_assert(wait_until(some_wait, (void *)(uintptr_t)on, 5000));
+    WAIT_UNTIL(waiting(on) >= (double)WAITERS, 5000);
     return first;
 }
 
@@ -170,7 +160,7 @@ TEST(waiting_requests_fail_when_postgresql_stops)
     expect_turned_away(&first, 1);
     expect_turned_away(waiters, WAITERS);
     postgres_start(pg);
-    ck_assert(wait_until((bool (*)(void *))host_alive, own, 1000));
+    WAIT_UNTIL(host_alive(own), 1000);
     host_stop(own);
 }
 
@@ -179,7 +169,7 @@ static struct postgres *behind(const struct postgres *pg, const struct proxy *pr
     return postgres_at(pg, text("127.0.0.1 port=%d", proxy_port(proxy)));
 }
 
-static bool lends(void *on)
+static bool lends(const struct host *on)
 {
     return http(on, "POST", "/api/poke/transaction/one", NULL, NULL)->status == 201;
 }
@@ -234,7 +224,7 @@ TEST(a_frozen_postgresql_gives_503_at_once)
             answer_header(poke(own, "POST", "transaction/one", 503), "Retry-After"));
     }
     proxy_set(proxy, PROXY_PASS, 0);
-    ck_assert(wait_until(lends, own, 10000));
+    WAIT_UNTIL(lends(own), 10000);
     wire_close(first, true);
     poke_lends(own);
     host_stop(own);
@@ -250,13 +240,13 @@ TEST(a_connection_left_in_a_transaction_is_closed)
                                        .pg = behind(the_postgres, proxy),
                                        .database = database_make(the_postgres, "lent_left_open")});
 
-    ck_assert(wait_until(lends, own, 10000));
+    WAIT_UNTIL(lends(own), 10000);
     proxy_set(proxy, PROXY_IN_TRANSACTION, 0);
     poke(own, "POST", "write/astray", 503);
     poke(own, "POST", "unit/one", 503);
     host_logs(own, 0, "a transaction was left open");
     proxy_set(proxy, PROXY_PASS, 0);
-    ck_assert(wait_until(lends, own, 10000));
+    WAIT_UNTIL(lends(own), 10000);
     poke(own, "POST", "write/found", 201);
     host_stop(own);
 }

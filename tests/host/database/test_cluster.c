@@ -51,15 +51,15 @@ static bool is_up(const struct cluster *cluster, int host)
     return line && !strncmp(line, "UP,", 3);
 }
 
-static bool both_up(void *cluster)
+static bool both_up(const struct cluster *cluster)
 {
     return is_up(cluster, 0) && is_up(cluster, 1);
 }
 
 static void wait_both(struct cluster *cluster)
 {
-    ck_assert_msg(wait_until(both_up, cluster, SEEN_MS), "HAProxy does not see both hosts:\n%s",
-                  haproxy_say(cluster, "show stat\n"));
+    WAIT_UNTIL_MSG(both_up(cluster), SEEN_MS, "HAProxy does not see both hosts:\n%s",
+                   haproxy_say(cluster, "show stat\n"));
 }
 
 static void haproxy_start(struct cluster *cluster, const char *name)
@@ -143,21 +143,6 @@ TEST(a_killed_host_behind_haproxy_loses_no_message)
     cluster_end(cluster);
 }
 
-static bool one_down(void *cluster)
-{
-    return !both_up(cluster);
-}
-
-static bool second_up(void *cluster)
-{
-    return is_up(cluster, 1);
-}
-
-static bool none_up(void *cluster)
-{
-    return !is_up(cluster, 0) && !is_up(cluster, 1);
-}
-
 /* Returns how long HAProxy waited for a check that timed out, in milliseconds; -1: none timed
  * out. */
 static long given_up_after(const struct cluster *cluster)
@@ -181,7 +166,9 @@ TEST(haproxy_keeps_hosts_whose_checks_are_late)
     scene_more(scene, 200);
     for (int i = 0; i < SCENE_HOSTS; i++)
         ck_assert_int_eq(kill(scene->hosts[i]->pid, SIGSTOP), 0);
-    bool down = wait_until(one_down, cluster, BUSY_MS);
+    bool down = false;
+
+    WAIT_FOR(down = !both_up(cluster), BUSY_MS);
     long after = given_up_after(cluster);
 
     for (int i = 0; i < SCENE_HOSTS; i++)
@@ -207,12 +194,13 @@ TEST(haproxy_prefers_ready_hosts_and_otherwise_uses_live_ones)
     file_write(second->conf, text("%.*sdbname=nowhere%s", (int)(name - conf), conf,
                                   name + strlen("dbname=cluster_ready")));
     ck_assert(host_run(second));
-    ck_assert(!wait_until(second_up, cluster, BUSY_MS));
+    WAIT_FOR(is_up(cluster, 1), BUSY_MS);
+    ck_assert(!is_up(cluster, 1));
     for (int i = 0; i < 20; i++)
         ck_status(http(&cluster->front, "GET", "/api/auth/me", token, NULL), 200);
 
     postgres_stop(pg, SIGINT);
-    ck_assert(wait_until(none_up, cluster, SEEN_MS));
+    WAIT_UNTIL(!is_up(cluster, 0) && !is_up(cluster, 1), SEEN_MS);
     struct answer *answer =
         ck_error(http(&cluster->front, "GET", "/api/auth/me", token, NULL), 503, "");
 

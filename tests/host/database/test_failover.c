@@ -70,7 +70,7 @@ static const char *place(const char *order)
 }
 
 /* Returns whether all of the host's connections work, in each pool. */
-static bool serves(void *host)
+static bool serves(const struct host *host)
 {
     static const char *const ways[][2] = {{"GET", "query/one"},
                                           {"POST", "write/one"},
@@ -111,8 +111,8 @@ TEST_EACH(servers_that_refuse_hang_or_are_standbys_are_skipped, sizeof orders / 
         .redis = "",
         .db = text("  migrate: false\n  connect_timeout: %d\n", silent ? SHORT_MS : LONG_MS)});
 
-    ck_assert_msg(wait_until(serves, host, silent ? 2 * SHORT_MS : LONG_MS / 4), "%s\n%s", order,
-                  file_text(host->log));
+    WAIT_UNTIL_MSG(serves(host), silent ? 2 * SHORT_MS : LONG_MS / 4, "%s\n%s", order,
+                   file_text(host->log));
     host_stop(host);
 }
 

@@ -163,16 +163,11 @@ static void *disturb(void *arg)
     return NULL;
 }
 
-static bool has_asked(void *arg)
-{
-    return asked >= *(const int *)arg;
-}
-
 /* Crashes the server three times while requests are sent. */
 static void kill_postgres(void)
 {
     for (int part = 1; part <= 3; part++) {
-        ck_assert(wait_until(has_asked, &(int){part * asks_of_all() / 4}, 60000));
+        WAIT_UNTIL(asked >= part * asks_of_all() / 4, 60000);
         postgres_stop(pg, SIGKILL);
         postgres_start(pg);
     }
@@ -223,14 +218,6 @@ static void expect_counters(int64_t unknown)
 static const char together[] = "  read_connections: 1\n  unit_connections: 1\n";
 static const char alone[] = "  gather: 1\n";
 
-/* A loop publishes its counters periodically. */
-static bool have_shared(void *arg)
-{
-    (void)arg;
-    return metric("busbar_database_sharing_requests_total", "read") > asks_of_all() / 2 &&
-           metric("busbar_database_sharing_requests_total", "unit") > asks_of_all() / 8;
-}
-
 TEST(keyed_statements_give_the_same_responses_as_separate_ones)
 {
     static const int counts[] = {1, 2, CLIENTS, CROWD};
@@ -238,7 +225,10 @@ TEST(keyed_statements_give_the_same_responses_as_separate_ones)
     start("keys_together", together);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         expect_counters(crowd(counts[i], false, NULL));
-    ck_assert(wait_until(have_shared, NULL, 5000));
+    /* a loop publishes its counters periodically */
+    WAIT_UNTIL(metric("busbar_database_sharing_requests_total", "read") > asks_of_all() / 2 &&
+                   metric("busbar_database_sharing_requests_total", "unit") > asks_of_all() / 8,
+               5000);
     stop();
 }
 
@@ -309,12 +299,6 @@ TEST(a_merged_statement_that_fails_is_logged_and_sent_separately)
     stop();
 }
 
-static bool both_can_be_asked(void *arg)
-{
-    (void)arg;
-    return metric("busbar_database_connections", "read") == 2;
-}
-
 /* No new connections are possible meanwhile, so keyed statements use the other connection. The
  * connection that is closed is the one with the latest query; the other may have been used before
  * the first existed. */
@@ -323,7 +307,7 @@ TEST(a_lost_connection_does_not_block_keyed_statements)
     start("keys_lost", "  read_connections: 2\n");
     PGconn *other = database_connect(pg, "postgres");
 
-    ck_assert(wait_until(both_can_be_asked, NULL, 10000));
+    WAIT_UNTIL(metric("busbar_database_connections", "read") == 2, 10000);
     for (int i = 0; i < 20; i++)
         ck_status(http(host, "GET", "/api/keys/rows/1", NULL, NULL), 200);
     sql_run(other, "ALTER DATABASE keys_lost ALLOW_CONNECTIONS false");

@@ -14,9 +14,8 @@ struct pooler {
     const char *log;
 };
 
-static bool is_open(void *arg)
+static bool is_open(const struct pooler *pooler)
 {
-    const struct pooler *pooler = arg;
     PGconn *db =
         PQconnectdb(text("host=%s dbname=pooler user=busbar options=''", pooler->at.sockets));
     bool open = PQstatus(db) == CONNECTION_OK;
@@ -48,7 +47,7 @@ static struct pooler *pooler_start(const char *name, const char *mode, const cha
 
     pooler->pid =
         process_start(&(struct process_spec){.argv = argv, .log = pooler->log, .as_service = true});
-    ck_assert_msg(wait_until(is_open, pooler, PATIENCE_MS), "%s", file_text(pooler->log));
+    WAIT_UNTIL_MSG(is_open(pooler), PATIENCE_MS, "%s", file_text(pooler->log));
     return pooler;
 }
 
@@ -71,18 +70,6 @@ static struct host *host_behind(struct pooler *pooler, const char *name)
         .database = name,
         .db = text("  statement_timeout: %d\n", STATEMENT_MS),
         .modules = text("[auth, health, \"%s\"]", harness_test_module("module_poke"))});
-}
-
-struct wanted {
-    const struct host *host;
-    const char *words;
-};
-
-static bool is_said(void *arg)
-{
-    const struct wanted *wanted = arg;
-
-    return strstr(host_says(wanted->host, 0, "status"), wanted->words) != NULL;
 }
 
 static const struct {
@@ -112,7 +99,7 @@ TEST_EACH(a_pooler_that_changes_sessions_is_detected_at_startup, sizeof poolers 
 
     if (words) {
         host_logs(host, 0, words);
-        ck_assert(wait_until(is_said, &(struct wanted){host, words}, PATIENCE_MS));
+        WAIT_UNTIL(strstr(host_says(host, 0, "status"), words) != NULL, PATIENCE_MS);
         ck_assert_int_eq(http(host, "GET", "/api/health/ready", NULL, NULL)->status, 503);
         /* a single connection may get a session that no other connection has used */
         if (!poolers[_i].pinned || !*poolers[_i].ignored)

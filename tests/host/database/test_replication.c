@@ -20,10 +20,8 @@ static bool is_waited(void)
 
 /* Returns whether a commit waits by now: PostgreSQL applies the setting a moment after the
  * signal. */
-static bool waits(void *arg)
+static bool waits(PGconn *probe)
 {
-    PGconn *probe = arg;
-
     if (PQtransactionStatus(probe) != PQTRANS_ACTIVE)
         ck_assert(PQsendQuery(probe, "INSERT INTO poke (what) VALUES ('probe')"));
     ck_assert(PQconsumeInput(probe));
@@ -44,7 +42,7 @@ static void require_standby(void)
 
     sql_run(db, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     sql_run(db, "SELECT pg_reload_conf()");
-    ck_assert(wait_until(waits, probe, PATIENCE_MS));
+    WAIT_UNTIL(waits(probe), PATIENCE_MS);
 }
 
 static void release_standby(void)
@@ -83,9 +81,8 @@ static struct wire_answer *answer_to(struct wire *wire, const char *end)
     return answer;
 }
 
-static bool writes(void *unused)
+static bool writes(void)
 {
-    (void)unused;
     return http(host, "POST", "/api/poke/write/after", NULL, NULL)->status == 201;
 }
 
@@ -104,7 +101,7 @@ TEST_EACH(a_commit_not_confirmed_by_the_standby_is_no_success, WAYS *ENDS)
     ck_assert_ptr_nonnull(answer);
     ck_assert_msg(answer->status == 503, "%s: %d %s", way, answer->status, answer->body);
     wire_close(wire, false);
-    ck_assert(wait_until(writes, NULL, PATIENCE_MS));
+    WAIT_UNTIL(writes(), PATIENCE_MS);
     host_logs(host, before, "a commit was not confirmed by the synchronous standby");
     /* the hook would have run by now, because hooks start before the response is sent */
     ck_assert_uint_eq(host_logged(host, "hook=poke.poked"), hooks);
@@ -134,7 +131,7 @@ TEST(a_repeated_request_also_waits_for_the_standby)
         wire_close(wire, false);
     }
     release_standby();
-    ck_assert(wait_until(writes, NULL, PATIENCE_MS));
+    WAIT_UNTIL(writes(), PATIENCE_MS);
     struct wire_answer *answer = wire_read(post_with_key(), PATIENCE_MS);
 
     ck_assert_ptr_nonnull(answer);

@@ -17,20 +17,12 @@ static int64_t rows(const char *what)
     return sql_number(db, text("SELECT count(*) FROM poke WHERE what = '%s'", what));
 }
 
-/* Waits for a line of the log with all these words; fails the test if there is none within a
- * second. */
-struct wanted_line {
-    const struct host *host;
-    const char *const *words;
-};
-
-static bool has_line(void *arg)
+static bool has_line(const struct host *of, const char *const *words)
 {
-    const struct wanted_line *wanted = arg;
-    char *log = file_text(wanted->host->log), *rest = log;
+    char *log = file_text(of->log), *rest = log;
 
     for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
-        const char *const *word = wanted->words;
+        const char *const *word = words;
 
         while (*word && strstr(line, *word))
             word++;
@@ -42,8 +34,7 @@ static bool has_line(void *arg)
 
 static void expect_line(const struct host *on, const char *const *words)
 {
-    ck_assert_msg(wait_until(has_line, &(struct wanted_line){on, words}, 5000),
-                  "no line with %s, %s …", words[0], words[1]);
+    WAIT_UNTIL_MSG(has_line(on, words), 5000, "no line with %s, %s …", words[0], words[1]);
 }
 
 #define LINE(...)                                                                                  \
@@ -271,33 +262,19 @@ TEST(keepalives_are_set_unless_the_database_url_sets_them)
     host_stop(own);
 }
 
-struct skipping {
-    const struct host *host;
-    const char *pid;
-};
-
-static bool is_skipped(void *arg)
-{
-    const struct skipping *skipping = arg;
-    const char *line = strstr(host_says(skipping->host, 0, "status"),
-                              "job poke.a skipped: lock held elsewhere since 2");
-
-    return line && strstr(line, text(", by local pid %s idle since 2", skipping->pid));
-}
-
-static bool is_not_skipped(void *arg)
-{
-    return !strstr(host_says(arg, 0, "status"), "job poke.a skipped");
-}
-
 #define SKIPPED_SINCE "busbar_job_skipped_since_timestamp_seconds{job=\"poke.a\"}"
 
 TEST(a_job_skipped_because_of_its_lock_is_reported)
 {
-    struct skipping skipping = {host, sql_text(db, "SELECT pg_backend_pid()", 0, NULL)};
+    const char *local =
+        text(", by local pid %s idle since 2", sql_text(db, "SELECT pg_backend_pid()", 0, NULL));
+    const char *line = NULL;
 
     sql_run(db, "SELECT pg_advisory_lock(hashtextextended('poke.a', 0))");
-    ck_assert_msg(wait_until(is_skipped, &skipping, 30000), "%s", host_says(host, 0, "status"));
+    WAIT_UNTIL_MSG((line = strstr(host_says(host, 0, "status"),
+                                  "job poke.a skipped: lock held elsewhere since 2")) &&
+                       strstr(line, local),
+                   30000, "%s", host_says(host, 0, "status"));
     json_t *jobs = json_object_get(host_status(host), "jobs"), *job;
     size_t i;
 
@@ -314,7 +291,7 @@ TEST(a_job_skipped_because_of_its_lock_is_reported)
     ck_assert_ptr_nonnull(
         strstr(page, "busbar_job_runs_total{job=\"poke.a\",outcome=\"skipped\"}"));
     sql_run(db, "SELECT pg_advisory_unlock_all()");
-    ck_assert(wait_until(is_not_skipped, host, 30000));
+    WAIT_UNTIL(!strstr(host_says(host, 0, "status"), "job poke.a skipped"), 30000);
     ck_assert_ptr_null(strstr(http(host, "GET", "/metrics", NULL, NULL)->body, SKIPPED_SINCE));
 }
 

@@ -215,14 +215,9 @@ static int64_t bytes_below(const char *directory)
     return bytes;
 }
 
-static bool is_uploading(void *directory)
-{
-    return bytes_below(directory) > 0;
-}
-
 static void expect_bounds(int64_t before)
 {
-    ck_assert(wait_until(is_uploading, store, 10000));
+    WAIT_UNTIL(bytes_below(store) > 0, 10000);
     int64_t grown = process_status(host->pid, "VmHWM:") - before, bytes = bytes_below(store);
 
     ck_assert_msg(process_shadowed() || grown < MEMORY_KIB, "the host grew by %jd KiB",

@@ -98,15 +98,12 @@ static void unlock(void)
     sql_run(db, text("SELECT pg_advisory_unlock(%d)", LOCK));
 }
 
-static bool somebody_waits(void *count)
-{
-    return sql_number(db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT "
-                          "granted") >= *(int *)count;
-}
-
 static void expect_waiting(int count)
 {
-    ck_assert_msg(wait_until(somebody_waits, &count, MS), "%d do not wait for the lock", count);
+    WAIT_UNTIL_MSG(sql_number(db,
+                              "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT "
+                              "granted") >= count,
+                   MS, "%d do not wait for the lock", count);
 }
 
 static int64_t metric(const char *line)
@@ -118,22 +115,9 @@ static int64_t metric(const char *line)
     return atoll(at + 2 + strlen(line));
 }
 
-struct figure {
-    const char *line;
-    int64_t wanted;
-};
-
-static bool is_there(void *arg)
-{
-    const struct figure *figure = arg;
-
-    return metric(figure->line) == figure->wanted;
-}
-
 static void expect_metric(const char *line, int64_t wanted)
 {
-    ck_assert_msg(wait_until(is_there, &(struct figure){line, wanted}, MS), "%s is not %jd", line,
-                  (intmax_t)wanted);
+    WAIT_UNTIL_MSG(metric(line) == wanted, MS, "%s is not %jd", line, (intmax_t)wanted);
 }
 
 #define READS(what) "busbar_database_" what "{loop=\"0\",pool=\"read\"}"
@@ -260,7 +244,7 @@ TEST(an_account_may_have_a_quarter_of_max_requests)
 }
 
 /* Each was refused, or is in progress because its body never ends. */
-static bool all_have_begun(void *arg)
+static bool all_have_begun(void)
 {
     static const char *const lines[] = {
         "busbar_share_taken{resource=\"anonymous\"}",
@@ -268,8 +252,6 @@ static bool all_have_begun(void *arg)
         "busbar_share_refused_total{resource=\"anonymous\",whose=\"owner\"}",
     };
     int64_t begun = 0;
-
-    (void)arg;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         begun += metric(lines[i]);
     return begun >= (int64_t)STRANGERS * SLOW_BODIES;
@@ -293,7 +275,7 @@ TEST(slow_anonymous_bodies_leave_room_for_other_requests)
         slow[i] = wire_open_from(host, text("127.0.1.%d", 1 + i % STRANGERS), 0);
         ck_assert(wire_say(slow[i], POST_LOGIN "Content-Length: 100\r\n\r\n{"));
     }
-    ck_assert(wait_until(all_have_begun, NULL, MS));
+    WAIT_UNTIL(all_have_begun(), MS);
     ck_assert_int_le(metric("busbar_share_taken{resource=\"anonymous\"}"), 24);
     expect_ok(ask_for(ada, "read", 0));
     expect_ok(log_in("127.0.1.100", ada));

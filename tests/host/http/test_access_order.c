@@ -171,11 +171,6 @@ TEST(the_type_of_an_empty_body_is_not_checked)
 
 /* ---- slow bodies ---- */
 
-static bool is_late(void *since)
-{
-    return now_ms() - *(int64_t *)since > LATE_MS;
-}
-
 /* Sends a POST except for the last byte of its body. */
 static struct wire *begin(const struct person *who, const char *type, const char *body,
                           size_t length)
@@ -195,7 +190,7 @@ static struct wire_answer *finish(struct wire *wire, const char *last)
 {
     int64_t since = now_ms();
 
-    ck_assert(wait_until(is_late, &since, 5000));
+    WAIT_UNTIL(now_ms() - since > LATE_MS, 5000);
     wire_say(wire, "%s", last);
     return wire_read(wire, 10000);
 }

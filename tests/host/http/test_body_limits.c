@@ -88,11 +88,6 @@ static const char *host_metrics(const struct host *of)
     return ck_status(http(of, "GET", "/metrics", NULL, NULL), 200)->body;
 }
 
-static bool is_kept(void *of)
-{
-    return strstr(host_metrics(of), "\nbusbar_body_bytes 899999\n") != NULL;
-}
-
 /* The share is a quarter of the limit, unless a setting changes it. */
 TEST(an_account_has_a_share_of_the_memory_for_bodies)
 {
@@ -105,7 +100,7 @@ TEST(an_account_has_a_share_of_the_memory_for_bodies)
     const struct person *other = person_make(tight, admin, "patient", NULL);
     struct wire *slow = begin_find(tight, greedy, 900000);
 
-    ck_assert(wait_until(is_kept, tight, 5000));
+    WAIT_UNTIL(strstr(host_metrics(tight), "\nbusbar_body_bytes 899999\n") != NULL, 5000);
     end_find(begin_find(tight, greedy, 400000), 429);
     end_find(begin_find(tight, greedy, 100000), 200);
     end_find(begin_find(tight, other, 2000000), 200);

@@ -36,7 +36,7 @@ static void set_up(void)
                                            "  write_timeout: 1\n"});
 }
 
-static bool has_room(void *of)
+static bool has_room(const struct host *of)
 {
     struct wire *wire = wire_open_from(of, "127.0.0.9", 0);
 
@@ -74,7 +74,7 @@ TEST_EACH(max_connections_and_connections_per_address_limit_connections, 2)
     for (int i = 0; i < CROWD; i++)
         wire_close(wires[i], false);
     for (int i = 0; i < CROWD; i++)
-        ck_assert(wait_until(has_room, few, 5000));
+        WAIT_UNTIL(has_room(few), 5000);
     host_stop(few);
 }
 
@@ -109,7 +109,7 @@ TEST_EACH(an_endless_chunk_line_does_not_cause_a_busy_loop, 2)
 
     wire_say(wire, POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n%s%09000d", endless[_i], 0);
     ck_assert_int_eq(http(host, "GET", "/api/health", NULL, NULL)->status, 200);
-    ck_assert(wait_until(process_sleeps, &host->pid, 5000));
+    WAIT_UNTIL(process_sleeps(host->pid), 5000);
     ck_assert(wire_closes(wire, HANG_MS));
     wire_close(wire, false);
 }
@@ -169,12 +169,6 @@ TEST(a_client_that_does_not_read_is_disconnected)
     wire_close(wire, true);
 }
 
-static bool finds(void *of)
-{
-    return http(of, "POST", "/api/chat/conversations/find", admin->token, json_object())->status ==
-           200;
-}
-
 TEST(statements_over_their_timeout_are_503_and_the_pool_recovers)
 {
     struct host *quick = host_start(&(struct host_spec){
@@ -199,7 +193,10 @@ TEST(statements_over_their_timeout_are_503_and_the_pool_recovers)
     }
     ck_assert(wire_is_served(quick));
     sql_run(db, "COMMIT");
-    ck_assert(wait_until(finds, quick, 5000));
+    WAIT_UNTIL(
+        http(quick, "POST", "/api/chat/conversations/find", admin->token, json_object())->status ==
+            200,
+        5000);
     host_stop(quick);
 }
 

@@ -146,11 +146,6 @@ TEST(lists_read_only_what_they_show_from_postgresql)
     host_stop(host);
 }
 
-static bool has_looked(void *since)
-{
-    return now_ms() - *(const int64_t *)since > LOOKS_MS;
-}
-
 /* Each watched job is read once a second. */
 TEST(streams_read_only_what_they_show_from_postgresql)
 {
@@ -169,7 +164,7 @@ TEST(streams_read_only_what_they_show_from_postgresql)
     long long before = proxy_passed(proxy);
 
     since = now_ms();
-    ck_assert(wait_until(has_looked, &since, 10 * LOOKS_MS));
+    WAIT_UNTIL(now_ms() - since > LOOKS_MS, 10 * LOOKS_MS);
     long long bytes = proxy_passed(proxy) - before;
 
     ck_assert_msg(bytes < 2LL * LOOKS_MS / 1000 * ROWS * 1000 + ROOM, "%lld bytes", bytes);

@@ -93,13 +93,6 @@ TEST(a_stream_in_several_topics_of_an_event_receives_it_once)
     sse_close(both);
 }
 
-static bool has_caught_up(void *arg)
-{
-    (void)arg;
-    return answer_int(ck_status(http(host, "POST", "/live-patient/patient", NULL, NULL), 200),
-                      "count") == 1;
-}
-
 /* The module is notified that the queue is full, and the stream joins again later. */
 TEST(a_stream_with_a_full_queue_can_catch_up_later)
 {
@@ -121,7 +114,9 @@ TEST(a_stream_with_a_full_queue_can_catch_up_later)
     for (int i = 0; i < sent; i++)
         expect_data(slow, big);
     expect_none(slow);
-    ck_assert(wait_until(has_caught_up, NULL, SOON_MS));
+    WAIT_UNTIL(answer_int(ck_status(http(host, "POST", "/live-patient/patient", NULL, NULL), 200),
+                          "count") == 1,
+               SOON_MS);
     expect_data(slow, "caught up");
     ck_assert_int_eq(tell(host, "/live/patient", "after"), 2);
     expect_data(slow, "after");

@@ -54,26 +54,16 @@ static int descriptors(void)
     return store_files(text("/proc/%d/fdinfo", (int)host->pid));
 }
 
-static bool few_descriptors(void *arg)
-{
-    return descriptors() <= *(int *)arg;
-}
-
 TEST(clients_that_disconnect_in_an_upload_leave_no_files)
 {
     int files = files_now(store), before = descriptors() + 2;
 
     for (int i = 0; i < repetitions(50, 1000); i++)
         wire_close(send_half(m, host, "Died"), true);
-    ck_assert(wait_until(few_descriptors, &before, 10000));
+    WAIT_UNTIL(descriptors() <= before, 10000);
     ck_assert(store_settles(store));
     ck_assert_int_eq(files_now(store), files);
     ck_error(files_get(host, m, "Died"), 404, "");
-}
-
-static bool has_incoming(void *arg)
-{
-    return store_files(arg) > 0;
 }
 
 /* Starts a separate host, because the test harms it. */
@@ -100,16 +90,11 @@ static struct answer *send_one(const struct host *to, const struct person *by,
     return upload_send(to, "POST", DEVICE, by, &body);
 }
 
-static bool has_buffers(void *arg)
+static bool has_buffers(const struct host *of)
 {
-    const char *metrics = ck_status(http(arg, "GET", "/metrics", NULL, NULL), 200)->body;
+    const char *metrics = ck_status(http(of, "GET", "/metrics", NULL, NULL), 200)->body;
 
     return !strstr(metrics, "\nbusbar_body_bytes 0\n");
-}
-
-static bool has_none(void *arg)
-{
-    return !has_buffers(arg);
 }
 
 TEST(uploads_share_the_memory_limit_of_large_bodies)
@@ -123,7 +108,7 @@ TEST(uploads_share_the_memory_limit_of_large_bodies)
     const struct person *other = person_make(tight, admin_of(tight), "uploads.other", NULL);
     struct wire *half = send_half(m, tight, "First");
 
-    ck_assert(wait_until(has_buffers, tight, 5000));
+    WAIT_UNTIL(has_buffers(tight), 5000);
     struct answer *refused = ck_error(send_one(tight, m, "Second"), 429,
                                       "Too many large bodies in progress for this account");
 
@@ -132,18 +117,10 @@ TEST(uploads_share_the_memory_limit_of_large_bodies)
     ck_error(files_get(host, m, "Second"), 404, "");
     ck_error(files_get(host, other, "Second"), 404, "");
     wire_close(half, true);
-    ck_assert(wait_until(has_none, tight, 5000));
+    WAIT_UNTIL(!has_buffers(tight), 5000);
     ck_status(send_one(tight, m, "Second"), 201);
-    ck_assert(wait_until(has_none, tight, 5000));
+    WAIT_UNTIL(!has_buffers(tight), 5000);
     host_stop(tight);
-}
-
-static bool swept(void *arg)
-{
-    static const char *const sweep[] = {"device", "sweep", NULL};
-    struct host *swept = arg;
-
-    return !host_command(swept, NULL, sweep) && store_files(harness_path("killed")) == 0;
 }
 
 TEST(a_kill_in_an_upload_leaves_neither_file_nor_row)
@@ -152,12 +129,14 @@ TEST(a_kill_in_an_upload_leaves_neither_file_nor_row)
     struct host *killed = victim("device-killed", directory);
     struct wire *half = send_half(m, killed, "Killed");
 
-    ck_assert(wait_until(has_incoming, text("%s/incoming", directory), 5000));
+    WAIT_UNTIL(store_files(text("%s/incoming", directory)) > 0, 5000);
     host_kill(killed);
     wire_close(half, false);
     ck_assert(host_run(killed));
     ck_error(files_get(host, m, "Killed"), 404, "");
-    ck_assert(wait_until(swept, killed, 10000));
+    WAIT_UNTIL(!host_command(killed, NULL, (const char *const[]){"device", "sweep", NULL}) &&
+                   store_files(harness_path("killed")) == 0,
+               10000);
     host_stop(killed);
 }
 
@@ -219,28 +198,6 @@ static long send_whole(const struct host *to, const struct person *who, const ch
     return upload_send(to, "POST", DEVICE, who, &body)->status;
 }
 
-struct sender {
-    const struct host *host;
-    const struct person *who;
-};
-
-static bool may_upload(void *of)
-{
-    const struct sender *sender = of;
-
-    return send_whole(sender->host, sender->who, "Later") == 201;
-}
-
-/* Returns whether the half has arrived. Otherwise a later upload of the same account could be
- * accepted in its place. */
-static bool has_half(void *of)
-{
-    const struct sender *sender = of;
-    const struct exposition *metrics = exposition_get(sender->host, NULL);
-
-    return exposition_value(metrics, "busbar_share_taken", "resource=\"uploads\"") >= (double)HALF;
-}
-
 /* Bytes of unfinished uploads are counted per account and in total, and released when the
  * upload ends. */
 TEST(unfinished_uploads_share_a_limit_of_bytes)
@@ -253,14 +210,16 @@ TEST(unfinished_uploads_share_a_limit_of_bytes)
                             .more = files_section(harness_path("documents-uploads-share"))});
     const struct person *greedy = person_make(tight, admin_of(tight), "uploads.greedy", NULL);
     const struct person *other = person_make(tight, admin_of(tight), "uploads.other", NULL);
-    struct sender sender = {tight, greedy};
     struct wire *half = send_half(greedy, tight, "Never whole");
 
-    ck_assert(wait_until(has_half, &sender, 10000));
+    /* otherwise a later upload of the same account could be accepted in its place */
+    WAIT_UNTIL(exposition_value(exposition_get(tight, NULL), "busbar_share_taken",
+                                "resource=\"uploads\"") >= (double)HALF,
+               10000);
     ck_assert_int_eq(send_whole(tight, greedy, "Too much"), 429);
     ck_assert_int_eq(send_whole(tight, other, "Whole"), 201);
     wire_close(half, false);
-    ck_assert(wait_until(may_upload, &sender, 5000));
+    WAIT_UNTIL(send_whole(tight, greedy, "Later") == 201, 5000);
     host_stop(tight);
 }
 

@@ -146,15 +146,10 @@ TEST(reloads_are_counted_by_outcome)
     ck_assert_int_eq(json_integer_value(json_object_get(reloads, "refused")), (int)refused + 1);
 }
 
-static bool a_job_has_run(void *arg)
-{
-    (void)arg;
-    return metric("busbar_job_runs_total", "job=\"busbar.idempotency\",outcome=\"done\"") > 0;
-}
-
 TEST(metrics_have_the_time_of_the_last_successful_job_run)
 {
-    ck_assert(wait_until(a_job_has_run, NULL, 20000));
+    WAIT_UNTIL(metric("busbar_job_runs_total", "job=\"busbar.idempotency\",outcome=\"done\"") > 0,
+               20000);
     double now = (double)time(NULL);
     double at = metric("busbar_job_last_done_timestamp_seconds", "job=\"busbar.idempotency\"");
 
@@ -175,16 +170,6 @@ static json_int_t pending(const struct host *of)
     return json_integer_value(json_object_get(database, "migrationsPending"));
 }
 
-static bool some_are_pending(void *of)
-{
-    return pending(of) > 1;
-}
-
-static bool is_ready(void *of)
-{
-    return pending(of) == 0 && json_is_true(json_object_get(host_status(of), "ready"));
-}
-
 static size_t lines_of(const char *text)
 {
     size_t lines = 0;
@@ -200,7 +185,7 @@ TEST(migrate_dry_run_lists_the_pending_steps)
     struct host *bare = host_start(&(struct host_spec){
         .name = "operating_dry", .database = "operating_dry", .db = "  migrate: false\n"});
 
-    ck_assert(wait_until(some_are_pending, bare, 10000));
+    WAIT_UNTIL(pending(bare) > 1, 10000);
     const char *said = host_says(bare, 0, "migrate", "--dry-run");
 
     expect(said, "busbar, step 1: ");
@@ -211,7 +196,8 @@ TEST(migrate_dry_run_lists_the_pending_steps)
                                 "SELECT to_regclass('busbar_migration')", 0, NULL));
     host_says(bare, 0, "migrate");
     ck_prints(bare, 0, "up to date: 0 steps applied now", "migrate", "--dry-run");
-    ck_assert(wait_until(is_ready, bare, 10000));
+    WAIT_UNTIL(pending(bare) == 0 && json_is_true(json_object_get(host_status(bare), "ready")),
+               10000);
     host_stop(bare);
 }
 
@@ -250,11 +236,6 @@ TEST_EACH(requests_are_logged_as_configured, 5)
     ck_assert_uint_eq(host_logged(of, "status=401"), cases[_i].refused);
 }
 
-static bool is_there(void *path)
-{
-    return access(path, F_OK) == 0;
-}
-
 static void rotate(const char *name, bool supervised)
 {
     const char *log = harness_path(text("host-%s.log", name));
@@ -267,7 +248,7 @@ static void rotate(const char *name, bool supervised)
     ask_health(of, 3);
     ck_assert_int_eq(rename(log, old), 0);
     ck_assert_int_eq(kill(of->pid, SIGUSR1), 0);
-    ck_assert(wait_until(is_there, kept(strdup(log)), 5000));
+    WAIT_UNTIL(access(log, F_OK) == 0, 5000);
     ask_health(of, 4);
     host_stop(of);
     struct host before = *of; /* `of` logs to the new file */

@@ -81,16 +81,6 @@ static size_t jobs_done(const struct host *host)
     return done;
 }
 
-static bool do_jobs_run(void *host)
-{
-    return jobs_done(host) > 0;
-}
-
-static bool is_sent(void *path)
-{
-    return receiver_count(receiver, path) > 0;
-}
-
 static double paused_metric(const struct host *host)
 {
     return exposition_value(exposition_get(host, NULL), "busbar_paused", "");
@@ -116,17 +106,12 @@ static void expect_paused(struct host *host, PGconn *db, const char *path, const
     host_logs(host, 0, reason);
 }
 
-static bool is_resumed(void *host)
-{
-    return paused_metric(host) == 0;
-}
-
 static void expect_resumed(struct host *host, char *path)
 {
     host_says(host, 0, "resume");
-    ck_assert(wait_until(is_sent, path, LONG_MS));
-    ck_assert(wait_until(do_jobs_run, host, LONG_MS));
-    ck_assert(wait_until(is_resumed, host, LONG_MS));
+    WAIT_UNTIL(receiver_count(receiver, path) > 0, LONG_MS);
+    WAIT_UNTIL(jobs_done(host) > 0, LONG_MS);
+    WAIT_UNTIL(paused_metric(host) == 0, LONG_MS);
     ck_status(relay(host, "{ss ss}", "method", "POST", "url", receiver_url(receiver, path)), 200);
     ck_assert_ptr_null(strstr(host_says(host, 0, "status"), "PAUSED"));
     host_logs(host, 0, "are resumed");
@@ -154,7 +139,7 @@ TEST(a_restored_database_is_paused_until_resumed)
     expect_resumed(host, path);
     host_stop(host);
     host = host_start(&spec);
-    ck_assert(wait_until(is_resumed, host, LONG_MS));
+    WAIT_UNTIL(paused_metric(host) == 0, LONG_MS);
     host_stop(host);
     postgres_stop(after, SIGINT);
 }
@@ -197,11 +182,6 @@ TEST(a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not)
     ck_assert_int_eq(sql_number(db, "SELECT (busbar_pause_reason() IS NULL)::int"), 1);
 }
 
-static bool is_paused(void *host)
-{
-    return paused_metric(host) == 1;
-}
-
 TEST(a_running_host_can_be_paused_and_resumed)
 {
     static char path[] = "/fast/running";
@@ -212,11 +192,11 @@ TEST(a_running_host_can_be_paused_and_resumed)
     struct host *host = host_start(&spec);
     PGconn *db = database_connect(the_postgres, "pause_running");
 
-    ck_assert(wait_until(is_sent, path, LONG_MS));
+    WAIT_UNTIL(receiver_count(receiver, path) > 0, LONG_MS);
     size_t sent = receiver_count(receiver, path);
 
     host_says(host, 0, "pause");
-    ck_assert(wait_until(is_paused, host, LONG_MS));
+    WAIT_UNTIL(paused_metric(host) == 1, LONG_MS);
     sql_run(db, "WITH old AS (DELETE FROM webhook_outcome RETURNING id, webhook)"
                 " INSERT INTO webhook_waiting (id, webhook) SELECT id, webhook FROM old");
     sql_run(db, "SELECT pg_notify('webhook', 'shards')");

@@ -102,17 +102,13 @@ struct sums {
     long files;
 };
 
-/* A generation is logged as closed once its threads have ended, which is later than its drain. */
-static bool all_closed(void *arg)
-{
-    (void)arg;
-    return host_logged(wave->host, "generation closed") == host_logged(wave->host, " is live: ");
-}
-
 static struct sums sum_up(void)
 {
     wave_drained(wave);
-    ck_assert(wait_until(all_closed, NULL, CLOSED_MS));
+    /* a generation is logged as closed once its threads have ended, after its drain */
+    WAIT_UNTIL(host_logged(wave->host, "generation closed") ==
+                   host_logged(wave->host, " is live: "),
+               CLOSED_MS);
     struct sums sums = {process_status(wave->host->pid, "VmRSS:"),
                         process_status(wave->host->pid, "Threads:"), descriptors()};
 
@@ -254,11 +250,6 @@ static void *run_test_call(void *arg)
     return NULL;
 }
 
-static bool has_two_pings(void *receiver)
-{
-    return receiver_count(receiver, "/late/ping") >= 2;
-}
-
 TEST(a_webhook_test_in_progress_gets_its_result_across_a_reload)
 {
     struct receiver *receiver = receiver_start("reload-test");
@@ -276,7 +267,7 @@ TEST(a_webhook_test_in_progress_gets_its_result_across_a_reload)
     pthread_join(call.thread, NULL);
     ck_status(call.answer, 200); /* with the outcome known after four seconds */
     ck_status(next, 200);
-    ck_assert(wait_until(has_two_pings, receiver, 10000));
+    WAIT_UNTIL(receiver_count(receiver, "/late/ping") >= 2, 10000);
     host_stop(wave->host);
 }
 

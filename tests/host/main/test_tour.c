@@ -101,17 +101,13 @@ static void shows(const char *const *parts)
 }
 #define SHOWS(...) shows((const char *const[]){__VA_ARGS__, NULL})
 
-static bool more_was_asked(void *than)
-{
-    return atomic_load(&asked) > *(long *)than + THREADS * CONNECTIONS || atomic_load(&failed);
-}
-
 /* Each step is used for a while before the next one. */
 static void let_be_used(void)
 {
     long before = atomic_load(&asked);
 
-    ck_assert(wait_until(more_was_asked, &before, ANSWER_MS));
+    WAIT_UNTIL(atomic_load(&asked) > before + THREADS * CONNECTIONS || atomic_load(&failed),
+               ANSWER_MS);
 }
 
 static void step(const char *modules, const char *more)

@@ -66,26 +66,18 @@ static const char *line_with(const char *log, const char *first, const char *sec
     return NULL;
 }
 
-struct naming {
-    const char *said, *where;
-    size_t from; /* in the log, which a thread writes */
-};
-
-static bool is_named(void *arg)
+/* Returns whether the log, from that byte on, names the module and the place. */
+static bool is_named(const char *said, const char *where, size_t from)
 {
-    const struct naming *naming = arg;
-    const char *log = file_text(host->log) + naming->from;
+    const char *log = file_text(host->log) + from;
 
-    return line_with(log, naming->said, "module=bad") &&
-           line_with(log, naming->said, naming->where);
+    return line_with(log, said, "module=bad") && line_with(log, said, where);
 }
 
 static void expect_named(const char *how, const char *said, size_t from)
 {
-    struct naming naming = {said, "route=\"POST /bad/:how\"", from};
-
-    ck_assert_msg(wait_until(is_named, &naming, LOGGED_MS), "%s: not named:\n%s", how,
-                  file_text(host->log) + from);
+    WAIT_UNTIL_MSG(is_named(said, "route=\"POST /bad/:how\"", from), LOGGED_MS,
+                   "%s: not named:\n%s", how, file_text(host->log) + from);
 }
 
 TEST(a_module_that_breaks_the_api_is_logged_and_tolerated)
@@ -108,8 +100,7 @@ TEST(a_module_that_breaks_the_api_is_logged_and_tolerated)
 TEST(bb_reply_next_fails_in_a_hook)
 {
     ck_status(http(host, "POST", "/bad/next", NULL, NULL), 201);
-    struct naming naming = {"bb_reply_next() gives -1", "in bad.next", 0};
-    ck_assert(wait_until(is_named, &naming, LOGGED_MS));
+    WAIT_UNTIL(is_named("bb_reply_next() gives -1", "in bad.next", 0), LOGGED_MS);
 }
 
 STAGE_SUITE(bad_module, open_suite, 60)

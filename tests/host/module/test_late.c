@@ -10,24 +10,10 @@ enum { SOON_MS = 10000, CALLS = 4 };
 static const char post[] = "POST /late HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                            "Content-Length: 14\r\n\r\n{\"text\":\"abc\"}";
 
-struct seen {
-    const struct host *host;
-    const char *text;
-    size_t times;
-};
-
-static bool is_seen(void *arg)
-{
-    const struct seen *seen = arg;
-
-    return host_logged(seen->host, seen->text) >= seen->times;
-}
-
 static void log_soon(const struct host *host, const char *what, size_t times)
 {
-    struct seen seen = {host, what, times};
-
-    ck_assert_msg(wait_until(is_seen, &seen, SOON_MS), "%s: not %zu times in the log", what, times);
+    WAIT_UNTIL_MSG(host_logged(host, what) >= times, SOON_MS, "%s: not %zu times in the log", what,
+                   times);
 }
 
 static const char *gate;

@@ -31,13 +31,13 @@ static void listen_for_notices(void)
 }
 
 /* Returns whether a notice that begins so has come. */
-static bool is_noticed(void *arg)
+static bool is_noticed(const char *begin)
 {
     char notice[128];
     ssize_t length = recv(manager, notice, sizeof notice - 1, 0);
 
     notice[length > 0 ? length : 0] = '\0';
-    return !strncmp(notice, arg, strlen(arg));
+    return !strncmp(notice, begin, strlen(begin));
 }
 
 static void set_up(void)
@@ -52,7 +52,7 @@ static void set_up(void)
         .modules = text("[auth, chat, health, \"%s\", \"" TEST_WITNESS "\"]", hello),
         .more = "hello:\n  greeting: ahoy\nwitness:\n  limit: 2\n",
         .environment = environment});
-    ck_assert(wait_until(is_noticed, "READY=1", 5000));
+    WAIT_UNTIL(is_noticed("READY=1"), 5000);
     database_soon(the_postgres, "tools",
                   "SELECT count(to_regclass('hello_count')) * count(to_regclass('witness_row'))");
     platform = person_make(host, admin, "tools.platform", NULL);
@@ -61,14 +61,8 @@ static void set_up(void)
 static void tear_down(void)
 {
     stage_close();
-    ck_assert(wait_until(is_noticed, "STOPPING=1", 5000));
+    WAIT_UNTIL(is_noticed("STOPPING=1"), 5000);
     close(manager);
-}
-
-static bool hello_counts_two(void *arg)
-{
-    (void)arg;
-    return answer_int(http(host, "GET", "/api/hello", platform->token, NULL), "messages") == 2;
 }
 
 TEST(hello_greets_and_counts_messages)
@@ -83,7 +77,8 @@ TEST(hello_greets_and_counts_messages)
 
     ck_status(talk_post(host, platform, &talk, platform->email, "one"), 201);
     ck_status(talk_post(host, platform, &talk, platform->email, "two"), 201);
-    ck_assert(wait_until(hello_counts_two, NULL, 5000));
+    WAIT_UNTIL(answer_int(http(host, "GET", "/api/hello", platform->token, NULL), "messages") == 2,
+               5000);
 }
 
 static struct answer *witness_post(const char *entry, long status)
@@ -120,8 +115,8 @@ TEST(a_reload_is_reported_to_the_service_manager)
     const char *const words[] = {"reload", NULL};
 
     ck_assert_int_eq(host_command(host, host->environment, words), 0);
-    ck_assert(wait_until(is_noticed, "RELOADING=1\nMONOTONIC_USEC=", 5000));
-    ck_assert(wait_until(is_noticed, "READY=1", 5000));
+    WAIT_UNTIL(is_noticed("RELOADING=1\nMONOTONIC_USEC="), 5000);
+    WAIT_UNTIL(is_noticed("READY=1"), 5000);
 }
 
 /* Returns the output of a command that ends with this status. */
