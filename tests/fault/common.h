@@ -46,7 +46,8 @@ void postgres_end(struct postgres *pg, int signal);
 void postgres_signal_all(const struct postgres *pg, int signal);
 
 /*
- * Returns whether all threads of the process sleep in each look of a tenth of a second. A thread that spins never does, on any machine.
+ * Returns whether all threads of the process sleep in each look of a tenth of a second. A thread
+ * that spins never does, on any machine.
  */
 bool process_sleeps(pid_t pid);
 
