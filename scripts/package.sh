@@ -1,6 +1,6 @@
 # The part `package` of ./test: builds the Debian packages in a minimal Debian 12 (debootstrap), checks them with
 # lintian, and installs, upgrades and purges them there. Sourced by ./test. The packages are in build/packages.
-package_names="build lintian repeat serve upgrade"
+package_names="build lintian repeat serve upgrade image"
 
 # Sets the names of two file systems: one for the build, one for a user of the packages.
 package_roots() {
