@@ -521,7 +521,7 @@ const struct host_metric host_metrics[] = {
      "Unexpected ends of workers, by the module at fault. The label `module` is `unknown` if no "
      "module is at fault.",
      metrics_crashes, 0},
-    {"busbar_module_left_out", "gauge", "module",
+    {"busbar_module_disabled", "gauge", "module",
      "1 for each module that is disabled until the next reload, because it or a module that it "
      "needs crashed repeatedly.",
      metrics_left_out, 0},
