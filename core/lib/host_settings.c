@@ -152,9 +152,15 @@ static const struct bb_field database_fields[] = {
 
 static const struct bb_field redis_fields[] = {
     TEXT(redis, url, BB_SECRET | BB_RESTART, 4096, "",
-         "Address of Redis: host:port or unix:/path. Empty: no Redis; each host then counts failed "
-         "logins separately.",
+         "Address of Redis: host:port, unix:/path, redis[s]://user:password@host:port/database, or "
+         "redis[s]+sentinel://user:password@host:port,host:port/name/database with the addresses "
+         "of Sentinels. rediss means TLS. Empty: no Redis; each host then counts failed logins "
+         "separately.",
          "unix:/run/redis/redis.sock"),
+    TEXT(redis, authorities, BB_RESTART, 4096, "",
+         "PEM file of the authorities that may certify Redis and the Sentinels. Empty: the "
+         "system's.",
+         "/etc/busbar/redis-ca.pem"),
     INT(redis, timeout, BB_RESTART | BB_MILLISECONDS, 10, 10000, "200",
         "Timeout of a Redis command in milliseconds. If it expires, the request continues without "
         "Redis."),

@@ -31,7 +31,7 @@ struct host_settings {
         bool migrate;
     } database;
     struct {
-        const char *url;
+        const char *url, *authorities;
         int64_t timeout;
     } redis;
     struct {

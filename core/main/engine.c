@@ -65,6 +65,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     const struct generation *g = engine->generation;
     struct pg_settings pg = engine_pg_settings(engine, g);
     struct redis_settings redis = {.url = engine->redis_url,
+                                   .authorities = engine->redis_authorities,
                                    .timeout_ms = host_settings(g->settings)->redis.timeout};
     struct http_settings http = http_settings_of(g, &engine->listeners);
 
@@ -118,6 +119,7 @@ void engine_free(struct engine *engine)
     free(engine->conf);
     free(engine->database_url);
     free(engine->redis_url);
+    free(engine->redis_authorities);
     listeners_close(&engine->listeners);
 }
 
@@ -126,6 +128,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
     const struct settings *settings = engine->generation->settings;
     const char *database = host_settings(settings)->database.url;
     const char *redis = host_settings(settings)->redis.url;
+    const char *authorities = host_settings(settings)->redis.authorities;
 
     requests_report();
     engine->generation->engine = engine;
@@ -134,7 +137,9 @@ int engine_init(struct engine *engine, unsigned loop_count)
     engine->conf = strdup(settings->path);
     engine->database_url = strdup(database ? database : "");
     engine->redis_url = strdup(redis ? redis : "");
-    if (!engine->loops || !engine->conf || !engine->database_url || !engine->redis_url)
+    engine->redis_authorities = strdup(authorities ? authorities : "");
+    if (!engine->loops || !engine->conf || !engine->database_url || !engine->redis_url ||
+        !engine->redis_authorities)
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))

@@ -45,9 +45,10 @@ struct engine {
     atomic_int schema;               /* enum schema_state */
     atomic_uint migrations_pending;  /* missing steps, as last seen */
     atomic_uint reloads_done, reloads_refused;
-    struct job_log *job_log;               /* NULL: a command */
-    atomic_uint stalls;                    /* number of stalls, see hang.h */
-    char *conf, *database_url, *redis_url; /* from the start; reloads do not change them */
+    struct job_log *job_log; /* NULL: a command */
+    atomic_uint stalls;      /* number of stalls, see hang.h */
+    /* from the start; reloads do not change them */
+    char *conf, *database_url, *redis_url, *redis_authorities;
     int64_t started_ms;
     struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */
     struct reclaimer *reclaimer;     /* NULL in a command, like the next */

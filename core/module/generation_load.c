@@ -10,6 +10,7 @@
 #include "core/lib/crash.h"
 #include "core/lib/host_settings.h"
 #include "core/lib/lifecycle_call.h"
+#include "core/lib/redis_url.h"
 #include "core/lib/supervised.h"
 #include "core/module/module_validate.h"
 #include "core/module/sandbox.h"
@@ -202,6 +203,7 @@ static void generation_check_places(struct generation *g, struct setting_problem
     const char *listen = g->host->http.listen;
     const char *database = g->host->database.url;
     const char *redis = g->host->redis.url;
+    struct redis_url url;
     PQconninfoOption *options = database ? PQconninfoParse(database, NULL) : NULL;
 
     if (listen && !generation_has_port(listen))
@@ -209,9 +211,9 @@ static void generation_check_places(struct generation *g, struct setting_problem
     if (database && !options)
         settings_complain(g->settings, problems, "database", "url",
                           "must be a connection string of libpq (host=… dbname=…)");
-    if (redis && *redis && strncmp(redis, "unix:/", 6) != 0 && !generation_has_port(redis))
+    if (redis && *redis && redis_url_parse(redis, g->arena, &url))
         settings_complain(g->settings, problems, "redis", "url",
-                          "must be host:port, unix:/path or empty");
+                          "must be host:port, unix:/path, redis://…, redis+sentinel://… or empty");
     PQconninfoFree(options);
 }
 

@@ -1,24 +1,16 @@
 #include "core/store/redis.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <hiredis/hiredis.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/module/module_error.h"
 #include "core/store/dial.h"
+#include "core/store/redis_link.h"
 
 enum { PROBE_MS = 2 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };
 
@@ -32,24 +24,32 @@ struct call {
     const struct bb_redis_reply *reply;
 };
 
+/* The argument of the thread that connects: a copy, because the thread may outlive the caller. */
+struct redis_target {
+    int64_t timeout_ms;
+    size_t authorities; /* index in `texts` of the second text; the first is the URL */
+    char texts[];
+};
+
 struct redis {
     struct watch watch; /* first member */
     struct loop *loop;
     struct redis_settings settings;
-    redisContext *context; /* NULL: not connected */
-    struct dial *dial;     /* NULL: not connecting */
+    struct redis_link *link; /* NULL: not connected */
+    struct dial *dial;       /* NULL: not connecting */
     struct timer tick;
     int64_t again_ms, probe_ms;
     int64_t latency_ms;
     struct call *calls, *calls_last; /* oldest first */
     size_t call_count;
+    bool by_sentinel, demoted; /* a replica: ask the Sentinels again */
     bool down_logged; /* logged that it is down or refuses writes; no write has succeeded since */
 };
 
 /* Sets the timer for the next call, connection or probe. */
 static void redis_wake_in_time(struct redis *redis)
 {
-    int64_t at_ms = redis->context ? redis->probe_ms : redis->again_ms;
+    int64_t at_ms = redis->link ? redis->probe_ms : redis->again_ms;
 
     if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < at_ms)
         at_ms = redis->calls->sent_ms + redis->settings.timeout_ms + 1;
@@ -102,6 +102,7 @@ static void redis_judge(struct redis *redis, const redisReply *reply, int64_t se
 {
     bool good = reply->type == REDIS_REPLY_STATUS;
 
+    redis->demoted = redis->by_sentinel && !good && !strncmp(reply->str, "READONLY", 8);
     redis->latency_ms = good ? clock_mono_ms() - sent_ms : -1;
     if (good == !redis->down_logged)
         return;
@@ -135,110 +136,54 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
 /* Closes the connection, or cancels connecting; waiting calls get no reply. */
 static void redis_drop(struct redis *redis, const char *reason)
 {
-    redisContext *context = redis->context;
+    struct redis_link *link = redis->link;
 
     loop_watch(redis->loop, &redis->watch, -1, 0);
     dial_free(redis->dial);
     redis->dial = NULL;
-    redis->context = NULL;
+    redis->link = NULL;
     redis->latency_ms = -1;
     redis->again_ms = redis->loop->now_ms + AGAIN_MS;
     redis_wake_in_time(redis);
     if (!redis->down_logged)
         log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
     redis->down_logged = true;
-    if (context)
-        redisFree(context);
+    redis_link_close(link);
     while (redis->calls)
         redis_answer(redis, NULL);
 }
 
 /* ---- connecting, on a helper thread ------------------------------- */
 
-struct redis_target {
-    int timeout_ms;
-    char url[];
-};
-
-/*
- * Connects to "unix:/path", or to the first address of "host:port" or "[address]:port" that works.
- * Returns the descriptor, or -1 with errno. hiredis would end the process if memory ran out.
- */
-static int redis_open(const struct redis_target *target)
-{
-    const struct timeval limit = {target->timeout_ms / 1000, target->timeout_ms % 1000 * 1000};
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    const char *url = target->url, *colon = strrchr(url, ':');
-    struct sockaddr_un path = {.sun_family = AF_UNIX};
-    struct addrinfo local = {
-        .ai_family = AF_UNIX, .ai_addr = (struct sockaddr *)&path, .ai_addrlen = sizeof path};
-    struct addrinfo *found = NULL;
-    bool is_path = !strncmp(url, "unix:", 5), bracketed = *url == '[' && colon && colon[-1] == ']';
-    char host[256];
-    int fd = -1, error = EADDRNOTAVAIL, one = 1;
-
-    if (is_path && strlen(url + 5) < sizeof path.sun_path)
-        memcpy(path.sun_path, url + 5, strlen(url + 5) + 1);
-    else if (is_path)
-        error = ENAMETOOLONG;
-    else if (colon &&
-             (size_t)snprintf(host, sizeof host, "%.*s", (int)(colon - url) - 2 * bracketed,
-                              url + bracketed) < sizeof host)
-        (void)getaddrinfo(host, colon + 1, &hints, &found);
-    for (const struct addrinfo *at = *path.sun_path ? &local : found; at && fd < 0;
-         at = at->ai_next) {
-        fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        /* this limit applies to connect(), too */
-        if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) &&
-            !connect(fd, at->ai_addr, at->ai_addrlen) && !fcntl(fd, F_SETFL, O_NONBLOCK))
-            break;
-        error = errno == EINPROGRESS ? ETIMEDOUT : errno;
-        if (fd >= 0)
-            close(fd);
-        fd = -1;
-    }
-    if (fd >= 0 && !is_path)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (found)
-        freeaddrinfo(found);
-    errno = error;
-    return fd;
-}
-
 static void *redis_dial_connect(const void *to, bool again, char problem[DIAL_PROBLEM])
 {
-    int fd = redis_open(to);
-    redisContext *context = fd < 0 ? NULL : redisConnectFd(fd);
+    const struct redis_target *target = to;
 
     (void)again;
-    if (!context) {
-        snprintf(problem, DIAL_PROBLEM, "%s", strerror(errno)); // NOLINT: glibc's has no race
-        if (fd >= 0)
-            close(fd);
-        return NULL;
-    }
-    context->flags &= ~REDIS_BLOCK;
-    context->reader->maxbuf =
-        0; /* otherwise hiredis frees a large buffer, and asserts that it can allocate another */
-    return context;
+    return redis_link_open(
+        &(struct redis_link_options){.url = target->texts,
+                                     .authorities = target->texts + target->authorities,
+                                     .timeout_ms = target->timeout_ms},
+        problem);
 }
 
-static void redis_dial_close(void *context)
+static void redis_dial_close(void *link)
 {
-    redisFree(context);
+    redis_link_close(link);
 }
 
 /* Called when the attempt to connect has ended. */
-static void redis_connected(void *arg, void *context, const char *problem)
+static void redis_connected(void *arg, void *link, const char *problem)
 {
     struct redis *redis = arg;
 
     redis->dial = NULL;
-    redis->context = context;
+    redis->link = link;
+    redis->demoted = false;
     redis->probe_ms = 0;
-    if (!context)
+    if (!link)
         redis_drop(redis, problem);
-    else if (loop_watch(redis->loop, &redis->watch, redis->context->fd, EPOLLIN))
+    else if (loop_watch(redis->loop, &redis->watch, redis->link->fd, EPOLLIN))
         redis_drop(redis, strerror(errno));
     else
         redis_wake_in_time(redis);
@@ -248,15 +193,17 @@ static void redis_connected(void *arg, void *context, const char *problem)
 
 static void redis_receive(struct redis *redis)
 {
-    if (redisBufferRead(redis->context) != REDIS_OK) {
-        redis_drop(redis, redis->context->errstr);
-        return;
-    }
-    for (;;) {
+    char reason[128];
+    int closed = redis_link_receive(redis->link);
+
+    if (closed)
+        snprintf(reason, sizeof reason, "%s", // NOLINT: glibc's strerror() has no race
+                 redis->link->reader->err ? redis->link->reader->errstr : strerror(errno));
+    while (redis->link) {
         void *reply = NULL;
 
-        if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK) {
-            redis_drop(redis, redis->context->errstr);
+        if (redisReaderGetReply(redis->link->reader, &reply) != REDIS_OK) {
+            redis_drop(redis, "invalid reply");
             return;
         }
         if (!reply)
@@ -265,21 +212,22 @@ static void redis_receive(struct redis *redis)
             redis_answer(redis, reply);
         freeReplyObject(reply);
     }
-    redis_wake_in_time(redis);
+    if (redis->link && closed)
+        redis_drop(redis, reason);
+    else if (redis->link && redis->demoted)
+        redis_drop(redis, "the server is no longer the master");
+    else
+        redis_wake_in_time(redis);
 }
 
-/*
- * Sends the buffered commands; -1: the connection is unusable. Does not ask hiredis for the
- * remaining length, because hiredis would use a buffer that is missing if memory ran out.
- */
+/* Sends the commands to send; -1: the connection is unusable. */
 static int redis_send_gathered(struct redis *redis)
 {
-    redisContext *context = redis->context;
+    int left = redis_link_send(redis->link);
 
-    if (redisBufferWrite(context, NULL) != REDIS_OK || !context->obuf)
-        return -1;
-    uint32_t events = sdslen(context->obuf) ? EPOLLIN | EPOLLOUT : EPOLLIN;
-    return loop_watch(redis->loop, &redis->watch, context->fd, events);
+    return left < 0 ? -1
+                    : loop_watch(redis->loop, &redis->watch, redis->link->fd,
+                                 left ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static void redis_ready(struct watch *watch, uint32_t events)
@@ -288,7 +236,7 @@ static void redis_ready(struct watch *watch, uint32_t events)
 
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         redis_receive(redis);
-    if (redis->context && events & EPOLLOUT && redis_send_gathered(redis))
+    if (redis->link && events & EPOLLOUT && redis_send_gathered(redis))
         redis_drop(redis, "cannot send command");
 }
 
@@ -297,18 +245,11 @@ static struct call *redis_send_call(struct redis *redis, struct core_request *rq
                                     const char *const *argv, const size_t *lengths)
 {
     struct call *call = calloc(1, sizeof *call);
-    char *command = NULL;
 
     if (!call)
         return NULL;
     *call = (struct call){.rq = rq, .sent_ms = redis->loop->now_ms};
-    long long length =
-        redisFormatCommandArgv(&command, argc, (const char **)(uintptr_t)argv, lengths);
-    bool failed = length < 0 ||
-                  redisAppendFormattedCommand(redis->context, command, (size_t)length) != REDIS_OK;
-
-    redisFreeCommand(command);
-    if (failed || redis_send_gathered(redis)) {
+    if (redis_link_append(redis->link, argc, argv, lengths) || redis_send_gathered(redis)) {
         free(call);
         redis_drop(redis, "cannot send command");
         return NULL;
@@ -333,7 +274,7 @@ static void redis_on_tick(struct timer *timer)
 
     if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < now)
         redis_drop(redis, "no answer within the time limit");
-    if (redis->context && redis->probe_ms <= now) {
+    if (redis->link && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
         /* a write, because a Redis that refuses writes still answers a PING */
         struct call *call = redis_send_call(redis, NULL, sizeof set / sizeof *set, set, NULL);
@@ -341,18 +282,20 @@ static void redis_on_tick(struct timer *timer)
         if (call)
             call->probe = true;
     }
-    if (redis->context || redis->again_ms > now) {
+    if (redis->link || redis->again_ms > now) {
         redis_wake_in_time(redis);
         return;
     }
     if (redis->dial)
         return;
-    size_t size = strlen(redis->settings.url) + 1;
-    struct redis_target *to = malloc(sizeof *to + size);
+    size_t url = strlen(redis->settings.url) + 1;
+    size_t authorities = strlen(redis->settings.authorities) + 1;
+    struct redis_target *to = malloc(sizeof *to + url + authorities);
 
     if (to) {
-        to->timeout_ms = (int)redis->settings.timeout_ms;
-        memcpy(to->url, redis->settings.url, size);
+        *to = (struct redis_target){.timeout_ms = redis->settings.timeout_ms, .authorities = url};
+        memcpy(to->texts, redis->settings.url, url);
+        memcpy(to->texts + url, redis->settings.authorities, authorities);
         redis->dial = dial_new(redis->loop, &kind, to, redis_connected, redis);
     }
     if (redis->dial)
@@ -369,7 +312,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
 
     if (module_error_waits(rq, "bb_redis()"))
         return NULL;
-    if (!redis || !redis->context || redis->down_logged || redis->call_count >= CALLS_MAX)
+    if (!redis || !redis->link || redis->down_logged || redis->call_count >= CALLS_MAX)
         return NULL;
     struct call *call = redis_send_call(redis, rq, argc, argv, lengths);
     if (!call)
@@ -397,6 +340,7 @@ struct redis *redis_new(struct loop *loop, const struct redis_settings *settings
     redis->watch = (struct watch){.fd = -1, .ready = redis_ready};
     redis->loop = loop;
     redis->settings = *settings;
+    redis->by_sentinel = strstr(settings->url, "+sentinel://") != NULL;
     redis->latency_ms = -1;
     redis->tick.fire = redis_on_tick;
     redis_on_tick(&redis->tick);

@@ -1,9 +1,9 @@
 /*
- * Redis in a loop: one connection that never blocks. hiredis reads and writes, but busbar connects,
- * and does not use hiredis's asynchronous interface, because hiredis 0.14 ends the process in both
- * if memory runs out. Redis contains shared, small data that may be lost; callers must work without
- * a response. Any error or timeout closes the connection, so that a late response is never taken
- * for the response to another command.
+ * Redis in a loop: one connection that never blocks. hiredis formats commands and parses replies;
+ * busbar connects, reads and writes (redis_link.h), because hiredis 0.14 has no TLS, and ends the
+ * process if memory runs out. Redis contains shared, small data that may be lost; callers must work
+ * without a response. Any error or timeout closes the connection, so that a late response is never
+ * taken for the response to another command.
  */
 #ifndef CORE_REDIS_H
 #define CORE_REDIS_H
@@ -12,8 +12,9 @@
 #include "core/module/request.h"
 
 struct redis_settings {
-    const char *url;    /* "unix:/path", "host:port", or "": no Redis */
-    int64_t timeout_ms; /* for connecting to an address, and for a response */
+    const char *url;         /* core/lib/redis_url.h, or "": no Redis */
+    const char *authorities; /* PEM file; "": the system's */
+    int64_t timeout_ms;      /* for connecting to an address, and for a response */
 };
 
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);

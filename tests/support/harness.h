@@ -109,7 +109,8 @@ struct host_spec {
     const char *name;        /* for its file names; unique in the run */
     struct postgres *pg;     /* NULL: the run's own */
     const char *database;    /* name */
-    const char *redis;       /* socket; NULL: the run's own, "": none */
+    const char *redis;       /* socket or URL; NULL: the run's own, "": none */
+    const char *redis_authorities;
     int redis_ms;            /* timeout of its commands; 0: 200 */
     const char *modules;     /* NULL: [auth, chat, health] */
     const char *module_path; /* NULL: harness_modules() */

@@ -31,7 +31,7 @@ static char *redis_url(const char *redis)
 {
     if (!redis)
         redis = the_redis;
-    return *redis ? text("unix:%s", redis) : text("%s", "");
+    return *redis == '/' ? text("unix:%s", redis) : text("%s", redis);
 }
 
 char *host_configuration(const struct host_spec *spec)
@@ -40,13 +40,14 @@ char *host_configuration(const struct host_spec *spec)
 
     return text("http:\n  listen: \"127.0.0.1:%d\"\n%s"
                 "database:\n  url: \"host=%s dbname=%s user=busbar\"\n%s"
-                "redis:\n  url: \"%s\"\n  timeout: %d\n"
+                "redis:\n  url: \"%s\"\n  authorities: \"%s\"\n  timeout: %d\n"
                 "secrets:\n  keys: [\"" SEALING_KEY "\"]\n"
                 "control:\n  socket: \"%s\"\n"
                 "module_path: \"%s\"\nmodules: %s\n"
                 "%s%s%s%s",
                 spec->port, spec->http ? spec->http : "", pg->sockets, spec->database,
                 spec->db ? spec->db : "", redis_url(spec->redis),
+                spec->redis_authorities ? spec->redis_authorities : "",
                 spec->redis_ms ? spec->redis_ms : 200, harness_path(text("%s.control", spec->name)),
                 spec->module_path ? spec->module_path : harness_modules(spec->plain),
                 spec->modules ? spec->modules : "[auth, chat, health]", section("log", spec->log),

@@ -242,9 +242,9 @@ TEST(all_problems_are_reported_together)
     ck_assert_ptr_nonnull(strstr(problems.lines[2], ":3: probe.greeting: must be one value"));
 }
 
-TEST(a_redis_url_with_a_scheme_is_refused)
+TEST(an_invalid_redis_url_is_refused_without_its_password)
 {
-    ck_assert_ptr_null(build("", "redis: {url: \"redis://:secret@cache:6379\"}\n"));
+    ck_assert_ptr_null(build("", "redis: {url: \"redis://:secret@cache:6379/x\"}\n"));
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_ptr_nonnull(strstr(problems.lines[0], ":2: redis.url: must be host:port"));
     ck_assert_ptr_null(strstr(problems.lines[0], "secret"));

@@ -1,0 +1,206 @@
+/* How a host connects to Redis: with a password, a user, a database's number, TLS, and Sentinels.
+ */
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "people.h"
+#include "tls.h"
+
+enum { UP_MS = 10000 };
+
+struct redis_server {
+    const char *name;
+    int port;
+    pid_t pid;
+};
+
+/* Returns a port that is free now. */
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, size), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+/* Runs redis-cli and returns what it prints. */
+static const char *redis_says(const struct redis_server *server, const char *command)
+{
+    const char *out = harness_path(text("%s.says", server->name));
+
+    unlink(out);
+    (void)process_run(&(struct process_spec){
+        .argv = words("redis-cli -p %d %s", server->port, command), .log = out});
+    return file_text(out);
+}
+
+static bool is_up(void *server)
+{
+    return strstr(redis_says(server, "ping"), "PONG") ||
+           strstr(redis_says(server, "ping"), "NOAUTH");
+}
+
+/* Starts Redis on a port of the loopback; `more` are further options. */
+static struct redis_server redis_begin(const char *name, const char *more)
+{
+    struct redis_server server = {.name = name, .port = free_port()};
+    const char *directory = harness_path(text("%s.run", name));
+
+    if (access(directory, F_OK))
+        process_service_directory(directory);
+    server.pid = process_start(&(struct process_spec){
+        .argv = words("redis-server --bind 127.0.0.1 --port %d --appendonly no --dir %s %s",
+                      server.port, directory, more),
+        .log = harness_path(text("%s.log", name)),
+        .as_service = true});
+    return server;
+}
+
+static struct host *host_with(const char *name, const char *url, const char *authorities)
+{
+    return host_start(&(struct host_spec){.name = name,
+                                          .database = database_make(the_postgres, name),
+                                          .redis = url,
+                                          .redis_authorities = authorities});
+}
+
+static bool redis_is_up(void *host)
+{
+    struct answer *answer = http(host, "GET", "/api/health/status", NULL, NULL);
+    const json_t *redis = json_object_get(json_object_get(answer->json, "details"), "redis");
+
+    return !strcmp(json_string_value(json_object_get(redis, "status")), "up");
+}
+
+/* A failed login must be counted in that database of that Redis. */
+static void expect_counts(struct host *host, const struct redis_server *server, const char *more)
+{
+    ck_assert(wait_until(redis_is_up, host, UP_MS));
+    ck_status(http(host, "POST", "/api/auth/login", NULL,
+                   json_pack("{ss ss}", "username", "nobody@redis.test", "password", "wrong")),
+              401);
+    ck_assert_ptr_nonnull(strstr(redis_says(server, text("%s --scan", more)), "busbar:"));
+}
+
+TEST(a_host_logs_in_to_redis_and_chooses_a_database)
+{
+    struct redis_server redis = redis_begin("redis-password", "--requirepass sesame");
+
+    ck_assert(wait_until(is_up, &redis, UP_MS));
+    struct host *host =
+        host_with("redis_password_host", text("redis://:sesame@127.0.0.1:%d/5", redis.port), NULL);
+
+    expect_counts(host, &redis, "-a sesame -n 5");
+    host_stop(host);
+    redis_says(&redis, "-a sesame ACL SETUSER app on >open%sesame ~busbar:* +@all");
+    host = host_with("redis_user_host", text("redis://app:open%%25sesame@127.0.0.1:%d", redis.port),
+                     NULL);
+    expect_counts(host, &redis, "-a sesame -n 0");
+    host_stop(host);
+    process_stop(redis.pid, SIGTERM, UP_MS);
+}
+
+TEST(a_wrong_password_of_redis_is_logged_without_the_password)
+{
+    struct redis_server redis = redis_begin("redis-wrong", "--requirepass sesame");
+
+    ck_assert(wait_until(is_up, &redis, UP_MS));
+    struct host *host =
+        host_with("redis_wrong_host", text("redis://:barley@127.0.0.1:%d", redis.port), NULL);
+
+    host_logs(host, 0, "Redis cannot be reached");
+    host_logs(host, 0, "reason=\"AUTH: WRONGPASS");
+    ck_assert(!redis_is_up(host));
+    ck_assert_ptr_null(strstr(file_text(host->log), "barley"));
+    host_stop(host);
+    process_stop(redis.pid, SIGTERM, UP_MS);
+}
+
+TEST(tls_to_redis_is_verified)
+{
+    struct tls_pair pair = tls_make("redis-tls", "IP:127.0.0.1", NULL);
+    struct tls_pair other = tls_make("redis-other", "IP:127.0.0.1", NULL);
+    int port = free_port();
+
+    ck_assert_int_eq(chmod(pair.key, 0644), 0); /* Redis runs as another user */
+    struct redis_server redis =
+        redis_begin("redis-tls", text("--tls-port %d --tls-cert-file %s --tls-key-file %s"
+                                      " --tls-auth-clients no",
+                                      port, pair.certificate, pair.key));
+
+    ck_assert(wait_until(is_up, &redis, UP_MS));
+    struct host *host =
+        host_with("redis_tls_host", text("rediss://127.0.0.1:%d/1", port), pair.certificate);
+
+    expect_counts(host, &redis, "-n 1");
+    host_stop(host);
+    host = host_with("redis_tls_other", text("rediss://127.0.0.1:%d", port), other.certificate);
+    host_logs(host, 0, "reason=\"TLS: self-signed certificate");
+    ck_assert(!redis_is_up(host));
+    host_stop(host);
+    host = host_with("redis_tls_name", text("rediss://localhost:%d", port), pair.certificate);
+    host_logs(host, 0, "reason=\"TLS: hostname mismatch");
+    host_stop(host);
+    process_stop(redis.pid, SIGTERM, UP_MS);
+}
+
+static bool is_replica(void *server)
+{
+    return strstr(redis_says(server, "info replication"), "master_link_status:up") != NULL;
+}
+
+static bool knows_replica(void *sentinel)
+{
+    return strstr(redis_says(sentinel, "sentinel replicas main"), "127.0.0.1:") != NULL;
+}
+
+/* The first Sentinel of the URL does not respond. */
+TEST(the_host_follows_the_master_that_sentinels_name)
+{
+    struct redis_server servers[2] = {redis_begin("redis-one", "--loglevel notice"), {0}}, sentinel;
+
+    ck_assert(wait_until(is_up, &servers[0], UP_MS));
+    servers[1] = redis_begin("redis-two", text("--replicaof 127.0.0.1 %d", servers[0].port));
+    ck_assert(wait_until(is_replica, &servers[1], UP_MS));
+    const char *conf = harness_path("sentinel.run/sentinel.conf");
+
+    process_service_directory(harness_path("sentinel.run"));
+    file_write(conf, text("sentinel monitor main 127.0.0.1 %d 1\n"
+                          "sentinel down-after-milliseconds main 500\n",
+                          servers[0].port));
+    ck_assert_int_eq(chmod(conf, 0666), 0);
+    sentinel = (struct redis_server){.name = "sentinel", .port = free_port()};
+    sentinel.pid = process_start(&(struct process_spec){
+        .argv = words("redis-server %s --sentinel --bind 127.0.0.1 --port %d", conf, sentinel.port),
+        .log = harness_path("sentinel.log"),
+        .as_service = true});
+    ck_assert(wait_until(knows_replica, &sentinel, UP_MS));
+    struct host *host = host_with(
+        "sentinel_host",
+        text("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/main/2", free_port(), sentinel.port),
+        NULL);
+
+    expect_counts(host, &servers[0], "-n 2");
+    redis_says(&servers[0], text("replicaof 127.0.0.1 %d", servers[1].port));
+    host_logs(host, 0, "msg=\"Redis refuses writes\" reason=\"READONLY");
+    redis_says(&servers[0], "replicaof no one");
+    expect_counts(host, &servers[0], "-n 2");
+    ck_assert(wait_until(is_replica, &servers[1], UP_MS));
+    redis_says(&sentinel, "sentinel failover main");
+    ck_assert(wait_until(is_replica, &servers[0], UP_MS));
+    expect_counts(host, &servers[1], "-n 2");
+    host_stop(host);
+    process_stop(sentinel.pid, SIGTERM, UP_MS);
+    process_stop(servers[0].pid, SIGTERM, UP_MS);
+    process_stop(servers[1].pid, SIGTERM, UP_MS);
+}
+
+SUITE(redis_servers, .timeout_s = 120)
