@@ -168,7 +168,37 @@ take_boost_context() {
     mv "$place.new" "$place"
 }
 
-apt_update_failed="apt-get update failed (see above): check the network and the sources in /etc/apt"
+# report_apt_lock LOG: reports if apt-get waits because another program (such as ./test) installs packages.
+report_apt_lock() {
+    grep -q 'Could not get lock' "$1" || return 1
+    say "apt-get waits for another program that uses it, for 5 minutes at most: $(
+        grep -o -m 1 'process [0-9]* ([^)]*)' "$1")"
+}
+
+# Runs next to apt-get until it has reported a lock, or until it is killed.
+watch_apt_lock() { # LOG
+    until report_apt_lock "$1"; do
+        sleep 1
+        kill -0 $$ 2>/dev/null || return
+    done
+}
+
+# apt-get waits for dpkg's lock, and does not wait for the lock of the lists.
+update_lists() { # LOG APT-GET…
+    local log=$1 began=$SECONDS reported=
+    shift
+    say "updating the lists of Debian packages; the output of apt-get is in build/packages.log"
+    until as_root "$@" update </dev/null >"$log" 2>&1; do
+        [ $((SECONDS - began)) -lt 300 ] && grep -q 'Could not get lock' "$log" || {
+            tail -20 "$log" >&2
+            die "apt-get update failed (see above): check the network and the sources in /etc/apt"
+        }
+        [ -n "$reported" ] || report_apt_lock "$log"
+        reported=yes
+        sleep 1
+    done
+    say "updated the lists in $((SECONDS - began)) s"
+}
 
 # need_packages PACKAGE…: installs the packages that are missing.
 need_packages() {
@@ -186,21 +216,23 @@ need_packages() {
     local -a apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300)
     local log=$top/build/packages.log service
     mkdir -p "$top/build"
-    as_root "${apt[@]}" update </dev/null >"$log" 2>&1 || {
-        tail -20 "$log" >&2
-        die "$apt_update_failed"
-    }
+    update_lists "$log" "${apt[@]}"
     has_boost_context || take_boost_context
     [ "${#missing[@]}" -gt 0 ] || return 0
-    local began=$SECONDS
+    local began=$SECONDS watcher
     say "installing ${#missing[@]} Debian packages and those that they need, which takes minutes:
 ${missing[*]}"
     keep_services_off
+    watch_apt_lock "$log" 8>&- 9>&- &
+    watcher=$!
+    disown "$watcher"
     if ! as_root "${apt[@]}" install -y --no-install-recommends "${missing[@]}" </dev/null >>"$log" 2>&1; then
+        kill "$watcher" 2>/dev/null
         let_services_be
         tail -20 "$log" >&2
         die "apt-get install failed (see above and $log); by hand: apt-get install ${missing[*]}"
     fi
+    kill "$watcher" 2>/dev/null || true
     let_services_be
     say "installed the packages in $((SECONDS - began)) s"
     for service in redis-server haproxy pgbouncer postgresql; do # do not start them at the next boot either
@@ -219,6 +251,7 @@ need_node() {
     local place=$top/build/node
 
     command -v node >/dev/null && command -v npm >/dev/null && return 0
+    local began=$SECONDS
     say "installing Node.js in build/node (pip)"
     rm -rf "$place"
     if ! python3 -m venv "$place" >"$top/build/node.log" 2>&1 ||
@@ -235,6 +268,7 @@ need_node() {
     ln -s "$package/lib/node_modules/npm/bin/npm-cli.js" "$place/bin/npm"
     chmod 755 "$package/bin/node" "$package/lib/node_modules/npm/bin/npm-cli.js"
     hash -r
+    say "installed Node.js in $((SECONDS - began)) s"
 }
 
 # ---- building ------------------------------------------------------------------------------------
@@ -276,10 +310,11 @@ step() {
 
 # take_build_lock: allows only one build at a time, because all builds share configure and the pages.
 take_build_lock() {
+    local began=$SECONDS
     exec 8>"$top/build/.lock"
     flock -n 8 && return
     say "waiting for another build in $top (./start, ./test or bench/run) to finish"
-    step flock 8
+    step flock 8 && say "waited for $((SECONDS - began)) s"
 }
 
 # build NAME ARGUMENT…: builds and installs into build/NAME/root with these arguments of configure, unless nothing has
@@ -348,7 +383,12 @@ make_web() {
     ! "$top/scripts/make-web" --check || return 0
     take_build_lock
     need_node
-    "$top/scripts/make-web" || say "continuing without these pages"
+    local began=$SECONDS
+    if "$top/scripts/make-web"; then
+        say "built the pages in $((SECONDS - began)) s"
+    else
+        say "continuing without these pages"
+    fi
     exec 8>&-
 }
 

@@ -24,6 +24,7 @@ make_cluster() {
     local new=$data/cluster.new
 
     [ ! -d "$data/cluster" ] || return 0
+    local began=$SECONDS
     say "making a PostgreSQL cluster in $data"
     rm -rf "$new"
     as_service "$pg/initdb" -D "$new" -U postgres --auth=peer --encoding=UTF8 --locale=C.UTF-8 \
@@ -33,6 +34,7 @@ make_cluster() {
         die "the database could not be made, see $var/log/initdb.log"
     as_service sh -c "echo \"include 'busbar.conf'\" >>'$new/postgresql.conf'" &&
         as_service mv "$new" "$data/cluster" || die "the new cluster could not be put in $data"
+    say "made the cluster in $((SECONDS - began)) s"
 }
 
 # Writes settings for a small machine: little memory, and no data lost in a crash.

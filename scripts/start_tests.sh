@@ -218,7 +218,7 @@ start_lock() {
 
     BUSBAR_PORT=$(free_port) started "$log" || return 1
     kill -TERM "$start_pid"
-    ended 20 && [ "$(stat -c %a "$tree/var/lock")" = 600 ] || return 1
+    ended 20 && [ "$(stat -c %a "$tree/var/lock")" = 600 ] && grep -qx 'busbar: ready after [0-9]* s' "$log" || return 1
     exec 7>"$top/build/.lock"
     flock 7
     BUSBAR_PORT=$(free_port) started "$log" 7>&- || status=1
