@@ -1,6 +1,7 @@
 /* One connection: connecting, making and sending batches, and reading their results. */
 #include "core/store/pg_pool.h"
 
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,58 +25,17 @@ static const char misused[] = "a module's statement is not allowed";
 
 static void conn_results_lost(struct pg_conn *conn);
 
-/* ---- prepared statements, by address: a hash table ------------------------------------------- */
-
-static size_t conn_prepared_slot(const struct pg_conn *conn, const struct bb_sql *sql)
-{
-    size_t mask = conn->prepared_room - 1;
-    size_t slot = (size_t)((uintptr_t)sql >> 4) * 0x9e3779b1U & mask;
-
-    while (conn->prepared[slot] && conn->prepared[slot] != sql)
-        slot = (slot + 1) & mask;
-    return slot;
-}
-
-static int conn_prepared_add(struct pg_conn *conn, const struct bb_sql *sql)
-{
-    if (conn->prepared_count * 2 >= conn->prepared_room) {
-        const struct bb_sql **old = conn->prepared, **bigger;
-        size_t old_room = conn->prepared_room;
-
-        bigger = calloc(old_room * 2, sizeof *bigger);
-        if (!bigger)
-            return -1;
-        conn->prepared = bigger;
-        conn->prepared_room = old_room * 2;
-        for (size_t i = 0; i < old_room; i++) {
-            if (old[i])
-                conn->prepared[conn_prepared_slot(conn, old[i])] = old[i];
-        }
-        free(old);
-    }
-    conn->prepared[conn_prepared_slot(conn, sql)] = sql;
-    conn->prepared_count++;
-    return 0;
-}
-
-/*
- * Removes a statement that the server has not prepared from the hash table. Following statements
- * that are not at their own position move up.
+/* ---- prepared statements: a tree of their addresses, see tsearch(3) ---------------------------
  */
-static void conn_prepared_forget(struct pg_conn *conn, const struct bb_sql *sql)
+
+static int conn_prepared_compare(const void *one, const void *other)
 {
-    size_t mask = conn->prepared_room - 1, slot = conn_prepared_slot(conn, sql);
+    return one < other ? -1 : one > other;
+}
 
-    if (!conn->prepared[slot])
-        return;
-    conn->prepared[slot] = NULL;
-    conn->prepared_count--;
-    while (conn->prepared[slot = (slot + 1) & mask]) {
-        const struct bb_sql *other = conn->prepared[slot];
-
-        conn->prepared[slot] = NULL;
-        conn->prepared[conn_prepared_slot(conn, other)] = other;
-    }
+static void conn_prepared_keep(void *sql)
+{
+    (void)sql; /* belongs to a module or the host */
 }
 
 /* ---- expected results: a ring buffer, in the order of sending -------------------------------- */
@@ -189,9 +149,8 @@ static void conn_forget_server(struct pg_conn *conn)
     conn->recycle = false;
     conn->fault = NULL;
     conn->end = NULL;
-    conn->prepared_count = 0;
-    if (conn->prepared)
-        memset(conn->prepared, 0, conn->prepared_room * sizeof *conn->prepared);
+    tdestroy(conn->prepared, conn_prepared_keep);
+    conn->prepared = NULL;
 }
 
 void pg_conn_lost(struct pg_conn *conn, const char *reason)
@@ -318,8 +277,9 @@ static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     }
     name[0] = 's'; /* its name on the server: the address, which is unique */
     text_hex(&sql, sizeof sql, name + 1);
-    if (!conn->prepared[conn_prepared_slot(conn, sql)] &&
-        (conn_prepared_add(conn, sql) || !PQsendPrepare(conn->pg, name, sql->text, 0, NULL) ||
+    if (!tfind(sql, &conn->prepared, conn_prepared_compare) &&
+        (!tsearch(sql, &conn->prepared, conn_prepared_compare) ||
+         !PQsendPrepare(conn->pg, name, sql->text, 0, NULL) ||
          conn_expect(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, request, op})))
         return -1;
     if (!PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0))
@@ -604,7 +564,7 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
     } else if (!good) {
         conn_take_error(conn, e, result);
         if (e->kind == PG_EXPECT_PREPARE)
-            conn_prepared_forget(conn, e->sql);
+            tdelete(e->sql, &conn->prepared, conn_prepared_compare);
     }
     PQclear(result);
 }
@@ -726,19 +686,14 @@ static void conn_ready(struct watch *watch, uint32_t events)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index)
+void pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index)
 {
     *conn = (struct pg_conn){.watch = {.fd = -1, .ready = conn_ready},
                              .pool = pool,
                              .index = index,
                              .queue.index = index,
                              .timer.fire = conn_attempt};
-    conn->prepared_room = 256;
-    conn->prepared = calloc(conn->prepared_room, sizeof *conn->prepared);
-    if (!conn->prepared)
-        return -1;
     conn_attempt(&conn->timer);
-    return 0;
 }
 
 void pg_conn_close(struct pg_conn *conn)
@@ -749,6 +704,5 @@ void pg_conn_close(struct pg_conn *conn)
     conn_results_lost(conn);
     pg_conn_fail_waiting(conn);
     timer_clear(&conn->pool->pg->loop->timers, &conn->timer);
-    free(conn->prepared);
     free(conn->expects);
 }

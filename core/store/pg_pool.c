@@ -325,7 +325,7 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
         pool->conns = calloc(pool->count, sizeof(struct pg_conn));
         failed = !pool->conns;
         for (unsigned i = 0; i < pool->count && !failed; i++)
-            failed = pg_conn_open(&pool->conns[i], pool, i) != 0;
+            pg_conn_open(&pool->conns[i], pool, i);
     }
     if (failed) {
         pg_free(pg);

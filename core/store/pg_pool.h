@@ -47,8 +47,7 @@ struct pg_conn {
     size_t expect_first, expect_count, expect_room;
     size_t batches;    /* in progress */
     int64_t oldest_ms; /* when the oldest batch in progress was sent or last made progress */
-    const struct bb_sql **prepared; /* a hash table keyed by address */
-    size_t prepared_count, prepared_room;
+    void *prepared;    /* the statements that the session has prepared, see pg_conn.c */
     struct pg_tx *checked_out; /* tx pool */
     struct fair_queue queue;   /* requests that wait for this connection */
     struct pg_request *again;  /* requests that are sent before those in `queue` */
@@ -81,7 +80,7 @@ struct pg {
 };
 
 /* pg_conn.c */
-int pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index);
+void pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index);
 void pg_conn_close(struct pg_conn *conn);
 /* Closes the connection, decides the outcome of its batches, and schedules a new connection. */
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
