@@ -69,7 +69,6 @@ enum { LOOP_PARTS = 2, LOOP_PG_POOLS = 5 /* PostgreSQL's pools: pg.h */ };
 
 /* Statistics for monitoring, written by the loop twice a second. */
 struct loop_stats {
-    atomic_int_least64_t at_ms; /* when they were written: monotonic; 0: not yet */
     atomic_size_t requests, connections, rejected;
     atomic_size_t ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
         batches[LOOP_PG_POOLS]; /* by pool */

@@ -14,6 +14,7 @@
 #include "core/main/job.h"
 #include "core/main/readiness.h"
 #include "core/main/reload.h"
+#include "core/main/serve.h"
 #include "core/module/pool.h"
 #include "core/module/worker.h"
 #include "core/server/http.h"
@@ -115,83 +116,38 @@ static json_t *status_crashes_json(struct engine *engine)
                      "modules", modules, "leftOut", left_out);
 }
 
-struct loop_state {
-    atomic_bool answered; /* false: the loop is blocked, and the other members are 0 */
-    size_t requests, connections;
-    bool database;
-    struct pg_pool_status pools[PG_POOLS];
-    int64_t redis_ms; /* -1: unavailable; -2: not configured */
-};
-
-/* Filled in by the loops and read by the caller; the last of them to finish frees it. */
-struct loop_states {
-    atomic_uint holders;
-    struct loop_state loops[];
-};
-
-static void status_states_release(void *arg)
+/* The numbers that the loop publishes twice a second, also for metrics. */
+static json_t *status_loop_json(const struct loop *loop, const struct pg_settings *pg)
 {
-    struct loop_states *states = arg;
-
-    if (atomic_fetch_sub(&states->holders, 1) == 1)
-        free(states);
-}
-
-/* Runs on the loop. */
-static void status_states_fill(struct loop *loop, void *arg)
-{
-    struct loop_state *state = &((struct loop_states *)arg)->loops[loop->index];
-
-    state->requests = loop->requests;
-    state->connections = loop->http->connection_count;
-    state->database = loop->pg != NULL;
-    for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
-        pg_pool_snapshot(loop->pg, (enum pg_pool_kind)kind, &state->pools[kind]);
-    state->redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -2;
-    atomic_store(&state->answered, true);
-}
-
-static json_t *status_loop_json(const struct loop *loop, const struct loop_state *state)
-{
-    static const struct loop_state nothing = {.redis_ms = -2};
-    bool blocked = !atomic_load(&state->answered);
+    const struct loop_stats *stats = &loop->stats;
+    int64_t blocked_ms = atomic_load(&loop->stands_ms);
+    int64_t redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -1;
     json_t *pools = json_object();
 
-    if (blocked)
-        state = &nothing;
-    for (int kind = 0; state->database && kind < PG_POOLS; kind++) {
-        const struct pg_pool_status *pool = &state->pools[kind];
-
+    for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
         json_object_set_new(pools, pg_pool_names[kind],
-                            json_pack("{si si sI sI}", "ready", (int)pool->ready, "connections",
-                                      (int)pool->connections, "waiting", (json_int_t)pool->waiting,
-                                      "batches", (json_int_t)pool->batches));
-    }
-    return json_pack(
-        "{sb so sI sI so sb so}", "stands", blocked, "blockedSeconds",
-        blocked ? json_real((double)atomic_load(&loop->stands_ms) / 1000) : json_null(),
-        "connections", (json_int_t)state->connections, "requests", (json_int_t)state->requests,
-        "redisMs", state->redis_ms < 0 ? json_null() : json_integer(state->redis_ms), "redisFailed",
-        state->redis_ms == -1, "pools", pools);
+                            json_pack("{sI si sI sI}", "ready",
+                                      (json_int_t)atomic_load(&stats->ready[kind]), "connections",
+                                      (int)pg->connections[kind], "waiting",
+                                      (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
+                                      (json_int_t)atomic_load(&stats->batches[kind])));
+    return json_pack("{sb so sI sI so sb so}", "stands", blocked_ms != 0, "blockedSeconds",
+                     blocked_ms ? json_real((double)blocked_ms / 1000) : json_null(), "connections",
+                     (json_int_t)atomic_load(&stats->connections), "requests",
+                     (json_int_t)atomic_load(&stats->requests), "redisMs",
+                     redis_ms < 0 ? json_null() : json_integer(redis_ms), "redisFailed",
+                     loop->redis && redis_ms < 0, "pools", pools);
 }
 
 static json_t *status_loops_json(struct engine *engine)
 {
-    struct loop_states *states =
-        calloc(1, sizeof *states + engine->loop_count * sizeof *states->loops);
-
-    if (!states)
-        return NULL;
-    atomic_init(&states->holders, 2);
-    if (engine_call_on_loops(engine, status_states_fill, status_states_release, states) < 0) {
-        free(states); /* no loop got the message */
-        return NULL;
-    }
+    struct generation *g = engine_generation(engine);
+    struct pg_settings pg = engine_pg_settings(engine, g);
     json_t *list = json_array();
 
+    generation_release(g);
     for (unsigned i = 0; i < engine->loop_count; i++)
-        json_array_append_new(list, status_loop_json(&engine->loops[i], &states->loops[i]));
-    status_states_release(states);
+        json_array_append_new(list, status_loop_json(&engine->loops[i], &pg));
     return list;
 }
 

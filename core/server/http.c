@@ -69,14 +69,13 @@ static void http_sweep(struct timer *timer)
 {
     struct http *http = BB_CONTAINER_OF(timer, struct http, sweep);
     struct loop *loop = http->loop;
-    struct loop_stats *stats = &loop->stats; /* for metrics, status and the watchdog */
+    struct loop_stats *stats = &loop->stats; /* for metrics and status */
 
     connections_sweep(http);
     if (http->refusing) {
         http->refusing = false;
         http_watch_listeners(http, true);
     }
-    atomic_store_explicit(&stats->at_ms, loop->now_ms, memory_order_relaxed);
     atomic_store_explicit(&stats->requests, loop->requests, memory_order_relaxed);
     atomic_store_explicit(&stats->connections, http->connection_count, memory_order_relaxed);
     atomic_store_explicit(&stats->rejected, http->rejected, memory_order_relaxed);

@@ -39,7 +39,7 @@ struct redis {
     struct dial *dial;       /* NULL: not connecting */
     struct timer tick;
     int64_t again_ms, probe_ms;
-    int64_t latency_ms;
+    _Atomic int64_t latency_ms;
     struct call *calls, *calls_last; /* oldest first */
     size_t call_count;
     bool by_sentinel, demoted; /* a replica: ask the Sentinels again */

@@ -22,7 +22,7 @@ void redis_free(struct redis *redis);
 
 API_FUNCTION(redis);
 
-/* Returns the latency of the last probe, a write; -1 while it fails. Loop's thread. */
+/* Returns the latency of the last probe, a write; -1 while it fails. Any thread. */
 int64_t redis_latency_ms(const struct redis *redis);
 
 #endif
