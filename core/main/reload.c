@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
@@ -13,7 +12,7 @@
 #include "core/lib/thread.h"
 #include "core/main/control.h"
 #include "core/main/job.h"
-#include "core/main/migrator.h"
+#include "core/main/readiness.h"
 #include "core/main/sd_notify.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"
@@ -190,11 +189,6 @@ static void reload_reclaim_close(struct engine *engine, struct generation *g)
              LOG_NUMBER(ms), NULL);
 }
 
-static void reload_reclaim_cut_loop(struct loop *loop, void *arg)
-{
-    requests_cut(loop, arg);
-}
-
 static void reload_reclaim_cut_ended(void *g)
 {
     generation_release(g);
@@ -208,7 +202,7 @@ static void reload_reclaim_cut(struct engine *engine, struct generation *g)
     if (engine_hold(engine))
         return;
     if (generation_try_acquire(g))
-        reload_call_on_loops(engine, reload_reclaim_cut_loop, reload_reclaim_cut_ended, g);
+        reload_call_on_loops(engine, requests_cut, reload_reclaim_cut_ended, g);
     engine_unhold(engine);
 }
 
@@ -339,27 +333,21 @@ static void reload_swap(struct engine *engine, struct generation *g)
 
 /* ---- building: each function returns 0, or -1 with problems added ---- */
 
-static bool reload_new_schema(const struct generation *from, const struct generation *to)
-{
-    for (size_t i = 0; i < to->module_count; i++) {
-        const struct bb_module *module = to->modules[i].descriptor;
-        const struct core_module *before = generation_module(from, module->name);
-
-        if (module->schema && (!before || !before->descriptor->schema ||
-                               strcmp(before->descriptor->schema, module->schema) != 0))
-            return true;
-    }
-    return false;
-}
-
+/* If a module has a new schema, migrates the database, or checks that this was done. */
 static int reload_migrate(const struct generation *from, const struct generation *to,
                           struct setting_problems *problems)
 {
-    bool apply = host_settings(to->settings)->database.migrate;
+    bool apply = host_settings(to->settings)->database.migrate, changed = false;
     struct migrate_report report = {0};
 
-    if (!reload_new_schema(from, to) ||
-        migrate_run(to, apply, migrator_say, NULL, &report) == MIGRATE_DONE)
+    for (size_t i = 0; i < to->module_count && !changed; i++) {
+        const struct bb_module *module = to->modules[i].descriptor;
+        const struct core_module *before = generation_module(from, module->name);
+
+        changed = module->schema && (!before || !before->descriptor->schema ||
+                                     strcmp(before->descriptor->schema, module->schema) != 0);
+    }
+    if (!changed || migrate_run(to, apply, migrator_say, NULL, &report) == MIGRATE_DONE)
         return 0;
     setting_problem(problems, "the database cannot be migrated: %s", report.problem);
     return -1;

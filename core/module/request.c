@@ -1,11 +1,9 @@
 #include "core/module/request.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "core/lib/fiber.h"
 #include "core/lib/json_in.h"
-#include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/module/module_error.h"
 #include "core/module/reply.h"
@@ -266,7 +264,7 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
 }
 
 /* For a parked fiber, the deadline passes; other requests (reading or writing) are cut. */
-void requests_cut(struct loop *loop, const struct generation *generation)
+void requests_cut(struct loop *loop, void *generation)
 {
     for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {
         if (rq->generation != generation)

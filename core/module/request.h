@@ -174,7 +174,7 @@ void request_wake(struct core_request *rq);
 void requests_tell_superseded(struct loop *loop, const struct generation *generation);
 
 /* Ends this loop's requests of the generation, as if their deadline had passed. Loop's thread. */
-void requests_cut(struct loop *loop, const struct generation *generation);
+void requests_cut(struct loop *loop, void *generation);
 
 /* bb_scratch(). Fiber only. */
 int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg);
