@@ -40,16 +40,6 @@ static bool address_read_address(const char *text, struct in6_addr *out, bool *v
     return *v4 || inet_pton(AF_INET6, text, out) == 1;
 }
 
-static bool address_read_prefix(const char *text, int max, int *prefix)
-{
-    size_t length = strlen(text);
-
-    if (!length || length > 3 || strspn(text, "0123456789") != length)
-        return false;
-    *prefix = atoi(text);
-    return *prefix <= max;
-}
-
 /* Returns the reason why the text is not a network, or NULL. */
 static const char *address_read_cidr(const char *text, struct cidr *cidr)
 {
@@ -64,8 +54,14 @@ static const char *address_read_cidr(const char *text, struct cidr *cidr)
     if (!address_read_address(address, &cidr->network, &v4))
         return "is not an IP network";
     cidr->prefix = v4 ? 32 : 128;
-    if (text[length] && !address_read_prefix(text + length + 1, cidr->prefix, &cidr->prefix))
-        return "has a bad prefix length";
+    if (text[length]) {
+        const char *digits = text + length + 1;
+        size_t count = strspn(digits, "0123456789");
+
+        if (!count || count > 3 || digits[count] || atoi(digits) > cidr->prefix)
+            return "has a bad prefix length";
+        cidr->prefix = atoi(digits);
+    }
     cidr->prefix += v4 ? 96 : 0;
     for (int bit = cidr->prefix; bit < 128; bit++) {
         if (cidr->network.s6_addr[bit / 8] & 0x80 >> bit % 8)

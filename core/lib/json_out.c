@@ -182,49 +182,35 @@ static bool json_out_put_real(struct sink *sink, double number)
     return (number >= 0 || json_out_put(sink, "-", 1)) && json_out_put(sink, out, (size_t)length);
 }
 
-static bool json_out_put_value(struct sink *sink, const json_t *value, int levels);
-
-static bool json_out_put_array(struct sink *sink, const json_t *array, int levels)
-{
-    size_t count = json_array_size(array);
-
-    if (!json_out_put(sink, "[", 1))
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        if ((i && !json_out_put(sink, ",", 1)) ||
-            !json_out_put_value(sink, json_array_get(array, i), levels - 1))
-            return false;
-    }
-    return json_out_put(sink, "]", 1);
-}
-
-static bool json_out_put_object(struct sink *sink, const json_t *object, int levels)
-{
-    json_t *open = (json_t *)object; /* iterators take a non-const pointer but do not write */
-    const char *comma = "{";
-
-    for (void *at = json_object_iter(open); at; at = json_object_iter_next(open, at)) {
-        if (!json_out_put(sink, comma, 1) ||
-            !json_out_put_string(sink, json_object_iter_key(at), json_object_iter_key_len(at)) ||
-            !json_out_put(sink, ":", 1) ||
-            !json_out_put_value(sink, json_object_iter_value(at), levels - 1))
-            return false;
-        comma = ",";
-    }
-    return *comma == '{' ? json_out_put(sink, "{}", 2) : json_out_put(sink, "}", 1);
-}
-
 static bool json_out_put_value(struct sink *sink, const json_t *value, int levels)
 {
+    json_t *object = (json_t *)value; /* iterators take a non-const pointer but do not write */
+    const char *before;
     char text[TEXT_INTEGER_SIZE];
 
     if (!value || levels < 0)
         return false;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        return json_out_put_object(sink, value, levels);
+        before = "{";
+        for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
+            if (!json_out_put(sink, before, 1) ||
+                !json_out_put_string(sink, json_object_iter_key(at),
+                                     json_object_iter_key_len(at)) ||
+                !json_out_put(sink, ":", 1) ||
+                !json_out_put_value(sink, json_object_iter_value(at), levels - 1))
+                return false;
+            before = ",";
+        }
+        return *before == '{' ? json_out_put(sink, "{}", 2) : json_out_put(sink, "}", 1);
     case JSON_ARRAY:
-        return json_out_put_array(sink, value, levels);
+        before = "[";
+        for (size_t i = 0; i < json_array_size(value); i++, before = ",") {
+            if (!json_out_put(sink, before, 1) ||
+                !json_out_put_value(sink, json_array_get(value, i), levels - 1))
+                return false;
+        }
+        return *before == '[' ? json_out_put(sink, "[]", 2) : json_out_put(sink, "]", 1);
     case JSON_STRING:
         return json_out_put_string(sink, json_string_value(value), json_string_length(value));
     case JSON_INTEGER:

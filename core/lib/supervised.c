@@ -150,25 +150,20 @@ const struct crash_history *supervised_history(void)
 
 /* ---- the crash history ---- */
 
-static struct crash_row *history_row(struct crash_history *history, const struct crash_note *note)
-{
-    for (size_t i = 0; i < history->row_count; i++)
-        if (!strcmp(history->rows[i].module, note->module))
-            return &history->rows[i];
-    if (history->row_count == HISTORY_ROWS)
-        return NULL;
-    struct crash_row *row = &history->rows[history->row_count++];
-
-    *row = (struct crash_row){.count = 0};
-    memcpy(row->module, note->module, sizeof row->module);
-    return row;
-}
-
 void history_add(struct crash_history *history, const struct crash_note *note, bool served,
                  int64_t now_ms)
 {
-    struct crash_row *row = history_row(history, note);
+    struct crash_row *row = history->rows, *end = row + history->row_count;
 
+    while (row < end && strcmp(row->module, note->module) != 0)
+        row++;
+    if (row == end && history->row_count < HISTORY_ROWS) {
+        history->row_count++;
+        *row = (struct crash_row){.count = 0};
+        memcpy(row->module, note->module, sizeof row->module);
+    } else if (row == end) {
+        row = NULL;
+    }
     history->restarts++;
     history->last = *note;
     for (size_t i = 0; served && i < history->row_count; i++)

@@ -132,7 +132,7 @@ bool text_blank(const char *text)
     return true;
 }
 
-static int text_hex_digit(char c)
+int text_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';

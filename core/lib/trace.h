@@ -5,8 +5,6 @@
 #ifndef CORE_TRACE_H
 #define CORE_TRACE_H
 
-#include <stdbool.h>
-
 enum { TRACE_ID_SIZE = 33, TRACE_PARENT_SIZE = 56 }; /* with the NUL */
 
 /*

@@ -89,14 +89,6 @@ static void cmd_module_print_help(const struct bb_command *command)
         cmd_module_print_option(&options[i]);
 }
 
-static bool cmd_module_wants_help(const struct cli *cli)
-{
-    for (int i = 0; i < cli->argc; i++)
-        if (!strcmp(cli->argv[i], "--help") || !strcmp(cli->argv[i], "-h"))
-            return true;
-    return false;
-}
-
 /* ---- running a command on one fiber of an engine without a listener ---- */
 
 enum { COMMAND_MS = 30000 };
@@ -234,7 +226,10 @@ int cmd_module(const struct cli *cli)
                 cli->argv[0], g ? "" : " (commands of modules need a valid configuration)");
     if (!g)
         return CLI_FAILED;
-    bool help = command && cmd_module_wants_help(cli);
+    bool help = false;
+
+    for (int i = 0; command && i < cli->argc; i++)
+        help = help || !strcmp(cli->argv[i], "--help") || !strcmp(cli->argv[i], "-h");
 
     if (help) {
         cmd_module_print_help(command);

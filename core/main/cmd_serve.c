@@ -28,21 +28,9 @@ static int cmd_serve_open_log(const struct generation *g)
     return path ? log_open_file(path, level, json) : -1;
 }
 
-/* Logs the crash of the previous server process, and the modules disabled because of it. */
-static void cmd_serve_tell_of_crash(const struct generation *g)
-{
-    const struct crash_note *last = &supervised_history()->last;
-
-    if (*last->how)
-        log_line(BB_WARN, "the previous worker exited", "how", last->how, "module",
-                 text_some(last->module), "report", text_some(last->report), NULL);
-    for (size_t i = 0; i < g->left_out_count; i++)
-        log_line(BB_ERROR, "module disabled until the next reload", "module", g->left_out[i].name,
-                 "reason", g->left_out[i].why, NULL);
-}
-
 static int cmd_serve_run(struct generation *g)
 {
+    const struct crash_note *last = &supervised_history()->last;
     struct setting_problems problems = {0};
     int status = CLI_FAILED;
 
@@ -51,7 +39,12 @@ static int cmd_serve_run(struct generation *g)
         generation_destroy(g);
         return CLI_FAILED;
     }
-    cmd_serve_tell_of_crash(g);
+    if (*last->how)
+        log_line(BB_WARN, "the previous worker exited", "how", last->how, "module",
+                 text_some(last->module), "report", text_some(last->report), NULL);
+    for (size_t i = 0; i < g->left_out_count; i++)
+        log_line(BB_ERROR, "module disabled until the next reload", "module", g->left_out[i].name,
+                 "reason", g->left_out[i].why, NULL);
     int failed = generation_open(g, &core_api, &problems);
 
     setting_problems_print(&problems, stderr);

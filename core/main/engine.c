@@ -200,26 +200,7 @@ static _Noreturn void engine_give_up(void)
     _exit(1);
 }
 
-static void engine_run_loops(struct engine *engine)
-{
-    if (hang_watch_loops(engine))
-        engine_give_up();
-    for (unsigned i = 1; i < engine->loop_count; i++) {
-        struct loop *loop = &engine->loops[i];
-
-        if (pthread_create(&loop->thread, NULL, loop_main, loop))
-            engine_give_up();
-    }
-    engine->loops[0].thread = pthread_self();
-    listeners_tell(&engine->listeners);
-    sd_notify_ready();
-    loop_run(&engine->loops[0]);
-    hang_watch_end(); /* first, because it reads the loops' threads */
-    for (unsigned i = 1; i < engine->loop_count; i++)
-        pthread_join(engine->loops[i].thread, NULL);
-}
-
-/* Runs the other threads for as long as the loops run. */
+/* Runs the loops, and the other threads for as long as the loops run. */
 static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 {
     struct signals *signals = signals_new(engine, set);
@@ -231,7 +212,18 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
     if (signals && engine->reclaimer && engine->reloader && !signals_go(signals)) {
         reload_first(engine);
         control = control_new(engine);
-        engine_run_loops(engine);
+        if (hang_watch_loops(engine))
+            engine_give_up();
+        for (unsigned i = 1; i < engine->loop_count; i++)
+            if (pthread_create(&engine->loops[i].thread, NULL, loop_main, &engine->loops[i]))
+                engine_give_up();
+        engine->loops[0].thread = pthread_self();
+        listeners_tell(&engine->listeners);
+        sd_notify_ready();
+        loop_run(&engine->loops[0]);
+        hang_watch_end(); /* first, because it reads the loops' threads */
+        for (unsigned i = 1; i < engine->loop_count; i++)
+            pthread_join(engine->loops[i].thread, NULL);
         stop_rest();
         status = 0;
     }

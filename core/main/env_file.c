@@ -109,24 +109,6 @@ static const char *env_file_take_variable(struct place *place)
     return setenv(name, value, 1) ? "out of memory" : NULL;
 }
 
-/* Returns NULL, or the error in line *number. */
-static const char *env_file_take_text(char *text, unsigned *number)
-{
-    struct place place = {text, 1};
-    const char *wrong = NULL;
-
-    while (*place.at && !wrong) {
-        *number = place.line;
-        if (*place.at == '#' || *place.at == ';')
-            place.at += strcspn(place.at, "\r\n");
-        else if (env_file_is_blank(*place.at) || env_file_is_end(*place.at))
-            place.line += *place.at++ == '\n';
-        else
-            wrong = env_file_take_variable(&place);
-    }
-    return wrong;
-}
-
 int env_file_read(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -142,9 +124,19 @@ int env_file_read(const char *path)
     ssize_t length = getdelim(&text, &room, '\0', file);
     int failed = length < 0 && !feof(file) ? errno : 0;
 
-    if (length > 0)
-        wrong =
-            strlen(text) < (size_t)length ? "has a zero byte" : env_file_take_text(text, &number);
+    struct place place = {text, 1};
+
+    if (length > 0 && strlen(text) < (size_t)length)
+        wrong = "has a zero byte";
+    while (length > 0 && !wrong && *place.at) {
+        number = place.line;
+        if (*place.at == '#' || *place.at == ';')
+            place.at += strcspn(place.at, "\r\n");
+        else if (env_file_is_blank(*place.at) || env_file_is_end(*place.at))
+            place.line += *place.at++ == '\n';
+        else
+            wrong = env_file_take_variable(&place);
+    }
     if (text)
         explicit_bzero(text, room);
     free(text);

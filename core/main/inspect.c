@@ -3,7 +3,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/module/module_load.h"
 #include "core/store/migrate.h"
 
 /* ---- the descriptor as JSON ---- */

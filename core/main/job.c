@@ -40,24 +40,6 @@ static struct job_record *job_log_record_of(struct engine *engine, const char *n
     return *at ? &(*at)->record : NULL;
 }
 
-/* Records the end of a run, which may have failed before it began. No effect if out of memory. */
-static void job_log_note(struct engine *engine, const char *name, bool failed, int64_t us)
-{
-    pthread_mutex_lock(&engine->lock);
-    struct job_record *record = job_log_record_of(engine, name);
-
-    if (record) {
-        record->last_us = us;
-        record->failed += failed;
-        record->done += !failed;
-        if (!failed)
-            record->last_done_wall_ms = clock_wall_ms();
-        if (us)
-            record->skipped_since_wall_ms = 0;
-    }
-    pthread_mutex_unlock(&engine->lock);
-}
-
 /*
  * Records that a run was skipped because another session, described by `holder`, has the job's
  * lock. Returns true for the first of consecutive skipped runs.
@@ -212,11 +194,24 @@ static void job_ended(struct core_request *rq)
 {
     const struct job_run *run = (struct job_run *)(void *)rq;
     struct job *job = run->job;
+    struct engine *engine = rq->loop->engine;
     bool failed = rq->failure.kind || rq->response.status >= 500;
 
-    if (run->began_us || failed) /* without a database connection, a job fails before it begins */
-        job_log_note(rq->loop->engine, job->descriptor->name, failed,
-                     run->began_us ? clock_mono_us() - run->began_us : 0);
+    pthread_mutex_lock(&engine->lock);
+    /* without a database connection, a job fails before it begins */
+    struct job_record *record =
+        run->began_us || failed ? job_log_record_of(engine, job->descriptor->name) : NULL;
+
+    if (record) {
+        record->last_us = run->began_us ? clock_mono_us() - run->began_us : 0;
+        record->failed += failed;
+        record->done += !failed;
+        if (!failed)
+            record->last_done_wall_ms = clock_wall_ms();
+        if (run->began_us)
+            record->skipped_since_wall_ms = 0;
+    }
+    pthread_mutex_unlock(&engine->lock);
     job->running = false;
     if (job->again && job->timer.slot)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
@@ -327,35 +322,24 @@ struct jobs *jobs_new(struct engine *engine, struct generation *generation)
     return jobs;
 }
 
-static const struct job *job_same(const struct jobs *jobs, const struct job *job)
-{
-    for (size_t i = 0; jobs && i < jobs->count; i++)
-        if (!strcmp(jobs->list[i].descriptor->name, job->descriptor->name))
-            return &jobs->list[i];
-    return NULL;
-}
-
-/* Returns when a job is due. Frequent reloads neither run it more often nor delay it forever. */
-static int64_t job_first_run(const struct job *job, const struct job *before)
-{
-    int64_t every = job_period_of(job), now = job->loop->now_ms;
-    int64_t first = now + (every < FIRST_MS ? every : FIRST_MS) + job_apart(job);
-
-    if (!before || !before->timer.slot)
-        return first;
-    return before->timer.at_ms < now + every ? before->timer.at_ms : now + every;
-}
-
 void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
 {
     for (size_t i = 0; i < jobs->count; i++) {
         struct job *job = &jobs->list[i];
-        const struct job *same = job_same(before, job);
+        const struct job *same = NULL;
+        int64_t every = job_period_of(job), latest = loop->now_ms + every;
+        int64_t first = loop->now_ms + (every < FIRST_MS ? every : FIRST_MS) + job_apart(job);
 
         if (job->loop != loop)
             continue;
+        for (size_t k = 0; before && k < before->count && !same; k++)
+            if (!strcmp(before->list[k].descriptor->name, job->descriptor->name))
+                same = &before->list[k];
+        /* so frequent reloads neither run it more often nor delay it forever */
+        if (same && same->timer.slot)
+            first = same->timer.at_ms < latest ? same->timer.at_ms : latest;
         job->paused = same && same->paused;
-        timer_set(&loop->timers, &job->timer, job_first_run(job, same));
+        timer_set(&loop->timers, &job->timer, first);
     }
 }
 

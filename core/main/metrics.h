@@ -2,8 +2,6 @@
 #ifndef CORE_METRICS_H
 #define CORE_METRICS_H
 
-#include <stdio.h>
-
 #include "core/module/engine.h"
 #include "core/module/request.h"
 

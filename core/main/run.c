@@ -1,5 +1,4 @@
 /* bb_run(), bb_run_then(): pass work from a module's thread to a loop. */
-#include <stdlib.h>
 
 #include "core/module/engine.h"
 #include "core/module/request.h"

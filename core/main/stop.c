@@ -121,20 +121,6 @@ static void stop_all(struct signals *signals)
     }
 }
 
-static void stop_take(struct signals *signals)
-{
-    struct signalfd_siginfo info;
-
-    while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (info.ssi_signo == SIGUSR1)
-            log_reopen();
-        else if (info.ssi_signo == SIGHUP)
-            reloader_ask(signals->engine->reloader, -1);
-        else if (!engine_stopping(signals->engine))
-            stop_all(signals);
-    }
-}
-
 /* Returns the time left for the loops to end. Ends the process if no time is left. */
 static int stop_wait_ms(const struct signals *signals)
 {
@@ -152,11 +138,20 @@ static void *signals_main(void *arg)
     struct signals *signals = arg;
     struct pollfd fds[] = {{.fd = signals->fd, .events = POLLIN},
                            {.fd = signals->end_fd, .events = POLLIN}};
+    struct signalfd_siginfo info;
 
     thread_name("signals", NULL);
     while (!fds[1].revents) {
-        if (poll(fds, 2, stop_wait_ms(signals)) > 0 && fds[0].revents)
-            stop_take(signals);
+        if (poll(fds, 2, stop_wait_ms(signals)) <= 0 || !fds[0].revents)
+            continue;
+        while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info) {
+            if (info.ssi_signo == SIGUSR1)
+                log_reopen();
+            else if (info.ssi_signo == SIGHUP)
+                reloader_ask(signals->engine->reloader, -1);
+            else if (!engine_stopping(signals->engine))
+                stop_all(signals);
+        }
     }
     return NULL;
 }

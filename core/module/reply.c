@@ -8,7 +8,6 @@
 
 #include "core/lib/field.h"
 #include "core/lib/json_out.h"
-#include "core/lib/log.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
 #include "core/module/module_error.h"

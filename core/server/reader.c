@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "core/lib/text.h"
+
 enum {
     SMALL = 4 * 1024,      /* size of a buffer, sufficient for nearly every head */
     PIECE = 64 * 1024,     /* maximum size of the chunks that libmicrohttpd gets */
@@ -288,24 +290,15 @@ static bool reader_are_extensions(const char *at, const char *end)
     return true;
 }
 
-static int reader_hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static int reader_take_size(struct reader *reader, const char *line, size_t length)
 {
     const char *at = line, *end = line + length;
     int64_t size = 0;
 
-    for (; at < end && reader_hex_value(*at) >= 0; at++) {
+    for (; at < end && text_hex_digit(*at) >= 0; at++) {
         if (size >> 4 * (DIGITS_MAX - 1))
             return reader_fail(reader, 413, "The body is too large");
-        size = size * 16 + reader_hex_value(*at);
+        size = size * 16 + text_hex_digit(*at);
     }
     reader->spent += (size_t)(end - at);
     if (at == line || !reader_are_extensions(at, end))

@@ -8,7 +8,6 @@
  * is sent.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "modules/chat/chat.h"
 #include "modules/common/pieces.h"

@@ -58,21 +58,17 @@ static const struct network global_v6[] = {{{{{0x20}}}, 3}};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static bool target_is_inside(const struct network *network, const struct in6_addr *address)
-{
-    int bytes = network->prefix / 8, bits = network->prefix % 8;
-    int mask = 0xFF << (8 - bits) & 0xFF;
-
-    if (memcmp(network->base.s6_addr, address->s6_addr, (size_t)bytes) != 0)
-        return false;
-    return !bits || (address->s6_addr[bytes] & mask) == network->base.s6_addr[bytes];
-}
-
 static bool target_has(const struct network *list, size_t count, const struct in6_addr *address)
 {
-    for (size_t i = 0; i < count; i++)
-        if (target_is_inside(&list[i], address))
+    for (size_t i = 0; i < count; i++) {
+        const struct network *network = &list[i];
+        int bytes = network->prefix / 8, bits = network->prefix % 8;
+        int mask = 0xFF << (8 - bits) & 0xFF;
+
+        if (!memcmp(network->base.s6_addr, address->s6_addr, (size_t)bytes) &&
+            (!bits || (address->s6_addr[bytes] & mask) == network->base.s6_addr[bytes]))
             return true;
+    }
     return false;
 }
 
@@ -105,27 +101,6 @@ static int target_address(struct in6_addr *out, const struct sockaddr *from)
     return 0;
 }
 
-/* Returns whether all bits after the prefix are zero. */
-static bool target_is_clear(const struct network *network)
-{
-    for (int bit = network->prefix; bit < 128; bit++)
-        if (network->base.s6_addr[bit / 8] & 0x80 >> bit % 8)
-            return false;
-    return true;
-}
-
-/* Returns the number after the slash, 0 to max; `max` without a slash; -1 if it is not a number. */
-static int target_read_prefix(const char *text, int max)
-{
-    if (!*text)
-        return max;
-    size_t length = strlen(++text);
-
-    if (!length || length > 3 || strspn(text, "0123456789") != length)
-        return -1;
-    return atoi(text) <= max ? atoi(text) : -1;
-}
-
 /*
  * Parses "10.0.0.0/8", "fd00::/8", "::1". Returns 0, or -1 if the text is invalid or has bits set
  * after the prefix.
@@ -142,14 +117,25 @@ static int target_read_network(struct network *network, const char *text)
     address[length] = '\0';
 
     bool four = inet_pton(AF_INET, address, &v4) == 1;
-    int prefix = target_read_prefix(text + length, four ? 32 : 128);
+    int most = four ? 32 : 128, prefix = most;
 
+    if (text[length]) {
+        const char *digits = text + length + 1;
+        size_t digit_count = strspn(digits, "0123456789");
+
+        if (!digit_count || digit_count > 3 || digits[digit_count] || atoi(digits) > most)
+            return -1;
+        prefix = atoi(digits);
+    }
     if (four)
         target_map_v4(&network->base, &v4);
     else if (inet_pton(AF_INET6, address, &network->base) != 1)
         return -1;
     network->prefix = prefix + (four ? 96 : 0);
-    return prefix >= 0 && target_is_clear(network) ? 0 : -1;
+    for (int bit = network->prefix; bit < 128; bit++)
+        if (network->base.s6_addr[bit / 8] & 0x80 >> bit % 8)
+            return -1;
+    return 0;
 }
 
 /* ---- rules ---- */

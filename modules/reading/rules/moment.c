@@ -1,6 +1,5 @@
 #include "modules/reading/rules/moment.h"
 
-#include <stddef.h>
 #include <string.h>
 
 /*

@@ -1,7 +1,6 @@
 #include "modules/reading/rules/unit.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
