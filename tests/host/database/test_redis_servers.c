@@ -42,7 +42,7 @@ static const char *redis_says(const struct redis_server *server, const char *com
     return file_text(out);
 }
 
-static bool is_up(void *server)
+static bool is_up(const struct redis_server *server)
 {
     return strstr(redis_says(server, "ping"), "PONG") ||
            strstr(redis_says(server, "ping"), "NOAUTH");
@@ -72,7 +72,7 @@ static struct host *host_with(const char *name, const char *url, const char *aut
                                           .redis_authorities = authorities});
 }
 
-static bool redis_is_up(void *host)
+static bool redis_is_up(const struct host *host)
 {
     struct answer *answer = http(host, "GET", "/api/health/status", NULL, NULL);
     const json_t *redis = json_object_get(json_object_get(answer->json, "details"), "redis");
@@ -83,7 +83,7 @@ static bool redis_is_up(void *host)
 /* A failed login must be counted in that database of that Redis. */
 static void expect_counts(struct host *host, const struct redis_server *server, const char *more)
 {
-    ck_assert(wait_until(redis_is_up, host, UP_MS));
+    WAIT_UNTIL(redis_is_up(host), UP_MS);
     ck_status(http(host, "POST", "/api/auth/login", NULL,
                    json_pack("{ss ss}", "username", "nobody@redis.test", "password", "wrong")),
               401);
@@ -94,7 +94,7 @@ TEST(a_host_logs_in_to_redis_and_chooses_a_database)
 {
     struct redis_server redis = redis_begin("redis-password", "--requirepass sesame");
 
-    ck_assert(wait_until(is_up, &redis, UP_MS));
+    WAIT_UNTIL(is_up(&redis), UP_MS);
     struct host *host =
         host_with("redis_password_host", text("redis://:sesame@127.0.0.1:%d/5", redis.port), NULL);
 
@@ -112,7 +112,7 @@ TEST(a_wrong_password_of_redis_is_logged_without_the_password)
 {
     struct redis_server redis = redis_begin("redis-wrong", "--requirepass sesame");
 
-    ck_assert(wait_until(is_up, &redis, UP_MS));
+    WAIT_UNTIL(is_up(&redis), UP_MS);
     struct host *host =
         host_with("redis_wrong_host", text("redis://:barley@127.0.0.1:%d", redis.port), NULL);
 
@@ -136,7 +136,7 @@ TEST(tls_to_redis_is_verified)
                                       " --tls-auth-clients no",
                                       port, pair.certificate, pair.key));
 
-    ck_assert(wait_until(is_up, &redis, UP_MS));
+    WAIT_UNTIL(is_up(&redis), UP_MS);
     struct host *host =
         host_with("redis_tls_host", text("rediss://127.0.0.1:%d/1", port), pair.certificate);
 
@@ -152,12 +152,12 @@ TEST(tls_to_redis_is_verified)
     process_stop(redis.pid, SIGTERM, UP_MS);
 }
 
-static bool is_replica(void *server)
+static bool is_replica(const struct redis_server *server)
 {
     return strstr(redis_says(server, "info replication"), "master_link_status:up") != NULL;
 }
 
-static bool knows_replica(void *sentinel)
+static bool knows_replica(const struct redis_server *sentinel)
 {
     return strstr(redis_says(sentinel, "sentinel replicas main"), "127.0.0.1:") != NULL;
 }
@@ -167,9 +167,9 @@ TEST(the_host_follows_the_master_that_sentinels_name)
 {
     struct redis_server servers[2] = {redis_begin("redis-one", "--loglevel notice"), {0}}, sentinel;
 
-    ck_assert(wait_until(is_up, &servers[0], UP_MS));
+    WAIT_UNTIL(is_up(&servers[0]), UP_MS);
     servers[1] = redis_begin("redis-two", text("--replicaof 127.0.0.1 %d", servers[0].port));
-    ck_assert(wait_until(is_replica, &servers[1], UP_MS));
+    WAIT_UNTIL(is_replica(&servers[1]), UP_MS);
     const char *conf = harness_path("sentinel.run/sentinel.conf");
 
     process_service_directory(harness_path("sentinel.run"));
@@ -182,7 +182,7 @@ TEST(the_host_follows_the_master_that_sentinels_name)
         .argv = words("redis-server %s --sentinel --bind 127.0.0.1 --port %d", conf, sentinel.port),
         .log = harness_path("sentinel.log"),
         .as_service = true});
-    ck_assert(wait_until(knows_replica, &sentinel, UP_MS));
+    WAIT_UNTIL(knows_replica(&sentinel), UP_MS);
     struct host *host = host_with(
         "sentinel_host",
         text("redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/main/2", free_port(), sentinel.port),
@@ -193,9 +193,9 @@ TEST(the_host_follows_the_master_that_sentinels_name)
     host_logs(host, 0, "msg=\"Redis refuses writes\" reason=\"READONLY");
     redis_says(&servers[0], "replicaof no one");
     expect_counts(host, &servers[0], "-n 2");
-    ck_assert(wait_until(is_replica, &servers[1], UP_MS));
+    WAIT_UNTIL(is_replica(&servers[1]), UP_MS);
     redis_says(&sentinel, "sentinel failover main");
-    ck_assert(wait_until(is_replica, &servers[0], UP_MS));
+    WAIT_UNTIL(is_replica(&servers[0]), UP_MS);
     expect_counts(host, &servers[1], "-n 2");
     host_stop(host);
     process_stop(sentinel.pid, SIGTERM, UP_MS);
