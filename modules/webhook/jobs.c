@@ -12,9 +12,9 @@
 #define BATCH_TEXT "1000"
 
 #define EXPIRED                                                                                    \
-    WEBHOOK_LOG("log",                                                                             \
-                WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("log"), "now()", "NULL", "0",                       \
-                                "'abandoned without an attempt: it waited too long'", "NULL"))
+    WEBHOOK_LOG("log", WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("log"), "now()", "NULL", "0",                \
+                                       "'abandoned without an attempt: it waited too long'",       \
+                                       "NULL", "NULL"))
 #define LATEST "(now() - make_interval(secs => $1::bigint))"
 #define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
 

@@ -84,8 +84,19 @@ static const struct bb_field statistics_query[] = {
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
      .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
+#define SEARCH                                                                                     \
+    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only items in this state."}, \
+    {.name = "event", .type = BB_TEXT, .max = 128, .help = "Only deliveries of this event."},      \
+    {.name = "code", .type = BB_INT, .min = 100, .max = 599,                                       \
+     .help = "Only deliveries whose last response had this status."},                              \
+    {.name = "error", .type = BB_TEXT, .max = 100,                                                 \
+     .help = "Only deliveries whose last error contains this text, in any case."},                 \
+    {.name = "since", .type = BB_TIME, .help = "Only deliveries created since this time."},        \
+    {.name = "until", .type = BB_TIME, .help = "Only deliveries created before this time."}
+
+static const struct bb_field export_query[] = {SEARCH};
 static const struct bb_field deliveries_query[] = {
-    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only items in this state."},
+    SEARCH,
     {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
      .help = "Deliveries per page (default 50)."},
     {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
@@ -196,7 +207,9 @@ static const struct bb_field attempt[] = {
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "answer", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "The first 1 KiB, of a failed attempt."},
+     .help = "The first 1 KiB of the response."},
+    {.name = "requestHeaders", .type = BB_OBJECT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "The headers that busbar added to the request; null: not recorded."},
 };
 static const struct bb_field attempt_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(attempt)},
@@ -339,6 +352,9 @@ static const struct bb_route routes[] = {
      .handler = webhook_deliveries, .segments = BB_TABLE(id_segment),
      .query = BB_TABLE(deliveries_query), .reply = BB_TABLE(deliveries_reply),
      .help = "List the deliveries of a webhook with their attempts, newest first."},
+    {.method = "GET", .path = BASE "/:id/deliveries/export.csv", .roles = BB_ANY_ROLE,
+     .handler = webhook_export, .segments = BB_TABLE(id_segment), .query = BB_TABLE(export_query),
+     .reply_type = "text/csv", .help = "Download the deliveries of a webhook as CSV."},
     {.method = "GET", .path = BASE "/:id/deliveries/:deliveryId", .roles = BB_ANY_ROLE,
      .handler = webhook_delivery, .segments = BB_TABLE(delivery_segments),
      .reply = BB_TABLE(delivery_reply), .help = "Get a delivery with its body."},

@@ -450,3 +450,19 @@ ALTER TABLE webhook_hook ADD COLUMN signature text, -- 'hmac', 'ed25519' or 'bot
     ADD COLUMN signing_key bytea, -- "whsk_" and base64, sealed, purpose "webhook:<id>:signing_key"
     ADD COLUMN public_key text,   -- "whpk_" and base64
     ADD COLUMN previous_signing_key bytea, ADD COLUMN previous_public_key text;
+
+-- step 7: the response and the headers of each attempt
+
+-- answer, headers: of the only attempt, if log is null; otherwise they are in the log. headers: lines
+ALTER TABLE webhook_outcome ADD COLUMN answer text, ADD COLUMN headers text;
+
+CREATE OR REPLACE VIEW webhook_deliveries AS
+    SELECT d.*, CASE WHEN o.id IS NULL THEN 'queued' WHEN o.delivered THEN 'delivered' ELSE 'abandoned' END AS state,
+        coalesce(w.next_at, d.created_at) AS next_at, o.duration_ms,
+        CASE WHEN o.id IS NOT NULL AND o.log IS NULL THEN jsonb_build_array(jsonb_build_object('number', 1, 'at',
+            to_char(o.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'), 'status', o.status,
+            'durationMs', o.duration_ms, 'error', NULL, 'answer', o.answer, 'headers', o.headers))
+            ELSE coalesce(o.log, w.log, '[]') END AS log
+    FROM webhook_delivery d
+    LEFT JOIN LATERAL (SELECT * FROM webhook_outcome o WHERE o.id = d.id OFFSET 0) o ON true
+    LEFT JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.id = d.id OFFSET 0) w ON true;

@@ -131,6 +131,27 @@ json_t *policy_retry_show(struct bb_request *rq, int64_t webhook, const char *ce
 void webhook_changed(void *state, const char *payload);
 void webhook_pause_heard(void *state, const char *payload);
 
+/* ---- deliveries.c, search.c ---- */
+
+/* The columns of webhook_deliveries AS d, in the order of enum delivery_column. */
+#define DELIVERY_COLUMNS                                                                           \
+    "d.id, d.event, d.event_id, d.state, " BB_SQL_MS(                                              \
+        "d.created_at") " AS created,"                                                             \
+                        " " BB_SQL_MS("d.next_at") " AS next, d.log::text AS log, d.traceparent"
+enum delivery_column {
+    DELIVERY_ID,
+    DELIVERY_EVENT,
+    DELIVERY_EVENT_ID,
+    DELIVERY_STATE,
+    DELIVERY_CREATED,
+    DELIVERY_NEXT,
+    DELIVERY_LOG,
+    DELIVERY_TRACE,
+    DELIVERY_FOUND,
+    DELIVERY_BODY = DELIVERY_FOUND
+};
+json_t *webhook_delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
+
 /* ---- routes and commands ---- */
 
 int webhook_create(struct bb_request *rq);
@@ -142,6 +163,7 @@ int webhook_delete(struct bb_request *rq);
 int webhook_test(struct bb_request *rq);
 int webhook_deliveries(struct bb_request *rq);
 int webhook_delivery(struct bb_request *rq);
+int webhook_export(struct bb_request *rq);
 int webhook_statistics(struct bb_request *rq);
 int webhook_resend(struct bb_request *rq);
 int webhook_recover(struct bb_request *rq);

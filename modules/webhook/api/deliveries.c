@@ -1,81 +1,75 @@
 /*
- * The routes of deliveries: they list a webhook's deliveries with their attempts, newest first;
- * show one delivery with its body; send deliveries again; and send a test.
+ * The routes of a delivery: they show it with its body, send deliveries again, and send a test. The
+ * list is in search.c.
  */
 #include <string.h>
 
 #include "modules/common/slots.h"
 #include "modules/webhook/api/api.h"
 
-#define CREATED_AT BB_SQL_MS("d.created_at")
-#define NEXT_AT BB_SQL_MS("d.next_at")
-#define PAGE 50
-#define PAGE_BYTES (1024 * 1024) /* limit for the attempts of a page */
-
-/*
- * $1 webhook, $2 upper bound of the ids, $3 status or null, $4 number of deliveries, $5 limit of
- * bytes; the first delivery is returned even if it exceeds $5
- */
-static const struct bb_sql list = {
-    "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
-    " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM ("
-    "SELECT d.id, d.event, d.event_id, d.state, " CREATED_AT " AS created, " NEXT_AT " AS next,"
-    " d.log::text AS log FROM webhook_deliveries d WHERE d.webhook = $1::bigint"
-    " AND d.id < $2::bigint AND ($3::text IS NULL OR d.state = $3::text)"
-    " ORDER BY d.id DESC LIMIT $4::bigint"
-    ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
-    BB_SQL_LONG,
-};
-
 /* The parameters of WEBHOOK_MINE come first; $4 is the delivery. */
 static const struct bb_sql one = {
-    "SELECT d.id, d.event, d.event_id, d.state, " CREATED_AT ", " NEXT_AT ","
-    " d.log::text, coalesce(d.body, b.body) FROM webhook_hook h"
+    "SELECT " DELIVERY_COLUMNS ", coalesce(d.body, b.body) FROM webhook_hook h"
     " JOIN webhook_deliveries d ON d.webhook = h.id AND d.id = $4::bigint"
     " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE " WEBHOOK_MINE,
     BB_SQL_LONG, /* it reads a body */
 };
 
-enum column { ID, EVENT, EVENT_ID, STATE, CREATED, NEXT, LOG, FOUND, BODY = FOUND };
-
-static json_t *delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+/*
+ * Replaces the headers in the log of an attempt, which are lines, by an object. The log has no
+ * headers that follow from the delivery (see attempt_sign()).
+ */
+static int delivery_headers(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                            json_t *attempt)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, ID},
-        {"event", BB_COLUMN_TEXT, EVENT},
-        {"eventId", BB_COLUMN_TEXT, EVENT_ID},
-        {"status", BB_COLUMN_TEXT, STATE},
-        {"createdAt", BB_COLUMN_TIME, CREATED},
-        {"nextAttemptAt", BB_COLUMN_TIME, NEXT},
-        {"attempts", BB_COLUMN_JSON, LOG},
-    };
-    json_t *json = BB_ROW_JSON(rq, rows, row, columns);
+    const char *lines = json_string_value(json_object_get(attempt, "headers"));
+    char *copy = lines ? bb_format(rq, "%s", lines) : NULL, *rest = NULL, *value;
+    json_t *headers = lines ? json_pack("{s:s, s:s, s:s, s:s*}", "Content-Type", "application/json",
+                                        "X-Webhook-Event", bb_cell(rq, rows, row, DELIVERY_EVENT),
+                                        "webhook-id", bb_cell(rq, rows, row, DELIVERY_EVENT_ID),
+                                        "traceparent", bb_cell(rq, rows, row, DELIVERY_TRACE))
+                            : json_null();
 
-    if (bb_cell(rq, rows, row, STATE)[0] != 'q') /* setting an existing member needs no memory */
-        json_object_set_new(json, "nextAttemptAt", json_null());
-    return json;
+    for (char *name = copy ? strtok_r(copy, "\n", &rest) : NULL; name && headers;
+         name = strtok_r(NULL, "\n", &rest)) {
+        value = strstr(name, ": ");
+        if (!value)
+            continue;
+        *value = '\0';
+        if (json_object_set_new(headers, name, json_string(value + 2))) {
+            json_decref(headers);
+            headers = NULL;
+        }
+    }
+    json_object_del(attempt, "headers");
+    return json_object_set_new(attempt, "requestHeaders", headers);
 }
 
-int webhook_deliveries(struct bb_request *rq)
+json_t *webhook_delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    int64_t limit = bb_arg_int(rq, "limit", PAGE);
-    int refused = webhook_check_mine(rq);
+    static const struct bb_column columns[] = {
+        {"id", BB_COLUMN_INT, DELIVERY_ID},
+        {"event", BB_COLUMN_TEXT, DELIVERY_EVENT},
+        {"eventId", BB_COLUMN_TEXT, DELIVERY_EVENT_ID},
+        {"status", BB_COLUMN_TEXT, DELIVERY_STATE},
+        {"createdAt", BB_COLUMN_TIME, DELIVERY_CREATED},
+        {"nextAttemptAt", BB_COLUMN_TIME, DELIVERY_NEXT},
+        {"attempts", BB_COLUMN_JSON, DELIVERY_LOG},
+    };
+    json_t *json = BB_ROW_JSON(rq, rows, row, columns), *attempt;
+    size_t i;
 
-    if (refused)
-        return refused;
-    const struct bb_rows *rows =
-        bb_query(rq, &list,
-                 BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(bb_arg_int(rq, "after", INT64_MAX)),
-                         bb_t(bb_arg(rq, "status")), bb_i(limit + 1), bb_i(PAGE_BYTES)));
-
-    if (!rows)
-        return bb_failed(rq);
-    size_t count = bb_count(rq, rows) > (size_t)limit ? (size_t)limit : bb_count(rq, rows);
-    /* Another page follows if the statement found more deliveries than fit in the bytes. */
-    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
-
-    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, ID) : NULL,
-                         delivery_json);
+    /* setting an existing member needs no memory */
+    if (bb_cell(rq, rows, row, DELIVERY_STATE)[0] != 'q')
+        json_object_set_new(json, "nextAttemptAt", json_null());
+    json_array_foreach(json_object_get(json, "attempts"), i, attempt)
+    {
+        if (delivery_headers(rq, rows, row, attempt)) {
+            json_decref(json);
+            return NULL;
+        }
+    }
+    return json;
 }
 
 int webhook_delivery(struct bb_request *rq)
@@ -87,9 +81,10 @@ int webhook_delivery(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Delivery not found");
-    json_t *json = delivery_json(rq, rows, 0);
+    json_t *json = webhook_delivery_json(rq, rows, 0);
 
-    if (json && json_object_set_new(json, "body", json_string(bb_cell(rq, rows, 0, BODY)))) {
+    if (json &&
+        json_object_set_new(json, "body", json_string(bb_cell(rq, rows, 0, DELIVERY_BODY)))) {
         json_decref(json);
         json = NULL;
     }
@@ -111,7 +106,8 @@ int webhook_delivery(struct bb_request *rq)
     " old AS (DELETE FROM webhook_outcome WHERE id = ANY (" ids ") RETURNING *),"                  \
     " queued AS (INSERT INTO webhook_waiting (id, webhook, log) SELECT o.id, o.webhook,"           \
     " coalesce(o.log, jsonb_build_array(" WEBHOOK_ATTEMPT(                                         \
-        "1", "o.at", "o.status", "o.duration_ms", "NULL", "NULL") ")) FROM old o RETURNING id)"
+        "1", "o.at", "o.status", "o.duration_ms", "NULL", "o.answer",                              \
+        "o.headers") ")) FROM old o RETURNING id)"
 
 int webhook_resend(struct bb_request *rq)
 {

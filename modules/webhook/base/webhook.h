@@ -29,10 +29,10 @@
  * SQL expressions: one attempt in a log, the log with one more attempt, and the number of the new
  * attempt. A log keeps the last 100 attempts, however often its delivery is sent again.
  */
-#define WEBHOOK_ATTEMPT(number, at, status, took, error, answer)                                   \
+#define WEBHOOK_ATTEMPT(number, at, status, took, error, answer, headers)                          \
     "jsonb_build_object('number', " number                                                         \
     ", 'at', " BB_SQL_TIME(at) ", 'status', " status ", 'durationMs', " took ", 'error', " error   \
-                               ", 'answer', " answer ")"
+                               ", 'answer', " answer ", 'headers', " headers ")"
 #define WEBHOOK_LOG(log, attempt)                                                                  \
     "CASE WHEN jsonb_array_length(" log ") < 100 THEN " log " ELSE " log " - 0 END || " attempt
 #define WEBHOOK_NUMBER(log) "coalesce((" log " -> -1 ->> 'number')::int, 0) + 1"

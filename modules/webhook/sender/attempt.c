@@ -13,7 +13,8 @@ enum {
     BODY_MAX = 65536, /* of a response, in bytes */
     KEPT = 1024,      /* bytes of a body that the log keeps */
     HEADERS = 9,
-    HEADER_ROOM = 320
+    HEADER_ROOM = 320,
+    SENT_ROOM = 4096 /* for the headers that the log keeps */
 };
 
 /*
@@ -31,9 +32,9 @@ struct attempt {
     struct http_request http;
     struct curl_slist headers[HEADERS];
     char lines[HEADERS][HEADER_ROOM];
-    size_t header_count;
-    bool waiting; /* counted in receiver->waiting */
-    bool unsent;  /* the lease ended before libcurl could send the request */
+    size_t header_count, known; /* the log need not have the first `known` of them */
+    bool waiting;               /* counted in receiver->waiting */
+    bool unsent;                /* the lease ended before libcurl could send the request */
 };
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -131,17 +132,19 @@ static int attempt_sign(struct attempt *attempt)
                              body->length, ed25519))
         return -1;
     attempt->header_count = 0;
+    /* These are known from the delivery: see delivery_headers() in api/deliveries.c. */
     int failed = attempt_header(attempt, "Content-Type: application/json") |
                  attempt_header(attempt, "Expect:") |
                  attempt_header(attempt, "X-Webhook-Event: %s", body->event) |
-                 (hmac ? attempt_header(attempt, "X-Webhook-Signature: %s", hex) : 0) |
-                 attempt_header(attempt, "X-Webhook-Attempt: %d", delivery->tries + 1) |
                  attempt_header(attempt, "webhook-id: %s", body->id) |
-                 attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
-                 attempt_header(attempt, "webhook-signature: %s%s%s", standard,
-                                hmac && pair ? " " : "", ed25519) |
                  (*body->trace ? attempt_header(attempt, "traceparent: %s", body->trace) : 0);
 
+    attempt->known = attempt->header_count;
+    failed |= (hmac ? attempt_header(attempt, "X-Webhook-Signature: %s", hex) : 0) |
+              attempt_header(attempt, "X-Webhook-Attempt: %d", delivery->tries + 1) |
+              attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
+              attempt_header(attempt, "webhook-signature: %s%s%s", standard,
+                             hmac && pair ? " " : "", ed25519);
     attempt->headers[attempt->header_count - 1].next = extras ? extras->headers : NULL;
     return failed;
 }
@@ -292,7 +295,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     delivery->at_wall_ms = bb_wall_ms(sender->host);
     delivery->took_ms = delivery->status = 0;
     delivery->kind = "it waited too long";
-    delivery->failure = json_pack("[s, n]", "abandoned without an attempt: it waited too long");
+    delivery->details = json_pack("[s, n, n]", "abandoned without an attempt: it waited too long");
     delivery->verdict = RETRY_ABANDON;
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
@@ -431,6 +434,26 @@ static const char *attempt_error(const struct http_request *http, const char **k
     return reason ? reason + 2 : error;
 }
 
+/* Returns the headers that were sent, as lines for the log. The values of owners are masked. */
+static json_t *attempt_sent(const struct attempt *attempt)
+{
+    const struct curl_slist *line = &attempt->headers[attempt->known];
+    char lines[SENT_ROOM];
+    size_t length = 0;
+
+    for (size_t i = attempt->known; line && length < sizeof(lines); i++, line = line->next) {
+        bool masked = i >= attempt->header_count;
+        size_t shown = masked ? strcspn(line->data, ":") : strlen(line->data);
+        int added = snprintf(lines + length, sizeof(lines) - length, "%.*s%s\n", (int)shown,
+                             line->data, masked ? ": ****" : "");
+
+        if (added < 0 || (size_t)added >= sizeof(lines) - length)
+            break;
+        length += (size_t)added;
+    }
+    return json_stringn(lines, length);
+}
+
 /* The status of the response decides, even if the body exceeds the limit. */
 static void attempt_judge(struct sender *sender, struct delivery *delivery,
                           const struct http_request *http)
@@ -457,10 +480,9 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
         webhook_outcome_say(delivery->outcome, delivered, delivery->status, delivery->took_ms,
                             error);
     delivery->outcome = NULL;
-    if (!delivered)
-        delivery->failure =
-            json_pack("[o?, o?]", error ? attempt_text(error, strlen(error)) : NULL,
-                      http->received ? attempt_text(http->bytes, http->received) : NULL);
+    delivery->details = json_pack("[o?, o?, o?]", error ? attempt_text(error, strlen(error)) : NULL,
+                                  http->received ? attempt_text(http->bytes, http->received) : NULL,
+                                  attempt_sent(http->arg));
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
 }

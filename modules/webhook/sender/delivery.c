@@ -53,7 +53,7 @@ void delivery_free(struct sender *sender, struct delivery *delivery)
     if (delivery->outcome)
         webhook_outcome_say(delivery->outcome, false, 0, 0, "the attempt was postponed");
     body_release(sender, delivery->body);
-    json_decref(delivery->failure);
+    json_decref(delivery->details);
     free(delivery);
 }
 

@@ -67,7 +67,7 @@ struct delivery {
     int64_t at_wall_ms, took_ms, delay_ms;
     int status;
     const char *kind; /* kind of error to log; static, or NULL */
-    json_t *failure;  /* [error, answer], or NULL */
+    json_t *details;  /* [error, answer, headers], or NULL */
 };
 
 STAILQ_HEAD(delivery_list, delivery);

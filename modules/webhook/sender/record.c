@@ -17,29 +17,33 @@
 
 #define ME " me AS MATERIALIZED (SELECT FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE)"
 
-/* Records plain results. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses */
+/*
+ * Records plain results. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses, $7 an
+ * array of [error, answer, headers]
+ */
 #define RECORD_DELIVERED                                                                           \
     "WITH" ME ", done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status,"      \
-    " delivered) SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took, r.status, true"      \
-    " FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])"           \
-    " AS r(id, webhook, at, took, status) WHERE EXISTS (SELECT FROM me))"                          \
+    " delivered, answer, headers) SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took,"    \
+    " r.status, true, r.details ->> 1, r.details ->> 2 FROM ROWS FROM (unnest($2::bigint[],"       \
+    " $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]), jsonb_array_elements($7::jsonb))"   \
+    " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me))"                 \
     " SELECT count(*) FROM me"
 
 /*
  * Records other results. $2 to $6 as above, $7 verdicts, $8 tries, $9 gaps and $10 ages in ms, $11
- * an array of [error, answer] or null. Ids are passed to PostgreSQL as arrays, because a join would
- * be planned with statistics that may be old.
+ * as $7 above. Ids are passed to PostgreSQL as arrays, because a join would be planned with
+ * statistics that may be old.
  */
 #define LOGGED                                                                                     \
     WEBHOOK_LOG("coalesce(o.log, '[]')",                                                           \
                 WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("o.log"), "r.began", "r.status", "r.took",          \
-                                "r.failure -> 0", "r.failure -> 1"))
+                                "r.details -> 0", "r.details -> 1", "r.details -> 2"))
 #define RECORD_OTHERS                                                                              \
     "WITH" ME ", r AS MATERIALIZED (SELECT id, webhook, to_timestamp(at / 1000.0) AS began, took," \
-    " nullif(status, 0) AS status, verdict, tries, gap, age, failure FROM ROWS FROM ("             \
+    " nullif(status, 0) AS status, verdict, tries, gap, age, details FROM ROWS FROM ("             \
     "unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],"   \
     " $8::bigint[], $9::bigint[], $10::bigint[]), jsonb_array_elements($11::jsonb))"               \
-    " AS r(id, webhook, at, took, status, verdict, tries, gap, age, failure)"                      \
+    " AS r(id, webhook, at, took, status, verdict, tries, gap, age, details)"                      \
     " WHERE EXISTS (SELECT FROM me)),"                                                             \
     " old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM r"                  \
     " WHERE verdict <> 1)) RETURNING id, log),"                                                    \
@@ -75,7 +79,7 @@ struct recording {
     size_t count, delivered;
     struct delivery *list[SENDER_RECORD_MAX];
     int64_t columns[COLUMNS][SENDER_RECORD_MAX];
-    json_t *failures; /* of the results that are not plain */
+    json_t *plain, *others; /* details of the results */
 };
 
 /* Records the results from the index `from` on: 0, or the first result that is not plain. */
@@ -85,15 +89,17 @@ static const struct bb_rows *record_rest(struct bb_request *rq, const struct rec
     size_t count = recording->count - from;
     const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
 
-    for (size_t i = from; i < recording->delivered; i++)
-        json_array_insert_new(recording->failures, 0, json_null());
+    json_t *rest = from == recording->delivered ? recording->others : recording->plain;
+
+    if (rest == recording->plain && json_array_extend(rest, recording->others))
+        return NULL;
     return bb_query(rq, &record_others,
                     BB_ARGS(bb_i(recording->owner), bb_ints(c[ID] + from, count),
                             bb_ints(c[WEBHOOK] + from, count), bb_ints(c[AT] + from, count),
                             bb_ints(c[TOOK] + from, count), bb_ints(c[STATUS] + from, count),
                             bb_ints(c[VERDICT] + from, count), bb_ints(c[TRIES] + from, count),
                             bb_ints(c[GAP] + from, count), bb_ints(c[AGE] + from, count),
-                            bb_t(bb_json(rq, recording->failures, NULL))));
+                            bb_t(bb_json(rq, rest, NULL))));
 }
 
 static void record_work(struct bb_request *rq, struct db_task *db_task)
@@ -107,7 +113,8 @@ static void record_work(struct bb_request *rq, struct db_task *db_task)
         rows = bb_query(rq, count > FEW ? &record_many : &record_few,
                         BB_ARGS(bb_i(recording->owner), bb_ints(c[ID], count),
                                 bb_ints(c[WEBHOOK], count), bb_ints(c[AT], count),
-                                bb_ints(c[TOOK], count), bb_ints(c[STATUS], count)));
+                                bb_ints(c[TOOK], count), bb_ints(c[STATUS], count),
+                                bb_t(bb_json(rq, recording->plain, NULL))));
     if (count && !rows && !strcmp(bb_sqlstate(rq), "23505"))
         rows = record_rest(rq, recording, 0); /* recorded, but the response was lost */
     else if (recording->count > count && (!count || rows))
@@ -149,8 +156,8 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
 
     if (delivery->verdict == RETRY_ABANDON)
         record_tell_abandoned(sender, delivery);
-    json_decref(delivery->failure);
-    delivery->failure = NULL;
+    json_decref(delivery->details);
+    delivery->details = NULL;
     if (sender->recent)
         sender->recent[delivery->node.id % SENDER_RECENT] = delivery->node.id;
     delivery->kept = retries;
@@ -190,7 +197,8 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 
 static void record_drop(struct db_task *db_task)
 {
-    json_decref(((struct recording *)db_task)->failures);
+    json_decref(((struct recording *)db_task)->plain);
+    json_decref(((struct recording *)db_task)->others);
 }
 
 /* ---- a batch -------------------------------------------------------------------------------- */
@@ -214,9 +222,9 @@ static void record_take(struct sender *sender, struct recording *recording, bool
             continue;
         }
         if (record_is_plain(delivery) != plain ||
-            (!plain && json_array_append_new(recording->failures,
-                                             delivery->failure ? json_incref(delivery->failure)
-                                                               : json_null()))) {
+            json_array_append_new(plain ? recording->plain : recording->others,
+                                  delivery->details ? json_incref(delivery->details)
+                                                    : json_null())) {
             STAILQ_INSERT_TAIL(&rest, delivery, next);
             continue;
         }
@@ -247,7 +255,8 @@ static int record_send(struct sender *sender)
     if (!recording)
         return -1;
     recording->owner = sender->me;
-    recording->failures = json_array();
+    recording->plain = json_array();
+    recording->others = json_array();
     record_take(sender, recording, true);
     recording->delivered = recording->count;
     record_take(sender, recording, false);

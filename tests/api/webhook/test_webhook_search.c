@@ -1,0 +1,161 @@
+/* The log of deliveries: what it keeps of each attempt, searches in it, and its export. */
+#include <string.h>
+
+#include "deliver.h"
+#include "suite.h"
+
+#define ANSWER_THANKS "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nthanks"
+#define ANSWER_GONE "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
+
+enum { SCANNED = 20000 };
+
+static void set_up(void)
+{
+    deliver_open("hooksearch");
+}
+
+static void expect_request(const json_t *attempt, const struct caught *caught)
+{
+    static const char *const names[] = {
+        "X-Webhook-Event",   "X-Webhook-Attempt", "X-Webhook-Signature", "webhook-id",
+        "webhook-timestamp", "webhook-signature", "traceparent",         "Content-Type"};
+    const json_t *headers = json_object_get(attempt, "requestHeaders");
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert_str_eq(json_string_value(json_object_get(headers, names[i])),
+                         caught_header(caught, names[i]));
+}
+
+TEST(the_log_keeps_the_response_and_the_headers_of_every_attempt)
+{
+    struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_THANKS);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "log"), "message.new");
+
+    ask(admin, 200, NULL, "PATCH %s {'headers':{'X-Api-Key':'a key of the platform'}}", made.path);
+    say("fails once");
+    const json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+
+    expect_json(delivery, "{'attempts':[{'status':500,'answer':'oops','error':null},"
+                          "{'status':200,'answer':'thanks','error':null,"
+                          "'requestHeaders':{'X-Api-Key':'****','X-Webhook-Attempt':'2'}}]}");
+    expect_request(attempt_of(delivery, 0), &catcher->list[0]);
+    expect_request(attempt_of(delivery, 1), &catcher->list[1]);
+    say("succeeds at once");
+    catcher_wait(catcher, 3, 5000);
+    delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+    expect_json(delivery, "{'attempts':[{'number':1,'status':200,'answer':'thanks'}]}");
+    expect_request(attempt_of(delivery, 0), &catcher->list[2]);
+    forget(&made);
+}
+
+TEST(a_delivery_that_is_sent_again_keeps_the_log_of_its_first_attempt)
+{
+    struct catcher *catcher = catcher_of(ANSWER_THANKS, ANSWER_OK);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "again"), "message.new");
+
+    say("once more");
+    const json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+
+    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path,
+        (intmax_t)json_integer_value(json_object_get(delivery, "id")));
+    catcher_wait(catcher, 2, 5000);
+    delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+    expect_json(delivery, "{'attempts':[{'answer':'thanks'},{'number':2,'answer':null}]}");
+    expect_request(attempt_of(delivery, 0), &catcher->list[0]);
+    expect_request(attempt_of(delivery, 1), &catcher->list[1]);
+    forget(&made);
+}
+
+static size_t found(const char *path)
+{
+    return json_array_size(ck_status(http(host, "GET", path, admin->token, NULL), 200)->json);
+}
+
+TEST(deliveries_are_found_by_event_status_code_error_and_time)
+{
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_GONE);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "search"), "message.new");
+    struct webhook_made dead = webhook_make(
+        host, admin, text("http://127.0.0.1:%d/", receiver_none()->at.port), "message.new");
+
+    say("the receiver takes it");
+    webhook_wait(host, admin, &made, "delivered", 5000);
+    say("the receiver is gone");
+    webhook_wait(host, admin, &made, "abandoned", 5000);
+    const char *list = text("GET %s/deliveries", made.path);
+    const struct exchange rows[] = {
+        {list, admin, 200, "[{'status':'abandoned'},{'status':'delivered'}]"},
+        {text("%s?code=410", list), admin, 200, "[{'status':'abandoned'}]"},
+        {text("%s?code=200&event=message.new", list), admin, 200, "[{'status':'delivered'}]"},
+        {text("%s?code=200&status=abandoned", list), admin, 200, "[]"},
+        {text("%s?event=ping", list), admin, 200, "[]"},
+        {text("%s?error=closed", list), admin, 200, "[]"},
+        {text("%s?since=2020-01-01T00:00:00Z&until=2999-01-01T00:00:00Z", list), admin, 200,
+         "[{},{}]"},
+        {text("%s?since=2999-01-01T00:00:00Z", list), admin, 200, "[]"},
+        {text("%s?until=2020-01-01T00:00:00Z", list), admin, 200, "[]"},
+        {text("%s?code=99", list), admin, 400},
+        {text("%s?status=lost", list), admin, 400},
+        {text("%s?since=yesterday", list), admin, 400},
+    };
+
+    exchange_rows(host, rows);
+    WAIT_UNTIL(found(text("%s/deliveries?error=CONNECT&limit=1", dead.path)) == 1, 5000);
+    forget(&made);
+    forget(&dead);
+}
+
+TEST(deliveries_are_exported_as_csv)
+{
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_GONE);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "csv"), "message.new");
+
+    say("the receiver takes it");
+    webhook_wait(host, admin, &made, "delivered", 5000);
+    say("the receiver is gone");
+    webhook_wait(host, admin, &made, "abandoned", 5000);
+    ask(admin, 200,
+        "id,event,eventId,status,createdAt,attempts,lastAttemptAt,lastStatus,lastDurationMs,"
+        "lastError\r\n",
+        "GET %s/deliveries/export.csv", made.path);
+    ask(admin, 200, ",abandoned,", "GET %s/deliveries/export.csv?code=410", made.path);
+    struct answer *answer =
+        ask(admin, 200, ",delivered,", "GET %s/deliveries/export.csv?code=200", made.path);
+
+    ck_assert_ptr_null(strstr(answer->body, "abandoned"));
+    ask(person_make(host, admin, "search-ben", NULL), 404, "Webhook not found",
+        "GET %s/deliveries/export.csv", made.path);
+    forget(&made);
+}
+
+TEST(a_search_in_many_deliveries_continues_on_the_next_page)
+{
+    struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
+    size_t pages = 0, rows = 0;
+
+    ask(admin, 200, NULL, "PATCH %s {'active':false}", made.path);
+    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event, event_id, body) SELECT %jd,"
+                     " CASE WHEN n = 0 THEN 'conversation.created' ELSE 'message.new' END,"
+                     " gen_random_uuid(), '{}' FROM generate_series(0, %d) AS n",
+                     (intmax_t)made.id, SCANNED + 5));
+    for (const char *path = text("%s/deliveries?event=conversation.created", made.path); path;
+         pages++) {
+        struct answer *answer = ck_status(http(host, "GET", path, admin->token, NULL), 200);
+
+        rows += json_array_size(answer->json);
+        path = next_page(answer);
+    }
+    ck_assert_uint_eq(pages, 2);
+    ck_assert_uint_eq(rows, 1);
+    struct answer *file = ask(admin, 200, ",conversation.created,",
+                              "GET %s/deliveries/export.csv?event=conversation.created", made.path);
+
+    ck_assert_ptr_null(strstr(file->body, "message.new"));
+    forget(&made);
+}
+
+STAGE_SUITE(webhook_search, set_up, 120)
