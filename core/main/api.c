@@ -134,6 +134,11 @@ static const char *api_standstill(struct bb_request *rq)
     return api_text(rq, reason);
 }
 
+static const char *api_probe_problem(struct bb_request *rq, enum bb_dependency which)
+{
+    return which == BB_DATABASE ? pg_listener_no_writes() : api_standstill(rq);
+}
+
 static const char *api_pause_reason(struct bb_request *rq)
 {
     char reason[PAUSE_REASON];
@@ -493,6 +498,7 @@ const struct bb_api core_api = {
     .call_as = api_call_as,
     .probe = api_probe,
     .standstill = api_standstill,
+    .probe_problem = api_probe_problem,
     .answered = api_answered,
     .pause_reason = api_pause_reason,
     .redis = api_redis,

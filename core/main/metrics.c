@@ -28,7 +28,8 @@
 /* Values of metrics that have one value; NAN: currently unknown. */
 struct numbers {
     double body_bytes, answer_bytes, streams, ready, paused, schema_up, migrations_pending;
-    double database_up, database_latency, clock_offset, redis_up, redis_latency, generations;
+    double database_up, database_writable, database_latency, clock_offset, redis_up, redis_latency,
+        generations;
     double generation, generation_age, hooks_lost, log_lost, restarts, stalls, memory, cpu, files;
     double files_most, started;
 };
@@ -208,6 +209,7 @@ static struct numbers metrics_numbers(const struct metrics *metrics)
         .schema_up = schema <= 0 ? schema == 0 : NAN,
         .migrations_pending = schema <= 0 ? (double)atomic_load(&engine->migrations_pending) : NAN,
         .database_up = engine->pg_listener ? pg_listener_fresh_ms() > 0 : NAN,
+        .database_writable = engine->pg_listener ? !pg_listener_no_writes() : NAN,
         .database_latency = database_ms >= 0 ? (double)database_ms / 1000 : NAN,
         .clock_offset = shared_clock_known() ? (double)shared_clock_offset_ms() / 1000 : NAN,
         .redis_up = redis ? redis_ms >= 0 : NAN,
@@ -449,6 +451,10 @@ const struct host_metric host_metrics[] = {
      metrics_one, ONE(schema_up)},
     {"busbar_database_up", "gauge", NULL, "Whether PostgreSQL responded within the last second.",
      metrics_one, ONE(database_up)},
+    {"busbar_database_writable", "gauge", NULL,
+     "Whether PostgreSQL takes writes: it is not a standby, transactions are not read-only by "
+     "default, and no commit waits for a synchronous standby for more than 3 seconds.",
+     metrics_one, ONE(database_writable)},
     {"busbar_database_latency_seconds", "gauge", NULL,
      "Round-trip time of the last query to which PostgreSQL responded.",
      metrics_one, ONE(database_latency)},

@@ -52,7 +52,7 @@ int readiness_of_database(const struct engine *engine, int64_t *latency_ms)
     if (!*engine->database_url)
         return 1;
     *latency_ms = pg_listener_fresh_ms() > 0 ? pg_listener_latency_ms() : -1;
-    return *latency_ms < 0 ? -1 : 0;
+    return *latency_ms < 0 || pg_listener_no_writes() ? -1 : 0;
 }
 
 int readiness_of_clock(const struct engine *engine, int64_t *offset_ms)

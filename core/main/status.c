@@ -198,14 +198,14 @@ static json_t *status_database_json(struct engine *engine)
     readiness_problem(engine, schema, sizeof schema);
     if (ms < 0)
         pg_listener_problem(connection, sizeof connection);
-    return json_pack("{so so ss si so* so so}", "latencyMs",
+    return json_pack("{so so ss si so* so so ss?}", "latencyMs",
                      ms < 0 ? json_null() : json_integer(ms), "clockOffsetMs",
                      shared_clock_known() ? json_integer(shared_clock_offset_ms()) : json_null(),
                      "schema", states[readiness_schema(engine)], "migrationsPending",
                      (int)atomic_load(&engine->migrations_pending), "problem",
                      *schema || *connection ? json_out_text(*schema ? schema : connection) : NULL,
                      "schemaProblem", status_known_json(schema), "connectionProblem",
-                     status_known_json(connection));
+                     status_known_json(connection), "noWrites", pg_listener_no_writes());
 }
 
 static json_t *status_state_json(struct engine *engine)
@@ -342,6 +342,8 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
         status_print(out, database, "PostgreSQL does not answer{: ~connectionProblem}\n");
     else if (engine->pg_listener)
         status_print(out, database, "PostgreSQL answers in {latencyMs} ms\n");
+    if (*status_word(database, "noWrites"))
+        status_print(out, database, "PostgreSQL takes no writes: {noWrites}\n");
     if (ahead >= SHARED_CLOCK_WARN_MS || ahead <= -SHARED_CLOCK_WARN_MS)
         fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n", ahead / 1000);
     if (*schema == 'u')

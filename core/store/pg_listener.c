@@ -57,6 +57,7 @@ struct pg_listener {
 static atomic_int_least64_t fresh_until_ms;
 static atomic_int_least64_t latency = -1;
 static atomic_int_least64_t silent_since_ms; /* 0: not silent */
+static atomic_int refusal;                   /* index of `no_writes` in the last response */
 static atomic_bool wanted; /* bb_signals_fresh_ms() was called since the last query */
 
 int64_t pg_listener_fresh_ms(void)
@@ -213,8 +214,17 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
     PQflush(listener->pg);
 }
 
-/* A query that returns the server's time in microseconds since 1970. */
-#define QUESTION "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+/*
+ * A query that returns the server's time in microseconds since 1970, and why it takes no writes: an
+ * index of `no_writes`. Sessions of the host's own role are visible to it.
+ */
+#define QUESTION                                                                                   \
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"                            \
+    " CASE WHEN pg_is_in_recovery() THEN 1"                                                        \
+    " WHEN current_setting('default_transaction_read_only') = 'on' THEN 2"                         \
+    " WHEN EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'"                      \
+    " AND datname = current_database()"                                                            \
+    " AND clock_timestamp() - state_change > interval '3 seconds') THEN 3 ELSE 0 END"
 #define QUESTION_AND_PAUSE QUESTION ", busbar_pause_reason()"
 
 static void pg_listener_ask(struct pg_listener *listener)
@@ -281,6 +291,25 @@ static void pg_listener_answered(struct pg_listener *listener)
                       : timer_beat(now, TIMER_IDLE_MS));
 }
 
+static const char *const no_writes[] = {NULL, "the server is a standby",
+                                        "transactions are read-only by default",
+                                        "commits wait for a synchronous standby"};
+
+static void pg_listener_note_refusal(int reason)
+{
+    if (reason < 0 || reason > 3 || atomic_exchange(&refusal, reason) == reason)
+        return;
+    if (reason)
+        log_line(BB_WARN, "PostgreSQL takes no writes", "reason", no_writes[reason], NULL);
+    else
+        log_line(BB_WARN, "PostgreSQL takes writes again", NULL);
+}
+
+const char *pg_listener_no_writes(void)
+{
+    return no_writes[atomic_load(&refusal)];
+}
+
 /*
  * Records whether work is paused. An error of class 42 means that the SQL function does not exist,
  * because the database does not match the modules. Returns false for other errors.
@@ -291,7 +320,7 @@ static bool pg_listener_note_pause(const struct pg_listener *listener, const PGr
     struct engine *engine = listener->loop->engine;
 
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
-        pause_note(engine, PQgetisnull(result, 0, 1) ? NULL : PQgetvalue(result, 0, 1));
+        pause_note(engine, PQgetisnull(result, 0, 2) ? NULL : PQgetvalue(result, 0, 2));
     else if (sqlstate_has(state, SQLSTATE_TEXT))
         pause_note(engine, "the database has no readable switch for pausing");
     else
@@ -321,8 +350,10 @@ static int pg_listener_drain_results(struct pg_listener *listener, bool *complet
         *shared = *shared || unfit;
         if (unfit || (!ok && !noted))
             status = -1;
-        if (kind == PGRES_TUPLES_OK && PQntuples(result) == 1)
+        if (asked && kind == PGRES_TUPLES_OK && PQntuples(result) == 1) {
             listener->theirs_us = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+            pg_listener_note_refusal(*PQgetvalue(result, 0, 1) - '0');
+        }
         PQclear(result);
     }
     return status;

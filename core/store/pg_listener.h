@@ -34,6 +34,13 @@ int64_t pg_listener_silent_ms(void);
 /* Returns the latency of the last query; -1 while PostgreSQL does not respond. Any thread. */
 int64_t pg_listener_latency_ms(void);
 
+/*
+ * Returns why PostgreSQL takes no writes, according to the last response: it is a standby, its
+ * transactions are read-only, or a commit has waited for a synchronous standby for three seconds.
+ * NULL: it takes writes. Any thread.
+ */
+const char *pg_listener_no_writes(void);
+
 /* Gets the reason why the listener is not connected: one line, or "" if it is. Any thread. */
 void pg_listener_problem(char *out, size_t size);
 

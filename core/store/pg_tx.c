@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "core/lib/text.h"
+#include "core/store/pg_listener.h"
 #include "core/store/pg_pool.h"
 #include "core/store/sql.h"
 
@@ -120,7 +121,7 @@ static struct pg_pool *pg_tx_leave(struct pg_tx *tx)
 
 struct pg_tx *pg_tx_begin(struct core_request *rq)
 {
-    if (!rq->loop->pg || pg_is_unavailable(rq->loop->pg)) {
+    if (!rq->loop->pg || pg_is_unavailable(rq->loop->pg) || pg_listener_no_writes()) {
         request_fail(rq, FAILED_UNAVAILABLE);
         return NULL;
     }

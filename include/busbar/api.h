@@ -158,6 +158,7 @@ struct bb_api {
     struct bb_chunk *(*chunk_new)(size_t);
     void (*chunk_release)(struct bb_chunk *);
     size_t (*stream_publish_to)(struct bb_host *, const char *const *, size_t, struct bb_chunk *);
+    const char *(*probe_problem)(struct bb_request *, enum bb_dependency);
 };
 
 #endif

@@ -225,6 +225,16 @@ static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
 }
 
 /*
+ * Returns why a dependency that bb_probe() reports as down does not serve, such as "commits wait
+ * for a synchronous standby"; NULL if no more is known. Only for BB_HOST and BB_DATABASE. The text
+ * lives as long as the request.
+ */
+static inline const char *bb_probe_problem(struct bb_request *rq, enum bb_dependency which)
+{
+    return rq->api->probe_problem(rq, which);
+}
+
+/*
  * Returns a sentence without a full stop that names what blocks an event loop of the host, to be
  * used in a 503 reply; NULL if no loop is blocked. The text lives as long as the request.
  */

@@ -55,12 +55,14 @@ static int health_reply(struct bb_request *rq, const struct dependency list[4])
         bool up = asked == 0, timed = which == BB_DATABASE || which == BB_REDIS;
 
         if (asked <= 0)
-            failed |=
-                health_add(&report, up, list[i].name,
-                           json_pack("{s:s, s:o*, s:o*, s:s*}", "status", up ? "up" : "down",
-                                     "latencyMs", up && timed ? json_integer(latency) : NULL,
-                                     "offsetMs", which == BB_CLOCK ? json_integer(latency) : NULL,
-                                     "reason", !up && which == BB_HOST ? bb_standstill(rq) : NULL));
+            failed |= health_add(
+                &report, up, list[i].name,
+                json_pack("{s:s, s:o*, s:o*, s:s*}", "status", up ? "up" : "down", "latencyMs",
+                          up && timed ? json_integer(latency) : NULL, "offsetMs",
+                          which == BB_CLOCK ? json_integer(latency) : NULL, "reason",
+                          !up && (which == BB_HOST || which == BB_DATABASE)
+                              ? bb_probe_problem(rq, which)
+                              : NULL));
     }
     if (paused) /* a paused host serves requests, so it is up */
         failed |= health_add(&report, true, "background",

@@ -107,6 +107,45 @@ TEST_EACH(a_commit_not_confirmed_by_the_standby_is_no_success, WAYS *ENDS)
     ck_assert_uint_eq(host_logged(host, "hook=poke.poked"), hooks);
 }
 
+/* Returns whether the host is ready, or names this reason for not being ready. */
+static bool is_ready(const char *reason)
+{
+    struct answer *answer = http(host, "GET", "/api/health/ready", NULL, NULL);
+
+    return reason ? answer->status == 503 && strstr(answer->body, reason) : answer->status == 200;
+}
+
+static void expect_only_reads(const char *reason)
+{
+    WAIT_UNTIL(is_ready(reason), PATIENCE_MS);
+    ck_assert(!writes());
+    ck_status(http(host, "GET", "/api/poke/query/one", NULL, NULL), 200);
+}
+
+TEST(while_commits_wait_for_a_standby_writes_are_refused_and_reads_are_served)
+{
+    size_t before = host_log_size(host);
+
+    require_standby();
+    expect_only_reads("commits wait for a synchronous standby");
+    host_logs(host, before, "PostgreSQL takes no writes");
+    release_standby();
+    WAIT_UNTIL(is_ready(NULL), PATIENCE_MS);
+    WAIT_UNTIL(writes(), PATIENCE_MS);
+}
+
+TEST(a_database_that_is_read_only_is_not_ready)
+{
+    sql_run(db, "ALTER SYSTEM SET default_transaction_read_only = on");
+    sql_run(db, "SELECT pg_reload_conf()");
+    expect_only_reads("transactions are read-only by default");
+    sql_run(db, "SET transaction_read_only = off");
+    sql_run(db, "ALTER SYSTEM RESET default_transaction_read_only");
+    sql_run(db, "SELECT pg_reload_conf()");
+    WAIT_UNTIL(is_ready(NULL), PATIENCE_MS);
+    WAIT_UNTIL(writes(), PATIENCE_MS);
+}
+
 static struct wire *post_with_key(void)
 {
     struct wire *wire = wire_open(host);
