@@ -35,6 +35,7 @@ lint_flags=(
     -DTEST_EXAMPLES='"examples"'
     -DTEST_MODULES='"modules"'
     -DTEST_S3='"s3"'
+    -DTEST_SMTP='"smtp"'
     -DTEST_SOURCES='"sources"'
     -DTEST_RECEIVER='"receiver"'
     -DTEST_RELAY='"relay.so"'

@@ -189,4 +189,42 @@ struct bb_certificates {
     size_t size;
 };
 
+/* A mail's text in one language. In both members "{name}" stands for the value with that name, and
+ * "{service}" for the setting mail.from_name. */
+struct bb_mail_text {
+    const char *language; /* "en" */
+    const char *subject;
+    const char *body; /* plain text with lines that end with \n */
+};
+
+/* Control characters of a value become spaces. NULL is an empty value. */
+struct bb_mail_value {
+    const char *name, *value;
+};
+
+/* A mail. Everything is read before queue() returns. */
+struct bb_mail_message {
+    size_t size;
+    const char *kind; /* such as "password-reset"; the log contains it, and no text of the mail */
+    const char *to;   /* e-mail */
+    /* Languages by preference, as in Accept-Language; NULL: the setting mail.language. */
+    const char *language;
+    struct bb_table texts;  /* struct bb_mail_text, at least one */
+    struct bb_table values; /* struct bb_mail_value */
+    int64_t life_s;         /* it is abandoned if it cannot be sent in this time; 0: mail.max_age */
+};
+
+/* "mail" 1: sends mails. */
+struct bb_mail {
+    size_t size;
+    /*
+     * Adds a mail to the outbox as part of the transaction or unit `tx`, and sends it after the
+     * commit, until the server accepts it or the mail is abandoned. Also works in a hook of the
+     * kind within. If the outbox is full or the address is invalid, drops the mail with a log line.
+     * Does not park in a unit. Returns 0, or -1 on failure (bb_failed()).
+     */
+    int (*queue)(void *state, struct bb_request *rq, struct bb_tx *tx,
+                 const struct bb_mail_message *message);
+};
+
 #endif

@@ -33,6 +33,9 @@ struct auth_settings {
     int64_t registrations_per_address;
     int64_t pending_days; /* lifetime of an account that is never approved */
     bool register_silent; /* never reveal which e-mails exist */
+    const char *link;     /* address of a page, with {purpose} and {token}; "": none */
+    bool confirm_email, invitations;
+    int64_t links_per_address;
     int64_t argon2_rounds, argon2_memory, argon2_lanes;
     int64_t cache_entries;
 };
@@ -160,8 +163,10 @@ int auth_throttle_refuse(struct bb_request *rq, int64_t wait_ms, const char *wha
 void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *email);
 void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *email);
 
-/* Counts a registration from this network, or sends a 429 if there were too many. */
+/* Count a registration, or a request for a link, from this network; send a 429 if there were too
+ * many. */
 int auth_throttle_register(struct bb_request *rq, struct auth *auth);
+int auth_throttle_link(struct bb_request *rq, struct auth *auth);
 
 /*
  * A change calls bb_notify() on AUTH_CHANNEL in its transaction. After the commit and before the
@@ -204,6 +209,32 @@ struct auth_issued {
 int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
                        int64_t client, struct auth_issued *issued);
 
+/* ---- users.c ---- */
+
+/*
+ * Ends the account's sessions, except `session` (or NULL) and the sessions of its clients, and
+ * deletes its links for passwords, after its password was changed in the same transaction. Returns
+ * 0, or -1: the caller returns bb_failed(rq).
+ */
+int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
+                          const char *session, const char *payload);
+
+/* ---- links.c: links that are sent by mail ---- */
+
+/* Returns whether a module sends mails. From `start` on. */
+bool auth_sends_mail(struct bb_host *host);
+
+/*
+ * Stores the request for a link in the transaction, after which the mail is sent. Purposes are
+ * "reset", "confirm" and "invite". `language` may be NULL. Returns 0, or -1: the caller returns
+ * bb_failed(rq).
+ */
+int auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
+                  const char *language);
+
+/* The job auth.links: sends the links whose host ended before it did. */
+void auth_links_job(struct bb_request *rq);
+
 /* ---- handlers, commands, and metrics in the order of module.c's table ---- */
 
 enum auth_metric { AUTH_METRIC_LOGINS };
@@ -220,6 +251,11 @@ int auth_login(struct bb_request *rq);
 int auth_logout(struct bb_request *rq);
 int auth_me(struct bb_request *rq);
 int auth_change_password(struct bb_request *rq);
+int auth_reset_request(struct bb_request *rq);
+int auth_reset(struct bb_request *rq);
+int auth_confirm_request(struct bb_request *rq);
+int auth_confirm(struct bb_request *rq);
+int auth_invite(struct bb_request *rq);
 int auth_get_access(struct bb_request *rq);
 int auth_client_create(struct bb_request *rq);
 int auth_client_list(struct bb_request *rq);

@@ -27,6 +27,10 @@ static int auth_open(struct bb_host *host, void **state)
     auth->settings = settings;
     auth->session_s = settings->session_days * 86400;
     auth->client_s = settings->client_minutes * 60;
+    if (*settings->link &&
+        (!strstr(settings->link, "{token}") || (strncmp(settings->link, "https://", 8) != 0 &&
+                                                strncmp(settings->link, "http://", 7) != 0)))
+        return bb_open_fail(host, "link: must be an http or https URL that contains {token}");
     auth->cost = (struct auth_cost){
         .rounds = (uint32_t)settings->argon2_rounds,
         .memory_kib = (uint32_t)settings->argon2_memory,
@@ -45,9 +49,19 @@ static int auth_open(struct bb_host *host, void **state)
     return bb_open_fail(host, "out of memory");
 }
 
+static void auth_start(struct bb_host *host, void *state)
+{
+    const struct auth_settings *settings = ((struct auth *)state)->settings;
+
+    if ((settings->confirm_email || settings->invitations) && !auth_sends_mail(host))
+        bb_host_log(host, BB_WARN,
+                    "auth.confirm_email and auth.invitations have no effect, because the module "
+                    "mail is not loaded");
+}
+
 /*
  * The job auth.cleanup deletes expired rows (sessions, keys that no valid token names, networks
- * without a recent login) and accounts that were never approved.
+ * without a recent login, links) and accounts that were never approved.
  */
 
 #define BATCH 1000
@@ -66,6 +80,17 @@ static const struct bb_sql old_origins = {
     "DELETE FROM auth_origin WHERE (account, network) IN (SELECT account, network FROM auth_origin "
     "WHERE seen < now() - make_interval(days => $1::int) ORDER BY seen LIMIT " BATCH_TEXT
     " FOR UPDATE SKIP LOCKED)",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+static const struct bb_sql expired_links = {
+    "DELETE FROM auth_link WHERE hash IN (SELECT hash FROM auth_link "
+    "WHERE expires < now() - make_interval(days => $1::int) ORDER BY expires LIMIT " BATCH_TEXT ")",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
+/* Requests stay if no module that sends mails is loaded any more. */
+static const struct bb_sql old_link_requests = {
+    "DELETE FROM auth_link_request WHERE id IN (SELECT id FROM auth_link_request "
+    "WHERE created < now() - make_interval(days => $1::int) ORDER BY id LIMIT " BATCH_TEXT ")",
     BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
@@ -103,6 +128,8 @@ static void auth_cleanup(struct bb_request *rq)
     auth_sweep(rq, &expired_sessions, 1, "expired sessions");
     auth_sweep(rq, &retired_keys, auth->session_s + auth->client_s, "retired signing keys");
     auth_sweep(rq, &old_origins, 90, "networks of logins");
+    auth_sweep(rq, &expired_links, 1, "expired links");
+    auth_sweep(rq, &old_link_requests, 1, "old requests for links");
     auth_sweep(rq, &never_approved, auth->settings->pending_days,
                "accounts that were never approved");
 }
@@ -175,6 +202,15 @@ static const struct bb_field password_body[] = {
      .help = "The current password."},
     NEW_PASSWORD("new"),
 };
+#define LINK_TOKEN                                                                                 \
+    {.name = "token", .type = BB_TEXT, .flags = BB_SECRET | BB_REQUIRED, .min = 1, .max = 128,     \
+     .help = "The token of the link in the mail."}
+static const struct bb_field link_request_body[] = {
+    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED, .alias = "username",
+     .help = "The account's e-mail."},
+};
+static const struct bb_field reset_body[] = {LINK_TOKEN, NEW_PASSWORD("password")};
+static const struct bb_field confirm_body[] = {LINK_TOKEN};
 static const struct bb_field access_body[] = {
     USERNAME(BB_EMPTY),
     TRIED_PASSWORD("password", 0, NULL, "The ApiUser's password."),
@@ -199,6 +235,19 @@ static const struct bb_field link_body[] = {
     {.name = "apiUserId", .type = BB_INT, .min = 0, .max = INT64_MAX,
      .flags = BB_REQUIRED | BB_CLEARS,
      .help = "Id of the ApiUser account; 0 or null removes the link."},
+};
+static const char *const languages[] = {"en", "de", NULL};
+static const struct bb_field invite_body[] = {
+    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,
+     .help = "The e-mail to which the invitation is sent."},
+    {.name = "role", .type = BB_CHOICE, .choices = role_names, .flags = BB_REQUIRED,
+     .help = "The account's role."},
+    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
+    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name."),
+    GIVEN("orgName", 1, 255, BB_NOT_BLANK | BB_NAME,
+          "Name of the account's organization. It is created if it does not exist."),
+    {.name = "language", .type = BB_CHOICE, .choices = languages,
+     .help = "Language of the mail. Default: the setting mail.language."},
 };
 static const struct bb_field user_body[] = {
     GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
@@ -275,6 +324,8 @@ const struct bb_field auth_client_fields[] = {
 static const int not_known[] = {401, 403, 0};  /* of a login */
 static const int registered[] = {202, 409, 0}; /* 202: register_silent */
 static const int conflict[] = {409, 0};
+static const int without_mail[] = {501, 0};
+static const int not_invited[] = {409, 501, 0};
 
 /* ---- routes ------------------------------------------------------------------------------- */
 
@@ -293,6 +344,23 @@ static const struct bb_route routes[] = {
      .handler = auth_change_password, .errors = conflict, .body = BB_TABLE(password_body),
      .reply = BB_TABLE(message_reply),
      .help = "Change your password. All your other sessions end."},
+    {.method = "POST", .path = "/api/user/password/reset-request", .roles = BB_ANYONE,
+     .handler = auth_reset_request, .errors = without_mail, .body = BB_TABLE(link_request_body),
+     .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(message_reply), .success = 202,
+     .help = "Get a mail with a link to choose a new password. The response is the same if no "
+             "account has the e-mail. 501: the service sends no mails."},
+    {.method = "POST", .path = "/api/user/password/reset", .roles = BB_ANYONE,
+     .handler = auth_reset, .body = BB_TABLE(reset_body), .body_max = PUBLIC_BODY_MAX,
+     .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(message_reply),
+     .help = "Choose a new password with the token of a link. All sessions of the account end."},
+    {.method = "POST", .path = "/api/user/email/confirm-request", .roles = BB_ANYONE,
+     .handler = auth_confirm_request, .errors = without_mail, .body = BB_TABLE(link_request_body),
+     .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(message_reply), .success = 202,
+     .help = "Get another mail with a link to confirm your e-mail. The response is the same if no "
+             "account has the e-mail. 501: the service sends no mails."},
+    {.method = "POST", .path = "/api/user/email/confirm", .roles = BB_ANYONE,
+     .handler = auth_confirm, .body = BB_TABLE(confirm_body), .body_max = PUBLIC_BODY_MAX,
+     .reply = BB_TABLE(message_reply), .help = "Confirm an e-mail with the token of a link."},
     {.method = "POST", .path = "/api/auth/login", .roles = BB_ANYONE, .handler = auth_login,
      .errors = not_known, .body = BB_TABLE(login_body), .body_max = PUBLIC_BODY_MAX,
      .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(access_reply),
@@ -334,6 +402,11 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/admin/users", .roles = BB_ROLE_ADMIN, .handler = auth_user_list,
      .query = BB_TABLE(user_query), .reply = BB_ARRAY_OF(auth_account_fields),
      .help = "List all accounts."},
+    {.method = "POST", .path = "/api/admin/users", .roles = BB_ROLE_ADMIN, .handler = auth_invite,
+     .errors = not_invited, .body = BB_TABLE(invite_body), .reply = BB_TABLE(auth_account_fields),
+     .flags = BB_CREATES, .success = 201,
+     .help = "Invite a person: creates an active account, and sends a mail with a link to choose "
+             "its password. 501: the service sends no mails."},
     {.method = "GET", .path = "/api/admin/users/:id", .roles = BB_ROLE_ADMIN,
      .handler = auth_user_get, .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(auth_account_fields), .help = "Get an account."},
@@ -374,6 +447,20 @@ static const struct bb_field settings[] = {
      .bind = BB_BIND(struct auth_settings, register_silent),
      .help = "Whether registration always answers 202, so that it does not reveal which e-mails "
              "exist."},
+    {.name = "link", .type = BB_TEXT, .max = 1024, .fallback = "",
+     .bind = BB_BIND(struct auth_settings, link),
+     .help = "Address of the page that mails link to: {token} stands for the token, and {purpose} "
+             "for reset, confirm or invite. Empty: the mails contain the token only.",
+     .example = "https://busbar.example/account/{purpose}?token={token}"},
+    SETTING(links_per_address, 1, 1000000, "20",
+            "Requests for mails with a link from one address in the window."),
+    {.name = "confirm_email", .type = BB_BOOL, .fallback = "false",
+     .bind = BB_BIND(struct auth_settings, confirm_email),
+     .help = "Whether a registration sends a mail with a link, which must be used before an Admin "
+             "approves the account. Needs the module mail."},
+    {.name = "invitations", .type = BB_BOOL, .fallback = "false",
+     .bind = BB_BIND(struct auth_settings, invitations),
+     .help = "Whether Admins can invite people by mail. Needs the module mail."},
     SETTING(argon2_rounds, 1, 64, "2", "Passes of argon2id."),
     SETTING(argon2_memory, 64, 1048576, "19456", "Memory of one password hash, KiB."),
     SETTING(argon2_lanes, 1, 16, "1", "Lanes of argon2id."),
@@ -388,12 +475,13 @@ static const struct bb_service_descriptor services[] = {
     {.name = "accounts", .version = 1, .interface = &auth_accounts},
 };
 
-static const struct bb_need wants[] = {{"conversations", 1}};
+static const struct bb_need wants[] = {{"conversations", 1}, {"mail", 1}};
 
 static const struct bb_channel channels[] = {{.name = AUTH_CHANNEL, .heard = auth_changed}};
 
 static const struct bb_job jobs[] = {
     {.name = "auth.cleanup", .every_s = 3600, .flags = BB_ONCE, .run = auth_cleanup},
+    {.name = "auth.links", .every_s = 10, .run = auth_links_job},
 };
 
 static const char *const login_outcomes[] = {"done",      "refused", "not_admitted",
@@ -445,6 +533,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .pools = BB_TABLE(pools),
     .commands = BB_TABLE(commands),
     .open = auth_open,
+    .start = auth_start,
     .close = auth_close,
     .metrics = BB_TABLE(metrics),
     .wants = BB_TABLE(wants),

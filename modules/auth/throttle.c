@@ -3,7 +3,8 @@
  * many, against attacks from many addresses), and by address. So a person who guesses passwords
  * blocks only themselves, and the owner of the account can still log in from elsewhere. The counter
  * of an address applies only to accounts that have never logged in from it, so a person who guesses
- * in an office does not block their colleagues. Registrations are counted by address, too.
+ * in an office does not block their colleagues. Registrations and requests for links are
+ * counted by address, too.
  *
  * Counters are checked before hashing and incremented after a failure. Correct passwords are never
  * counted, however many arrive at once. Passwords that are being hashed are not counted yet, so a
@@ -231,11 +232,22 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
     bb_redis(rq, 2, argv, NULL);
 }
 
-int auth_throttle_register(struct bb_request *rq, struct auth *auth)
+static int throttle_count(struct bb_request *rq, struct auth *auth, char kind, int64_t limit,
+                          const char *what)
 {
-    struct asked asked =
-        throttle_asked('r', auth_throttle_network(rq), auth->settings->registrations_per_address);
+    struct asked asked = throttle_asked(kind, auth_throttle_network(rq), limit);
 
     throttle_ask(rq, auth, &asked, 1, true);
-    return asked.wait_ms > 0 ? auth_throttle_refuse(rq, asked.wait_ms, "registrations") : 0;
+    return asked.wait_ms > 0 ? auth_throttle_refuse(rq, asked.wait_ms, what) : 0;
+}
+
+int auth_throttle_register(struct bb_request *rq, struct auth *auth)
+{
+    return throttle_count(rq, auth, 'r', auth->settings->registrations_per_address,
+                          "registrations");
+}
+
+int auth_throttle_link(struct bb_request *rq, struct auth *auth)
+{
+    return throttle_count(rq, auth, 'l', auth->settings->links_per_address, "requests for links");
 }

@@ -38,30 +38,41 @@ struct change {
 };
 
 /*
- * Stores the new hash if the old hash is still stored, and ends the account's other sessions. The
- * second statement is separate, so that it also sees the session of a login that held the account's
- * lock until now.
+ * Ending the sessions is a separate statement, so that it also sees the session of a login that
+ * held the account's lock until now.
  */
+int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
+                          const char *session, const char *payload)
+{
+    static const struct bb_sql end = {
+        "UPDATE auth_session SET revoked = now() WHERE account = $1::bigint AND revoked IS NULL "
+        "AND client IS NULL AND jti IS DISTINCT FROM $2::uuid",
+        0};
+    static const struct bb_sql forget = {
+        "DELETE FROM auth_link WHERE account = $1::bigint AND purpose <> 'confirm'", 0};
+
+    return bb_tx_query(rq, tx, &end, BB_ARGS(bb_i(account), bb_t(session))) &&
+                   bb_tx_query(rq, tx, &forget, BB_ARGS(bb_i(account)))
+               ? bb_notify(rq, tx, AUTH_CHANNEL, payload)
+               : -1;
+}
+
+/* Stores the new hash if the old hash is still stored, and ends the account's other sessions. */
 static int users_store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql write = {"UPDATE auth_account SET password = $3, updated = now() "
                                         "WHERE id = $1::bigint AND password = $2 RETURNING id",
                                         0};
-    static const struct bb_sql end = {
-        "UPDATE auth_session SET revoked = now() WHERE account = $1::bigint AND revoked IS NULL "
-        "AND client IS NULL AND jti <> $2::uuid",
-        0};
     const struct change *change = arg;
-    struct bb_value account = bb_i(rq->principal->account);
-    struct bb_rows *rows =
-        bb_tx_query(rq, tx, &write, BB_ARGS(account, bb_t(change->old), bb_t(change->encoded)));
+    int64_t account = rq->principal->account;
+    struct bb_rows *rows = bb_tx_query(
+        rq, tx, &write, BB_ARGS(bb_i(account), bb_t(change->old), bb_t(change->encoded)));
 
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "The password was changed meanwhile");
-    if (!bb_tx_query(rq, tx, &end, BB_ARGS(account, bb_t(rq->principal->session))) ||
-        bb_notify(rq, tx, AUTH_CHANNEL, change->payload))
+    if (auth_password_changed(rq, tx, account, rq->principal->session, change->payload))
         return bb_failed(rq);
     return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
 }
@@ -131,10 +142,15 @@ static int users_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct auth_new_account *account = arg;
     struct bb_rows *rows = NULL;
+    const struct auth *auth = rq->state;
     int status = auth_account_insert(rq, tx, account, &rows);
 
     if (status)
         return status;
+    if (auth->settings->confirm_email && strcmp(account->status, "Pending") == 0 &&
+        auth_sends_mail(rq->host) &&
+        auth_link_ask(rq, tx, "confirm", account->email, bb_header(rq, "Accept-Language")))
+        return bb_failed(rq);
     return account->silent ? users_received(rq) : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
@@ -207,6 +223,44 @@ int auth_command_user_add(struct bb_request *rq)
 
 /* ---- /api/admin/users: the Admin's operations ---- */
 
+static int users_store_invited(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct auth_new_account *account = arg;
+    struct bb_rows *rows = NULL;
+    int status = auth_account_insert(rq, tx, account, &rows);
+
+    if (status)
+        return status;
+    if (auth_link_ask(rq, tx, "invite", account->email, bb_text(rq, "language")))
+        return bb_failed(rq);
+    return bb_reply(rq, 201, auth_account_json(rq, rows, 0));
+}
+
+/* The account is active, but no password matches until its owner uses the link of the mail. */
+int auth_invite(struct bb_request *rq)
+{
+    const struct auth *auth = rq->state;
+    struct auth_new_account account = {
+        .email = bb_text(rq, "email"),
+        .first_name = bb_text(rq, "firstName"),
+        .last_name = bb_text(rq, "lastName"),
+        .role = bb_text(rq, "role"),
+        .status = "Active",
+        .password = auth->dummy,
+        .organization = bb_text(rq, "orgName"),
+        .organization_type = "Developer",
+        .join = true,
+    };
+
+    if (!auth->settings->invitations)
+        return bb_fail(rq, 409,
+                       "Invitations are disabled. The setting auth.invitations enables "
+                       "them.");
+    if (!auth_sends_mail(rq->host))
+        return bb_fail(rq, 501, "This service sends no mails, so nobody can be invited.");
+    return bb_transaction(rq, users_store_invited, &account);
+}
+
 int auth_user_list(struct bb_request *rq)
 {
     static const struct bb_sql all = {"SELECT " ACCOUNT_COLUMNS
@@ -267,6 +321,33 @@ static int users_keep_admin(struct bb_request *rq, struct bb_tx *tx)
         return bb_failed(rq);
     if (bb_cell_int(rq, rows, 0, 0))
         return bb_fail(rq, 409, "This is the last active Admin");
+    return 0;
+}
+
+/*
+ * With the setting confirm_email, refuses to approve an account whose e-mail is not confirmed. An
+ * Admin who names the e-mail in the same request vouches for it.
+ */
+static int users_check_confirmed(struct bb_request *rq, struct bb_tx *tx)
+{
+    static const struct bb_sql find = {
+        "SELECT FROM auth_account WHERE id = $1::bigint AND approved IS NULL AND confirmed IS NULL",
+        0};
+    const struct auth *auth = rq->state;
+    const char *status = bb_text(rq, "status");
+
+    if (!auth->settings->confirm_email || bb_text(rq, "email") || !status ||
+        strcmp(status, "Active") != 0 || !auth_sends_mail(rq->host))
+        return 0;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows))
+        return bb_fail(rq, 409,
+                       "The e-mail of this account is not confirmed yet. To approve the account "
+                       "anyway, send its `email`, too.");
     return 0;
 }
 
@@ -354,6 +435,8 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         0};
     int status = users_keep_admin(rq, tx);
 
+    if (!status)
+        status = users_check_confirmed(rq, tx);
     if (status)
         return status;
 

@@ -19,6 +19,7 @@ enum { SOON_MS = 30000 };
     "  argon2_memory: 64\n"                                                                        \
     "  argon2_rounds: 1\n"                                                                         \
     "  login_failures_per_account: 100000\n"                                                       \
+    "  links_per_address: 100000\n"                                                                \
     "  login_failures_per_address: 100000\n"                                                       \
     "  registrations_per_address: 100000\n"
 

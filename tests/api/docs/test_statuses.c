@@ -10,7 +10,8 @@
 #include "wire.h"
 
 #define ALL_MODULES                                                                                \
-    "[auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, webhook]"
+    "[auth, bulk, certificate, chat, console, device, docs, health, mail, metrics, reading, "      \
+    "webhook]"
 
 enum { OPERATIONS_MAX = 400, SOON_MS = 10000, UPLOADS_MAX = 3 };
 
@@ -30,6 +31,8 @@ static struct host_spec spec_of(const char *name)
     return (struct host_spec){.name = name,
                               .modules = ALL_MODULES,
                               .http = "  body_timeout: 1\n",
+                              .auth = "  argon2_memory: 64\n  argon2_rounds: 1\n"
+                                      "  links_per_address: 100000\n  invitations: true\n",
                               .more = text("bulk:\n  files: \"%s\"\n  jobs_per_account: %d\n"
                                            "device:\n  documents: \"%s\"\n",
                                            harness_path(text("%s-bulk", name)), UPLOADS_MAX,
@@ -224,6 +227,8 @@ static const struct made {
 } made[] = {
     {"/api/auth/clients", NULL, "{\"name\":\"a\"}", "{\"name\":\"b\"}", true},
     {"/api/organization", NULL, "{\"name\":\"Keyed a\"}", "{\"name\":\"Keyed b\"}", true},
+    {"/api/admin/users", NULL, "{\"email\":\"a@example.com\",\"role\":\"Buyer\"}",
+     "{\"email\":\"b@example.com\",\"role\":\"Buyer\"}", false},
     {"/api/bulk-upload", FORM, FILE_OF("K-3"), FILE_OF("K-4"), false},
     {"/api/device", NULL, "{\"externalId\":\"K-1\"}", "{\"externalId\":\"K-2\"}", false},
     {"/api/meter-reads/new/K-0", NULL, READING("01"), READING("02"), false},
@@ -244,14 +249,16 @@ static const struct made {
 static long made_with(const struct made *row, const char *path, const char *body)
 {
     static const char *const headers[] = {"Idempotency-Key: of all of them", NULL};
+    const struct person *by = row->by_api_user ? api_user : owner;
 
-    return http_send(host,
-                     &(struct call){.method = "POST",
-                                    .path = path,
-                                    .token = row->by_api_user ? api_user->token : owner->token,
-                                    .type = row->type,
-                                    .body = body,
-                                    .headers = headers})
+    if (!strncmp(path, "/api/admin/", strlen("/api/admin/")))
+        by = admin;
+    return http_send(host, &(struct call){.method = "POST",
+                                          .path = path,
+                                          .token = by->token,
+                                          .type = row->type,
+                                          .body = body,
+                                          .headers = headers})
         ->status;
 }
 
@@ -402,7 +409,7 @@ TEST(a_group_in_an_unknown_organization_is_404)
 static const char everything[] =
     "{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":\"a@example.com\",\"orgName\":\"C\","
     "\"password\":\"twelve letters\",\"grant_type\":\"client_credentials\",\"client_id\":\"a\","
-    "\"client_secret\":\"b\"}";
+    "\"client_secret\":\"b\",\"token\":\"c\"}";
 
 /* Returns whether the operation queries the database; open ones do if they report its state or look
  * up an account. */

@@ -70,6 +70,7 @@ static const char *const schemas[][2] = {
     {"certificate", TEST_TOP "/modules/certificate/schema.sql"},
     {"chat", TEST_TOP "/modules/chat/schema.sql"},
     {"device", TEST_TOP "/modules/device/schema.sql"},
+    {"mail", TEST_TOP "/modules/mail/schema.sql"},
     {"reading", TEST_TOP "/modules/reading/schema.sql"},
     {"webhook", TEST_TOP "/modules/webhook/schema.sql"},
 };

@@ -1,0 +1,322 @@
+/*
+ * Links that are sent by mail: to choose a new password, to confirm an e-mail, and to accept an
+ * invitation. Each has a random token, which works once; the database has only its hash.
+ *
+ * A request for a link only stores a row and is answered. Then another fiber takes the row, looks
+ * up the account, and adds the mail to the outbox. So neither the response nor its time depends on
+ * whether an account has the e-mail, and a request that was answered is not lost.
+ */
+#include <openssl/sha.h>
+#include <string.h>
+
+#include "modules/auth/auth.h"
+
+enum {
+    TOKEN_BYTES = 32,
+    LINKS_MAX = 3, /* valid links of an account for one purpose; further requests send nothing */
+    LANGUAGES_MAX = 64 /* bytes of Accept-Language */
+};
+
+static const struct bb_mail_text reset_texts[] = {
+    {"en", "{service}: choose a new password",
+     "A new password was requested for the account {email}.\n\n"
+     "To choose it, use this within 30 minutes:\n\n    {link}\n\n"
+     "If you did not request it, ignore this mail. Your password has not changed.\n"},
+    {"de", "{service}: neues Passwort wählen",
+     "Für das Konto {email} wurde ein neues Passwort angefordert.\n\n"
+     "Um es zu wählen, verwenden Sie innerhalb von 30 Minuten:\n\n    {link}\n\n"
+     "Wenn Sie es nicht angefordert haben, ignorieren Sie diese Mail. Ihr Passwort ist "
+     "unverändert.\n"},
+};
+
+static const struct bb_mail_text confirm_texts[] = {
+    {"en", "{service}: confirm your e-mail",
+     "The e-mail {email} was used to register an account.\n\n"
+     "To confirm that it is yours, use this within 3 days:\n\n    {link}\n\n"
+     "If you did not register, ignore this mail.\n"},
+    {"de", "{service}: E-Mail bestätigen",
+     "Mit der E-Mail {email} wurde ein Konto registriert.\n\n"
+     "Um zu bestätigen, dass es Ihre ist, verwenden Sie innerhalb von 3 Tagen:\n\n    {link}\n\n"
+     "Wenn Sie sich nicht registriert haben, ignorieren Sie diese Mail.\n"},
+};
+
+static const struct bb_mail_text invite_texts[] = {
+    {"en", "{service}: invitation for {organization}",
+     "Hello {name},\n\nan account was created for you, with the e-mail {email}.\n\n"
+     "To choose its password, use this within 7 days:\n\n    {link}\n"},
+    {"de", "{service}: Einladung für {organization}",
+     "Guten Tag {name},\n\nfür Sie wurde ein Konto mit der E-Mail {email} angelegt.\n\n"
+     "Um sein Passwort zu wählen, verwenden Sie innerhalb von 7 Tagen:\n\n    {link}\n"},
+};
+
+static const struct purpose {
+    const char *name, *kind;
+    int64_t life_s; /* of the link; the texts name it */
+    struct bb_table texts;
+} purposes[] = {
+    {"reset", "password-reset", 30 * 60, BB_TABLE(reset_texts)},
+    {"confirm", "confirm-email", 3 * 86400, BB_TABLE(confirm_texts)},
+    {"invite", "invitation", 7 * 86400, BB_TABLE(invite_texts)},
+};
+
+bool auth_sends_mail(struct bb_host *host)
+{
+    return bb_service(host, "mail").interface != NULL;
+}
+
+static struct bb_value links_hash(struct bb_request *rq, const char *token)
+{
+    unsigned char *hash = bb_alloc(rq, SHA256_DIGEST_LENGTH);
+
+    SHA256((const unsigned char *)token, strlen(token), hash);
+    return bb_bytes(hash, SHA256_DIGEST_LENGTH);
+}
+
+/* ---- sending ---- */
+
+/* Returns the text with `value` in the place of `name`, if it is there. */
+static const char *links_replace(struct bb_request *rq, const char *text, const char *name,
+                                 const char *value)
+{
+    const char *at = strstr(text, name);
+
+    return at ? bb_format(rq, "%.*s%s%s", (int)(at - text), text, value, at + strlen(name)) : text;
+}
+
+/* Returns what the mail shows: the address of the page, or the token if none is configured. */
+static const char *links_address(struct bb_request *rq, const char *purpose, const char *token)
+{
+    const struct auth *auth = rq->state;
+
+    if (!*auth->settings->link)
+        return token;
+    return links_replace(rq, links_replace(rq, auth->settings->link, "{purpose}", purpose),
+                         "{token}", token);
+}
+
+struct request {
+    bool taken; /* there was a request */
+};
+
+/* Takes a request and adds its mail to the outbox, if there is such an account. */
+static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql take = {
+        "DELETE FROM auth_link_request WHERE id = (SELECT id FROM auth_link_request ORDER BY id "
+        "LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING purpose, email, language",
+        0};
+    /* $1 hash, $2 e-mail, $3 purpose, $4 seconds, $5 most links */
+    static const struct bb_sql make = {
+        "WITH a AS (SELECT a.id, a.email, concat_ws(' ', nullif(a.first_name, ''), "
+        "nullif(a.last_name, '')) AS name, o.name AS organisation "
+        "FROM auth_account a LEFT JOIN auth_organisation o ON o.id = a.organisation "
+        "WHERE a.email = $2 AND a.status IN ('Pending', 'Active') "
+        "AND ($3 <> 'confirm' OR a.confirmed IS NULL) AND (SELECT count(*) FROM auth_link l "
+        "WHERE l.account = a.id AND l.purpose = $3 AND l.expires > now()) < $5::bigint), "
+        "made AS (INSERT INTO auth_link (hash, account, purpose, email, expires) "
+        "SELECT $1::bytea, id, $3, email, now() + make_interval(secs => $4::bigint) FROM a) "
+        "SELECT email, name, organisation FROM a",
+        0};
+    struct request *request = arg;
+    struct bb_service service = bb_service(rq->host, "mail");
+    const struct bb_mail *mail = service.interface;
+    const struct purpose *purpose = purposes;
+    const struct bb_rows *asked = bb_tx_query(rq, tx, &take, BB_NO_ARGS);
+
+    if (!asked)
+        return bb_failed(rq);
+    request->taken = bb_count(rq, asked) > 0;
+    if (!request->taken)
+        return 0;
+    while (strcmp(purpose->name, bb_cell(rq, asked, 0, 0)) != 0)
+        if (++purpose == purposes + sizeof(purposes) / sizeof(purposes[0]))
+            return 0; /* of a newer version of this module */
+
+    const char *token = bb_random_hex(rq, TOKEN_BYTES);
+
+    if (!token)
+        return bb_fail(rq, 503, "The service has no random numbers now. Please try again.");
+    const struct bb_rows *made =
+        bb_tx_query(rq, tx, &make,
+                    BB_ARGS(links_hash(rq, token), bb_t(bb_cell(rq, asked, 0, 1)),
+                            bb_t(purpose->name), bb_i(purpose->life_s), bb_i(LINKS_MAX)));
+
+    if (!made)
+        return bb_failed(rq);
+    if (!bb_count(rq, made))
+        return 0;
+    const char *email = bb_cell(rq, made, 0, 0), *name = bb_cell(rq, made, 0, 1);
+    const char *organization = bb_cell(rq, made, 0, 2);
+    const struct bb_mail_value values[] = {
+        {"email", email},
+        {"name", *name ? name : email},
+        {"organization", organization ? organization : email},
+        {"link", links_address(rq, purpose->name, token)},
+    };
+    const struct bb_mail_message message = {
+        .size = sizeof(message),
+        .kind = purpose->kind,
+        .to = email,
+        .language = bb_cell(rq, asked, 0, 2),
+        .texts = purpose->texts,
+        .values = BB_TABLE(values),
+        .life_s = purpose->life_s,
+    };
+
+    return mail->queue(service.state, rq, tx, &message) ? bb_failed(rq) : 0;
+}
+
+/* Returns 1 if it took a request, 0 if there is none, -1 on failure. */
+static int links_next(struct bb_request *rq, void *arg)
+{
+    struct request request = {.taken = false};
+
+    (void)arg;
+    if (bb_transaction(rq, links_work, &request) >= 400) {
+        bb_log(rq, BB_WARN, "cannot send a link: %s", bb_sqlstate(rq));
+        return -1;
+    }
+    return request.taken;
+}
+
+void auth_links_job(struct bb_request *rq)
+{
+    while (auth_sends_mail(rq->host) && bb_scratch(rq, links_next, NULL) > 0)
+        ;
+}
+
+static void links_run(struct bb_request *rq, void *arg)
+{
+    (void)arg;
+    auth_links_job(rq);
+}
+
+static void links_asked(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    (void)rq, (void)tx;
+    bb_run(arg, links_run, NULL); /* if it fails, the job auth.links sends the link */
+}
+
+int auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
+                  const char *language)
+{
+    static const struct bb_sql insert = {
+        "INSERT INTO auth_link_request (purpose, email, language) VALUES ($1, $2, $3)", 0};
+    const char *languages = language ? bb_format(rq, "%.*s", LANGUAGES_MAX, language) : NULL;
+
+    if (bb_add(rq, tx, &insert, BB_ARGS(bb_t(purpose), bb_t(email), bb_t(languages))) < 0)
+        return -1;
+    bb_after(rq, tx, links_asked, rq->host);
+    return 0;
+}
+
+/* ---- requests for a link ---- */
+
+static int links_request(struct bb_request *rq, const char *purpose, const char *text)
+{
+    int status =
+        auth_sends_mail(rq->host)
+            ? auth_throttle_link(rq, rq->state)
+            : bb_fail(rq, 501, "This service sends no mails. Please ask an administrator.");
+
+    if (status)
+        return status;
+    struct bb_tx *unit = bb_unit(rq, 0);
+
+    if (auth_link_ask(rq, unit, purpose, bb_text(rq, "email"), bb_header(rq, "Accept-Language")))
+        return bb_failed(rq);
+    status = bb_commit(rq, unit, 202, json_pack("{ss}", "message", text));
+    return status ? status : bb_failed(rq);
+}
+
+int auth_reset_request(struct bb_request *rq)
+{
+    return links_request(rq, "reset",
+                         "If an account has this e-mail, a mail with a link was sent to it.");
+}
+
+int auth_confirm_request(struct bb_request *rq)
+{
+    return links_request(rq, "confirm",
+                         "If an account with this e-mail is not confirmed yet, a mail with a link "
+                         "was sent to it.");
+}
+
+/* ---- using a link ---- */
+
+static int links_invalid(struct bb_request *rq)
+{
+    return bb_invalid(rq, "token", "was used already or has expired: request another link");
+}
+
+/* The condition that a link `l` is valid for the account `a`. */
+#define VALID "a.id = l.account AND a.email = l.email AND a.status IN ('Pending', 'Active')"
+
+struct reset {
+    const char *token, *encoded;
+    const char *payload; /* result: for auth_changed(); NULL: nothing was changed */
+};
+
+static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    /* Of several requests with the same token, one finds the row. */
+    static const struct bb_sql use = {
+        "WITH l AS (DELETE FROM auth_link WHERE hash = $1::bytea AND purpose <> 'confirm' "
+        "AND expires > now() RETURNING account, email) "
+        "UPDATE auth_account a SET password = $2, confirmed = coalesce(a.confirmed, now()), "
+        "updated = now() FROM l WHERE " VALID " RETURNING a.id",
+        0};
+    struct reset *reset = arg;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &use, BB_ARGS(links_hash(rq, reset->token), bb_t(reset->encoded)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return links_invalid(rq);
+    int64_t account = bb_cell_int(rq, rows, 0, 0);
+
+    reset->payload = auth_account_payload(rq, account);
+    if (auth_password_changed(rq, tx, account, NULL, reset->payload))
+        return bb_failed(rq);
+    return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
+}
+
+int auth_reset(struct bb_request *rq)
+{
+    static const struct bb_sql find = {
+        "SELECT FROM auth_link l JOIN auth_account a ON " VALID
+        " WHERE l.hash = $1::bytea AND l.purpose <> 'confirm' AND l.expires > now()",
+        0};
+    struct reset reset = {.token = bb_text(rq, "token")};
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(links_hash(rq, reset.token)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows)) /* before the password is hashed */
+        return links_invalid(rq);
+    int status = auth_password_hash(rq, rq->state, "hash", bb_text(rq, "password"), &reset.encoded);
+
+    if (status)
+        return status;
+    status = bb_transaction(rq, links_store_password, &reset);
+    if (reset.payload)
+        auth_changed(rq->state, reset.payload);
+    return status;
+}
+
+int auth_confirm(struct bb_request *rq)
+{
+    static const struct bb_sql use = {
+        "WITH l AS (DELETE FROM auth_link WHERE hash = $1::bytea AND purpose = 'confirm' "
+        "AND expires > now() RETURNING account, email) "
+        "UPDATE auth_account a SET confirmed = now() FROM l WHERE " VALID " RETURNING a.id",
+        BB_SQL_WRITE};
+    const struct bb_rows *rows = bb_query(rq, &use, BB_ARGS(links_hash(rq, bb_text(rq, "token"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return links_invalid(rq);
+    return bb_reply(rq, 200, json_pack("{ss}", "message", "E-mail confirmed"));
+}

@@ -1,0 +1,69 @@
+/*
+ * mail: sends the mails of other modules over SMTP.
+ *
+ * The service "mail" writes a mail to the outbox, a table, in the caller's transaction. On each
+ * host a worker takes the mails that are due, one at a time, and sends them. Before it sends a
+ * mail, it sets the time of the next attempt in the same statement that reads the mail. So no other
+ * host sends the mail at the same time, and another attempt is made if the host dies. A host that
+ * dies after the server accepted the mail and before the row is deleted causes a second copy, with
+ * the same Message-ID.
+ */
+#ifndef MAIL_MAIL_H
+#define MAIL_MAIL_H
+
+#include <curl/curl.h>
+#include <stdatomic.h>
+
+#include <busbar/busbar.h>
+
+#define MAIL_WORKER "sender"
+
+/* The settings, in the units of the table in module.c. */
+struct mail_settings {
+    const char *server, *tls, *authorities, *user, *password;
+    const char *from, *from_name, *language;
+    int64_t port, timeout, retry_delay, max_age, queue;
+};
+
+/* The state of one generation. */
+struct mail {
+    struct bb_host *host;
+    const struct mail_settings *settings;
+    atomic_llong waiting; /* mails in the outbox, as last counted */
+};
+
+/* In the order of the metric's values in module.c. */
+enum mail_metric { MAIL_METRIC_MAILS };
+enum mail_outcome { MAIL_QUEUED, MAIL_SENT, MAIL_RETRIED, MAIL_ABANDONED, MAIL_DROPPED };
+
+/* ---- smtp.c ---- */
+
+enum smtp_outcome {
+    SMTP_SENT,
+    SMTP_REFUSED,    /* the server refuses this mail for good */
+    SMTP_DEFERRED,   /* the server does not accept this mail now */
+    SMTP_UNREACHABLE /* no connection, no TLS, or no login: this concerns all mails */
+};
+
+struct smtp_call {
+    const struct mail_settings *settings;
+    const char *to, *message;
+    size_t length, sent; /* of the message; `sent` is 0 at first */
+    bool (*is_over)(void *arg);
+    void *arg;                    /* the call ends early when is_over(arg) returns true */
+    char detail[CURL_ERROR_SIZE]; /* result: the reason of a failure, without texts of the mail */
+};
+
+/* Sends a message; blocks up to the setting `timeout`. */
+enum smtp_outcome mail_smtp_send(struct smtp_call *call);
+
+/* ---- outbox.c ---- */
+
+extern const struct bb_mail mail_service;
+
+void mail_work(struct bb_worker_context *context);
+
+/* The command `busbar mail test`. */
+int mail_command_test(struct bb_request *rq);
+
+#endif

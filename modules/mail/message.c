@@ -1,0 +1,171 @@
+#include "modules/mail/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LINE_MAX_COLUMNS = 75, /* quoted-printable, before the = of a soft line break */
+    WORD_MAX_COLUMNS = 60, /* an encoded word of a header; its line has the name, too */
+    SUBJECT_MAX = 300      /* bytes */
+};
+
+#define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+#define PLAIN_NAME LETTERS " -"                    /* otherwise a name needs quotes */
+#define PLAIN_SUBJECT PLAIN_NAME ".,:;!?'/()_@+#&" /* without =, which begins an encoded word */
+
+static const void *message_row(const struct bb_table *table, size_t index)
+{
+    return (const char *)table->rows + index * table->stride;
+}
+
+/* Returns the text in the language of a tag such as "de-AT", whose main part has `length` bytes. */
+static const struct bb_mail_text *message_in(const struct bb_table *texts, const char *tag,
+                                             size_t length)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        const struct bb_mail_text *text = message_row(texts, i);
+
+        if (strlen(text->language) == length && strncmp(text->language, tag, length) == 0)
+            return text;
+    }
+    return NULL;
+}
+
+const struct bb_mail_text *mail_text_for(const struct bb_table *texts, const char *wanted,
+                                         const char *fallback)
+{
+    const struct bb_mail_text *text = NULL;
+
+    for (const char *at = wanted; at && *at && !text; at += strcspn(at, ",")) {
+        at += strspn(at, ", ");
+        text = message_in(texts, at, strcspn(at, "-_;, "));
+    }
+    if (!text)
+        text = message_in(texts, fallback, strlen(fallback));
+    return text || !texts->count ? text : message_row(texts, 0);
+}
+
+/* Returns the value that "{name}" stands for, and the length of the placeholder; NULL: none. */
+static const char *message_value(const struct mail_draft *draft, const char *at, size_t *length)
+{
+    size_t size = strcspn(at, "}");
+
+    *length = size + 1;
+    if (*at != '{' || !at[size])
+        return NULL;
+    at++;
+    size--;
+    for (size_t i = 0; i < draft->values.count; i++) {
+        const struct bb_mail_value *value = message_row(&draft->values, i);
+
+        if (strlen(value->name) == size && strncmp(value->name, at, size) == 0)
+            return value->value ? value->value : "";
+    }
+    return size == strlen("service") && strncmp(at, "service", size) == 0 ? draft->from_name : NULL;
+}
+
+/* Returns the text with its values, which the caller frees. NULL: out of memory. */
+static char *message_fill(const struct mail_draft *draft, const char *text)
+{
+    char *filled = NULL;
+    size_t size = 0, length;
+    FILE *out = open_memstream(&filled, &size);
+
+    while (out && *text) {
+        const char *value = message_value(draft, text, &length);
+
+        if (!value) {
+            putc(*text++, out);
+            continue;
+        }
+        for (; *value; value++)
+            putc((unsigned char)*value < ' ' || *value == 0x7f ? ' ' : *value, out);
+        text += length;
+    }
+    bool failed = !out || ferror(out);
+
+    if (out && !fclose(out) && !failed)
+        return filled;
+    free(filled);
+    return NULL;
+}
+
+/* Writes the text of a header, as encoded words (RFC 2047) unless it is short and `plain`. */
+static void message_header(FILE *out, const char *text, const char *plain)
+{
+    if (strlen(text) <= WORD_MAX_COLUMNS && strspn(text, plain) == strlen(text)) {
+        fputs(text, out);
+        return;
+    }
+    for (const char *end = text + strnlen(text, SUBJECT_MAX); text < end;) {
+        fputs("=?UTF-8?Q?", out);
+        for (size_t column = 12; text < end && column < WORD_MAX_COLUMNS;) {
+            do { /* a character is not divided between two words */
+                bool raw = strchr(LETTERS, *text) != NULL;
+
+                fprintf(out, raw ? "%c" : "=%02X", (unsigned char)*text++);
+                column += raw ? 1 : 3;
+            } while ((*text & 0xc0) == 0x80);
+        }
+        fputs(text < end ? "?=\r\n " : "?=", out);
+    }
+}
+
+/* Writes the text as quoted-printable (RFC 2045). */
+static void message_body(FILE *out, const char *text)
+{
+    size_t column = 0;
+
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        bool last = text[1] == '\n' || !text[1];
+        bool raw = (c > ' ' && c <= '~' && c != '=') || (c == ' ' && !last);
+
+        if (c == '\n') {
+            fputs("\r\n", out);
+            column = 0;
+            continue;
+        }
+        if (column + (raw ? 1 : 3) > LINE_MAX_COLUMNS) {
+            fputs("=\r\n", out);
+            column = 0;
+        }
+        fprintf(out, raw ? "%c" : "=%02X", c);
+        column += raw ? 1 : 3;
+    }
+    if (column)
+        fputs("\r\n", out);
+}
+
+char *mail_message(const struct mail_draft *draft, size_t *length)
+{
+    char *subject = message_fill(draft, draft->text->subject);
+    char *body = message_fill(draft, draft->text->body), *message = NULL, date[64];
+    FILE *out = subject && body ? open_memstream(&message, length) : NULL;
+    const char *domain = strrchr(draft->from, '@');
+    bool failed = !out;
+    struct tm at;
+
+    if (out) {
+        strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S +0000", gmtime_r(&draft->at_s, &at));
+        fprintf(out, "Date: %s\r\nFrom: ", date);
+        message_header(out, draft->from_name, PLAIN_NAME);
+        fprintf(out, " <%s>\r\nTo: <%s>\r\nMessage-ID: <%s%s>\r\nSubject: ", draft->from, draft->to,
+                draft->id, domain ? domain : "@localhost");
+        message_header(out, subject, PLAIN_SUBJECT);
+        fputs("\r\nAuto-Submitted: auto-generated\r\nMIME-Version: 1.0\r\n"
+              "Content-Type: text/plain; charset=UTF-8\r\n"
+              "Content-Transfer-Encoding: quoted-printable\r\n\r\n",
+              out);
+        message_body(out, body);
+        failed = ferror(out) != 0;
+        failed = fclose(out) != 0 || failed;
+    }
+    free(subject);
+    free(body);
+    if (!failed)
+        return message;
+    free(message);
+    return NULL;
+}

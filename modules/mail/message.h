@@ -1,0 +1,31 @@
+/* The text of a mail: chooses its language, fills in its values, and writes it as RFC 5322. */
+#ifndef MAIL_MESSAGE_H
+#define MAIL_MESSAGE_H
+
+#include <time.h>
+
+#include <busbar/busbar.h>
+
+/* Everything is borrowed. */
+struct mail_draft {
+    const char *from, *from_name, *to; /* `from` and `to` are addresses */
+    const char *id;                    /* the part of Message-ID before the @ */
+    time_t at_s;
+    const struct bb_mail_text *text;
+    struct bb_table values; /* struct bb_mail_value */
+};
+
+/*
+ * Returns the text for the first of the wanted languages that has one, else for `fallback`, else
+ * the first text. `wanted` is a list as in Accept-Language, or NULL. NULL: the table is empty.
+ */
+const struct bb_mail_text *mail_text_for(const struct bb_table *texts, const char *wanted,
+                                         const char *fallback);
+
+/*
+ * Returns the message with lines that end with CRLF; the caller frees it. Control characters of
+ * values become spaces, so a value can add neither a header nor a line. NULL: out of memory.
+ */
+char *mail_message(const struct mail_draft *draft, size_t *length);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * The tables and the state of the mail module. Rows are hand-formatted, because clang-format would
+ * spread them over many lines.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "modules/mail/mail.h"
+#include "modules/mail/schema.h"
+
+static int mail_open(struct bb_host *host, void **state)
+{
+    const struct mail_settings *settings = bb_settings(host);
+    struct mail *mail = bb_host_alloc(host, sizeof(*mail));
+    struct mail_settings *own = bb_host_alloc(host, sizeof(*own));
+
+    if (!mail || !own)
+        return bb_open_fail(host, "out of memory");
+    if (!*settings->server || strpbrk(settings->server, "/@?#[]% \t"))
+        return bb_open_fail(host, "server: must be a name or an address, without a port");
+    if (*settings->user && strcmp(settings->tls, "none") == 0)
+        return bb_open_fail(host, "user: a password is not sent without TLS");
+    if (*settings->authorities && access(settings->authorities, R_OK))
+        return bb_open_fail(host, "authorities: %s cannot be read", settings->authorities);
+    *own = *settings;
+    if (!own->port)
+        own->port = strcmp(own->tls, "tls") == 0 ? 465 : strcmp(own->tls, "none") == 0 ? 25 : 587;
+    mail->host = host;
+    mail->settings = own;
+    *state = mail;
+    return 0;
+}
+
+static double mail_waiting(void *state, size_t value)
+{
+    (void)value;
+    return (double)atomic_load(&((struct mail *)state)->waiting);
+}
+
+// clang-format off
+
+static const char *const tls_choices[] = {"starttls", "tls", "none", NULL};
+static const char *const languages[] = {"en", "de", NULL};
+
+#define TEXT(key, bits, most, preset, text)                                                        \
+    {.name = #key, .type = BB_TEXT, .flags = (bits), .max = (most), .fallback = (preset),          \
+     .bind = BB_BIND(struct mail_settings, key), .help = (text)}
+#define NUMBER(key, unit, least, most, preset, text)                                               \
+    {.name = #key, .type = BB_INT, .flags = (unit), .min = (least), .max = (most),                 \
+     .fallback = (preset), .bind = BB_BIND(struct mail_settings, key), .help = (text)}
+
+static const struct bb_field settings[] = {
+    TEXT(server, 0, 255, "localhost", "Name or address of the SMTP server."),
+    NUMBER(port, 0, 0, 65535, "0",
+           "Its port; 0: 587 for starttls, 465 for tls, 25 for none."),
+    {.name = "tls", .type = BB_CHOICE, .choices = tls_choices, .fallback = "starttls",
+     .bind = BB_BIND(struct mail_settings, tls),
+     .help = "starttls: the connection must change to TLS before anything is sent; tls: the "
+             "connection begins with TLS; none: no TLS and no login. Use none only for a server on "
+             "this machine."},
+    TEXT(authorities, 0, 1024, "",
+         "File of certificates (PEM) of the authorities that may sign the server's certificate; "
+         "empty: the system's authorities."),
+    TEXT(user, 0, 255, "", "User for the login at the SMTP server; empty: no login."),
+    TEXT(password, BB_SECRET, 1024, "", "Password of the user."),
+    {.name = "from", .type = BB_EMAIL, .fallback = "busbar@localhost",
+     .bind = BB_BIND(struct mail_settings, from), .help = "Address of the sender."},
+    TEXT(from_name, BB_NAME, 100, "busbar", "Name of the sender, also in the texts."),
+    {.name = "language", .type = BB_CHOICE, .choices = languages, .fallback = "en",
+     .bind = BB_BIND(struct mail_settings, language),
+     .help = "Language of mails whose reader's language is not known."},
+    NUMBER(timeout, BB_SECONDS, 1, 60, "30", "Seconds in which a mail must be accepted."),
+    NUMBER(retry_delay, BB_SECONDS, 1, 3600, "60",
+           "Seconds until the first retry; each further delay is twice as long, up to 4 hours."),
+    NUMBER(max_age, BB_HOURS, 1, 720, "72",
+           "Hours after which a mail that could not be sent is abandoned; mails with a link are "
+           "abandoned when the link expires."),
+    NUMBER(queue, 0, 1, 1000000, "10000",
+           "Mails that may wait in the outbox; further mails are dropped and logged."),
+};
+
+static const struct bb_service_descriptor services[] = {
+    {.name = "mail", .version = 1, .interface = &mail_service},
+};
+
+static const struct bb_worker workers[] = {{.name = MAIL_WORKER, .run = mail_work}};
+
+static const char *const outcomes[] = {"queued", "sent", "retried", "abandoned", "dropped", NULL};
+
+static const struct bb_metric metrics[] = {
+    {.name = "mails_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
+     .help = "Mails of this host: queued, sent, retried (each failed attempt), abandoned, and "
+             "dropped (the outbox was full or the address invalid)."},
+    {.name = "waiting", .kind = BB_GAUGE, .read = mail_waiting,
+     .help = "Mails in the outbox, counted every five seconds."},
+};
+
+static const struct bb_field test_options[] = {
+    {.name = "to", .type = BB_EMAIL, .flags = BB_REQUIRED, .help = "The recipient."},
+};
+
+static const struct bb_command commands[] = {
+    {.name = "mail test", .options = BB_TABLE(test_options), .run = mail_command_test,
+     .help = "Sends a test mail at once and prints the result."},
+};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("mail", "1.0.0"),
+    .help = "Mails of other modules, sent over SMTP from an outbox in the database.",
+    .schema = mail_schema,
+    .settings = BB_TABLE(settings),
+    .settings_size = sizeof(struct mail_settings),
+    .services = BB_TABLE(services),
+    .workers = BB_TABLE(workers),
+    .metrics = BB_TABLE(metrics),
+    .commands = BB_TABLE(commands),
+    .open = mail_open,
+    .flags = BB_MODULE_SEALS,
+};

@@ -1,0 +1,354 @@
+/*
+ * The outbox: the service "mail" writes it, and a worker on each host sends its mails.
+ */
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "modules/mail/mail.h"
+#include "modules/mail/message.h"
+
+#define SEAL_PURPOSE "mail"
+
+enum {
+    IDLE_MS = 5000,      /* between two looks at the outbox; bb_wake() shortens it */
+    LEAVE_MS = 2000,     /* a stopping worker ends its SMTP session this long before its deadline */
+    LEASE_MARGIN_S = 10, /* in addition to the longest SMTP session */
+    RETRY_MAX_S = 4 * 3600,
+    SETTLE_ATTEMPTS = 3,
+    TO_MAX = 254 /* bytes of an address */
+};
+
+/* ---- the service ---- */
+
+struct queued {
+    struct mail *mail;
+    const char *id, *kind;
+    int index; /* of the statement in its transaction */
+};
+
+static void outbox_queued(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct queued *queued = arg;
+    struct bb_host *host = queued->mail->host;
+    const struct bb_rows *rows = bb_unit_rows(rq, tx, queued->index);
+
+    if (rows && bb_count(rq, rows)) {
+        bb_metric_add(host, MAIL_METRIC_MAILS, MAIL_QUEUED, 1);
+        bb_wake(host, MAIL_WORKER);
+        return;
+    }
+    bb_metric_add(host, MAIL_METRIC_MAILS, MAIL_DROPPED, 1);
+    bb_host_log(host, BB_WARN, "mail dropped, because the outbox is full: kind=%s", queued->kind);
+}
+
+/* Nothing in it can end the command to which the address is passed, or begin a header. */
+static bool outbox_is_address(const char *to)
+{
+    size_t length = strlen(to);
+
+    if (!strchr(to, '@') || length > TO_MAX)
+        return false;
+    for (const char *at = to; *at; at++)
+        if ((unsigned char)*at <= ' ' || *at == 0x7f || strchr("<>,\"\\", *at))
+            return false;
+    return true;
+}
+
+/* Returns the message, which lives as long as the request; NULL: out of memory. */
+static char *outbox_message(struct bb_request *rq, const struct mail *mail, const char *id,
+                            const struct bb_mail_message *message, size_t *length)
+{
+    const struct mail_settings *settings = mail->settings;
+    const struct mail_draft draft = {
+        .from = settings->from,
+        .from_name = settings->from_name,
+        .to = message->to,
+        .id = id,
+        .at_s = (time_t)(bb_wall_ms(mail->host) / 1000),
+        .text = mail_text_for(&message->texts, message->language, settings->language),
+        .values = message->values,
+    };
+    char *text = mail_message(&draft, length);
+
+    if (text)
+        bb_defer(rq, free, text);
+    return text;
+}
+
+static int outbox_queue(void *state, struct bb_request *rq, struct bb_tx *tx,
+                        const struct bb_mail_message *message)
+{
+    /* $1 id, $2 kind, $3 recipient, $4 message, $5 seconds, $6 most mails */
+    static const struct bb_sql insert = {
+        "INSERT INTO mail_outbox (id, kind, recipient, message, expires) "
+        "SELECT $1::uuid, $2, $3, $4::bytea, now() + make_interval(secs => $5::bigint) "
+        "WHERE (SELECT count(*) FROM (SELECT FROM mail_outbox LIMIT $6::bigint) o) < $6::bigint "
+        "RETURNING id",
+        0};
+    struct mail *mail = state;
+    struct queued *queued = bb_alloc(rq, sizeof(*queued));
+    int64_t life_s = message->life_s ? message->life_s : mail->settings->max_age * 3600;
+    unsigned char *sealed;
+    size_t length, sealed_length;
+
+    if (!outbox_is_address(message->to) || !message->texts.count) {
+        bb_metric_add(mail->host, MAIL_METRIC_MAILS, MAIL_DROPPED, 1);
+        bb_host_log(mail->host, BB_ERROR, "mail dropped, because its address is invalid: kind=%s",
+                    message->kind);
+        return 0;
+    }
+    *queued = (struct queued){.mail = mail, .id = bb_new_uuid(rq), .kind = message->kind};
+    const char *text = outbox_message(rq, mail, queued->id, message, &length);
+
+    if (!text || bb_seal(mail->host, text, length, SEAL_PURPOSE, &sealed, &sealed_length)) {
+        bb_no_memory(rq);
+        return -1;
+    }
+    bb_defer(rq, free, sealed);
+    queued->index =
+        bb_add(rq, tx, &insert,
+               BB_ARGS(bb_t(queued->id), bb_t(message->kind), bb_t(message->to),
+                       bb_bytes(sealed, sealed_length), bb_i(life_s), bb_i(mail->settings->queue)));
+    if (queued->index < 0)
+        return -1;
+    bb_after(rq, tx, outbox_queued, queued);
+    return 0;
+}
+
+const struct bb_mail mail_service = {.size = sizeof(mail_service), .queue = outbox_queue};
+
+/* ---- the worker ---- */
+
+/* A mail that the worker has taken from the outbox. */
+struct taken {
+    struct mail *mail;
+    struct bb_worker_context *context;
+    sem_t done; /* the work on the loop has ended */
+    bool found; /* there is a mail to send */
+    bool again; /* a mail was abandoned: look again at once */
+    char id[40], kind[64], to[TO_MAX + 1];
+    char *message; /* free() it */
+    size_t length;
+    int64_t attempts;
+    enum smtp_outcome outcome;
+    char detail[CURL_ERROR_SIZE];
+};
+
+/* Returns 0, or -1 after several attempts. The mail is sent again when its lease has ended. */
+static int outbox_settle(struct bb_request *rq, const struct bb_sql *sql,
+                         const struct bb_value *values, size_t count)
+{
+    for (int attempt = 1; attempt <= SETTLE_ATTEMPTS; attempt++) {
+        if (bb_query(rq, sql, values, count))
+            return 0;
+        bb_log(rq, BB_WARN, "cannot store the result of a mail: %s", bb_sqlstate(rq));
+        bb_sleep(rq, 1000);
+    }
+    return -1;
+}
+
+static int outbox_delete(struct bb_request *rq, const char *id)
+{
+    static const struct bb_sql delete = {"DELETE FROM mail_outbox WHERE id = $1::uuid",
+                                         BB_SQL_WRITE};
+
+    return outbox_settle(rq, &delete, BB_ARGS(bb_t(id)));
+}
+
+static void outbox_abandon(struct bb_request *rq, const struct taken *taken, const char *why)
+{
+    bb_log(rq, BB_WARN, "mail abandoned: id=%s kind=%s attempts=%lld: %s", taken->id, taken->kind,
+           (long long)taken->attempts, why);
+    bb_metric_add(rq->host, MAIL_METRIC_MAILS, MAIL_ABANDONED, 1);
+    outbox_delete(rq, taken->id);
+}
+
+/* Decrypts the message of a cell. Returns 0, -1: no key decrypts it, -2: out of memory. */
+static int outbox_unseal(struct bb_request *rq, const char *cell, struct taken *taken)
+{
+    size_t room = strlen(cell) / 2;
+    unsigned char *sealed = bb_alloc(rq, room + 1), *plain = NULL;
+    int64_t length = bb_cell_bytes(cell, sealed, room);
+    int failed = length < 0 ? -1
+                            : bb_unseal(rq->host, sealed, (size_t)length, SEAL_PURPOSE, &plain,
+                                        &taken->length);
+
+    taken->message = (char *)plain;
+    return failed;
+}
+
+static void outbox_count(struct bb_request *rq, struct mail *mail)
+{
+    static const struct bb_sql count = {"SELECT count(*) FROM mail_outbox", 0};
+    const struct bb_rows *rows = bb_query(rq, &count, BB_NO_ARGS);
+
+    if (rows)
+        atomic_store(&mail->waiting, bb_cell_int(rq, rows, 0, 0));
+}
+
+/* Takes the next mail that is due, unless work is paused. Runs on a loop. */
+static void outbox_take(struct bb_request *rq, void *arg)
+{
+    /* $1 seconds until another host may send it */
+    static const struct bb_sql take = {
+        "UPDATE mail_outbox SET attempts = attempts + 1, "
+        "due = now() + make_interval(secs => $1::bigint) WHERE id = (SELECT id FROM mail_outbox "
+        "WHERE due <= now() AND busbar_pause_reason() IS NULL ORDER BY due LIMIT 1 "
+        "FOR UPDATE SKIP LOCKED) RETURNING id, kind, recipient, message, attempts, expires <= "
+        "now()",
+        BB_SQL_WRITE};
+    struct taken *taken = arg;
+    struct mail *mail = taken->mail;
+    const struct bb_rows *rows =
+        bb_query(rq, &take, BB_ARGS(bb_i(2 * mail->settings->timeout + LEASE_MARGIN_S)));
+
+    if (!rows)
+        bb_log(rq, BB_WARN, "cannot read the outbox: %s", bb_sqlstate(rq));
+    if (!rows || !bb_count(rq, rows)) {
+        outbox_count(rq, mail);
+        return;
+    }
+    snprintf(taken->id, sizeof(taken->id), "%s", bb_cell(rq, rows, 0, 0));
+    snprintf(taken->kind, sizeof(taken->kind), "%s", bb_cell(rq, rows, 0, 1));
+    snprintf(taken->to, sizeof(taken->to), "%s", bb_cell(rq, rows, 0, 2));
+    taken->attempts = bb_cell_int(rq, rows, 0, 4);
+    int failed = 0;
+
+    if (bb_cell_int(rq, rows, 0, 5)) {
+        taken->attempts--;
+        outbox_abandon(rq, taken, "it waited too long");
+        taken->again = true;
+    } else if ((failed = outbox_unseal(rq, bb_cell(rq, rows, 0, 3), taken)) == -1) {
+        outbox_abandon(rq, taken, "secrets.keys lacks its key");
+        taken->again = true;
+    }
+    taken->found = !taken->again && !failed;
+}
+
+/* Stores the result of an attempt. Runs on a loop. */
+static void outbox_record(struct bb_request *rq, void *arg)
+{
+    /* The attempt after the last one finds that the mail has expired. */
+    static const struct bb_sql delay = {
+        "UPDATE mail_outbox SET due = least(now() + make_interval(secs => $2::bigint), expires) "
+        "WHERE id = $1::uuid",
+        BB_SQL_WRITE};
+    const struct taken *taken = arg;
+    int64_t delay_s = taken->mail->settings->retry_delay;
+
+    switch (taken->outcome) {
+    case SMTP_SENT:
+        bb_log(rq, BB_INFO, "mail sent: id=%s kind=%s", taken->id, taken->kind);
+        bb_metric_add(rq->host, MAIL_METRIC_MAILS, MAIL_SENT, 1);
+        outbox_delete(rq, taken->id);
+        return;
+    case SMTP_REFUSED:
+        outbox_abandon(rq, taken, taken->detail);
+        return;
+    default:
+        for (int64_t i = 1; i < taken->attempts && delay_s < RETRY_MAX_S; i++)
+            delay_s *= 2;
+        if (delay_s > RETRY_MAX_S)
+            delay_s = RETRY_MAX_S;
+        bb_log(rq, BB_WARN, "mail not sent, retry in %lld s: id=%s kind=%s attempts=%lld: %s",
+               (long long)delay_s, taken->id, taken->kind, (long long)taken->attempts,
+               taken->detail);
+        bb_metric_add(rq->host, MAIL_METRIC_MAILS, MAIL_RETRIED, 1);
+        outbox_settle(rq, &delay, BB_ARGS(bb_t(taken->id), bb_i(delay_s)));
+    }
+}
+
+static void outbox_done(void *arg, bool whole)
+{
+    struct taken *taken = arg;
+
+    taken->found = taken->found && whole;
+    sem_post(&taken->done);
+}
+
+/* Runs work(rq, taken) on a loop and waits for its end. */
+static void outbox_run(struct taken *taken, void (*work)(struct bb_request *, void *))
+{
+    if (bb_run_then(taken->mail->host, work, outbox_done, taken))
+        return;
+    while (sem_wait(&taken->done))
+        ;
+}
+
+static bool outbox_is_over(void *arg)
+{
+    struct bb_worker_context *context = arg;
+
+    return bb_stopping(context) && bb_leave_ms(context) < LEAVE_MS;
+}
+
+/* Sends the next mail. Returns whether to look for another mail at once. */
+static bool outbox_send_next(struct bb_worker_context *context)
+{
+    struct taken taken = {.mail = context->host->state, .context = context};
+
+    sem_init(&taken.done, 0, 0);
+    outbox_run(&taken, outbox_take);
+    if (taken.found) {
+        struct smtp_call call = {.settings = taken.mail->settings,
+                                 .to = taken.to,
+                                 .message = taken.message,
+                                 .length = taken.length,
+                                 .is_over = outbox_is_over,
+                                 .arg = context};
+
+        taken.outcome = mail_smtp_send(&call);
+        memcpy(taken.detail, call.detail, sizeof(taken.detail));
+        taken.again = taken.outcome != SMTP_UNREACHABLE;
+        outbox_run(&taken, outbox_record);
+    }
+    free(taken.message);
+    sem_destroy(&taken.done);
+    return taken.again;
+}
+
+void mail_work(struct bb_worker_context *context)
+{
+    struct pollfd wake = {.fd = context->wake_fd, .events = POLLIN};
+    uint64_t wakes;
+
+    while (!bb_stopping(context)) {
+        while (!bb_stopping(context) && outbox_send_next(context))
+            ;
+        if (!bb_stopping(context) && poll(&wake, 1, IDLE_MS) > 0 &&
+            read(wake.fd, &wakes, sizeof(wakes)) < 0)
+            bb_host_log(context->host, BB_DEBUG, "cannot drain the worker's eventfd");
+    }
+}
+
+/* ---- the command ---- */
+
+int mail_command_test(struct bb_request *rq)
+{
+    static const struct bb_mail_text texts[] = {
+        {"en", "{service}: test", "This is a test. Mails from {service} reach this address.\n"},
+        {"de", "{service}: Test",
+         "Dies ist ein Test. Mails von {service} erreichen diese Adresse.\n"},
+    };
+    const struct mail *mail = rq->state;
+    const struct bb_mail_message message = {
+        .size = sizeof(message), .to = bb_text(rq, "to"), .texts = BB_TABLE(texts)};
+    struct smtp_call call = {.settings = mail->settings, .to = message.to};
+
+    call.message = outbox_message(rq, mail, bb_new_uuid(rq), &message, &call.length);
+    if (!call.message) {
+        bb_print(rq, "out of memory\n");
+        return 1;
+    }
+    /* Blocks the loop, which has no other work in a command. */
+    if (mail_smtp_send(&call) != SMTP_SENT) {
+        bb_print(rq, "not sent to %s: %s\n", message.to, call.detail);
+        return 1;
+    }
+    bb_print(rq, "sent to %s\n", message.to);
+    return 0;
+}

@@ -1,0 +1,385 @@
+/*
+ * Links that are sent by mail, on two hosts: choosing a new password, confirming an e-mail,
+ * accepting an invitation. Links are void after other changes, and requests do not reveal accounts.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exchange.h"
+#include "mailbox.h"
+#include "suite.h"
+
+#define RESET "/api/user/password/reset"
+#define CONFIRM "/api/user/email/confirm"
+#define GONE "{'errors':[{'field':'token','problem':'was used already or has expired*'}]}"
+#define CHEAP "  argon2_memory: 64\n  argon2_rounds: 1\n"
+
+enum { RACERS = 8 };
+
+static struct host *host, *other;
+static struct mailbox *mailbox;
+static struct person *admin;
+static PGconn *db;
+
+static struct host *start(const char *name, const char *modules, const char *auth)
+{
+    return host_start(&(struct host_spec){.name = name,
+                                          .database = "links",
+                                          .modules = modules,
+                                          .auth = auth,
+                                          .more = mailbox_section(mailbox, NULL)});
+}
+
+static void set_up(void)
+{
+    const char *auth = CHEAP "  links_per_address: 100000\n  registrations_per_address: 100000\n"
+                             "  confirm_email: true\n  invitations: true\n"
+                             "  link: \"https://busbar.example/{purpose}?t={token}&x\"\n";
+
+    database_make(the_postgres, "links");
+    mailbox = mailbox_make("links");
+    mailbox_run(mailbox, "");
+    host = start("links-1", "[auth, chat, health, mail]", auth);
+    other = start("links-2", "[auth, chat, health, mail]", auth);
+    admin = admin_of(host);
+}
+
+static void tear_down(void)
+{
+    host_stop(host);
+    host_stop(other);
+    mailbox_stop(mailbox);
+}
+
+static void connect_database(void)
+{
+    db = database_connect(the_postgres, "links");
+}
+
+static void disconnect_database(void)
+{
+    PQfinish(db);
+}
+
+/* Makes an account that can log in. */
+static struct person *person_of(const char *name, const char *type)
+{
+    struct person *person = person_register(host, name, type);
+
+    mailbox_wait(mailbox, person->email, 1); /* of its confirmation */
+    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Active','email':'%s'}",
+        (intmax_t)person->id, person->email);
+    person_login(host, person);
+    return person;
+}
+
+static void request(const char *purpose, const char *email)
+{
+    ask(NULL, 202, "{'message':'If an account*a mail with a link was sent to it.'}",
+        "POST %s-request {'email':'%s'}", purpose, email);
+}
+
+/* Returns the token of a new link; `count` is the number of the account's mails with it. */
+static const char *token_of(const char *purpose, const char *email, size_t count)
+{
+    request(purpose, email);
+    return mail_token(mailbox_wait(mailbox, email, count));
+}
+
+static struct answer *reset(const char *token, const char *password, long status,
+                            const char *expected)
+{
+    return ask(NULL, status, expected, "POST " RESET " {'token':'%s','password':'%s'}", token,
+               password);
+}
+
+static void login(const struct person *person, const char *password, long status)
+{
+    ask(NULL, status, NULL, "POST /api/auth/login {'username':'%s','password':'%s'}", person->email,
+        password);
+}
+
+static void requests_are_done(void)
+{
+    sql_soon(db, "SELECT (NOT EXISTS (SELECT FROM auth_link_request) AND NOT EXISTS "
+                 "(SELECT FROM mail_outbox))::int");
+}
+
+/* ---- choosing a new password ---- */
+
+TEST(a_link_changes_the_password_and_ends_all_sessions)
+{
+    struct person *person = person_of("forgetful", "ApiUser");
+    struct answer *client = ask(person, 201, NULL, "POST /api/auth/clients");
+    struct answer *access = http(host, "POST", "/api/auth/getAccess", NULL,
+                                 json_pack("{ss ss}", "client_id", answer_text(client, "client_id"),
+                                           "client_secret", answer_text(client, "client_secret")));
+    const char *program = answer_text(ck_status(access, 200), "access_token");
+    const char *token = token_of("/api/user/password/reset", person->email, 2);
+
+    ck_assert_ptr_nonnull(strstr(mail_body(mailbox_wait(mailbox, person->email, 2)),
+                                 text("\n    https://busbar.example/reset?t=%s&x\n", token)));
+    reset(token, "short", 400, "{'errors':[{'field':'password'}]}");
+    me_soon(other, person->token, 200, "");
+    reset(token, "a new password", 200, "{'message':'Password changed'}");
+    ask(person, 401, REVOKED, "GET /api/auth/me");
+    me_soon(other, person->token, 401, REVOKED);
+    ask(bearer(program), 200, NULL, "GET /api/auth/me");
+    login(person, person->password, 401);
+    login(person, "a new password", 200);
+    reset(token, "another password", 400, GONE);
+    login(person, "a new password", 200);
+}
+
+TEST(a_link_expires_and_is_void_after_other_changes)
+{
+    struct person *person = person_of("changing", NULL);
+    const char *token = token_of("/api/user/password/reset", person->email, 2);
+
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_link WHERE purpose = 'reset' AND "
+                                    "expires BETWEEN now() + interval '29 minutes' AND now() + "
+                                    "interval '30 minutes'"),
+                     1);
+    sql_run(db, "UPDATE auth_link SET expires = now()");
+    reset(token, "a new password", 400, GONE);
+    sql_run(db, "DELETE FROM auth_link");
+    token = token_of("/api/user/password/reset", person->email, 3);
+    ask(person, 200, NULL, "PUT /api/user/password {'current':'%s','new':'a third password'}",
+        person->password);
+    reset(token, "a new password", 400, GONE);
+    token = token_of("/api/user/password/reset", person->email, 4);
+    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'email':'changed@example.com'}",
+        (intmax_t)person->id);
+    reset(token, "a new password", 400, GONE);
+    reset(text_repeated("0", 64), "a new password", 400, GONE);
+    person->email = text("changed@example.com");
+    login(person, "a third password", 200);
+    token = token_of("/api/user/password/reset", person->email, 1);
+    ck_status(person_change(host, admin, person, "status", "Suspended"), 200);
+    reset(token, "a new password", 400, GONE);
+}
+
+struct racer {
+    pthread_t thread;
+    const char *token;
+    struct answer *answer;
+    int number;
+};
+
+static void *race(void *arg)
+{
+    struct racer *racer = arg;
+
+    racer->answer = http(racer->number % 2 ? host : other, "POST", RESET, NULL,
+                         json_pack("{ss ss}", "token", racer->token, "password",
+                                   text("password of racer %d", racer->number)));
+    return NULL;
+}
+
+TEST(a_token_works_once_on_all_hosts_together)
+{
+    static struct racer racers[RACERS];
+    struct person *person = person_of("raced", NULL);
+    const char *token = token_of("/api/user/password/reset", person->email, 2);
+    int winner = -1;
+
+    for (int i = 0; i < RACERS; i++) {
+        racers[i] = (struct racer){.token = token, .number = i};
+        ck_assert_int_eq(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+    }
+    for (int i = 0; i < RACERS; i++) {
+        pthread_join(racers[i].thread, NULL);
+        ck_assert(racers[i].answer->status == 200 || racers[i].answer->status == 400);
+        ck_assert(racers[i].answer->status == 400 || winner < 0);
+        if (racers[i].answer->status == 200)
+            winner = i;
+    }
+    ck_assert_int_ge(winner, 0);
+    login(person, text("password of racer %d", winner), 200);
+}
+
+/* ---- requests ---- */
+
+TEST(a_request_does_not_reveal_whether_an_account_exists)
+{
+    struct person *person = person_of("hidden", NULL);
+    size_t mails;
+
+    ck_status(person_change(host, admin, person, "status", "Suspended"), 200);
+    requests_are_done();
+    mails = mailbox_count(mailbox, NULL);
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE auth_account IN ACCESS EXCLUSIVE MODE"); /* nobody can look it up */
+    EACH_TEXT (email, "nobody@example.com", person->email, ADMIN_EMAIL)
+        request("/api/user/password/reset", email);
+    sql_run(db, "COMMIT");
+    mailbox_wait(mailbox, ADMIN_EMAIL, 1);
+    requests_are_done();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), mails + 1);
+}
+
+TEST(an_account_gets_a_few_links_at_a_time)
+{
+    struct person *person = person_of("pestered", NULL);
+
+    for (int i = 0; i < 5; i++) {
+        request("/api/user/password/reset", person->email);
+        requests_are_done();
+    }
+    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 1 + 3);
+}
+
+TEST(a_request_that_was_answered_is_not_lost)
+{
+    struct person *person = person_of("unlucky", NULL);
+
+    /* as a host leaves it that ends after the response */
+    sql_run(db, text("INSERT INTO auth_link_request (purpose, email) VALUES ('reset', '%s'), "
+                     "('of a newer version', '%s')",
+                     person->email, person->email));
+    mailbox_wait(mailbox, person->email, 2);
+    requests_are_done();
+}
+
+TEST(a_mail_is_in_the_language_of_the_browser)
+{
+    struct person *person = person_of("german", NULL);
+    const char *body = text("{\"email\":\"%s\"}", person->email);
+    const char *const headers[] = {"Accept-Language: fr;q=0.9, de-AT, en", NULL};
+
+    ck_status(http_send(host, &(struct call){.method = "POST",
+                                             .path = RESET "-request",
+                                             .body = body,
+                                             .headers = headers}),
+              202);
+    ck_assert_str_eq(mail_header(mailbox_wait(mailbox, person->email, 2), "Subject"),
+                     "busbar: neues Passwort wählen");
+}
+
+TEST(requests_are_throttled_by_address)
+{
+    struct host *strict =
+        host_start(&(struct host_spec){.name = "links-3",
+                                       .database = "links",
+                                       .redis = "", /* it counts only its own requests */
+                                       .modules = "[auth, chat, health, mail]",
+                                       .auth = CHEAP "  links_per_address: 2\n",
+                                       .more = mailbox_section(mailbox, NULL)});
+    const struct exchange rows[] = {
+        {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 202},
+        {"POST " CONFIRM "-request {'email':'nobody@example.com'}", NULL, 202},
+        {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 429, "Too many requests"},
+    };
+
+    exchange_rows(strict, rows);
+    host_stop(strict);
+}
+
+TEST(a_service_without_mails_says_so)
+{
+    struct host *mute = start("links-4", "[auth, chat, health]",
+                              CHEAP "  confirm_email: true\n  invitations: true\n"
+                                    "  registrations_per_address: 100\n");
+    const struct exchange rows[] = {
+        {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 501, "This service sends"},
+        {"POST " RESET "-request {'email':'" ADMIN_EMAIL "'}", NULL, 501, "This service sends"},
+        {"POST " CONFIRM "-request {'email':'nobody@example.com'}", NULL, 501},
+        {"POST " RESET "-request {'email':'none'}", NULL, 400, "{'errors':[{'field':'email'}]}"},
+        {"POST /api/admin/users {'email':'x@example.com','role':'Buyer'}", admin, 501},
+    };
+
+    exchange_rows(mute, rows);
+    host_logs(mute, 0, "have no effect, because the module mail is not loaded");
+    person_make(mute, admin, "unconfirmed", NULL); /* approved as without the setting */
+    host_stop(mute);
+}
+
+/* ---- confirming an e-mail ---- */
+
+TEST(an_account_is_approved_after_its_email_was_confirmed)
+{
+    struct person *person = person_register(host, "new", NULL);
+    const char *first = mail_token(mailbox_wait(mailbox, person->email, 1));
+
+    ck_error(person_change(host, admin, person, "status", "Active"), 409,
+             "The e-mail of this account is not confirmed yet");
+    ck_status(person_change(host, admin, person, "firstName", "Ada"), 200);
+    const char *second = token_of("/api/user/email/confirm", person->email, 2);
+
+    reset(first, "a new password", 400, GONE);
+    ask(NULL, 200, "{'message':'E-mail confirmed'}", "POST " CONFIRM " {'token':'%s'}", second);
+    ask(NULL, 400, GONE, "POST " CONFIRM " {'token':'%s'}", second);
+    request("/api/user/email/confirm", person->email); /* sends nothing any more */
+    ck_status(person_change(host, admin, person, "status", "Active"), 200);
+    login(person, person->password, 200);
+    requests_are_done();
+    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 2);
+}
+
+/* ---- invitations ---- */
+
+TEST(an_invited_person_chooses_a_password)
+{
+    struct answer *made =
+        ask(admin, 201, "{'email':'invited@example.com','status':'Active','role':'Buyer'}",
+            "POST /api/admin/users {'email':'Invited@example.com','role':'Buyer',"
+            "'firstName':'Zoë','lastName':'Ünal','orgName':'Żółta Łąka',"
+            "'language':'de'}");
+    struct person person = {.email = text("invited@example.com")};
+    const json_t *mail = mailbox_wait(mailbox, person.email, 1);
+    const char *token = mail_token(mail);
+
+    ck_assert_int_gt(answer_int(made, "organizationId"), 0);
+    ck_assert_str_eq(mail_header(mail, "Subject"), "busbar: Einladung für Żółta Łąka");
+    ck_assert_ptr_nonnull(strstr(mail_body(mail), "Guten Tag Zoë Ünal,\n"));
+    ck_assert_ptr_nonnull(strstr(mail_body(mail), "https://busbar.example/invite?t="));
+    login(&person, "password of invited", 401);
+    ask(NULL, 400, GONE, "POST " CONFIRM " {'token':'%s'}", token);
+    reset(token, "password of invited", 200, NULL);
+    login(&person, "password of invited", 200);
+    const struct exchange rows[] = {
+        {"POST /api/admin/users {'email':'invited@example.com','role':'Buyer'}", admin, 409},
+        {"POST /api/admin/users {'email':'other@example.com'}", admin, 400},
+        {"POST /api/admin/users {'email':'other@example.com','role':'Buyer','firstName':'a\\nb'}",
+         admin, 400, "{'errors':[{'field':'firstName'}]}"},
+        {"POST /api/admin/users {'email':'a\\r\\nb@example.com','role':'Buyer'}", admin, 400,
+         "{'errors':[{'field':'email'}]}"},
+        {"POST /api/admin/users {'email':'other@example.com','role':'Buyer'}", NULL, 401},
+    };
+
+    exchange_rows(host, rows);
+}
+
+TEST(confirmations_and_invitations_are_off_by_default)
+{
+    struct host *plain =
+        start("links-5", "[auth, chat, health, mail]", CHEAP "  registrations_per_address: 100\n");
+
+    ask_on(plain, admin, 409, "Invitations are disabled",
+           "POST /api/admin/users {'email':'x@example.com','role':'Buyer'}");
+    struct person *person = person_make(plain, admin, "plain", NULL);
+
+    requests_are_done();
+    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 0);
+    request("/api/user/password/reset", person->email);
+    mail_token(mailbox_wait(mailbox, person->email, 1));
+    host_stop(plain);
+}
+
+TEST(the_address_of_links_must_have_the_token)
+{
+    EACH_TEXT (link, "https://busbar.example/", "javascript:{token}") {
+        struct host *wrong =
+            host_prepare(&(struct host_spec){.name = "links-6",
+                                             .database = "links",
+                                             .modules = "[auth, health]",
+                                             .auth = text("  link: \"%s\"\n", link)});
+
+        ck_assert(!host_run(wrong));
+        ck_assert_uint_ge(host_logged(wrong, "must be an http or https URL"), 1);
+    }
+}
+
+SUITE(links, .timeout_s = 120, .before_all = set_up, .after_all = tear_down,
+      .before_each = connect_database, .after_each = disconnect_database)

@@ -1,0 +1,321 @@
+/*
+ * Mails against a real SMTP server: TLS and logins, servers and recipients that fail, hosts that
+ * end, and names with line breaks. The module auth queues the mails, which contain links.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exchange.h"
+#include "mailbox.h"
+#include "tls.h"
+
+enum { TWINS = 2, EACH = 10 };
+
+static struct mailbox *mailbox;
+static struct host *host;
+static PGconn *db;
+
+/* Prepares a host on its own database; the mailbox is not running yet. */
+static void prepare(const char *name, const char *mail)
+{
+    const char *database = database_make(the_postgres, name);
+
+    mailbox = mailbox_make(name);
+    host = host_prepare(&(struct host_spec){.name = name,
+                                            .database = database,
+                                            .modules = "[auth, chat, health, mail, metrics]",
+                                            .more = mailbox_section(mailbox, mail)});
+    db = database_connect(the_postgres, database);
+}
+
+static void run(void)
+{
+    ck_assert(host_run(host));
+    status_soon(host, "/api/health/ready", NULL, 200); /* the outbox was created */
+}
+
+static void end(void)
+{
+    host_stop(host);
+    if (mailbox->pid)
+        mailbox_stop(mailbox);
+    PQfinish(db);
+}
+
+/* Makes an active account without a known password. */
+static const char *account_make(const char *name)
+{
+    const char *email = text("%s@example.com", name);
+
+    sql_run(db, text("INSERT INTO auth_account (email, password, role, status, approved) SELECT "
+                     "'%s', password, 'Buyer', 'Active', now() FROM auth_account LIMIT 1",
+                     email));
+    return email;
+}
+
+static void ask_for_link_on(const struct host *at, const char *email)
+{
+    ask_on(at, NULL, 202, "{'message':'*'}", "POST /api/user/password/reset-request {'email':'%s'}",
+           email);
+}
+
+static const char *ask_for_link(const char *name)
+{
+    const char *email = account_make(name);
+
+    ask_for_link_on(host, email);
+    return email;
+}
+
+static void outbox_is_empty_soon(void)
+{
+    sql_soon(db, "SELECT (count(*) = 0)::int FROM mail_outbox");
+}
+
+TEST(a_mail_is_sent_over_tls_after_a_login)
+{
+    const struct tls_pair authority = tls_make("mail-authority", "DNS:authority", NULL);
+    const struct tls_pair server = tls_make("mail-server", "IP:127.0.0.1", &authority);
+
+    for (int i = 0; i < 2; i++) {
+        const char *how = i ? "tls" : "starttls", *name = text("mail_%s", how);
+
+        prepare(name, text("  tls: %s\n  authorities: \"%s\"\n  user: host\n  password: \"%s\"\n"
+                           "  from: no-reply@busbar.example\n  from_name: Größe\n",
+                           how, authority.certificate, "secret-password"));
+        mailbox_run(mailbox, text("--%s %s %s --login host secret-password", how,
+                                  server.certificate, server.key));
+        run();
+        const char *email = ask_for_link("ada");
+        const json_t *mail = mailbox_wait(mailbox, email, 1);
+
+        expect_json(mail, "{'from':'no-reply@busbar.example','to':['ada@example.com'],'tls':true,"
+                          "'login':true,'headers':{'To':'ada@example.com','From':'Größe "
+                          "<no-reply@busbar.example>','Subject':'Größe: choose a new password',"
+                          "'Message-ID':'<*@busbar.example>'}}");
+        mail_token(mail);
+        outbox_is_empty_soon();
+        host_logs(host, 0, "mail sent");
+        end();
+    }
+}
+
+TEST(a_server_without_the_expected_tls_gets_no_login_and_no_mail)
+{
+    const struct tls_pair server = tls_make("mail-unknown", "IP:127.0.0.1", NULL);
+
+    prepare("mail_unknown", "  tls: starttls\n  user: host\n  password: secret-password\n");
+    mailbox_run(mailbox, text("--starttls %s %s", server.certificate, server.key));
+    run();
+    ask_for_link("ada");
+    host_logs(host, 0, "mail not sent, retry in 1 s");
+    ck_assert_uint_ge(host_logged(host, "certificate"), 1);
+    mailbox_stop(mailbox);
+    mailbox_run(mailbox, ""); /* without TLS */
+    size_t from = host_log_size(host);
+
+    host_logs(host, from, "mail not sent");
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM mail_outbox"), 1);
+    end();
+}
+
+TEST(a_mail_waits_until_a_wrong_password_is_corrected)
+{
+    const struct tls_pair server = tls_make("mail-password", "IP:127.0.0.1", NULL);
+    const char *mail = "  tls: starttls\n  user: host\n  authorities: \"%s\"\n  password: %s\n";
+
+    prepare("mail_password", text(mail, server.certificate, "wrong-password"));
+    mailbox_run(mailbox, text("--starttls %s %s --login host secret-password", server.certificate,
+                              server.key));
+    run();
+    const char *email = ask_for_link("ada");
+
+    host_logs(host, 0, "mail not sent");
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
+    char *conf = file_text(host->conf), *wrong = strstr(conf, "wrong-password");
+
+    file_write(host->conf, text("%.*ssecret-password%s", (int)(wrong - conf), conf,
+                                wrong + strlen("wrong-password")));
+    host_says(host, 0, "reload");
+    ck_assert(json_is_true(json_object_get(mailbox_wait(mailbox, email, 1), "login")));
+    EACH_TEXT (secret, "wrong-password", "secret-password")
+        ck_assert_uint_eq(host_logged(host, secret), 0);
+    end();
+}
+
+TEST(a_refused_recipient_delays_no_other_mail)
+{
+    prepare("mail_refused", NULL);
+    mailbox_run(mailbox, "");
+    run();
+    EACH_TEXT (name, "refused", "spam", "later", "good")
+        ask_for_link(name);
+    mailbox_wait(mailbox, "good@example.com", 1);
+    mailbox_wait(mailbox, "later@example.com", 1);
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 2);
+    ck_assert_uint_eq(host_logged(host, "mail abandoned"), 2);
+    ck_assert_uint_eq(host_logged(host, "mail not sent"), 1);
+    struct person *admin = admin_of(host);
+
+    ask(admin, 200, "busbar_mail_mails_total{outcome=\"abandoned\"} 2\n", "GET /metrics");
+    end();
+}
+
+/* The host is killed between queueing and sending, while the server is down. */
+TEST(a_killed_host_loses_no_mail)
+{
+    prepare("mail_killed", NULL);
+    run();
+    const char *email = ask_for_link("ada");
+
+    host_logs(host, 0, "mail not sent");
+    host_kill(host);
+    mailbox_run(mailbox, "");
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
+    run();
+    mailbox_wait(mailbox, email, 1);
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 1);
+    end();
+}
+
+TEST(two_hosts_send_each_mail_once)
+{
+    prepare("mail_two", NULL);
+    run();
+    struct host *other = host_start(&(struct host_spec){.name = "mail_two-2",
+                                                        .database = "mail_two",
+                                                        .modules = "[auth, chat, health, mail]",
+                                                        .more = mailbox_section(mailbox, NULL)});
+    const char *emails[TWINS * EACH];
+
+    for (int i = 0; i < TWINS * EACH; i++) {
+        emails[i] = account_make(text("twin-%d", i));
+        ask_for_link_on(i % 2 ? host : other, emails[i]);
+    }
+    sql_soon(db, text("SELECT (count(*) = %d)::int FROM mail_outbox", TWINS * EACH));
+    sql_run(db, "UPDATE mail_outbox SET due = now()");
+    mailbox_run(mailbox, "");
+    for (int i = 0; i < TWINS * EACH; i++)
+        mailbox_wait(mailbox, emails[i], 1);
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), TWINS * EACH);
+    host_stop(other);
+    end();
+}
+
+TEST(a_mail_that_expires_is_abandoned)
+{
+    prepare("mail_expired", NULL);
+    run();
+    ask_for_link("ada");
+    host_logs(host, 0, "mail not sent");
+    sql_run(db, "UPDATE mail_outbox SET expires = now(), due = now()");
+    host_logs(host, 0, "it waited too long");
+    outbox_is_empty_soon();
+    end();
+}
+
+TEST(a_full_outbox_drops_mails_and_logs_it)
+{
+    prepare("mail_full", "  tls: none\n  queue: 1\n");
+    run();
+    ask_for_link("one");
+    sql_soon(db, "SELECT count(*) FROM mail_outbox");
+    ask_for_link("two");
+    host_logs(host, 0, "mail dropped, because the outbox is full: kind=password-reset");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM mail_outbox"), 1);
+    end();
+}
+
+TEST(nothing_is_sent_while_work_is_paused)
+{
+    prepare("mail_paused", NULL);
+    mailbox_run(mailbox, "");
+    run();
+    host_says(host, 0, "pause");
+    const char *email = ask_for_link("ada");
+
+    sql_soon(db, "SELECT (count(*) = 1)::int FROM mail_outbox");
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
+    ck_assert_int_eq(sql_number(db, "SELECT attempts FROM mail_outbox"), 0);
+    host_says(host, 0, "resume");
+    mailbox_wait(mailbox, email, 1);
+    end();
+}
+
+/* Names with control characters cannot be stored over the API; here they are in the database. */
+TEST(line_breaks_in_names_add_no_header_and_no_recipient)
+{
+    prepare("mail_injection", NULL);
+    mailbox_run(mailbox, "");
+    run();
+    const char *email = account_make("ada");
+
+    sql_run(db, "WITH o AS (INSERT INTO auth_organisation (name) VALUES "
+                "(E'Sönne\\r\\nBcc: b@example.com\\r\\n\\r\\nx') RETURNING id) "
+                "UPDATE auth_account SET organisation = (SELECT id FROM o), "
+                "first_name = E'A\\r\\n.\\r\\nMAIL FROM:<c@example.com>' WHERE email LIKE 'ada@%'");
+    sql_run(db, "INSERT INTO auth_link_request (purpose, email, language) VALUES ('invite', "
+                "'ada@example.com', 'de-DE,de;q=0.9')");
+    const json_t *mail = mailbox_wait(mailbox, email, 1);
+
+    expect_json(mail, "{'to':['ada@example.com'],'headers':{'Bcc':'(absent)','Subject':"
+                      "'busbar: Einladung für Sönne  Bcc: b@example.com    x'}}");
+    ck_assert_ptr_nonnull(strstr(mail_body(mail), "Guten Tag A  .  MAIL FROM:<c@example.com>,\n"));
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 1);
+    end();
+}
+
+TEST(the_outbox_and_the_log_do_not_contain_the_token)
+{
+    prepare("mail_secret", NULL);
+    run();
+    const char *email = ask_for_link("ada");
+
+    sql_soon(db, "SELECT count(*) FROM mail_outbox");
+    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM mail_outbox WHERE position("
+                                    "'password'::bytea IN message) > 0"),
+                     0);
+    mailbox_run(mailbox, "");
+    const char *token = mail_token(mailbox_wait(mailbox, email, 1));
+
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(host_logged(host, token), 0);
+    ck_assert_uint_eq(host_logged(host, "choose a new"), 0);
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM auth_link WHERE "
+                                         "hash = sha256('%s'::bytea)",
+                                         token)),
+                     1);
+    end();
+}
+
+TEST(the_command_prints_whether_the_server_takes_a_mail)
+{
+    prepare("mail_command", NULL);
+    ck_prints(host, 1, "not sent to ada@example.com: ", "mail", "test", "ada@example.com");
+    mailbox_run(mailbox, "");
+    ck_prints(host, 0, "sent to ada@example.com", "mail", "test", "ada@example.com");
+    ck_prints(host, 1, "RCPT failed: 550", "mail", "test", "refused@example.com");
+    ck_assert_str_eq(mail_header(mailbox_wait(mailbox, "ada@example.com", 1), "Subject"),
+                     "busbar: test");
+    mailbox_stop(mailbox);
+    PQfinish(db);
+}
+
+TEST(settings_that_would_send_a_password_in_the_clear_are_refused)
+{
+    int status;
+
+    prepare("mail_settings", "  tls: none\n  user: host\n  password: secret-password\n");
+    ck_assert(!host_run(host));
+    ck_assert_uint_ge(host_logged(host, "a password is not sent without TLS"), 1);
+    ck_assert_ptr_null(strstr(host_ask(host, "check", &status), "secret-password"));
+    PQfinish(db);
+}
+
+SUITE(mail, .timeout_s = 120)
