@@ -19,37 +19,30 @@ struct sink {
     size_t used, size;
 };
 
-/* Makes room for `more` bytes and a NUL. */
-static bool json_out_reserve(struct sink *sink, size_t more)
+/* Returns 0, or -1 if memory ran out, as the following functions do. */
+static int json_out_put(struct sink *sink, const char *bytes, size_t length)
 {
-    if (more < sink->size - sink->used)
-        return true;
-    size_t size = sink->size;
+    if (length >= sink->size - sink->used) { /* with a NUL */
+        size_t size = sink->size;
 
-    while (size - sink->used <= more) {
-        if (size > SIZE_MAX / 2)
-            return false;
-        size *= 2;
+        while (size - sink->used <= length) {
+            if (size > SIZE_MAX / 2)
+                return -1;
+            size *= 2;
+        }
+        char *bigger = realloc(sink->bytes, size);
+
+        if (!bigger)
+            return -1;
+        sink->bytes = bigger;
+        sink->size = size;
     }
-    char *bytes = realloc(sink->bytes, size);
-
-    if (!bytes)
-        return false;
-    sink->bytes = bytes;
-    sink->size = size;
-    return true;
-}
-
-static bool json_out_put(struct sink *sink, const char *bytes, size_t length)
-{
-    if (!json_out_reserve(sink, length))
-        return false;
     memcpy(sink->bytes + sink->used, bytes, length);
     sink->used += length;
-    return true;
+    return 0;
 }
 
-static bool json_out_put_escape(struct sink *sink, unsigned char c)
+static int json_out_put_escape(struct sink *sink, unsigned char c)
 {
     static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt";
     char escape[8];
@@ -90,19 +83,19 @@ static size_t json_out_plain_run(const char *text, size_t length)
 }
 
 /* Copies runs of bytes that need no escape. */
-static bool json_out_put_string(struct sink *sink, const char *text, size_t length)
+static int json_out_put_string(struct sink *sink, const char *text, size_t length)
 {
-    if (!text_utf8(text, length) || !json_out_put(sink, "\"", 1))
-        return false;
+    if (!text_utf8(text, length) || json_out_put(sink, "\"", 1))
+        return -1;
     for (;;) {
         size_t run = json_out_plain_run(text, length);
 
-        if (!json_out_put(sink, text, run))
-            return false;
+        if (json_out_put(sink, text, run))
+            return -1;
         if (run == length)
             return json_out_put(sink, "\"", 1);
-        if (!json_out_put_escape(sink, (unsigned char)text[run]))
-            return false;
+        if (json_out_put_escape(sink, (unsigned char)text[run]))
+            return -1;
         text += run + 1;
         length -= run + 1;
     }
@@ -157,13 +150,13 @@ static int json_out_lay_out(char *out, size_t size, const char *digits, int coun
     return snprintf(out, size, "%c%s%se%+d", digits[0], count > 1 ? "." : "", digits + 1, exponent);
 }
 
-static bool json_out_put_real(struct sink *sink, double number)
+static int json_out_put_real(struct sink *sink, double number)
 {
     char text[32], digits[20], out[40];
     int count = 0;
 
     if (!isfinite(number))
-        return false;
+        return -1;
     if (fabs(number) < EXACT_MAX && number == trunc(number)) {
         return json_out_put(sink, out, text_integer((int64_t)number, out));
     }
@@ -179,36 +172,37 @@ static bool json_out_put_real(struct sink *sink, double number)
     digits[count] = '\0';
     int length = json_out_lay_out(out, sizeof(out), digits, count, (int)strtol(e + 1, NULL, 10));
 
-    return (number >= 0 || json_out_put(sink, "-", 1)) && json_out_put(sink, out, (size_t)length);
+    if (number < 0 && json_out_put(sink, "-", 1))
+        return -1;
+    return json_out_put(sink, out, (size_t)length);
 }
 
-static bool json_out_put_value(struct sink *sink, const json_t *value, int levels)
+static int json_out_put_value(struct sink *sink, const json_t *value, int levels)
 {
     json_t *object = (json_t *)value; /* iterators take a non-const pointer but do not write */
     const char *before;
     char text[TEXT_INTEGER_SIZE];
 
     if (!value || levels < 0)
-        return false;
+        return -1;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
         before = "{";
         for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
-            if (!json_out_put(sink, before, 1) ||
-                !json_out_put_string(sink, json_object_iter_key(at),
-                                     json_object_iter_key_len(at)) ||
-                !json_out_put(sink, ":", 1) ||
-                !json_out_put_value(sink, json_object_iter_value(at), levels - 1))
-                return false;
+            if (json_out_put(sink, before, 1) ||
+                json_out_put_string(sink, json_object_iter_key(at), json_object_iter_key_len(at)) ||
+                json_out_put(sink, ":", 1) ||
+                json_out_put_value(sink, json_object_iter_value(at), levels - 1))
+                return -1;
             before = ",";
         }
         return *before == '{' ? json_out_put(sink, "{}", 2) : json_out_put(sink, "}", 1);
     case JSON_ARRAY:
         before = "[";
         for (size_t i = 0; i < json_array_size(value); i++, before = ",") {
-            if (!json_out_put(sink, before, 1) ||
-                !json_out_put_value(sink, json_array_get(value, i), levels - 1))
-                return false;
+            if (json_out_put(sink, before, 1) ||
+                json_out_put_value(sink, json_array_get(value, i), levels - 1))
+                return -1;
         }
         return *before == '[' ? json_out_put(sink, "[]", 2) : json_out_put(sink, "]", 1);
     case JSON_STRING:
@@ -231,7 +225,7 @@ char *json_write(const json_t *value, size_t *length)
     struct sink sink = {.size = 512};
 
     sink.bytes = malloc(sink.size);
-    if (!sink.bytes || !json_out_put_value(&sink, value, LEVELS_MAX)) {
+    if (!sink.bytes || json_out_put_value(&sink, value, LEVELS_MAX)) {
         free(sink.bytes);
         return NULL;
     }
