@@ -11,7 +11,6 @@
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"
 #include "core/lib/text.h"
-#include "core/lib/unicode.h"
 
 enum { EMAIL_MAX = 254 /* bytes */ };
 
@@ -85,13 +84,9 @@ void problems_add(struct problems *problems, const char *field, const char *form
 
 void problems_list(const struct problems *problems, json_t *list)
 {
-    for (size_t i = 0; i < problems->count; i++) {
-        json_t *entry = json_object();
-
-        json_object_set_new(entry, "field", json_string(problems->list[i].field));
-        json_object_set_new(entry, "problem", json_string(problems->list[i].text));
-        json_array_append_new(list, entry);
-    }
+    for (size_t i = 0; i < problems->count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s}", "field", problems->list[i].field,
+                                              "problem", problems->list[i].text));
 }
 
 /* The recursion is limited by the nesting of the module's tables. */

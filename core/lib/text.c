@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <utf8proc.h>
 
 static bool text_continues(unsigned char byte)
 {
@@ -337,19 +338,21 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
     text_put(out + 20, 3, of_day % 1000);
 }
 
-/* Reads exactly `digits` digits and advances *at. */
-static bool text_take(const char **at, int digits, int *number)
+/* Reads exactly `digits` digits and advances *at. Returns 0 or -1, as the following functions do.
+ */
+static int text_take(const char **at, int digits, int *number)
 {
     *number = 0;
     for (; digits; digits--, (*at)++) {
         if (**at < '0' || **at > '9')
-            return false;
+            return -1;
         *number = *number * 10 + (**at - '0');
     }
-    return true;
+    return 0;
 }
 
-static bool text_take_char(const char **at, char c)
+/* Returns whether the character is next, and skips it. */
+static bool text_has_next(const char **at, char c)
 {
     bool there = **at == c;
 
@@ -357,79 +360,73 @@ static bool text_take_char(const char **at, char c)
     return there;
 }
 
-static bool text_take_date(const char **at, int64_t *ms)
+static int text_take_date(const char **at, int64_t *ms)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int year, month, day;
 
-    if (!text_take(at, 4, &year) || !text_take_char(at, '-') || !text_take(at, 2, &month) ||
-        !text_take_char(at, '-') || !text_take(at, 2, &day))
-        return false;
+    if (text_take(at, 4, &year) || !text_has_next(at, '-') || text_take(at, 2, &month) ||
+        !text_has_next(at, '-') || text_take(at, 2, &day))
+        return -1;
     bool leap = year % 4 == 0 && (year % 100 || year % 400 == 0);
 
     if (!year || month < 1 || month > 12 || day < 1 || day > days[month - 1] + (month == 2 && leap))
-        return false;
+        return -1;
     *ms = text_days_of(year, month, day) * DAY_MS;
-    return true;
+    return 0;
 }
 
-/* Reads a fraction. It is limited, because PostgreSQL reads at most 128 characters of a time. */
-static bool text_take_fraction(const char **at, int *ms)
+static int text_take_clock(const char **at, int64_t *ms)
 {
-    int digits = 0;
+    int hour, minute, second = 0, part = 0, digits = 0;
 
-    for (int unit = 100; **at >= '0' && **at <= '9'; (*at)++, unit /= 10, digits++)
-        *ms += (**at - '0') * unit;
-    return digits > 0 && digits <= FRACTION_MAX;
-}
-
-static bool text_take_clock(const char **at, int64_t *ms)
-{
-    int hour, minute, second = 0, part = 0;
-
-    if (!text_take(at, 2, &hour) || !text_take_char(at, ':') || !text_take(at, 2, &minute))
-        return false;
-    if (text_take_char(at, ':')) {
-        if (!text_take(at, 2, &second))
-            return false;
-        if (text_take_char(at, '.') && !text_take_fraction(at, &part))
-            return false;
+    if (text_take(at, 2, &hour) || !text_has_next(at, ':') || text_take(at, 2, &minute))
+        return -1;
+    if (text_has_next(at, ':')) {
+        if (text_take(at, 2, &second))
+            return -1;
+        if (text_has_next(at, '.')) {
+            for (int unit = 100; **at >= '0' && **at <= '9'; (*at)++, unit /= 10, digits++)
+                part += (**at - '0') * unit;
+            if (!digits || digits > FRACTION_MAX) /* PostgreSQL reads 128 characters of a time */
+                return -1;
+        }
     }
     if (hour > 23 || minute > 59 || second > 59)
-        return false;
+        return -1;
     *ms += ((hour * 60 + minute) * 60 + second) * INT64_C(1000) + part;
-    return true;
+    return 0;
 }
 
 /* Reads Z, ±hh:mm, ±hhmm or ±hh, within PostgreSQL's limits; UTC if absent. */
-static bool text_take_offset(const char **at, int64_t *ms)
+static int text_take_offset(const char **at, int64_t *ms)
 {
     int hour, minute = 0;
 
-    if (!**at || text_take_char(at, 'Z'))
-        return true;
-    int sign = text_take_char(at, '+') ? 1 : text_take_char(at, '-') ? -1 : 0;
+    if (!**at || text_has_next(at, 'Z'))
+        return 0;
+    int sign = text_has_next(at, '+') ? 1 : text_has_next(at, '-') ? -1 : 0;
 
-    if (!sign || !text_take(at, 2, &hour))
-        return false;
-    if ((text_take_char(at, ':') || **at) && !text_take(at, 2, &minute))
-        return false;
+    if (!sign || text_take(at, 2, &hour))
+        return -1;
+    if ((text_has_next(at, ':') || **at) && text_take(at, 2, &minute))
+        return -1;
     if (hour > 15 || minute > 59)
-        return false;
+        return -1;
     *ms -= sign * (hour * 60 + minute) * INT64_C(60000);
-    return true;
+    return 0;
 }
 
 int text_time_parse(const char *text, int64_t *wall_ms)
 {
     int64_t ms;
 
-    if (!text_take_date(&text, &ms))
+    if (text_take_date(&text, &ms))
         return -1;
     if (*text) {
-        if (!text_take_char(&text, 'T') && !text_take_char(&text, ' '))
+        if (!text_has_next(&text, 'T') && !text_has_next(&text, ' '))
             return -1;
-        if (!text_take_clock(&text, &ms) || !text_take_offset(&text, &ms) || *text)
+        if (text_take_clock(&text, &ms) || text_take_offset(&text, &ms) || *text)
             return -1;
     }
     if (ms < YEAR_1 || ms > YEAR_9999)
@@ -459,6 +456,193 @@ int64_t clock_mono_ms(void)
 int64_t clock_wall_ms(void)
 {
     return clock_us(CLOCK_REALTIME) / 1000;
+}
+
+/* ---- Unicode's normal forms ---- */
+
+#define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
+
+bool unicode_is_ascii(const char *text)
+{
+    while (*text && !(*text & 0x80))
+        text++;
+    return !*text;
+}
+
+/* Returns NULL if the code point is allowed. */
+static const char *text_unicode_code_problem(int32_t code)
+{
+    const utf8proc_property_t *property = utf8proc_get_property(code);
+
+    if (property->ignorable || code == BRAILLE_BLANK)
+        return "must not have invisible characters or marks of direction";
+    switch (property->category) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+        return "must not have control characters";
+    case UTF8PROC_CATEGORY_CO:
+        return "must not have characters for private use";
+    case UTF8PROC_CATEGORY_CN:
+        return "must not have characters that Unicode has not assigned";
+    default:
+        return NULL;
+    }
+}
+
+/* Converts the text to NFC with additional `options`; NULL if memory ran out. */
+static const char *text_unicode_composed(const char *text, utf8proc_option_t options,
+                                         struct arena *arena)
+{
+    const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
+
+    options |= UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    utf8proc_ssize_t room = utf8proc_decompose(bytes, 0, NULL, 0, options);
+
+    if (room < 0)
+        return NULL;
+    utf8proc_int32_t *codes = arena_alloc(arena, ((size_t)room + 1) * sizeof *codes);
+
+    if (!codes)
+        return NULL;
+    utf8proc_ssize_t count = utf8proc_decompose(bytes, 0, codes, room, options);
+
+    if (count < 0 || count > room || utf8proc_reencode(codes, count, options) < 0)
+        return NULL;
+    return (const char *)codes;
+}
+
+/* Returns whether text_unicode_composed() changes the text. Sets *full if memory ran out. */
+static bool text_unicode_differs(const char *text, utf8proc_option_t options, struct arena *arena,
+                                 bool *full)
+{
+    const char *form = text_unicode_composed(text, options, arena);
+
+    *full = !form;
+    return form && strcmp(form, text) != 0;
+}
+
+const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full)
+{
+    const char *problem = NULL;
+    size_t left = strlen(text), size;
+
+    *full = false;
+    for (const char *at = text; left && !problem; at += size, left -= size)
+        problem = text_unicode_code_problem(text_code_point(at, left, &size));
+    if (problem || unicode_is_ascii(text))
+        return problem;
+    if (text_unicode_differs(text, 0, arena, full))
+        return "must be in Unicode's form NFC";
+    if (strict && !*full && text_unicode_differs(text, UTF8PROC_COMPAT, arena, full))
+        return "must be in Unicode's form NFKC";
+    return NULL;
+}
+
+const char *unicode_fold(const char *text, struct arena *arena)
+{
+    if (!unicode_is_ascii(text))
+        return text_unicode_composed(text, UTF8PROC_CASEFOLD, arena);
+    char *folded = arena_text(arena, text, strlen(text));
+
+    for (char *at = folded; at && *at; at++) {
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+    }
+    return folded;
+}
+
+const char *unicode_single_spaces(const char *text, struct arena *arena)
+{
+    size_t left = strlen(text), size;
+    char *single = arena_text(arena, text, left), *out = single;
+
+    if (!single)
+        return NULL;
+    for (; left; text += size, left -= size) {
+        bool space = utf8proc_category(text_code_point(text, left, &size)) == UTF8PROC_CATEGORY_ZS;
+
+        if (!space) {
+            memmove(out, text, size);
+            out += size;
+        } else if (out == single || out[-1] != ' ')
+            *out++ = ' ';
+    }
+    *out = '\0';
+    return single;
+}
+
+/* ---- W3C Trace Context ---- */
+
+#define TRACE_HEX "0123456789abcdef"
+
+/* Offsets in "00-", the trace, "-", the span, "-", the flags. */
+enum {
+    TRACE_AT = 3,
+    TRACE_DIGITS = 32,
+    SPAN_AT = 36,
+    SPAN_DIGITS = 16,
+    FLAGS_AT = 53,
+    TRACE_WHOLE = 55
+};
+
+/* Returns whether `count` lower-case hexadecimal digits follow, and then a dash or the end. */
+static bool text_trace_has_digits(const char *at, size_t count)
+{
+    return strspn(at, TRACE_HEX) == count && (at[count] == '-' || !at[count]);
+}
+
+static bool text_trace_is_zero(const char *at, size_t count)
+{
+    return strspn(at, "0") >= count;
+}
+
+/* Accepts later versions, which may have more fields after the flags, except ff. */
+static bool text_trace_is_well_formed(const char *given)
+{
+    size_t length = strlen(given);
+
+    if (length < TRACE_WHOLE || !text_trace_has_digits(given, 2) || !strncmp(given, "ff", 2))
+        return false;
+    if (length > TRACE_WHOLE && (!strncmp(given, "00", 2) || given[TRACE_WHOLE] != '-'))
+        return false;
+    return text_trace_has_digits(given + TRACE_AT, TRACE_DIGITS) &&
+           !text_trace_is_zero(given + TRACE_AT, TRACE_DIGITS) &&
+           text_trace_has_digits(given + SPAN_AT, SPAN_DIGITS) &&
+           !text_trace_is_zero(given + SPAN_AT, SPAN_DIGITS) &&
+           text_trace_has_digits(given + FLAGS_AT, 2);
+}
+
+static void text_trace_random_digits(char *out, size_t count)
+{
+    unsigned char bytes[TRACE_DIGITS / 2];
+    char hex[TRACE_DIGITS + 1];
+
+    do {
+        text_random(bytes, count / 2);
+        text_hex(bytes, count / 2, hex);
+    } while (strspn(hex, "0") >= count);
+    memcpy(out, hex, count);
+}
+
+/* Keeps only the flags "sampled" and "random". */
+void trace_parent(const char *given, char out[TRACE_PARENT_SIZE])
+{
+    memcpy(out, "00-00000000000000000000000000000000-0000000000000000-00", TRACE_PARENT_SIZE);
+    if (given && text_trace_is_well_formed(given)) {
+        memcpy(out + TRACE_AT, given + TRACE_AT, TRACE_DIGITS);
+        out[FLAGS_AT + 1] = TRACE_HEX[(strchr(TRACE_HEX, given[FLAGS_AT + 1]) - TRACE_HEX) & 3];
+    } else {
+        text_trace_random_digits(out + TRACE_AT, TRACE_DIGITS);
+        out[FLAGS_AT + 1] = '2';
+    }
+    text_trace_random_digits(out + SPAN_AT, SPAN_DIGITS);
+}
+
+void trace_id(const char parent[TRACE_PARENT_SIZE], char out[TRACE_ID_SIZE])
+{
+    memcpy(out, parent + TRACE_AT, TRACE_DIGITS);
+    out[TRACE_DIGITS] = '\0';
 }
 
 /* ---- the clock that all hosts share ---- */

@@ -1,6 +1,6 @@
 /*
- * Small pure functions for text: UTF-8, percent-encoding, UUIDs, times, hexadecimal; and the two
- * clocks. No function blocks; any thread.
+ * Small pure functions for text: UTF-8, percent-encoding, UUIDs, times, hexadecimal, traces; and
+ * the two clocks. No function blocks; any thread.
  */
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
@@ -93,6 +93,47 @@ void text_hex(const void *bytes, size_t length, char *out);
  * or -1.
  */
 int text_hex_decode(const char *text, unsigned char *out, size_t length);
+
+/*
+ * ---- normal forms, in which e-mails and names are compared: Unicode NFC and case folding ----
+ */
+
+bool unicode_is_ascii(const char *text);
+
+/*
+ * Checks a text that people must be able to distinguish from other texts. Problems are: control
+ * characters, invisible characters, characters that change the text direction, private-use
+ * characters, unassigned characters, and texts that are not in NFC. With `strict`, texts must also
+ * be in NFKC, which excludes full-width letters, ligatures and the like. Returns the problem; NULL
+ * if there is none, or if memory ran out (sets *full).
+ */
+const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full);
+
+/*
+ * Folds the case of a text (full folding: ß becomes ss) and converts it to NFC. The database
+ * function busbar_fold() returns the same result. Returns `text` itself or a copy in `arena`; NULL
+ * if memory ran out.
+ */
+const char *unicode_fold(const char *text, struct arena *arena);
+
+/* Replaces each run of spaces of any width by a single space. Returns NULL if memory ran out. */
+const char *unicode_single_spaces(const char *text, struct arena *arena);
+
+/*
+ * W3C Trace Context: the header traceparent. A request belongs to the client's trace if the client
+ * sent a valid one, otherwise to a new trace. The request is always a new span of its trace.
+ */
+enum { TRACE_ID_SIZE = 33, TRACE_PARENT_SIZE = 56 }; /* with the NUL */
+
+/*
+ * Writes the traceparent of this host's span: "00-<trace>-<span>-<flags>". Copies trace and flags
+ * from `given` (NULL: none) if it is well-formed and its version is compatible with 00; otherwise
+ * the trace is new and not sampled.
+ */
+void trace_parent(const char *given, char out[TRACE_PARENT_SIZE]);
+
+/* Extracts the trace id. */
+void trace_id(const char parent[TRACE_PARENT_SIZE], char out[TRACE_ID_SIZE]);
 
 int64_t clock_mono_ms(void);
 int64_t clock_mono_us(void);

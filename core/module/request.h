@@ -16,7 +16,7 @@
 
 #include "core/lib/arena.h"
 #include "core/lib/loop.h"
-#include "core/lib/trace.h"
+#include "core/lib/text.h"
 #include "core/module/generation.h"
 #include "core/module/quota.h"
 

@@ -6,7 +6,7 @@
 #include "core/lib/field.h"
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"
-#include "core/lib/unicode.h"
+#include "core/lib/text.h"
 #include "field_rows.h"
 #include "suite.h"
 

@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "core/lib/text.h"
-#include "core/lib/trace.h"
 #include "fixture.h"
 #include "suite.h"
 
