@@ -2,8 +2,12 @@
 #ifndef COMMON_INCOMING_H
 #define COMMON_INCOMING_H
 
-#include <stddef.h>
-#include <time.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * For bb_offload(): deletes files older than `before` from `incoming/`. Requests leave files there
@@ -14,6 +18,25 @@ struct incoming_sweep {
     time_t before;
     size_t removed;
 };
-void incoming_sweep(void *sweep);
+
+static inline void incoming_sweep(void *arg)
+{
+    struct incoming_sweep *sweep = arg;
+    char path[PATH_MAX];
+    const struct dirent *entry;
+    struct stat about;
+
+    if (snprintf(path, sizeof(path), "%s/incoming", sweep->directory) >= PATH_MAX)
+        return;
+    DIR *directory = opendir(path);
+
+    if (!directory)
+        return;
+    while ((entry = readdir(directory)))
+        if (!fstatat(dirfd(directory), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) &&
+            S_ISREG(about.st_mode) && about.st_mtime < sweep->before)
+            sweep->removed += unlinkat(dirfd(directory), entry->d_name, 0) == 0;
+    closedir(directory);
+}
 
 #endif

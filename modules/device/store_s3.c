@@ -189,41 +189,24 @@ static void s3_read_xml(struct s3_request *request)
 
 /* ---- requests ---- */
 
-static struct http_client *s3_take_client(struct s3 *s3)
-{
-    struct http_client *client = NULL;
-
-    pthread_mutex_lock(&s3->lock);
-    if (s3->idle_count)
-        client = s3->idle[--s3->idle_count];
-    pthread_mutex_unlock(&s3->lock);
-    return client ? client
-                  : http_client_new(&(struct http_client_options){
-                        .authorities = s3->settings->s3_ca, .idle_s = IDLE_S, .connections = 1});
-}
-
-static void s3_give_back(struct s3 *s3, struct http_client *client)
-{
-    pthread_mutex_lock(&s3->lock);
-    if (client && s3->idle_count < STORE_S3_THREADS) {
-        s3->idle[s3->idle_count++] = client;
-        client = NULL;
-    }
-    pthread_mutex_unlock(&s3->lock);
-    http_client_free(client);
-}
-
 /*
  * Sends a request. Returns 0 if the response is 2xx and complete, or -1 with the reason in `why`,
  * which a callback of the request may have set.
  */
 static int s3_send(struct s3 *s3, struct s3_request *request, char why[STORE_WHY])
 {
-    struct http_client *client = s3_take_client(s3);
+    struct http_client *client = NULL;
     struct http_request *http = &request->http;
     int64_t left = request->until_ms - http_clock_ms();
     char line[96];
 
+    pthread_mutex_lock(&s3->lock);
+    if (s3->idle_count)
+        client = s3->idle[--s3->idle_count];
+    pthread_mutex_unlock(&s3->lock);
+    if (!client)
+        client = http_client_new(&(struct http_client_options){
+            .authorities = s3->settings->s3_ca, .idle_s = IDLE_S, .connections = 1});
     snprintf(line, sizeof(line), "x-amz-content-sha256: %s",
              request->sha256 ? request->sha256 : NO_CONTENT);
     http->headers = curl_slist_append(NULL, line);
@@ -238,7 +221,13 @@ static int s3_send(struct s3 *s3, struct s3_request *request, char why[STORE_WHY
         http_client_perform(client, http);
     http_request_close(http);
     curl_slist_free_all(http->headers);
-    s3_give_back(s3, client);
+    pthread_mutex_lock(&s3->lock);
+    if (client && s3->idle_count < STORE_S3_THREADS) {
+        s3->idle[s3->idle_count++] = client;
+        client = NULL;
+    }
+    pthread_mutex_unlock(&s3->lock);
+    http_client_free(client);
     bool refused = http->status >= 300;
 
     if (refused || (http->ended && http->outcome == HTTP_ANSWERED && request->list))

@@ -135,23 +135,6 @@ static int period_find_starts(struct bb_request *rq, struct reading_submission *
 /* ---- checks ---- */
 
 /*
- * Returns the length in ms: the elapsed time, or the difference on the zone's clock if this is
- * less.
- */
-static int64_t period_length(const struct reading_submission *submission,
-                             const struct reading_item *item)
-{
-    int64_t passed = item->end - item->start;
-
-    if (!submission->zone)
-        return passed;
-    int64_t shown =
-        zone_local(submission->zone, item->end) - zone_local(submission->zone, item->start);
-
-    return shown < passed ? shown : passed;
-}
-
-/*
  * A reading without a start may end where it begins, or earlier: at the commissioning, or at the
  * end of the previous reading. A logger with a local clock may write a row for the hour that a
  * clock change skips.
@@ -176,7 +159,11 @@ static void period_check(struct bb_request *rq, struct reading_submission *submi
     if (!item->begins || !item->ends)
         return;
     if (item->start < item->end) {
-        if (period_length(submission, item) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
+        int64_t passed = item->end - item->start;
+        int64_t shown = zone ? zone_local(zone, item->end) - zone_local(zone, item->start) : passed;
+
+        /* the elapsed time, or the difference on the zone's clock if this is less */
+        if ((shown < passed ? shown : passed) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
             reading_problem(rq, submission, index, "endDate", "must be at most %d days later",
                             READING_PERIOD_DAYS);
     } else if (!item->open) {

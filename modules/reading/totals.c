@@ -48,21 +48,6 @@ int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t sta
     return wh < (double)(INT64_MAX / 2) ? (int64_t)wh : INT64_MAX / 2;
 }
 
-static json_t *totals_json(struct bb_request *rq, const struct bb_device *device,
-                           const struct bb_rows *rows, size_t row)
-{
-    json_t *json = bb_row_fields(rq, rows, row, 0, reading_total_fields, 5);
-    json_t *ceiling = json_null();
-
-    if (device->commissioned && device->capacity_kw > 0)
-        ceiling = json_integer(reading_ceiling(rq->state, device, bb_cell_int(rq, rows, row, 0),
-                                               bb_cell_int(rq, rows, row, 1)));
-    if (json_object_set_new(json, "ceiling", ceiling) == 0)
-        return json;
-    json_decref(json);
-    return NULL;
-}
-
 int reading_totals(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
@@ -91,7 +76,18 @@ int reading_totals(struct bb_request *rq)
         return bb_failed(rq);
     json_t *list = json_array();
 
-    for (size_t row = 0; row < count && list; row++)
-        list = bb_append(list, totals_json(rq, &device, rows, row));
+    for (size_t row = 0; row < count && list; row++) {
+        json_t *json = bb_row_fields(rq, rows, row, 0, reading_total_fields, 5);
+        json_t *ceiling = json_null();
+
+        if (device.commissioned && device.capacity_kw > 0)
+            ceiling = json_integer(reading_ceiling(
+                rq->state, &device, bb_cell_int(rq, rows, row, 0), bb_cell_int(rq, rows, row, 1)));
+        if (json_object_set_new(json, "ceiling", ceiling)) {
+            json_decref(json);
+            json = NULL;
+        }
+        list = bb_append(list, json);
+    }
     return bb_reply(rq, 200, list);
 }
