@@ -200,26 +200,12 @@ static bool address_read_hop(const char *text, size_t length, struct in6_addr *o
     return address_read_address(address, out, &v4) && (copy[0] != '[' || !v4);
 }
 
-/* Removes the last hop from the list of `*length` bytes and returns it. */
-static const char *address_last_hop(const char *list, size_t *length, size_t *hop_length)
-{
-    size_t end = *length, start;
-
-    while (end && strchr(" \t", list[end - 1]))
-        end--;
-    for (start = end; start && list[start - 1] != ',';)
-        start--;
-    *length = start ? start - 1 : 0;
-    start += strspn(list + start, " \t");
-    *hop_length = end > start ? end - start : 0;
-    return list + start;
-}
-
 const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,
                            const char *x_forwarded_for, char out[INET6_ADDRSTRLEN])
 {
     struct in6_addr client, hop;
-    size_t left = x_forwarded_for ? strlen(x_forwarded_for) : 0, length;
+    const char *list = x_forwarded_for ? x_forwarded_for : "";
+    size_t left = strlen(list);
 
     if (!address_of_socket(peer, &client)) {
         memcpy(out, "unknown", sizeof("unknown"));
@@ -228,9 +214,15 @@ const char *address_client(const struct cidr_list *trusted, const struct sockadd
     struct in6_addr found = client;
 
     while (left && address_has(trusted, &found)) {
-        const char *text = address_last_hop(x_forwarded_for, &left, &length);
+        size_t end = left, start; /* of the last hop */
 
-        if (!address_read_hop(text, length, &hop))
+        while (end && strchr(" \t", list[end - 1]))
+            end--;
+        for (start = end; start && list[start - 1] != ',';)
+            start--;
+        left = start ? start - 1 : 0;
+        start += strspn(list + start, " \t");
+        if (!address_read_hop(list + start, end > start ? end - start : 0, &hop))
             return address_as_text(&client, out);
         found = hop;
     }

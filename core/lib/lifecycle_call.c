@@ -46,35 +46,31 @@ int64_t lifecycle_calls_limit(void)
     return atomic_load(&limit_ms);
 }
 
-static void lifecycle_check(struct lifecycle_call *call, int64_t passed_ms)
+/* Holds the lock, so that no thread in the list can end during the check. */
+void lifecycle_calls_check(int64_t passed_ms)
 {
     static struct crash_snapshot snapshot;
     static char reason[160];
     int64_t limit = lifecycle_calls_limit();
 
-    call->taken_ms = call->taken_ms < 0 ? 0 : call->taken_ms + passed_ms;
-    bool over = limit && call->taken_ms >= limit;
-
-    if (!call->logged && (over || call->taken_ms >= LOG_MS)) {
-        bool known = crash_snapshot(call->thread, &snapshot);
-
-        log_line(BB_ERROR, "module does not return", "module", call->now.module, "ran",
-                 call->now.kind, "ms", LOG_NUMBER(call->taken_ms), "stack",
-                 known ? snapshot.stack : NULL, NULL);
-        call->logged = true;
-    }
-    if (!over)
-        return;
-    snprintf(reason, sizeof reason, "%s of module %s took %" PRId64 " ms (host.stall_timeout)",
-             call->now.kind, call->now.module, call->taken_ms);
-    crash_end(call->thread, reason);
-}
-
-/* Holds the lock, so that no thread in the list can end during the check. */
-void lifecycle_calls_check(int64_t passed_ms)
-{
     pthread_mutex_lock(&lock);
-    for (struct lifecycle_call *call = running; call; call = call->next)
-        lifecycle_check(call, passed_ms);
+    for (struct lifecycle_call *call = running; call; call = call->next) {
+        call->taken_ms = call->taken_ms < 0 ? 0 : call->taken_ms + passed_ms;
+        bool over = limit && call->taken_ms >= limit;
+
+        if (!call->logged && (over || call->taken_ms >= LOG_MS)) {
+            bool known = crash_snapshot(call->thread, &snapshot);
+
+            log_line(BB_ERROR, "module does not return", "module", call->now.module, "ran",
+                     call->now.kind, "ms", LOG_NUMBER(call->taken_ms), "stack",
+                     known ? snapshot.stack : NULL, NULL);
+            call->logged = true;
+        }
+        if (!over)
+            continue;
+        snprintf(reason, sizeof reason, "%s of module %s took %" PRId64 " ms (host.stall_timeout)",
+                 call->now.kind, call->now.module, call->taken_ms);
+        crash_end(call->thread, reason);
+    }
     pthread_mutex_unlock(&lock);
 }

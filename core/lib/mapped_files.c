@@ -124,23 +124,6 @@ static const void *mapped_part_of(const struct image *image, uint64_t offset, ui
     return image->bytes + offset;
 }
 
-static int mapped_map(struct image *image, const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat about;
-    void *bytes = MAP_FAILED;
-
-    if (fd < 0)
-        return -1;
-    if (!fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_size > 0)
-        bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (bytes == MAP_FAILED)
-        return -1;
-    *image = (struct image){bytes, (size_t)about.st_size};
-    return 0;
-}
-
 /* Returns the full symbol table, or, if the file is stripped, the table of exported symbols. */
 static const ElfW(Shdr) * find_table(const ElfW(Shdr) * sections, size_t count)
 {
@@ -201,12 +184,20 @@ static bool mapped_read_image(const struct image *image, uintptr_t at, char *nam
 bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
                          size_t *into)
 {
-    struct image image;
+    int fd = open(object->open, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat about;
+    void *bytes = MAP_FAILED;
 
-    if (mapped_map(&image, object->open))
+    if (fd < 0)
         return false;
+    if (!fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_size > 0)
+        bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (bytes == MAP_FAILED)
+        return false;
+    struct image image = {bytes, (size_t)about.st_size};
     bool found = mapped_read_image(&image, address - object->base, name, size, into);
 
-    munmap((void *)(uintptr_t)image.bytes, image.size);
+    munmap(bytes, image.size);
     return found;
 }

@@ -39,14 +39,6 @@ struct slot {
     struct pair by_name, by_alias; /* value NULL: not given */
 };
 
-static void query_keep(struct pair *place, const struct pair *pair, const char *name,
-                       const struct problems *problems)
-{
-    if (place->value && problems->warnings)
-        warnings_add(problems->warnings, "%s: is given twice, and the last one was taken", name);
-    *place = *pair;
-}
-
 /* Returns whether a list "a, b" contains this name of `length` bytes. */
 static bool query_is_listed(const char *list, const char *name, size_t length)
 {
@@ -113,14 +105,17 @@ static void query_sort_in(const struct bb_table *fields, struct slot *slots,
     for (size_t i = 0; i < fields->count; i++) {
         const struct bb_field *field = field_at(fields, i);
 
-        if (!strcmp(field->name, name)) {
-            query_keep(&slots[i].by_name, pair, name, problems);
-            return;
-        }
-        if (field->alias && !strcmp(field->alias, name)) {
-            query_keep(&slots[i].by_alias, pair, name, problems);
-            return;
-        }
+        struct pair *place = !strcmp(field->name, name) ? &slots[i].by_name : NULL;
+
+        if (field->alias && !strcmp(field->alias, name))
+            place = &slots[i].by_alias;
+        if (!place)
+            continue;
+        if (place->value && problems->warnings)
+            warnings_add(problems->warnings, "%s: is given twice, and the last one was taken",
+                         name);
+        *place = *pair;
+        return;
     }
     query_ignore(values, name, length, arena);
 }
@@ -177,21 +172,6 @@ const char *query_get(const struct query_values *values, const char *name)
     return NULL;
 }
 
-/* Adds a pair to the object. Returns NULL, or the reason why it cannot. */
-static const char *form_add(json_t *object, const struct pair *pair, struct arena *arena)
-{
-    char *name, *value;
-
-    if (text_percent(pair->name, pair->name_length, true, arena, &name, NULL) ||
-        text_percent(pair->value, pair->value_length, true, arena, &value, NULL))
-        return "not properly encoded";
-    if (json_object_get(object, name))
-        return "a name is given twice";
-    if (json_object_size(object) == FORM_PAIRS_MAX)
-        return "too many fields";
-    return json_object_set_new(object, name, json_string(value)) ? "out of memory" : NULL;
-}
-
 json_t *form_read(const char *bytes, size_t length, struct json_problem *problem)
 {
     struct arena *arena = arena_new();
@@ -200,8 +180,19 @@ json_t *form_read(const char *bytes, size_t length, struct json_problem *problem
     const char *at = bytes;
     struct pair pair = {.name = bytes};
 
-    while (!reason && query_next_pair(&at, bytes + length, &pair))
-        reason = form_add(object, &pair, arena);
+    while (!reason && query_next_pair(&at, bytes + length, &pair)) {
+        char *name, *value;
+
+        if (text_percent(pair.name, pair.name_length, true, arena, &name, NULL) ||
+            text_percent(pair.value, pair.value_length, true, arena, &value, NULL))
+            reason = "not properly encoded";
+        else if (json_object_get(object, name))
+            reason = "a name is given twice";
+        else if (json_object_size(object) == FORM_PAIRS_MAX)
+            reason = "too many fields";
+        else if (json_object_set_new(object, name, json_string(value)))
+            reason = "out of memory";
+    }
     bool memory = !object || arena_starved(arena);
 
     arena_free(arena);

@@ -28,29 +28,21 @@ struct setting_section {
 /*
  * Counts the line even if memory runs out for it, because the configuration must not be accepted.
  */
-BB_PRINTF(4, 0)
-static void settings_add_line(char ***lines, size_t *count, size_t *room, const char *format,
-                              va_list args)
+BB_PRINTF(3, 0)
+static void settings_add_line(char ***lines, size_t *count, const char *format, va_list args)
 {
-    char *line;
+    char **grown = realloc(*lines, (*count + 1) * sizeof *grown);
 
-    if (vasprintf(&line, format, args) < 0)
-        line = NULL;
-    if (*count >= *room) {
-        size_t wanted = *room ? *room * 2 : 16;
-        char **grown = realloc(*lines, wanted * sizeof **lines);
-
-        if (!grown) {
-            free(line);
-            if (!*count)
-                ++*count;
-            return;
-        }
-        memset(grown + *room, 0, (wanted - *room) * sizeof *grown);
-        *lines = grown;
-        *room = wanted;
+    if (!grown) {
+        *count += !*count;
+        return;
     }
-    (*lines)[(*count)++] = line;
+    if (!*lines)
+        memset(grown, 0, *count * sizeof *grown);
+    *lines = grown;
+    if (vasprintf(&grown[*count], format, args) < 0)
+        grown[*count] = NULL;
+    ++*count;
 }
 
 void setting_problem(struct setting_problems *problems, const char *format, ...)
@@ -58,7 +50,7 @@ void setting_problem(struct setting_problems *problems, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    settings_add_line(&problems->lines, &problems->count, &problems->room, format, args);
+    settings_add_line(&problems->lines, &problems->count, format, args);
     va_end(args);
 }
 
@@ -67,27 +59,24 @@ void setting_warning(struct setting_problems *problems, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    settings_add_line(&problems->warnings, &problems->warning_count, &problems->warning_room,
-                      format, args);
+    settings_add_line(&problems->warnings, &problems->warning_count, format, args);
     va_end(args);
 }
 
-static void settings_print_lines(char *const *lines, size_t count, size_t room, const char *prefix,
-                                 FILE *out)
+static void settings_print_lines(char *const *lines, size_t count, const char *prefix, FILE *out)
 {
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s\n", prefix, i < room && lines[i] ? lines[i] : "out of memory");
+        fprintf(out, "%s%s\n", prefix, lines && lines[i] ? lines[i] : "out of memory");
 }
 
 void setting_errors_print(const struct setting_problems *problems, const char *prefix, FILE *out)
 {
-    settings_print_lines(problems->lines, problems->count, problems->room, prefix, out);
+    settings_print_lines(problems->lines, problems->count, prefix, out);
 }
 
 void setting_warnings_print(const struct setting_problems *problems, FILE *out)
 {
-    settings_print_lines(problems->warnings, problems->warning_count, problems->warning_room,
-                         "warning: ", out);
+    settings_print_lines(problems->warnings, problems->warning_count, "warning: ", out);
 }
 
 void setting_problems_print(const struct setting_problems *problems, FILE *out)
@@ -98,9 +87,9 @@ void setting_problems_print(const struct setting_problems *problems, FILE *out)
 
 void setting_problems_free(struct setting_problems *problems)
 {
-    for (size_t i = 0; i < problems->count && i < problems->room; i++)
+    for (size_t i = 0; problems->lines && i < problems->count; i++)
         free(problems->lines[i]);
-    for (size_t i = 0; i < problems->warning_count && i < problems->warning_room; i++)
+    for (size_t i = 0; problems->warnings && i < problems->warning_count; i++)
         free(problems->warnings[i]);
     free(problems->lines);
     free(problems->warnings);

@@ -52,11 +52,10 @@ struct settings {
 
 /* The problems of a configuration. Zero it before use; independent of any arena. */
 struct setting_problems {
-    char **lines; /* each without a newline; NULL if memory ran out */
-    size_t count; /* 0: no problems */
-    size_t room;
+    char **lines;    /* each without a newline; NULL if memory ran out */
+    size_t count;    /* 0: no problems */
     char **warnings; /* about settings that are unusual but accepted */
-    size_t warning_count, warning_room;
+    size_t warning_count;
 };
 
 BB_PRINTF(2, 3) void setting_problem(struct setting_problems *problems, const char *format, ...);

@@ -359,13 +359,11 @@ BB_PRINTF(3, 0)
 static int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, va_list args)
 {
     char text[256];
-    json_t *entry = json_object();
-    json_t *list = json_array();
 
     vsnprintf(text, sizeof text, problem, args);
-    json_object_set_new(entry, "field", json_string(field));
-    json_object_set_new(entry, "problem", reply_text(text));
-    json_array_append_new(list, entry);
+    json_t *list =
+        json_pack("[{s:o, s:o}]", "field", reply_text(field), "problem", reply_text(text));
+
     module_error_log_response(request_of(rq), 400);
     return reply_problems(request_of(rq), 400, "The request is not valid", list);
 }

@@ -181,16 +181,6 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-static unsigned engine_loops_wanted(const struct engine *engine)
-{
-    int64_t wanted = host_settings(engine->generation->settings)->http.loops;
-    unsigned processors = thread_processors();
-
-    if (wanted > 0)
-        return (unsigned)wanted;
-    return processors > 3 ? processors / 2 : 1;
-}
-
 /* Ends the process without stopping the loops that already run: they have no requests yet. */
 static _Noreturn void engine_give_up(void)
 {
@@ -237,6 +227,9 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 int engine_serve(struct generation *generation)
 {
     struct engine engine = {.generation = generation};
+    int64_t wanted = host_settings(generation->settings)->http.loops;
+    unsigned processors = thread_processors();
+    unsigned loops = wanted > 0 ? (unsigned)wanted : processors > 3 ? processors / 2 : 1;
     sigset_t set;
     int status = 1;
 
@@ -244,7 +237,7 @@ int engine_serve(struct generation *generation)
     pthread_mutex_init(&engine.lock, NULL);
     if (!listeners_open(&engine.listeners, host_settings(generation->settings)->http.listen,
                         (unsigned)host_settings(generation->settings)->http.max_connections) &&
-        !engine_init(&engine, engine_loops_wanted(&engine)) && !engine_grow_listener(&engine) &&
+        !engine_init(&engine, loops) && !engine_grow_listener(&engine) &&
         !reload_start_threads(&engine, generation))
         status = engine_serve_beside(&engine, &set);
     engine_free(&engine);

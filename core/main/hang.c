@@ -184,17 +184,6 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, struct see
 
 /* ---- the thread ---- */
 
-/* Returns the timeout of the service manager's watchdog in milliseconds; 0: none. */
-static int64_t hang_watchdog_ms(void)
-{
-    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
-    long meant = pid ? strtol(pid, NULL, 10) : 0;
-
-    if (!usec || (pid && meant != (long)getpid() && !(supervised() && meant == (long)getppid())))
-        return 0;
-    return strtoll(usec, NULL, 10) / 1000;
-}
-
 /* Waits until the next check; false: stop. */
 static bool hang_wait_for_next(int64_t ms, struct engine **engine)
 {
@@ -210,7 +199,11 @@ static bool hang_wait_for_next(int64_t ms, struct engine **engine)
 
 static void *watch_main(void *arg)
 {
-    int64_t timeout_ms = hang_watchdog_ms(), checked_ms = clock_mono_ms();
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    long meant = pid ? strtol(pid, NULL, 10) : (long)getpid();
+    bool ours = meant == (long)getpid() || (supervised() && meant == (long)getppid());
+    int64_t timeout_ms = usec && ours ? strtoll(usec, NULL, 10) / 1000 : 0; /* 0: no watchdog */
+    int64_t checked_ms = clock_mono_ms();
     int64_t check_ms = timeout_ms && timeout_ms < 3 * CHECK_MS ? timeout_ms / 3 : CHECK_MS;
     struct engine *engine = NULL;
     bool all = false;

@@ -157,9 +157,10 @@ static json_t *inspect_need(const void *row)
                      (int)need->version);
 }
 
-static json_t *inspect_channel(const void *row)
+/* A channel or a worker: both begin with their name, which is all that is shown. */
+static json_t *inspect_named(const void *row)
 {
-    return json_pack("{s:s}", "name", inspect_text(((const struct bb_channel *)row)->name));
+    return json_pack("{s:s}", "name", inspect_text(*(const char *const *)row));
 }
 
 static json_t *inspect_job(const void *row)
@@ -176,13 +177,6 @@ static json_t *inspect_pool(const void *row)
 
     return json_pack("{s:s, s:i, s:i, s:i}", "name", inspect_text(pool->name), "threads",
                      (int)pool->threads, "queue", (int)pool->queue, "nice", pool->nice);
-}
-
-static json_t *inspect_worker(const void *row)
-{
-    const struct bb_worker *worker = row;
-
-    return json_pack("{s:s, s:i}", "name", inspect_text(worker->name), "nice", worker->nice);
 }
 
 static json_t *inspect_metric(const void *row)
@@ -234,10 +228,10 @@ json_t *inspect_json(const struct bb_module *descriptor)
         inspect_rows(&descriptor->services, inspect_service), "needs",
         inspect_rows(&descriptor->needs, inspect_need), "wants",
         inspect_rows(&descriptor->wants, inspect_need), "channels",
-        inspect_rows(&descriptor->channels, inspect_channel), "jobs",
+        inspect_rows(&descriptor->channels, inspect_named), "jobs",
         inspect_rows(&descriptor->jobs, inspect_job), "pools",
         inspect_rows(&descriptor->pools, inspect_pool), "workers",
-        inspect_rows(&descriptor->workers, inspect_worker), "metrics",
+        inspect_rows(&descriptor->workers, inspect_named), "metrics",
         inspect_rows(&descriptor->metrics, inspect_metric), "commands",
         inspect_rows(&descriptor->commands, inspect_command), "migrations",
         inspect_migrations(descriptor->schema));
@@ -257,13 +251,6 @@ static void inspect_print_text(const char *text, FILE *out)
         fputc(latin || *at < 0x20 || *at == 0x7F ? '?' : *at, out);
         at += latin;
     }
-}
-
-/* Returns whether the member is not a default: zero, false, or an empty text or list. */
-static bool inspect_is_set(const json_t *value)
-{
-    return json_is_true(value) || json_integer_value(value) || json_array_size(value) ||
-           json_string_length(value);
 }
 
 static void inspect_print_value(const json_t *value, FILE *out)
@@ -299,7 +286,10 @@ static void inspect_print_rows(const char *title, const json_t *rows, int indent
         fprintf(out, "%*s", indent + 2, "");
         json_object_foreach(row, key, value)
         {
-            if (!inspect_is_set(value) || json_is_object(json_array_get(value, 0)))
+            bool is_set = json_is_true(value) || json_integer_value(value) ||
+                          json_array_size(value) || json_string_length(value);
+
+            if (!is_set || json_is_object(json_array_get(value, 0)))
                 continue;
             fputs(before, out);
             inspect_print_text(key, out);

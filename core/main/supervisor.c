@@ -172,44 +172,6 @@ static void supervisor_on_signal(int number)
         supervisor.over = true;
 }
 
-static void supervisor_supervise(void)
-{
-    while (!supervisor.over) {
-        int64_t now = clock_mono_ms(), left;
-        struct timespec beat = {.tv_sec = BEAT_MS / 1000};
-
-        if (!supervisor.worker && now >= supervisor.next_ms)
-            supervisor_spawn();
-        left = supervisor.next_ms - now;
-        if (!supervisor.worker) {
-            sd_notify("WATCHDOG=1");
-            if (left < BEAT_MS)
-                beat = (struct timespec){.tv_nsec = (left < 1 ? 1 : left) * 1000000};
-        }
-        int number = sigtimedwait(&supervisor.signals, NULL, supervisor.worker ? NULL : &beat);
-
-        if (number > 0)
-            supervisor_on_signal(number);
-    }
-}
-
-/* Ends in the same way as the server process. */
-static int supervisor_end_like(int status)
-{
-    if (!WIFSIGNALED(status))
-        return WEXITSTATUS(status);
-    int number = WTERMSIG(status);
-    sigset_t set;
-
-    prctl(PR_SET_DUMPABLE, 0); /* the server process has already dumped core */
-    signal(number, SIG_DFL);
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-    raise(number);
-    return 128 + number;
-}
-
 bool supervisor_run(int argc, char **argv, int *status)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
@@ -234,7 +196,36 @@ bool supervisor_run(int argc, char **argv, int *status)
         *status = 1;
         return true;
     }
-    supervisor_supervise();
-    *status = supervisor_end_like(supervisor.status);
+    while (!supervisor.over) {
+        int64_t now = clock_mono_ms(), left;
+        struct timespec beat = {.tv_sec = BEAT_MS / 1000};
+
+        if (!supervisor.worker && now >= supervisor.next_ms)
+            supervisor_spawn();
+        left = supervisor.next_ms - now;
+        if (!supervisor.worker) {
+            sd_notify("WATCHDOG=1");
+            if (left < BEAT_MS)
+                beat = (struct timespec){.tv_nsec = (left < 1 ? 1 : left) * 1000000};
+        }
+        int number = sigtimedwait(&supervisor.signals, NULL, supervisor.worker ? NULL : &beat);
+
+        if (number > 0)
+            supervisor_on_signal(number);
+    }
+    *status = WEXITSTATUS(supervisor.status);
+    if (!WIFSIGNALED(supervisor.status))
+        return true;
+    /* ends in the same way as the server process */
+    int number = WTERMSIG(supervisor.status);
+    sigset_t set;
+
+    prctl(PR_SET_DUMPABLE, 0); /* the server process has already dumped core */
+    signal(number, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    raise(number);
+    *status = 128 + number;
     return true;
 }

@@ -186,22 +186,14 @@ json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
     request_out_of_memory(rq);
 }
 
-static bool reply_header_fit(const char *name, const char *value)
-{
-    if (!*name || name[strcspn(name, " \t\r\n:\"")])
-        return false;
-    for (; *value; value++) {
-        if ((unsigned char)*value < 0x20 || *value == 0x7f)
-            return false;
-    }
-    return true;
-}
-
 int reply_header(struct core_request *rq, const char *name, const char *value)
 {
     struct response_header *header = arena_alloc(rq->arena, sizeof *header);
+    bool fits = *name && !name[strcspn(name, " \t\r\n:\"")];
 
-    if (!header || !reply_header_fit(name, value))
+    for (const char *at = value; *at; at++)
+        fits = fits && (unsigned char)*at >= 0x20 && *at != 0x7f;
+    if (!header || !fits)
         return -1;
     header->name = arena_text(rq->arena, name, strlen(name));
     header->value = arena_text(rq->arena, value, strlen(value));

@@ -97,22 +97,6 @@ static int redis_copy_reply(struct arena *arena, const redisReply *from, struct 
     return 0;
 }
 
-/* Determines from the reply to a write whether Redis is up: it is useless if it refuses writes. */
-static void redis_judge(struct redis *redis, const redisReply *reply, int64_t sent_ms)
-{
-    bool good = reply->type == REDIS_REPLY_STATUS;
-
-    redis->demoted = redis->by_sentinel && !good && !strncmp(reply->str, "READONLY", 8);
-    redis->latency_ms = good ? clock_mono_ms() - sent_ms : -1;
-    if (good == !redis->down_logged)
-        return;
-    redis->down_logged = !good;
-    if (good)
-        log_line(BB_WARN, "Redis answers again", NULL);
-    else
-        log_line(BB_WARN, "Redis refuses writes", "reason", reply->str, NULL);
-}
-
 /* Completes the oldest call with a reply; NULL: no reply will come. */
 static void redis_answer(struct redis *redis, const redisReply *reply)
 {
@@ -122,8 +106,17 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
     redis->call_count--;
     call->done = true;
     if (!call->rq) {
-        if (call->probe && reply)
-            redis_judge(redis, reply, call->sent_ms);
+        if (call->probe && reply) { /* of a write: Redis is useless if it refuses writes */
+            bool good = reply->type == REDIS_REPLY_STATUS;
+
+            redis->demoted = redis->by_sentinel && !good && !strncmp(reply->str, "READONLY", 8);
+            redis->latency_ms = good ? clock_mono_ms() - call->sent_ms : -1;
+            if (good && redis->down_logged)
+                log_line(BB_WARN, "Redis answers again", NULL);
+            else if (!good && !redis->down_logged)
+                log_line(BB_WARN, "Redis refuses writes", "reason", reply->str, NULL);
+            redis->down_logged = !good;
+        }
         free(call);
         return;
     }
