@@ -1,14 +1,20 @@
 /*
  * Runs the suites of the unit and integration tests with check. The words of the command line
- * choose suites and single tests; each suite reports one line.
+ * choose suites and single tests; each suite reports one line. Every test includes this header, and
+ * with it the headers of the C library that most tests use.
  */
 #ifndef TESTS_SUITE_H
 #define TESTS_SUITE_H
 
 #include <check.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /*
  * TEST(name) { ... } defines a test, TEST_EACH(name, count) one that runs for each _i from 0 to

@@ -3,13 +3,9 @@
 #include <dirent.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { TIMEOUT_S = 180, KILL_S = 3, CHILDREN_MAX = 256, REFUSALS = 8, LOOKS = 20, LOOK_MS = 5 };
 

@@ -1,10 +1,5 @@
 #include "fault/crashes.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 char *crash_module(void)
 {
     return text("%s/../tests/modules/module_crash.so", getenv("BUSBAR_PLAIN"));
@@ -25,7 +20,6 @@ struct crash_bench crash_bench(const char *name, const char *lines, const char *
 
     bench.host = host_prepare(&(struct host_spec){
         .name = name,
-        .database = database_make(the_postgres, name),
         .modules = text("[auth, chat, health, metrics, \"%s\"]", crash_module()),
         .http = lines,
         .more = text("host:\n  state: \"%s\"\n%s", bench.state, settings),

@@ -1,8 +1,5 @@
 #include "fault/delivered.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { IN_FLIGHT = 64, RECORDING = 512 };
 
 static int by_text(const void *a, const void *b)

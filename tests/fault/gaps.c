@@ -1,10 +1,6 @@
 #include "fault/gaps.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 
 struct gaps {
     pthread_t thread;

@@ -1,10 +1,6 @@
 #include "fault/group.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "harness.h"
 

@@ -1,8 +1,6 @@
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "fault/common.h"
 #include "fault/torture.h"
@@ -26,10 +24,7 @@ struct rack rack_make(const char *name)
 
 struct host_spec rack_spec(const char *name, const struct rack *rack)
 {
-    return (struct host_spec){.name = name,
-                              .database = database_make(the_postgres, name),
-                              .plain = true,
-                              .environment = rack->environment};
+    return (struct host_spec){.name = name, .plain = true, .environment = rack->environment};
 }
 
 bool rack_arm(const struct rack *rack, long n)

@@ -3,8 +3,6 @@
  * stored, the nth allocation fails; n runs from 1 up. The request may fail and the batch may be
  * late, but no row may be lost or stored twice.
  */
-#include <string.h>
-
 #include "bulk.h"
 #include "fault/common.h"
 #include "fault/torture.h"

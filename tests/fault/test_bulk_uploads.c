@@ -3,10 +3,6 @@
  * the file is checked or its rows are stored.
  */
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "bulk.h"
 #include "fault/common.h"

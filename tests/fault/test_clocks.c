@@ -1,9 +1,6 @@
 /* A host that was suspended for longer than its lease, and a wall clock that jumps. */
 #include <math.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "exposition.h"

@@ -4,8 +4,6 @@
  * no acknowledged message is lost, and everything is delivered.
  */
 #include <poll.h>
-#include <signal.h>
-#include <string.h>
 
 #include "fault/common.h"
 #include "fault/crashes.h"

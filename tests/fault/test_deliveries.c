@@ -3,9 +3,6 @@
  * compares the webhook-ids in the table with the ones that a real receiver counted.
  */
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fault/common.h"
 #include "fault/delivered.h"

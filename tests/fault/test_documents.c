@@ -1,8 +1,4 @@
 /* The disk for documents fails, is full or is slow; each call fails in turn. */
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "fault/common.h"
 #include "fault/torture.h"
 #include "people.h"
@@ -38,7 +34,6 @@ static struct desk desk_make(const char *name, const char *http)
 
     desk.host =
         host_start(&(struct host_spec){.name = name,
-                                       .database = database_make(the_postgres, name),
                                        .modules = "[auth, device, health]",
                                        .http = http,
                                        .plain = true,

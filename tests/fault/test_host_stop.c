@@ -1,8 +1,5 @@
 /* The host is stopped while messages are written, and clients leave while their messages
  * wait. */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "fault/common.h"
@@ -48,11 +45,9 @@ static int stop_of(const struct host *host, int64_t *ms)
 /* Another session locks a table for longer than a stop waits. */
 TEST(a_stop_that_cuts_a_request_exits_with_another_status)
 {
-    struct host *host =
-        host_start(&(struct host_spec){.name = "fault-stopped",
-                                       .database = database_make(the_postgres, "fault_stopped"),
-                                       .http = "  deadline: 60000\n",
-                                       .db = "  statement_timeout: 60000\n"});
+    struct host *host = host_start(&(struct host_spec){.name = "fault-stopped",
+                                                       .http = "  deadline: 60000\n",
+                                                       .db = "  statement_timeout: 60000\n"});
     const struct person *admin = admin_of(host);
     PGconn *db = database_connect(the_postgres, "fault_stopped");
     PGconn *look = database_connect(the_postgres, "fault_stopped");

@@ -9,14 +9,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "fault/common.h"
 #include "fault/crashes.h"
@@ -300,12 +296,8 @@ static int kib_of_its_own(pid_t pid)
 
 TEST(a_supervisor_is_small_and_its_worker_ends_with_it)
 {
-    struct host *host =
-        host_start(&(struct host_spec){.name = "top_killed",
-                                       .database = database_make(the_postgres, "top_killed"),
-                                       .keep_port = true,
-                                       .plain = true,
-                                       .supervised = true});
+    struct host *host = host_start(&(struct host_spec){
+        .name = "top_killed", .keep_port = true, .plain = true, .supervised = true});
     pid_t worker = worker_of(host, 0);
     int kib = kib_of_its_own(host->pid), port = host->port;
 
@@ -362,10 +354,7 @@ TEST(a_stop_signal_between_two_workers_stops_the_host)
 TEST(many_parallel_reloads_do_not_stop_the_host)
 {
     struct host *host =
-        host_start(&(struct host_spec){.name = "hups",
-                                       .database = database_make(the_postgres, "hups"),
-                                       .plain = true,
-                                       .supervised = true});
+        host_start(&(struct host_spec){.name = "hups", .plain = true, .supervised = true});
     struct gaps *gaps = gaps_begin(host);
     pid_t worker = worker_of(host, 0);
     int status;
@@ -398,8 +387,7 @@ static int control_open(const char *path)
 /* The clients send nothing, or part of a word, and stay connected. */
 TEST(silent_clients_do_not_block_the_control_socket)
 {
-    struct host *host = host_start(&(struct host_spec){
-        .name = "silent", .database = database_make(the_postgres, "silent"), .plain = true});
+    struct host *host = host_start(&(struct host_spec){.name = "silent", .plain = true});
     const char *path = harness_path("silent.control");
     int fds[SILENT];
 

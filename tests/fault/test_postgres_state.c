@@ -1,7 +1,6 @@
 /* PostgreSQL responds, but has no free connections, holds locks, has a full disk, is
  * read-only, or has the wrong schema. */
 #include <sched.h>
-#include <unistd.h>
 
 #include "fault/common.h"
 

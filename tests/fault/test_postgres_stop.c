@@ -1,7 +1,5 @@
 /* PostgreSQL is stopped, restarted, killed, and its backends are terminated. Each test
  * has a separate server with fsync. The health endpoint is requested continuously. */
-#include <signal.h>
-
 #include "fault/common.h"
 
 enum { TERMINATIONS = 30, EACH_MS = 1000 };

@@ -1,8 +1,6 @@
 /* Faults in the network to PostgreSQL: a connection cut in the response to a COMMIT,
  * silent, slow and half-closed connections, dropped packets, and a name that does not resolve. */
 #include <sched.h>
-#include <signal.h>
-#include <string.h>
 
 #include "fault/common.h"
 #include "fault/proxy.h"

@@ -1,10 +1,5 @@
 /* Modules that are disabled together with the module they need, and a module that prevents a
  * worker from starting or a reload from finishing. */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "fault/common.h"
 #include "fault/crashes.h"
 #include "fault/gaps.h"
@@ -43,7 +38,6 @@ TEST(modules_that_need_auth_are_disabled_and_enabled_with_it)
     struct rack rack = rack_make("needed");
     struct host *host = host_start(
         &(struct host_spec){.name = "needed",
-                            .database = database_make(the_postgres, "needed"),
                             .modules = "[auth, chat, health, metrics, webhook]",
                             .http = "  metrics_networks: [127.0.0.1]\n",
                             .more = text("host:\n  state: \"%s\"\n", harness_path("needed.state")),

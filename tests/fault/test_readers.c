@@ -2,9 +2,6 @@
  * Many clients that request the largest responses and read them slowly or not at all. The
  * memory that the host uses for all of them is limited.
  */
-#include <string.h>
-#include <unistd.h>
-
 #include "fault/common.h"
 #include "hook.h"
 #include "meter.h"
@@ -95,7 +92,6 @@ static void fill_chain(const struct person *owner)
 static void open_all(void)
 {
     host = host_start(&(struct host_spec){.name = "readers",
-                                          .database = database_make(the_postgres, "readers"),
                                           .modules = MODULES,
                                           .http = "  max_answers: 134217728\n",
                                           .plain = true});
@@ -145,11 +141,6 @@ static int crowd(const char *path)
     return served;
 }
 
-static void forget_peak(void)
-{
-    file_write(text("/proc/%d/clear_refs", (int)host->pid), "5");
-}
-
 TEST(clients_that_do_not_read_take_a_limited_amount_of_memory)
 {
     open_all();
@@ -158,7 +149,7 @@ TEST(clients_that_do_not_read_take_a_limited_amount_of_memory)
     for (size_t i = 0; i <= path_count; i++) { /* each path separately, and a mix */
         const char *path = i < path_count ? paths[i] : NULL;
 
-        forget_peak();
+        process_forget_peak(host->pid);
         int served = crowd(path);
         int64_t grown = process_status(host->pid, "VmHWM:") - before;
 

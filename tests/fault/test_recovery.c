@@ -1,10 +1,6 @@
 /* A module crashes in every possible place, hangs, or crashes repeatedly. Uses the
  * plain build, because sanitizers have their own signal handlers. */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "fault/common.h"
 #include "fault/crashes.h"

@@ -1,10 +1,5 @@
 /* Redis dies, comes back empty, hangs, responds late, or refuses writes. Its data may
  * be lost, but no valid request is refused and no invalid one is accepted. */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "fault/common.h"
 #include "fault/proxy.h"
 

@@ -1,15 +1,10 @@
 /* A log that cannot be written, and too few file descriptors. */
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "fault/common.h"
 #include "receive.h"
@@ -110,10 +105,7 @@ TEST(a_log_pipe_whose_reader_ended_blocks_no_request)
 TEST(a_log_on_a_full_disk_blocks_no_request)
 {
     int port = receiver_none()->at.port;
-    struct host *host =
-        host_prepare(&(struct host_spec){.name = "fault-devfull",
-                                         .database = database_make(the_postgres, "fault_devfull"),
-                                         .port = port});
+    struct host *host = host_prepare(&(struct host_spec){.name = "fault-devfull", .port = port});
     const char *argv[] = {harness_program(false), "-c", host->conf, "serve",
                           "--no-supervisor",      NULL};
 

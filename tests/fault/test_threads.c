@@ -1,7 +1,5 @@
 /* Threads that cannot be created, at the start and at a reload, or whose priority cannot be
  * lowered. */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "fault/common.h"
@@ -15,13 +13,11 @@ enum { THREADS_MAX = 12, TASKS_MAX = 32 };
 TEST(a_failed_thread_creation_ends_the_start_or_is_tolerated)
 {
     struct rack rack = rack_make("threads");
-    struct host *host =
-        host_prepare(&(struct host_spec){.name = "threads",
-                                         .database = database_make(the_postgres, "fault_threads"),
-                                         .http = "  loops: 3\n",
-                                         .modules = ALL_MODULES,
-                                         .plain = true,
-                                         .environment = rack.environment});
+    struct host *host = host_prepare(&(struct host_spec){.name = "threads",
+                                                         .http = "  loops: 3\n",
+                                                         .modules = ALL_MODULES,
+                                                         .plain = true,
+                                                         .environment = rack.environment});
     int borne = 0;
 
     for (int n = 1; n <= THREADS_MAX; n++)
@@ -40,11 +36,8 @@ TEST(a_thread_that_cannot_lower_its_priority_warns_and_works)
     struct rack rack = rack_make("priority");
 
     atomic_store(&rack.numbers->priorities, 1);
-    struct host *host =
-        host_start(&(struct host_spec){.name = "priority",
-                                       .database = database_make(the_postgres, "fault_priority"),
-                                       .plain = true,
-                                       .environment = rack.environment});
+    struct host *host = host_start(
+        &(struct host_spec){.name = "priority", .plain = true, .environment = rack.environment});
 
     host_logs(host, 0, "keeps its priority");
     ck_assert_int_eq(atomic_load(&rack.numbers->priorities), 0);
@@ -76,13 +69,11 @@ TEST(a_thread_limit_ends_the_start_or_suffices)
 
     if (!group)
         return;
-    struct host *host =
-        host_prepare(&(struct host_spec){.name = "few-tasks",
-                                         .database = database_make(the_postgres, "fault_tasks"),
-                                         .http = "  loops: 3\n",
-                                         .modules = ALL_MODULES,
-                                         .wrapper = group->wrapper,
-                                         .plain = true});
+    struct host *host = host_prepare(&(struct host_spec){.name = "few-tasks",
+                                                         .http = "  loops: 3\n",
+                                                         .modules = ALL_MODULES,
+                                                         .wrapper = group->wrapper,
+                                                         .plain = true});
     int tasks = 1;
 
     while (tasks < TASKS_MAX && !starts_with(host, group, tasks))

@@ -4,10 +4,6 @@
  * which then reports it and exits; it must affect nothing else.
  */
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 

@@ -2,9 +2,6 @@
  * Background work that gets no memory. A request, a job or a database task may then end
  * halfway. Its waiters must be notified, or the module hangs forever.
  */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "fault/common.h"

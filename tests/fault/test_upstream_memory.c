@@ -2,8 +2,6 @@
  * Requests to other servers when allocations of libcurl or of the module fail. Each request
  * gets a response in time, none keeps its place in the pool, and the host stops as fast as usual.
  */
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "fault/common.h"

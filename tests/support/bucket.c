@@ -1,9 +1,6 @@
 #include "bucket.h"
 
 #include <dirent.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "receive.h"

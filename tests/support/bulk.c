@@ -1,7 +1,5 @@
 #include "bulk.h"
 
-#include <string.h>
-
 #include "devices.h"
 
 enum { END_MS = 60000 };

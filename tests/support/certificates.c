@@ -1,7 +1,5 @@
 #include "certificates.h"
 
-#include <string.h>
-
 #include "talk.h"
 
 void certificates_open(const char *name)
@@ -11,10 +9,7 @@ void certificates_open(const char *name)
 
 void certificates_begin(const char *name, const char *settings)
 {
-    host = host_start(&(struct host_spec){.name = name,
-                                          .database = database_make(the_postgres, name),
-                                          .db = settings,
-                                          .modules = METER_MODULES});
+    host = host_start(&(struct host_spec){.name = name, .db = settings, .modules = METER_MODULES});
     db = database_connect(the_postgres, name);
 }
 

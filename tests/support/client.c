@@ -1,7 +1,6 @@
 #include "client.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <arpa/inet.h>
 
 #include "reference.h"
 #include "secrets.h"
@@ -218,4 +217,16 @@ char *encoded(const char *segment)
 
     curl_free(escaped);
     return own;
+}
+
+int raw_open(const struct host *host)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)host->port),
+                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
 }

@@ -73,12 +73,7 @@ struct answer *answer_expect_error(struct answer *answer, long status, const cha
 /* A segment of a path, percent-encoded. */
 char *encoded(const char *segment);
 
-/* ---- bare sockets (raw.c) ---- */
-
-/* Returns a socket that is connected to the host. */
+/* Returns a socket that is connected to the host, for bytes that no client library would send. */
 int raw_open(const struct host *host);
-
-/* Finds the statuses in bytes that a host sent, in order; returns their number. */
-int raw_statuses(const char *reply, int *statuses, int max);
 
 #endif

@@ -1,6 +1,5 @@
 #include "deliver.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 static struct talk talk;

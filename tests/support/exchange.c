@@ -1,8 +1,6 @@
 #include "exchange.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "secrets.h"
 

@@ -1,8 +1,6 @@
 #include "exposition.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:"
 

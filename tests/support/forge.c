@@ -2,8 +2,6 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "harness.h"
 

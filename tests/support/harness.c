@@ -1,10 +1,6 @@
 #include "harness.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "reference.h"
 #include "secrets.h"

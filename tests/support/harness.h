@@ -81,7 +81,8 @@ char *redis_make(const char *name, pid_t *pid);
 /* Runs a command of redis-cli; fails the test if Redis answers with an error. */
 void redis_command(const char *path, const char *command);
 
-/* Makes a database from the template: migrated, with the Admin account. */
+/* Makes a database from the template: migrated, with the Admin account. Returns its name, in which
+ * underscores replace hyphens. */
 char *database_make(struct postgres *pg, const char *name);
 
 /* Drops all databases that tests made, to bound the disk space of a run. */
@@ -106,10 +107,10 @@ void database_soon(struct postgres *pg, const char *database, const char *sql);
 
 /* A section is lines of YAML, each beginning with two spaces; NULL: the defaults of the tests. */
 struct host_spec {
-    const char *name;        /* for its file names; unique in the run */
-    struct postgres *pg;     /* NULL: the run's own */
-    const char *database;    /* name */
-    const char *redis;       /* socket or URL; NULL: the run's own, "": none */
+    const char *name;     /* for its file names; unique in the run */
+    struct postgres *pg;  /* NULL: the run's own */
+    const char *database; /* name; NULL: a new one, see database_make() */
+    const char *redis;    /* socket or URL; NULL: the run's own, "": none */
     const char *redis_authorities;
     int redis_ms;            /* timeout of its commands; 0: 200 */
     const char *modules;     /* NULL: [auth, chat, health] */

@@ -1,10 +1,5 @@
 #include "health_watch.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 enum { SAMPLES_MIN = 100, SAMPLES_MS = 20000 };
 
 struct watch {

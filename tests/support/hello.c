@@ -1,7 +1,5 @@
 #include "hello.h"
 
-#include <string.h>
-
 #include "harness.h"
 
 static const char *root(void)

@@ -1,8 +1,6 @@
 #include "hook.h"
 #include "exchange.h"
 
-#include <string.h>
-
 #include "secrets.h"
 
 void webhook_ready(const char *database, int hosts)
@@ -13,11 +11,8 @@ void webhook_ready(const char *database, int hosts)
 
 struct host *webhook_host(const char *name, const char *more)
 {
-    struct host *host =
-        host_start(&(struct host_spec){.name = name,
-                                       .database = database_make(the_postgres, name),
-                                       .modules = WEBHOOK_MODULES,
-                                       .more = text("%s%s", WEBHOOK_LOCAL, more)});
+    struct host *host = host_start(&(struct host_spec){
+        .name = name, .modules = WEBHOOK_MODULES, .more = text("%s%s", WEBHOOK_LOCAL, more)});
 
     webhook_ready(name, 1);
     return host;

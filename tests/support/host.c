@@ -1,11 +1,6 @@
 /* Real hosts, each with its own configuration file, log and port. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "harness.h"
 
@@ -59,7 +54,10 @@ char *host_configuration(const struct host_spec *spec)
 struct host *host_prepare(const struct host_spec *spec)
 {
     struct host *host = kept(calloc(1, sizeof *host));
+    struct host_spec own = *spec;
 
+    if (!own.database)
+        own.database = database_make(own.pg ? own.pg : the_postgres, own.name);
     host->name = text("%s", spec->name);
     host->conf = harness_path(text("%s.yaml", spec->name));
     host->log = harness_path(text("host-%s.log", spec->name));
@@ -68,7 +66,7 @@ struct host *host_prepare(const struct host_spec *spec)
     host->plain = spec->plain;
     host->supervised = spec->supervised || getenv("BUSBAR_TEST_SUPERVISED");
     host->keep_port = spec->keep_port;
-    file_write(host->conf, host_configuration(spec));
+    file_write(host->conf, host_configuration(&own));
     return host;
 }
 

@@ -5,10 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
-#include <pthread.h>
-#include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "harness.h"
 

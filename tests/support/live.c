@@ -1,7 +1,5 @@
 #include "live.h"
 
-#include <string.h>
-
 const struct host_spec live_spec = {
     .http = "  cors_origins: [\"https://platform.example\"]\n  idle_timeout: 1\n",
     .chat = "  stream_heartbeat: 1\n  stream_buffer: 64\n",

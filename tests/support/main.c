@@ -14,10 +14,6 @@
  *   BUSBAR_TEST_NO_S3   skips the suites that need an S3 server
  *   BUSBAR_TEST_UNSEEN  prints the statuses of the API's reference that no response had
  */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "client.h"

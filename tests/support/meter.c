@@ -1,7 +1,6 @@
 #include "meter.h"
 #include "exchange.h"
 
-#include <string.h>
 #include <time.h>
 
 #include "talk.h"
@@ -10,10 +9,7 @@
 
 struct host *meter_host(const char *name, const char *more)
 {
-    return host_start(&(struct host_spec){.name = name,
-                                          .database = database_make(the_postgres, name),
-                                          .modules = METER_MODULES,
-                                          .more = more});
+    return host_start(&(struct host_spec){.name = name, .modules = METER_MODULES, .more = more});
 }
 
 int64_t days_ago(int days)

@@ -1,8 +1,6 @@
 #include "people.h"
 #include "exchange.h"
 
-#include <stdlib.h>
-
 static struct person *person_new(const char *email, const char *password)
 {
     struct person *person = kept(calloc(1, sizeof *person));

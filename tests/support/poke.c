@@ -1,7 +1,5 @@
 #include "poke.h"
 
-#include <string.h>
-
 enum { FREELY = 8 /* more than the number of connections */ };
 
 struct host *poke_start(const struct host_spec *spec)
@@ -10,8 +8,6 @@ struct host *poke_start(const struct host_spec *spec)
 
     if (!on.http)
         on.http = "  loops: 1\n  metrics_networks: [127.0.0.1]\n";
-    if (!on.database)
-        on.database = database_make(on.pg ? on.pg : the_postgres, spec->name);
     if (!on.modules)
         on.modules = text("[auth, health, metrics, \"%s\"]", harness_test_module("module_poke"));
     struct host *host = host_start(&on);

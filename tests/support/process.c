@@ -341,6 +341,16 @@ int64_t process_status(pid_t pid, const char *key)
     return line ? strtoll(line + strlen(key), NULL, 10) : 0;
 }
 
+void process_forget_peak(pid_t pid)
+{
+    file_write(text("/proc/%d/clear_refs", (int)pid), "5");
+}
+
+const char *const process_lean[] = {
+    "ASAN_OPTIONS=quarantine_size_mb=0:thread_local_quarantine_size_kb=0:exitcode=99"
+    ":detect_stack_use_after_return=0",
+    NULL};
+
 bool process_shadowed(void)
 {
 #ifdef __SANITIZE_THREAD__

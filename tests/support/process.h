@@ -62,6 +62,13 @@ void process_service_directory(const char *path);
  * line. */
 int64_t process_status(pid_t pid, const char *key);
 
+/* Sets VmHWM of a process to its current memory use. */
+void process_forget_peak(pid_t pid);
+
+/* The environment of a process whose memory a test measures: AddressSanitizer keeps little of what
+ * was freed. */
+extern const char *const process_lean[];
+
 /* Returns whether ThreadSanitizer is active. It keeps a shadow of all memory ever used, so memory
  * growth cannot be measured. */
 bool process_shadowed(void);

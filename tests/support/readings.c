@@ -1,10 +1,5 @@
 #include "readings.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "spy.h"
-
 struct person *b;
 
 void readings_open(const char *name)

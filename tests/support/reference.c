@@ -1,11 +1,6 @@
 #include "reference.h"
 
 #include <ctype.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
 

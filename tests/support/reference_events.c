@@ -1,6 +1,4 @@
 /* Checks events of webhooks and streams against the reference's `webhooks`. */
-#include <string.h>
-
 #include "client.h"
 #include "reference.h"
 #include "reference_document.h"

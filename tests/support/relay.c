@@ -1,13 +1,10 @@
 #include "relay.h"
 
-#include <string.h>
-
 #include "exposition.h"
 
 struct host_spec relay_spec(const char *name, const char *more)
 {
     return (struct host_spec){.name = name,
-                              .database = database_make(the_postgres, name),
                               .modules = text("[auth, health, metrics, upstream, \"%s\"]",
                                               harness_test_module("module_relay")),
                               .http = "  metrics_networks: [127.0.0.1]\n",

@@ -1,7 +1,5 @@
 #include "s3.h"
 
-#include <string.h>
-
 #include "harness.h"
 
 struct bucket *bucket;

@@ -1,6 +1,5 @@
 #include "scene.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #define USER "ledger@shop.example"

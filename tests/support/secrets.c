@@ -1,9 +1,6 @@
 #include "secrets.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "harness.h"
 

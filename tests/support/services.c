@@ -1,10 +1,5 @@
 /* PostgreSQL and Redis for the tests: on unix sockets, never as root, removed after the run. */
 #include <dirent.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "harness.h"
 
@@ -223,9 +218,14 @@ void database_soon(struct postgres *pg, const char *database, const char *sql)
     PQfinish(db);
 }
 
-char *database_make(struct postgres *pg, const char *name)
+char *database_make(struct postgres *pg, const char *of)
 {
     PGconn *db = database_connect(pg, "postgres");
+    char *name = text("%s", of);
+
+    for (char *at = name; *at; at++)
+        if (*at == '-')
+            *at = '_';
 
     /* copying the files takes a seventh of the time of also writing them to the log */
     sql_run(db, text("CREATE DATABASE %s TEMPLATE template_busbar%s", name,
@@ -235,7 +235,7 @@ char *database_make(struct postgres *pg, const char *name)
     sql_run(db, "UPDATE busbar_pause SET place = busbar_place()"); /* otherwise it is paused as a
                                                                     * clone */
     PQfinish(db);
-    return text("%s", name);
+    return name;
 }
 
 void databases_drop(struct postgres *pg)

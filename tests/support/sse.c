@@ -3,10 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "reference.h"
 

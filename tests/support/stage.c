@@ -7,10 +7,7 @@ PGconn *db;
 
 void stage_open(const struct host_spec *spec)
 {
-    struct host_spec on = *spec;
-
-    on.database = database_make(the_postgres, spec->name);
-    host = host_start(&on);
+    host = host_start(spec);
     admin = admin_of(host);
 }
 
@@ -27,4 +24,9 @@ void stage_connect(void)
 void stage_disconnect(void)
 {
     PQfinish(db);
+}
+
+void spy_await(const char *database)
+{
+    database_soon(the_postgres, database, "SELECT count(to_regclass('spy_late'))");
 }

@@ -23,4 +23,10 @@ void stage_close(void);
 void stage_connect(void);
 void stage_disconnect(void);
 
+/*
+ * Waits for the tables of module_spy.c in a database: a host listens before a module's schema is
+ * there, and until then the spy refuses every event.
+ */
+void spy_await(const char *database);
+
 #endif

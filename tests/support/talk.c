@@ -1,8 +1,5 @@
 #include "talk.h"
 
-#include <pthread.h>
-#include <string.h>
-
 struct answer *talk_try(const struct host *host, const struct person *by, const char *user,
                         const char *other, const char *device, const char *entry)
 {

@@ -1,8 +1,6 @@
 #include "tls.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "harness.h"
 

@@ -1,7 +1,5 @@
 #include "together.h"
 
-#include <pthread.h>
-
 #include "exposition.h"
 
 enum { TOGETHER_MS = 20000, PUBLISHED_MS = 5000 };

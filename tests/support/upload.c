@@ -1,8 +1,6 @@
 #include "upload.h"
 
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SETTLE_MS = 5000 };
 

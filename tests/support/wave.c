@@ -1,10 +1,5 @@
 #include "wave.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define SOON_MS 10000
 
 static char *bytes_of(const char *path, size_t *length)
@@ -65,24 +60,13 @@ void wave_write(struct wave *wave, const char *modules, const char *more)
     file_write(wave->host->conf, host_configuration(&wave->spec));
 }
 
-/* Replaces hyphens, which names of databases may not contain. */
-static char *plain(const char *name)
-{
-    char *copy = text("%s", name);
-
-    for (char *at = copy; *at; at++)
-        if (*at == '-')
-            *at = '_';
-    return copy;
-}
-
 struct wave *wave_prepare(const char *name, const char *more)
 {
     struct wave *wave = kept(calloc(1, sizeof *wave));
 
     wave->file = harness_path(text("%s-wave.so", name));
-    wave->spec = (struct host_spec){.name = text("%s", name),
-                                    .database = database_make(the_postgres, plain(name))};
+    wave->spec =
+        (struct host_spec){.name = text("%s", name), .database = database_make(the_postgres, name)};
     wave_upgrade(wave, 1);
     fill(wave, NULL, more);
     wave->host = host_prepare(&wave->spec);

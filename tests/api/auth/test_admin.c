@@ -2,9 +2,6 @@
  * Registration, an Admin's changes to accounts, and organizations: who acts where, visible on
  * another host within a second.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "exchange.h"
 #include "people.h"
 #include "suite.h"

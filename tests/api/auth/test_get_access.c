@@ -2,9 +2,6 @@
  * Tokens for programs: getAccess in both forms with the errors of RFC 6749, API clients, and the
  * first request with a token that no host has in memory yet.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "exchange.h"
 #include "forge.h"
 #include "suite.h"

@@ -1,8 +1,4 @@
 /* Accounts and organizations whose names look alike to people are the same, or are refused. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <utf8proc.h>
 
 #include "exchange.h"

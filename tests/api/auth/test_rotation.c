@@ -1,8 +1,4 @@
 /* Replacing the signing key on two hosts with one database. */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <string.h>
-
 #include "exchange.h"
 #include "forge.h"
 #include "pair.h"

@@ -2,12 +2,6 @@
  * How sessions end on two hosts with one database: at once on the host of the request, within a
  * second on every other host, whatever happens to Redis and the notifications.
  */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exchange.h"
 #include "pair.h"
 #include "suite.h"

@@ -2,9 +2,6 @@
  * Failed logins are counted: a guesser is stopped, the account's owner at another
  * address is not, and all hosts count together while Redis is available.
  */
-#include <signal.h>
-#include <stdlib.h>
-
 #include "exchange.h"
 #include "people.h"
 #include "suite.h"

@@ -3,10 +3,7 @@
  * nothing. Forgeries that need the service's secret are in tests/unit/modules/auth/test_token.c.
  */
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <arpa/inet.h>
 
@@ -23,8 +20,7 @@ static char *header, *payload, *signature; /* of its token; the signature stays 
 
 static void set_up(void)
 {
-    host = host_start(
-        &(struct host_spec){.name = "tokens", .database = database_make(the_postgres, "tokens")});
+    host = host_start(&(struct host_spec){.name = "tokens"});
     person = person_make(host, admin_of(host), "bearer", NULL);
     struct parts parts = token_parts(person->token);
 

@@ -1,7 +1,4 @@
 /* Bulk uploads: from the file to its rows, with a test module's own row type. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "exposition.h"
 #include "suite.h"

@@ -1,8 +1,5 @@
 /* Real readings of solar homes: in bulk, each row has the same result as a separate POST, and the
  * stored readings add up. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "bulk.h"

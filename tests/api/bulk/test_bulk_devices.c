@@ -3,9 +3,6 @@
  * plants and meters, which are stored or get one message that says what to change; and the effects
  * of spreadsheets on cells.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "devices.h"
 #include "meter.h"

@@ -1,8 +1,5 @@
 /* Webhooks receive one event for each row that a bulk upload stores, whichever statement stored
  * it. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "devices.h"
 #include "receive.h"

@@ -2,9 +2,6 @@
  * Files that are not CSV or are too large: refused with the reason, within the time limit of a
  * request; nothing is stored and no file is left.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "files.h"
 #include "suite.h"

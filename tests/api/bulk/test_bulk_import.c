@@ -3,13 +3,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <unistd.h>
 
 #include "bulk.h"
 #include "suite.h"
@@ -426,8 +422,6 @@ TEST(hosts_finish_the_job_of_a_killed_command)
 TEST(the_command_stores_the_rows_itself_without_a_host)
 {
     struct host_spec spec = bulk_spec("bulk_import_alone", false);
-
-    spec.database = database_make(the_postgres, spec.name);
     struct host *alone = host_prepare(&spec);
     PGconn *its = database_connect(the_postgres, spec.name);
 

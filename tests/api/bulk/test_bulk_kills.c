@@ -2,11 +2,6 @@
  * Many rows of each shipped type: after several kills of the host and some time without a database,
  * in a single run, the result is the same as after an undisturbed run.
  */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "bulk.h"
 #include "suite.h"
 

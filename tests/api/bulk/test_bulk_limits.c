@@ -1,9 +1,6 @@
 /*
  * Limits of bulk uploads: jobs of an account, bytes of an organization, the rights of the sender.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "meter.h"
 #include "suite.h"

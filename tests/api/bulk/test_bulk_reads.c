@@ -1,7 +1,4 @@
 /* Readings in bulk: each row does the same as a single request. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "devices.h"
 #include "exposition.h"

@@ -4,10 +4,6 @@
  * ends with the job or its deletion, and is refused if a host has no room for more.
  * test_bulk_kills.c has kills and lost databases.
  */
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "sse.h"
 #include "suite.h"
@@ -251,7 +247,6 @@ TEST(old_jobs_are_deleted_by_the_sweep)
 {
     struct host_spec spec = bulk_spec("bulk_swept", true);
 
-    spec.database = database_make(the_postgres, spec.name);
     spec.keep_port = true;
     host = host_start(&spec);
     bulk_settle(spec.name);

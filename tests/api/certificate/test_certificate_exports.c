@@ -4,10 +4,7 @@
  * for each account and in total.
  */
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "meter.h"
 #include "stage.h"
@@ -53,18 +50,11 @@ static void fill(void)
     sql_run(db, "ANALYZE certificate, certificate_entry");
 }
 
-/* The sanitizer releases freed memory at once, so that its cache does not count as the host's
- * memory. */
 static void set_up(void)
 {
-    static const char *const environment[] = {
-        "ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=1:abort_on_error=0:exitcode=99"
-        ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0",
-        NULL};
-
     stage_open(&(struct host_spec){.name = "exports",
                                    .modules = METER_MODULES,
-                                   .environment = environment,
+                                   .environment = process_lean,
                                    .more = "certificate:\n  exports: 5\n"});
     m = person_make(host, admin, "exports.m", NULL);
     b = person_make(host, admin, "exports.b", NULL);
@@ -76,12 +66,6 @@ static void set_up(void)
 static struct answer *export_of(const struct person *who, const char *query)
 {
     return http(host, "GET", text(EXPORT "%s", query), who->token, NULL);
-}
-
-/* Resets VmHWM to the current memory use. */
-static void forget_peak(void)
-{
-    file_write(text("/proc/%d/clear_refs", (int)host->pid), "5");
 }
 
 struct totals {
@@ -123,7 +107,7 @@ static int64_t of_m(const char *what)
 TEST(an_export_of_a_large_log_is_complete_and_needs_constant_memory)
 {
     ck_status(export_of(m, "?start=2016-01-05&end=2016-01-20"), 200); /* warms up */
-    forget_peak();
+    process_forget_peak(host->pid);
     int64_t before = process_status(host->pid, "VmRSS:");
     struct answer *csv = ck_status(export_of(m, ""), 200);
     int64_t growth = process_status(host->pid, "VmHWM:") - before;

@@ -3,8 +3,6 @@
  * deleted: the energy of a device in a cycle is certified once, with the group in which the device
  * was then. Days pass by shifting the times of joining and leaving.
  */
-#include <string.h>
-
 #include "certificates.h"
 #include "suite.h"
 #include "talk.h"

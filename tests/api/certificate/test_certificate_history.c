@@ -3,9 +3,6 @@
  * meanwhile wait for a few chunks at most; and a run that is killed at any moment and started again
  * leaves the same log as an uninterrupted run.
  */
-#include <signal.h>
-#include <stdlib.h>
-
 #include "certificates.h"
 #include "suite.h"
 #include "talk.h"
@@ -24,18 +21,13 @@ enum {
 
 static struct person *m;
 
-/* A sanitizer would keep freed memory. */
-static const char *const environment[] = {
-    "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
-
 static void begin_with(const char *name, const char *settings)
 {
     host =
         host_start(&(struct host_spec){.name = name,
-                                       .database = database_make(the_postgres, name),
                                        .modules = "[auth, device, reading, certificate, webhook]",
                                        .db = settings,
-                                       .environment = environment});
+                                       .environment = process_lean});
     db = database_connect(the_postgres, name);
     m = person_make(host, admin_of(host), name, NULL);
     meter_make(host, m, "big", 100, days_ago(2000));

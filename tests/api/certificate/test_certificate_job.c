@@ -3,9 +3,7 @@
  * has begun; old statistics of PostgreSQL; groups with more Delta readings than one statement can
  * process in time, which are issued anyway and delay nobody.
  */
-#include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "certificates.h"
 #include "suite.h"

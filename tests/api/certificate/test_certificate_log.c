@@ -2,9 +2,6 @@
  * Reading the log: visibility, numbered pages, filters and cursors, sums, CSV; the explanation of a
  * device's reading at a moment, and the coverage of a period.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "certificates.h"
 #include "suite.h"
 #include "talk.h"

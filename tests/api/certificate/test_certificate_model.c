@@ -6,9 +6,6 @@
  * simulates a year of BUSBAR_TEST_DEVICES devices (8), with a group for each 25 of them; `./test
  * month` has 1,000 in 40.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "certificates.h"
 #include "suite.h"
 #include "talk.h"

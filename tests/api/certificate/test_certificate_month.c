@@ -4,9 +4,6 @@
  *
  * Readings are posted for BUSBAR_TEST_DEVICES devices (default 9; `./test month` has 1,000).
  */
-#include <signal.h>
-#include <stdlib.h>
-
 #include "certificates.h"
 #include "suite.h"
 

@@ -2,9 +2,6 @@
  * Issuing: History and cycles, thresholds and carried energy, late readings, external issuers; and
  * no certificate exceeds the energy that its devices can have generated in its cycle.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "certificates.h"
 #include "suite.h"
 #include "talk.h"

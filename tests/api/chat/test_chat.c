@@ -1,7 +1,4 @@
 /* A conversation from its start to the read mark, and the limits of sizes, names and pages. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "stage.h"
 #include "talk.h"
 

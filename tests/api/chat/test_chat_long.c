@@ -1,9 +1,5 @@
 /* Chains and lists of any length need a limited amount of memory. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "stage.h"
 #include "talk.h"
@@ -17,15 +13,11 @@ enum {
     SIP_US = 15000
 };
 
-/* Otherwise AddressSanitizer keeps 256 MiB of freed memory. */
-static const char *const small_quarantine[] = {
-    "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
-
 static struct person *platform;
 
 static void set_up(void)
 {
-    stage_open(&(struct host_spec){.name = "chat_long", .environment = small_quarantine});
+    stage_open(&(struct host_spec){.name = "chat_long", .environment = process_lean});
     platform = person_make(host, admin, "long.platform", NULL);
 }
 

@@ -1,6 +1,4 @@
 /* Ownership of conversations, and the earlier messages of its e-mail that an account sees. */
-#include <string.h>
-
 #include "live.h"
 #include "stage.h"
 

@@ -3,8 +3,6 @@
  * A and B are plain users of two organizations, M is an OrganizationAdmin in an organization like
  * A's, K an ApiUser.
  */
-#include <string.h>
-
 #include "stage.h"
 #include "talk.h"
 

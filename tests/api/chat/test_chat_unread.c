@@ -1,8 +1,4 @@
 /* Totals of unread messages: exact under concurrency, and cheap for any number of messages. */
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exposition.h"
 #include "stage.h"
 #include "talk.h"

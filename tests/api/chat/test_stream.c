@@ -1,7 +1,5 @@
 /* The live stream: who receives which messages, on two hosts with one database. The unit test
  * http_streams has heartbeats and HEAD. */
-#include <string.h>
-
 #include "live.h"
 #include "suite.h"
 

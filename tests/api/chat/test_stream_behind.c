@@ -2,8 +2,6 @@
  * Live streams with a backlog. A client that reads loses nothing, however much comes at once, and
  * accounts take turns in catching up.
  */
-#include <string.h>
-
 #include "exposition.h"
 #include "live.h"
 #include "suite.h"

@@ -1,8 +1,6 @@
 /* The end of live streams, and their limits. The unit test http_streams has HEAD,
  * and readers that do not read. */
 #include <poll.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "live.h"

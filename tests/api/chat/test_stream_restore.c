@@ -1,8 +1,5 @@
 /* The live stream on a database that was dumped and restored into another cluster, and across the
  * promotion of a standby. */
-#include <signal.h>
-#include <string.h>
-
 #include "live.h"
 #include "suite.h"
 

@@ -1,9 +1,4 @@
 /* Resuming live streams, and streams with a backlog. */
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "live.h"
 #include "suite.h"
 

@@ -2,10 +2,6 @@
  * Changes of devices: an empty PATCH, or one with values that the device already has, returns the
  * unchanged device, writes nothing and raises no event.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "spy.h"
 #include "stage.h"
 #include "talk.h"
 

@@ -1,7 +1,4 @@
 /* Deleted and Inactive devices: their readings and groups. */
-#include <pthread.h>
-#include <string.h>
-
 #include "certificates.h"
 #include "suite.h"
 #include "talk.h"

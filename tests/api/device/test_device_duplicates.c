@@ -2,9 +2,6 @@
  * One plant that two organizations register is accepted with a warning and listed for Admins,
  * whichever way the device was registered.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "devices.h"
 #include "meter.h"

@@ -1,7 +1,4 @@
 /* Documents of devices: multipart bodies, and downloads. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "devices.h"
 #include "files.h"
 #include "stage.h"
@@ -406,7 +403,6 @@ TEST(documents_of_an_organization_have_a_quota_of_bytes)
     const char *directory = harness_path("quota");
     struct host *bounded = host_start(&(struct host_spec){
         .name = "device-quota",
-        .database = database_make(the_postgres, "device_quota"),
         .modules = "[auth, device]",
         .more = text("%s  documents_per_organization: %d\n", files_section(directory), QUOTA)});
     const struct person *one = person_make(bounded, admin_of(bounded), "quota.one", NULL);

@@ -2,9 +2,6 @@
  * Lists of devices: sort orders, with cursors that stay valid while devices change; members of
  * groups; lists of values for forms.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "devices.h"
 #include "meter.h"
 #include "suite.h"

@@ -2,9 +2,6 @@
  * Devices as JSON: who may see and change them, and parallel changes keep each
  * other's fields.
  */
-#include <pthread.h>
-#include <string.h>
-
 #include "devices.h"
 #include "suite.h"
 #include "talk.h"

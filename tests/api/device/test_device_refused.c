@@ -1,7 +1,4 @@
 /* Documents of devices that are refused or sent twice leave no files. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "devices.h"
 #include "files.h"
 #include "suite.h"

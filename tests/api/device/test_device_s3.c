@@ -3,9 +3,6 @@
  * cannot be used at all. See test_device_s3_faults.c for a store that fails later, and
  * test_device_s3_sweep.c for leftovers.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "s3.h"
 #include "secrets.h"
 #include "suite.h"
@@ -135,16 +132,13 @@ TEST(wrong_s3_settings_are_refused_at_startup)
 
 /* ---- memory ---- */
 
-/* A sanitizer would keep freed memory. */
 TEST(large_documents_need_little_memory)
 {
-    const char *const environment[] = {
-        "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
     struct host *flat = host_start(&(struct host_spec){
         .name = "s3-flat",
         .database = s3_database,
         .modules = "[auth, device]",
-        .environment = environment,
+        .environment = process_lean,
         .more = bucket_section(bucket, s3_spool("s3-flat"),
                                "  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 40000\n")});
     struct upload_body body = files_named("Flat");

@@ -1,7 +1,4 @@
 /* Runs the commands of docs/operating.md that copy and restore a bucket, unchanged. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "harness.h"
 #include "s3.h"
 

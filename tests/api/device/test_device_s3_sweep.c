@@ -1,9 +1,4 @@
 /* Leftovers of interrupted uploads in a bucket, and the sweep that removes them. */
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "s3.h"
 #include "suite.h"
 

@@ -2,8 +2,6 @@
  * A bucket with TLS: which certificates a host accepts, and that it does not follow redirects of an
  * accepted server.
  */
-#include <string.h>
-
 #include "s3.h"
 #include "suite.h"
 #include "tls.h"

@@ -1,7 +1,5 @@
 /* The sweep of the document store. */
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "devices.h"
 #include "files.h"

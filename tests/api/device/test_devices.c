@@ -1,7 +1,4 @@
 /* Devices as JSON: valid values, and registering the same device twice. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "devices.h"
 #include "suite.h"
 #include "talk.h"

@@ -3,8 +3,6 @@
  * checks that every response to its operations is in the document. Only ./test contract runs this
  * suite; it installs the programs into the directory BUSBAR_TEST_CONTRACT.
  */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "stage.h"

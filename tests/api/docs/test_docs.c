@@ -2,9 +2,6 @@
  * The module docs: the reference covers the loaded modules, its page has a policy that excludes
  * other origins, and no path leads to other files.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "exchange.h"

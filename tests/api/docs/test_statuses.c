@@ -3,9 +3,6 @@
  * this suite makes each operation return each of them. It also tests conflicts that several
  * operations share or that no other suite produces.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "stage.h"
 #include "wire.h"
 

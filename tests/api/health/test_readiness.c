@@ -1,8 +1,5 @@
 /* Whether a host can serve: its tables fit the modules, the database responds, and it is not
  * stopping. */
-#include <signal.h>
-#include <string.h>
-
 #include "exchange.h"
 #include "exposition.h"
 #include "people.h"
@@ -120,10 +117,8 @@ TEST(a_host_with_migrations_disabled_waits_for_a_migration)
 
 TEST(readiness_does_not_depend_on_redis)
 {
-    struct host *host =
-        host_start(&(struct host_spec){.name = "readiness_no_redis",
-                                       .database = database_make(the_postgres, "readiness_redis"),
-                                       .redis = harness_path("nowhere")});
+    struct host *host = host_start(
+        &(struct host_spec){.name = "readiness_no_redis", .redis = harness_path("nowhere")});
 
     status_soon(host, "/api/health/ready", NULL, 200);
     struct answer *ready = http(host, "GET", "/api/health/ready", NULL, NULL);
@@ -137,8 +132,7 @@ TEST(readiness_does_not_depend_on_redis)
 /* A request on an open connection gets this status while it is still served. */
 TEST(a_stopping_host_is_not_ready)
 {
-    struct host *host = host_start(&(struct host_spec){
-        .name = "readiness_stop", .database = database_make(the_postgres, "readiness_stop")});
+    struct host *host = host_start(&(struct host_spec){.name = "readiness_stop"});
 
     status_soon(host, "/api/health/ready", NULL, 200);
     struct wire *wire = wire_open(host);
@@ -159,8 +153,7 @@ TEST(a_stopping_host_is_not_ready)
 
 TEST(status_reports_the_dependencies_as_up)
 {
-    struct host *host = host_start(&(struct host_spec){
-        .name = "readiness_up", .database = database_make(the_postgres, "readiness_up")});
+    struct host *host = host_start(&(struct host_spec){.name = "readiness_up"});
 
     status_soon(host, "/api/health/status", NULL, 200);
     struct answer *answer = ask(NULL, 200,

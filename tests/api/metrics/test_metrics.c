@@ -1,9 +1,4 @@
 /* GET /metrics: access, the format, and the values. Slow requests. */
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exposition.h"
 #include "hook.h"
 #include "sse.h"

@@ -1,6 +1,4 @@
 /* Readings in local times around the hours that a clock change repeats or skips. */
-#include <string.h>
-
 #include "readings.h"
 #include "suite.h"
 

@@ -2,8 +2,6 @@
  * Wrong readings: who may void them, the effect on certificates that used them, and corrected
  * readings for the same periods.
  */
-#include <string.h>
-
 #include "certificates.h"
 #include "suite.h"
 #include "talk.h"

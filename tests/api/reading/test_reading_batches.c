@@ -2,8 +2,6 @@
  * Meter readings that conflict with others: overlaps, one row for repeated readings, batches,
  * periods without a start, time zones.
  */
-#include <string.h>
-
 #include "exposition.h"
 #include "readings.h"
 #include "suite.h"

@@ -3,9 +3,6 @@
  * safe for spreadsheets, and can be sent to a bulk upload.
  */
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "bulk.h"
 #include "readings.h"
@@ -16,18 +13,11 @@ enum { READINGS = 150000, GROWTH_KB = 4096 };
 
 #define HEAD "id,deviceId,externalId,startDate,endDate,value,unit,type,createdAt\r\n"
 
-/* The sanitizer releases freed memory at once, so that its cache does not count as the host's
- * memory. */
 static void set_up(void)
 {
-    static const char *const environment[] = {
-        "ASAN_OPTIONS=detect_stack_use_after_return=0:detect_leaks=1:abort_on_error=0:exitcode=99"
-        ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0",
-        NULL};
-
     stage_open(&(struct host_spec){.name = "reading_export",
                                    .modules = "[auth, device, reading, bulk]",
-                                   .environment = environment,
+                                   .environment = process_lean,
                                    .more = text("reading:\n  exports_per_account: 2\nbulk:\n"
                                                 "  files: \"%s\"\n",
                                                 harness_path("bulk-reading_export"))});
@@ -143,7 +133,7 @@ TEST(an_export_of_many_readings_is_complete_and_needs_constant_memory)
                      " '2003-01-01Z'::timestamptz + (n + 1) * interval '1 hour', n, now()"
                      " FROM generate_series(1, %d) n",
                      (intmax_t)device, READINGS));
-    file_write(text("/proc/%d/clear_refs", (int)host->pid), "5"); /* VmHWM begins again */
+    process_forget_peak(host->pid);
     int64_t before = process_status(host->pid, "VmRSS:");
     struct answer *csv = ck_status(export_of(m, "large", ""), 200);
     int64_t growth = process_status(host->pid, "VmHWM:") - before, wh = 0;

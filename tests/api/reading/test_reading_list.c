@@ -2,10 +2,6 @@
  * Reading meter readings: access, pages, the latest reading, events, a client that leaves,
  * and refused readings.
  */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "readings.h"
 #include "suite.h"
 #include "talk.h"

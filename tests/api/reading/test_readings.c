@@ -1,5 +1,4 @@
 /* Meter readings: valid values, and the ceiling. */
-#include <string.h>
 #include <time.h>
 
 #include "readings.h"

@@ -1,6 +1,4 @@
 /* Requests of modules to other servers: the request sent, the response received, and refusals. */
-#include <string.h>
-
 #include "exchange.h"
 #include "relay.h"
 #include "suite.h"

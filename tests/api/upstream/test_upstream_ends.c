@@ -1,8 +1,5 @@
 /* How requests of modules to other servers end: timeouts, broken connections, limits, reloads and
  * stops. */
-#include <string.h>
-#include <unistd.h>
-
 #include "exchange.h"
 #include "relay.h"
 #include "suite.h"
@@ -235,13 +232,9 @@ TEST(memory_for_responses_is_limited)
 TEST(repeated_requests_with_large_bodies_need_little_memory)
 {
     enum { TIMES = 30, BYTES = 900000, MOST_KB = 15000 };
-    static const char *const environment[] = {/* a sanitizer would keep freed memory */
-                                              "ASAN_OPTIONS=quarantine_size_mb=1:exitcode=99:"
-                                              "detect_stack_use_after_return=0",
-                                              NULL};
     struct host_spec spec = relay_spec("upstream_bodies", RELAY_LOCAL "  memory: 2\n");
 
-    spec.environment = environment;
+    spec.environment = process_lean;
     struct host *own = relay_start(&spec);
     struct catcher *catcher = catcher_of(ANSWER_OK);
     const char *body = text_repeated("x", BYTES), *url = catcher_url(catcher, "");

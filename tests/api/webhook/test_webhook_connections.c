@@ -3,10 +3,6 @@
  * limited, with TLS sessions resumed. The receiver listens on all addresses of 127.0.0.0/8; a host
  * treats each address as a separate receiver.
  */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "http2.h"
 #include "receive.h"
 #include "suite.h"
@@ -147,12 +143,10 @@ static struct host *trusting(const char *name, const struct tls_pair *authority,
 
     if (!wrapper)
         return NULL;
-    struct host *host =
-        host_start(&(struct host_spec){.name = name,
-                                       .database = database_make(the_postgres, name),
-                                       .modules = WEBHOOK_MODULES,
-                                       .wrapper = wrapper,
-                                       .more = text("%s%s", WEBHOOK_LOCAL, more)});
+    struct host *host = host_start(&(struct host_spec){.name = name,
+                                                       .modules = WEBHOOK_MODULES,
+                                                       .wrapper = wrapper,
+                                                       .more = text("%s%s", WEBHOOK_LOCAL, more)});
 
     webhook_ready(name, 1);
     return begin(host);

@@ -1,6 +1,4 @@
 /* Many receivers that hang delay only their own deliveries. */
-#include <signal.h>
-
 #include "receive.h"
 #include "stage.h"
 

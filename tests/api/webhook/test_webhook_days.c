@@ -3,8 +3,6 @@
  * too old are not sent, and a day's partitions stay while any of their deliveries must still be
  * sent.
  */
-#include <string.h>
-
 #include "files.h"
 #include "hook.h"
 #include "receive.h"
@@ -292,10 +290,8 @@ static void go_back(void)
 TEST(deliveries_waiting_in_a_0_9_0_database_are_sent_once_after_migration)
 {
     static const char name[] = "hookold";
-    struct host *old = host_start(&(struct host_spec){.name = name,
-                                                      .database = database_make(the_postgres, name),
-                                                      .modules = MODULES,
-                                                      .more = WEBHOOK_LOCAL});
+    struct host *old =
+        host_start(&(struct host_spec){.name = name, .modules = MODULES, .more = WEBHOOK_LOCAL});
     struct webhook_made made =
         webhook_make(old, admin_of(old), receiver_url(receiver, "/fast/old"), "message.new");
 

@@ -4,9 +4,6 @@
  */
 #include <libpq-fe.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "deliver.h"
 #include "fault/common.h"

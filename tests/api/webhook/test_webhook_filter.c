@@ -2,9 +2,6 @@
  * Filters of webhooks: what is accepted, which events are delivered, and a comparison with
  * filter_model.py, which makes random payloads and filters. BUSBAR_TEST_SEED is its seed (1).
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "deliver.h"
 #include "suite.h"
 

@@ -4,8 +4,6 @@
  * ./test contract runs this suite, because it installs the libraries. Both ignore Ed25519
  * signatures, which test_webhook_options.c verifies with openssl.
  */
-#include <stdlib.h>
-
 #include "deliver.h"
 #include "suite.h"
 

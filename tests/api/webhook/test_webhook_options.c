@@ -1,7 +1,4 @@
 /* Optional members of a webhook: what is accepted, shown and sent. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "deliver.h"
 #include "suite.h"
 
@@ -167,7 +164,6 @@ TEST(a_test_sends_an_example_of_any_event_that_webhooks_can_subscribe_to)
 {
     struct host *all = host_start(
         &(struct host_spec){.name = "hookexamples",
-                            .database = database_make(the_postgres, "hookexamples"),
                             .modules = "[auth, chat, device, reading, certificate, bulk, webhook]",
                             .more = WEBHOOK_LOCAL});
     const struct person *by = admin_of(all);

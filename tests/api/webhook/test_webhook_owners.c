@@ -1,6 +1,4 @@
 /* Ownership of webhooks, and the events that they receive. */
-#include <string.h>
-
 #include "hook_owners.h"
 #include "receive.h"
 #include "suite.h"

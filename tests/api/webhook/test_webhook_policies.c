@@ -1,6 +1,4 @@
 /* The policies of a webhook: when failed deliveries are sent again. */
-#include <string.h>
-
 #include "deliver.h"
 #include "suite.h"
 

@@ -1,6 +1,4 @@
 /* The log of deliveries: what it keeps of each attempt, searches in it, and its export. */
-#include <string.h>
-
 #include "deliver.h"
 #include "suite.h"
 

@@ -1,8 +1,4 @@
 /* Requests to receivers: signatures over the exact bytes, and the code that verifies them. */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "deliver.h"
 #include "suite.h"
 

@@ -1,7 +1,4 @@
 /* Two hosts on one database: the deliveries of a killed host are made by the other one. */
-#include <signal.h>
-#include <string.h>
-
 #include "receive.h"
 #include "suite.h"
 

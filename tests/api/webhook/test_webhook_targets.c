@@ -3,8 +3,6 @@
  * unit tests (test_webhook_target.c), which call the function that opens the sockets; here the
  * database is given an address that could not be registered.
  */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "receive.h"
@@ -35,7 +33,6 @@ static const char *const *traps(void)
 static void set_up(void)
 {
     lenient = host_start(&(struct host_spec){.name = "targets",
-                                             .database = database_make(the_postgres, "targets"),
                                              .modules = WEBHOOK_MODULES,
                                              .environment = traps(),
                                              .more = WEBHOOK_LOCAL

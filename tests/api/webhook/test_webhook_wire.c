@@ -1,6 +1,4 @@
 /* Unusual responses of receivers, and all forms of secrets: the log matches the requests sent. */
-#include <string.h>
-
 #include "receive.h"
 #include "stage.h"
 

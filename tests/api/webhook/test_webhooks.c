@@ -2,8 +2,6 @@
  * The API of webhooks: when a secret is shown, accepted fields, lists, tests. See
  * test_webhook_owners.c for ownership and test_webhook_delivery.c for deliveries.
  */
-#include <string.h>
-
 #include "hook_owners.h"
 #include "receive.h"
 #include "suite.h"

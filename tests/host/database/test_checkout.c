@@ -1,8 +1,6 @@
 /* Connections that are checked out for a transaction: however a connection is returned, the next
  * request gets one at once. The host has only one such connection. */
 #include <poll.h>
-#include <signal.h>
-#include <string.h>
 
 #include "exposition.h"
 #include "fault/proxy.h"

@@ -1,11 +1,7 @@
 /* A real HAProxy with the sample configuration in front of two hosts with one database: a rolling
  * restart fails no request, and the loss of a host loses no data. */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "receive.h"
 #include "scene.h"

@@ -1,10 +1,7 @@
 /* Several servers in database.url: servers that refuse, that are standbys and that do not respond,
  * in every order before the one that works. */
 #include <netinet/in.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "fault/proxy.h"
 #include "poke.h"

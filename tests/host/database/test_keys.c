@@ -3,12 +3,6 @@
  * alone. The test module (module_keys.c) makes rows from the key, so the correct response is known.
  * Meanwhile connections are closed and tables are changed.
  */
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "stage.h"
 
 enum { CLIENTS = 24, CROWD = 64, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
@@ -27,7 +21,6 @@ static void start(const char *name, const char *database)
     host = host_start(&(struct host_spec){
         .name = name,
         .pg = pg,
-        .database = database_make(pg, name),
         .modules = text("[auth, metrics, \"%s\"]", harness_test_module("module_keys")),
         .http = "  loops: 1\n  metrics_networks: [127.0.0.1]\n  connections_per_address: 1000\n",
         .db = database});

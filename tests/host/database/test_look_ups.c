@@ -3,8 +3,6 @@
  * an e-mail, webhooks by number, accounts and sessions of logins. A table is locked during the
  * requests, so that they wait together; each must get the same response as when it is sent alone.
  */
-#include <string.h>
-
 #include "hook.h"
 #include "stage.h"
 #include "together.h"

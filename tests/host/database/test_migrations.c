@@ -1,6 +1,4 @@
 /* `busbar migrate`: which steps are applied; a refusal leaves the database unchanged. */
-#include <string.h>
-
 #include "harness.h"
 
 #define RECORDS                                                                                    \

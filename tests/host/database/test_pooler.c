@@ -1,9 +1,5 @@
 /* PgBouncer between the host and PostgreSQL: a pooler that changes sessions is detected at the
  * start and reported, before it can break requests. */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "poke.h"
 
 enum { PATIENCE_MS = 30000, STATEMENT_MS = 4000 };

@@ -1,11 +1,8 @@
 /* How a host connects to Redis: with a password, a user, a database's number, TLS, and Sentinels.
  */
 #include <netinet/in.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "people.h"
 #include "tls.h"

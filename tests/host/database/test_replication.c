@@ -1,8 +1,5 @@
 /* A synchronous standby that never confirms: when PostgreSQL stops waiting for it, the commit does
  * not count as a success, because a failover would lose it. */
-#include <signal.h>
-#include <string.h>
-
 #include "poke.h"
 
 enum { PATIENCE_MS = 20000 };
@@ -186,7 +183,6 @@ TEST_EACH(a_migration_not_confirmed_by_the_standby_is_no_success, ENDS)
     struct host *fresh = host_prepare(&(struct host_spec){
         .name = name,
         .pg = primary,
-        .database = database_make(primary, name),
         .modules = text("[auth, health, \"%s\"]", harness_test_module("module_poke"))});
     const char *argv[] = {harness_program(false), "-c", fresh->conf, "migrate", NULL};
     int status = 0;

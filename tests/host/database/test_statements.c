@@ -1,7 +1,5 @@
 /* Statements of modules: those that are not allowed, the log lines of those that fail, and the
  * settings of the connections, whatever the database, its URL and the environment say. */
-#include <string.h>
-
 #include "poke.h"
 #include "stage.h"
 
@@ -213,8 +211,8 @@ TEST(styles_and_search_path_of_the_database_are_overridden)
     sql_run(db, "ALTER DATABASE statements_german SET intervalstyle = sql_standard");
     sql_run(db, "ALTER DATABASE statements_german SET timezone = 'Asia/Tokyo'");
     sql_run(db, "ALTER DATABASE statements_german SET search_path = pg_catalog");
-    struct host *own = poke_start(&(struct host_spec){
-        .name = "statements_german", .database = database, .environment = environment});
+    struct host *own = poke_start(
+        &(struct host_spec){.name = database, .database = database, .environment = environment});
 
     ck_assert_str_eq(answer_text(poke(own, "GET", "query/styles", 200), "cell"),
                      PINNED "\"$user\",public|4MB");
@@ -252,10 +250,8 @@ TEST(keepalives_are_set_unless_the_database_url_sets_them)
                      "tcp_keepalives_count=3 tcp_keepalives_idle=5 tcp_keepalives_interval=2"
                      " tcp_user_timeout=8000");
     const char *at = text("%s options='-c tcp_keepalives_idle=60'", the_postgres->sockets);
-    struct host *own = poke_start(
-        &(struct host_spec){.name = "statements_keepalives_own",
-                            .database = database_make(the_postgres, "statements_keepalives"),
-                            .pg = postgres_at(the_postgres, at)});
+    struct host *own = poke_start(&(struct host_spec){.name = "statements_keepalives_own",
+                                                      .pg = postgres_at(the_postgres, at)});
 
     ck_assert_ptr_nonnull(strstr(answer_text(poke(own, "GET", "query/keepalives", 200), "cell"),
                                  "tcp_keepalives_idle=60"));

@@ -4,8 +4,6 @@
  * waiting times are measured by `bench/run against`.
  */
 #include <dirent.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "files.h"
@@ -30,10 +28,6 @@ struct attacker {
     struct talk talk;
 };
 
-/* Otherwise AddressSanitizer keeps 256 MiB of freed memory. */
-static const char *const small_quarantine[] = {
-    "ASAN_OPTIONS=quarantine_size_mb=1:detect_stack_use_after_return=0:exitcode=99", NULL};
-
 static struct host *host;
 static struct person *other, *platform;
 static struct attacker attackers[ATTACKERS];
@@ -52,7 +46,7 @@ static void set_up(void)
         .modules = "[auth, chat, device, health, webhook]",
         .http = text("  deadline: 60000\n  max_uploads: %d\n", UPLOADS_MAX),
         .more = text("%swebhook:\n  allow_networks: [\"127.0.0.0/8\"]\n", files_section(store)),
-        .environment = small_quarantine});
+        .environment = process_lean});
     other = person_make(host, admin_of(host), "attacks.other", NULL);
     platform = person_make(host, admin_of(host), "attacks.platform", NULL);
 }

@@ -4,11 +4,7 @@
  * Attackers use 127.0.0.2 and higher addresses, other clients 127.0.0.1.
  */
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "people.h"
 #include "wire.h"
@@ -35,7 +31,6 @@ static void set_up(void)
     ck_assert_int_ge(gate, 0);
     host = host_start(&(struct host_spec){
         .name = "fair",
-        .database = database_make(the_postgres, "fair"),
         .modules =
             text("[auth, chat, health, metrics, \"%s\"]", harness_test_module("module_wave1")),
         .http = "  loops: 1\n  deadline: 60000\n  metrics_networks: [127.0.0.1]\n",
@@ -174,10 +169,8 @@ enum { MANY = 128, GREEDY = 4, KEPT = MANY / 64 };
  * addresses with few. */
 TEST(the_last_connections_are_for_addresses_with_few_connections)
 {
-    struct host *few =
-        host_start(&(struct host_spec){.name = "fair-kept",
-                                       .database = database_make(the_postgres, "fair_kept"),
-                                       .http = text("  loops: 1\n  max_connections: %d\n", MANY)});
+    struct host *few = host_start(&(struct host_spec){
+        .name = "fair-kept", .http = text("  loops: 1\n  max_connections: %d\n", MANY)});
     struct wire *idle[MANY];
 
     for (int i = 0; i < MANY; i++) {

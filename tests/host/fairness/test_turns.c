@@ -4,10 +4,7 @@
  * account.
  */
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "people.h"
 #include "wire.h"

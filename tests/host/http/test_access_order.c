@@ -3,9 +3,6 @@
  * only a 401, a wrong role is refused before the body is read, the type of a body is
  * checked with and without a token, and token and role are checked again after a slow body.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "files.h"
 #include "stage.h"
 #include "wire.h"

@@ -2,10 +2,6 @@
  * Invalid bodies on the routes of auth and chat. The unit tests json and query have all malformed
  * texts; see access_order for types of bodies, and devices for values of fields.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exchange.h"
 #include "stage.h"
 

@@ -3,9 +3,6 @@
  * a memory limit, which the unit tests quota and http_shares have in all cases; responses that are
  * sent in pieces do not count.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "stage.h"
 #include "talk.h"
 #include "wire.h"

@@ -3,8 +3,6 @@
  * unit test json reads JSONTestSuite.
  */
 #include <openssl/evp.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "shared.h"
 #include "stage.h"

@@ -7,11 +7,8 @@
  */
 #include <poll.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "client.h"
 #include "wire.h"
@@ -224,7 +221,6 @@ TEST_EACH(a_host_survives_random_and_abandoned_requests, getenv("BUSBAR_PLAIN") 
     const char *name = text("connections%d", _i);
 
     run(host_start(&(struct host_spec){.name = name,
-                                       .database = database_make(the_postgres, name),
                                        .http = "  header_timeout: 2\n  body_timeout: 2\n",
                                        .log = "  access: false\n",
                                        .environment = _i ? junk : NULL,

@@ -3,8 +3,6 @@
  * fewer are sent before the client closes its side. The client always gets the service's own
  * response.
  */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "files.h"

@@ -3,8 +3,6 @@
  * bodies at their limits, sent as raw bytes.
  * This suite has one request of each kind; the unit tests head and reader have all.
  */
-#include <string.h>
-
 #include "people.h"
 #include "wire.h"
 
@@ -21,8 +19,7 @@ static struct host *host;
 
 static void set_up(void)
 {
-    host = host_start(
-        &(struct host_spec){.name = "framing", .database = database_make(the_postgres, "framing")});
+    host = host_start(&(struct host_spec){.name = "framing"});
 }
 
 static void tear_down(void)

@@ -3,9 +3,6 @@
  * in each field, path segment and query of the routes of auth and chat. See cases for texts that
  * are stored.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "stage.h"
 #include "wire.h"
 

@@ -4,9 +4,6 @@
  * keep the tests fast. The fault `resources` covers too few descriptors.
  */
 #include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "fault/common.h"
 #include "health_watch.h"

@@ -2,9 +2,6 @@
  * Lists and streams read from PostgreSQL only the data that they show. The test counts bytes on the
  * connections, with the largest rows that clients can make.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bulk.h"
 #include "fault/common.h"
 #include "fault/proxy.h"

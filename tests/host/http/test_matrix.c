@@ -8,8 +8,6 @@
  * so a permitted caller gets a 404 if one is looked up; e-mails in a path are the caller's own.
  */
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <busbar/busbar.h>
 

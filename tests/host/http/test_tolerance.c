@@ -2,8 +2,6 @@
  * Tolerance: requests that are unusual but safe are accepted, and ignored parts are listed in the
  * response's `warnings`, or in X-Ignored-Parameters. The unit tests field and query have all rules.
  */
-#include <string.h>
-
 #include "exchange.h"
 #include "stage.h"
 

@@ -1,7 +1,5 @@
 /* Streams of any module on several loops and hosts, and through a reload. The unit test
  * http_streams has one loop. */
-#include <string.h>
-
 #include "client.h"
 #include "sse.h"
 #include "talk.h"

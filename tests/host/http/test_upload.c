@@ -1,9 +1,6 @@
 /* Uploads, with devices and their documents as an example: stored bytes, clients that disconnect, a
  * kill in the middle, a full disk, and limits. */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "devices.h"
 #include "exposition.h"
@@ -204,7 +201,6 @@ TEST(unfinished_uploads_share_a_limit_of_bytes)
 {
     struct host *tight = host_start(
         &(struct host_spec){.name = "device-uploads-share",
-                            .database = database_make(the_postgres, "device_uploads_share"),
                             .modules = "[auth, device, metrics]",
                             .http = "  max_uploads: 4194304\n  metrics_networks: [127.0.0.1]\n",
                             .more = files_section(harness_path("documents-uploads-share"))});

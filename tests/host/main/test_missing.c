@@ -1,6 +1,4 @@
 /* Every command that needs a missing part of a configuration or database names it. */
-#include <string.h>
-
 #include "harness.h"
 
 static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};

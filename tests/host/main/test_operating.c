@@ -1,9 +1,5 @@
 /* The operator's commands while a host is running, and the host's output. */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "exposition.h"
 #include "stage.h"

@@ -2,9 +2,6 @@
  * Deliveries, jobs and calls to other servers are paused if a database was restored or cloned, and
  * if an operator pauses them. Requests are served meanwhile.
  */
-#include <signal.h>
-#include <string.h>
-
 #include "exposition.h"
 #include "receive.h"
 #include "relay.h"

@@ -1,9 +1,4 @@
 /* Reloads: a generation takes over while requests run, and the previous one drains. */
-#include <pthread.h>
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "wave.h"
 
 static struct wave *wave;

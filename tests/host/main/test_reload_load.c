@@ -1,12 +1,9 @@
 /*
  * Many reloads under load: every tenth has a broken file, and a module comes, goes and is upgraded.
- * No request fails, every message is stored and delivered once, and no resources are leaked.
+ * No request fails, no connection is closed, every message is stored and delivered once, and no
+ * resources are leaked.
  */
 #include <dirent.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "receive.h"
 #include "wave.h"
@@ -26,7 +23,7 @@ static struct wave *wave;
 static struct person *admin;
 static struct talk talk;
 static atomic_bool over;
-static atomic_long posted, asked, failed;
+static atomic_long posted, asked, failed, connected;
 
 /* All responses must be as usual; only wave's route comes and goes. */
 static bool well_answered(const struct answer *answer, int turn)
@@ -41,7 +38,7 @@ static void *client(void *arg)
     struct call call = {.token = admin->token, .connection = client_open()};
     const char *post = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id);
     const char *const paths[] = {"/api/chat/unread-count/" ADMIN_EMAIL, post, "/api/wave"};
-    long number = (long)(intptr_t)arg * 1000000;
+    long number = (long)(intptr_t)arg * 1000000, opened = 0;
 
     for (int turn = 0; !atomic_load(&over); turn = (turn + 1) % 3) {
         call.method = turn == 1 ? "POST" : "GET";
@@ -51,6 +48,8 @@ static void *client(void *arg)
                       : NULL;
         const struct answer *answer = http_send(wave->host, &call);
 
+        curl_easy_getinfo(call.connection, CURLINFO_NUM_CONNECTS, &opened);
+        atomic_fetch_add(&connected, opened);
         atomic_fetch_add(&asked, 1);
         if (!well_answered(answer, turn)) {
             atomic_fetch_add(&failed, 1);
@@ -89,6 +88,7 @@ static void change(int turn, int reloads)
     if (turn % 10 == 9) {
         file_write(wave->host->conf, "modules: [auth\n");
         wave_refused(wave, ".yaml:");
+        ck_assert_ptr_nonnull(strstr(wave_status(wave), " refused; the last at "));
         return;
     }
     wave_exchange(wave, turn < reloads / 2 ? 1 : 2, (size_t)(turn / 2 % 2));
@@ -170,6 +170,7 @@ TEST(reloads_under_load_fail_no_request)
             (intmax_t)warm.rss, (intmax_t)end.rss, (intmax_t)warm.threads, (intmax_t)end.threads,
             warm.files, end.files);
     ck_assert_int_eq(atomic_load(&failed), 0);
+    ck_assert_int_eq(atomic_load(&connected), CLIENTS);
     ck_assert_int_gt(atomic_load(&posted), 100);
     expect_deliveries(receiver);
     if (!SANITIZED)

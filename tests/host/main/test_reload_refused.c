@@ -1,9 +1,5 @@
 /* Reloads and starts that are refused with a precise message: nothing changes. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <busbar/module.h>
 

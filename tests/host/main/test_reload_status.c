@@ -1,5 +1,4 @@
 /* The control socket, the output of `busbar status`, and reloads on two hosts. */
-#include <string.h>
 #include <sys/stat.h>
 
 #include "wave.h"

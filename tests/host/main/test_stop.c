@@ -1,8 +1,4 @@
 /* SIGTERM at bad moments: earlier clients are served, and nothing that hangs delays the stop. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "wave.h"
@@ -19,8 +15,7 @@ static const char *const get_health = "GET /api/health HTTP/1.1\r\nHost: x\r\n\r
 /* The host is paused, so the kernel has accepted the connections and the host has not. */
 TEST(clients_that_connected_before_a_stop_are_answered)
 {
-    struct host *host = host_start(&(struct host_spec){
-        .name = "stop-queue", .database = database_make(the_postgres, "stop_queue")});
+    struct host *host = host_start(&(struct host_spec){.name = "stop-queue"});
     struct wire *wires[COMERS];
     int answered = 0;
 
@@ -95,12 +90,10 @@ TEST_EACH(unused_signals_do_not_end_the_host_and_secrets_are_hidden, 2)
     static const char *const environment[] = {"BUSBAR_TEST_SECRET=swordfish",
                                               "BUSBAR_TEST_LEVEL=info", NULL};
     const char *name = text("stop_signals_%d", _i);
-    struct host *host =
-        host_start(&(struct host_spec){.name = name,
-                                       .database = database_make(the_postgres, name),
-                                       .log = "  level: ${BUSBAR_TEST_LEVEL}\n",
-                                       .environment = environment,
-                                       .supervised = _i == 1});
+    struct host *host = host_start(&(struct host_spec){.name = name,
+                                                       .log = "  level: ${BUSBAR_TEST_LEVEL}\n",
+                                                       .environment = environment,
+                                                       .supervised = _i == 1});
     pid_t processes[] = {host->pid, worker_of(host)};
 
     ck_assert_int_gt(processes[1], 0);

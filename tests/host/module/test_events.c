@@ -3,11 +3,6 @@
  * transaction; a hook can refuse; a failure in a hook undoes only its own message, however many
  * messages shared the commit.
  */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "spy.h"
 #include "stage.h"
 #include "talk.h"
 
@@ -239,7 +234,6 @@ TEST(a_job_that_runs_out_of_memory_releases_its_lock)
 {
     struct host *greedy = host_start(
         &(struct host_spec){.name = "events-greedy",
-                            .database = database_make(the_postgres, "events_greedy"),
                             .modules = text("[auth, \"%s\"]", harness_test_module("module_spy")),
                             .more = "spy:\n  greedy: true\n"});
     PGconn *other = database_connect(the_postgres, "events_greedy");

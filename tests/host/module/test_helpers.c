@@ -1,6 +1,4 @@
 /* <busbar/helpers.h>, and the functions that take a text. */
-#include <string.h>
-
 #include "poke.h"
 #include "stage.h"
 

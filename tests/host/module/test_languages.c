@@ -2,9 +2,6 @@
  * Modules in C++ and in Rust (examples/modules/visits-cpp, visits-rust) in a host: settings,
  * statements and responses, reloads, and exceptions.
  */
-#include <string.h>
-#include <unistd.h>
-
 #include "client.h"
 #include "hello.h"
 #include "stage.h"
@@ -22,7 +19,6 @@ static void set_up(void)
     const char *rustc = access("/usr/bin/rustc", X_OK) ? "RUSTC=rustc" : "RUSTC=/usr/bin/rustc";
 
     spec = (struct host_spec){.name = "languages",
-                              .database = database_make(the_postgres, "languages"),
                               .modules = text("[auth, chat, health, \"%s\", \"%s\"]",
                                               example_build("visits-cpp", "visits_cpp", "CXX=g++"),
                                               example_build("visits-rust", "visits_rust", rustc)),

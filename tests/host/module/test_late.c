@@ -1,7 +1,4 @@
 /* Calls in a pool that are still running at their request's deadline. */
-#include <string.h>
-#include <unistd.h>
-
 #include "client.h"
 #include "wire.h"
 

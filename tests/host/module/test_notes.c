@@ -1,9 +1,6 @@
 /* The first module of docs/modules.md (examples/modules/notes), built from the installed package.
  */
-#include <string.h>
-
 #include "hello.h"
-#include "spy.h"
 #include "stage.h"
 
 static struct person *ada, *bo;

@@ -4,10 +4,8 @@
  * modcheck; notifications to a service manager.
  */
 #include <stddef.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "hello.h"
 #include "stage.h"

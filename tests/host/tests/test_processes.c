@@ -1,7 +1,4 @@
 /* The child processes of the tests: a child that hangs looks like a host that hangs. */
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "harness.h"
 
 enum { ALLOCATED = 98, SOON_MS = 20000 };

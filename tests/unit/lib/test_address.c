@@ -1,6 +1,5 @@
 /* Networks, the client address behind proxies, origins. */
 #include <arpa/inet.h>
-#include <string.h>
 #include <sys/un.h>
 
 #include "core/lib/address.h"

@@ -1,7 +1,4 @@
 /* Sealing: round trips, rotation, and rejection of changed data. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/lib/aead.h"
 #include "fixture.h"
 #include "suite.h"

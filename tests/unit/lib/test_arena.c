@@ -1,6 +1,5 @@
 /* The arena: alignment, zeroing, growth, undo functions. */
 #include <stdint.h>
-#include <string.h>
 
 #include "core/lib/arena.h"
 #include "fixture.h"

@@ -1,7 +1,6 @@
 /* <busbar/helpers.h> reads bytes and numbers from cells. Its functions that need a
  * host are tested in tests/host/module/test_helpers.c. */
 #include <busbar/helpers.h>
-#include <stdlib.h>
 
 #include "suite.h"
 

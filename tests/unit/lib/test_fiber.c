@@ -1,9 +1,6 @@
 /* Fibers: a frame that is larger than a stack. */
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "core/lib/fiber.h"
 #include "suite.h"

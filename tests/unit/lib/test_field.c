@@ -1,6 +1,4 @@
 /* Field tables for JSON and text: accepted values, normalization, and the wording of problems. */
-#include <stdlib.h>
-#include <string.h>
 #include <utf8proc.h>
 
 #include "core/lib/field.h"

@@ -1,7 +1,4 @@
 /* The supervisor's history: crashes by module, and modules in quarantine. */
-#include <stdio.h>
-#include <string.h>
-
 #include "core/lib/supervised.h"
 #include "suite.h"
 

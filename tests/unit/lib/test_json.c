@@ -1,10 +1,5 @@
 /* Reading JSON. External test cases come from the shared folder (BUSBAR_SHARED, or ../shared). */
 #include <dirent.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"

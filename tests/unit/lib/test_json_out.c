@@ -1,10 +1,6 @@
 /* Writing JSON. node checks that JavaScript reads the same numbers and strings. */
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "core/lib/json_in.h"
 #include "core/lib/json_out.h"

@@ -1,9 +1,5 @@
-#include <check.h>
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "core/lib/listener.h"
 #include "suite.h"

@@ -1,10 +1,6 @@
 /* The log: an entry stays on one line, and callers never wait. */
 #include <fcntl.h>
 #include <jansson.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "core/lib/log.h"
 #include "core/lib/text.h"

@@ -1,6 +1,3 @@
-#include <check.h>
-#include <unistd.h>
-
 #include "core/lib/loop.h"
 #include "core/lib/text.h"
 #include "suite.h"

@@ -1,5 +1,3 @@
-#include <check.h>
-
 #include "core/lib/meter.h"
 #include "core/module/generation.h"
 #include "fixture.h"

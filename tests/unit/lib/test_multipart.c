@@ -2,11 +2,6 @@
  * multipart/form-data. Every sample is fed whole, byte by byte, and cut at every place; the result
  * must be the same each time. A result is written as "name(filename)=data;" for each part.
  */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/lib/multipart.h"
 #include "suite.h"
 

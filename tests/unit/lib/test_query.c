@@ -1,8 +1,4 @@
 /* Query strings and form bodies. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/lib/query.h"
 #include "suite.h"
 

@@ -1,7 +1,3 @@
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "core/lib/redis_url.h"
 #include "suite.h"
 

@@ -1,8 +1,5 @@
 /* Settings: which YAML is accepted, which is refused, and with which messages. */
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/lib/host_settings.h"
 #include "core/lib/settings.h"

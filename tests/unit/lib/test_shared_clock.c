@@ -1,7 +1,4 @@
 /* The cluster's clock, as one host keeps it. */
-#include <check.h>
-#include <stdlib.h>
-
 #include "core/lib/text.h"
 #include "suite.h"
 

@@ -1,7 +1,4 @@
 /* The table of SQLSTATEs, and the decisions that depend on it. */
-#include <check.h>
-#include <string.h>
-
 #include "core/lib/sqlstate.h"
 #include "core/module/reply.h"
 #include "suite.h"

@@ -1,6 +1,4 @@
 /* UTF-8, percent-encoding, UUIDs, times, hexadecimal. */
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "core/lib/text.h"

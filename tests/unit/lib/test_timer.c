@@ -1,6 +1,3 @@
-#include <check.h>
-#include <stdlib.h>
-
 #include "core/lib/timer.h"
 #include "suite.h"
 

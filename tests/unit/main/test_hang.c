@@ -1,11 +1,8 @@
 /* The response of a host whose event loops are blocked: it is JSON, whatever the reason says. */
 #include <arpa/inet.h>
-#include <check.h>
 #include <jansson.h>
 #include <netinet/in.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "core/main/hang.h"
 #include "suite.h"

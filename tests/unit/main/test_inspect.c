@@ -1,7 +1,4 @@
 /* A module's descriptor as JSON and as text. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/main/inspect.h"
 #include "core/module/module_load.h"
 #include "fixture.h"

@@ -1,6 +1,4 @@
 /* When jobs are due. The clock is the test's, and no job is let begin: a run stays a request. */
-#include <check.h>
-
 #include "core/lib/log.h"
 #include "core/lib/loop.h"
 #include "core/main/job.h"

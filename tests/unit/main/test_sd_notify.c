@@ -1,13 +1,9 @@
 /* Datagrams to a service manager, whose part the test plays. */
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/main/sd_notify.h"
 #include "suite.h"

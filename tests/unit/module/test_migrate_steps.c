@@ -1,9 +1,4 @@
 /* Steps of schemas: which changes of a text make a different step; published steps never change. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/lib/text.h"
 #include "core/module/migrate_steps.h"
 #include "fixture.h"

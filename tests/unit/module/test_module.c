@@ -1,9 +1,5 @@
 /* Descriptors of modules: tables with other row sizes and invalid tables; a generation of a module;
  * and settings that are bound to its struct. */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "core/module/generation.h"
 #include "core/module/module_validate.h"
 #include "fixture.h"

@@ -1,12 +1,8 @@
 /* Files of modules: files that are not modules, other versions, and a file that is replaced while
  * its code is in use. */
 #include <dlfcn.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/module/module_load.h"
 #include "fixture.h"

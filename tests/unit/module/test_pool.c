@@ -1,6 +1,4 @@
-#include <check.h>
 #include <semaphore.h>
-#include <string.h>
 
 #include "core/module/pool.h"
 #include "core/module/quota.h"

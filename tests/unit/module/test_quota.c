@@ -1,5 +1,3 @@
-#include <check.h>
-
 #include "core/lib/address.h"
 #include "core/module/quota.h"
 #include "suite.h"

@@ -1,7 +1,4 @@
-#include <check.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/module/reply.h"
 #include "suite.h"

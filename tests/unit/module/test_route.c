@@ -1,6 +1,4 @@
 /* The router: where a path leads, and that no malformed path leads anywhere else. */
-#include <string.h>
-
 #include "core/module/route.h"
 #include "fixture.h"
 #include "suite.h"

@@ -1,6 +1,4 @@
 /* The order of modules by the services they need. */
-#include <string.h>
-
 #include "core/module/generation.h"
 #include "suite.h"
 

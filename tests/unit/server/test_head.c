@@ -1,10 +1,6 @@
 /* Heads of requests: how they are parsed, and which ones are refused. */
 #include "core/server/head.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "suite.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

@@ -5,11 +5,8 @@
  * http_stage_pass().
  */
 #include <arpa/inet.h>
-#include <check.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "core/server/http_txn.h"
 #include "http_client.h"

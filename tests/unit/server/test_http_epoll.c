@@ -2,13 +2,10 @@
  * The host's handling of libmicrohttpd's epoll set: a socket that libmicrohttpd removes stays in
  * the set until an event comes. These tests use their own set and sockets.
  */
-#include <check.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/server/http.h"
 #include "suite.h"

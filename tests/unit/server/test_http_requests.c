@@ -2,9 +2,6 @@
  * Requests that do not arrive whole: byte by byte, several at once, or with a body that is not
  * wanted. The unit tests head and reader have malformed ones, the suite framing their responses.
  */
-#include <check.h>
-#include <string.h>
-
 #include "http_client.h"
 #include "http_routes.h"
 #include "http_stage.h"

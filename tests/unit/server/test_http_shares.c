@@ -2,9 +2,6 @@
  * Limits per client address: connections and memory. Which connection is closed to make room, and
  * which request is refused.
  */
-#include <check.h>
-#include <stdio.h>
-
 #include "http_client.h"
 #include "http_routes.h"
 #include "http_stage.h"

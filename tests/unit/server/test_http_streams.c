@@ -2,9 +2,6 @@
  * Streams: order, heartbeats, topics, and their end by the module, by the client, or by the host: a
  * stop, a reload, a token, or a limit.
  */
-#include <check.h>
-#include <string.h>
-
 #include "core/module/request.h"
 #include "http_client.h"
 #include "http_routes.h"

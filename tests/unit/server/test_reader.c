@@ -2,10 +2,7 @@
 #include "core/server/reader.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "suite.h"
 #include "unit/support/fixture.h"

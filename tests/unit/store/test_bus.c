@@ -2,9 +2,6 @@
  * Events of units and transactions: hooks within a transaction are committed or rolled back with
  * it; committed hooks receive each event that is in the database once, and no others.
  */
-#include <check.h>
-#include <stdio.h>
-
 #include "core/lib/text.h"
 #include "core/module/reply.h"
 #include "pg_stage.h"

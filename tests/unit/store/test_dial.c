@@ -1,8 +1,5 @@
 /* Connecting on helper threads: which of two attempts counts, and an owner that does not wait. */
-#include <check.h>
 #include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "core/store/dial.h"
 #include "suite.h"

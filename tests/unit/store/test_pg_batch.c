@@ -1,8 +1,5 @@
 /* Batches: the requests that one connection sends together, their order, which requests fail if one
  * of them does, and which are sent again. */
-#include <check.h>
-#include <stdio.h>
-
 #include "pg_stage.h"
 #include "suite.h"
 

@@ -2,9 +2,6 @@
  * How the pools use the listener's knowledge of the server: requests wait if a connection can be
  * expected, and fail if the server is up but does not respond.
  */
-#include <check.h>
-#include <stdio.h>
-
 #include "core/store/pg_listener.h"
 #include "pg_stage.h"
 #include "suite.h"

@@ -2,8 +2,6 @@
  * Connections that are lost while statements are in progress, or whose responses are invalid: which
  * statements are sent again, and which are never sent twice.
  */
-#include <check.h>
-
 #include "pg_stage.h"
 #include "suite.h"
 

@@ -1,8 +1,5 @@
 /* Keyed statements: which entries share an execution, what is sent for all of them, and which rows
  * belong to which entry; without a database. */
-#include <check.h>
-#include <stdio.h>
-
 #include "core/store/pg_pool.h"
 #include "suite.h"
 

@@ -1,7 +1,5 @@
 /* The order in which waiting entries get a connection of a pool, and which are refused; without a
  * database. */
-#include <check.h>
-
 #include "core/module/quota.h"
 #include "core/store/pg_pool.h"
 #include "suite.h"

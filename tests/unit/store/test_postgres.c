@@ -1,7 +1,4 @@
 /* Connections: how they are made, to which server, and what happens to the requests that wait. */
-#include <check.h>
-#include <stdio.h>
-
 #include "pg_stage.h"
 #include "suite.h"
 

@@ -4,8 +4,6 @@
  * of the schemas themselves.
  */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "suite.h"
 #include "support/process.h"
@@ -16,7 +14,7 @@
 static const char document_text[] =
     "{\"components\": {\"schemas\": {\"Small\": {\"type\": \"integer\", \"maximum\": 9}}}}";
 
-static json_t *read(const char *text)
+static json_t *parse(const char *text)
 {
     json_error_t why;
     json_t *json = json_loads(text, JSON_DECODE_ANY, &why);
@@ -28,7 +26,7 @@ static json_t *read(const char *text)
 /* Returns the problem of a value, or NULL; all as JSON. */
 static const char *problem_of(const char *schema, const char *value)
 {
-    json_t *document = read(document_text), *parsed = read(schema), *judged = read(value);
+    json_t *document = parse(document_text), *parsed = parse(schema), *judged = parse(value);
     const char *problem = schema_problem(document, parsed, judged);
 
     json_decref(document);
@@ -39,7 +37,7 @@ static const char *problem_of(const char *schema, const char *value)
 
 static const char *flaw_of(const char *schema)
 {
-    json_t *document = read(document_text), *parsed = read(schema);
+    json_t *document = parse(document_text), *parsed = parse(schema);
     const char *flaw = schema_flaw(document, parsed);
 
     json_decref(document);
@@ -147,9 +145,10 @@ TEST(malformed_schemas_are_reported)
 
 TEST(schemas_are_found_at_any_depth)
 {
-    json_t *document = read(document_text);
-    json_t *part = read("{\"200\": {\"content\": [{\"schema\": {\"type\": \"null\"}}, {\"schema\": "
-                        "{\"items\": {\"pattern\": \"a\"}}}]}}");
+    json_t *document = parse(document_text);
+    json_t *part =
+        parse("{\"200\": {\"content\": [{\"schema\": {\"type\": \"null\"}}, {\"schema\": "
+              "{\"items\": {\"pattern\": \"a\"}}}]}}");
     const char *flaw = schema_flaw_inside(document, part);
 
     ck_assert_ptr_nonnull(flaw);

@@ -2,9 +2,6 @@
  * Interactive transactions on a connection that belongs to one request: what ends them, which
  * commits are reported, and that the requests waiting for the connection then continue.
  */
-#include <check.h>
-#include <string.h>
-
 #include "core/module/reply.h"
 #include "pg_stage.h"
 #include "suite.h"

@@ -5,10 +5,6 @@
  */
 #include <fcntl.h>
 #include <jansson.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "core/main/cli.h"
 #include "core/main/metrics.h"

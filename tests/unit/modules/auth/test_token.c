@@ -3,9 +3,6 @@
 #include <jansson.h>
 #include <openssl/core_names.h>
 #include <openssl/params.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "modules/auth/token.h"
 #include "suite.h"

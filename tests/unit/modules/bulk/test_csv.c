@@ -2,12 +2,8 @@
  * limits; where rows begin and end. */
 #include <dirent.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "fixture.h"
 #include "modules/bulk/reader.h"

@@ -1,7 +1,4 @@
 /* Cursors of the live stream: their text form, and the order of snapshots. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "modules/chat/cursor.h"
 #include "suite.h"
 

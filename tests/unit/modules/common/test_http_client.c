@@ -1,11 +1,6 @@
 /* The HTTP client of modules, with a server on the same thread. */
 #include <arpa/inet.h>
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "modules/common/http_client.h"
 #include "suite.h"

@@ -1,9 +1,5 @@
 /* Names of time zones, from directories that are deleted when a zone is requested. */
-#include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "modules/device/device.h"
 #include "suite.h"

@@ -3,9 +3,6 @@
  * and with a second calculation.
  */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "fixture.h"

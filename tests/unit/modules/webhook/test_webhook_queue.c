@@ -1,7 +1,5 @@
 /* Admission control: each webhook has a budget, and no receiver delays the deliveries to
  * another. */
-#include <stdlib.h>
-
 #include "modules/webhook/sender/queue.h"
 #include "suite.h"
 

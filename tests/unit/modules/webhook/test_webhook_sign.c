@@ -1,6 +1,4 @@
 /* Signatures of webhook deliveries, checked with published vectors. */
-#include <string.h>
-
 #include "modules/webhook/http/sign.h"
 #include "suite.h"
 #include "webhook_cases.h"

@@ -1,7 +1,5 @@
 /* The target guard: which targets may be registered, and which may be connected to. */
 #include <arpa/inet.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "modules/common/target.h"
 #include "suite.h"
