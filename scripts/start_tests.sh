@@ -102,7 +102,7 @@ start_commands() {
     said=$(cd "$tree" && ./start status && ./start check && ./start migrate && ./start reload) ||
         status=1
     case $said in
-    *"PostgreSQL answers"*"the database is up to date"*"0 steps applied now"*"generation 2 is live"*) ;;
+    *"PostgreSQL responds"*"the database is up to date"*"0 steps applied now"*"generation 2 is live"*) ;;
     *) status=1 ;;
     esac
     said+=$(cd "$tree" && ./start check --print) || status=1

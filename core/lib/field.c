@@ -57,7 +57,7 @@ int warnings_add(json_t **warnings, const char *format, ...)
     return failed;
 }
 
-#define EMPTY "is empty, and was taken as absent"
+#define EMPTY "is empty, and counts as absent"
 
 static void field_add(struct problems *problems, const char *field, const char *text)
 {
@@ -783,7 +783,7 @@ static const char *field_int_text(const struct bb_field *field, const char *text
     /* Reduces a `limit` beyond the maximum, such as "limit=5000", to the maximum. */
     if (whole && problems->warnings && !strcmp(field->name, "limit") && field->max > field->min &&
         number > field->max) {
-        snprintf(what, sizeof what, "is at most %" PRId64 ", which was taken", field->max);
+        snprintf(what, sizeof what, "is at most %" PRId64 "; this value was used", field->max);
         place_warn(place, problems, what);
         errno = 0;
         number = field->max;

@@ -112,8 +112,7 @@ static void query_sort_in(const struct bb_table *fields, struct slot *slots,
         if (!place)
             continue;
         if (place->value && problems->warnings)
-            warnings_add(problems->warnings, "%s: is given twice, and the last one was taken",
-                         name);
+            warnings_add(problems->warnings, "%s: is given twice; the last value was used", name);
         *place = *pair;
         return;
     }

@@ -129,8 +129,8 @@ static const char *settings_variable(struct reader *reader, const char *name, co
 
     if (end == name || *close != '}') {
         settings_refuse(reader, line, where,
-                        "${ needs a name, perhaps :- and a default, and } at the end (write $${ "
-                        "for a plain ${)");
+                        "${ must be followed by a name, optionally by :- and a default, and by } "
+                        "(write $${ for a literal ${)");
         return NULL;
     }
     char *copy = arena_text(arena, name, (size_t)(end - name));
@@ -139,9 +139,11 @@ static const char *settings_variable(struct reader *reader, const char *name, co
     *rest = close + 1;
     if (copy && fallback && (!value || !*value))
         value = arena_text(arena, fallback, (size_t)(close - fallback));
-    if (!value)
-        setting_problem(reader->problems, "%s:%u: %s: the environment has no %s",
-                        reader->settings->path, line, where, copy && !fallback ? copy : "memory");
+    if (!value && copy && !fallback)
+        setting_problem(reader->problems, "%s:%u: %s: the environment variable %s is not set",
+                        reader->settings->path, line, where, copy);
+    else if (!value)
+        settings_refuse(reader, line, where, "out of memory");
     return value;
 }
 
@@ -239,7 +241,7 @@ static void settings_check_tag(struct reader *reader, const yaml_node_t *node, c
                                                            : YAML_DEFAULT_MAPPING_TAG;
 
     if (strcmp((const char *)node->tag, usual) != 0)
-        settings_refuse(reader, line, where, "tags (!name) are not taken");
+        settings_refuse(reader, line, where, "tags (!name) are not supported");
 }
 
 /* Replaces the variables of a scalar. If that fails, the scalar has no text from then on. */
@@ -249,7 +251,7 @@ static void settings_check_scalar(struct reader *reader, yaml_node_t *node, cons
     const char *text = settings_text(node);
 
     if (strlen(text) != node->data.scalar.length) {
-        settings_refuse(reader, line, where, "must not hold a NUL");
+        settings_refuse(reader, line, where, "must not contain the character NUL");
         text = NULL;
     } else if (strstr(text, "${")) {
         text = settings_expand(reader, text, line, where);
@@ -273,7 +275,7 @@ static const char *settings_check_key(struct reader *reader, const yaml_node_t *
 
     if (!text || reader->seen[pair->key]) {
         settings_refuse(reader, line, where,
-                        text ? "aliases (*name) are not taken" : "a key must be plain text");
+                        text ? "aliases (*name) are not supported" : "a key must be plain text");
         return NULL;
     }
     reader->seen[pair->key] = true;
@@ -287,7 +289,7 @@ static const char *settings_check_key(struct reader *reader, const yaml_node_t *
         const yaml_node_t *twin = settings_node(reader->settings, at->key);
 
         if (!strcmp(settings_text(twin), settings_text(key)))
-            setting_problem(reader->problems, "%s:%u: %s: was given on line %u already",
+            setting_problem(reader->problems, "%s:%u: %s: was already given on line %u",
                             reader->settings->path, line, path, settings_line_of(twin->start_mark));
     }
     return path;
@@ -313,7 +315,7 @@ static int settings_check_node(struct reader *reader, int index, const char *whe
     }
     if (reader->seen[index] || depth > SETTINGS_DEPTH_MAX || count > SETTINGS_ENTRIES_MAX)
         return settings_refuse(reader, line, where,
-                               reader->seen[index]          ? "aliases (*name) are not taken"
+                               reader->seen[index]          ? "aliases (*name) are not supported"
                                : depth > SETTINGS_DEPTH_MAX ? "is nested too deeply"
                                                             : "has too many entries");
     reader->seen[index] = true;
@@ -414,7 +416,7 @@ static int settings_parse(struct reader *reader, const char *bytes, size_t lengt
         failed = settings_load_document(reader, &parser, &second, bytes);
         if (!failed && yaml_document_get_root_node(&second))
             failed = settings_refuse(reader, settings_line_of(second.start_mark), "",
-                                     "a second document (---) is not taken");
+                                     "a second document (---) is not supported");
         yaml_document_delete(&second);
     }
     yaml_parser_delete(&parser);
@@ -896,17 +898,17 @@ const char *settings_bind_fault(const struct bb_table *settings, size_t row, siz
     if (!bind->size)
         return NULL;
     if (bind->size != wanted)
-        return "is bound to a member that is not of its type's size";
+        return "is bound to a member whose size is not the size of its type";
     if (bind->offset % align)
-        return "is bound to a place that its type cannot have";
+        return "is bound to an offset that is not aligned for its type";
     if (bind->offset > size || size - bind->offset < wanted)
-        return "is bound to a place outside of `settings_size`";
+        return "is bound to an offset outside of `settings_size`";
     for (size_t i = 0; i < row; i++) {
         const struct bb_bind *other = &field_at(settings, i)->bind;
 
         if (other->size && other->offset < (size_t)bind->offset + bind->size &&
             bind->offset < (size_t)other->offset + other->size)
-            return "is bound to a member that another setting is bound to";
+            return "is bound to the same member as another setting";
     }
     return NULL;
 }

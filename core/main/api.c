@@ -381,7 +381,7 @@ static int api_failed(struct bb_request *rq)
     if (core->kind != REQUEST_HTTP || !core->committed || core->failure.kind == FAILED_ANSWERED)
         return reply_failed(core);
     module_error_log(core, BB_ERROR,
-                     "a module answers an error after its transaction was committed", NULL);
+                     "module sent an error response after its transaction was committed", NULL);
     return core->response.status;
 }
 

@@ -19,44 +19,47 @@ enum option { OPTION_TAKEN, OPTION_OTHER, OPTION_BARE /* it has no value */, OPT
 
 const struct cli_command cli_commands[] = {
     {"serve", cmd_serve, "run the host in the foreground",
-     "Stops on SIGTERM or SIGINT after finishing what runs, within 10 seconds. SIGHUP reloads. A "
-     "supervisor restarts it after a crash; --no-supervisor disables that.",
+     "On SIGTERM or SIGINT the host finishes the requests in progress, for at most 10 seconds, and "
+     "stops. SIGHUP reloads the configuration. A supervisor restarts the host after a crash; "
+     "--no-supervisor disables the supervisor.",
      "[--no-supervisor]"},
     {"reload", cmd_reload, "reload the configuration of the running host",
-     "Waits and prints the result. The exit status is 1 if the reload was refused and the previous "
-     "configuration stays in use.",
+     "Waits for the result and prints it. The exit status is 1 if the reload was refused; the "
+     "previous configuration then stays in use.",
      NULL},
     {"status", cmd_status, "show what the running host is doing",
-     "Generations, modules with versions and build ids, pools, connections, queues. --json prints "
-     "the same for programs.",
+     "Shows generations, modules with versions and build ids, pools, connections and queues. "
+     "--json prints the status as JSON.",
      "[--json]"},
     {"migrate", cmd_migrate, "bring the database's tables up to date",
-     "Applies the missing steps of the host and its modules; running it again is harmless. "
-     "--dry-run lists the steps and changes nothing.",
+     "Applies the missing migration steps of the host and its modules. You can safely run it "
+     "again. --dry-run lists the steps and changes nothing.",
      "[--dry-run]"},
-    {"pause", cmd_pause, "pause sending, jobs and calls to other servers",
-     "On all hosts of the database, within a second; requests are served, deliveries queue up. "
-     "Works without a running host: run it on a copy of a database before its first serve.",
+    {"pause", cmd_pause, "pause deliveries, jobs and calls to other servers",
+     "Takes effect on all hosts of the database within a second. The hosts still serve requests, "
+     "and deliveries are queued. Needs no running host: run it on a copy of a database before the "
+     "first serve.",
      NULL},
-    {"resume", cmd_resume, "resume sending, jobs and calls to other servers",
-     "After `busbar pause`, and after a database was restored or cloned: that starts paused.",
+    {"resume", cmd_resume, "resume deliveries, jobs and calls to other servers",
+     "Use it after `busbar pause`, and after a database was restored or cloned, because such a "
+     "database starts paused.",
      NULL},
     {"check", cmd_check, "check the configuration without running it",
-     "Reads the settings, and the modules' tables in a child process without network, which "
-     "calls no function of a module; only constructors of its file run. Checks whether the "
-     "database is migrated, if it can be reached. Changes nothing. --print shows the settings in "
-     "force instead, as YAML, with all defaults and without secrets.",
+     "Reads the settings, and reads the tables of the modules in a child process without network. "
+     "Calls no function of a module; only constructors of its file run. If the database can be "
+     "reached, checks whether it is migrated. Changes nothing. --print shows the effective "
+     "settings as YAML instead, with all defaults and without secrets.",
      "[--print]"},
     {"settings", cmd_settings, "print the reference of all settings",
      "In Markdown; covers the host and the modules that the configuration loads.", NULL},
     {"metrics", cmd_metrics, "print the reference of all metrics",
      "In Markdown; covers the host and the modules that the configuration loads.", NULL},
     {"inspect", cmd_inspect, "print what a module provides, without running it",
-     "Loads the file in a child process without network, which calls no function of it; only its "
-     "constructors run. No configuration is needed.",
+     "Loads the file in a child process without network. Calls no function of the module; only "
+     "constructors of the file run. Needs no configuration.",
      "[--json] FILE.so"},
-    {"modcheck", cmd_modcheck, "check module files for faults that break hosts",
-     "Prints a line for each finding, with its remedy. The exit status is 1 if there are any. "
+    {"modcheck", cmd_modcheck, "check that module files are safe to load",
+     "Prints a line with the remedy for each problem. The exit status is 1 if there is a problem. "
      "Reads the files with readelf, which must be installed, and runs none of their code.",
      "FILE.so..."},
     {"version", cmd_version, "print the version", "Also prints the version of the module ABI.",
@@ -87,7 +90,7 @@ static void cli_print_usage(FILE *out)
 int cmd_help(const struct cli *cli)
 {
     cli_print_usage(stdout);
-    printf("\n  -c, --config FILE   settings (or $BUSBAR_CONF; now %s)\n", cli->conf);
+    printf("\n  -c, --config FILE   settings file (or $BUSBAR_CONF; currently %s)\n", cli->conf);
     puts("      --env-file FILE  variables of the service, as NAME=value\n\ncommands:");
     for (size_t i = 0; i < cli_command_count; i++)
         printf("  %-18s %s\n", cli_commands[i].name, cli_commands[i].summary);

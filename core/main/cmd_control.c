@@ -59,7 +59,7 @@ static int cmd_control_ask(const struct cli *cli, const char *line)
         fprintf(stderr, "busbar: the host of %s has no control socket (control.socket)\n",
                 cli->conf);
     else if (fd < 0)
-        fprintf(stderr, "busbar: no host answers at %s: %s\n", path, strerror(errno));
+        fprintf(stderr, "busbar: no host responds at %s: %s\n", path, strerror(errno));
     else if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
         status = cmd_control_print_answer(fd);
     else

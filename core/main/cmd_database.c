@@ -41,9 +41,10 @@ int cmd_migrate(const struct cli *cli)
         return CLI_FAILED;
     }
     if (report.missing)
-        printf("%u steps would be applied, %u are there\n", report.pending, report.present);
+        printf("%u steps would be applied, %u are already applied\n", report.pending,
+               report.present);
     else
-        printf("the database is up to date: %u steps applied now, %u before\n", report.applied,
+        printf("the database is up to date: %u steps applied now, %u earlier\n", report.applied,
                report.present);
     return CLI_DONE;
 }
@@ -61,8 +62,8 @@ static int cmd_database_change(struct migrate_db *db, const struct settings *set
     PQclear(result);
     if (!there)
         return migrate_db_refuse(db,
-                                 "the database has no switch for this yet: run `busbar migrate`, "
-                                 "which sends nothing, and try again");
+                                 "the database cannot store this yet: run `busbar migrate`, which "
+                                 "sends no deliveries, and try again");
     return migrate_db_do(db, "busbar_pause", sql, NULL, 0);
 }
 
@@ -82,7 +83,8 @@ static int cmd_database_turn(const struct cli *cli, const char *sql, const char 
         fprintf(stderr, "busbar: %s\n", report.problem);
         return CLI_FAILED;
     }
-    printf("sending, jobs and calls to other servers are %s on all hosts of the database\n", done);
+    printf("deliveries, jobs and calls to other servers are %s on all hosts of the database\n",
+           done);
     return CLI_DONE;
 }
 

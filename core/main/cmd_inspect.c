@@ -52,10 +52,10 @@ int cmd_inspect(const struct cli *cli)
         else if (cli->argv[i][0] != '-' && !path)
             path = cli->argv[i];
         else
-            return cli_misused("inspect does not take", cli->argv[i]);
+            return cli_misused("inspect does not accept", cli->argv[i]);
     }
     if (!path)
-        return cli_misused("inspect wants", "a file");
+        return cli_misused("inspect needs", "a file");
     snprintf(place, sizeof place, "./%s", path);
     if (!strchr(path, '/'))
         path = place; /* dlopen() would look for the name in the directories of libraries */
@@ -90,7 +90,7 @@ int cmd_modcheck(const struct cli *cli)
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
 
     if (!cli->argc)
-        return cli_misused("modcheck wants", "files");
+        return cli_misused("modcheck needs", "files");
     own[length > 0 ? length : 0] = '\0';
     if (!setenv("BUSBAR_PROGRAM", own, 1)) {
         cli->argv[-1] = (char *)(uintptr_t)script; /* replaces the command's own name */

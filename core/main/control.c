@@ -243,7 +243,7 @@ struct control *control_new(struct engine *engine)
              "no control socket: `busbar reload` and `busbar status` will not reach this "
              "host",
              "path", path, "reason",
-             errno == EADDRINUSE ? "another host answers there" : strerror(errno), NULL);
+             errno == EADDRINUSE ? "another host uses this path" : strerror(errno), NULL);
     control_leave(control);
     return NULL;
 }

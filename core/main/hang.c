@@ -254,7 +254,7 @@ int hang_watch_loops(struct engine *engine)
     struct seen *seen = calloc(engine->loop_count, sizeof *seen);
 
     if (!seen) {
-        log_line(BB_ERROR, "no memory to watch the event loops", NULL);
+        log_line(BB_ERROR, "cannot watch the event loops: out of memory", NULL);
         return -1;
     }
     pthread_mutex_lock(&watch.lock);

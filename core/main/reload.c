@@ -317,7 +317,7 @@ static void reload_swap(struct engine *engine, struct generation *g)
         poll(NULL, 0, MEMORY_AGAIN_MS);
     *change = (struct reload_change){.engine = engine, .from = before, .to = g};
     if (reload_call_on_loops(engine, reload_apply_on_loop, reload_swap_ended, change))
-        log_line(BB_WARN, "event loop blocked: it takes the new configuration when it resumes",
+        log_line(BB_WARN, "event loop blocked: it will use the new configuration when it resumes",
                  NULL);
     workers_go(g->workers);
     workers_stop(before->workers, before->cut_ms);
@@ -361,7 +361,9 @@ static struct generation *reload_build(struct engine *engine, const struct gener
     bool full = engine->alive_count >= GENERATIONS_MAX;
     pthread_mutex_unlock(&engine->lock);
     if (full) {
-        setting_problem(problems, "%d generations are alive, the old ones still drain: try later",
+        setting_problem(problems,
+                        "%d generations exist, because old generations still drain: try "
+                        "again later",
                         GENERATIONS_MAX);
         return NULL;
     }

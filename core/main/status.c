@@ -313,9 +313,9 @@ static void status_print_loop(FILE *out, size_t index, const json_t *loop)
     }
     status_print(out, loop, "{connections} connections, {requests} requests");
     if (json_is_integer(json_object_get(loop, "redisMs")))
-        status_print(out, loop, ", Redis answers in {redisMs} ms");
+        status_print(out, loop, ", Redis responds in {redisMs} ms");
     if (json_is_true(json_object_get(loop, "redisFailed")))
-        fputs(", Redis does not answer", out);
+        fputs(", Redis does not respond", out);
     fputc('\n', out);
     json_object_foreach(pools, name, pool)
     {
@@ -339,9 +339,9 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
                  "busbar {version}, process {process}, up for {seconds} s, "
                  "{configuration}\n");
     if (engine->pg_listener && json_is_null(json_object_get(database, "latencyMs")))
-        status_print(out, database, "PostgreSQL does not answer{: ~connectionProblem}\n");
+        status_print(out, database, "PostgreSQL does not respond{: ~connectionProblem}\n");
     else if (engine->pg_listener)
-        status_print(out, database, "PostgreSQL answers in {latencyMs} ms\n");
+        status_print(out, database, "PostgreSQL responds in {latencyMs} ms\n");
     if (*status_word(database, "noWrites"))
         status_print(out, database, "PostgreSQL takes no writes: {noWrites}\n");
     if (ahead >= SHARED_CLOCK_WARN_MS || ahead <= -SHARED_CLOCK_WARN_MS)
@@ -351,7 +351,7 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
     if (*schema == 'p')
         status_print(out, database, "the database is not migrated yet{: ~schemaProblem}\n");
     if (*status_word(host, "paused"))
-        status_print(out, host, "PAUSED: sending, jobs and calls to other servers: {paused}\n");
+        status_print(out, host, "PAUSED: deliveries, jobs and calls to other servers: {paused}\n");
     if (status_whole(host, "logLinesDropped"))
         status_print(out, host, "{logLinesDropped} lines of the log were dropped\n");
     json_array_foreach(json_object_get(host, "jobs"), i, row)

@@ -186,10 +186,10 @@ void pause_note(struct engine *engine, const char *reason)
     atomic_store(&engine->pause, now);
     pthread_mutex_unlock(&engine->lock);
     if (now == PAUSE_ON && (before != PAUSE_ON || !same))
-        log_line(BB_WARN, "sending, jobs and calls to other servers are paused", "reason", reason,
-                 NULL);
+        log_line(BB_WARN, "deliveries, jobs and calls to other servers are paused", "reason",
+                 reason, NULL);
     if (now == PAUSE_OFF && before == PAUSE_ON)
-        log_line(BB_WARN, "sending, jobs and calls to other servers are resumed", NULL);
+        log_line(BB_WARN, "deliveries, jobs and calls to other servers are resumed", NULL);
 }
 
 bool pause_holds(const struct engine *engine)

@@ -244,7 +244,7 @@ static const struct setting_value *generation_setting(struct bb_host *host, cons
         {"request", rq ? rq->id : NULL},
     };
 
-    log_pairs(BB_ERROR, "a module reads a setting that it does not declare with this type", pairs,
+    log_pairs(BB_ERROR, "module read a setting that it does not declare with this type", pairs,
               sizeof pairs / sizeof *pairs);
     handle->broken = handle->broken || handle->opening;
     return NULL;

@@ -86,14 +86,14 @@ static void generation_service_report_gap(const struct service_walk *walk,
 
     if (older)
         setting_problem(walk->problems,
-                        "module %s needs the service \"%s\" in version %u; module %s gives "
+                        "module %s needs the service \"%s\" in version %u; module %s provides "
                         "version %u: upgrade it",
                         module->descriptor->name, need->service, need->version,
                         older->descriptor->name, descriptor->version);
     else
         setting_problem(walk->problems,
-                        "module %s needs the service \"%s\", which no module of the list "
-                        "`modules` gives",
+                        "module %s needs the service \"%s\", which no module of the list `modules` "
+                        "provides",
                         module->descriptor->name, need->service);
 }
 
@@ -227,7 +227,7 @@ void generation_place_reports(const struct generation *g, struct setting_problem
     else if ((!path || !*path) && own)
         path = arena_text(g->arena, own, strcspn(own, ":"));
     if (crash_directory(path))
-        setting_warning(problems, "reports of crashes cannot be written to %s: %s", path,
+        setting_warning(problems, "crash reports cannot be written to %s: %s", path,
                         strerror(errno));
 }
 
@@ -244,7 +244,8 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
     }
     if (tables && (!url || !*url))
         settings_complain(g->settings, problems, "database", "url",
-                          "is empty, but module %s keeps tables: say how to reach PostgreSQL",
+                          "is empty, but module %s has tables: set the connection string of "
+                          "PostgreSQL",
                           tables);
     if (seals && !json_array_size(g->host->secrets.keys))
         settings_complain(g->settings, problems, "secrets", "keys",
@@ -521,7 +522,8 @@ static void generation_link_authenticator(struct generation *g, struct setting_p
             continue;
         setting_problem(problems,
                         "module %s has routes for certain roles, but no module of the list "
-                        "`modules` gives the service \"authenticator\" (the module auth does)",
+                        "`modules` provides the service \"authenticator\" (the module auth "
+                        "provides it)",
                         g->modules[i].descriptor->name);
         return;
     }

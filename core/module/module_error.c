@@ -66,7 +66,7 @@ bool module_error_waits(struct core_request *rq, const char *what)
     if (!rq->hook_depth)
         return false;
     rq->within_failed = true;
-    module_error(rq, "a hook within a transaction calls a function that waits", what);
+    module_error(rq, "hook within a transaction called a function that waits", what);
     return true;
 }
 
@@ -82,7 +82,7 @@ int module_error_no_json(struct core_request *rq, int status)
     if (rq->json_oom || arena_starved(rq->arena))
         return reply_failure(rq, FAILED_MEMORY);
     snprintf(text, sizeof text, "%d", status);
-    return module_error(rq, "a module answers without JSON (did json_pack() fail?)", text);
+    return module_error(rq, "module sent a response without JSON (did json_pack() fail?)", text);
 }
 
 void module_error_log_response(const struct core_request *rq, int status)
@@ -96,9 +96,9 @@ void module_error_log_response(const struct core_request *rq, int status)
     snprintf(text, sizeof text, "%d, %d", first, status);
     if (late)
         module_error_log(rq, BB_ERROR,
-                         "a module answers an error after its transaction was committed", text);
+                         "module sent an error response after its transaction was committed", text);
     else
-        module_error_log(rq, BB_WARN, "a module answers twice", text);
+        module_error_log(rq, BB_WARN, "module sent two responses", text);
 }
 
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead)
@@ -118,11 +118,11 @@ bool module_error_free_response(struct core_request *rq, int status, int least, 
     snprintf(text, sizeof text, "%d", status);
     if (late) {
         module_error_log(rq, BB_ERROR,
-                         "a module answers an error after its transaction was committed", text);
+                         "module sent an error response after its transaction was committed", text);
         *instead = rq->response.status;
         return false;
     }
-    *instead = module_error(rq, "a module answers with a status out of range", text);
+    *instead = module_error(rq, "module sent a response with an invalid status", text);
     return false;
 }
 
@@ -132,12 +132,13 @@ void module_error_check_answer(struct core_request *rq, int returned)
     char text[32];
 
     if (!status) {
-        module_error(rq, "a handler gave no answer", NULL);
+        module_error(rq, "handler sent no response", NULL);
     } else if (rq->open_units && status < STATUS_ERROR && !rq->committed) {
-        module_error(rq, "a unit with statements was never committed", NULL);
+        module_error(rq, "unit with statements was never committed", NULL);
     } else if (returned != status) {
         snprintf(text, sizeof text, "%d, %d", status, returned);
-        module_error_log(rq, BB_ERROR, "a handler returned another status than it answered", text);
+        module_error_log(rq, BB_ERROR, "handler returned a status that differs from its response",
+                         text);
     }
 }
 

@@ -52,7 +52,7 @@ static int module_copy_table(struct copier *copier, struct bb_table *table, size
     if (!table->rows)
         return module_copy_refuse(copier, name, "has a count but no rows");
     if (table->count > ROWS_MAX || table->count > ROWS_ALL_MAX - copier->rows)
-        return module_copy_refuse(copier, name, "has too many rows to be true");
+        return module_copy_refuse(copier, name, "has an impossible number of rows");
     if (table->stride < sizeof(void *) || table->stride % alignof(void *))
         return module_copy_refuse(copier, name, "has rows of an impossible size");
     if (table->stride > row_size)
@@ -245,15 +245,15 @@ static const char *module_file_head_problem(int fd, const struct stat *info, Elf
         return "is empty";
     if (pread(fd, head, sizeof *head, 0) != (ssize_t)sizeof *head ||
         memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
-        return "is not an ELF file, so not a module";
+        return "is not an ELF file, and therefore not a module";
     if (head->e_ident[EI_CLASS] != FILE_CLASS || head->e_ident[EI_DATA] != FILE_DATA ||
         (MACHINE != EM_NONE && head->e_machine != MACHINE))
         return "was built for another machine; build it for this one";
     if (head->e_type != ET_DYN)
-        return "is not a shared object, so not a module";
+        return "is not a shared object, and therefore not a module";
     if (head->e_phentsize != sizeof(ElfW(Phdr)) || !head->e_phnum ||
         head->e_phnum > PROGRAM_HEADERS_MAX)
-        return "is damaged: its program headers make no sense";
+        return "is damaged: its program headers are invalid";
     return NULL;
 }
 
@@ -265,7 +265,7 @@ int module_file_check(const char *path, char *why, size_t why_size)
 
     if (fd < 0 || fstat(fd, &info)) {
         snprintf(why, why_size, "cannot be read: %s%s", strerror(errno),
-                 errno == ENOENT ? "; is it installed, is `module_path` right?" : "");
+                 errno == ENOENT ? "; check that it is installed, and check `module_path`" : "");
         if (fd >= 0)
             close(fd);
         return -1;
@@ -451,8 +451,8 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
         return file.dl;
     if (file.overwritten) {
         snprintf(why, why_size,
-                 "was written over while its code is in use: put a new file in its "
-                 "place by rename, and restart the host");
+                 "was overwritten while its code is in use: replace the file by a rename, and "
+                 "restart the host");
         return NULL;
     }
     void *dl = module_open_anew(arena, path);

@@ -194,7 +194,7 @@ static const char *validate_metric(const struct bb_metric *metric)
     if (!validate_is_name(metric->name, LOWER DIGITS "_"))
         return "needs a name of a-z, 0-9 and _";
     if (!metric->help)
-        return "needs a help";
+        return "needs a help text";
     if (metric->kind != BB_COUNTER && metric->kind != BB_GAUGE)
         return "must be a counter or a gauge";
     if (total != (metric->kind == BB_COUNTER))
@@ -291,7 +291,7 @@ void module_validate(const struct core_module *module, struct setting_problems *
         validate_complain(module, problems,
                           "its name must be of a-z, 0-9 and _, and begin with a letter");
     else if (host_settings_own(descriptor->name) || !strcmp(descriptor->name, "busbar"))
-        validate_complain(module, problems, "its name is taken by the host");
+        validate_complain(module, problems, "its name is reserved");
     snprintf(place, sizeof place, "%s: settings", descriptor->name);
     if (descriptor->settings_size > SETTINGS_STRUCT_MAX)
         setting_problem(problems, "module %s: `settings_size` is more than %d bytes", place,
@@ -379,11 +379,11 @@ static void validate_unique(const struct core_module *modules, size_t index,
         const char *name = validate_name(own, kind, row);
 
         if (name && validate_named(&modules[index], kind, row, name))
-            setting_problem(problems, "module %s gives the %s \"%s\" twice",
+            setting_problem(problems, "module %s declares the %s \"%s\" twice",
                             modules[index].descriptor->name, kind->what, name);
         for (size_t i = 0; name && i < index && !kind->per_module; i++)
             if (validate_named(&modules[i], kind, SIZE_MAX, name))
-                setting_problem(problems, "modules %s and %s both give the %s \"%s\"",
+                setting_problem(problems, "modules %s and %s both declare the %s \"%s\"",
                                 modules[i].descriptor->name, modules[index].descriptor->name,
                                 kind->what, name);
     }
@@ -413,7 +413,7 @@ static void validate_metric_names(const struct core_module *modules, size_t inde
                 found = found || (before->name && !strcmp(other, name));
             }
         if (found)
-            setting_problem(problems, "module %s: metric \"%s\": there is a %s already",
+            setting_problem(problems, "module %s: metric \"%s\": another metric has the name %s",
                             modules[index].descriptor->name, metric->name, name);
     }
 }

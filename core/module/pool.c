@@ -141,8 +141,8 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
         if (pool->started < pool->most && pool->busy + pool->queued > pool->started &&
             pool_add_thread(pool) && !pool->short_told) {
             pool->short_told = true;
-            log_line(BB_WARN, "a thread of a pool cannot be started, the others do its work",
-                     "pool", pool->descriptor->name, NULL);
+            log_line(BB_WARN, "cannot start another thread of a pool", "pool",
+                     pool->descriptor->name, NULL);
         }
         pthread_cond_signal(&pool->more);
     }
@@ -269,7 +269,7 @@ int api_offload_for(struct bb_request *pub, const char *name, uint64_t subject, 
         return -1;
     if (pool)
         return pool_offload(rq, pool, subject, run, arg);
-    module_error(rq, "a module uses a pool that it does not declare", name);
+    module_error(rq, "module used a pool that it does not declare", name);
     return -1;
 }
 

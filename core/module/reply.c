@@ -385,7 +385,7 @@ int reply_failed(struct core_request *rq)
         return reply_error(rq, 503, "The service is out of memory");
     default:
         if (reply_error(rq, 500, "Internal server error") == 500)
-            module_error_log(rq, BB_ERROR, "a module returned a failure without a cause", NULL);
+            module_error_log(rq, BB_ERROR, "module returned a failure without a cause", NULL);
         return rq->response.status;
     }
 }

@@ -383,9 +383,9 @@ int api_completion_wait(struct bb_request *pub, struct bb_completion *completion
     if (module_error_waits(rq, "bb_completion_wait()"))
         return -1;
     if (!completion || completion->waited || completion->rq != rq) {
-        module_error(
-            rq, "a module waits for a completion twice, or for a completion of another request",
-            NULL);
+        module_error(rq,
+                     "module waited for a completion twice, or for a completion of another request",
+                     NULL);
         return -1;
     }
     completion->waited = true;

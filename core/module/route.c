@@ -193,7 +193,7 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
     if (method < 0 || method == HEAD)
         return route_refuse(why, why_size, route, "unknown method");
     if (!route->roles)
-        return route_refuse(why, why_size, route, "no roles; BB_ANYONE must be written");
+        return route_refuse(why, why_size, route, "no roles; a public route needs BB_ANYONE");
     if (!route->path || !route_cut(route->path, &path))
         return route_refuse(why, why_size, route, "bad path");
     struct entry *entry = arena_alloc(router->arena, sizeof(*entry));
@@ -213,8 +213,7 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
     if (!node)
         return route_refuse(why, why_size, route, "out of memory");
     if (node->entries[method])
-        return route_refuse(why, why_size, route,
-                            "there is a route of this method and shape already");
+        return route_refuse(why, why_size, route, "another route has the same method and pattern");
     node->entries[method] = entry;
     return 0;
 }

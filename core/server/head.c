@@ -140,14 +140,14 @@ static int head_take_request_line(struct head_reading *reading, char *text, size
     while (i < sizeof known / sizeof *known && strcmp(method, known[i]) != 0)
         i++;
     if (i == sizeof known / sizeof *known)
-        return head_refuse(reading, 501, "This method is not known");
+        return head_refuse(reading, 501, "This method is not supported");
     char *target = text + space + 1;
 
     for (const char *at = target; *at; at++) {
         if (!(classes[(unsigned char)*at] & TARGET))
-            return head_refuse(reading, 400, "The target has a character that it may not have");
+            return head_refuse(reading, 400, "The target contains a character that is not allowed");
         if (*at == '%' && at[1] == '0' && at[2] == '0')
-            return head_refuse(reading, 400, "The target has a NUL");
+            return head_refuse(reading, 400, "The target contains a NUL");
     }
     /* Accepts a path, "*" with OPTIONS, or "http://host:port/path", the form sent to proxies.
      * Checks the host like a Host field; the rest is the target, with a '/' written before it if it
@@ -206,7 +206,7 @@ const char *head_field_split(const char *text, size_t from, size_t to, struct he
     size_t colon = from + head_token_run(text + from, to - from);
 
     if (colon == from || colon == to || text[colon] != ':')
-        return "A field of the head has no valid name";
+        return "A header has an invalid name";
     size_t start = colon + 1, end = to;
 
     while (start < end && head_is_blank(text[start]))
@@ -232,7 +232,7 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
     if (reason)
         return head_refuse(reading, 400, reason);
     if (head->count == HEAD_FIELDS_MAX)
-        return head_refuse(reading, 431, "The head has too many fields");
+        return head_refuse(reading, 431, "The head has too many headers");
     const char *name = text + field.name, *value = text + field.value;
 
     text[field.name + field.name_length] = '\0';
@@ -242,7 +242,7 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
                              strcasecmp(name, known_fields[known].name) != 0))
         known++;
     if (known <= IDEMPOTENCY_KEY && reading->seen & 1u << known)
-        return head_refuse(reading, 400, "A field of the head is given twice");
+        return head_refuse(reading, 400, "A header that must be given once is given twice");
     reading->seen |= 1u << known;
     switch (known) {
     case HOST:

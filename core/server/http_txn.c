@@ -136,7 +136,7 @@ static int txn_find_route(struct http_txn *txn)
         return reply_error(rq, 400, "The path is malformed");
     default:
         txn->match.route = NULL;
-        return reply_error(rq, 404, "There is no such path");
+        return reply_error(rq, 404, "Path not found");
     }
     struct host_handle *owner = txn->match.owner;
 

@@ -163,7 +163,7 @@ static ssize_t reader_read_head(struct reader *reader, int fd)
 
         if (!reading->head.split && reading->at == reading->line) /* only empty lines */
             return 0;
-        found = reader->late ? head_refuse(reading, 408, "The head took too long to come")
+        found = reader->late ? head_refuse(reading, 408, "The head did not arrive in time")
                              : head_refuse(reading, 400, "The head ends too early");
     }
     reader_begin_request(reader);
@@ -329,7 +329,7 @@ static int reader_take_frame(struct reader *reader)
     }
     if (reader->state == READER_END) {
         if (line[0] != '\r' || (there > 1 && line[1] != '\n'))
-            return reader_fail(reader, 400, "A chunk of the body does not end where it should");
+            return reader_fail(reader, 400, "A chunk of the body does not end with CR LF");
         if (there < 2)
             return 0;
         reader->start += 2;
@@ -409,7 +409,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
         } else if (reader->state == READER_DONE) {
             got = reader_nothing_yet();
         } else if (reader->late) {
-            reader_stop(reader, 408, "The body took too long to come");
+            reader_stop(reader, 408, "The body did not arrive in time");
         } else {
             got = piece ? reader_read_piece(reader, fd, into + given, size - given)
                         : reader_read_frame(reader, fd);

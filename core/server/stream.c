@@ -379,7 +379,8 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     struct http_txn *txn = http_txn_of(pub);
 
     if (rq->kind != REQUEST_HTTP || txn->stream)
-        return module_error(rq, "a module opens a stream in a request that cannot have one", NULL);
+        return module_error(rq, "module opened a stream in a request that cannot have a stream",
+                            NULL);
     if (http_txn_is_late(txn))
         return reply_failure(rq, FAILED_DEADLINE);
     if (rq->loop->streams->refusing)

@@ -540,7 +540,7 @@ static int upload_not_stored(struct upload *upload)
         route->files_failed(&owner->host);
     log_line(BB_ERROR, "files cannot be stored", "directory", upload->directory, "reason",
              strerror_r(upload->error, buffer, sizeof buffer), "request", upload->txn->id, NULL);
-    return reply_error(&upload->txn->rq, 503, "Files cannot be stored now");
+    return reply_error(&upload->txn->rq, 503, "Files cannot be stored at the moment");
 }
 
 int upload_begin(struct http_txn *txn, const char *boundary)

@@ -70,11 +70,11 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
     const char *wrong = NULL;
 
     if (!event || &event->module->handle.host != rq->pub.host)
-        wrong = "a module raises an event that it does not declare";
+        wrong = "module raised an event that it does not declare";
     else if (audience && audience->size < sizeof *audience)
-        wrong = "a module raises an event for an audience without its size";
+        wrong = "module raised an event with an audience without its size";
     else if (rq->hook_depth >= DEPTH_MAX)
-        wrong = "hooks raise events in a circle";
+        wrong = "hooks raised events in a circle";
     if (wrong) {
         json_decref(payload);
         module_error(rq, wrong, name);
@@ -127,7 +127,7 @@ uint64_t bus_hooks_lost(void)
 static void bus_hook_lost(const struct raised *raised)
 {
     atomic_fetch_add(&hooks_lost, 1);
-    log_line(BB_ERROR, "a committed hook was dropped", "event", raised->descriptor.name, NULL);
+    log_line(BB_ERROR, "committed hook dropped", "event", raised->descriptor.name, NULL);
 }
 
 static void bus_hook_entry(struct core_request *rq)

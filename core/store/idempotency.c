@@ -158,7 +158,9 @@ int idempotency_replay(struct core_request *rq)
 {
     int status = idempotency_look(rq);
 
-    return status ? status : reply_error(rq, 503, "The first request is not finished");
+    return status ? status
+                  : reply_error(rq, 503,
+                                "The first request with this Idempotency-Key is still in progress");
 }
 
 void idempotency_expire(struct core_request *rq)

@@ -117,7 +117,7 @@ PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sq
     if (!text)
         text = PQerrorMessage(db->conn);
     snprintf(db->report->problem, sizeof db->report->problem, "%s: %s%s%s%s", what,
-             *text ? text : "unexpected answer", state ? " (SQLSTATE " : "", state ? state : "",
+             *text ? text : "unexpected result", state ? " (SQLSTATE " : "", state ? state : "",
              state ? ")" : "");
     migrate_db_flatten(db->report->problem);
     PQclear(result);
@@ -284,9 +284,9 @@ static int migrate_compare_step(struct migration *run, const char *module,
                                            "0.9.0; it cannot be migrated: use an empty database");
     return migrate_db_refuse(
         &run->db,
-        "migration of %s: step %u (%s) is another one than the database was made with: install the "
-        "version of the module that it was made with, or a later one (its author: put the step "
-        "back, add a new one)",
+        "migration of %s: step %u (%s) differs from the step in the database: install the version "
+        "of the module that created the tables, or a later version (authors: restore the step, and "
+        "add a new step)",
         module, step->number, step->title);
 }
 

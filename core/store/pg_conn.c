@@ -19,7 +19,7 @@ enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500, TRIES_MAX = 4, NAME_SIZE = 2
 
 /* Values of pg_conn.fault. */
 static const char unreplicated[] = "a commit was not confirmed by the synchronous standby";
-static const char outcome_unknown[] = "an answer could not be kept";
+static const char outcome_unknown[] = "a response of PostgreSQL could not be processed";
 static const char left_open[] = "a transaction was left open";
 static const char misused[] = "a module's statement is not allowed";
 
@@ -211,7 +211,7 @@ static void conn_notice(void *arg, const PGresult *result)
 
     if ((severity && (!strcmp(severity, "FATAL") || !strcmp(severity, "PANIC"))) ||
         (code && (!strcmp(code, "57P01") || !strcmp(code, "57P02"))))
-        conn->end = "the server ends it";
+        conn->end = "the server closes it";
     if (pg_notice_is_unreplicated(result))
         conn->fault = unreplicated;
 }
@@ -233,7 +233,7 @@ static void conn_dialled(void *arg, void *connection, const char *problem)
         return;
     }
     if (conn->backoff_ms > BACKOFF_FIRST_MS)
-        conn_log(conn, "PostgreSQL is back", NULL);
+        conn_log(conn, "PostgreSQL responds again", NULL);
     conn_want(conn, EPOLLIN);
     if (!conn->pg)
         return;

@@ -108,13 +108,13 @@ static int pg_check_session(PGconn *conn, const struct pg_login *login, char pro
 
     if (!found)
         snprintf(problem, DIAL_PROBLEM, "the session cannot be checked: %s",
-                 result ? PQresultErrorMessage(result) : "no answer");
+                 result ? PQresultErrorMessage(result) : "no response");
     else if (strstr(found, MARK))
         snprintf(problem, DIAL_PROBLEM, "%s", PG_SHARED);
     else if (!passed)
         snprintf(problem, DIAL_PROBLEM,
-                 "the session does not have the settings that busbar asks for (%s): a connection "
-                 "pooler drops them; connect to PostgreSQL itself",
+                 "the session does not have the settings that busbar requires (%s): a connection "
+                 "pooler drops them; connect directly to PostgreSQL",
                  found);
     PQclear(result);
     return passed ? 0 : -1;

@@ -39,7 +39,7 @@ struct dial *pg_dial(struct loop *loop, const struct pg_settings *settings, cons
 /* The problem reported for a session that several connections share. */
 #define PG_SHARED                                                                                  \
     "a connection pooler gives one session to several connections: let it pool whole sessions "    \
-    "(PgBouncer: pool_mode=session), or connect to PostgreSQL itself"
+    "(PgBouncer: pool_mode=session), or connect directly to PostgreSQL"
 
 /* The end of a SELECT, a printf() format for the mark: the condition that the session has it. */
 #define PG_WITH_MARK " WHERE current_setting('busbar.session', true) = '%s'"

@@ -174,7 +174,7 @@ static void pg_listener_lost(struct pg_listener *listener, const char *reason)
     atomic_store(&silent_since_ms, 0);
     pg_listener_note_problem(reason);
     if (!listener->down_logged)
-        log_line(BB_WARN, "PostgreSQL does not answer", "reason", reason, NULL);
+        log_line(BB_WARN, "PostgreSQL does not respond", "reason", reason, NULL);
     listener->down_logged = true;
     loop_watch(listener->loop, &listener->watch, -1, 0);
     dial_free(listener->dial);
@@ -270,7 +270,7 @@ static void pg_listener_answered(struct pg_listener *listener)
     int64_t now = listener->loop->now_ms;
 
     if (listener->down_logged) {
-        log_line(BB_WARN, "PostgreSQL answers again", NULL);
+        log_line(BB_WARN, "PostgreSQL responds again", NULL);
         pg_listener_note_problem(NULL);
     }
     listener->down_logged = false;
@@ -322,7 +322,7 @@ static bool pg_listener_note_pause(const struct pg_listener *listener, const PGr
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1)
         pause_note(engine, PQgetisnull(result, 0, 2) ? NULL : PQgetvalue(result, 0, 2));
     else if (sqlstate_has(state, SQLSTATE_TEXT))
-        pause_note(engine, "the database has no readable switch for pausing");
+        pause_note(engine, "cannot read from the database whether work is paused");
     else
         return false;
     return true;
@@ -431,7 +431,7 @@ static void pg_listener_timer(struct timer *timer)
     else if (listener->state == LISTENER_IDLE)
         pg_listener_ask(listener);
     else
-        pg_listener_unanswered(listener, listener->asked_ms, "no answer within the time limit");
+        pg_listener_unanswered(listener, listener->asked_ms, "no response within the time limit");
 }
 
 /* LISTENs to new channels; a connection that is not established yet will listen to all anyway. */

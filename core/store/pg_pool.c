@@ -290,7 +290,7 @@ static void pool_sweep(struct timer *timer)
             struct pg_conn *conn = &pool->conns[i];
 
             if (conn->state == PG_READY && conn->batches && conn->oldest_ms < limit)
-                pg_conn_lost(conn, "no answer within the time limit");
+                pg_conn_lost(conn, "no response within the time limit");
             if (unavailable)
                 pg_conn_fail_waiting(conn);
             busy = busy || conn->batches;

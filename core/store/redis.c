@@ -112,7 +112,7 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
             redis->demoted = redis->by_sentinel && !good && !strncmp(reply->str, "READONLY", 8);
             redis->latency_ms = good ? clock_mono_ms() - call->sent_ms : -1;
             if (good && redis->down_logged)
-                log_line(BB_WARN, "Redis answers again", NULL);
+                log_line(BB_WARN, "Redis responds again", NULL);
             else if (!good && !redis->down_logged)
                 log_line(BB_WARN, "Redis refuses writes", "reason", reply->str, NULL);
             redis->down_logged = !good;
@@ -266,7 +266,7 @@ static void redis_on_tick(struct timer *timer)
     int64_t now = redis->loop->now_ms;
 
     if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < now)
-        redis_drop(redis, "no answer within the time limit");
+        redis_drop(redis, "no response within the time limit");
     if (redis->link && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
         /* a write, because a Redis that refuses writes still answers a PING */

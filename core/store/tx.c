@@ -28,15 +28,14 @@ static const struct bb_sql rollback = {"ROLLBACK", PG_SQL_OF_HOST};
 static bool tx_known(struct core_request *rq, const struct bb_tx *tx, const char *what)
 {
     if (!rq) {
-        log_line(BB_ERROR, "a module uses a transaction outside of a request", "detail", what,
-                 NULL);
+        log_line(BB_ERROR, "module used a transaction outside of a request", "detail", what, NULL);
         return false;
     }
     for (const struct bb_tx *at = rq->txs; at; at = at->next) {
         if (at == tx)
             return true;
     }
-    module_error(rq, "a module uses a unit or transaction that the request does not have", what);
+    module_error(rq, "module used a unit or transaction that does not belong to the request", what);
     return false;
 }
 
@@ -46,7 +45,7 @@ bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what
         return false;
     if (!tx->over)
         return true;
-    module_error(rq, "a module uses a unit that was committed", what);
+    module_error(rq, "module used a unit that was already committed", what);
     return false;
 }
 
@@ -239,7 +238,7 @@ static int tx_run_before(struct bb_tx *tx)
         int waiting = rq->response.status;
 
         if (runs == BEFORE_MAX) {
-            module_error(rq, "bb_before() is called in a circle", NULL);
+            module_error(rq, "bb_before() was called in a circle", NULL);
             return -1;
         }
         tx->before = block->next;
@@ -330,7 +329,7 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
     size_t length = 0;
 
     if (usable && tx->checked_out) {
-        module_error(rq, "a transaction is committed by its module", "bb_commit()");
+        module_error(rq, "module committed an interactive transaction", "bb_commit()");
         usable = false;
     }
     if (usable && tx->count && rq->open_units)
@@ -338,7 +337,7 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
     if (usable && module_error_waits(rq, "bb_commit()")) {
         usable = false;
     } else if (usable && !success && (status || rq->kind == REQUEST_HTTP)) {
-        module_error(rq, "a unit is committed with a status that is not a success", NULL);
+        module_error(rq, "unit was committed with an error status", NULL);
         usable = false;
     } else if (usable && !json && body) {
         module_error_no_json(rq, status);
@@ -386,7 +385,7 @@ struct bb_rows *api_tx_query(struct bb_tx *tx, const struct bb_sql *sql,
     if (!tx_usable(rq, tx, "bb_tx_query()") || module_error_waits(rq, "bb_tx_query()"))
         return NULL;
     if (!tx->checked_out) {
-        module_error(rq, "a unit is used as a transaction", "bb_tx_query()");
+        module_error(rq, "unit was used as a transaction", "bb_tx_query()");
         return NULL;
     }
     return tx_send_gathered(tx) ? NULL : pg_tx_run(tx->checked_out, sql, values, count);
@@ -436,11 +435,13 @@ static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct
     if (answered == status || rq->kind != REQUEST_HTTP)
         return status;
     if (!answered && !before && status >= 200 && status < 400)
-        return module_error(rq, "a transaction returned a status without an answer", NULL);
+        return module_error(rq, "transaction function returned a status without sending a response",
+                            NULL);
     if (!answered)
         return status;
     snprintf(text, sizeof text, "%d, %d", answered, status);
-    return module_error(rq, "a transaction returned another status than it answered", text);
+    return module_error(rq, "transaction function returned a status that differs from its response",
+                        text);
 }
 
 /* Ends the transaction. `headers` were set before it; an error response keeps them. */

@@ -58,7 +58,9 @@ int auth_client_create(struct bb_request *rq)
     made->client_id = bb_random_hex(rq, 16);
     made->secret = bb_random_hex(rq, 32);
     if (!made->client_id || !made->secret)
-        return bb_fail(rq, 503, "The service has no random numbers now. Please try again.");
+        return bb_fail(rq, 503,
+                       "The service cannot generate random numbers at the moment. Please "
+                       "try again.");
     made->name = name ? name : "";
     SHA256((const unsigned char *)made->secret, strlen(made->secret), made->digest);
     return bb_transaction(rq, clients_store, made);
@@ -175,7 +177,7 @@ static int clients_link_organization(struct bb_request *rq, struct bb_tx *tx, vo
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "No such organization");
+        return bb_fail(rq, 404, "Organization not found");
     link->before = bb_cell_int(rq, rows, 0, 6);
     if ((link->before && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->before))) ||
         (link->after && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->after))))

@@ -135,7 +135,9 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const char *token = bb_random_hex(rq, TOKEN_BYTES);
 
     if (!token)
-        return bb_fail(rq, 503, "The service has no random numbers now. Please try again.");
+        return bb_fail(rq, 503,
+                       "The service cannot generate random numbers at the moment. Please "
+                       "try again.");
     const struct bb_rows *made =
         bb_tx_query(rq, tx, &make,
                     BB_ARGS(links_hash(rq, token), bb_t(bb_cell(rq, asked, 0, 1)),

@@ -179,7 +179,8 @@ static int login_by_client(struct bb_request *rq)
 
     if (header && secret)
         return login_bad_request(rq, "invalid_request",
-                                 "The client authenticates in two ways at once");
+                                 "Send the client credentials either in the Authorization header "
+                                 "or in the body, not in both");
     if (header && login_read_basic(rq, header, &id, &secret))
         return login_invalid_client(rq);
     if (header && named && strcmp(named, id) != 0)

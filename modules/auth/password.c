@@ -117,7 +117,9 @@ int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *poo
     char *text = bb_alloc(rq, AUTH_HASH_MAX);
 
     if (bb_random(auth->host, job.salt, SALT))
-        return bb_fail(rq, 503, "The service has no random numbers now. Please try again.");
+        return bb_fail(rq, 503,
+                       "The service cannot generate random numbers at the moment. Please "
+                       "try again.");
 
     int status = password_run(rq, pool, 0, &job);
 

@@ -71,7 +71,7 @@ static int users_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 409, "The password was changed meanwhile");
+        return bb_fail(rq, 409, "The password was changed by another request");
     if (auth_password_changed(rq, tx, account, rq->principal->session, change->payload))
         return bb_failed(rq);
     return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
@@ -367,7 +367,9 @@ static int users_add_conversations(struct bb_request *rq, const char *email, jso
         json_object_set_new(account, "conversations", json_integer(count)))
         return -1;
     if (count)
-        bb_warn(rq, "email: takes part in %lld conversations already; is it this person's?",
+        bb_warn(rq,
+                "email: already takes part in %lld conversations; check that the e-mail "
+                "belongs to this person",
                 (long long)count);
     return 0;
 }
@@ -420,7 +422,7 @@ static void users_warn_lookalike(struct bb_request *rq, const char *email)
             alike = names[script];
     }
     if (alike && (latin || alike == names[ALIKE]))
-        bb_warn(rq, "email: has %s; does it imitate another e-mail?", alike);
+        bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
 }
 
 static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)

@@ -154,7 +154,7 @@ static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who
     struct bulk_job job = {.status = ""};
     int refused = job_get(rq, who, id, &job);
 
-    return refused ? refused : bb_fail(rq, 409, "The bulk upload is %s already", job.status);
+    return refused ? refused : bb_fail(rq, 409, "The bulk upload is already %s", job.status);
 }
 
 /*

@@ -153,9 +153,9 @@ static int rows_parse(void *arg, const struct reader_row *input)
     row->number = input->number;
     row->cells = cells;
     if (more && type)
-        bb_bulk_problem(
-            rq, row, "",
-            bb_format(rq, "has %zu cells, the header line %zu", input->count, columns->count));
+        bb_bulk_problem(rq, row, "",
+                        bb_format(rq, "has %zu cells, but the header line has %zu", input->count,
+                                  columns->count));
     batch->rows[batch->count] = row;
     batch->sent[batch->count++] = sent;
     return 0;

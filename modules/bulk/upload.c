@@ -41,8 +41,8 @@ static int upload_over_quota(struct bb_request *rq)
     const struct bulk *bulk = rq->state;
 
     return bb_fail(rq, 409,
-                   "The organization may have %lld bytes of bulk uploads at most: delete some that "
-                   "have ended",
+                   "The organization may have at most %lld bytes of bulk uploads: delete bulk "
+                   "uploads that have ended",
                    (long long)bulk->settings->bytes_per_organization);
 }
 

@@ -19,11 +19,11 @@ static const struct {
 } reasons[] = {
     {"certified", "The energy was certified: see the entries."},
     {"carried",
-     "The energy is carried on: the next certificate of the group takes it, once the group "
-     "has whole kWh from the threshold on."},
+     "The energy is carried over to the next certificate of the group, which is issued when the "
+     "total reaches the threshold."},
     {"belowThreshold", "The energy is below the issuance threshold, so no certificate was issued."},
     {"cycleNotEnded", "The issuance cycle has not ended yet."},
-    {"notIssuedYet", "The reading is due: the issuance job takes it within seconds."},
+    {"notIssuedYet", "The reading is due: the issuing job issues it within seconds."},
     {"noReading", "There is no reading for this time."},
     {"inNoGroup", "The device was in no group when this Delta reading ended. Put the device into a "
                   "group, or void the reading and send it as History."},

@@ -257,7 +257,7 @@ static int group_taken(struct bb_request *rq, const int64_t *devices, size_t cou
 
     for (size_t i = 0; i < bb_count(rq, rows); i++)
         errors =
-            group_problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is in a group already");
+            group_problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is already in a group");
     return errors ? bb_fail_listed(rq, 409, errors, "A device can be in one group only")
                   : bb_no_memory(rq);
 }

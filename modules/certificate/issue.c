@@ -146,7 +146,7 @@ int certificate_command_issue(struct bb_request *rq)
         cycles += work.done[CYCLES] > 0 ? work.done[CYCLES] : 0;
         histories += work.done[HISTORIES] > 0 ? work.done[HISTORIES] : 0;
     }
-    bb_print(rq, "cycles looked at: %lld; History readings issued: %lld\n", (long long)cycles,
+    bb_print(rq, "cycles examined: %lld; History readings issued: %lld\n", (long long)cycles,
              (long long)histories);
     if (!work.more)
         return failed ? FAILED : 0;

@@ -414,7 +414,9 @@ int certificate_change(struct bb_request *rq)
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Certificate log entry not found");
     if (certificate->internal)
-        return bb_fail(rq, 409, "Certificates are issued internally: certificate.issuer");
+        return bb_fail(rq, 409,
+                       "Certificates are issued internally (setting certificate.issuer), "
+                       "so their status cannot be changed");
     const char *status = bb_cell(rq, rows, 0, 0);
 
     if (!bb_cell_int(rq, rows, 0, 1))

@@ -20,7 +20,7 @@ static int post_refused(struct bb_request *rq, const char *field, bool posts,
         return refused;
     if (!chat_takes_part(*facts, email) &&
         !(posts && who->role == BB_ROLE_ADMIN && strcmp(email, who->email) == 0))
-        return bb_fail(rq, 403, "%s takes no part in this conversation", field);
+        return bb_fail(rq, 403, "%s is not a participant of this conversation", field);
     return chat_acts_for(rq, &scope, email);
 }
 

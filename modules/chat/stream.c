@@ -517,7 +517,7 @@ static int start_find(struct bb_request *rq, struct start *start)
 
     /* an empty id counts as no id (WHATWG) */
     if (id && *id && chat_cursor_split(bb_format(rq, "%s", id), &at))
-        return bb_fail(rq, 400, "Last-Event-ID must be an id that this stream gave");
+        return bb_fail(rq, 400, "Last-Event-ID must be an id of this stream");
     const struct bb_rows *rows =
         bb_query(rq, &snapshot, BB_ARGS(bb_t(at.seen), bb_t(at.target), bb_i(REPLAY_XIDS)));
 

@@ -191,5 +191,5 @@ void chat_add_up(struct bb_request *rq)
         more = bb_scratch(rq, unread_add_piece, NULL);
     if (more < 0)
         bb_log(rq, BB_WARN, "cannot add up unread messages: %s",
-               *bb_sqlstate(rq) ? bb_sqlstate(rq) : "PostgreSQL has not answered");
+               *bb_sqlstate(rq) ? bb_sqlstate(rq) : "PostgreSQL has not responded");
 }

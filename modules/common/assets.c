@@ -242,7 +242,7 @@ static int assets_answer(struct bb_request *rq, const struct assets *assets, con
     while (asset && (asset->hashed != hashed || strcmp(asset->name, name) != 0))
         asset = asset->next;
     if (!asset)
-        return bb_fail(rq, 404, "There is no such file");
+        return bb_fail(rq, 404, "File not found");
     enum asset_form form = assets_form(rq, asset);
     const char *tag = bb_format(rq, "\"%s-%d\"", asset->tag, (int)form);
     int failed =

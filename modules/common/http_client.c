@@ -234,7 +234,7 @@ static void http_judge(struct http_request *request, CURLcode code)
         request->outcome = HTTP_ANSWERED;
     } else if (code == CURLE_OPERATION_TIMEDOUT) {
         request->outcome = HTTP_LATE;
-        request->error = "The request was not answered in time";
+        request->error = "The response did not arrive in time";
     } else if (request->socket.refused && !request->sendings) {
         request->outcome = HTTP_REFUSED;
         request->error = "The address or port is not allowed";

@@ -271,8 +271,8 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
         return bb_failed(rq);
     for (size_t i = 0; i < arrival->count; i++)
         if (!is_allowed(state, arrival->types[i]))
-            return bb_fail(rq, 415, "%s: files of type %s are not taken", arrival->files[i]->part,
-                           arrival->types[i]);
+            return bb_fail(rq, 415, "%s: files of type %s are not accepted",
+                           arrival->files[i]->part, arrival->types[i]);
     if (documents_check_quota(rq, NULL, organization, arrival->bytes))
         return bb_failed(rq);
     int refused = documents_begin(rq, arrival);
@@ -285,7 +285,7 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
         refused = bb_failed(rq);
     } else if (*keep->job.why) {
         bb_log(rq, BB_ERROR, "documents cannot be stored: %s", keep->job.why);
-        refused = bb_fail(rq, 503, "Documents cannot be stored now");
+        refused = bb_fail(rq, 503, "Documents cannot be stored at the moment");
     }
     documents->until_ms = keep->until_ms;
     if (!refused)
@@ -442,7 +442,7 @@ int device_download(struct bb_request *rq)
         return bb_failed(rq);
     if (open.fd < 0) {
         bb_log(rq, BB_ERROR, "document %s cannot be read: %s", open.name, open.job.why);
-        return bb_fail(rq, 503, "The document cannot be read now");
+        return bb_fail(rq, 503, "The document cannot be read at the moment");
     }
     if (bb_reply_header(rq, "Content-Type", bb_cell(rq, rows, 0, 1)) < 0 ||
         bb_reply_header(rq, "Content-Disposition",

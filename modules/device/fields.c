@@ -203,7 +203,7 @@ static const char *fields_external_id(struct bb_request *rq, const json_t *value
     fields_name_check(id, problem);
     /* Browsers and proxies remove dots from a path, and `my` is the path of the list of devices. */
     if (!*problem && (!strcmp(id, ".") || !strcmp(id, "..") || !strcasecmp(id, "my")))
-        *problem = "must not be \".\", \"..\" or \"my\", which a path cannot name";
+        *problem = "must not be \".\", \"..\" or \"my\", because these cannot be used in a path";
     return id;
 }
 
@@ -241,8 +241,8 @@ static const char *fields_country(struct bb_request *rq, const char *text, const
     if (named >= 0)
         country_code(named, 2, code = bb_alloc(rq, 4));
     else if (country_find(code) < 0)
-        *problem = "must be a country: its ISO 3166-1 code of two or three letters, as DE or DEU, "
-                   "or its English name, as Germany";
+        *problem = "must be a country: its ISO 3166-1 code of two or three letters, such as DE or "
+                   "DEU, or its English name, such as Germany";
     for (char *at = code; *at; at++)
         *at = (char)toupper((unsigned char)*at);
     return code;

@@ -131,7 +131,9 @@ static int list_cursor(struct bb_request *rq, const struct list_order *order,
     else if (good)
         good = *end == '-' && (!order->number || device_is_number(end + 1, "0123456789+-.e"));
     if (!good)
-        return bb_invalid(rq, "after", "must be a cursor that a Link header of this order gave");
+        return bb_invalid(rq, "after",
+                          "must be a cursor from a Link header of a list with the "
+                          "same sort and order");
     values[LIST_AFTER] = bb_i(id);
     if (order != list_orders)
         values[LIST_KEY] = bb_t(end + 1);

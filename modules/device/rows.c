@@ -69,7 +69,7 @@ static int rows_check_homes(struct bb_request *rq, const struct bb_bulk_job *job
                          "is ignored: you have only one organization");
         else
             bb_bulk_problem(rq, read[i].row, "organizationId",
-                            bb_format(rq, "must be %lld, as for the bulk upload, or be left out",
+                            bb_format(rq, "must be %lld, as for the bulk upload, or empty",
                                       (long long)job->organization));
     }
     return 0;

@@ -236,7 +236,7 @@ static int s3_send(struct s3 *s3, struct s3_request *request, char why[STORE_WHY
     if (*why)
         return -1;
     if (refused)
-        snprintf(why, STORE_WHY, "%s: answered %d%s%s", http->method, http->status,
+        snprintf(why, STORE_WHY, "%s: status %d%s%s", http->method, http->status,
                  *request->code ? " " : "", request->code);
     else if (!http->ended)
         snprintf(why, STORE_WHY, "out of memory");
@@ -265,7 +265,7 @@ static void s3_keep(void *arg)
         request.sha256 = sha256;
         request.http.file = file;
         if (!file || fstat(fileno(file), &about)) {
-            snprintf(keep->job.why, STORE_WHY, "a file that has arrived cannot be read");
+            snprintf(keep->job.why, STORE_WHY, "the uploaded file cannot be read");
         } else {
             request.http.length = about.st_size;
             s3_send(s3, &request, keep->job.why);
@@ -474,8 +474,8 @@ static bool has_certificates(const char *path)
 static const char *s3_settings_problem(const struct device_settings *settings)
 {
     if (!is_endpoint(settings->s3_endpoint))
-        return "s3_endpoint: must be an address without user and query, as https://s3.example.org; "
-               "its path must be as an s3_prefix, and end without a dot";
+        return "s3_endpoint: must be a URL without user and query, such as https://s3.example.org; "
+               "its path must have the form of s3_prefix, and must not end in a dot";
     if (!*settings->s3_bucket || *settings->s3_bucket == '.' || !is_plain(settings->s3_bucket, ""))
         return "s3_bucket: must be the name of a bucket";
     if (!*settings->s3_region || !is_plain(settings->s3_region, ""))
@@ -485,7 +485,7 @@ static const char *s3_settings_problem(const struct device_settings *settings)
     if (!is_plain_path(settings->s3_prefix))
         return "s3_prefix: must be letters, digits, '-', '_', '.' and '/', as a path without dots";
     if (*settings->s3_ca && !has_certificates(settings->s3_ca))
-        return "s3_ca: must be a file of certificates (PEM) that can be read";
+        return "s3_ca: must be a readable file of certificates (PEM)";
     return NULL;
 }
 

@@ -40,7 +40,8 @@ static json_t *document_event(struct docs_maker *maker, const struct bb_module *
                              "schema", docs_object(maker, &event->payload, false, true));
     json_t *answers = json_pack(
         "{s:{s:s}, s:{s:s}}", "2XX", "description", "Delivered.", "4XX", "description",
-        "Not delivered. It is sent again, up to three attempts by default; 410 ends the attempts.");
+        "The delivery failed. It is sent again, by default up to three attempts in total; 410 ends "
+        "the attempts.");
 
     return json_pack("{s:{s:s, s:[s], s:s, s:s, s:o, s:o, s:o, s:[]}}", "post", "operationId",
                      event->name, "tags", module->name, "summary", event->help, "description",
@@ -74,19 +75,15 @@ static void document_webhooks(struct docs_maker *maker, json_t *document)
 /* ---- the whole document ---- */
 
 static const char how[] =
-    "Requests and responses are JSON in UTF-8.\n\n"
-    "**Log in:** get a token from `POST /api/auth/login` (people) or `POST /api/auth/getAccess` "
-    "(programs), and send it with every request as `Authorization: Bearer <token>`.\n\n"
-    "**Roles:** each operation names the role it requires. With another role the response is "
-    "403.\n\n"
-    "**Errors** have the same form everywhere: see the schema `Error`. Quote its `requestId` when "
-    "you ask for help.\n\n"
-    "**Lists** come in pages. While there are more, the `Link` header has the address of the next "
-    "page.\n\n"
-    "**Retries:** send an `Idempotency-Key` with a request that creates something. Sending it "
-    "again then returns the first response and creates nothing.\n\n"
-    "A request whose head is malformed or too large is refused (400, 414, 431) before an "
-    "operation is looked for.";
+    "Requests and responses are JSON in UTF-8.\n\n**Log in:** get a token from `POST "
+    "/api/auth/login` (people) or `POST /api/auth/getAccess` (programs), and send it with every "
+    "request as `Authorization: Bearer <token>`.\n\n**Roles:** each operation names the role it "
+    "requires. With another role the response is 403.\n\n**Errors** have the same form everywhere: "
+    "see the schema `Error`. Quote its `requestId` when you ask for help.\n\n**Lists** come in "
+    "pages. While there are more, the `Link` header has the address of the next "
+    "page.\n\n**Retries:** send an `Idempotency-Key` with a request that creates something. "
+    "Sending it again then returns the first response and creates nothing.\n\nA request whose head "
+    "is malformed or too large is refused (400, 414, 431) before the operation is known.";
 
 static json_t *document_components(struct docs_maker *maker)
 {

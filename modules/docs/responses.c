@@ -15,7 +15,7 @@ json_t *docs_shared_headers(struct docs_maker *maker)
         const char *name, *type, *help, *example;
         bool certain; /* false: some responses lack the header */
     } rows[] = {
-        {"RequestId", "string", "Id of the request. The log of the service has it, too.",
+        {"RequestId", "string", "Id of the request, which is also in the log of the service.",
          "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11", true},
         {"Link", "string", "`<…>; rel=\"next\"`: the next page. Absent on the last page.",
          "</api/device?limit=2&after=17>; rel=\"next\"", false},
@@ -112,10 +112,11 @@ static const struct shared {
     {401, "Unauthorized", "The token is missing, not valid, expired or revoked.", WITH_TOKEN},
     {403, "Forbidden", "The account is not active, or its role is not allowed to do this.",
      WITH_TOKEN},
-    {404, "NotFound", "It does not exist, or belongs to somebody else.", WITH_NAMES},
+    {404, "NotFound", "The object does not exist, or the caller may not see it.", WITH_NAMES},
     {408, "RequestTimeout", "The body did not arrive in time.", WITH_BODY},
     {409, "Conflict",
-     "It already exists, or another rule does not allow it. `message` has the reason.", IF_NAMED},
+     "The object already exists, or a rule forbids the request. `message` has the reason.",
+     IF_NAMED},
     {413, "PayloadTooLarge", "The body is too large.", WITH_BODY},
     {414, "UriTooLong", "Path and query are too long together.", WITH_LONG_TARGET},
     {415, "UnsupportedMediaType", "The content type of the body is not supported.", WITH_BODY},
@@ -123,7 +124,7 @@ static const struct shared {
      WITH_KEY},
     {429, "TooManyRequests", "Too many requests. Try again after `Retry-After` seconds.", ALWAYS},
     {500, "InternalServerError",
-     "An internal error. The log of the service has it under the `requestId`.", ALWAYS},
+     "An internal error. The log of the service has the cause, with the `requestId`.", ALWAYS},
     {503, "ServiceUnavailable",
      "The service is busy, or its database is unavailable. Try again after `Retry-After` seconds.",
      ALWAYS},
@@ -260,7 +261,7 @@ static json_t *responses_state(struct docs_maker *maker, const struct bb_route *
                        "Seconds to wait before trying again. Only with an error.", "schema", "type",
                        "integer"));
     return json_pack("{s:s, s:o, s:{s:{s:{s:o}}}}", "description",
-                     "A service is down. The body lists it.", "headers", headers, "content",
+                     "A dependency is down. The body names it.", "headers", headers, "content",
                      "application/json", "schema", "anyOf", either);
 }
 

@@ -24,7 +24,7 @@ static int reading_open(struct bb_host *host, void **state)
         return bb_open_fail(host, "out of memory");
     if (pthread_mutex_init(&reading->zones_lock, NULL)) {
         slots_free(reading->exports);
-        return bb_open_fail(host, "no memory for time zones");
+        return bb_open_fail(host, "out of memory");
     }
     *state = reading;
     return 0;

@@ -26,7 +26,7 @@ static int period_by_end(const void *left, const void *right)
  */
 int reading_date(struct bb_request *rq, struct reading_submission *submission)
 {
-    static const char missing[] = "the device has none yet: set it first, by PATCH";
+    static const char missing[] = "is missing in the device: set it first, by PATCH";
     const struct bb_device *device = &submission->device;
     const char *zone = submission->named ? submission->named : device->timezone;
     struct moment day = {.ms = 0};
@@ -143,7 +143,7 @@ static void period_check(struct bb_request *rq, struct reading_submission *submi
                          const struct reading_item *item, int64_t now)
 {
     static const char before[] =
-        "must be later than the end of the reading before it, with which it begins";
+        "must be later than the end of the previous reading, at which this reading begins";
     const struct zone *zone = submission->zone;
     const char *commissioned = submission->device.commissioned;
     int64_t first = submission->commissioned < submission->commissioned_local

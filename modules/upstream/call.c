@@ -105,7 +105,7 @@ static const char *call_headers_problem(struct bb_request *rq,
         if (!name || !value || !call_is_name(name) || !call_is_value(value))
             return "A header of the request is not valid";
         if (call_is_one_of(name, own))
-            return bb_format(rq, "The request must not bring the header %s", name);
+            return bb_format(rq, "The request must not contain the header %s", name);
         bytes += strlen(name) + strlen(value) + strlen(": \r\n");
     }
     return bytes > HTTP_HEAD_MAX ? "The headers of the request are too long" : NULL;
@@ -145,7 +145,7 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
     if (request->length > BODY_MAX || (request->length && !request->body))
         return "The body of the request is too long or missing";
     if (request->length && request->method && !strcmp(request->method, "HEAD"))
-        return "A HEAD request has no body";
+        return "A HEAD request must not have a body";
     return call_headers_problem(rq, request->headers, request->header_count);
 }
 
@@ -325,7 +325,7 @@ static const char *call_hand_over(struct bb_request *rq, struct upstream *upstre
         return NULL;
     }
     bb_completion_signal(rq->host, call->completion);
-    return "Requests to other servers are not sent now";
+    return "Requests to other servers are not possible at the moment";
 }
 
 const struct bb_upstream_response *upstream_send(void *state, struct bb_request *rq,
@@ -360,7 +360,7 @@ const struct bb_upstream_response *upstream_send(void *state, struct bb_request 
     }
     /* If the wait timed out, the worker may still be using the call. */
     if (bb_completion_wait(rq, call->completion, call->http.timeout_ms + GRACE_MS))
-        return call_fail(rq, 504, "The request was not answered in time", true);
+        return call_fail(rq, 504, "The response did not arrive in time", true);
     call->answered = true;
     return &call->response;
 }

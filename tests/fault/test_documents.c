@@ -218,7 +218,7 @@ TEST(an_upload_that_stalls_beyond_body_timeout_is_answered)
     say_in_chunks(wire, &body);
     const struct wire_answer *answer = ck_wire_error(wire_read(wire, 10000), 408);
 
-    ck_assert_ptr_nonnull(strstr(answer->body, "The body took too long to come"));
+    ck_assert_ptr_nonnull(strstr(answer->body, "The body did not arrive in time"));
     atomic_store(&desk.rack.numbers->sync_ms, 0);
     free(body.bytes);
     ck_assert(store_settles(desk.store));

@@ -313,7 +313,7 @@ static bool is_vetoed(const struct reference_answer *answer)
  * head, or because no loaded module has the path. */
 static bool is_before(const struct reference_answer *answer)
 {
-    static const char *const none = "There is no such path";
+    static const char *const none = "Path not found";
     const char *message = json_string_value(json_object_get(answer->json, "message"));
     long status = answer->status;
 

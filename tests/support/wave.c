@@ -78,7 +78,7 @@ struct wave *wave_start(const char *name, const char *more)
     struct wave *wave = wave_prepare(name, more);
 
     ck_assert(host_run(wave->host));
-    wave_status_soon(wave, "PostgreSQL answers");
+    wave_status_soon(wave, "PostgreSQL responds");
     wave_expect(wave, 1, "hello");
     return wave;
 }

@@ -44,13 +44,9 @@ TEST(failed_rows_are_reported_and_the_other_rows_are_stored)
 {
     const char *id = bulk_id(bulk_things(m, "name;amount;colour\nb1;1;red\n;2;\nb3;-1;\nb4;x;blue\n"
                                             ";;\nb6;6,5\n;;;;\nb1;8\nb9;9;;surplus\n"));
-    const char *rows = "1 b1 %s\n"
-                       "2 - failed name: is required\n"
-                       "3 b3 failed amount: must be a number above 0\n"
-                       "4 b4 failed amount: must be a number above 0\n"
-                       "6 b6 %s\n"
-                       "8 b1 failed name: %s\n"
-                       "9 b9 failed : has 4 cells, the header line 3\n";
+    const char *rows = "1 b1 %s\n2 - failed name: is required\n3 b3 failed amount: must be a "
+                       "number above 0\n4 b4 failed amount: must be a number above 0\n6 b6 %s\n8 "
+                       "b1 failed name: %s\n9 b9 failed : has 4 cells, but the header line has 3\n";
     struct answer *log = ck_status(bulk_log_of(m, id, ""), 200);
 
     ck_assert_int_eq(bulk_number(log, "check", "failed"), 5);
@@ -59,12 +55,11 @@ TEST(failed_rows_are_reported_and_the_other_rows_are_stored)
     bulk_rows(log, text(rows, "success", "success", "is taken"));
     bulk_ended(log, 2, 5);
     ck_assert_int_eq(things_like("b_"), 2);
-    ck_assert_str_eq(failed_of(id), "\xef\xbb\xbfname;amount;colour;errors\r\n"
-                                    ";2;;name: is required\r\n"
-                                    "b3;-1;;amount: must be a number above 0\r\n"
-                                    "b4;x;blue;amount: must be a number above 0\r\n"
-                                    "b1;8;;name: is taken\r\n"
-                                    "b9;9;;\"has 4 cells, the header line 3\"\r\n");
+    ck_assert_str_eq(failed_of(id), "\xef\xbb\xbfname;amount;colour;errors\r\n;2;;name: is "
+                                    "required\r\nb3;-1;;amount: must be a number above "
+                                    "0\r\nb4;x;blue;amount: must be a number above "
+                                    "0\r\nb1;8;;name: is taken\r\nb9;9;;\"has 4 cells, but the "
+                                    "header line has 3\"\r\n");
 }
 
 /* After a correction, the failed rows can be uploaded with their column of errors. */
@@ -287,7 +282,7 @@ TEST(a_created_job_can_be_deleted_or_cancelled)
     ck_error(bulk_log_of(m, gone, ""), 404, "");
     bulk_no_orphans();
     ask(m, 200, "{'status':'cancelled'}", "POST " BULK "/%s/cancel", ended);
-    ck_error(bulk_post(m, ended, "confirm"), 409, "The bulk upload is cancelled already");
+    ck_error(bulk_post(m, ended, "confirm"), 409, "The bulk upload is already cancelled");
     bulk_rows(bulk_log_of(m, ended, ""), "1 h3 cancelled\n");
     ask(m, 200, NULL, "DELETE " BULK "/%s", ended);
     ck_error(bulk_log_of(m, ended, ""), 404, "");

@@ -88,15 +88,9 @@ TEST(invalid_device_rows_have_the_errors_of_single_requests)
                                 "'timezone':'Mars/Base'}");
     struct answer *log = bulk_log_of(m, id, "");
     const char *there = "failed externalId: A device with this externalId already exists";
-    const char *rows = "1 d1 failed *\n"
-                       "3 - failed externalId: is required, or siteName or serialNumber in its "
-                       "place\n"
-                       "4 tHERE %s\n"
-                       "5 Elsewhere %s\n"
-                       "6 d2 failed capacity: must be a number\n"
-                       "7 d3 %s\n"
-                       "8 d4 %s\n"
-                       "9 D3 %s\n";
+    const char *rows = "1 d1 failed *\n3 - failed externalId: is required, unless siteName or "
+                       "serialNumber is sent\n4 tHERE %s\n5 Elsewhere %s\n6 d2 failed capacity: "
+                       "must be a number\n7 d3 %s\n8 d4 %s\n9 D3 %s\n";
 
     ck_assert(json_equal(json_object_get(item_of(log, "rows", 0), "errors"),
                          json_object_get(single->json, "errors")));
@@ -125,8 +119,7 @@ TEST(a_row_may_name_another_organization_like_a_request)
     const char *id = bulk_id(bulk_text(both, text("organizationId=%jd", both->organization), csv));
 
     bulk_rows(bulk_log_of(both, id, ""),
-              text("1 f1 failed organizationId: must be %jd, as for the bulk upload, or be"
-                   " left out\n",
+              text("1 f1 failed organizationId: must be %jd, as for the bulk upload, or empty\n",
                    both->organization));
 }
 
@@ -232,7 +225,7 @@ TEST(real_exports_with_renamed_columns_are_stored)
 TEST(an_unknown_country_gets_an_error_with_the_accepted_forms)
 {
     const char *problem = "countryCode: must be a country: its ISO 3166-1 code of two or three "
-                          "letters, as DE or DEU, or its English name, as Germany";
+                          "letters, such as DE or DEU, or its English name, such as Germany";
 
     bulk_rows(bulk_log_of(m, upload_devices(m, "externalId,countryCode\nc1,Atlantis\nc2,XX\n"), ""),
               text("1 c1 failed %s\n2 c2 failed %s\n", problem, problem));

@@ -94,8 +94,8 @@ TEST(uploads_of_an_organization_have_a_quota_of_bytes)
     second = bulk_id(bulk_things(who, csv));
     ck_error(
         bulk_things(who, csv), 409,
-        "The organization may have 300000 bytes of bulk uploads at most: delete some that have "
-        "ended");
+        "The organization may have at most 300000 bytes of bulk uploads: delete bulk uploads that "
+        "have ended");
     ck_assert_int_eq(jobs_of(who), 2);
     ck_status(bulk_post(who, first, "cancel"), 200); /* canceled jobs are kept */
     ck_error(bulk_things(who, csv), 409, "The organization may have");

@@ -125,26 +125,18 @@ TEST(invalid_reading_rows_have_the_errors_of_single_requests)
 
     bulk_rows_stored(
         m, id,
-        "1 s1 success\n"
-        "2 s1 failed value: 66000 Wh is more than the plausible ceiling of 65750 Wh: capacity 10 "
-        "kW,"
-        " 24 hours, yield 2000 kWh/kW a year\n"
-        "3 s1 failed value: overlaps row 1\n"
-        "4 s1 failed value: overlaps the stored History reading of 10000 Wh from"
-        " 2025-01-01T00:00:00.000Z to 2025-01-02T00:00:00.000Z, which is the same reading, sent "
-        "again\n"
-        "5 theirs failed externalId: Device not found\n"
-        "6 nobody failed externalId: Device not found\n"
-        "7 bare failed capacity: the device has none yet: set it first, by PATCH;"
-        " commissioningDate: the device has none yet: set it first, by PATCH\n"
-        "8 s1 failed type: must be History or Delta; unit: must be Wh, kWh, MWh or GWh; value: must"
-        " not be negative; startDate: must be an ISO 8601 date, or date and time, such as "
-        "2026-04-01"
-        " or 2026-04-01T12:00:00Z\n"
-        "9 - failed externalId: is required\n"
-        "10 s1 failed startDate: is required for History\n"
-        "11 s1 failed timezone: must be a time zone of the IANA list, such as Europe/Berlin\n"
-        "12 s1 success\n");
+        "1 s1 success\n2 s1 failed value: 66000 Wh is more than the plausible ceiling of 65750 Wh: "
+        "capacity 10 kW, 24 hours, yield 2000 kWh/kW a year\n3 s1 failed value: overlaps row 1\n4 "
+        "s1 failed value: overlaps the stored History reading of 10000 Wh from "
+        "2025-01-01T00:00:00.000Z to 2025-01-02T00:00:00.000Z, which is the same reading, sent "
+        "again\n5 theirs failed externalId: Device not found\n6 nobody failed externalId: Device "
+        "not found\n7 bare failed capacity: is missing in the device: set it first, by PATCH; "
+        "commissioningDate: is missing in the device: set it first, by PATCH\n8 s1 failed type: "
+        "must be History or Delta; unit: must be Wh, kWh, MWh or GWh; value: must not be negative; "
+        "startDate: must be an ISO 8601 date, or date and time, such as 2026-04-01 or "
+        "2026-04-01T12:00:00Z\n9 - failed externalId: is required\n10 s1 failed startDate: is "
+        "required for History\n11 s1 failed timezone: must be a time zone of the IANA list, such "
+        "as Europe/Berlin\n12 s1 success\n");
     expect_stored("s1", "[{},{},{}]");
 }
 

@@ -420,7 +420,7 @@ TEST(paths_of_docs_and_console_are_404_without_the_module)
             .name = text("docs-without-%d", i), .database = database, .modules = modules[i]});
 
         for (size_t k = 0; k < COUNT(paths[i]); k++)
-            ck_error(http(without, "GET", paths[i][k], NULL, NULL), 404, "There is no such path");
+            ck_error(http(without, "GET", paths[i][k], NULL, NULL), 404, "Path not found");
         ck_status(http(without, "GET", "/api/health", NULL, NULL), 200);
         if (i) {
             const json_t *document =

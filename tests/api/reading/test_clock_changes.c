@@ -229,13 +229,13 @@ TEST(a_local_time_skipped_by_a_clock_change_is_refused)
                 "{'endDate':'2025-03-30T03:00','value':300}",
                 span("2025-03-30T00:00 2025-03-30T01:00")),
            400, "reads[1].endDate",
-           "must be later than the end of the reading before it, with which it begins; the "
+           "must be later than the end of the previous reading, at which this reading begins; the "
            "clocks of Europe/London are put forward then");
     refuse(device("lonely", 1), london,
            text("%s,{'endDate':'2025-04-01T01:00','value':300}",
                 span("2025-04-01T00:00 2025-04-01T01:00")),
            400, "reads[1].endDate",
-           "must be later than the end of the reading before it, with which it begins");
+           "must be later than the end of the previous reading, at which this reading begins");
     refuse(device("lonely", 2), london, "{'endDate':'2020-01-01T00:00','value':300}", 400,
            "reads[0].endDate", "must be later than the device*s commissioning on 2020-01-01");
     /* this day begins with the change, at 01:00 */

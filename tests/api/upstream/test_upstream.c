@@ -241,9 +241,9 @@ TEST(invalid_methods_and_headers_are_refused)
         ck_error(relay(open_host, "{ss ss}", URL, "method", methods[i]), 502, "The method of the");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", names[i], "x"), 502,
-                 i < 5 ? "A header of the request" : "The request must not bring");
+                 i < 5 ? "A header of the request" : "The request must not contain");
     ck_error(relay(open_host, "{ss ss ss}", URL, "method", "HEAD", "text", "x"), 502,
-             "A HEAD request has no body");
+             "A HEAD request must not have a body");
     ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", "X-A", "b\r\nX-C: d"), 502,
              "A header of the request");
     ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", "X-A", "\x7F"), 502,

@@ -75,7 +75,7 @@ static const struct {
 } poolers[] = {
     {"session", "", true, "unsupported startup parameter: options"},
     {"session", "options", false,
-     "does not have the settings that busbar asks for (IntervalStyle,"},
+     "does not have the settings that busbar requires (IntervalStyle,"},
     /* the first connection finds the settings missing, later ones also find the session shared */
     {"transaction", "options", false, "a connection pooler"},
     {"transaction", "options", true, "gives one session to several connections"},

@@ -12,7 +12,7 @@
 #define IGNORED "X-Ignored-Parameters"
 #define ORIGIN "https://app.example"
 #define EXACT "{'warnings':'(absent)'}"
-#define ABSENT "is empty, and was taken as absent"
+#define ABSENT "is empty, and counts as absent"
 
 static struct person *user;
 

@@ -10,7 +10,7 @@ static struct host *on_database(const char *name, const char *database, const ch
 
 static void expect_lacking(const char *said)
 {
-    ck_assert_msg(strstr(said, ":2: database.url: is empty, but module auth keeps tables"), "%s",
+    ck_assert_msg(strstr(said, ":2: database.url: is empty, but module auth has tables"), "%s",
                   said);
     ck_assert_msg(strstr(said, "secrets.keys: is empty, but module auth encrypts"), "%s", said);
 }
@@ -54,7 +54,7 @@ TEST(user_add_reports_a_database_that_is_not_migrated)
     const char *said = file_text(unmade->log);
 
     ck_assert_msg(strstr(said, "no tables of busbar yet: run `busbar migrate`"), "%s", said);
-    ck_assert_msg(!strstr(said, "does not answer"), "%s", said);
+    ck_assert_msg(!strstr(said, "does not respond"), "%s", said);
 }
 
 SUITE(missing, .timeout_s = 60)

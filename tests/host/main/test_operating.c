@@ -186,7 +186,7 @@ TEST(migrate_dry_run_lists_the_pending_steps)
 
     expect(said, "busbar, step 1: ");
     expect(said, "chat, step 1: ");
-    expect(said, text("\n%zu steps would be applied, 0 are there\n", lines_of(said) - 1));
+    expect(said, text("\n%zu steps would be applied, 0 are already applied\n", lines_of(said) - 1));
     ck_assert_str_eq(host_says(bare, 0, "migrate", "--dry-run"), said);
     ck_assert_ptr_null(sql_text(database_connect(the_postgres, "operating_dry"),
                                 "SELECT to_regclass('busbar_migration')", 0, NULL));

@@ -97,7 +97,7 @@ static void expect_paused(struct host *host, PGconn *db, const char *path, const
              "Requests to other servers are paused");
     ck_assert_uint_eq(receiver_count(receiver, "/fast/upstream"), 0);
     ck_assert_double_eq(paused_metric(host), 1);
-    ck_prints(host, 0, text("PAUSED: sending, jobs and calls to other servers: %s", reason),
+    ck_prints(host, 0, text("PAUSED: deliveries, jobs and calls to other servers: %s", reason),
               "status");
     host_logs(host, 0, "are paused");
     host_logs(host, 0, reason);

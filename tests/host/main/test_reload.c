@@ -146,7 +146,7 @@ TEST(a_module_added_by_a_reload_receives_notifications_at_once)
     wave = wave_prepare("reload-hear", NULL);
     wave_write(wave, "chat", NULL);
     ck_assert(host_run(wave->host));
-    wave_status_soon(wave, "PostgreSQL answers");
+    wave_status_soon(wave, "PostgreSQL responds");
     PGconn *db = database_connect(the_postgres, wave->spec.database);
 
     wave_write(wave, NULL, NULL);
@@ -165,9 +165,9 @@ TEST(a_reload_works_while_the_database_is_unavailable)
     wave->spec.database = database_make(pg, "away");
     wave_write(wave, NULL, NULL);
     ck_assert(host_run(wave->host));
-    wave_status_soon(wave, "PostgreSQL answers");
+    wave_status_soon(wave, "PostgreSQL responds");
     postgres_stop(pg, SIGINT);
-    wave_status_soon(wave, "PostgreSQL does not answer");
+    wave_status_soon(wave, "PostgreSQL does not respond");
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
     wave_reload(wave);
     wave_expect(wave, 1, "moin");
@@ -175,7 +175,7 @@ TEST(a_reload_works_while_the_database_is_unavailable)
     wave_refused(wave, "the database cannot be migrated: ");
     wave_expect(wave, 1, "moin");
     postgres_start(pg);
-    wave_status_soon(wave, "PostgreSQL answers");
+    wave_status_soon(wave, "PostgreSQL responds");
     wave_reload(wave);
     wave_expect(wave, 2, "moin");
     host_stop(wave->host);

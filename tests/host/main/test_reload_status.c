@@ -14,7 +14,7 @@ TEST(the_control_socket_is_private_and_replaced_after_a_crash)
     ck_assert_int_eq(stat(path, &about), 0);
     ck_assert_uint_eq(about.st_mode & 0777, 0600);
     host_kill(wave->host);
-    ck_prints(wave->host, 1, "no host answers at", "status");
+    ck_prints(wave->host, 1, "no host responds at", "status");
     ck_assert(host_run(wave->host));
     wave_status_soon(wave, "generation 1: live");
     host_says(wave->host, 0, "status");
@@ -30,7 +30,7 @@ TEST(a_second_host_does_not_take_over_the_control_socket)
     second.log = harness_path("host-reload-two-b.log");
     ck_assert(host_run(&second));
     host_stop(&second);
-    ck_assert_uint_eq(host_logged(&second, "another host answers there"), 1);
+    ck_assert_uint_eq(host_logged(&second, "another host uses this path"), 1);
     ck_prints(wave->host, 0, text("process %d", wave->host->pid), "status");
     host_stop(wave->host);
 }
@@ -42,7 +42,7 @@ TEST(status_shows_modules_pools_and_queues)
     const char *const parts[] = {
         "generation 1: live for ",       "module auth 1.",     "module wave 1.0.0, build ",
         "pool wave.nap: 1 of 4 threads", "1 workers run",      "loop 0: ",
-        "database read: 2 of 2 conne",   "reloads: 0 done, 0", "Redis answers in "};
+        "database read: 2 of 2 conne",   "reloads: 0 done, 0", "Redis responds in "};
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         ck_assert_msg(strstr(said, parts[i]) != NULL, "no \"%s\" in:\n%s", parts[i], said);

@@ -266,7 +266,8 @@ TEST(inspect_shows_a_module_that_is_not_loaded)
     ck_assert_str_eq(json_string_value(json_object_get(json, "abi")), "1.0");
     ck_assert_uint_eq(json_array_size(json_object_get(json, "routes")), 2);
     json_decref(json);
-    expect(SAYS(1, "inspect", harness_path("tools.yaml")), "is not an ELF file, so not a module");
+    expect(SAYS(1, "inspect", harness_path("tools.yaml")), "is not an ELF file, and therefore not "
+                                                           "a module");
 }
 
 TEST(modcheck_accepts_hello)

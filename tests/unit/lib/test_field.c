@@ -366,9 +366,9 @@ TEST(an_empty_optional_field_counts_as_absent_with_a_warning)
     be_tolerant();
     passes("{\"text\":\"\",\"count\":\" \",\"free\":\"\",\"words\":\"\",\"secret\":\"\"}", "{}");
     ck_assert_uint_eq(json_array_size(warnings), 5);
-    warned(0, "text: is empty, and was taken as absent");
+    warned(0, "text: is empty, and counts as absent");
     passes("{\"reads\":[{\"value\":2,\"starttimestamp\":\"\"}]}", "{\"reads\":[{\"value\":2}]}");
-    warned(5, "reads[0].starttimestamp: is empty, and was taken as absent");
+    warned(5, "reads[0].starttimestamp: is empty, and counts as absent");
     passes("{\"email\":\"\",\"mail\":\"a@b.cd\"}", "{\"email\":\"a@b.cd\"}");
     passes("{\"anything\":\"\"}", "{}");
     passes("{\"any\":\"\",\"letter\":\" \"}", "{\"any\":\"\",\"letter\":\" \"}");
@@ -411,8 +411,8 @@ TEST(texts_of_parameters_are_accepted_with_blanks_and_variants)
     ck_assert_ptr_null(field_check_text(row("count"), "", arena, &problems));
     ck_assert_ptr_null(field_check_text(row("text"), "  ", arena, &problems));
     ck_assert_uint_eq(problems.count, 0);
-    warned(0, "count: is empty, and was taken as absent");
-    warned(1, "text: is empty, and was taken as absent");
+    warned(0, "count: is empty, and counts as absent");
+    warned(1, "text: is empty, and counts as absent");
 }
 
 TEST(a_limit_above_its_maximum_is_clamped)
@@ -423,7 +423,7 @@ TEST(a_limit_above_its_maximum_is_clamped)
     text_passes("limit", "11", "10");
     text_passes("limit", "99999999999999999999", "10");
     ck_assert_uint_eq(json_array_size(warnings), 1);
-    warned(0, "limit: is at most 10, which was taken");
+    warned(0, "limit: is at most 10; this value was used");
     text_fails("limit", "0");
     text_fails("limit", "-99999999999999999999");
     text_fails("limit", "1e9");

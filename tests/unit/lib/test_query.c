@@ -104,18 +104,18 @@ static void warns(const char *raw, const char *text)
 
 TEST(the_last_of_repeated_parameters_counts)
 {
-    warns("limit=1&limit=2&email=a@b.cd", "limit: is given twice, and the last one was taken");
+    warns("limit=1&limit=2&email=a@b.cd", "limit: is given twice; the last value was used");
     ck_assert_str_eq(query_get(&values, "limit"), "2");
-    warns("limit=x&email=a@b.cd&limit=3", "limit: is given twice, and the last one was taken");
+    warns("limit=x&email=a@b.cd&limit=3", "limit: is given twice; the last value was used");
     ck_assert_str_eq(query_get(&values, "limit"), "3");
-    warns("limit=5&email=x&email=a@b.cd", "email: is given twice, and the last one was taken");
+    warns("limit=5&email=x&email=a@b.cd", "email: is given twice; the last value was used");
 }
 
 TEST(a_limit_is_clamped_and_an_empty_value_counts_as_absent)
 {
-    warns("limit=5000&email=a@b.cd", "limit: is at most 100, which was taken");
+    warns("limit=5000&email=a@b.cd", "limit: is at most 100; this value was used");
     ck_assert_str_eq(query_get(&values, "limit"), "100");
-    warns("limit=&email=+a@b.cd+", "limit: is empty, and was taken as absent");
+    warns("limit=&email=+a@b.cd+", "limit: is empty, and counts as absent");
     ck_assert_ptr_null(query_get(&values, "limit"));
     ck_assert_str_eq(query_get(&values, "email"), "a@b.cd");
 }

@@ -136,25 +136,26 @@ TEST(all_problems_are_reported_with_their_lines)
 static const struct {
     const char *yaml, *problem;
 } refused[] = {
-    {"s:\n  text: a\n  text: b\n", ":3: s.text: was given on line 2 already"},
-    {"s: {}\ns: {}\n", ":2: s: was given on line 1 already"},
-    {"s:\n  text: &a b\n  whole: *a\n", ":3: s.whole: aliases (*name) are not taken"},
-    {"s:\n  any: &a [*a]\n", ":2: s.any: aliases (*name) are not taken"},
-    {"s:\n  text: &a whole\n  *a : 7\n", ":2: s: aliases (*name) are not taken"},
-    {"s:\n  whole: !!int 3\n", ":2: s.whole: tags (!name) are not taken"},
+    {"s:\n  text: a\n  text: b\n", ":3: s.text: was already given on line 2"},
+    {"s: {}\ns: {}\n", ":2: s: was already given on line 1"},
+    {"s:\n  text: &a b\n  whole: *a\n", ":3: s.whole: aliases (*name) are not supported"},
+    {"s:\n  any: &a [*a]\n", ":2: s.any: aliases (*name) are not supported"},
+    {"s:\n  text: &a whole\n  *a : 7\n", ":2: s: aliases (*name) are not supported"},
+    {"s:\n  whole: !!int 3\n", ":2: s.whole: tags (!name) are not supported"},
     {"s:\n  text: *a\n", ":2: found undefined alias"},
-    {"s: {}\n---\ns: {}\n", ":2: a second document (---) is not taken"},
+    {"s: {}\n---\ns: {}\n", ":2: a second document (---) is not supported"},
     {"s:\n  pairs: [{x: 1, y: 2, z: 3}]\n", ":2: s.pairs.z: is not a setting"},
     {"s: [1]\n", ":1: s: must be a mapping of settings, not a list"},
     {"- s\n", ":1: must be a mapping of sections"},
     {"s:\n  text:\n", ":2: s.text: has no value (write \"\" for an empty text)"},
     {"s:\n  text: {a: 1}\n", ":2: s.text: must be one value, not a mapping"},
     {"s:\n  ? [a]\n  : b\n", ":2: s: a key must be plain text"},
-    {"s:\n  text: \"a\\0b\"\n", ":2: s.text: must not hold a NUL"},
-    {"s:\n  text: ${BUSBAR_TEST_NONE}\n", ":2: s.text: the environment has no BUSBAR_TEST_NONE"},
-    {"s:\n  text: ${BUSBAR_TEST_NONE:-{}}\n", ":2: s.text: ${ needs a name, perhaps :- and a "
-                                              "default, and } at the end (write $${ for a plain "
-                                              "${)"},
+    {"s:\n  text: \"a\\0b\"\n", ":2: s.text: must not contain the character NUL"},
+    {"s:\n  text: ${BUSBAR_TEST_NONE}\n", ":2: s.text: the environment variable BUSBAR_TEST_NONE "
+                                          "is not set"},
+    {"s:\n  text: ${BUSBAR_TEST_NONE:-{}}\n", ":2: s.text: ${ must be followed by a name, "
+                                              "optionally by :- and a default, and by } (write $${ "
+                                              "for a literal ${)"},
     {"s:\n  wait: 3h\n", ":2: s.wait: must be at most 7200, in seconds"},
     {"s:\n  wait: 1500ms\n", ":2: s.wait: must be a whole number, in seconds"},
     {"s:\n  wait: 5 s\n", ":2: s.wait: must be a whole number, in seconds"},

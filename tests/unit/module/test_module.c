@@ -73,7 +73,7 @@ TEST_EACH(impossible_tables_are_refused, 4)
         {{NULL, 1, sizeof one}, "table `settings` has a count but no rows"},
         {{&one, 1, 0}, "table `settings` has rows of an impossible size"},
         {{&one, 1, sizeof one + 8}, "table `settings` has larger rows"},
-        {{&one, SIZE_MAX, sizeof one}, "table `settings` has too many rows to be true"},
+        {{&one, SIZE_MAX, sizeof one}, "table `settings` has an impossible number of rows"},
     };
     struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"), .settings = cases[_i].table};
 
@@ -102,7 +102,7 @@ TEST(exponentially_nested_fields_are_refused)
                 .name = "a",
                 .type = BB_OBJECT,
                 .fields = {tables[i + 1 < 16 ? i + 1 : i], i + 1 < 16 ? 16 : 0, sizeof **tables}};
-    is_refused(&descriptor, "has too many rows to be true");
+    is_refused(&descriptor, "has an impossible number of rows");
 }
 
 TEST(contradictory_tables_are_reported)
@@ -162,9 +162,9 @@ TEST(duplicate_metrics_are_reported)
                                     {.descriptor = &pool_a, .path = "y.so"}};
     static const char *const expected[] = {
         "x.so: module pool: metric \"c\" has a value of its label twice",
-        "module pool: metric \"busy\": there is a busbar_pool_busy already",
-        "module pool: metric \"own\": there is a busbar_pool_own already",
-        "module pool_a: metric \"b\": there is a busbar_pool_a_b already",
+        "module pool: metric \"busy\": another metric has the name busbar_pool_busy",
+        "module pool: metric \"own\": another metric has the name busbar_pool_own",
+        "module pool_a: metric \"b\": another metric has the name busbar_pool_a_b",
     };
 
     module_validate(&modules[0], &problems);
@@ -318,12 +318,13 @@ TEST(settings_bound_to_impossible_places_are_reported)
         {.name = "i", .type = BB_BOOL},
     };
     static const char *const expected[] = {
-        "module m: settings: field \"b\" is bound to a member that is not of its type's size",
-        "module m: settings: field \"c\" is bound to a place that its type cannot have",
-        "module m: settings: field \"d\" is bound to a place outside of `settings_size`",
-        "module m: settings: field \"e\" is bound to a place outside of `settings_size`",
-        "module m: settings: field \"g\" is bound to a member that another setting is bound to",
-        "module m: settings: field \"h\" is bound to a member that another setting is bound to",
+        "module m: settings: field \"b\" is bound to a member whose size is not the size of its "
+        "type",
+        "module m: settings: field \"c\" is bound to an offset that is not aligned for its type",
+        "module m: settings: field \"d\" is bound to an offset outside of `settings_size`",
+        "module m: settings: field \"e\" is bound to an offset outside of `settings_size`",
+        "module m: settings: field \"g\" is bound to the same member as another setting",
+        "module m: settings: field \"h\" is bound to the same member as another setting",
     };
     const struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .settings = BB_TABLE(settings),
                                          .settings_size = sizeof(struct small)};
@@ -337,7 +338,7 @@ TEST(a_missing_or_too_large_settings_struct_is_reported)
     static const struct bb_field settings[] = {
         {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)}};
     static const char *const expected[] = {
-        "module m: settings: field \"a\" is bound to a place outside of `settings_size`",
+        "module m: settings: field \"a\" is bound to an offset outside of `settings_size`",
         "module m: settings: `settings_size` is more than 65536 bytes",
     };
     struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .settings = BB_TABLE(settings)};

@@ -79,7 +79,7 @@ TEST(missing_files_and_other_libraries_are_refused)
 
     ck_assert_int_ne(dladdr((void *)(uintptr_t)&getppid, &library), 0);
     const char *const files[][2] = {
-        {file, "No such file or directory; is it installed"},
+        {file, "No such file or directory; check that it is installed"},
         {directory, "is not a regular file"},
         {library.dli_fname, "is not a busbar module: it exports no busbar_module"},
         {"/proc/self/exe", "/proc/self/exe: "},
@@ -225,7 +225,7 @@ TEST(a_module_file_loaded_in_place_must_not_be_overwritten)
     ck_assert_ptr_nonnull(out);
     ck_assert_int_eq(fputc('x', out), 'x');
     ck_assert_int_eq(fclose(out), 0);
-    assert_refused(file, "was written over while its code is in use: put a new file in its place");
+    assert_refused(file, "was overwritten while its code is in use: replace the file by a rename");
     upgrade(6);
     load_file();
 }

@@ -65,11 +65,11 @@ static const struct {
     {{{"d", "b", "c", 1}, {"b", "a", NULL, 2}, {"c", "a", NULL, 1}, {"a", NULL, NULL, 1}},
      .order = "a b c d"},
     {{{"a", "x", "y", 1}},
-     .problem = "module a needs the service \"x\", which no module of the list `modules` gives",
+     .problem = "module a needs the service \"x\", which no module of the list `modules` provides",
      .problems = 2},
     {{{"a", NULL, NULL, 1}, {"b", "a", NULL, 3}},
      .problem =
-         "module b needs the service \"a\" in version 3; module a gives version 2: upgrade it",
+         "module b needs the service \"a\" in version 3; module a provides version 2: upgrade it",
      .problems = 1},
     {{{"z", "a", NULL, 1}, {"a", "b", NULL, 1}, {"b", "c", NULL, 1}, {"c", "a", NULL, 1}},
      .problem = "modules need each other in a circle: a → b → c → a",
