@@ -85,12 +85,11 @@ static struct answer *send_file(struct works *works)
 /* Every upload in the database is complete. An upload without a response may be absent. */
 static void expect_whole_uploads(void)
 {
-    ck_assert_int_eq(sql_number(db,
-                                "SELECT count(*) FROM bulk_job j WHERE status <> 'arriving'"
-                                " AND (rows <> (SELECT coalesce(sum(p.rows), 0) FROM bulk_part p"
-                                " WHERE p.job = j.id) OR (status = 'created' AND doubtful <>"
-                                " (SELECT count(*) FROM bulk_finding f WHERE f.job = j.id)))"),
-                     0);
+    sql_is(db, 0,
+           "SELECT count(*) FROM bulk_job j WHERE status <> 'arriving'"
+           " AND (rows <> (SELECT coalesce(sum(p.rows), 0) FROM bulk_part p"
+           " WHERE p.job = j.id) OR (status = 'created' AND doubtful <>"
+           " (SELECT count(*) FROM bulk_finding f WHERE f.job = j.id)))");
 }
 
 /* Tests the upload and its check. */
@@ -152,15 +151,13 @@ static void expect_all_stored(const struct works *works, int jobs)
 {
     sql_soon(db, "SELECT (count(*) = 0)::int FROM bulk_job WHERE status NOT IN ('finished',"
                  " 'arriving')");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_job WHERE status = 'finished'"),
-                     jobs);
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT count(*) FROM bulk_job j WHERE status = 'finished' AND"
-                            " (succeeded, failed) = (%d, %d) AND (SELECT count(*) FROM bulk_finding"
-                            " f WHERE f.job = j.id) = %d AND (SELECT sum(failed) FROM bulk_part p"
-                            " WHERE p.job = j.id) = %d",
-                            GOOD, BAD, BAD, BAD)),
-        jobs);
+    sql_is(db, jobs, "SELECT count(*) FROM bulk_job WHERE status = 'finished'");
+    sql_is(db, jobs,
+           "SELECT count(*) FROM bulk_job j WHERE status = 'finished' AND"
+           " (succeeded, failed) = (%d, %d) AND (SELECT count(*) FROM bulk_finding"
+           " f WHERE f.job = j.id) = %d AND (SELECT sum(failed) FROM bulk_part p"
+           " WHERE p.job = j.id) = %d",
+           GOOD, BAD, BAD, BAD);
     ck_assert_int_eq(sql_number(db, works->kind->stored), (int64_t)jobs * GOOD);
 }
 

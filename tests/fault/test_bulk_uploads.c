@@ -46,13 +46,12 @@ static void expect_refused_whole(struct answer *answer, const char *directory, i
 static void expect_stored(const char *id, const char *name, int rows)
 {
     ck_assert_int_eq(bulk_number(bulk_log_of(m, id, "limit=1"), "progress", "succeeded"), rows);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM heap_thing"
-                                         " WHERE name ~ '^%s[0-9]+$'",
-                                         name)),
-                     rows);
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT sum(amount) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name)),
-        (int64_t)rows * (rows + 1) / 2 + INT64_C(1000) * rows);
+    sql_is(db, rows,
+           "SELECT count(*) FROM heap_thing"
+           " WHERE name ~ '^%s[0-9]+$'",
+           name);
+    sql_is(db, (int64_t)rows * (rows + 1) / 2 + INT64_C(1000) * rows,
+           "SELECT sum(amount) FROM heap_thing WHERE name ~ '^%s[0-9]+$'", name);
 }
 
 /* Starts a host that keeps its files in the given directory. With a rack: the plain build, and
@@ -96,7 +95,7 @@ TEST(a_full_disk_refuses_an_upload_and_keeps_no_file)
         atomic_store(&rack.numbers->writes, 0);
         if (!failed) {
             bulk_store(m, bulk_id(answer));
-            ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM device"), FILE_ROWS);
+            sql_is(db, FILE_ROWS, "SELECT count(*) FROM device");
             break;
         }
         expect_refused_whole(answer, directory, 0);
@@ -153,8 +152,7 @@ TEST(a_full_database_disk_pauses_the_run_and_refuses_uploads)
     ck_assert_int_eq(bulk_number(log, "progress", "succeeded"),
                      sql_number(db, "SELECT count(*) FROM heap_thing"));
     expect_refused_whole(bulk_things(m, things_csv("other", FILE_ROWS)), files, 1);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_part WHERE job <> '%s'", id)),
-                     0);
+    sql_is(db, 0, "SELECT count(*) FROM bulk_part WHERE job <> '%s'", id);
     unlink(filler);
     bulk_await(m, id, "finished");
     expect_stored(id, "run", RUN_ROWS);

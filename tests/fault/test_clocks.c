@@ -56,11 +56,10 @@ TEST(a_host_suspended_beyond_its_lease_is_fenced)
     ck_assert_uint_le(after - rows, TWICE_MAX);
     ck_assert_uint_le(after - before, rows - stored); /* it sends nothing that it had before */
     sql_soon(db, "SELECT count(*) FROM webhook_host WHERE (counters ->> 'lostLeases')::int > 0");
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM webhook_deliveries WHERE state <> 'delivered'"), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT (SELECT count(*) FROM chat_entry) - 1"
-                                    " - (SELECT count(*) FROM webhook_delivery)"),
-                     0);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_deliveries WHERE state <> 'delivered'");
+    sql_is(db, 0,
+           "SELECT (SELECT count(*) FROM chat_entry) - 1"
+           " - (SELECT count(*) FROM webhook_delivery)");
     watch_end(scene->watch, "fault_asleep");
     scene_expect_ledger(scene);
     scene_end(scene);

@@ -202,7 +202,7 @@ TEST(clients_that_disconnect_in_an_upload_leave_file_and_row_or_neither)
         arrived += has_arrived(host, person, i);
     ck_assert_int_gt(arrived, 0);
     ck_assert_int_eq(store_files(store), arrived);
-    ck_assert_int_eq(sql_number(look, "SELECT count(*) FROM device_document"), arrived);
+    sql_is(look, arrived, "SELECT count(*) FROM device_document");
     PQfinish(db);
     host_stop(host);
 }

@@ -197,11 +197,11 @@ size_t bulk_count(const struct answer *log)
 
 void bulk_no_orphans(void)
 {
-    ck_assert_int_eq(sql_number(db, "SELECT (SELECT count(*) FROM bulk_part p WHERE NOT EXISTS"
-                                    " (SELECT FROM bulk_job j WHERE j.id = p.job)) + (SELECT"
-                                    " count(*) FROM bulk_finding f WHERE NOT EXISTS"
-                                    " (SELECT FROM bulk_job j WHERE j.id = f.job))"),
-                     0);
+    sql_is(db, 0,
+           "SELECT (SELECT count(*) FROM bulk_part p WHERE NOT EXISTS"
+           " (SELECT FROM bulk_job j WHERE j.id = p.job)) + (SELECT"
+           " count(*) FROM bulk_finding f WHERE NOT EXISTS"
+           " (SELECT FROM bulk_job j WHERE j.id = f.job))");
 }
 
 PGconn *bulk_hold(const char *mode)

@@ -130,19 +130,17 @@ size_t log_count(const struct person *by, const char *query)
 /* Carried entries have the negated id of their group instead of a certificate. */
 void certificates_expect_sums(PGconn *database)
 {
-    ck_assert_int_eq(
-        sql_number(database, "SELECT count(*) FROM certificate c WHERE c.id > 0 AND c.issued_wh <>"
-                             " (SELECT coalesce(sum(e.wh), 0) FROM certificate_entry e"
-                             " WHERE e.certificate = c.id)"),
-        0);
-    ck_assert_int_eq(sql_number(database,
-                                "SELECT count(*) FROM certificate_group g WHERE g.carry_wh <>"
-                                " (SELECT coalesce(sum(e.wh), 0) FROM certificate_entry e"
-                                " WHERE e.certificate = -g.id AND e.status = 'Carried')"),
-                     0);
-    ck_assert_int_eq(sql_number(database, "SELECT count(*) FROM certificate_entry"
-                                          " WHERE (certificate < 0) <> (status = 'Carried')"),
-                     0);
+    sql_is(database, 0,
+           "SELECT count(*) FROM certificate c WHERE c.id > 0 AND c.issued_wh <>"
+           " (SELECT coalesce(sum(e.wh), 0) FROM certificate_entry e"
+           " WHERE e.certificate = c.id)");
+    sql_is(database, 0,
+           "SELECT count(*) FROM certificate_group g WHERE g.carry_wh <>"
+           " (SELECT coalesce(sum(e.wh), 0) FROM certificate_entry e"
+           " WHERE e.certificate = -g.id AND e.status = 'Carried')");
+    sql_is(database, 0,
+           "SELECT count(*) FROM certificate_entry"
+           " WHERE (certificate < 0) <> (status = 'Carried')");
 }
 
 static void add_page(const struct answer *page, struct sums *sums, json_t *seen)

@@ -96,6 +96,11 @@ char *sql_text(PGconn *db, const char *sql, int count, const char *const *values
 int64_t sql_number(PGconn *db, const char *sql);
 void sql_run(PGconn *db, const char *sql);
 
+/* sql_is(db, wanted, format, ...) fails the test unless the statement's result is this number. */
+#define sql_is(db, wanted, ...) sql_expect(__FILE__, __LINE__, (db), (wanted), __VA_ARGS__)
+__attribute__((format(printf, 5, 6))) void sql_expect(const char *file, int line, PGconn *db,
+                                                      int64_t wanted, const char *format, ...);
+
 /* Waits until the statement's number is not 0; fails the test if it stays 0 for long. */
 void sql_soon(PGconn *db, const char *sql);
 

@@ -192,6 +192,20 @@ int64_t sql_number(PGconn *db, const char *sql)
     return strtoll(value, NULL, 10);
 }
 
+void sql_expect(const char *file, int line, PGconn *db, int64_t wanted, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    const char *sql = text_of(format, args);
+
+    va_end(args);
+    int64_t number = sql_number(db, sql);
+
+    ck_assert_msg(number == wanted, "%s:%d: %jd, not %jd: %s", file, line, (intmax_t)number,
+                  (intmax_t)wanted, sql);
+}
+
 void sql_run(PGconn *db, const char *sql)
 {
     sql_text(db, sql, 0, NULL);

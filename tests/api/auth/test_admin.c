@@ -146,8 +146,7 @@ TEST(one_of_several_equal_parallel_registrations_succeeds)
     ck_assert_int_eq(made, 1);
     ck_assert_int_eq(known, TWINS - 1);
     ck_assert_int_eq(accounts_like("twins@%"), 1);
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM auth_organisation WHERE name LIKE '%of twins'"), 1);
+    sql_is(db, 1, "SELECT count(*) FROM auth_organisation WHERE name LIKE '%%of twins'");
 }
 
 /* ---- an Admin's changes to accounts ---- */
@@ -220,8 +219,7 @@ TEST(register_silent_does_not_reveal_existing_accounts)
     PGconn *own = database_connect(the_postgres, database);
 
     ck_assert_str_eq(first->body, again->body);
-    ck_assert_int_eq(
-        sql_number(own, "SELECT count(*) FROM auth_account WHERE email = 'quiet@example.com'"), 1);
+    sql_is(own, 1, "SELECT count(*) FROM auth_account WHERE email = 'quiet@example.com'");
     ask_on(silent, NULL, 400, NULL, "POST %s {}", path);
     PQfinish(own);
     host_stop(silent);
@@ -251,13 +249,8 @@ TEST(accounts_never_approved_are_deleted_by_the_sweep)
         host_start(&(struct host_spec){.name = "admin-swept-2", .database = database});
 
     WAIT_UNTIL(are_swept(own), 20000);
-    ck_assert_int_eq(sql_number(own, text("SELECT count(*) FROM auth_organisation WHERE id = %jd",
-                                          old->organization)),
-                     0);
-    ck_assert_int_eq(
-        sql_number(own, text("SELECT count(*) FROM auth_account WHERE id IN (%jd, %jd)", back->id,
-                             fresh->id)),
-        2);
+    sql_is(own, 0, "SELECT count(*) FROM auth_organisation WHERE id = %jd", old->organization);
+    sql_is(own, 2, "SELECT count(*) FROM auth_account WHERE id IN (%jd, %jd)", back->id, fresh->id);
     PQfinish(own);
     host_stop(second);
 }
@@ -286,8 +279,7 @@ TEST(an_account_approved_during_the_sweep_is_kept)
                20000);
     sql_run(approving, "COMMIT");
     WAIT_UNTIL(are_swept(own), 20000);
-    ck_assert_int_eq(
-        sql_number(own, text("SELECT count(*) FROM auth_account WHERE id = %jd", kept_one->id)), 1);
+    sql_is(own, 1, "SELECT count(*) FROM auth_account WHERE id = %jd", kept_one->id);
     PQfinish(approving);
     PQfinish(own);
     host_stop(second);

@@ -137,10 +137,10 @@ TEST(a_link_expires_and_is_void_after_other_changes)
     struct person *person = person_of("changing", NULL);
     const char *token = token_of("/api/user/password/reset", person->email, 2);
 
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_link WHERE purpose = 'reset' AND "
-                                    "expires BETWEEN now() + interval '29 minutes' AND now() + "
-                                    "interval '30 minutes'"),
-                     1);
+    sql_is(db, 1,
+           "SELECT count(*) FROM auth_link WHERE purpose = 'reset' AND "
+           "expires BETWEEN now() + interval '29 minutes' AND now() + "
+           "interval '30 minutes'");
     sql_run(db, "UPDATE auth_link SET expires = now()");
     reset(token, "a new password", 400, GONE);
     sql_run(db, "DELETE FROM auth_link");

@@ -347,11 +347,8 @@ TEST(an_email_in_any_case_or_with_blanks_is_one_account)
     }
     PGconn *db = database_connect(the_postgres, "login");
 
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM auth_account WHERE email ILIKE '%known@example.com%'"),
-        1);
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM auth_organisation WHERE name LIKE 'Another%'"), 0);
+    sql_is(db, 1, "SELECT count(*) FROM auth_account WHERE email ILIKE '%%known@example.com%%'");
+    sql_is(db, 0, "SELECT count(*) FROM auth_organisation WHERE name LIKE 'Another%%'");
     PQfinish(db);
     ck_status(
         login_json(text("{\"email\":\"%s\",\"password\":\"%s\"}", person->email, person->password)),

@@ -183,7 +183,7 @@ TEST(a_token_with_an_unknown_kid_is_401)
     ck_assert_msg(answer->status == 401 || answer->status == 431, "%ld for 10 kB", answer->status);
     longest[3000] = '\0';
     refused(forged(with_member(header, "kid", text("\"%s\"", longest)), payload, "SHA256", ""));
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_key"), keys);
+    sql_is(db, keys, "SELECT count(*) FROM auth_key");
     PQfinish(db);
     ck_status(me(person->token), 200);
 }

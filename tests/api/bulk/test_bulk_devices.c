@@ -192,7 +192,7 @@ TEST(an_unchanged_real_export_gets_one_error_that_says_what_to_change)
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         ck_error(bulk_text(m, text("type=%s", files[i].type), files[i].csv), 400, files[i].message);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_job"), before);
+    sql_is(db, before, "SELECT count(*) FROM bulk_job");
 }
 
 /* The same files with the column names that the message asks for. */
@@ -263,8 +263,7 @@ TEST(warnings_of_rows_are_in_the_upload_log_and_counted)
     bulk_ended(log, 3, 1);
     expect_json(item_of(log, "rows", 0), w1);
     ask(m, 200, NULL, "DELETE " BULK "/%s", id);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_warning WHERE job = '%s'", id)),
-                     0);
+    sql_is(db, 0, "SELECT count(*) FROM bulk_warning WHERE job = '%s'", id);
 }
 
 TEST(a_value_in_a_column_without_a_name_gives_a_warning)

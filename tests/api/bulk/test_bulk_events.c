@@ -77,9 +77,8 @@ TEST(each_webhook_gets_one_event_per_uploaded_device)
     ck_assert_int_eq(times(catcher, "mine", "told 7"), 0);
     ck_assert_int_eq(times(catcher, "mine", "\"siteName\":\"told \\\\\\\"7\\\\\""), 1);
     ids_differ(catcher, 2 * PLANTS, 2);
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM webhook_delivery WHERE event = 'device.registered'"),
-        2 * PLANTS);
+    sql_is(db, 2 * PLANTS,
+           "SELECT count(*) FROM webhook_delivery WHERE event = 'device.registered'");
 }
 
 /* The rows are hour by hour for all plants, so that each batch has many devices. */
@@ -106,13 +105,13 @@ TEST(webhooks_get_the_events_of_readings_of_many_devices)
     webhook_make(host, m, catcher_url(catcher, "reads"), "reading.accepted");
     store_rows("Reads", reads_csv("mixed"), PLANTS * HOURS);
     ck_assert_int_eq(sql_number(db, last), PLANTS);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM reading_device d WHERE"
-                                    " latest_end = '0001-01-01Z' AND fresh_from IS NULL"),
-                     PLANTS);
-    ck_assert_int_eq(sql_number(db, "SELECT sum(wh) FROM reading"), PLANTS * HOURS * 500);
-    ck_assert_int_eq(sql_number(db, "SELECT sum((body::json -> 'count')::text::int)"
-                                    " FROM webhook_delivery WHERE event = 'reading.accepted'"),
-                     PLANTS * HOURS);
+    sql_is(db, PLANTS,
+           "SELECT count(*) FROM reading_device d WHERE"
+           " latest_end = '0001-01-01Z' AND fresh_from IS NULL");
+    sql_is(db, PLANTS * HOURS * 500, "SELECT sum(wh) FROM reading");
+    sql_is(db, PLANTS * HOURS,
+           "SELECT sum((body::json -> 'count')::text::int)"
+           " FROM webhook_delivery WHERE event = 'reading.accepted'");
     catcher_wait(catcher, PLANTS, SOON_MS);
     for (int i = 0; i < PLANTS; i++)
         ck_assert_int_ge(times(catcher, "reads", text("\"externalId\":\"mixed%d\"", i)), 1);

@@ -17,10 +17,10 @@ static void nothing_is_left(void)
 {
     ck_assert(store_settles(harness_path("bulk-bulk_files")));
     ck_assert_int_eq(files_now(harness_path("bulk-bulk_files")), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT (SELECT count(*) FROM bulk_job)"
-                                    " + (SELECT count(*) FROM bulk_part)"
-                                    " + (SELECT count(*) FROM bulk_finding)"),
-                     0);
+    sql_is(db, 0,
+           "SELECT (SELECT count(*) FROM bulk_job)"
+           " + (SELECT count(*) FROM bulk_part)"
+           " + (SELECT count(*) FROM bulk_finding)");
 }
 
 static void drop(const char *id)

@@ -79,9 +79,7 @@ static void ck_ends(struct said said, int status)
 
 static void expect_things(const char *pattern, int64_t count)
 {
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT count(*) FROM heap_thing WHERE name LIKE '%s'", pattern)),
-        count);
+    sql_is(db, count, "SELECT count(*) FROM heap_thing WHERE name LIKE '%s'", pattern);
 }
 
 static int64_t jobs_of(const char *file)
@@ -100,8 +98,7 @@ TEST(a_successful_import_prints_nothing_on_standard_output)
     ck_said(said.err, " has finished: 3 rows were stored, 0 failed\n");
     ck_assert_ptr_null(strpbrk(said.err, "\r\x1b\x07"));
     expect_things("g_", 3);
-    ck_assert_int_eq(sql_number(db, "SELECT organisation FROM bulk_job WHERE file = 'good.csv'"),
-                     m->organization);
+    sql_is(db, m->organization, "SELECT organisation FROM bulk_job WHERE file = 'good.csv'");
     ask(admin, 200, "[{'fileName':'good.csv'}]", "GET " BULK "?limit=1");
     ck_assert_ptr_null(strstr(ask(m, 200, NULL, "GET " BULK)->body, "good.csv"));
 }
@@ -174,10 +171,10 @@ TEST(wrong_options_and_files_that_are_not_csv_are_refused_with_the_reason)
     refuses(file_of("void.csv", ""), "Things", id, 1, "The file is empty");
     refuses(file_of("head.csv", HEAD), "Things", id, 1, "a header line and no rows");
     refuses(file_of("twice.csv", "name,title\na,b\n"), "Things", id, 1, "names the column");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_job WHERE file IN ('fine.csv',"
-                                    " 'fine.txt', 'book.csv', 'void.csv', 'head.csv',"
-                                    " 'twice.csv')"),
-                     0);
+    sql_is(db, 0,
+           "SELECT count(*) FROM bulk_job WHERE file IN ('fine.csv',"
+           " 'fine.txt', 'book.csv', 'void.csv', 'head.csv',"
+           " 'twice.csv')");
 }
 
 TEST(a_file_over_the_size_limit_is_refused)
@@ -334,8 +331,7 @@ TEST(an_interrupt_while_the_file_is_read_leaves_nothing)
     type_text(screen, "\x03");
     ck_assert_int_eq(end_of(screen), 130);
     ck_assert_str_eq(file_text(screen->out), "");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM bulk_job WHERE status <> 'finished'"),
-                     before);
+    sql_is(db, before, "SELECT count(*) FROM bulk_job WHERE status <> 'finished'");
 }
 
 static char *state_of(const char *file)
@@ -389,8 +385,7 @@ TEST(an_interrupt_cancels_the_rows_not_yet_stored)
     ck_assert_int_lt(stored, COUNT);
     ck_said(screen->seen, text("cancelled: %lld rows were stored, 0 failed, %lld were cancelled",
                                (long long)stored, (long long)(COUNT - stored)));
-    ck_assert_int_eq(sql_number(db, "SELECT succeeded FROM bulk_job WHERE file = 'cut.csv'"),
-                     stored);
+    sql_is(db, stored, "SELECT succeeded FROM bulk_job WHERE file = 'cut.csv'");
     const char *rest = file_text(screen->out);
 
     ck_assert(!strncmp(rest, "\xef\xbb\xbfname,amount,errors\r\n", 23));
@@ -446,7 +441,7 @@ TEST(the_command_stores_the_rows_itself_without_a_host)
                          file_of("reads.csv", READS "lone-1,History,2025-01-01,2025-01-02,9,kWh\n"),
                          "--organization", id, "--type", "Reads", NULL});
     ck_ends(said, 0);
-    ck_assert_int_eq(sql_number(its, "SELECT count(*) FROM reading"), 1);
+    sql_is(its, 1, "SELECT count(*) FROM reading");
     PQfinish(its);
 }
 

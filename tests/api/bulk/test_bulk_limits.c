@@ -130,8 +130,7 @@ TEST(quota_usage_follows_a_job_to_its_end)
     ck_assert_int_gt(usage_of(who), before); /* one more row failed */
     ask(who, 200, NULL, "DELETE " BULK "/%s", id);
     ck_assert_int_eq(usage_of(who), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM heap_thing WHERE name IN ('u1', 'u4')"),
-                     2);
+    sql_is(db, 2, "SELECT count(*) FROM heap_thing WHERE name IN ('u1', 'u4')");
 }
 
 TEST(a_running_job_cannot_be_deleted)
@@ -181,9 +180,8 @@ static void is_cancelled(const struct person *who, const char *id, const char *k
     struct answer *log = bulk_await(admin, id, "cancelled");
 
     expect_json(log->json, text("{'reason':'%s','progress':{'succeeded':0}}", reason));
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM heap_thing WHERE organisation = %jd",
-                                         answer_int(log, "organizationId"))),
-                     0);
+    sql_is(db, 0, "SELECT count(*) FROM heap_thing WHERE organisation = %jd",
+           answer_int(log, "organizationId"));
 }
 
 TEST(a_job_fails_when_its_sender_is_suspended_deleted_or_loses_its_role)

@@ -222,9 +222,9 @@ TEST(overlapping_rows_far_apart_are_found_by_the_check)
 
     bulk_rows(bulk_log_of(m, id, "status=failed"), "1201 far failed value: overlaps row 1\n");
     bulk_ended(bulk_store(m, id), 1200, 1);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM reading r JOIN device d ON d.id ="
-                                    " r.device WHERE d.external_id = 'far'"),
-                     1200);
+    sql_is(db, 1200,
+           "SELECT count(*) FROM reading r JOIN device d ON d.id ="
+           " r.device WHERE d.external_id = 'far'");
 }
 
 /* The result is the same as if each row had been sent separately: a failed row blocks no other, and

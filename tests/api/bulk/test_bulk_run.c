@@ -47,10 +47,8 @@ static void is_whole(const char *id, const char *name, int rows)
     bulk_ended(bulk_log_of(admin, id, "limit=1"), rows - rows / 10, rows / 10);
     ck_assert_int_eq(things_of("count(*)", name), rows - rows / 10);
     ck_assert_int_eq(things_of("sum(amount)", name), sum);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM bulk_finding WHERE job = '%s'", id)),
-                     rows / 10);
-    ck_assert_int_eq(sql_number(db, text("SELECT sum(failed) FROM bulk_part WHERE job = '%s'", id)),
-                     rows / 10);
+    sql_is(db, rows / 10, "SELECT count(*) FROM bulk_finding WHERE job = '%s'", id);
+    sql_is(db, rows / 10, "SELECT sum(failed) FROM bulk_part WHERE job = '%s'", id);
 }
 
 static void await(const char *sql, int64_t least)
@@ -282,11 +280,10 @@ TEST(old_jobs_are_deleted_by_the_sweep)
                " id IN ('%s', '%s', '%s') OR status = 'arriving')) s",
                old, never, dropped),
           1);
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT (SELECT count(*) FROM bulk_part WHERE job IN ('%s', '%s'))"
-                            " + (SELECT count(*) FROM bulk_finding WHERE job IN ('%s', '%s'))",
-                            old, never, old, never)),
-        0);
+    sql_is(db, 0,
+           "SELECT (SELECT count(*) FROM bulk_part WHERE job IN ('%s', '%s'))"
+           " + (SELECT count(*) FROM bulk_finding WHERE job IN ('%s', '%s'))",
+           old, never, old, never);
     ck_status(bulk_log_of(m, young, ""), 200);
     ck_assert_str_eq(bulk_row(bulk_log_of(m, late, ""), 0), "1 late1 success");
     ck_assert_str_eq(bulk_row(bulk_log_of(m, waiting, ""), 0), "1 - pending");

@@ -57,18 +57,18 @@ static int64_t now_in_database(void)
 /* Checks when a device joins its group, or leaves its former group. */
 static void expect_joins(int64_t device, int64_t at)
 {
-    ck_assert_int_eq(sql_number(db, text("SELECT (extract(epoch FROM max(since_at)) * 1000)::bigint"
-                                         " FROM certificate_member WHERE device = %jd",
-                                         device)),
-                     at);
+    sql_is(db, at,
+           "SELECT (extract(epoch FROM max(since_at)) * 1000)::bigint"
+           " FROM certificate_member WHERE device = %jd",
+           device);
 }
 
 static void expect_leaves(int64_t device, int64_t at)
 {
-    ck_assert_int_eq(sql_number(db, text("SELECT (extract(epoch FROM max(until_at)) * 1000)::bigint"
-                                         " FROM certificate_former WHERE device = %jd",
-                                         device)),
-                     at);
+    sql_is(db, at,
+           "SELECT (extract(epoch FROM max(until_at)) * 1000)::bigint"
+           " FROM certificate_former WHERE device = %jd",
+           device);
 }
 
 TEST(a_device_is_in_at_most_one_group_of_its_organization)
@@ -187,13 +187,12 @@ TEST(every_time_is_in_exactly_one_cycle_for_each_frequency)
                               frequencies[i / 4], starts[i % 4], repetitions(53, 11));
 
         ck_assert_int_ge(sql_number(db, text("SELECT count(*) %s", at)), repetitions(900, 4000));
-        ck_assert_int_eq(
-            sql_number(db, text("SELECT count(*) %s WHERE n < 0 OR certificate_cycle_at(f, s, n)"
-                                " >= t OR certificate_cycle_at(f, s, n + 1) < t"
-                                " OR certificate_cycle(f, s, certificate_cycle_at(f, s, n + 1))"
-                                " <> n",
-                                at)),
-            0);
+        sql_is(db, 0,
+               "SELECT count(*) %s WHERE n < 0 OR certificate_cycle_at(f, s, n)"
+               " >= t OR certificate_cycle_at(f, s, n + 1) < t"
+               " OR certificate_cycle(f, s, certificate_cycle_at(f, s, n + 1))"
+               " <> n",
+               at);
     }
 }
 
@@ -409,10 +408,7 @@ TEST(joining_a_group_while_the_device_is_deleted_leaves_no_membership)
 
         parallel(host, calls, answers, 2);
         ck_status(answers[1], 200);
-        ck_assert_int_eq(
-            sql_number(db,
-                       text("SELECT count(*) FROM certificate_member WHERE device = %jd", device)),
-            0);
+        sql_is(db, 0, "SELECT count(*) FROM certificate_member WHERE device = %jd", device);
     }
 }
 
@@ -439,10 +435,10 @@ TEST(leaving_a_group_while_cycles_are_issued_certifies_every_wh_once)
     certificates_issue(db, host);
     certificates_expect_sums(db);
     ck_assert_int_eq(certificates_issued(group), rounds * 2000);
-    ck_assert_int_eq(sql_number(db, text("SELECT sum(wh) FROM certificate_entry WHERE group_id ="
-                                         " %jd",
-                                         group)),
-                     rounds * 2000);
+    sql_is(db, rounds * 2000,
+           "SELECT sum(wh) FROM certificate_entry WHERE group_id ="
+           " %jd",
+           group);
 }
 
 TEST(a_group_can_be_shared_with_another_organization)

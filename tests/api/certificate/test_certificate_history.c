@@ -65,13 +65,13 @@ static void expect_log(void)
 {
 #define READ "SELECT device, start_at, end_at, wh FROM reading WHERE type = 'H' AND wh >= 1000"
 #define ISSUED "SELECT device, start_at, end_at, wh FROM certificate_entry"
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM (" READ " EXCEPT ALL " ISSUED ") x"), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM (" ISSUED " EXCEPT ALL " READ ") x"), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry e JOIN certificate c"
-                                    " ON c.id = e.certificate AND c.issued_wh = e.wh"
-                                    " AND e.status = 'Succeeded'"),
-                     entries());
-    ck_assert_int_eq(sql_number(db, "SELECT sum(entries) FROM certificate_day"), 2 * entries());
+    sql_is(db, 0, "SELECT count(*) FROM (" READ " EXCEPT ALL " ISSUED ") x");
+    sql_is(db, 0, "SELECT count(*) FROM (" ISSUED " EXCEPT ALL " READ ") x");
+    sql_is(db, entries(),
+           "SELECT count(*) FROM certificate_entry e JOIN certificate c"
+           " ON c.id = e.certificate AND c.issued_wh = e.wh"
+           " AND e.status = 'Succeeded'");
+    sql_is(db, 2 * entries(), "SELECT sum(entries) FROM certificate_day");
 }
 
 static struct call reading_call(const char *key, const char *type, int64_t start)
@@ -230,7 +230,7 @@ TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit)
     sql_run(db, text("ALTER TABLE certificate_entry ADD CONSTRAINT bad CHECK (device <> %d)", BAD));
     ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"certificate", "issue", NULL}),
                      1);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_history"), 1);
+    sql_is(db, 1, "SELECT count(*) FROM certificate_history");
     ck_assert_int_eq(entries(), DEVICES - 1 + HOURS * 4 / 5);
     sql_run(db, "ALTER TABLE certificate_entry DROP CONSTRAINT bad");
     certificates_run();
@@ -303,7 +303,7 @@ TEST(readings_of_a_device_that_joins_a_group_during_the_job_are_issued)
         ended = process_wait(job, 100, &status);
     ck_assert_int_eq(status, 0);
     certificates_run();
-    ck_assert_int_eq(sql_number(db, "SELECT coalesce(sum(issued_wh), 0) FROM certificate"), 2000);
+    sql_is(db, 2000, "SELECT coalesce(sum(issued_wh), 0) FROM certificate");
     PQfinish(watch);
 }
 

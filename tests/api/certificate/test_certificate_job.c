@@ -33,9 +33,9 @@ static void request(int certificates, int entries)
 static void settle_rest(int entries)
 {
     certificates_run();
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry"
-                                    " WHERE status = 'Succeeded'"),
-                     entries);
+    sql_is(db, entries,
+           "SELECT count(*) FROM certificate_entry"
+           " WHERE status = 'Succeeded'");
 }
 
 TEST(entries_locked_by_another_run_are_skipped)
@@ -47,9 +47,9 @@ TEST(entries_locked_by_another_run_are_skipped)
     sql_run(other, "BEGIN");
     sql_run(other, "SELECT FROM certificate_entry WHERE device <= 500 FOR UPDATE");
     certificates_run();
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry"
-                                    " WHERE (status = 'Succeeded') = (device > 500)"),
-                     1200);
+    sql_is(db, 1200,
+           "SELECT count(*) FROM certificate_entry"
+           " WHERE (status = 'Succeeded') = (device > 500)");
     PQfinish(other);
     settle_rest(1200);
 }
@@ -101,8 +101,7 @@ TEST(stale_statistics_of_readings_make_no_batch_slow)
     certificates_alone("job_fresh", BATCH);
     make_stale((const char *[]){"reading_device", NULL}, read_meters, repetitions(10000, 50000));
     certificates_run();
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL"), 0);
+    sql_is(db, 0, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL");
 }
 
 /* ---- groups with many readings ---- */
@@ -133,9 +132,8 @@ static void group(int id, int first, int devices, const char *frequency, int rea
 static void issue_all(void)
 {
     certificates_run();
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_look"), 0);
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM certificate_due WHERE cycle_end <= now()"), 0);
+    sql_is(db, 0, "SELECT count(*) FROM certificate_look");
+    sql_is(db, 0, "SELECT count(*) FROM certificate_due WHERE cycle_end <= now()");
 }
 
 static void expect_measured(int id, int64_t readings)
@@ -212,7 +210,7 @@ static void begin_at_gate(const char *name, const char *when)
     store(m, "one", "Delta", start, start + HOUR_MS, WH);
     host_kill(host);
     certificates_run();
-    ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), WH);
+    sql_is(db, WH, "SELECT sum(issued_wh) FROM certificate");
     add_reading(2);
     sql_run(db, "INSERT INTO certificate_due SELECT id, start_at, start_at + interval '1 day'"
                 " FROM certificate_group");
@@ -246,9 +244,9 @@ static void end_run(pid_t run, int expected)
 static void expect_issued(int readings)
 {
     end_run(meter_issue_start(host), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_due"), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT sum(issued_wh) FROM certificate"), readings * WH);
-    ck_assert_int_eq(sql_number(db, "SELECT sum(wh) FROM certificate_entry"), readings * WH);
+    sql_is(db, 0, "SELECT count(*) FROM certificate_due");
+    sql_is(db, readings * WH, "SELECT sum(issued_wh) FROM certificate");
+    sql_is(db, readings * WH, "SELECT sum(wh) FROM certificate_entry");
 }
 
 /* The third reading arrives when a run has begun to process the cycle. */

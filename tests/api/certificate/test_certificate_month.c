@@ -76,10 +76,10 @@ static struct sums expect_month(const struct month *month, int64_t more)
 
         ck_assert_int_eq(certificates_issued(group), sum / 1000 * 1000);
         ck_assert_int_eq(certificate_group_carried(month->by, group), sum % 1000);
-        ck_assert_int_eq(sql_number(db, text("SELECT coalesce(sum(wh), 0) FROM certificate_entry"
-                                             " WHERE group_id = %jd",
-                                             group)),
-                         sum);
+        sql_is(db, sum,
+               "SELECT coalesce(sum(wh), 0) FROM certificate_entry"
+               " WHERE group_id = %jd",
+               group);
         issued += sum / 1000 * 1000;
         measured += sum;
     }
@@ -121,10 +121,10 @@ TEST(a_killed_job_certifies_every_wh_of_a_month_once)
     ck_assert(host_run(host));
     certificates_issue(db, host);
     expect_month(&month, 300 * 1500);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM certificate_entry e"
-                                    " JOIN device d ON d.id = e.device"
-                                    " WHERE d.external_id = 'history'"),
-                     300);
+    sql_is(db, 300,
+           "SELECT count(*) FROM certificate_entry e"
+           " JOIN device d ON d.id = e.device"
+           " WHERE d.external_id = 'history'");
     host_stop(host);
 }
 

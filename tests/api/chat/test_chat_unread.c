@@ -229,8 +229,7 @@ TEST(only_one_of_two_hosts_adds_up_unread_totals_at_a_time)
     ck_assert_int_le(sql_number(db, waiting), 1);
     sql_run(holder, "COMMIT");
     expect_added_up("two@shop.example");
-    ck_assert_int_eq(
-        sql_number(db, "SELECT messages FROM chat_unread WHERE email = 'two@shop.example'"), 100);
+    sql_is(db, 100, "SELECT messages FROM chat_unread WHERE email = 'two@shop.example'");
     PQfinish(holder);
     host_stop(two.host[0]);
     host_stop(two.host[1]);

@@ -57,9 +57,9 @@ TEST(an_empty_patch_and_one_with_the_same_values_raise_no_event)
         ck_assert_msg(json_equal(answer->json, made->json), "%zu: %s", i, answer->body);
     }
     ck_assert_int_eq(updates_of("same"), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM device WHERE external_id = 'same'"
-                                    " AND updated_at = created_at"),
-                     1);
+    sql_is(db, 1,
+           "SELECT count(*) FROM device WHERE external_id = 'same'"
+           " AND updated_at = created_at");
 }
 
 TEST(a_patch_with_one_changed_value_is_a_change)

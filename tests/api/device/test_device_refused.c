@@ -252,7 +252,7 @@ TEST(parallel_uploads_with_one_idempotency_key_keep_one_file)
         ck_assert_str_eq(ck_status(answers[i], 201)->body, answers[0]->body);
     ck_assert(store_settles(store));
     ck_assert_int_eq(files_now(store), before + 1);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM device_upload"), 0);
+    sql_is(db, 0, "SELECT count(*) FROM device_upload");
 }
 
 STAGE_SUITE(device_refused, set_up, 120)

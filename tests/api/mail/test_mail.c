@@ -117,7 +117,7 @@ TEST(a_server_without_the_expected_tls_gets_no_login_and_no_mail)
 
     host_logs(host, from, "mail not sent");
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM mail_outbox"), 1);
+    sql_is(db, 1, "SELECT count(*) FROM mail_outbox");
     end();
 }
 
@@ -227,7 +227,7 @@ TEST(a_full_outbox_drops_mails_and_logs_it)
     sql_soon(db, "SELECT count(*) FROM mail_outbox");
     ask_for_link("two");
     host_logs(host, 0, "mail dropped, because the outbox is full: kind=password-reset");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM mail_outbox"), 1);
+    sql_is(db, 1, "SELECT count(*) FROM mail_outbox");
     end();
 }
 
@@ -241,7 +241,7 @@ TEST(nothing_is_sent_while_work_is_paused)
 
     sql_soon(db, "SELECT (count(*) = 1)::int FROM mail_outbox");
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT attempts FROM mail_outbox"), 0);
+    sql_is(db, 0, "SELECT attempts FROM mail_outbox");
     host_says(host, 0, "resume");
     mailbox_wait(mailbox, email, 1);
     end();
@@ -278,19 +278,19 @@ TEST(the_outbox_and_the_log_do_not_contain_the_token)
     const char *email = ask_for_link("ada");
 
     sql_soon(db, "SELECT count(*) FROM mail_outbox");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM mail_outbox WHERE position("
-                                    "'password'::bytea IN message) > 0"),
-                     0);
+    sql_is(db, 0,
+           "SELECT count(*) FROM mail_outbox WHERE position("
+           "'password'::bytea IN message) > 0");
     mailbox_run(mailbox, "");
     const char *token = mail_token(mailbox_wait(mailbox, email, 1));
 
     outbox_is_empty_soon();
     ck_assert_uint_eq(host_logged(host, token), 0);
     ck_assert_uint_eq(host_logged(host, "choose a new"), 0);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM auth_link WHERE "
-                                         "hash = sha256('%s'::bytea)",
-                                         token)),
-                     1);
+    sql_is(db, 1,
+           "SELECT count(*) FROM auth_link WHERE "
+           "hash = sha256('%s'::bytea)",
+           token);
     end();
 }
 

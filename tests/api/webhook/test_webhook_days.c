@@ -86,9 +86,9 @@ TEST(a_day_partition_is_kept_while_an_event_in_it_must_be_expanded)
     int64_t day = seed_event(40);
 
     ck_assert_int_eq(drop_day(day), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_expansion x"
-                                    " JOIN webhook_body b ON b.id = x.body_id"),
-                     1);
+    sql_is(db, 1,
+           "SELECT count(*) FROM webhook_expansion x"
+           " JOIN webhook_body b ON b.id = x.body_id");
     sql_run(db, "DELETE FROM webhook_expansion");
     ck_assert_int_eq(drop_day(day), 1);
     sql_run(db, "ROLLBACK");
@@ -248,13 +248,11 @@ TEST(a_retry_that_waited_longer_than_max_age_is_given_up_while_the_webhook_is_of
              (intmax_t)made.id));
     WAIT_UNTIL(number("event_id = '" OLD_EVENT "' AND state = 'abandoned'") == 1,
                LONG_MS); /* the job runs each minute */
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd"
-                                         " AND next_at > now()",
-                                         (intmax_t)made.id)),
-                     1);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd",
-                                         (intmax_t)made.id)),
-                     1);
+    sql_is(db, 1,
+           "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd"
+           " AND next_at > now()",
+           (intmax_t)made.id);
+    sql_is(db, 1, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", (intmax_t)made.id);
 }
 
 /* ---- a database of version 0.9.0, whose deliveries were rows with a state ---- */

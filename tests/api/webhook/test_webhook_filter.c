@@ -97,10 +97,7 @@ TEST(only_events_that_match_are_delivered_until_the_filter_is_cleared)
     ask(admin, 200, "{'filter':'(absent)'}", "PATCH %s {'filter':null}", made.path);
     say("no 2");
     ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 3, 5000)->body, "no 2"));
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT count(*) FROM webhook_delivery WHERE webhook = %jd",
-                            (intmax_t)made.id)),
-        3);
+    sql_is(db, 3, "SELECT count(*) FROM webhook_delivery WHERE webhook = %jd", (intmax_t)made.id);
     forget(&made);
 }
 
@@ -121,20 +118,16 @@ TEST(large_events_are_filtered_too)
     }
     say("the last one, yes");
     ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 3, 5000)->body, "the last one"));
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT count(*) FROM webhook_delivery WHERE webhook = %jd",
-                            (intmax_t)made.id)),
-        3);
+    sql_is(db, 3, "SELECT count(*) FROM webhook_delivery WHERE webhook = %jd", (intmax_t)made.id);
     forget(&made);
 }
 
 /* jsonb cannot hold a NUL: such an event is delivered, and its request does not fail. */
 TEST(a_payload_that_jsonb_cannot_hold_is_delivered_without_the_filter)
 {
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) WHERE webhook_payload('{\"a\":\"\\u0000\"}') IS NULL AND"
-                       " webhook_payload('{\"a\":1}') = '{\"a\":1}'"),
-        1);
+    sql_is(db, 1,
+           "SELECT count(*) WHERE webhook_payload('{\"a\":\"\\u0000\"}') IS NULL AND"
+           " webhook_payload('{\"a\":1}') = '{\"a\":1}'");
 }
 
 TEST(a_filter_can_be_tested_with_the_latest_events)

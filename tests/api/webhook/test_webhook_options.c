@@ -50,10 +50,9 @@ TEST(headers_are_sent_masked_in_responses_and_encrypted_in_the_database)
     expect_signed(caught, TEST_SECRET);
     ck_assert_str_eq(caught_header(caught, "X-Api-Key"), "a key of the platform");
     ck_assert_str_eq(caught_header(caught, "X-Tenant"), "abc");
-    ck_assert_int_eq(sql_number(db,
-                                "SELECT count(*) FROM webhook_hook WHERE headers IS NOT NULL AND"
-                                " position(convert_to('platform', 'UTF8') in headers) > 0"),
-                     0);
+    sql_is(db, 0,
+           "SELECT count(*) FROM webhook_hook WHERE headers IS NOT NULL AND"
+           " position(convert_to('platform', 'UTF8') in headers) > 0");
     forget(&made);
 }
 
@@ -316,9 +315,9 @@ TEST(openssl_verifies_ed25519_signatures_with_the_key_of_the_jwks)
     ck_assert_ptr_null(caught_header(caught, "X-Webhook-Signature"));
     ck_assert(openssl_verifies(caught, signature, key, ""));
     ck_assert(!openssl_verifies(caught, signature, key, " "));
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_hook WHERE"
-                                    " position(convert_to('whsk_', 'UTF8') in signing_key) > 0"),
-                     0);
+    sql_is(db, 0,
+           "SELECT count(*) FROM webhook_hook WHERE"
+           " position(convert_to('whsk_', 'UTF8') in signing_key) > 0");
     forget(&made);
 }
 

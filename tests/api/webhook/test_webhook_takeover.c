@@ -60,7 +60,7 @@ TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
     fprintf(stderr, "takeover: the first of %zu deliveries came %jd ms after the kill\n",
             its * MESSAGES, (intmax_t)first_ms);
     WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_queued") == 0, GENEROUS_MS);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_outcome WHERE delivered"), ALL);
+    sql_is(db, ALL, "SELECT count(*) FROM webhook_outcome WHERE delivered");
     PGresult *events = PQexec(db, "SELECT DISTINCT event_id FROM webhook_delivery");
     size_t count = catcher_count(catcher);
 

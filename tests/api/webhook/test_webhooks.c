@@ -56,9 +56,9 @@ TEST(the_secret_is_masked_in_later_responses_and_encrypted_in_the_table)
     ck_assert_str_eq(
         json_string_value(json_object_get(webhook_listed(host, admin, made.id), "secret")),
         "****ters");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_hook WHERE "
-                                    "position(convert_to('thirty', 'UTF8') in secret) > 0"),
-                     0);
+    sql_is(db, 0,
+           "SELECT count(*) FROM webhook_hook WHERE "
+           "position(convert_to('thirty', 'UTF8') in secret) > 0");
 }
 
 TEST(a_short_secret_is_fully_masked_and_gives_a_warning)
@@ -199,12 +199,11 @@ TEST(a_creation_repeated_with_its_idempotency_key_returns_the_same_secret)
     struct answer *first = ask_with(&row);
 
     ck_assert_str_eq(first->body, ask_with(&row)->body);
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM webhook_hook WHERE url = 'https://once.example/'"), 1);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM busbar_idempotency i WHERE "
-                                         "i::text LIKE '%%%s%%'",
-                                         answer_text(first, "secret"))),
-                     0);
+    sql_is(db, 1, "SELECT count(*) FROM webhook_hook WHERE url = 'https://once.example/'");
+    sql_is(db, 0,
+           "SELECT count(*) FROM busbar_idempotency i WHERE "
+           "i::text LIKE '%%%s%%'",
+           answer_text(first, "secret"));
 }
 
 TEST(a_deleted_webhook_is_404_for_its_owner_and_admins)
@@ -272,7 +271,7 @@ TEST(the_list_without_a_limit_has_all_webhooks)
             ck_assert_ptr_null(json_object_get(hook, "organisations"));
             last = id;
         }
-        ck_assert_int_eq(sql_number(db, "SELECT max(id) FROM webhook_hook"), last);
+        sql_is(db, last, "SELECT max(id) FROM webhook_hook");
         ck_assert_ptr_null(strstr(list->body, made.secret));
         list = ck_status(http(host, "GET", WEBHOOKS "?limit=1000", readers[i]->token, NULL), 200);
         ck_assert_uint_eq(json_array_size(list->json), 1000);

@@ -74,7 +74,7 @@ TEST(a_checked_out_connection_is_returned_after_an_abandoned_request)
 {
     poke(host, "POST", "abandon", 503);
     poke_lends(host);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM poke WHERE what = 'left'"), 0);
+    sql_is(db, 0, "SELECT count(*) FROM poke WHERE what = 'left'");
 }
 
 #define SLEEPING                                                                                   \

@@ -179,8 +179,7 @@ TEST(merged_logins_each_get_a_session)
         ck_assert_str_eq(answer_text(person_me(host, who[i]), "email"), who[i]->email);
     }
     expect_shared(&lock, 1);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM auth_session WHERE account <> 1"),
-                     LOGINS);
+    sql_is(db, LOGINS, "SELECT count(*) FROM auth_session WHERE account <> 1");
     stop();
 }
 

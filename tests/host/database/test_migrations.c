@@ -44,7 +44,7 @@ TEST(a_failed_step_rolls_back_the_previous_ones)
     sql_run(db, "CREATE TABLE certificate_due (somebody_elses integer)");
     migrate("migrate_fail", "[auth, health, device, reading, certificate]", 1,
             "migration of certificate, step");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM busbar_migration"), 0);
+    sql_is(db, 0, "SELECT count(*) FROM busbar_migration");
     ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('auth_account')", 0, NULL));
     sql_run(db, "DROP TABLE certificate_due");
     migrate("migrate_fail", "[auth, health, device, reading, certificate]", 0, "");
@@ -61,7 +61,7 @@ TEST(steps_that_cannot_share_a_transaction_are_applied_separately)
     sql_run(db, "CREATE TYPE steps_kind AS ENUM ('a')");
     sql_run(db, "DELETE FROM busbar_migration WHERE module = 'steps' AND step > 1");
     migrate("migrate_alone", modules, 0, "2 steps applied now");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM steps_thing"), 0);
+    sql_is(db, 0, "SELECT count(*) FROM steps_thing");
 }
 
 /* As databases were before 0.9.0, when the first step of the host's own schema was another one. */

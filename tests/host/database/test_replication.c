@@ -173,7 +173,7 @@ TEST(a_repeated_request_also_waits_for_the_standby)
     ck_assert_ptr_nonnull(answer);
     ck_assert_int_eq(answer->status, 201);
     ck_assert_str_eq(wire_header(answer, "Idempotency-Replayed"), "true");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM poke WHERE what = 'keyed'"), 2);
+    sql_is(db, 2, "SELECT count(*) FROM poke WHERE what = 'keyed'");
 }
 
 /* The step is applied and recorded, but the command fails and has to be repeated. */

@@ -226,7 +226,7 @@ TEST_EACH(token_and_role_are_checked_again_after_a_slow_body, COUNT(changes) * 2
     free(upload.bytes);
     changes[_i / 2].change(gone);
     ck_wire_error(finish(wire, _i % 2 ? "\n" : "}"), changes[_i / 2].status);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM device WHERE external_id = 'Late'"), 0);
+    sql_is(db, 0, "SELECT count(*) FROM device WHERE external_id = 'Late'");
     ck_assert(store_settles(store));
     ck_assert_int_eq(files_now(store), 0);
 }

@@ -157,7 +157,7 @@ TEST(a_physical_copy_is_paused_before_its_first_serve)
     postgres_start(&copy);
     PGconn *db = database_connect(&copy, "pause_physical");
 
-    ck_assert_int_eq(sql_number(db, "SELECT (busbar_pause_reason() IS NULL)::int"), 1);
+    sql_is(db, 1, "SELECT (busbar_pause_reason() IS NULL)::int");
     struct host_spec spec = spec_of("physical", &copy, "pause_physical");
     struct host *host = host_prepare(&spec);
 
@@ -176,7 +176,7 @@ TEST(a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not)
 
     ck_assert_ptr_nonnull(strstr(sql_text(db, "SELECT busbar_pause_reason()", 0, NULL), CLONED));
     db = database_connect(the_postgres, "template_busbar");
-    ck_assert_int_eq(sql_number(db, "SELECT (busbar_pause_reason() IS NULL)::int"), 1);
+    sql_is(db, 1, "SELECT (busbar_pause_reason() IS NULL)::int");
 }
 
 TEST(a_running_host_can_be_paused_and_resumed)

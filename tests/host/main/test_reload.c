@@ -57,7 +57,7 @@ TEST(a_reload_upgrades_removes_and_adds_a_module)
     wave_upgrade(wave, 2);
     wave_reload(wave);
     wave_expect(wave, 2, "hello");
-    ck_assert_int_eq(sql_number(db, "SELECT count(m) FROM wave"), 0);
+    sql_is(db, 0, "SELECT count(m) FROM wave");
     ck_assert_ptr_nonnull(strstr(wave_status(wave), "module wave 2.0.0, build "));
     wave_write(wave, "chat", NULL);
     wave_reload(wave);
@@ -86,7 +86,7 @@ TEST(a_migration_that_waits_for_a_lock_blocks_no_request)
     for (int i = 0; i < 2; i++) {
         sql_soon(other, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT"
                         " oid FROM pg_database WHERE datname = current_database())");
-        ck_assert_int_eq(sql_number(other, "SELECT count(*) FROM wave"), 0);
+        sql_is(other, 0, "SELECT count(*) FROM wave");
     }
     wave_expect(wave, 1, "hello");
     sql_run(backup, "COMMIT");

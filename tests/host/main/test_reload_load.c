@@ -124,11 +124,9 @@ static void expect_deliveries(const struct receiver *receiver)
     PGconn *db = database_connect(the_postgres, wave->spec.database);
 
     sql_soon(db, NONE_QUEUED);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM chat_entry WHERE seq > 1"),
-                     atomic_load(&posted));
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered'"),
-        atomic_load(&posted));
+    sql_is(db, atomic_load(&posted), "SELECT count(*) FROM chat_entry WHERE seq > 1");
+    sql_is(db, atomic_load(&posted),
+           "SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered'");
     ck_assert_int_eq((int64_t)receiver_count(receiver, "/fast"), atomic_load(&posted));
 }
 
@@ -220,20 +218,18 @@ TEST(deliveries_in_flight_waiting_or_to_be_retried_survive_a_reload)
         wave_reload(wave);
     }
     sql_soon(db, NONE_QUEUED);
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
-                            " AND state = 'delivered'",
-                            (intmax_t)slow.id)),
-        3 * EACH);
-    ck_assert_int_eq(
-        sql_number(db, text("SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
-                            " AND state = 'abandoned' AND jsonb_array_length(log) = 3",
-                            (intmax_t)bad.id)),
-        3 * EACH);
+    sql_is(db, 3 * EACH,
+           "SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
+           " AND state = 'delivered'",
+           (intmax_t)slow.id);
+    sql_is(db, 3 * EACH,
+           "SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
+           " AND state = 'abandoned' AND jsonb_array_length(log) = 3",
+           (intmax_t)bad.id);
     expect_each_attempt_once(db, receiver, "/late/hand", slow.id);
     expect_each_attempt_once(db, receiver, "/500/hand", bad.id);
     wave_drained(wave);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_host"), 1);
+    sql_is(db, 1, "SELECT count(*) FROM webhook_host");
     host_stop(wave->host);
 }
 

@@ -128,11 +128,10 @@ TEST(committed_hooks_get_an_equal_copy_after_the_commit)
     for (int i = 0; i < 5; i++)
         ck_status(talk_post(host, platform, &talk, "copy@shop.example", text("copy %d", i)), 201);
     copies_soon();
-    ck_assert_int_eq(sql_number(db,
-                                "SELECT count(*) FROM spy_event e JOIN spy_committed c USING (id)"
-                                " WHERE e.payload <> c.payload OR e.name <> c.name"
-                                " OR NOT c.stored OR e.trace <> c.trace"),
-                     0);
+    sql_is(db, 0,
+           "SELECT count(*) FROM spy_event e JOIN spy_committed c USING (id)"
+           " WHERE e.payload <> c.payload OR e.name <> c.name"
+           " OR NOT c.stored OR e.trace <> c.trace");
 }
 
 /* Posts all entries to the conversation at once. */
@@ -181,9 +180,7 @@ static void expect_only_it_undone(const char *user, const char *word, long statu
     ck_assert_int_eq(events_with(text("%s ", word)), 0);
     ck_assert_uint_eq(talk_length(host, platform, &talk), TOGETHER);
     ck_assert_int_eq(answer_int(talk_of(host, admin, "unread-count", user, ""), "count"), 0);
-    ck_assert_int_eq(sql_number(db, text("SELECT unread2 FROM chat_conversation WHERE id = %jd",
-                                         (intmax_t)talk.id)),
-                     TOGETHER);
+    sql_is(db, TOGETHER, "SELECT unread2 FROM chat_conversation WHERE id = %jd", (intmax_t)talk.id);
 }
 
 TEST(a_failing_hook_rolls_back_only_its_own_message)
@@ -217,15 +214,14 @@ TEST(a_vetoed_start_leaves_no_conversation)
 /* Runs last, over the messages of all other tests. */
 TEST(every_message_has_one_event_and_every_event_a_message)
 {
-    ck_assert_int_eq(
-        sql_number(db, "SELECT count(*) FROM chat_entry m FULL JOIN (SELECT"
-                       " payload::jsonb #>> '{message,uuid}' AS uuid, name FROM spy_event) e"
-                       " ON m.uuid::text = e.uuid WHERE m.uuid IS NULL OR e.uuid IS NULL"
-                       " OR (m.seq = 1) <> (e.name = 'conversation.created')"),
-        0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) - (SELECT count(*) FROM chat_entry)"
-                                    " FROM spy_event"),
-                     0);
+    sql_is(db, 0,
+           "SELECT count(*) FROM chat_entry m FULL JOIN (SELECT"
+           " payload::jsonb #>> '{message,uuid}' AS uuid, name FROM spy_event) e"
+           " ON m.uuid::text = e.uuid WHERE m.uuid IS NULL OR e.uuid IS NULL"
+           " OR (m.seq = 1) <> (e.name = 'conversation.created')");
+    sql_is(db, 0,
+           "SELECT count(*) - (SELECT count(*) FROM chat_entry)"
+           " FROM spy_event");
     ck_assert_int_gt(sql_number(db, "SELECT count(*) FROM spy_event"), 3 * TOGETHER);
 }
 
@@ -240,9 +236,9 @@ TEST(a_job_that_runs_out_of_memory_releases_its_lock)
 
     spy_await("events_greedy");
     sql_soon(other, "SELECT count(*) FROM spy_run");
-    ck_assert_int_eq(sql_number(other, "SELECT count(*) FROM spy_run WHERE trace !~"
-                                       " '^00-[0-9a-f]{32}-[0-9a-f]{16}-02$'"),
-                     0);
+    sql_is(other, 0,
+           "SELECT count(*) FROM spy_run WHERE trace !~"
+           " '^00-[0-9a-f]{32}-[0-9a-f]{16}-02$'");
     sql_soon(other, "SELECT (count(*) = 0)::int FROM pg_locks WHERE locktype = 'advisory'"
                     " AND (classid::bigint << 32 | objid::bigint)"
                     " = hashtextextended('spy.once', 0)");

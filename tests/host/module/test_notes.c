@@ -47,10 +47,10 @@ TEST(blank_notes_and_too_many_notes_are_refused)
     for (int i = 0; i < 3; i++)
         ck_status(note(cy, "a"), 201);
     ck_error(note(cy, "b"), 409, "You have too many notes.");
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM notes_note WHERE body = 'b'"), 0);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM spy_event WHERE name = 'note.created'"
-                                    " AND payload::json->>'text' = 'b'"),
-                     0);
+    sql_is(db, 0, "SELECT count(*) FROM notes_note WHERE body = 'b'");
+    sql_is(db, 0,
+           "SELECT count(*) FROM spy_event WHERE name = 'note.created'"
+           " AND payload::json->>'text' = 'b'");
 }
 
 TEST(notes_are_listed_in_pages)
