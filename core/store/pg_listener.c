@@ -352,7 +352,8 @@ static int pg_listener_drain_results(struct pg_listener *listener, bool *complet
             status = -1;
         if (asked && kind == PGRES_TUPLES_OK && PQntuples(result) == 1) {
             listener->theirs_us = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-            pg_listener_note_refusal(*PQgetvalue(result, 0, 1) - '0');
+            if (PQnfields(result) > 1)
+                pg_listener_note_refusal(*PQgetvalue(result, 0, 1) - '0');
         }
         PQclear(result);
     }
