@@ -169,6 +169,21 @@ static const struct bb_field recover_body[] = {
      .help = "Abandoned deliveries created since this time are sent again (ISO 8601)."},
 };
 
+static const char *const outcomes[] = {"delivered", "abandoned", NULL};
+static const char *const replay_states[] = {"running", "done", "canceled", "dry_run", NULL};
+
+static const struct bb_field replay_body[] = {
+    {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED,
+     .help = "Deliveries created since this time are sent again (ISO 8601)."},
+    {.name = "until", .type = BB_TIME,
+     .help = "Only deliveries created before this time. Default: now."},
+    {.name = "status", .type = BB_CHOICE, .choices = outcomes,
+     .help = "Only deliveries with this status. Default: both."},
+    {.name = "events", .type = BB_LIST, .max = 256, .fields = BB_TABLE(event_item),
+     .help = "Only deliveries of these events. Default: all."},
+    {.name = "dryRun", .type = BB_BOOL, .help = "Only count the deliveries."},
+};
+
 static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
 
 #define WEBHOOK_FIELDS                                                                             \
@@ -290,6 +305,18 @@ static const struct bb_field recover_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries sent again."},
 };
+static const struct bb_field replay_reply[] = {
+    {.name = "state", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = replay_states},
+    {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Deliveries that matched at the start."},
+    {.name = "queued", .type = BB_INT, .help = "Deliveries that were queued up to now."},
+    {.name = "waiting", .type = BB_INT, .help = "Part of `queued`: those not sent yet."},
+    {.name = "since", .type = BB_TIME}, {.name = "until", .type = BB_TIME},
+    {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = outcomes},
+    {.name = "events", .type = BB_LIST, .fields = BB_TABLE(text_item), .help = "[]: all."},
+    {.name = "createdAt", .type = BB_TIME},
+    {.name = "endedAt", .type = BB_TIME, .flags = BB_NULLABLE},
+};
 static const struct bb_field test_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
     {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
@@ -365,6 +392,17 @@ static const struct bb_route routes[] = {
      .handler = webhook_recover, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
      .body = BB_TABLE(recover_body), .body_max = 65536, .reply = BB_TABLE(recover_reply),
      .help = "Resend all abandoned deliveries since a time."},
+    {.method = "POST", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE, .errors = conflict,
+     .handler = webhook_replay, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
+     .body = BB_TABLE(replay_body), .body_max = 65536, .reply = BB_TABLE(replay_reply),
+     .help = "Send the deliveries of a period again, below live traffic."},
+    {.method = "GET", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE,
+     .handler = webhook_replay_get, .segments = BB_TABLE(id_segment),
+     .reply = BB_TABLE(replay_reply), .help = "Get the progress of the latest replay."},
+    {.method = "DELETE", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE,
+     .handler = webhook_replay_cancel, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
+     .reply = BB_TABLE(replay_reply),
+     .help = "Cancel the replay. Deliveries that are queued already are sent."},
 };
 
 static const struct bb_hook hooks[] = {

@@ -466,3 +466,26 @@ CREATE OR REPLACE VIEW webhook_deliveries AS
     FROM webhook_delivery d
     LEFT JOIN LATERAL (SELECT * FROM webhook_outcome o WHERE o.id = d.id OFFSET 0) o ON true
     LEFT JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.id = d.id OFFSET 0) w ON true;
+
+-- step 8: replays
+
+ALTER TABLE webhook_waiting ADD COLUMN replay boolean NOT NULL DEFAULT false; -- queued by a replay
+CREATE INDEX webhook_waiting_replay ON webhook_waiting (webhook) WHERE replay;
+
+-- The latest replay of a webhook. Deliveries up to `cursor` were checked, and queued if they match.
+CREATE TABLE webhook_replay (
+    webhook    bigint PRIMARY KEY,
+    since      timestamptz NOT NULL,
+    until      timestamptz NOT NULL,
+    delivered  boolean, -- the outcome; null: any
+    events     jsonb,   -- an array of names; null: all
+    cursor     bigint NOT NULL,
+    upto       bigint NOT NULL, -- the last delivery to check
+    matched    bigint NOT NULL, -- when it was started
+    queued     bigint NOT NULL DEFAULT 0,
+    state      text NOT NULL DEFAULT 'running', -- or 'done', 'canceled'
+    checked_at timestamptz NOT NULL DEFAULT now(),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    ended_at   timestamptz
+);
+CREATE INDEX webhook_replay_running ON webhook_replay (webhook) WHERE state = 'running';

@@ -167,6 +167,9 @@ int webhook_export(struct bb_request *rq);
 int webhook_statistics(struct bb_request *rq);
 int webhook_resend(struct bb_request *rq);
 int webhook_recover(struct bb_request *rq);
+int webhook_replay(struct bb_request *rq);
+int webhook_replay_get(struct bb_request *rq);
+int webhook_replay_cancel(struct bb_request *rq);
 int webhook_rotate(struct bb_request *rq);
 int webhook_command_status(struct bb_request *rq);
 

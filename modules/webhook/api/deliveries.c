@@ -93,28 +93,18 @@ int webhook_delivery(struct bb_request *rq)
 
 /*
  * ---- sending again: one delivery whatever its outcome, or all abandoned ones since a time ----
- *
- * A row in webhook_waiting replaces the outcome and takes over its log. The id, the webhook-id and
- * the body stay the same. The transaction uses the partitions that webhook_partition_drop() locks.
  */
 
 #define BATCH 2000
 #define BATCH_TEXT "2000"
-
-/* `ids` is an array, because a join would be planned with statistics that may be old. */
-#define QUEUE_AGAIN(ids)                                                                           \
-    " old AS (DELETE FROM webhook_outcome WHERE id = ANY (" ids ") RETURNING *),"                  \
-    " queued AS (INSERT INTO webhook_waiting (id, webhook, log) SELECT o.id, o.webhook,"           \
-    " coalesce(o.log, jsonb_build_array(" WEBHOOK_ATTEMPT(                                         \
-        "1", "o.at", "o.status", "o.duration_ms", "NULL", "o.answer",                              \
-        "o.headers") ")) FROM old o RETURNING id)"
 
 int webhook_resend(struct bb_request *rq)
 {
     static const struct bb_sql again = {
         "WITH found AS (SELECT d.webhook, d.id FROM webhook_hook h"
         " JOIN webhook_delivery d ON d.webhook = h.id WHERE " WEBHOOK_MINE
-        " AND d.id = $4::bigint)," QUEUE_AGAIN("ARRAY(SELECT id FROM found)") " SELECT FROM found",
+        " AND d.id = $4::bigint)," WEBHOOK_QUEUE_AGAIN("ARRAY(SELECT id FROM found)",
+                                                       "false") " SELECT FROM found",
         BB_SQL_WRITE};
     const struct bb_rows *rows = bb_query(
         rq, &again, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))));
@@ -137,9 +127,10 @@ int webhook_recover(struct bb_request *rq)
         " WHERE o.webhook = $1::bigint AND NOT o.delivered AND o.id > $3::bigint"
         " AND o.id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date - 1)"
         " AND d.created_at >= $2::timestamptz ORDER BY o.id LIMIT " BATCH_TEXT
-        ") abandoned)," QUEUE_AGAIN(
-            "(SELECT ids FROM found)::bigint[]") " SELECT n, last, (SELECT count(*) FROM queued) "
-                                                 "FROM found",
+        ") abandoned)," WEBHOOK_QUEUE_AGAIN(
+            "(SELECT ids FROM found)::bigint[]",
+            "false") " SELECT n, last, (SELECT count(*) FROM queued) "
+                     "FROM found",
         BB_SQL_WRITE | BB_SQL_LONG};
     int64_t queued = 0, after = 0, id = bb_segment_int(rq, "id");
     int refused = webhook_check_mine(rq);

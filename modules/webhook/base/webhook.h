@@ -45,6 +45,25 @@
 #define WEBHOOK_FILTERED(payload)                                                                  \
     "(h.filter_path IS NULL OR coalesce(" payload " @@ h.filter_path, true))"
 
+/*
+ * SQL: CTEs `old` and `queued` that queue deliveries again, with the id, webhook-id and body of
+ * before. A row in webhook_waiting replaces the outcome and takes over its log. `ids` is an array,
+ * because a join would be planned with statistics that may be old. The statement uses the
+ * partitions that webhook_partition_drop() locks.
+ */
+#define WEBHOOK_QUEUE_AGAIN(ids, replay)                                                           \
+    " old AS (DELETE FROM webhook_outcome WHERE id = ANY (" ids ") RETURNING *),"                  \
+    " queued AS (INSERT INTO webhook_waiting (id, webhook, replay, log) SELECT o.id, o.webhook,"   \
+    " " replay ", coalesce(o.log, jsonb_build_array(" WEBHOOK_ATTEMPT(                             \
+        "1", "o.at", "o.status", "o.duration_ms", "NULL", "o.answer",                              \
+        "o.headers") ")) FROM old o RETURNING id, webhook)"
+
+/* An SQL expression: the condition of a replay on a delivery d with the outcome o. */
+#define WEBHOOK_REPLAYED(since, until, delivered, events)                                          \
+    "d.event <> '" WEBHOOK_PING "' AND d.created_at >= " since " AND (" until " IS NULL OR"        \
+    " d.created_at < " until ") AND o.delivered IS NOT NULL AND (" delivered " IS NULL OR"         \
+    " o.delivered = " delivered ") AND (" events " IS NULL OR " events " ? d.event)"
+
 /* Subscribes to all events, including events of modules that are loaded later. */
 #define WEBHOOK_ALL_EVENTS "*"
 #define WEBHOOK_PING "ping" /* the event of a test; it needs no subscription */

@@ -12,7 +12,7 @@ enum {
     PUT_OFF_MS = 500,
     BODY_MAX = 65536, /* of a response, in bytes */
     KEPT = 1024,      /* bytes of a body that the log keeps */
-    HEADERS = 9,
+    HEADERS = 10,
     HEADER_ROOM = 320,
     SENT_ROOM = 4096 /* for the headers that the log keeps */
 };
@@ -142,6 +142,7 @@ static int attempt_sign(struct attempt *attempt)
     attempt->known = attempt->header_count;
     failed |= (hmac ? attempt_header(attempt, "X-Webhook-Signature: %s", hex) : 0) |
               attempt_header(attempt, "X-Webhook-Attempt: %d", delivery->tries + 1) |
+              (delivery->replay ? attempt_header(attempt, "webhook-replay: true") : 0) |
               attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
               attempt_header(attempt, "webhook-signature: %s%s%s", standard,
                              hmac && pair ? " " : "", ed25519);

@@ -94,6 +94,7 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
         queue_hold(&sender->queue, body->length);
     }
     body = delivery->body;
+    delivery->item.low = delivery->replay;
     delivery->item.size = (uint32_t)(body->length + sizeof(*delivery));
     delivery->item.shared = body->shared ? (uint32_t)body->length : 0;
     if ((subscription->state >= SUBSCRIPTION_OFF && !delivery->test) ||

@@ -59,6 +59,7 @@ struct delivery {
     int64_t queued_ms; /* since when it is due, monotonic; before delivery_admit() an age */
     int tries;         /* attempts begun since it was queued */
     bool kept;         /* it has a row in webhook_waiting */
+    bool replay;       /* part of a replay: sent after other deliveries */
     bool test;         /* a ping: sent by this host, even without its shard */
     bool lease_lost;   /* sent under a lease that was lost: nothing is recorded */
     bool dropped;      /* to be removed once its attempt has ended or is recorded */
@@ -168,11 +169,12 @@ struct sender {
     int64_t me;          /* the id of this host; 0: none */
     int64_t lease_until; /* CLOCK_BOOTTIME */
     int64_t tend_at, clean_at, retry_db_at, signal_at;
+    int64_t replay_at;      /* INT64_MAX: no replay is known to run */
     int64_t expand_at;      /* INT64_MAX: no event is known to need expanding */
     int64_t expanded_last;  /* the account that had the last turn */
     int64_t expand_told_ms; /* last log line about an event not expanded */
     int64_t expanding_ms;   /* age of the oldest event to be expanded, a few seconds ago */
-    bool tending, looking, reading, saving, giving, signaling, expanding;
+    bool tending, looking, reading, saving, giving, signaling, expanding, replaying;
     bool stopping;  /* reads no more deliveries */
     bool successor; /* another sender of this host continues */
     bool leaving;   /* gives up its id */
@@ -217,6 +219,17 @@ static inline int64_t sender_beat(int64_t now_ms, int64_t period_ms)
 static inline uint64_t sender_shard(int64_t webhook)
 {
     return UINT64_C(1) << ((uint64_t)webhook % SENDER_SHARDS);
+}
+
+/* Lists the numbers of shards in `list`, which has SENDER_SHARDS elements. Returns their count. */
+static inline size_t sender_shard_list(uint64_t shards, int64_t *list)
+{
+    size_t count = 0;
+
+    for (int64_t i = 0; i < SENDER_SHARDS; i++)
+        if (shards & sender_shard(i))
+            list[count++] = i;
+    return count;
 }
 
 /* sender.c */
@@ -283,11 +296,12 @@ void record_add(struct sender *sender, struct delivery *delivery); /* its attemp
 void record_results(struct sender *sender);
 int64_t record_at(const struct sender *sender); /* when the pending results are recorded */
 
-/* look.c, read.c, expand.c */
+/* look.c, read.c, expand.c, replay.c */
 void look_on(struct sender *sender);
 void look_found(struct sender *sender, int64_t webhook, int64_t id);
 void read_deliveries(struct sender *sender);
 void expand_events(struct sender *sender);
+void replay_next(struct sender *sender);
 
 /* lease.c */
 int64_t lease_clock_ms(void);

@@ -48,11 +48,7 @@ static void look_work(struct bb_request *rq, struct db_task *db_task)
                                                       &look_log};
     struct looking *looking = (struct looking *)db_task;
     int64_t shards[SENDER_SHARDS];
-    size_t count = 0;
-
-    for (int64_t i = 0; i < SENDER_SHARDS; i++)
-        if (looking->shards & sender_shard(i))
-            shards[count++] = i;
+    size_t count = sender_shard_list(looking->shards, shards);
     const struct bb_value args[] = {bb_i(looking->after), bb_ints(shards, count),
                                     bb_i(looking->to)};
     const struct bb_rows *rows =
@@ -163,6 +159,8 @@ void look_on(struct sender *sender)
         sender->look = sender->look_wanted ? LOOK_BACKLOG : LOOK_LOG;
         sender->look_to = sender->look_wanted ? INT64_MAX : sender->frontier;
         sender->look_shards = sender->mine & ~sender->to_give;
+        if (sender->look_wanted) /* there may be replays that this sender does not know */
+            sender->replay_at = sender->now_ms;
         sender->look_wanted = false;
         sender->look_after = 0;
     }

@@ -102,18 +102,31 @@ bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32
     return queue->held_bytes + size <= limits->bytes || flow->held < QUEUE_FLOW_SURE;
 }
 
+/* Adds an item before the low items, or a low item before or after the others. */
+static void queue_insert(struct queue_flow *flow, struct queue_item *item, bool last)
+{
+    item->place = QUEUE_WAITING;
+    flow->waiting_count++;
+    if (!last && !item->low)
+        TAILQ_INSERT_HEAD(&flow->waiting, item, next);
+    else if (flow->low && !(last && item->low))
+        TAILQ_INSERT_BEFORE(flow->low, item, next);
+    else
+        TAILQ_INSERT_TAIL(&flow->waiting, item, next);
+    if (item->low && (!last || !flow->low))
+        flow->low = item;
+}
+
 bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item *item)
 {
     if (!queue_room(queue, flow, item->size))
         return false;
     item->flow = flow;
-    item->place = QUEUE_WAITING;
     flow->held++;
     flow->held_bytes += item->size;
     queue->held++;
     queue->held_bytes += item->size - item->shared;
-    TAILQ_INSERT_TAIL(&flow->waiting, item, next);
-    flow->waiting_count++;
+    queue_insert(flow, item, true);
     queue_settle(queue, flow);
     return true;
 }
@@ -130,6 +143,8 @@ void queue_let_go(struct queue *queue, size_t bytes)
 
 static void queue_leave_flow(struct queue_flow *flow, struct queue_item *item)
 {
+    if (flow->low == item)
+        flow->low = TAILQ_NEXT(item, next);
     TAILQ_REMOVE(&flow->waiting, item, next);
     flow->waiting_count--;
 }
@@ -138,9 +153,7 @@ void queue_again(struct queue *queue, struct queue_item *item)
 {
     struct queue_flow *flow = item->flow;
 
-    item->place = QUEUE_WAITING;
-    TAILQ_INSERT_HEAD(&flow->waiting, item, next);
-    flow->waiting_count++;
+    queue_insert(flow, item, false);
     queue_settle(queue, flow);
 }
 

@@ -53,6 +53,7 @@ struct queue_item {
     int64_t started_ms;
     uint32_t size;   /* bytes to send; set before queue_admit() */
     uint32_t shared; /* part of `size`, in memory once for several items: see queue_hold() */
+    bool low;        /* it waits until the flow has no other items; set before queue_admit() */
     enum queue_place place;
     enum queue_age age; /* of the attempt in flight, at the last queue_tick() */
 };
@@ -69,6 +70,7 @@ struct queue_pace {
 struct queue_flow {
     TAILQ_ENTRY(queue_flow) next; /* in the ring of its class while it may send */
     struct queue_list waiting;
+    struct queue_item *low; /* the first waiting item that is low; all after it are; NULL: none */
     size_t waiting_count;
     size_t flying;
     size_t young; /* part of `flying` */
@@ -120,7 +122,8 @@ bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32
 void queue_hold(struct queue *queue, size_t bytes);
 void queue_let_go(struct queue *queue, size_t bytes);
 
-/* Appends a new item to the flow. Returns false, with the item unchanged, if the flow is full. */
+/* Adds a new item to the flow, before its low items unless it is low. Returns false, with the item
+ * unchanged, if the flow is full. */
 bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item *item);
 
 /* Returns the item to send now, or NULL. It is in flight until queue_finished(). */
@@ -132,7 +135,7 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
 /* Puts an item that is not sent after all back to the head of its flow, as if never taken. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
-/* Puts a resting item that is due to the head of its flow. */
+/* Puts a resting item that is due to the head of its flow, or of the flow's low items. */
 void queue_again(struct queue *queue, struct queue_item *item);
 
 /* Removes a waiting or resting item. */

@@ -29,7 +29,7 @@ enum {
  * outcomes, $4 numbers of deliveries. EXISTS could be planned as a hash of all outcomes.
  */
 static const struct bb_sql read_log = {
-    "SELECT d.webhook, d.id, 0, " CREATED ", " DELIVERY
+    "SELECT d.webhook, d.id, 0, " CREATED ", " DELIVERY ", false"
     " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY"
     " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (SELECT * FROM webhook_delivery d"
     " WHERE d.webhook = s.webhook AND d.id > s.after AND d.event <> '" WEBHOOK_PING "'"
@@ -41,7 +41,7 @@ static const struct bb_sql read_log = {
 
 /* $1 webhooks, $2 numbers of deliveries */
 static const struct bb_sql read_due = {
-    "SELECT d.webhook, d.id, w.tries, " DUE ", " DELIVERY
+    "SELECT d.webhook, d.id, w.tries, " DUE ", " DELIVERY ", w.replay"
     " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS s(webhook, most, n)"
     " CROSS JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.webhook = s.webhook"
     " AND w.next_at <= now() ORDER BY w.next_at LIMIT s.most) w CROSS JOIN LATERAL"
@@ -49,7 +49,7 @@ static const struct bb_sql read_due = {
     " ORDER BY s.n, w.next_at",
     BB_SQL_LONG,
 };
-enum { WEBHOOK, ID, TRIES, AGE_MS, EVENT_ID, EVENT, BODY, BODY_ID, TRACE, LENGTH };
+enum { WEBHOOK, ID, TRIES, AGE_MS, EVENT_ID, EVENT, BODY, BODY_ID, TRACE, LENGTH, REPLAY };
 
 /* Returns the milliseconds until the next rows of the webhooks $1 are due; null: no rows. */
 static const struct bb_sql read_next = {
@@ -119,6 +119,7 @@ static int read_row(struct bb_request *rq, struct reading *reading, const struct
     if (!delivery)
         return -1;
     delivery->kept = kept;
+    delivery->replay = bb_cell_int(rq, rows, row, REPLAY);
     delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
     delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */
     STAILQ_INSERT_TAIL(&reading->list, delivery, next);

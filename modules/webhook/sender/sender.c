@@ -429,6 +429,8 @@ static void sender_take_inbox(struct sender *sender)
             look_found(sender, webhook, id);
         else if (subscription)
             subscription_due(sender, subscription, sender->now_ms);
+        if (!id)
+            sender->replay_at = sender->now_ms;
     }
     pairs_free(&heard);
 }
@@ -456,6 +458,8 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
         wait = sender_sooner(wait, record_at(sender), now);
     if (!sender->tending && !sender->leaving)
         wait = sender_sooner(wait, sender->tend_at, now);
+    if (sender->replay_at > now)
+        wait = sender_sooner(wait, sender->replay_at, now);
     if (sender->expand_at > now)
         wait = sender_sooner(wait, sender->expand_at, now);
     if (sender->retry_db_at > now)
@@ -476,6 +480,7 @@ static void sender_turn(struct sender *sender)
     subscriptions_due(sender);
     read_deliveries(sender);
     expand_events(sender);
+    replay_next(sender);
     subscriptions_read(sender);
     delivery_retries_due(sender);
     signal_owners(sender);
@@ -557,7 +562,7 @@ static bool sender_begin(struct sender *sender, struct bb_worker_context *contex
     sender->context = context;
     sender->now_ms = bb_now_ms(sender->host);
     sender->tend_at = sender->now_ms;
-    sender->expand_at = INT64_MAX;
+    sender->expand_at = sender->replay_at = INT64_MAX;
     sender->clean_at = sender->now_ms + CLEAN_MS;
     queue_init(&sender->queue, &limits);
     if (!attempts_init(sender))

@@ -435,4 +435,34 @@ TEST(the_totals_of_a_random_run_are_consistent)
     }
 }
 
+/* A low item that is sent again comes before other low items, but after the others. */
+TEST(low_items_wait_until_the_flow_has_no_other_items)
+{
+    static const bool low[] = {true, false, true, false};
+    static const size_t order[] = {1, 3, 0, 2};
+
+    for (size_t i = 0; i < 4; i++) {
+        items[i] = (struct queue_item){.size = 100, .low = low[i]};
+        ck_assert(queue_admit(&queue, &flows[0], &items[i]));
+    }
+    for (size_t i = 0; i < 4; i++) {
+        struct queue_item *item = queue_take(&queue, 0);
+
+        ck_assert_ptr_eq(item, &items[order[i]]);
+        if (i == 2) {
+            queue_finished(&queue, item, false, 1);
+            queue_again(&queue, item);
+            items[4] = (struct queue_item){.size = 100};
+            ck_assert(queue_admit(&queue, &flows[0], &items[4]));
+            item = queue_take(&queue, 1);
+            ck_assert_ptr_eq(item, &items[4]);
+            answer(item, 1);
+            item = queue_take(&queue, 1);
+            ck_assert_ptr_eq(item, &items[order[i]]);
+        }
+        answer(item, 1);
+    }
+    ck_assert_ptr_null(queue_take(&queue, 1));
+}
+
 SUITE(webhook_queue, .before_each = setup)

@@ -1,0 +1,134 @@
+/* The routes of a webhook's replay: they start it, show its progress, and cancel it. */
+#include <string.h>
+
+#include "modules/webhook/api/api.h"
+
+#define SCAN 20000 /* deliveries that a statement counts */
+#define SCAN_TEXT "20000"
+
+/* $1 since, $2 until or null. Returns the ids between which the deliveries of the period are. */
+static const struct bb_sql range = {
+    "SELECT greatest(webhook_day_floor(($1::timestamptz AT TIME ZONE 'UTC')::date - 1), 1) - 1,"
+    " least(last_value, webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date + 2))"
+    " FROM webhook_delivery_id",
+    0,
+};
+
+/*
+ * Counts deliveries that match: $1 webhook, $2 since, $3 until, $4 delivered, $5 events, $6 and $7
+ * the ids between which they are. Returns the last id if there may be more.
+ */
+static const struct bb_sql count = {
+    "SELECT count(*) FILTER (WHERE matches), CASE WHEN count(*) = " SCAN_TEXT
+    " THEN max(id) END FROM (SELECT d.id, " WEBHOOK_REPLAYED(
+        "$2::timestamptz", "$3::timestamptz", "$4::boolean",
+        "$5::jsonb") " AS matches FROM (SELECT * FROM webhook_delivery d WHERE d.webhook ="
+                     " $1::bigint AND d.id > $6::bigint AND d.id <= $7::bigint ORDER BY d.id"
+                     " LIMIT " SCAN_TEXT ") d CROSS JOIN LATERAL (SELECT (SELECT o.delivered"
+                     " FROM webhook_outcome o WHERE o.id = d.id) AS delivered) o) d",
+    BB_SQL_LONG,
+};
+
+/* $1 to $7 as above, $8 the number that match. No rows: another replay is running. */
+static const struct bb_sql start = {
+    "INSERT INTO webhook_replay AS r (webhook, since, until, delivered, events, cursor, upto,"
+    " matched) VALUES ($1::bigint, $2::timestamptz, coalesce($3::timestamptz, now()),"
+    " $4::boolean, $5::jsonb, $6::bigint, $7::bigint, $8::bigint) ON CONFLICT (webhook) DO UPDATE"
+    " SET since = excluded.since, until = excluded.until, delivered = excluded.delivered,"
+    " events = excluded.events, cursor = excluded.cursor, upto = excluded.upto,"
+    " matched = excluded.matched, queued = 0, state = 'running', created_at = now(),"
+    " ended_at = NULL WHERE r.state <> 'running' RETURNING webhook",
+    BB_SQL_WRITE,
+};
+
+static const struct bb_sql cancel = {
+    "UPDATE webhook_replay r SET state = 'canceled', ended_at = now() FROM webhook_hook h"
+    " WHERE r.webhook = h.id AND r.state = 'running' AND " WEBHOOK_MINE,
+    BB_SQL_WRITE,
+};
+
+static const struct bb_sql find = {
+    "SELECT r.state, " BB_SQL_TIME("r.since") ", " BB_SQL_TIME(
+        "r.until") ", CASE WHEN r.delivered THEN 'delivered' ELSE 'abandoned' END,"
+                   " coalesce(r.events, '[]'), r.matched, r.queued, (SELECT count(*) FROM"
+                   " webhook_waiting w WHERE w.webhook = r.webhook AND w.replay), " BB_SQL_TIME(
+                       "r.created_at") ", " BB_SQL_TIME("r.ended_at") ", r.delivered IS NULL"
+                                                                      " FROM webhook_hook h LEFT "
+                                                                      "JOIN webhook_replay r ON "
+                                                                      "r.webhook = h.id"
+                                                                      " WHERE " WEBHOOK_MINE,
+    BB_SQL_LONG,
+};
+
+int webhook_replay_get(struct bb_request *rq)
+{
+    enum { STATE, SINCE, UNTIL, STATUS, EVENTS, MATCHED, QUEUED, WAITING, CREATED, ENDED, ALL };
+    static const struct bb_column columns[] = {
+        {"state", BB_COLUMN_TEXT, STATE},       {"matched", BB_COLUMN_INT, MATCHED},
+        {"queued", BB_COLUMN_INT, QUEUED},      {"waiting", BB_COLUMN_INT, WAITING},
+        {"since", BB_COLUMN_TEXT, SINCE},       {"until", BB_COLUMN_TEXT, UNTIL},
+        {"status", BB_COLUMN_TEXT, STATUS},     {"events", BB_COLUMN_JSON, EVENTS},
+        {"createdAt", BB_COLUMN_TEXT, CREATED}, {"endedAt", BB_COLUMN_TEXT, ENDED},
+    };
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    if (!bb_cell(rq, rows, 0, STATE))
+        return bb_fail(rq, 404, "The webhook has no replay");
+    json_t *json = BB_ROW_JSON(rq, rows, 0, columns);
+
+    if (bb_cell_int(rq, rows, 0, ALL)) /* setting an existing member needs no memory */
+        json_object_set_new(json, "status", json_null());
+    return bb_reply(rq, 200, json);
+}
+
+int webhook_replay(struct bb_request *rq)
+{
+    const char *since = bb_text(rq, "since"), *until = bb_text(rq, "until");
+    const char *status = bb_text(rq, "status");
+    const json_t *list = json_object_get(bb_body(rq), "events");
+    const char *events = json_array_size(list) ? bb_json(rq, list, NULL) : NULL;
+    const char *delivered = !status ? NULL : strcmp(status, "delivered") ? "f" : "t";
+    int64_t id = bb_segment_int(rq, "id"), matched = 0;
+    int refused = webhook_check_mine(rq);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows = bb_query(rq, &range, BB_ARGS(bb_t(since), bb_t(until)));
+
+    if (!rows)
+        return bb_failed(rq);
+    int64_t from = bb_cell_int(rq, rows, 0, 0), upto = bb_cell_int(rq, rows, 0, 1), after = from;
+
+    do {
+        rows = bb_query(rq, &count,
+                        BB_ARGS(bb_i(id), bb_t(since), bb_t(until), bb_t(delivered), bb_t(events),
+                                bb_i(after), bb_i(upto)));
+        if (!rows)
+            return bb_failed(rq);
+        matched += bb_cell_int(rq, rows, 0, 0);
+        after = bb_cell_int(rq, rows, 0, 1);
+    } while (after);
+    if (json_is_true(json_object_get(bb_body(rq), "dryRun")))
+        return bb_reply(
+            rq, 200, json_pack("{s:s, s:I}", "state", "dry_run", "matched", (json_int_t)matched));
+    rows = bb_query(rq, &start,
+                    BB_ARGS(bb_i(id), bb_t(since), bb_t(until), bb_t(delivered), bb_t(events),
+                            bb_i(from), bb_i(upto), bb_i(matched)));
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 409, "Another replay of this webhook is running");
+    sender_queued(((struct webhook *)rq->state)->sender, id);
+    return webhook_replay_get(rq);
+}
+
+int webhook_replay_cancel(struct bb_request *rq)
+{
+    if (!bb_query(rq, &cancel, BB_ARGS(WEBHOOK_MINE_ARGS(rq))))
+        return bb_failed(rq);
+    return webhook_replay_get(rq);
+}

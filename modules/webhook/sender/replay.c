@@ -1,0 +1,109 @@
+/*
+ * Replays: deliveries of a period that are sent again, below live traffic. A row in webhook_replay
+ * has the conditions and a cursor. The owner of the shard queues the next deliveries a few at a
+ * time, so the rest needs no memory and can be canceled. In the queue of the webhook they come
+ * after all other deliveries.
+ */
+#include "modules/webhook/sender/internal.h"
+
+#define WAITING "64" /* deliveries of a webhook's replay that are queued at a time */
+#define SCAN "1000"  /* deliveries that are checked for a webhook at a time */
+#define WEBHOOKS "50"
+#define PAUSE_MS 200
+
+/*
+ * $1 host, $2 shards. Queues the next deliveries of running replays, and moves their cursors. `ids`
+ * are the deliveries found among the next SCAN ones, up to `room`. Returns the webhooks.
+ */
+static const struct bb_sql replay = {
+    "WITH me AS MATERIALIZED (SELECT FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"
+    " r AS MATERIALIZED (SELECT r.*, " WAITING " - (SELECT count(*) FROM webhook_waiting w"
+    " WHERE w.webhook = r.webhook AND w.replay) AS room FROM webhook_replay r"
+    " WHERE state = 'running' AND webhook_shard_of(r.webhook) = ANY($2::bigint[])"
+    " AND EXISTS (SELECT FROM me) ORDER BY r.checked_at LIMIT " WEBHOOKS
+    " FOR UPDATE OF r SKIP LOCKED),"
+    " found AS MATERIALIZED (SELECT r.webhook, s.last, s.scanned < " SCAN
+    " AS ends, m.ids, coalesce(cardinality(m.ids), 0) >= r.room AS full FROM r CROSS JOIN LATERAL"
+    " (SELECT max(id) AS last, count(*) AS scanned FROM (SELECT d.id FROM webhook_delivery d"
+    " WHERE d.webhook = r.webhook AND d.id > r.cursor AND d.id <= r.upto ORDER BY d.id LIMIT " SCAN
+    ") d) s CROSS JOIN LATERAL (SELECT array_agg(id) AS ids FROM (SELECT d.id"
+    " FROM webhook_delivery d CROSS JOIN LATERAL (SELECT o.delivered FROM webhook_outcome o"
+    " WHERE o.id = d.id OFFSET 0) o WHERE d.webhook = r.webhook AND d.id > r.cursor"
+    " AND d.id <= s.last AND " WEBHOOK_REPLAYED(
+        "r.since", "r.until", "r.delivered",
+        "r.events") " ORDER BY d.id LIMIT r.room) d) m WHERE r.room > 0),"
+                    " ids AS MATERIALIZED (SELECT array_agg(id) AS ids FROM found, "
+                    "unnest(found.ids) AS id),"
+                    " " WEBHOOK_QUEUE_AGAIN(
+                        "(SELECT ids FROM ids)::bigint[]",
+                        "true") ","
+                                " moved AS (UPDATE webhook_replay p SET checked_at = now(), queued "
+                                "= p.queued"
+                                " + (SELECT count(*) FROM queued q WHERE q.webhook = f.webhook),"
+                                " cursor = CASE WHEN f.full THEN f.ids[cardinality(f.ids)] ELSE "
+                                "coalesce(f.last, p.upto) END,"
+                                " state = CASE WHEN f.ends AND NOT f.full THEN 'done' ELSE p.state "
+                                "END,"
+                                " ended_at = CASE WHEN f.ends AND NOT f.full THEN now() END"
+                                " FROM found f WHERE p.webhook = f.webhook)"
+                                " SELECT webhook FROM r",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+struct replaying {
+    struct db_task db_task;
+    int64_t me;
+    uint64_t shards;
+    struct pairs webhooks;
+};
+
+static void replay_work(struct bb_request *rq, struct db_task *db_task)
+{
+    struct replaying *replaying = (struct replaying *)db_task;
+    int64_t shards[SENDER_SHARDS];
+    size_t count = sender_shard_list(replaying->shards, shards);
+    const struct bb_rows *rows =
+        bb_query(rq, &replay, BB_ARGS(bb_i(replaying->me), bb_ints(shards, count)));
+
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
+        if (pairs_add(&replaying->webhooks, bb_cell_int(rq, rows, row, 0), 0))
+            return;
+    db_task->ok = rows != NULL;
+}
+
+static void replay_back(struct sender *sender, struct db_task *db_task)
+{
+    const struct replaying *replaying = (struct replaying *)db_task;
+
+    if (!db_task->ok || replaying->webhooks.count)
+        sender->replay_at = sender->now_ms + PAUSE_MS;
+    for (size_t i = 0; i < replaying->webhooks.count; i++) {
+        int64_t webhook = replaying->webhooks.webhooks[i];
+        struct subscription *subscription =
+            sender->mine & sender_shard(webhook) ? subscription_get(sender, webhook) : NULL;
+
+        if (subscription)
+            subscription_due(sender, subscription, sender->now_ms);
+    }
+}
+
+static void replay_drop(struct db_task *db_task)
+{
+    pairs_free(&((struct replaying *)db_task)->webhooks);
+}
+
+void replay_next(struct sender *sender)
+{
+    if (sender->replaying || sender->now_ms < sender->replay_at || !sender->mine ||
+        sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
+        return;
+    struct replaying *replaying =
+        db_task_new(sender, sizeof(*replaying), replay_work, replay_back, replay_drop);
+
+    if (!replaying)
+        return;
+    replaying->me = sender->me;
+    replaying->shards = sender->mine & ~sender->to_give;
+    sender->replay_at = INT64_MAX;
+    db_task_send(&replaying->db_task, &sender->replaying);
+}

@@ -1,0 +1,166 @@
+/* Replays: which deliveries are sent again, how, in what order, and what interrupts them. */
+#include <string.h>
+
+#include "deliver.h"
+#include "suite.h"
+
+#define ANSWER_GONE "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
+#define SINCE "'since':'2020-01-01T00:00:00Z'"
+
+enum { STORED = 150, WAITING = 64, GENEROUS_MS = 60000 };
+
+static void set_up(void)
+{
+    deliver_open("hookreplay");
+}
+
+static void expect_replay(const struct webhook_made *made, const char *state)
+{
+    WAIT_UNTIL(
+        glob_matches(answer_text(ask(admin, 200, NULL, "GET %s/replay", made->path), "state"),
+                     state) &&
+            sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd",
+                                (intmax_t)made->id)) == 0,
+        GENEROUS_MS);
+}
+
+/* Stores deliveries that were delivered or abandoned, alternately; the first was delivered. */
+static void store(PGconn *connection, const struct webhook_made *made, int count)
+{
+    sql_run(connection,
+            text("WITH d AS (INSERT INTO webhook_delivery (webhook, event, event_id, body) SELECT"
+                 " %jd, 'message.new', gen_random_uuid(), '{\"conversationId\":' || n ||"
+                 " ',\"message\":{\"uuid\":\"' || gen_random_uuid() || '\",\"username\":"
+                 "\"a@shop.example\",\"chatEntry\":\"x\",\"createdAt\":"
+                 "\"2026-04-01T12:00:00.000Z\"},\"deviceProjectName\":\"Rooftop 7\"}' FROM"
+                 " generate_series(1, %d) AS n RETURNING id, webhook) INSERT INTO webhook_outcome"
+                 " (id, webhook, at, duration_ms, status, delivered) SELECT id, webhook, now(), 1,"
+                 " 200, row_number() OVER (ORDER BY id) %% 2 = 1 FROM d",
+                 (intmax_t)made->id, count));
+}
+
+TEST(a_replay_sends_what_matches_again_with_the_same_id_and_a_header)
+{
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_GONE, ANSWER_OK);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "replay"), "message.new");
+
+    say("arrives");
+    webhook_wait(host, admin, &made, "delivered", 5000);
+    say("does not arrive");
+    webhook_wait(host, admin, &made, "abandoned", 5000);
+    const struct exchange rows[] = {
+        {text("GET %s/replay", made.path), admin, 404, "The webhook has no replay"},
+        {text("POST %s/replay {" SINCE ",'dryRun':true}", made.path), admin, 200,
+         "{'state':'dry_run','matched':2}"},
+        {text("POST %s/replay {" SINCE ",'status':'abandoned','dryRun':true}", made.path), admin,
+         200, "{'matched':1}"},
+        {text("POST %s/replay {" SINCE ",'events':['x'],'dryRun':true}", made.path), admin, 200,
+         "{'matched':0}"},
+        {text("POST %s/replay {'since':'2999-01-01T00:00:00Z','dryRun':true}", made.path), admin,
+         200, "{'matched':0}"},
+        {text("POST %s/replay {}", made.path), admin, 400},
+        {text("POST %s/replay {" SINCE ",'status':'queued'}", made.path), admin, 400},
+        {text("POST %s/replay {" SINCE "}", made.path),
+         person_make(host, admin, "replay-ben", NULL), 404, "Webhook not found"},
+        {text("POST %s/replay {" SINCE ",'status':'abandoned','events':['message.new']}",
+              made.path),
+         admin, 200, "{'matched':1,'status':'abandoned','events':['message.new']}"},
+    };
+
+    exchange_rows(host, rows);
+    const struct caught *again = catcher_wait(catcher, 3, 5000);
+
+    ck_assert_str_eq(caught_header(again, "webhook-id"),
+                     caught_header(&catcher->list[1], "webhook-id"));
+    ck_assert_str_eq(caught_header(again, "webhook-replay"), "true");
+    ck_assert_ptr_null(caught_header(&catcher->list[1], "webhook-replay"));
+    ck_assert_str_eq(again->body, catcher->list[1].body);
+    expect_signed(again, made.secret);
+    expect_replay(&made, "done");
+    expect_json(webhook_newest(host, admin, &made),
+                "{'status':'delivered','attempts':[{'number':1,'status':410},{'number':2,"
+                "'status':200,'requestHeaders':{'webhook-replay':'true'}}]}");
+    ask(admin, 200, "{'state':'done','matched':1,'queued':1,'waiting':0,'endedAt':'*'}",
+        "GET %s/replay", made.path);
+    forget(&made);
+}
+
+TEST(a_replay_of_more_deliveries_than_are_queued_at_a_time_sends_each_once)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "many"), "message.new");
+
+    store(db, &made, STORED);
+    ask(admin, 200, "{'matched':150,'status':null}", "POST %s/replay {" SINCE "}", made.path);
+    catcher_wait(catcher, STORED, GENEROUS_MS);
+    expect_replay(&made, "done");
+    ck_assert_uint_eq(catcher_count(catcher), STORED);
+    for (size_t i = 1; i < STORED; i++)
+        ck_assert_str_ne(catcher->list[i].body, catcher->list[0].body);
+    ask(admin, 200, "{'queued':150}", "GET %s/replay", made.path);
+    forget(&made);
+}
+
+/* An inactive webhook sends nothing, so only the first deliveries are queued. */
+TEST(a_replay_can_be_canceled_and_only_one_runs_at_a_time)
+{
+    struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
+
+    ask(admin, 200, NULL, "PATCH %s {'active':false}", made.path);
+    store(db, &made, 2 * STORED);
+    ask(admin, 200, "{'state':'running','matched':150}",
+        "POST %s/replay {" SINCE ",'status':'delivered'}", made.path);
+    ask(admin, 409, "Another replay of this webhook is running", "POST %s/replay {" SINCE "}",
+        made.path);
+    WAIT_UNTIL(answer_int(ask(admin, 200, NULL, "GET %s/replay", made.path), "queued") == WAITING,
+               GENEROUS_MS);
+    ask(admin, 200, "{'state':'running','waiting':64}", "GET %s/replay", made.path);
+    ask(admin, 200, "{'state':'canceled','queued':64,'endedAt':'*'}", "DELETE %s/replay",
+        made.path);
+    ask(admin, 200, "{'state':'running','matched':150}",
+        "POST %s/replay {" SINCE ",'status':'abandoned'}", made.path);
+    forget(&made);
+    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_replay WHERE webhook = %jd",
+                                         (intmax_t)made.id)),
+                     0);
+}
+
+STAGE_SUITE(webhook_replay, set_up, 120)
+
+/* The host is killed when a part of the deliveries has arrived. */
+TEST(a_replay_continues_after_its_host_was_killed)
+{
+    const char *database = database_make(the_postgres, "replaykill");
+    struct host_spec spec = {.name = "replaykill",
+                             .database = database,
+                             .modules = WEBHOOK_MODULES,
+                             .more = WEBHOOK_LOCAL};
+    struct catcher *catcher = catcher_start(NULL);
+    PGconn *connection = database_connect(the_postgres, database);
+    struct host *killed = host_start(&spec);
+
+    webhook_ready(database, 1);
+    struct person *owner = admin_of(killed);
+    struct webhook_made made =
+        webhook_make(killed, owner, catcher_url(catcher, "kill"), "message.new");
+
+    store(connection, &made, STORED);
+    ask_on(killed, owner, 200, "{'matched':150}", "POST %s/replay {" SINCE "}", made.path);
+    catcher_wait(catcher, STORED / 3, GENEROUS_MS);
+    host_kill(killed);
+    spec.name = "replaykill-next";
+    struct host *next = host_start(&spec);
+
+    WAIT_UNTIL(sql_number(connection,
+                          "SELECT count(*) FROM webhook_outcome WHERE headers LIKE '%replay%' OR"
+                          " log::text LIKE '%replay%'") == STORED,
+               GENEROUS_MS);
+    ck_assert_int_eq(sql_number(connection, "SELECT count(*) FROM webhook_waiting"), 0);
+    ask_on(next, admin_of(next), 200, "{'state':'done','queued':150}", "GET %s/replay", made.path);
+    PQfinish(connection);
+    host_stop(next);
+}
+
+SUITE(webhook_replay_kill, .timeout_s = 200)
