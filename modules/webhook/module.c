@@ -114,11 +114,19 @@ static const struct bb_field event_item[] = {
 
 static const char *const signatures[] = {"hmac", "ed25519", "both", NULL};
 
+static const char *const periods[] = {"second", "minute", NULL};
+static const struct bb_field rate_limit[] = {
+    {.name = "limit", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = 1000},
+    {.name = "per", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = periods},
+};
+
 /* Optional members. null clears them; each has a row in the table of options.c. */
 #define OPTIONS                                                                                    \
     {.name = "filter", .type = BB_OBJECT, .flags = BB_CLEARS,                                      \
      .help = "Condition on the payload; events that do not match it are not delivered.",           \
      .example = "{\"deviceProjectName\":{\"$startsWith\":\"Rooftop\"}}"},                           \
+    {.name = "rateLimit", .type = BB_OBJECT, .flags = BB_CLEARS, .fields = BB_TABLE(rate_limit),   \
+     .help = "The number of attempts that may start in any second or minute."},                                 \
     {.name = "headers", .type = BB_OBJECT, .flags = BB_CLEARS,                                     \
      .help = "Further headers of each request, up to 20 and 8 KiB: names and values. Responses "   \
              "mask the values.",                                                                   \
@@ -196,6 +204,7 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
     {.name = "filter", .type = BB_OBJECT, .help = "Absent if there is none."},                     \
+    {.name = "rateLimit", .type = BB_OBJECT, .fields = BB_TABLE(rate_limit)},                      \
     {.name = "headers", .type = BB_OBJECT, .help = "Absent if there are none."},                   \
     {.name = "retryPolicy", .type = BB_ANY, .help = "As it was set."},                             \
     {.name = "signature", .type = BB_CHOICE, .choices = signatures, .help = "Absent: hmac."},      \

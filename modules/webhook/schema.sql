@@ -489,3 +489,7 @@ CREATE TABLE webhook_replay (
     ended_at   timestamptz
 );
 CREATE INDEX webhook_replay_running ON webhook_replay (webhook) WHERE state = 'running';
+
+-- step 9: rate limits
+
+ALTER TABLE webhook_hook ADD COLUMN rate_limit jsonb; -- {"limit": n, "per": "second" or "minute"}

@@ -8,6 +8,7 @@
 /* In the order of OPTION_COLUMNS_SHOWN. */
 static const struct option options[] = {
     {"filter", filter_take, filter_show},
+    {"rateLimit", policy_rate_take, policy_retry_show},
     {"headers", headers_take, headers_show},
     {"retryPolicy", policy_retry_take, policy_retry_show},
     {"signature", signature_take, option_show_text},

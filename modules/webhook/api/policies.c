@@ -60,6 +60,13 @@ int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, jso
     return json_object_set(columns, "retry_policy", value) ? bb_no_memory(rq) : 0;
 }
 
+/* The field table has checked the members. */
+int policy_rate_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+{
+    (void)webhook;
+    return json_object_set(columns, "rate_limit", value) ? bb_no_memory(rq) : 0;
+}
+
 json_t *policy_retry_show(struct bb_request *rq, int64_t webhook, const char *cell)
 {
     (void)webhook;

@@ -358,6 +358,8 @@ static bool attempt_start_next(struct sender *sender)
 
     if (result == STARTED) {
         delivery->tries++;
+        if (!delivery->test)
+            rate_note(sender, delivery->subscription);
     } else if (result == FAILED) {
         attempt_put_off(sender, delivery);
     } else {

@@ -73,6 +73,15 @@ struct delivery {
 
 STAILQ_HEAD(delivery_list, delivery);
 
+/* See rate.c. limit 0: none. */
+struct rate {
+    size_t limit;
+    int64_t period_ms;
+    int64_t *starts; /* times of the last `limit` attempts; the oldest one at `next` */
+    size_t next;
+    struct retry_entry open_at;
+};
+
 enum subscription_state {
     SUBSCRIPTION_IDLE, /* not needed yet */
     SUBSCRIPTION_UNREAD,
@@ -99,6 +108,8 @@ struct subscription {
     int64_t previous_until;     /* wall clock, in milliseconds */
     struct extras *extras;      /* NULL: none */
     struct retry_delays *retry; /* of its policy; NULL: webhook.retry_delays */
+    struct rate rate;
+    bool read_once; /* its row was read before */
     bool backlog;
     bool again;      /* the backlog changed while it was read */
     int64_t read_to; /* the highest delivery that was taken */
@@ -182,7 +193,7 @@ struct sender {
     size_t tasks_pending; /* database tasks in progress */
     size_t recording, subscribing;
     uint64_t mine, to_give; /* shards: `owned` without a lock; shards to give away */
-    int64_t cursors[SENDER_SHARDS];
+    int64_t cursors[SENDER_SHARDS], gained_ms[SENDER_SHARDS];
     int64_t saved_to; /* the cursor of the shards that was stored last */
     int64_t newest;   /* the highest known id of a delivery */
     int64_t frontier,
@@ -193,7 +204,7 @@ struct sender {
     uint64_t look_shards; /* owned since the look began */
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
-    struct retry_heap retries, due_times;
+    struct retry_heap retries, due_times, rates;
     struct http_client *client;
     struct receivers receivers;
     SLIST_HEAD(, attempt) attempts; /* for reuse */
@@ -284,6 +295,14 @@ static inline struct subscription *subscription_of(struct idmap_node *node)
 {
     return BB_CONTAINER_OF(node, struct subscription, node);
 }
+
+/* rate.c */
+int rate_set(const struct sender *sender, struct subscription *subscription, size_t limit,
+             int64_t period_ms); /* 0, or -1 if out of memory */
+bool rate_is_open(const struct subscription *subscription, int64_t now_ms);
+void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
+int rate_wait(struct sender *sender, struct subscription *subscription);  /* until it is open */
+void rates_due(struct sender *sender);
 
 /* attempt.c */
 int attempts_init(struct sender *sender); /* 0, or -1 if out of memory */

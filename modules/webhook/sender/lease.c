@@ -227,8 +227,10 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     sender->lease_until = tending->sent_ms + SENDER_LEASE_MS;
     lease_note_frontier(sender, tending);
     for (int64_t i = 0; i < SENDER_SHARDS; i++)
-        if (gained & sender_shard(i))
+        if (gained & sender_shard(i)) {
             sender->cursors[i] = tending->cursors[i];
+            sender->gained_ms[i] = sender->now_ms;
+        }
     lease_set(sender, tending->owned);
     if (gained)
         subscriptions_drop(sender, gained); /* their state in memory is old */

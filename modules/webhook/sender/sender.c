@@ -446,7 +446,8 @@ static int64_t sender_sooner(int64_t wait, int64_t at, int64_t now)
 static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
 {
     const struct retry_entry *first = retry_first(&sender->retries),
-                             *due = retry_first(&sender->due_times);
+                             *due = retry_first(&sender->due_times),
+                             *rate = retry_first(&sender->rates);
     int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
     int64_t wait = tick >= 0 && tick < most ? tick : most;
 
@@ -454,6 +455,8 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
         wait = sender_sooner(wait, first->at_ms, now);
     if (due)
         wait = sender_sooner(wait, due->at_ms, now);
+    if (rate)
+        wait = sender_sooner(wait, rate->at_ms, now);
     if (!STAILQ_EMPTY(&sender->results) && !sender->recording && sender->me)
         wait = sender_sooner(wait, record_at(sender), now);
     if (!sender->tending && !sender->leaving)
@@ -478,6 +481,7 @@ static void sender_turn(struct sender *sender)
     lease_give(sender);
     look_on(sender);
     subscriptions_due(sender);
+    rates_due(sender);
     read_deliveries(sender);
     expand_events(sender);
     replay_next(sender);
@@ -546,6 +550,7 @@ static void sender_finish(struct sender *sender)
     subscriptions_free(sender);
     retry_free(&sender->retries);
     retry_free(&sender->due_times);
+    retry_free(&sender->rates);
     pairs_free(&sender->ended);
 }
 

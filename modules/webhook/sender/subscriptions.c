@@ -8,6 +8,9 @@
 static const struct bb_sql read_subscriptions = {
     "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
     " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted, retry_policy::text,"
+                                             " (rate_limit ->> 'limit')::bigint,"
+                                             " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000"
+                                             " ELSE 1000 END,"
                                              " " EXTRAS_COLUMNS
                                              " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
@@ -23,6 +26,8 @@ struct fresh {
     int64_t previous_until;
     struct extras *extras;
     struct retry_delays *retry; /* NULL: webhook.retry_delays */
+    size_t rate;                /* attempts in rate_ms; 0: no limit */
+    int64_t rate_ms;
 };
 
 struct reading {
@@ -44,6 +49,8 @@ void subscription_update(struct sender *sender, struct subscription *subscriptio
     bool listed = mine && subscription->state < SUBSCRIPTION_OFF &&
                   (subscription->backlog || subscription->due);
 
+    if (open && !rate_is_open(subscription, sender->now_ms))
+        open = rate_wait(sender, subscription); /* out of memory: send it too early */
     if (open == subscription->flow.closed)
         queue_close(&sender->queue, &subscription->flow, !open);
     if ((known && !subscription->unreadable) == subscription->tests.closed)
@@ -205,11 +212,13 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
         fresh->keys[1] = subscription_open_key(sender, fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
-    int extras = extras_read(rq, id, rows, row, 7, &fresh->extras);
+    int extras = extras_read(rq, id, rows, row, 9, &fresh->extras);
 
     fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
     fresh->unreadable = !fresh->keys[0] || extras == SECRET_LOCKED;
     subscription_read_retry(rq, fresh, bb_cell(rq, rows, row, 6));
+    fresh->rate = (size_t)bb_cell_int(rq, rows, row, 7);
+    fresh->rate_ms = bb_cell_int(rq, rows, row, 8);
     if (fresh->starved)
         return;
     if (fresh->unreadable)
@@ -261,6 +270,12 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
 {
     struct subscription *subscription = fresh->subscription;
 
+    if (rate_set(sender, subscription, fresh->rate, fresh->rate_ms)) {
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+        subscription_want(sender, subscription);
+        return;
+    }
+    subscription->read_once = true;
     subscription_forget(subscription);
     subscription->url = fresh->url;
     subscription->extras = fresh->extras;
@@ -353,6 +368,8 @@ static void subscription_free(struct sender *sender, struct subscription *subscr
     if (subscription->listed)
         TAILQ_REMOVE(&sender->to_read, subscription, read_next);
     retry_remove(&sender->due_times, &subscription->due_at);
+    retry_remove(&sender->rates, &subscription->rate.open_at);
+    free(subscription->rate.starts);
     idmap_remove(&sender->subscriptions, &subscription->node);
     subscription_forget(subscription);
     free(subscription);
@@ -431,7 +448,8 @@ static void subscription_lag(struct idmap_node *node, void *arg)
     const struct delivery *first =
         (const struct delivery *)(void *)TAILQ_FIRST(&subscription->flow.waiting);
 
-    if (!first || subscription->state != SUBSCRIPTION_READY)
+    if (!first || subscription->state != SUBSCRIPTION_READY ||
+        !rate_is_open(subscription, lag->now_ms))
         return;
     int64_t due = first->retry.at_ms > first->queued_ms ? first->retry.at_ms : first->queued_ms;
 

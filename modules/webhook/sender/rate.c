@@ -1,0 +1,70 @@
+/*
+ * Rate limits of webhooks: at most `limit` attempts start in any period. A ring has the times of
+ * the last `limit` starts; the next attempt may start one period after the oldest of them. Only the
+ * owner of the shard sends, so the limit holds for all hosts together. A new owner does not know
+ * the attempts of the previous one, and waits for one period.
+ */
+#include "modules/webhook/sender/internal.h"
+
+#include <stdlib.h>
+
+int rate_set(const struct sender *sender, struct subscription *subscription, size_t limit,
+             int64_t period_ms)
+{
+    struct rate *rate = &subscription->rate, old = *rate;
+    int64_t gained_ms = sender->gained_ms[(uint64_t)subscription->node.id % SENDER_SHARDS];
+
+    if (limit == old.limit && period_ms == old.period_ms)
+        return 0;
+    int64_t *starts = calloc(limit ? limit : 1, sizeof(*starts));
+
+    if (!starts)
+        return -1;
+    /* Starts that are not known: those before the webhook had a limit, or this host its shard. */
+    for (size_t i = 0; i < limit; i++)
+        starts[i] = subscription->read_once ? sender->now_ms : gained_ms;
+    for (size_t i = 1; i <= limit && i <= old.limit; i++) /* the latest ones */
+        starts[limit - i] = old.starts[(old.next + old.limit - i) % old.limit];
+    *rate = (struct rate){
+        .limit = limit, .period_ms = period_ms, .starts = starts, .open_at = old.open_at};
+    free(old.starts);
+    return 0;
+}
+
+bool rate_is_open(const struct subscription *subscription, int64_t now_ms)
+{
+    const struct rate *rate = &subscription->rate;
+
+    return !rate->limit || rate->starts[rate->next] + rate->period_ms <= now_ms;
+}
+
+void rate_note(struct sender *sender, struct subscription *subscription)
+{
+    struct rate *rate = &subscription->rate;
+
+    if (!rate->limit)
+        return;
+    rate->starts[rate->next] = bb_now_ms(sender->host);
+    rate->next = (rate->next + 1) % rate->limit;
+    if (!rate_is_open(subscription, sender->now_ms))
+        subscription_update(sender, subscription);
+}
+
+int rate_wait(struct sender *sender, struct subscription *subscription)
+{
+    struct rate *rate = &subscription->rate;
+
+    retry_remove(&sender->rates, &rate->open_at);
+    rate->open_at.at_ms = rate->starts[rate->next] + rate->period_ms;
+    return retry_add(&sender->rates, &rate->open_at);
+}
+
+void rates_due(struct sender *sender)
+{
+    struct retry_entry *first;
+
+    while ((first = retry_first(&sender->rates)) && first->at_ms <= sender->now_ms) {
+        retry_remove(&sender->rates, first);
+        subscription_update(sender, BB_CONTAINER_OF(first, struct subscription, rate.open_at));
+    }
+}
