@@ -64,7 +64,8 @@ image_build() {
     image_root=$root
 }
 
-# image_run VOLUME NAME=VALUE… COMMAND…: runs a command as the image's user, without privileges, on a read-only root.
+# image_run VOLUME NAME=VALUE… COMMAND…: runs a command as the image's user, without privileges, on a read-only
+# root.
 image_run() {
     # shellcheck disable=SC2016 # expanded by the inner shell
     exec unshare --mount --pid --ipc --uts --fork --kill-child bash -ec '
@@ -167,6 +168,7 @@ package_image() {
     local image_health=() image_pids=() image_hosts=() pg_port redis_port status=0
 
     image_build || return 1
+    rm -rf "${package_place:?}/image-build"
     du -sh "$image_root"
     mkdir -p "$image_state"
     pg_port=$(free_port) redis_port=$(free_port)

@@ -261,8 +261,8 @@ tls_renew() {
         expect "0 000" tls_curl one -o /dev/null -w '%{http_version} %{http_code}' /api/health
 }
 
-# Tests conf/haproxy-tls.cfg with a real HAProxy and a host whose database is unavailable: versions of TLS and HTTP, HSTS, the
-# client's address and a renewed certificate.
+# Tests conf/haproxy-tls.cfg with a real HAProxy and a host whose database is unavailable: versions of TLS and HTTP,
+# HSTS, the client's address and a renewed certificate.
 install_tls() {
     local status=0 tries=0 pids=() host_port tls_port plain_port
 
