@@ -192,8 +192,8 @@ void loop_run(struct loop *loop)
 
     meter_thread(loop->index);
     thread_schedule(0);
-    while (!loop->stop || !loop_quiet(loop)) { /* messages posted in the last iteration own
-                                                * memory */
+    /* messages posted in the last iteration own memory */
+    while (!loop->stop || !loop_quiet(loop)) {
         loop_handle_events(loop, loop_wait_ms(loop, timer_ms));
         pthread_mutex_lock(&loop->inbox_lock);
         struct message *message = loop->inbox;

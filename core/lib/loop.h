@@ -83,8 +83,8 @@ struct loop {
     int epoll;
     int64_t now_ms;                    /* monotonic, at the beginning of this iteration */
     atomic_int_least64_t iteration_ms; /* when this iteration began; 0: the loop waits */
-    atomic_int_least64_t stands_ms;    /* its duration if the loop is blocked, set by the stall
-                                        * watchdog; 0: not blocked */
+    /* its duration if the loop is blocked, set by the stall watchdog; 0: not blocked */
+    atomic_int_least64_t stands_ms;
     struct timers timers;
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;

@@ -14,8 +14,8 @@
 enum { OBJECT_NAME = 64, OBJECT_PATH = 256, OBJECT_BUILD = 65 };
 
 struct object {
-    uintptr_t base, from, to; /* the offset between addresses in the file and in memory; its
-                               * range in memory */
+    /* the offset between addresses in the file and in memory; its range in memory */
+    uintptr_t base, from, to;
     char name[OBJECT_NAME];   /* the module's name, or the file's */
     char file[OBJECT_PATH];   /* the path shown in reports */
     char open[OBJECT_PATH];   /* the path from which it can be read */

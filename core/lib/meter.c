@@ -22,8 +22,9 @@ const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
 /* `count` numbers in each slot. */
 struct meter {
     struct meter *next;
-    const char *name; /* of a module: with the values of the label, because different values need a
-                         different meter; of a route: method and path */
+    /* of a module: with the values of the label, because different values need a different meter;
+     * of a route: method and path */
+    const char *name;
     size_t count, stride;
     atomic_uint_least64_t *numbers;
 };

@@ -27,8 +27,8 @@
 
 enum {
     HISTORY_NAME = 64,
-    HISTORY_ROWS = 66, /* one for each module that a configuration may have, the host, and
-                        * unknown modules */
+    /* one for each module that a configuration may have, the host, and unknown modules */
+    HISTORY_ROWS = 66,
     HISTORY_REPORT = 320,
     QUARANTINE_CRASHES = 3,
     QUARANTINE_MS = 60000

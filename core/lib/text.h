@@ -167,7 +167,7 @@ bool shared_clock_known(void);
 int64_t shared_clock_offset_ms(void);
 
 /*
- * Records that the shared clock was `theirs_us` (microseconds since 1970) at some moment between
+ * Records that the shared clock was `theirs_us` (microseconds since 1970) at some time between
  * `sent_us` and `received_us` of clock_mono_us(). The clock is adjusted only if it contradicts the
  * measurement, and only as far as needed, so slow responses do not make it inaccurate.
  */

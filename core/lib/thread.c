@@ -89,8 +89,8 @@ unsigned thread_processors(void)
     cpu_set_t mine;
     long there = sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (!sched_getaffinity(getpid(), sizeof mine, &mine)) /* fails if there are more than 1024
-                                                           * processors */
+    /* fails if there are more than 1024 processors */
+    if (!sched_getaffinity(getpid(), sizeof mine, &mine))
         there = CPU_COUNT(&mine);
     return there > 0 ? (unsigned)there : 1;
 }

@@ -24,8 +24,8 @@ struct cli_command {
     int (*run)(const struct cli *cli);
     const char *summary; /* one line for the list */
     const char *help;    /* further explanation */
-    const char *words;   /* words that it accepts, as shown in the usage text; NULL: only -c,
-                          * --env-file and --help */
+    /* words that it accepts, as shown in the usage text; NULL: only -c, --env-file and --help */
+    const char *words;
 };
 
 extern const struct cli_command cli_commands[];

@@ -14,8 +14,8 @@ struct host_metric {
     const char *labels; /* "method, route, code"; NULL: none */
     const char *help;
     void (*write)(struct metrics *metrics);
-    size_t place; /* offset of the number in the struct that `write` reads, if it serves several
-                     rows */
+    /* offset of the number in the struct that `write` reads, if it serves several rows */
+    size_t place;
 };
 
 extern const struct host_metric host_metrics[];

@@ -47,8 +47,8 @@ static json_t *status_generation_json(const struct generation *g, bool live)
     bool old = generation_superseded(g), drains = old && now < g->cut_ms;
     const char *state = drains ? "drains" : old ? "cut" : live ? "live" : "starting";
     int64_t since = old ? g->superseded_ms : live ? g->live_ms : now;
-    size_t holders = atomic_load(&g->holders) - (live ? 2 : 1); /* minus this function's
-                                                                 * reference, and the engine's */
+    /* minus this function's reference, and the engine's */
+    size_t holders = atomic_load(&g->holders) - (live ? 2 : 1);
     json_t *modules = json_array(), *pools = json_array();
     struct work_pool_status pool;
 

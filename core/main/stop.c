@@ -77,9 +77,9 @@ static void stop_tick(struct timer *timer)
         atomic_store(&loop->ended, true);
         return;
     }
+    /* requests were cut, so the exit status is not 0 */
     if (loop->now_ms >= stop->until_ms)
-        stop_end_now("stopped with requests unfinished", 1); /* requests were cut, so the exit
-                                                              * status is not 0 */
+        stop_end_now("stopped with requests unfinished", 1);
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 

@@ -15,10 +15,8 @@ struct reclaimer;
 struct reloader;
 struct job_log;
 
-enum {
-    GENERATIONS_MAX = 64
-}; /* maximum number of live generations; a reload beyond that is
-    * refused */
+/* maximum number of live generations; a reload beyond that is refused */
+enum { GENERATIONS_MAX = 64 };
 enum { PAUSE_REASON = 256 };
 
 enum schema_state {

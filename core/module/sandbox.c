@@ -40,8 +40,7 @@ void sandbox_file(const char *path)
         snprintf(shared->file, sizeof shared->file, "%s", path);
 }
 
-/* ---- the child --------------------------------------------------------------------------------
- */
+/* ---- the child ---- */
 
 static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void *arg, int result,
                                         int noise, pid_t parent)
@@ -56,11 +55,11 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
                   dup2(loud, STDOUT_FILENO) >= 0 && dup2(loud, STDERR_FILENO) >= 0 &&
                   dup2(kept, 3) >= 0 && !close_range(4, ~0U, 0);
 
+    /* with a sanitizer's handler, a fault would look like a call of exit() */
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        signal(faults[i],
-               SIG_DFL); /* with a sanitizer's handler, a fault would look like a call of exit() */
+        signal(faults[i], SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
-    /* restrictions that this kernel or user cannot have are left out */
+    /* restrictions that this kernel or user cannot have are omitted */
     if (unshare(CLONE_NEWNET))
         (void)unshare(CLONE_NEWUSER | CLONE_NEWNET);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -82,12 +81,11 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
     shared->done = !fflush(out) && !ferror(out);
     fflush(stdout);
     fflush(stderr);
-    _exit(EXIT_SUCCESS); /* without destructors, and without functions that modules registered with
-                            atexit() */
+    /* without destructors, and without functions that modules registered with atexit() */
+    _exit(EXIT_SUCCESS);
 }
 
-/* ---- the parent -------------------------------------------------------------------------------
- */
+/* ---- the parent ---- */
 
 enum { RESULT, NOISE, ENDED, CHILD_FDS };
 

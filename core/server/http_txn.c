@@ -94,7 +94,10 @@ static int txn_count(struct http_txn *txn)
     return -1;
 }
 
-/* Checks made only after authentication, so that anonymous clients cannot probe paths. */
+/*
+ * Makes the checks that follow authentication, so that anonymous clients cannot probe paths. A
+ * public route requires no authentication: its requests are checked at once.
+ */
 static int txn_enter(struct http_txn *txn)
 {
     if (txn_count(txn))

@@ -21,8 +21,8 @@
  *  the client has left
  *
  *  A fiber that parks suspends the connection. When the fiber has ended, the connection is resumed,
- *  and libmicrohttpd calls http_txn_access() again, which goes on with the next phase. Each step may
- *  refuse the request: then the phase is ANSWER, and the rest of the body is discarded.
+ *  and libmicrohttpd calls http_txn_access() again, which continues with the next phase. Each step
+ *  may refuse the request: then the phase is ANSWER, and the rest of the body is discarded.
  */
 /* clang-format on */
 #ifndef CORE_HTTP_TXN_H

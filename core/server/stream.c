@@ -659,8 +659,8 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
              at = next) {
             struct bb_stream *stream = at->stream;
 
-            next = LIST_NEXT(at, of_topic); /* a stream that leaves frees its place, and the last
-                                             * one the topic */
+            /* a stream that leaves frees its place, and the last one the topic */
+            next = LIST_NEXT(at, of_topic);
             if (stream->publication == publications)
                 continue; /* it has the chunk from another topic */
             stream->publication = publications;

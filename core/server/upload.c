@@ -422,9 +422,8 @@ static int upload_begin_file(struct upload *upload)
 }
 
 /*
- * Counts a buffer when it contains more than UNCOUNTED bytes; until then the kernel has not
- * allocated most of it. If the other buffer is counted and was written, exchanges their memory
- * instead.
+ * Counts a buffer before its length reaches BODY_LARGE; until then the kernel has not allocated
+ * most of it. If the other buffer is counted and was written, exchanges their memory instead.
  */
 static int upload_count_buffer(struct upload *upload, struct upload_batch *batch, size_t length)
 {

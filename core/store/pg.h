@@ -17,8 +17,8 @@
  *   the key of such a unit; one at a time per connection, so that no batch waits for them
  * - tx: interactive transactions, each with a connection checked out by one caller (pg_tx.c)
  *
- * If a request of a batch fails, PostgreSQL skips the rest of the batch and undoes all of it. The
- * other requests are sent again, writes one by one; reads that already have a result keep it.
+ * If a request of a batch fails, PostgreSQL skips the rest of the batch and rolls all of it back.
+ * The other requests are sent again, writes one by one; reads that already have a result keep it.
  *
  * Waiting requests are served round robin by owner, and each owner has a share of a pool (quota.h):
  * of the queue, of each batch, of the long statements in progress, and of the checked out

@@ -25,8 +25,7 @@ static const char misused[] = "a module's statement is not allowed";
 
 static void conn_results_lost(struct pg_conn *conn);
 
-/* ---- prepared statements: a tree of their addresses, see tsearch(3) ---------------------------
- */
+/* ---- prepared statements: a tree of their addresses, see tsearch(3) ---- */
 
 static int conn_prepared_compare(const void *one, const void *other)
 {
@@ -200,8 +199,8 @@ static void conn_flush_output(struct pg_conn *conn)
 
 /*
  * Notices that the server is about to end the session: it sends a fatal error, or, in an immediate
- * shutdown or after the crash of another session, a warning. It closes the connection a moment
- * later, and does not execute statements that the host sends until then.
+ * shutdown or after the crash of another session, a warning. It closes the connection soon
+ * afterwards, and does not execute statements that the host sends until then.
  */
 static void conn_notice(void *arg, const PGresult *result)
 {
@@ -383,7 +382,9 @@ void pg_conn_flush(struct pg_conn *conn)
 
 /* ---- the outcome of batches ----------------------- */
 
-/* Sends a request again, in a separate batch if its batch was undone or it was sent twice before.
+/*
+ * Sends a request again, in a separate batch if its batch was rolled back or it was sent twice
+ * before.
  */
 static void conn_request_again(struct pg_conn *conn, struct pg_request *request)
 {
@@ -428,7 +429,7 @@ static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_ba
     if (own_failure && request->tries < TRIES_MAX &&
         (failure->stale || sqlstate_has(failure->sqlstate, SQLSTATE_AGAIN)))
         return false;
-    /* the batch was undone, including writes that had succeeded */
+    /* the batch was rolled back, including writes that had succeeded */
     if (conn->pool->kind == PG_UNIT || request->write)
         return batch->count == 1 && own_failure;
     return own_failure || (request->last && request->last->rows.result);
@@ -553,8 +554,8 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
         /* the connection is closed, and other statements of the batch may be lost */
         conn->fault = misused;
         e->batch->failed = true;
-        if (!e->request->members) { /* otherwise sending each request separately shows which one
-                                     sent it */
+        /* otherwise sending each request separately shows which one sent it */
+        if (!e->request->members) {
             *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
             failure->sql = e->op->sql;
             failure->host = e->op->host;

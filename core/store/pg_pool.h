@@ -139,8 +139,8 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
 /* Moves the requests that wait for a lost connection to a connected one, except units. */
 void pg_conn_move_waiting(struct pg_conn *lost);
-bool pg_is_unavailable(const struct pg *pg); /* returns whether PostgreSQL does not respond, so that
-                                      new requests must fail at once */
+/* Returns whether PostgreSQL does not respond, so that new requests must fail at once. */
+bool pg_is_unavailable(const struct pg *pg);
 
 /* pg_tx.c */
 /* Fails the callers that wait for a connection if no connection of the pool is expected. */

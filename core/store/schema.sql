@@ -1,6 +1,6 @@
 -- step 1: conditions in statements, stored answers, folded texts, the pause of a restored database
 
--- For units: a statement that finds nothing to do raises an error, and the whole unit is undone. SQLSTATE BBnnn
+-- For units: a statement that finds nothing to do raises an error, and the whole unit is rolled back. SQLSTATE BBnnn
 -- contains the HTTP status; the client gets the message.
 CREATE FUNCTION busbar_require(ok boolean, status integer, message text) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -143,7 +143,7 @@ CREATE FUNCTION busbar_place() RETURNS text
 
 INSERT INTO busbar_pause (place) SELECT busbar_place();
 
--- Returns why sending, jobs and calls to other servers are paused; NULL: they are not.
+-- Returns why deliveries, jobs and calls to other servers are paused; NULL: they are not.
 CREATE FUNCTION busbar_pause_reason() RETURNS text
     LANGUAGE sql STABLE
     RETURN (SELECT CASE

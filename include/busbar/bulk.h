@@ -61,9 +61,9 @@ struct bb_bulk_row {
     size_t size;
     int64_t number;           /* 1 is the first row of data */
     const char *const *cells; /* by the index of `columns`; NULL: empty, or no such column */
-    struct bb_bulk_problem *problems; /* added by bb_bulk_problem(); in the order in which they were
-                                       * found */
-    struct bb_bulk_claim claim;       /* set by check() */
+    /* added by bb_bulk_problem(); in the order in which they were found */
+    struct bb_bulk_problem *problems;
+    struct bb_bulk_claim claim; /* set by check() */
     /*
      * The cell of `name_column` as it was sent, with the apostrophe that exports put before = + - @
      * and that `cells` lacks; NULL if the cell has no such apostrophe. If an object has exactly

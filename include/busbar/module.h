@@ -52,8 +52,8 @@ enum bb_part_kind {
 
 enum {
     BB_FILES_MAX = 100
-}; /* per request: the limit for the sum of count_max over the parts of
-    * a route */
+    /* per request: the limit for the sum of count_max over the parts of a route */
+};
 
 /*
  * Describes a part of multipart/form-data, which a client may send instead of a JSON body. The name
@@ -253,8 +253,8 @@ struct bb_module {
 #define BB_MODULE_SYMBOL "busbar_module"
 
 #ifdef __cplusplus
-extern "C" BB_EXPORT const struct bb_module busbar_module; /* C++ gives const objects internal
-                                                            * linkage otherwise */
+/* C++ gives const objects internal linkage otherwise */
+extern "C" BB_EXPORT const struct bb_module busbar_module;
 #endif
 
 #endif

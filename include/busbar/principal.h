@@ -42,13 +42,13 @@ static inline const char *bb_role_name(unsigned role)
 
 struct bb_principal {
     size_t size;
-    int64_t account;              /* id of the account */
-    const char *email;            /* in lower case */
-    unsigned role;                /* one bit of enum bb_role */
-    bool client;                  /* token of an API client (client credentials), not a session */
-    int64_t organization;         /* the account's own organization, 0: none */
-    const int64_t *organizations; /* all organizations in which it may act: its own, and others that
-                                   * an ApiUser owns */
+    int64_t account;      /* id of the account */
+    const char *email;    /* in lower case */
+    unsigned role;        /* one bit of enum bb_role */
+    bool client;          /* token of an API client (client credentials), not a session */
+    int64_t organization; /* the account's own organization, 0: none */
+    /* all organizations in which it may act: its own, and others that an ApiUser owns */
+    const int64_t *organizations;
     size_t organization_count;
     const char *session; /* jti of the token */
     /* When an Admin first approved the account, milliseconds since 1970. */

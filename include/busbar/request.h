@@ -244,11 +244,11 @@ static inline const char *bb_standstill(struct bb_request *rq)
 }
 
 /*
- * Returns a sentence without a full stop that explains why sending, jobs and calls to other servers
- * are paused; NULL if they are not. They are paused if an operator paused them, or if the database
- * is a restored or cloned copy, which would repeat what the original has already done. A module
- * that causes effects outside the database must check this first. The text lives as long as the
- * request.
+ * Returns a sentence without a full stop that explains why deliveries, jobs and calls to other
+ * servers are paused; NULL if they are not. They are paused if an operator paused them, or if the
+ * database is a restored or cloned copy, which would repeat what the original has already done. A
+ * module that causes effects outside the database must check this first. The text lives as long as
+ * the request.
  */
 static inline const char *bb_pause_reason(struct bb_request *rq)
 {

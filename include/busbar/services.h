@@ -72,8 +72,8 @@ struct bb_device {
     const char *commissioned;  /* date, YYYY-MM-DD */
     const char *timezone;      /* IANA */
     double capacity_kw;        /* 0: not known yet */
-    double yield;              /* kWh/kW per year: the device's own, else its country's, else the
-                                * default */
+    /* kWh/kW per year: the device's own, else its country's, else the default */
+    double yield;
 };
 
 /*

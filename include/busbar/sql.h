@@ -9,7 +9,7 @@
  * - A unit is a list of statements known in advance, made with bb_unit(), bb_add(), bb_emit() and
  *   bb_commit(). Many units share one commit, so each must either do its work or raise an error: a
  *   statement that finds nothing to do calls the SQL function busbar_require(ok, status, text). It
- *   raises SQLSTATE BBnnn, which undoes the whole unit, and bb_failed() answers with the status
+ *   raises SQLSTATE BBnnn, which rolls back the whole unit, and bb_failed() answers with the status
  *   nnn. The host generates ids (bb_next_id(), bb_new_uuid()), so that the reply is known before
  *   the commit.
  * - bb_transaction() runs a function with a separate connection. Use it for rare operations. The
@@ -64,7 +64,7 @@ struct bb_sql {
  * request. All requests of an execution see the same snapshot. The result of bb_affected() is
  * undefined; count the rows that RETURNING returns. Units are merged if they have the same
  * statements and different keys (bb_unit()); if a statement of one unit raises an error, all are
- * undone and each is run separately.
+ * rolled back and each is run separately.
  */
 struct bb_keyed {
     struct bb_sql one;  /* with BB_SQL_KEYED */

@@ -39,9 +39,9 @@ struct bb_chunk {
 
 struct bb_stream_options {
     size_t size;
-    const char *type;    /* Content-Type; static */
-    size_t limit;        /* maximum bytes in the queue; an empty queue accepts a chunk of any
-                          * size */
+    const char *type; /* Content-Type; static */
+    /* maximum bytes in the queue; an empty queue accepts a chunk of any size */
+    size_t limit;
     const char *goodbye; /* the last bytes if the host ends the stream; static, or NULL */
     /* Called once for every stream that was opened, on a host thread; must not wait. */
     void (*closed)(struct bb_stream *stream, void *arg);

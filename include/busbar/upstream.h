@@ -45,9 +45,9 @@ struct bb_upstream_request {
     size_t header_count;
     const void *body; /* NULL: none */
     size_t length;
-    int64_t timeout_ms;  /* 0: the setting upstream.timeout; the caller's deadline always applies */
-    size_t response_max; /* maximum bytes of the response's body; 0: the setting
-                          * upstream.response_max */
+    int64_t timeout_ms; /* 0: the setting upstream.timeout; the caller's deadline always applies */
+    /* maximum bytes of the response's body; 0: the setting upstream.response_max */
+    size_t response_max;
 };
 
 /*
@@ -57,8 +57,9 @@ struct bb_upstream_request {
 struct bb_upstream_response {
     size_t size;
     int status; /* of the final response, 200 to 599; 0: no complete response came */
-    int failed; /* without a response, the status to answer with: 504 after a timeout, 503 if too
-                   many requests are in progress or sending is paused, else 502 */
+    /* without a response, the status to answer with: 504 after a timeout, 503 if too many requests
+     * are in progress or sending is paused, else 502 */
+    int failed;
     const char *error; /* without a response, the reason, which contains no URL; otherwise NULL */
     bool sent;         /* the request may have been executed, with or without a response */
     const struct bb_upstream_header *headers;

@@ -7,7 +7,7 @@
  * service "readings", marks the cycles that are due (due.c), issues the cycles that have ended
  * (cycle.c) and History readings (history.c), and updates entries that no longer have to wait for
  * an external issuer. Each step is a transaction that deletes its input and stores its result, so a
- * kill at any moment loses nothing, and running the job again changes nothing.
+ * kill at any time loses nothing, and running the job again changes nothing.
  */
 #ifndef CERTIFICATE_H
 #define CERTIFICATE_H

@@ -1,8 +1,8 @@
 /*
  * GET /api/certificate-log/explain returns why a device has, or does not have, a certificate for a
- * moment. GET /api/device/:externalId/coverage lists the gaps between the readings of a period, and
- * sums the readings by the same reasons. certificate_judge() in schema.sql finds the reason of each
- * reading.
+ * point in time. GET /api/device/:externalId/coverage lists the gaps between the readings of a
+ * period, and sums the readings by the same reasons. certificate_judge() in schema.sql finds the
+ * reason of each reading.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,13 +39,16 @@ static const struct {
     {"voided", "The reading for this time was voided: see discarded."},
 };
 
-/* ---- a moment ---- */
+/* ---- a point in time ---- */
 
 /* clang-format off */
 
 #define TYPE_NAME(type) "CASE " type " WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END"
 
-/* Finds the cycle of the Delta reading that covers a moment, or else the cycle of the moment. */
+/*
+ * Finds the cycle of the Delta reading that covers a point in time, or else the cycle that contains
+ * it.
+ */
 #define CYCLE                                                                                      \
     "WITH moment AS (SELECT $2::timestamptz AS at,"                                                \
     " $2::timestamptz + interval '1 millisecond' AS until),"                                       \
@@ -69,8 +72,8 @@ static const struct {
     " ORDER BY covers DESC, x.end_at LIMIT $4::int)"
 
 /*
- * $1 device, $2 moment, $3 threshold, $4 number of readings. Returns the readings that cover the
- * moment or end in the cycle. Every row has the cycle, so there is always at least one row.
+ * $1 device, $2 point in time, $3 threshold, $4 number of readings. Returns the readings that cover
+ * the point in time or end in the cycle. Every row has the cycle, so there is always at least one row.
  */
 static const struct bb_sql explain = {
     CYCLE " SELECT c.id, c.name, c.frequency,"
@@ -82,7 +85,7 @@ static const struct bb_sql explain = {
     BB_SQL_LONG};
 enum explained { GROUP, CYCLE_OF = 5, READING = 8, REASON = 13, COVERS = 15 };
 
-/* $1 device, $2 moment, $3 number of readings */
+/* $1 device, $2 point in time, $3 number of readings */
 static const struct bb_sql discarded = {
     "SELECT what, " TYPE_NAME("type") ", " BB_SQL_MS("start_at") ", " BB_SQL_MS("end_at") ", wh,"
     " 'Wh', " BB_SQL_MS("at") ", reason FROM reading_discarded($1::bigint, $2::timestamptz,"

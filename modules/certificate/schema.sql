@@ -488,7 +488,7 @@ $$;
 
 -- step 2: devices are changed while their cycles are issued
 
--- Devices whose ceiling may have changed. A run that is issuing a cycle at that moment may have read the
+-- Devices whose ceiling may have changed. A run that is issuing a cycle at that time may have read the
 -- device before the change and commit its account after it, so the job examines the accounts later.
 CREATE TABLE certificate_changed (
     device bigint PRIMARY KEY

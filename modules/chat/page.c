@@ -22,12 +22,11 @@ enum {
  *
  * A block has the next rows in the order of transaction, conversation, seq. It is sent in an order
  * that follows the chain of each conversation, because a transaction may store its message in a
- * chain after a transaction with a higher number. Messages that were seen have no text here.
+ * chain after a transaction with a higher ID. Messages that were seen have no text here.
  *
- * Rows restored from a dump keep the transaction numbers of another cluster, which mean nothing
- * here. The snapshot excludes numbers that this cluster has not reached. Other numbers are compared
- * with xmin, the number of the transaction that really wrote the row. (Nothing is stored under a
- * savepoint.)
+ * Rows restored from a dump keep the transaction IDs of another cluster, which mean nothing here.
+ * The snapshot excludes IDs that this cluster has not reached. Other IDs are compared with xmin,
+ * the ID of the transaction that really wrote the row. (Nothing is stored under a savepoint.)
  */
 static const struct bb_sql read_page = {
     "SELECT coalesce($2::pg_snapshot, n.now), " CHAT_HOME ", r.total, r.last_xid,"

@@ -1,7 +1,7 @@
 /*
  * Pages of events, read from the database for the live stream (stream.c).
  *
- * PostgreSQL is the only source of events. Every message has the number of the transaction that
+ * PostgreSQL is the only source of events. Every message has the ID of the transaction that
  * wrote it, and a reader requests the messages that have become visible since its last snapshot
  * (cursor.h). So all hosts are equal, no event can get lost between them, and the only cost for a
  * post is one more index entry.

@@ -98,8 +98,8 @@ static const struct bb_keyed add_message = {
 };
 
 /*
- * Marks the message unread for participant2 too. $1 conversation. Runs after add_message in the
- * same unit.
+ * Records the change of participant2's total. $1 conversation. Runs after add_message in the same
+ * unit, which raises the unread count of both participants.
  */
 static const struct bb_sql unread_for_both = {
     "INSERT INTO chat_unread_change SELECT participant2, coalesce(organisation, 0), withheld2,"

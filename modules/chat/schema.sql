@@ -5,9 +5,9 @@
 CREATE SEQUENCE chat_conversation_id AS bigint;
 
 -- Conversations, with the columns that each message changes. A post changes counters, last_entry_uuid and
--- last_at. No index contains these columns, so the UPDATE is heap-only; the fill factor leaves space for it. At the
--- first post of an hour (last_hour) PostgreSQL writes a new entry into every index of the table. So the table has
--- few indexes, and chat_directory has those for finding conversations.
+-- last_at. No index contains these columns, so the UPDATE is HOT; the fill factor leaves space for it. At the first post
+-- of an hour (last_hour) PostgreSQL writes a new entry into every index of the table. So the table has few indexes,
+-- and chat_directory has those for finding conversations.
 CREATE TABLE chat_conversation (
     id bigint PRIMARY KEY,
     organisation bigint,

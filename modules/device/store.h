@@ -92,9 +92,9 @@ struct store_remove {
     struct store_job job;
     size_t count;
     const char *const *names;
-    int64_t until_ms; /* deadline of the store_keep that they belong to; 0: none, use a separate
-                         time limit */
-    size_t removed;   /* 0 to begin with */
+    /* deadline of the store_keep that they belong to; 0: none, use a separate time limit */
+    int64_t until_ms;
+    size_t removed; /* 0 to begin with */
 };
 
 /* Returns NULL if out of memory. `directory` is borrowed. */

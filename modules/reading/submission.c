@@ -152,7 +152,7 @@ static void submission_value(struct bb_request *rq, struct reading_submission *s
         reading_problem(rq, submission, item->index, "value", "%s", problem);
 }
 
-/* Returns false if the moment is absent, or if it is wrong, which is noted. */
+/* Returns false if the time is absent, or if it is wrong, which is noted. */
 static bool submission_moment(struct bb_request *rq, struct reading_submission *submission,
                               const json_t *value, const char *name, size_t index,
                               struct moment *moment)

@@ -34,8 +34,8 @@ struct call {
     atomic_bool left;      /* the caller does not wait any more */
     bool handed, answered; /* to the worker; the caller saw the completion */
     int64_t account;       /* the account that holds the slot */
-    size_t bytes_held; /* counted against upstream.memory: body and maximum response; at last only
-                          the response */
+    /* counted against upstream.memory: body and maximum response; at last only the response */
+    size_t bytes_held;
 
     /* The request, copied. */
     char method[METHOD_MAX + 1];

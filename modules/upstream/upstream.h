@@ -41,8 +41,8 @@ struct upstream {
     struct slots *slots;
     pthread_mutex_t lock;
     struct call *incoming, **last; /* guarded by the lock: calls handed over, in order */
-    bool open;                     /* guarded by the lock: the worker accepts calls; false in a
-                                      command */
+    /* guarded by the lock: the worker accepts calls; false in a command */
+    bool open;
     atomic_size_t under_way;
     atomic_size_t bytes; /* used or reserved by all calls in progress */
 };
