@@ -35,8 +35,8 @@ bool readiness(struct engine *engine);
  * ---- the migrator ----
  *
  * Migrates the database on a separate thread, and retries while the database is unavailable. Until
- * it is done, the host answers 503 to requests that need the schema. If `database.migrate` is off,
- * or after a step has failed, the thread only checks whether another host or an operator has
+ * it is done, the host answers with 503 to requests that need the schema. If `database.migrate` is
+ * off, or after a step has failed, the thread only checks whether another host or an operator has
  * migrated the database.
  */
 

@@ -1,6 +1,6 @@
 /*
  * Handles errors of modules that the host can tolerate: logs each with the module and its route,
- * job, hook or command, and answers an HTTP request 500.
+ * job, hook or command, and answers an HTTP request with 500.
  */
 #ifndef CORE_MODULE_ERROR_H
 #define CORE_MODULE_ERROR_H
@@ -17,7 +17,7 @@ struct log_pair module_error_place(const struct core_request *rq, char route[MOD
 void module_error_log(const struct core_request *rq, enum bb_level level, const char *what,
                       const char *detail);
 
-/* Logs the error, answers 500, and makes bb_failed() keep this response. Returns 500. */
+/* Logs the error, answers with 500, and makes bb_failed() keep this response. Returns 500. */
 int module_error(struct core_request *rq, const char *what, const char *detail);
 
 /*
@@ -42,7 +42,7 @@ bool module_error_wants_body(int status);
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
-/* Checks the state after the handler; answers 500 if there is no response, or an open unit. */
+/* Checks the state after the handler; answers with 500 if there is no response, or an open unit. */
 void module_error_check_answer(struct core_request *rq, int returned);
 
 /* Logs the failure of the request's statement, once. */

@@ -35,9 +35,9 @@ int body_check(struct http_txn *txn);
 void body_drop(struct http_txn *txn);
 
 /*
- * Counts more bytes for this transaction. Returns 0; if there is no room, answers 429 or 503 and
- * returns the status. body_try_room() does not answer, but returns false; it is for callers that
- * can wait.
+ * Counts more bytes for this transaction. Returns 0; if there is no room, answers with 429 or 503
+ * and returns the status. body_try_room() does not answer, but returns false; it is for callers
+ * that can wait.
  */
 int body_take_room(struct http_txn *txn, size_t bytes);
 bool body_try_room(struct http_txn *txn, size_t bytes);

@@ -149,7 +149,7 @@ struct bb_stream {
     struct chunks queue;
     int64_t sent_ms; /* when a chunk was last queued */
     bool beating;    /* only a heartbeat waits; it does not reduce the room */
-    bool posted;     /* the message is on its way */
+    bool posted;     /* the message was posted and has not run yet */
     bool ending;     /* ends after the queued data */
     bool cut;        /* ends at once */
     bool over;       /* the HTTP transaction has ended; the message frees the stream */

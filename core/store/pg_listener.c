@@ -49,7 +49,7 @@ struct pg_listener {
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
-    bool posted;            /* the message is on its way */
+    bool posted;            /* the message was posted and has not run yet */
     uint64_t calls, served; /* of pg_listener_subscribe() */
 };
 

@@ -14,7 +14,7 @@ enum {
     BATCH_MAX = 64,     /* requests per batch: after a failure, all are sent again */
     READS = 16,         /* places in a batch of reads, of which each owner has a share */
     PATROL_MS = 250,    /* interval while requests are waiting or in progress */
-    SILENCE_MS = 2000,  /* after this time beyond statement_timeout the connection is dead */
+    SILENCE_MS = 2000,  /* after this time beyond statement_timeout the connection counts as lost */
     /* If neither a connection nor the listener has received anything for this time, PostgreSQL is
      * unavailable. A machine that is short of processors may stall for a second. */
     UNAVAILABLE_MS = 2000
@@ -275,7 +275,8 @@ void pg_flush(struct pg *pg)
 }
 
 /*
- * Closes silent connections. If PostgreSQL does not respond at all, fails waiting requests at once.
+ * Closes connections on which no response has arrived in time. If PostgreSQL does not respond at
+ * all, fails waiting requests at once.
  */
 static void pool_sweep(struct timer *timer)
 {

@@ -416,7 +416,7 @@ static int tx_send_commit(struct bb_tx *tx)
 
 /*
  * Runs the function of a transaction. The status that it returns decides between commit and
- * rollback. If it has answered with another status, rolls back and answers 500.
+ * rollback. If it has answered with another status, rolls back and answers with 500.
  */
 static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
                        void *arg)

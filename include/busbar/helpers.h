@@ -175,7 +175,7 @@ static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *
 /*
  * Adds cells of a row to an object, in the order of the table; replaces members with the same
  * names. Takes the object and returns it to the caller. Returns NULL if the object was NULL or
- * bb_cell_json() failed; pass the NULL to bb_reply(), which then answers 503 or 500.
+ * bb_cell_json() failed; pass the NULL to bb_reply(), which then answers with 503 or 500.
  */
 static inline json_t *bb_row_add(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                  const struct bb_column *columns, size_t count, json_t *object)

@@ -283,7 +283,7 @@ static inline int bb_seal(struct bb_host *host, const void *plain, size_t length
 /*
  * Decrypts a result of bb_seal() with any of the configured keys. *plain ends with a NUL; the
  * caller frees it with free(). Returns 0, -1 if no key decrypts it, or -2 if memory ran out;
- * bb_reply() with NULL as JSON answers 503 then.
+ * bb_reply() with NULL as JSON answers with 503 then.
  */
 static inline int bb_unseal(struct bb_host *host, const void *sealed, size_t length,
                             const char *purpose, unsigned char **plain, size_t *plain_length)

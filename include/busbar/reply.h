@@ -11,8 +11,9 @@
 /*
  * Answers with JSON and returns the status: `return bb_reply(rq, 200, json)`. Takes `json`, whose
  * parts must not be used elsewhere. Pass NULL for 204 and 304, which have no body. If `json` is
- * NULL with another status, because creating it failed, answers 503 if memory ran out in this
- * request, and otherwise logs an error and answers 500. Parks while a large response is written.
+ * NULL with another status, because creating it failed, answers with 503 if memory ran out in this
+ * request, and otherwise logs an error and answers with 500. Parks while a large response is
+ * written.
  */
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {
@@ -139,7 +140,7 @@ static inline void bb_warn_text(struct bb_request *rq, const char *text)
 /*
  * Checks whether the caller may act in the organization `asked`, and sets *organization to it (0:
  * the request names none). Admins may act in any organization, other accounts in their own and in
- * those for which they act. Otherwise answers 403; but if the account acts for exactly one
+ * those for which they act. Otherwise answers with 403; but if the account acts for exactly one
  * organization, ignores `asked` with a warning and sets *organization to 0. Returns 0, or the
  * status of the response.
  */
@@ -164,9 +165,9 @@ static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t 
 /*
  * Sets *organization to the organization in which a request acts: the requested one (see
  * bb_organization()), or else the caller's own. Answers 400 if the request names none and the
- * caller is an Admin, or an ApiUser that acts for several organizations; answers 403 if the caller
- * has no organization. The module must check that an organization named by an Admin exists. Returns
- * 0, or the status of the response.
+ * caller is an Admin, or an ApiUser that acts for several organizations; answers with 403 if the
+ * caller has no organization. The module must check that an organization named by an Admin exists.
+ * Returns 0, or the status of the response.
  */
 static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organization)
 {

@@ -270,9 +270,9 @@ static inline uint64_t bb_answered(struct bb_request *rq)
 
 /*
  * Parses JSON that the module itself stored, for instance in a column. Returns a value that the
- * caller owns; NULL on error. After an error bb_failed() answers 503 if memory ran out, and 500 if
- * the text is NULL or invalid. Do not use json_loads() instead: if memory runs out, jansson
- * silently drops bytes of strings.
+ * caller owns; NULL on error. After an error bb_failed() answers with 503 if memory ran out, and
+ * with 500 if the text is NULL or invalid. Do not use json_loads() instead: if memory runs out,
+ * jansson silently drops bytes of strings.
  */
 static inline json_t *bb_json_read(struct bb_request *rq, const char *text)
 {

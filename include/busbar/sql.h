@@ -19,8 +19,9 @@
  * not send a statement that begins or ends a transaction (BEGIN, COMMIT, ROLLBACK, SAVEPOINT, …) or
  * changes the session (SET, LISTEN, DISCARD, CREATE TEMP, session-level advisory locks, …). The
  * host does not parse SQL: it recognizes most of these statements by PostgreSQL's response, after
- * they have run. The call fails then, bb_failed() answers 500, and the host closes the connection.
- * SET LOCAL, SET TRANSACTION, SET CONSTRAINTS, DO, CALL and cursors need bb_transaction().
+ * they have run. The call fails then, bb_failed() answers with 500, and the host closes the
+ * connection. SET LOCAL, SET TRANSACTION, SET CONSTRAINTS, DO, CALL and cursors need
+ * bb_transaction().
  *
  * Units and transactions store the reply of a request with Idempotency-Key in the same commit.
  */

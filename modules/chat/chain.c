@@ -25,8 +25,8 @@
     " ORDER BY seq LIMIT " limit ") l WINDOW w AS (ORDER BY l.seq)"
 
 /*
- * $4 head, $5 after, $6 rows to read, $7 rows wanted, $8 and $9 limits of rows and bytes. Returns
- * no row if the conversation is unknown. Returns one row without a message if there are no
+ * $4 head, $5 after, $6 rows to read, $7 rows requested, $8 and $9 limits of rows and bytes.
+ * Returns no row if the conversation is unknown. Returns one row without a message if there are no
  * messages, or if the chain exceeds a limit.
  */
 static const struct bb_sql short_chain = {

@@ -11,7 +11,7 @@
  * The text is d<home>-<seen>[-<target>-<block>-<event>]. Snapshots are valid within one cluster,
  * because a dump restored elsewhere, or a promoted standby, counts transactions differently. So the
  * text begins with its home (CHAT_HOME in page.h), and is not accepted in another home. Hosts
- * always write the home; a client may leave it out.
+ * always write the home; a client may omit it.
  */
 #ifndef CHAT_CURSOR_H
 #define CHAT_CURSOR_H

@@ -22,7 +22,7 @@ void slots_free(struct slots *slots); /* NULL is allowed */
 
 /*
  * Takes a slot for the caller's account. Returns 0, or the status of the response sent: 429 if the
- * account holds all slots that it may, 503 if all slots are taken. slot_await() retries for some
+ * account holds all slots that it may, 503 if all slots are in use. slot_await() retries for some
  * seconds before it fails, and parks the fiber.
  */
 int slot_take(struct bb_request *rq, struct slots *slots);

@@ -14,8 +14,8 @@ struct moment {
 };
 
 /*
- * Returns the days since 1970 of a date in the proleptic Gregorian calendar. Years are 1 to 9999,
- * and a few more.
+ * Returns the days since 1970 of a date in the proleptic Gregorian calendar. Accepts the years 1 to
+ * 9999 and a few before and after.
  */
 int64_t moment_days(int year, int month, int day);
 
