@@ -132,7 +132,7 @@ void request_join(struct core_request *rq, struct arena *arena, enum request_kin
 /* Frees the request and everything that it owns. */
 void request_free(struct core_request *rq);
 
-/* Returns the request's traceparent (trace.h); creates one if none was set. */
+/* Returns the request's traceparent (text.h); creates one if none was set. */
 const char *request_trace(struct core_request *rq);
 
 /* Sets host and state of the public part, because code of this module is about to run. */

@@ -272,7 +272,7 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
 
 /* ---- the whole body ---- */
 
-/* Answers 503 if memory ran out, because the check may have failed for this reason. */
+/* Answers with 503 if memory ran out, because the check may have failed for this reason. */
 static int body_refuse(struct http_txn *txn, const struct problems *problems)
 {
     if (!problems->count || arena_starved(problems->arena))

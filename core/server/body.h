@@ -42,7 +42,7 @@ void body_drop(struct http_txn *txn);
 int body_take_room(struct http_txn *txn, size_t bytes);
 bool body_try_room(struct http_txn *txn, size_t bytes);
 
-/* Answers 429 or 503, because a large body or response has no room. Returns the status. */
+/* Answers with 429 or 503, because a large body or response has no room. Returns the status. */
 int body_refuse_room(struct core_request *rq, enum quota quota, enum quota_result why);
 
 #endif

@@ -30,7 +30,7 @@ static inline json_t *bb_append(json_t *array, json_t *item)
 typedef json_t *bb_item(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
 /*
- * Answers 200 with an array of the first `count` rows. `next` is the cursor for the Link to the
+ * Answers with 200 and an array of the first `count` rows. `next` is the cursor for the Link to the
  * next page (NULL: this is the last page). Returns the status of the response.
  */
 static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *rows, size_t count,
@@ -257,7 +257,7 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
     return json;
 }
 
-/* Answers 503 because memory ran out. If creating JSON failed, use bb_reply() instead. */
+/* Answers with 503 because memory ran out. If creating JSON failed, use bb_reply() instead. */
 static inline int bb_no_memory(struct bb_request *rq)
 {
     return bb_fail_text(rq, 503, "Out of memory");

@@ -249,11 +249,10 @@ struct bb_module {
     .size = sizeof(struct bb_module), .abi_major = BB_ABI_MAJOR, .abi_minor = BB_ABI_MINOR,        \
     .name = (module_name), .version = (module_version)
 
-/* The name of the exported symbol. */
+/* The name of the exported symbol. In C++ const objects have internal linkage without extern. */
 #define BB_MODULE_SYMBOL "busbar_module"
 
 #ifdef __cplusplus
-/* C++ gives const objects internal linkage otherwise */
 extern "C" BB_EXPORT const struct bb_module busbar_module;
 #endif
 

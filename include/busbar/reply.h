@@ -28,8 +28,8 @@ static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *
 }
 
 /*
- * Answers 200 with `length` bytes of a file, which are read and sent piece by piece. Takes `fd`.
- * Set Content-Type with bb_reply_header().
+ * Answers with 200 and `length` bytes of a file, which are read and sent piece by piece. Takes
+ * `fd`. Set Content-Type with bb_reply_header().
  */
 static inline int bb_reply_file(struct bb_request *rq, int fd, int64_t length)
 {
@@ -57,7 +57,7 @@ static inline int bb_fail_text(struct bb_request *rq, int status, const char *te
     return rq->api->fail_text(rq, status, text);
 }
 
-/* Answers 400 with an error about a field: {"errors":[{"field":…,"problem":…}]}. */
+/* Answers with 400 and an error about a field: {"errors":[{"field":…,"problem":…}]}. */
 BB_PRINTF(3, 4)
 static inline int bb_invalid(struct bb_request *rq, const char *field, const char *problem, ...)
 {
@@ -76,7 +76,7 @@ static inline int bb_invalid_text(struct bb_request *rq, const char *field, cons
 }
 
 /*
- * Answers 400 with the message that the host uses for its own checks. Takes `errors`, a list of
+ * Answers with 400 and the message that the host uses for its own checks. Takes `errors`, a list of
  * {"field","problem"}. Use it for invalid requests.
  */
 static inline int bb_refuse(struct bb_request *rq, json_t *errors)
@@ -164,7 +164,7 @@ static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t 
 
 /*
  * Sets *organization to the organization in which a request acts: the requested one (see
- * bb_organization()), or else the caller's own. Answers 400 if the request names none and the
+ * bb_organization()), or else the caller's own. Answers with 400 if the request names none and the
  * caller is an Admin, or an ApiUser that acts for several organizations; answers with 403 if the
  * caller has no organization. The module must check that an organization named by an Admin exists.
  * Returns 0, or the status of the response.
