@@ -451,7 +451,7 @@ static const struct bb_field settings[] = {
      .bind = BB_BIND(struct auth_settings, link),
      .help = "Address of the page that mails link to: {token} stands for the token, and {purpose} "
              "for reset, confirm or invite. Empty: the mails contain the token only.",
-     .example = "https://busbar.example/account/{purpose}?token={token}"},
+     .example = "https://busbar.example/console#/link/{purpose}?token={token}"},
     SETTING(links_per_address, 1, 1000000, "20",
             "Requests for mails with a link from one address in the window."),
     {.name = "confirm_email", .type = BB_BOOL, .fallback = "false",

@@ -46,6 +46,7 @@ static CURLcode smtp_perform(struct smtp_call *call, CURL *easy, const struct cu
              settings->server, ipv6 ? "]" : "", (int)settings->port);
     snprintf(from, sizeof(from), "<%s>", settings->from);
     SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
     SET(CURLOPT_PROTOCOLS_STR, "smtp,smtps");
     SET(CURLOPT_PROXY, "");
     SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);

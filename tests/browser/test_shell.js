@@ -89,6 +89,29 @@ scene('shell: a registration shows that it waits for approval', async ({ open })
   await page.getByRole('alert').getByText('pending approval').waitFor()
 }, ['status of 400', 'status of 403'])
 
+scene('shell: a forgotten password leads to a link, and a link that is not valid is refused', async ({ open }) => {
+  const page = await open()
+
+  await page.goto(`${base}/console`)
+  await page.getByRole('button', { name: 'Forgot your password?' }).click()
+  await page.getByLabel('E-mail').fill(`nobody@${domain}`)
+  await page.getByRole('button', { name: 'Send a link' }).click()
+  await page.getByRole('alert').getByText('This service sends no mails.').waitFor() // the tested host has no module mail
+  await look(page, 'forgot')
+  await page.getByRole('button', { name: 'Back to the login' }).click()
+  await page.goto(`${base}/console#/link/reset?token=${'0'.repeat(64)}`)
+  await page.reload()
+  await page.getByLabel('Password').fill('tiny')
+  await page.getByRole('button', { name: 'Choose the password' }).click()
+  await page.locator('[aria-invalid=true]').waitFor()
+  await page.getByLabel('Password').fill('long enough for anybody')
+  await page.getByRole('button', { name: 'Choose the password' }).click()
+  await page.getByRole('alert').getByText('was used already or has expired').waitFor()
+  await look(page, 'link')
+  await page.getByRole('button', { name: 'Back to the login' }).click()
+  await page.getByRole('button', { name: 'Log in' }).waitFor()
+}, ['status of 501', 'status of 400'])
+
 scene('shell: the console cannot be framed', async ({ open }) => {
   const page = await open()
   const other = http.createServer((_, response) =>

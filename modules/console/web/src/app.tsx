@@ -5,6 +5,7 @@ import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentTyp
 import { ApiError, call, session } from './api/client'
 import type { Own, Role } from './api/types'
 import { drafts } from './chat/drafts'
+import { Link } from './login/link'
 import { Login } from './login/login'
 import { Switcher } from './organization'
 import { goHome, restore, to, useEntry, useRoute } from './router'
@@ -167,7 +168,7 @@ export function App () {
           </div>
         </Me.Provider>
       )}
-      {!me && <div className='gate'><main><Login again={false} done={enter} /></main></div>}
+      {!me && <div className='gate'><main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login again={false} done={enter} />}</main></div>}
       {me && over && <Gate><Login again done={enter} /></Gate>}
     </QueryClientProvider>
   )

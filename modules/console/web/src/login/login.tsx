@@ -4,6 +4,7 @@ import { ApiError, call, get, session } from '../api/client'
 import type { Own } from '../api/types'
 import { language, languages, t } from '../texts/texts'
 import { Button, Failed, Field } from '../ui/ui'
+import { Forgot } from './link'
 import { Register } from './register'
 
 /* The service returns the same response for a wrong password and for an unknown account. */
@@ -17,7 +18,7 @@ export function Login ({ again, done }: { again: boolean, done: (me: Own) => voi
   const [password, setPassword] = useState('')
   const [error, setError] = useState<unknown>(null)
   const [busy, setBusy] = useState(false)
-  const [registering, setRegistering] = useState(false)
+  const [instead, setInstead] = useState<'register' | 'forgot' | null>(null)
 
   const submit = async (event: FormEvent) => {
     event.preventDefault()
@@ -33,7 +34,8 @@ export function Login ({ again, done }: { again: boolean, done: (me: Own) => voi
     }
     setBusy(false)
   }
-  if (registering) return <Register back={() => setRegistering(false)} />
+  if (instead === 'register') return <Register back={() => setInstead(null)} />
+  if (instead === 'forgot') return <Forgot back={() => setInstead(null)} />
   return (
     <form className='login panel' onSubmit={submit}>
       {!again && <strong className='brand'>busbar</strong>}
@@ -47,7 +49,8 @@ export function Login ({ again, done }: { again: boolean, done: (me: Own) => voi
         {(props) => <input {...props} type='password' autoComplete='current-password' required value={password} onChange={(e) => setPassword(e.target.value)} />}
       </Field>
       <Button kind='main' type='submit' disabled={busy}>{t('login.do')}</Button>
-      {!again && <Button kind='link' onClick={() => setRegistering(true)}>{t('register.title')}</Button>}
+      {!again && <Button kind='link' onClick={() => setInstead('register')}>{t('register.title')}</Button>}
+      {!again && <Button kind='link' onClick={() => setInstead('forgot')}>{t('link.forgot')}</Button>}
       {!again && (
         <p className='languages'>
           {languages.filter(({ code }) => code !== language).map(({ code, name }) => <a key={code} lang={code} href={`?lang=${code}${location.hash}`}>{name}</a>)}
