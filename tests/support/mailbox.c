@@ -2,12 +2,8 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "receive.h"
 #include "secrets.h"

@@ -2,10 +2,6 @@
  * Links that are sent by mail, on two hosts: choosing a new password, confirming an e-mail,
  * accepting an invitation. Links are void after other changes, and requests do not reveal accounts.
  */
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exchange.h"
 #include "mailbox.h"
 #include "suite.h"

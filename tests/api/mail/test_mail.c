@@ -2,10 +2,6 @@
  * Mails against a real SMTP server: TLS and logins, servers and recipients that fail, hosts that
  * end, and names with line breaks. The module auth queues the mails, which contain links.
  */
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "exchange.h"
 #include "mailbox.h"
 #include "tls.h"

@@ -1,6 +1,4 @@
 /* Replays: which deliveries are sent again, how, in what order, and what interrupts them. */
-#include <string.h>
-
 #include "deliver.h"
 #include "suite.h"
 

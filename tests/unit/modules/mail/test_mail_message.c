@@ -1,7 +1,4 @@
 /* The text of a mail: its language, its values, and what hostile values cannot do. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "modules/mail/message.h"
 #include "suite.h"
 
