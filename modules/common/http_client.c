@@ -1,5 +1,6 @@
 #include "modules/common/http_client.h"
 
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +216,38 @@ static bool http_is_invalid(const struct http_request *request)
             strlen(length->value) > DIGITS);
 }
 
+/*
+ * Returns whether the server is the reason of a failure. libcurl does not distinguish a name that
+ * does not exist from a name server that does not answer, so neither is the server's fault.
+ */
+static bool http_is_servers_fault(const struct http_request *request, CURLcode code)
+{
+    curl_off_t resolved_us = 0;
+    long error = 0;
+
+    if (request->sendings)
+        return code != CURLE_OUT_OF_MEMORY || request->too_large;
+    if (!request->easy || request->socket.refused)
+        return false;
+    switch (code) {
+    case CURLE_OPERATION_TIMEDOUT:
+        curl_easy_getinfo(request->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
+        return resolved_us > 0;
+    case CURLE_COULDNT_CONNECT:
+        curl_easy_getinfo(request->easy, CURLINFO_OS_ERRNO, &error);
+        return error == ECONNREFUSED || error == ECONNRESET || error == ETIMEDOUT;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_GOT_NOTHING:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void http_judge(struct http_request *request, CURLcode code)
 {
     /* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6
@@ -229,6 +262,7 @@ static void http_judge(struct http_request *request, CURLcode code)
     request->status = (int)status;
     if (code == CURLE_OK && http_is_invalid(request))
         code = CURLE_WEIRD_SERVER_REPLY;
+    request->servers_fault = http_is_servers_fault(request, code);
     request->outcome = request->sendings ? HTTP_BROKEN : HTTP_UNREACHABLE;
     if (code == CURLE_OK) {
         request->outcome = HTTP_ANSWERED;

@@ -71,12 +71,14 @@ struct http_request {
     enum http_outcome outcome;
     const char *error; /* if not HTTP_ANSWERED: a constant that does not name the server */
     char detail[CURL_ERROR_SIZE]; /* the error in libcurl's words, for logs; "": none */
-    int status;                   /* of the response, even if it is incomplete; 0: none */
-    char *bytes;                  /* free() it; a NUL follows; NULL: empty */
-    size_t received;              /* of `bytes` */
-    int sendings;                 /* how often libcurl began to send the request */
-    bool head_ended;              /* the empty line after the last header was received */
-    bool too_large;               /* headers or body are longer than their limit */
+    bool servers_fault; /* if not HTTP_ANSWERED: the server or its network is the reason, not this
+                         * machine, its name servers or the address guard */
+    int status;         /* of the response, even if it is incomplete; 0: none */
+    char *bytes;        /* free() it; a NUL follows; NULL: empty */
+    size_t received;    /* of `bytes` */
+    int sendings;       /* how often libcurl began to send the request */
+    bool head_ended;    /* the empty line after the last header was received */
+    bool too_large;     /* headers or body are longer than their limit */
 
     /* Used by the client. */
     CURL *easy;

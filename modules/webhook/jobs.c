@@ -122,6 +122,7 @@ void webhook_sweep(struct bb_request *rq)
         ;
     if (!jobs_batches(rq, &expire_waiting, max_age_s) && !jobs_batches(rq, &expire_log, max_age_s))
         jobs_batches(rq, &expire_cursors, max_age_s);
+    webhook_report_exhausted(rq);
 }
 
 /*

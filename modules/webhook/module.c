@@ -137,7 +137,12 @@ static const struct bb_field rate_limit[] = {
              "16 delays in seconds, each up to 24 h, together up to 7 days."},                     \
     {.name = "signature", .type = BB_CHOICE, .flags = BB_CLEARS, .choices = signatures,            \
      .help = "How requests are signed: with the secret (hmac, the default), with a private key "   \
-             "whose public key receivers get (ed25519), or both."}
+             "whose public key receivers get (ed25519), or both."},                                \
+    {.name = "disablePolicy", .type = BB_OBJECT, .flags = BB_NULLABLE | BB_CLEARS,                 \
+     .help = "Has the webhook disabled when all attempts have failed for the duration `after`, "   \
+             "from 1h to 30d, or when the receiver asks for it. Only faults of the receiver "      \
+             "count. Default: never.",                                                             \
+     .example = "{\"after\":\"5d\"}"}
 
 static const struct bb_field create_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
@@ -191,6 +196,8 @@ static const struct bb_field replay_body[] = {
      .help = "Only deliveries of these events. Default: all."},
     {.name = "dryRun", .type = BB_BOOL, .help = "Only count the deliveries."},
 };
+static const char *const healths[] = {"ok", "failing", "disabled", NULL};
+static const char *const reasons[] = {"failing", "gone", "requested", NULL};
 
 static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
 
@@ -209,7 +216,17 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "retryPolicy", .type = BB_ANY, .help = "As it was set."},                             \
     {.name = "signature", .type = BB_CHOICE, .choices = signatures, .help = "Absent: hmac."},      \
     {.name = "publicKey", .type = BB_TEXT,                                                         \
-     .help = "Public key of Ed25519 signatures: whpk_ and base64 (Standard Webhooks)."}
+     .help = "Public key of Ed25519 signatures: whpk_ and base64 (Standard Webhooks)."},           \
+    {.name = "disablePolicy", .type = BB_OBJECT, .help = "As it was set."},                        \
+    {.name = "health", .type = BB_CHOICE, .choices = healths,                                      \
+     .help = "Absent in the response to creation; disabled: by the policy."},                      \
+    {.name = "failingSince", .type = BB_TIME, .help = "The first of the failed attempts."},        \
+    {.name = "lastSuccessAt", .type = BB_TIME,                                                     \
+     .help = "Stored every five minutes, and when the webhook begins to fail."},                   \
+    {.name = "disabledReason", .type = BB_CHOICE, .choices = reasons,                              \
+     .help = "failing: for the duration of the policy; gone: status 410; requested: by the "       \
+             "header webhook-delivery."},                                                          \
+    {.name = "disabledAt", .type = BB_TIME}
 
 static const struct bb_field webhook_reply_fields[] = {WEBHOOK_FIELDS};
 static const struct bb_field create_reply[] = {
@@ -427,10 +444,60 @@ static const struct bb_field ping_payload[] = {
      .help = "When the test was called.", .example = "2026-04-01T12:00:00.000Z"},
 };
 
+#define ABOUT                                                                                      \
+    {.name = "webhookId", .type = BB_INT, .flags = BB_REQUIRED, .example = "7"},                   \
+    {.name = "userId", .type = BB_INT, .flags = BB_REQUIRED, .help = "The owner.",                 \
+     .example = "3"},                                                                              \
+    {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED,                                         \
+     .example = "https://platform.example.org/hook"}
+#define SINCE "2026-04-01T11:00:00.000Z"
+#define LAST_SUCCESS                                                                               \
+    {.name = "lastSuccessAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,                 \
+     .help = "null: none is known.", .example = "2026-04-01T10:59:59.000Z"}
+
+static const struct bb_field failing_payload[] = {
+    ABOUT,
+    {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED,
+     .help = "The first of the failed attempts.", .example = SINCE},
+    LAST_SUCCESS,
+};
+static const struct bb_field disabled_payload[] = {
+    ABOUT,
+    {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons,
+     .help = "As disabledReason of the webhook.", .example = "failing"},
+    {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "The first of the failed attempts; null: the webhook was not failing.",
+     .example = SINCE},
+    LAST_SUCCESS,
+};
+static const struct bb_field recovered_payload[] = {
+    ABOUT,
+    {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED,
+     .help = "The first of the attempts that had failed.", .example = SINCE},
+};
+static const struct bb_field exhausted_payload[] = {
+    ABOUT,
+    {.name = "count", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Deliveries that were abandoned since the previous event.", .example = "12"},
+    {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "The previous event; null: this is the first one.", .example = SINCE},
+};
+
 /* A ping is never raised on the bus: webhook_test() sends it without a subscription. */
 static const struct bb_event_descriptor events[] = {
     {.name = WEBHOOK_PING, .version = 1, .payload = BB_TABLE(ping_payload),
      .help = "A test of the webhook, sent only by `POST /api/chat/webhooks/{id}/test`."},
+    {.name = "webhook.failing", .version = 1, .payload = BB_TABLE(failing_payload),
+     .help = "The receiver of a webhook fails. Sent to the other webhooks of its owner."},
+    {.name = "webhook.recovered", .version = 1, .payload = BB_TABLE(recovered_payload),
+     .help = "An attempt of a failing webhook was successful. Sent to the other webhooks of its "
+             "owner."},
+    {.name = "webhook.disabled", .version = 1, .payload = BB_TABLE(disabled_payload),
+     .help = "A webhook was disabled by its disablePolicy. Sent to the other webhooks of its "
+             "owner."},
+    {.name = "webhook.exhausted", .version = 1, .payload = BB_TABLE(exhausted_payload),
+     .help = "All attempts of deliveries have failed; at most one event per webhook and hour. Sent "
+             "to the other webhooks of its owner."},
 };
 
 static const struct bb_channel channels[] = {

@@ -493,3 +493,14 @@ CREATE INDEX webhook_replay_running ON webhook_replay (webhook) WHERE state = 'r
 -- step 9: rate limits
 
 ALTER TABLE webhook_hook ADD COLUMN rate_limit jsonb; -- {"limit": n, "per": "second" or "minute"}
+
+-- step 10: the health of webhooks, and policies that disable them
+
+-- disable_policy: {"after": duration}. disabled_reason: 'failing', 'gone' (status 410) or 'requested' (by a header);
+-- only a webhook that was disabled by its policy has it. exhausted: deliveries abandoned since exhausted_at, the last
+-- event webhook.exhausted. The owner of the shard updates these columns; room in the pages keeps that from touching
+-- the indexes.
+ALTER TABLE webhook_hook ADD COLUMN disable_policy jsonb, ADD COLUMN failing_since timestamptz,
+    ADD COLUMN last_success_at timestamptz, ADD COLUMN disabled_at timestamptz, ADD COLUMN disabled_reason text,
+    ADD COLUMN exhausted integer NOT NULL DEFAULT 0, ADD COLUMN exhausted_at timestamptz;
+ALTER TABLE webhook_hook SET (fillfactor = 70);

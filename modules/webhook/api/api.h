@@ -46,8 +46,10 @@ const char *webhook_masked(struct bb_request *rq, const char *secret);
  * column for each row of `options` in options.c, in the same order. The second list has the columns
  * that options_take() sets; SIGNING_COLUMNS are set only with SIGNING_VALUES.
  */
-#define OPTION_COLUMNS_SHOWN "filter, rate_limit, headers, retry_policy, signature, public_key"
-#define OPTION_COLUMNS "filter, rate_limit, headers, retry_policy, signature, filter_path"
+#define OPTION_COLUMNS_SHOWN                                                                       \
+    "filter, rate_limit, headers, retry_policy, disable_policy, signature, public_key"
+#define OPTION_COLUMNS                                                                             \
+    "filter, rate_limit, headers, retry_policy, disable_policy, signature, filter_path"
 
 struct option {
     const char *name; /* of the member */
@@ -125,7 +127,8 @@ int example_of(struct bb_request *rq, const char *event, json_t **payload);
 
 int policy_rate_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-json_t *policy_retry_show(struct bb_request *rq, int64_t webhook, const char *cell);
+int policy_disable_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+json_t *policy_show(struct bb_request *rq, int64_t webhook, const char *cell);
 
 /* ---- webhooks.c: channels; any thread ---- */
 

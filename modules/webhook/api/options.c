@@ -8,9 +8,10 @@
 /* In the order of OPTION_COLUMNS_SHOWN. */
 static const struct option options[] = {
     {"filter", filter_take, filter_show},
-    {"rateLimit", policy_rate_take, policy_retry_show},
+    {"rateLimit", policy_rate_take, policy_show},
     {"headers", headers_take, headers_show},
-    {"retryPolicy", policy_retry_take, policy_retry_show},
+    {"retryPolicy", policy_retry_take, policy_show},
+    {"disablePolicy", policy_disable_take, policy_show},
     {"signature", signature_take, option_show_text},
     {"publicKey", NULL, option_show_text},
 };

@@ -1,9 +1,10 @@
 /* The policies of a webhook, which are members of it (struct option). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "modules/webhook/api/api.h"
 
-enum { DAY_S = 86400, SUM_MAX_S = 7 * DAY_S };
+enum { DAY_S = 86400, SUM_MAX_S = 7 * DAY_S, AFTER_MIN_S = 3600, AFTER_MAX_S = 30 * DAY_S };
 
 /* Checks an object with a table, and sets *checked. Returns 0, or the status of the response. */
 static int policy_check(struct bb_request *rq, const struct bb_table *table, const char *name,
@@ -32,6 +33,12 @@ static const struct bb_field delays[] = {
 };
 static const struct bb_field retry[] = {
     {.name = "retryPolicy", .type = BB_OBJECT, .fields = BB_TABLE(delays)},
+};
+static const struct bb_field after[] = {
+    {.name = "after", .type = BB_TEXT, .flags = BB_REQUIRED, .max = 16},
+};
+static const struct bb_field disable[] = {
+    {.name = "disablePolicy", .type = BB_OBJECT, .fields = BB_TABLE(after)},
 };
 
 int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
@@ -67,7 +74,39 @@ int policy_rate_take(struct bb_request *rq, int64_t webhook, json_t *value, json
     return json_object_set(columns, "rate_limit", value) ? bb_no_memory(rq) : 0;
 }
 
-json_t *policy_retry_show(struct bb_request *rq, int64_t webhook, const char *cell)
+/* Returns the seconds of a duration such as 90m, 36h or 5d, or 0 if the text is invalid. */
+static int64_t policy_duration_s(const char *text)
+{
+    enum { DIGITS = 6, MINUTE_S = 60, HOUR_S = 3600 };
+    size_t digits = strspn(text, "0123456789");
+    char unit = text[digits];
+    int64_t unit_s = unit == 'd' ? DAY_S : unit == 'h' ? HOUR_S : unit == 'm' ? MINUTE_S : 0;
+
+    return digits && digits <= DIGITS && unit_s && !text[digits + 1]
+               ? unit_s * strtoll(text, NULL, 10)
+               : 0;
+}
+
+int policy_disable_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+{
+    static const struct bb_table table = BB_TABLE(disable);
+    int refused =
+        json_is_null(value) ? 0 : policy_check(rq, &table, "disablePolicy", value, &value);
+
+    (void)webhook;
+    if (refused)
+        return refused;
+    if (json_is_object(value)) {
+        int64_t after_s = policy_duration_s(json_string_value(json_object_get(value, "after")));
+
+        if (after_s < AFTER_MIN_S || after_s > AFTER_MAX_S)
+            return bb_invalid(rq, "disablePolicy.after",
+                              "must be a duration from 1h to 30d, such as 5d or 36h");
+    }
+    return json_object_set(columns, "disable_policy", value) ? bb_no_memory(rq) : 0;
+}
+
+json_t *policy_show(struct bb_request *rq, int64_t webhook, const char *cell)
 {
     (void)webhook;
     return bb_json_read(rq, cell);

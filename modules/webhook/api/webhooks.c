@@ -19,14 +19,25 @@ enum {
     SECRET_BYTES = 32  /* of a generated secret, which is hexadecimal */
 };
 
+/* The members about the health of a webhook, which the sender stores. Null ones are not shown. */
+// clang-format off
+#define HEALTH                                                                                     \
+    "json_build_object('health', CASE WHEN h.disabled_at IS NOT NULL THEN 'disabled'"              \
+    " WHEN h.failing_since IS NOT NULL THEN 'failing' ELSE 'ok' END,"                              \
+    " 'failingSince', " BB_SQL_TIME("h.failing_since") ","                                         \
+    " 'lastSuccessAt', " BB_SQL_TIME("h.last_success_at") ","                                      \
+    " 'disabledReason', h.disabled_reason,"                                                        \
+    " 'disabledAt', " BB_SQL_TIME("h.disabled_at") ")::text"
+// clang-format on
+
 /*
  * The columns of webhook_hook AS h, in the order in which webhook_json() reads them. The
  * number of options follows from their table (options.c).
  */
 #define COLUMNS                                                                                    \
     "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
-    " " BB_SQL_MS("h.created_at") ", " OPTION_COLUMNS_SHOWN
-enum { OPTIONS_FROM = 7 };
+    " " BB_SQL_MS("h.created_at") ", " HEALTH ", " OPTION_COLUMNS_SHOWN
+enum { HEALTH_COLUMN = 7, OPTIONS_FROM };
 
 int webhook_unknown(struct bb_request *rq)
 {
@@ -102,8 +113,19 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
                   (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2),
                   "events", events, "secret", shown, "active", bb_cell_int(rq, rows, row, 5) != 0,
                   "createdAt", bb_cell_time(rq, rows, row, 6));
+    json_t *health = json ? bb_json_read(rq, bb_cell(rq, rows, row, HEALTH_COLUMN)) : NULL, *value;
+    bool failed = !health;
+    const char *name;
 
-    return options_show(rq, id, rows, row, OPTIONS_FROM, json);
+    json_object_foreach(health, name, value)
+    {
+        failed = failed || (!json_is_null(value) && json_object_set(json, name, value));
+    }
+    json_decref(health);
+    if (!failed)
+        return options_show(rq, id, rows, row, OPTIONS_FROM, json);
+    json_decref(json);
+    return NULL;
 }
 
 /*
@@ -271,7 +293,10 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An account may have at most %lld webhooks",
                        (long long)webhook->settings->per_account);
-    return bb_reply(rq, 201, webhook_show_secret(webhook_json(rq, rows, 0), new->secret.text));
+    json_t *json = webhook_json(rq, rows, 0);
+
+    json_object_del(json, "health"); /* a new webhook has none */
+    return bb_reply(rq, 201, webhook_show_secret(json, new->secret.text));
 }
 
 int webhook_create(struct bb_request *rq)
@@ -462,6 +487,9 @@ static int webhook_update(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {
         "UPDATE webhook_hook h SET url = coalesce($4, url), active = coalesce($6::boolean, active),"
+        " failing_since = CASE WHEN $6::boolean AND NOT active THEN NULL ELSE failing_since END,"
+        " disabled_at = CASE WHEN $6::boolean THEN NULL ELSE disabled_at END,"
+        " disabled_reason = CASE WHEN $6::boolean THEN NULL ELSE disabled_reason END,"
         " events = CASE WHEN $5::jsonb IS NULL THEN events"
         " ELSE ARRAY(SELECT jsonb_array_elements_text($5::jsonb)) END, (" OPTION_COLUMNS
         ", " SIGNING_COLUMNS ") = (SELECT " OPTION_COLUMNS ", " SIGNING_VALUES

@@ -171,6 +171,16 @@ double webhook_lag(void *state, size_t value);
 double webhook_states(void *state, size_t value);
 double webhook_expanding(void *state, size_t value);
 
+/* ---- sender/health.c ---- */
+
+/*
+ * The prefix of the events about a webhook. They go to the other webhooks of its owner, which the
+ * member webhookId identifies.
+ */
+#define WEBHOOK_EVENTS_ABOUT "webhook."
+
+void webhook_report_exhausted(struct bb_request *rq); /* a part of the job webhook.sweep */
+
 /* ---- jobs.c ---- */
 
 void webhook_partitions(struct bb_request *rq);

@@ -93,6 +93,19 @@ static const struct bb_sql enqueue_all = {
     0,
 };
 
+/*
+ * Enqueues an event about a webhook for the other webhooks of its owner. $1 event, $2 the webhook,
+ * $3 the event's id, $4 body, $5 traceparent
+ */
+static const struct bb_sql enqueue_about = {
+    "INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
+    " SELECT h.id, $1::text, $3::uuid, $4::text, $5::text FROM webhook_hook a"
+    " JOIN webhook_hook h ON h.account = a.account AND h.id <> a.id WHERE a.id = $2::bigint"
+    " AND h.active AND h.admitted AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"
+    " AND " WEBHOOK_FILTERED("webhook_payload($4::text)") " RETURNING webhook, id, body_id",
+    0,
+};
+
 /* Formats texts, a list that ends with NULL, as a PostgreSQL array: {"a","b"}. */
 static char *enqueue_texts(struct bb_request *rq, const char *const *texts)
 {
@@ -236,7 +249,11 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
         .name = event->name, .id = event->id, .trace = bb_traceparent(rq)};
 
     raised.body = bb_json(rq, event->payload, &raised.length);
-    int gathered = enqueue_gather(rq, tx, webhook, event->audience, &raised);
+    const json_t *about =
+        strncmp(event->name, WEBHOOK_EVENTS_ABOUT, strlen(WEBHOOK_EVENTS_ABOUT)) != 0
+            ? NULL
+            : json_object_get(event->payload, "webhookId");
+    int gathered = about ? 0 : enqueue_gather(rq, tx, webhook, event->audience, &raised);
 
     if (gathered)
         return gathered < 0 ? -1 : 0;
@@ -257,8 +274,13 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
     one->organization = 0;
     one->count = 1;
     one->events[0] = raised;
-    one->index = large || sender_active(webhook->sender) > AT_ONCE
-                     ? bb_add(rq, tx, &enqueue_any, args, 9)
-                     : bb_add(rq, tx, &enqueue.one, args, 6);
+    if (about)
+        one->index = bb_add(rq, tx, &enqueue_about,
+                            BB_ARGS(bb_t(event->name), bb_i(json_integer_value(about)),
+                                    bb_t(event->id), bb_t(raised.body), bb_t(raised.trace)));
+    else
+        one->index = large || sender_active(webhook->sender) > AT_ONCE
+                         ? bb_add(rq, tx, &enqueue_any, args, 9)
+                         : bb_add(rq, tx, &enqueue.one, args, 6);
     return enqueue_after(rq, tx, one);
 }

@@ -3,6 +3,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -298,6 +299,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     delivery->kind = "it waited too long";
     delivery->details = json_pack("[s, n, n]", "abandoned without an attempt: it waited too long");
     delivery->verdict = RETRY_ABANDON;
+    delivery->notes = false;
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
 }
@@ -464,7 +466,8 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
     bool answered = http->outcome == HTTP_ANSWERED || (http->too_large && http->head_ended);
     const struct retry_delays *delays = delivery->subscription->retry;
     const char *error = answered ? NULL : attempt_error(http, &delivery->kind);
-    struct curl_header *after;
+    struct curl_header *after, *wish;
+    enum health_asked asked = HEALTH_NOT_ASKED;
     int64_t after_s = 0;
 
     delivery->status = answered ? http->status : 0;
@@ -472,6 +475,11 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
 
     if (answered && !curl_easy_header(http->easy, "Retry-After", 0, CURLH_HEADER, -1, &after))
         after_s = retry_time_after(after->value, (int64_t)time(NULL));
+    if (answered && !curl_easy_header(http->easy, "webhook-delivery", 0, CURLH_HEADER, -1, &wish) &&
+        !strcasecmp(wish->value, "disable"))
+        asked = HEALTH_REQUESTED;
+    else if (delivery->status == 410)
+        asked = HEALTH_GONE;
     delivery->took_ms = sender->now_ms - delivery->item.started_ms;
     delivery->retry.at_ms = sender->now_ms;
     if (!delays || delivery->test)
@@ -486,6 +494,7 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
     delivery->details = json_pack("[o?, o?, o?]", error ? attempt_text(error, strlen(error)) : NULL,
                                   http->received ? attempt_text(http->bytes, http->received) : NULL,
                                   attempt_sent(http->arg));
+    health_judge(sender, delivery, answered || http->servers_fault, asked);
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
 }

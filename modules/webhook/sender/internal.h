@@ -47,6 +47,9 @@ struct body {
     char trace[56]; /* traceparent; "": none */
 };
 
+/* The wish of a receiver; the statement in health.c has the same values. */
+enum health_asked { HEALTH_NOT_ASKED, HEALTH_GONE, HEALTH_REQUESTED };
+
 struct delivery {
     struct queue_item item; /* must be first */
     struct idmap_node node;
@@ -65,6 +68,8 @@ struct delivery {
     bool dropped;      /* to be removed once its attempt has ended or is recorded */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
+    bool notes; /* recorded with the health of its webhook */
+    enum health_asked asked;
     int64_t at_wall_ms, took_ms, delay_ms;
     int status;
     const char *kind; /* kind of error to log; static, or NULL */
@@ -90,6 +95,29 @@ enum subscription_state {
     SUBSCRIPTION_OFF,
     SUBSCRIPTION_GONE
 }; /* the code compares states by this order */
+
+/* The health of a webhook; see health.c. Times are of the wall clock, in ms, unless noted. */
+struct health {
+    bool failing;
+    bool stored;      /* whether the row says that it is failing */
+    bool off;         /* the row is inactive */
+    unsigned version; /* counts the times that it was stored */
+    size_t place;     /* in struct health_notes */
+    int64_t failures; /* in a row, since the webhook is in memory */
+    int64_t since_ms; /* the first of these failures, or as stored; 0: none */
+    int64_t success_ms, success_stored_ms;
+    int64_t failed_at_ms;     /* when `failing` was set last, monotonic; 0: not yet */
+    int64_t disable_after_ms; /* of its policy; 0: none */
+};
+
+/* The health of the webhooks of a batch of results. */
+enum { NOTE_WEBHOOK, NOTE_SINCE, NOTE_SUCCESS, NOTE_ASKED, NOTE_EXHAUSTED, NOTE_COLUMNS };
+
+struct health_notes {
+    size_t count;
+    int64_t columns[NOTE_COLUMNS][SENDER_RECORD_MAX];
+    bool disabled[SENDER_RECORD_MAX]; /* set by health_store() */
+};
 
 /*
  * A webhook in the sender. Without a backlog, all its deliveries up to the cursor of its shard are
@@ -122,6 +150,7 @@ struct subscription {
     TAILQ_ENTRY(subscription) read_next;
     struct subscription *unread_next;
     int64_t used_ms;
+    struct health health;
     size_t abandoned; /* deliveries abandoned since the last log line about it */
     int64_t abandoned_told_ms;
 };
@@ -192,6 +221,7 @@ struct sender {
     unsigned tends;
     size_t tasks_pending; /* database tasks in progress */
     size_t recording, subscribing;
+    bool storing; /* health; one batch at a time, because each has the health of its time */
     uint64_t mine, to_give; /* shards: `owned` without a lock; shards to give away */
     int64_t cursors[SENDER_SHARDS], gained_ms[SENDER_SHARDS];
     int64_t saved_to; /* the cursor of the shards that was stored last */
@@ -314,6 +344,17 @@ void attempts_start(struct sender *sender);
 void record_add(struct sender *sender, struct delivery *delivery); /* its attempt has ended */
 void record_results(struct sender *sender);
 int64_t record_at(const struct sender *sender); /* when the pending results are recorded */
+
+/* health.c */
+
+/* Notes a result of an attempt; `fault`: a failure was the receiver's. */
+void health_judge(const struct sender *sender, struct delivery *delivery, bool fault,
+                  enum health_asked asked);
+void health_note(struct health_notes *notes, const struct delivery *delivery);
+/* Stores the health, and raises the events about it. Returns 0 or -1. */
+int health_store(struct bb_request *rq, struct bb_tx *tx, struct health_notes *notes);
+void health_stored(struct sender *sender, const struct health_notes *notes); /* committed */
+void health_apply(struct health *health, const struct health *fresh); /* as read from the row */
 
 /* look.c, read.c, expand.c, replay.c */
 void look_on(struct sender *sender);

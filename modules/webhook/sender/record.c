@@ -21,13 +21,13 @@
  * Records plain results. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses, $7 an
  * array of [error, answer, headers]
  */
-#define RECORD_DELIVERED                                                                           \
+#define RECORD_DELIVERED(conflict)                                                                 \
     "WITH" ME ", done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status,"      \
     " delivered, answer, headers) SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took,"    \
     " r.status, true, r.details ->> 1, r.details ->> 2 FROM ROWS FROM (unnest($2::bigint[],"       \
     " $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]), jsonb_array_elements($7::jsonb))"   \
-    " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me))"                 \
-    " SELECT count(*) FROM me"
+    " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me)" conflict         \
+    ") SELECT count(*) FROM me"
 
 /*
  * Records other results. $2 to $6 as above, $7 verdicts, $8 tries, $9 gaps and $10 ages in ms, $11
@@ -65,8 +65,10 @@ _Static_assert(RETRY_DELIVERED == 0 && RETRY_LATER == 1, "RECORD_OTHERS knows th
  * A statement with few results costs as much as a short read. Many results use a long statement, so
  * that no short read waits for them.
  */
-static const struct bb_sql record_few = {RECORD_DELIVERED, BB_SQL_WRITE};
-static const struct bb_sql record_many = {RECORD_DELIVERED, BB_SQL_WRITE | BB_SQL_LONG};
+static const struct bb_sql record_few = {RECORD_DELIVERED(""), BB_SQL_WRITE};
+static const struct bb_sql record_many = {RECORD_DELIVERED(""), BB_SQL_WRITE | BB_SQL_LONG};
+static const struct bb_sql record_in_tx = {RECORD_DELIVERED(" ON CONFLICT DO NOTHING"),
+                                           BB_SQL_WRITE};
 static const struct bb_sql record_others = {RECORD_OTHERS, BB_SQL_WRITE | BB_SQL_LONG};
 
 /* Element i of each column belongs to result i. The first `delivered` results are plain ones. */
@@ -80,11 +82,21 @@ struct recording {
     struct delivery *list[SENDER_RECORD_MAX];
     int64_t columns[COLUMNS][SENDER_RECORD_MAX];
     json_t *plain, *others; /* details of the results */
+    bool noted;             /* `health` is stored */
+    struct health_notes health;
 };
 
+/* `tx` is NULL if there is no transaction. */
+static const struct bb_rows *record_query(struct bb_request *rq, struct bb_tx *tx,
+                                          const struct bb_sql *sql, const struct bb_value *args,
+                                          size_t count)
+{
+    return tx ? bb_tx_query(rq, tx, sql, args, count) : bb_query(rq, sql, args, count);
+}
+
 /* Records the results from the index `from` on: 0, or the first result that is not plain. */
-static const struct bb_rows *record_rest(struct bb_request *rq, const struct recording *recording,
-                                         size_t from)
+static const struct bb_rows *record_rest(struct bb_request *rq, struct bb_tx *tx,
+                                         const struct recording *recording, size_t from)
 {
     size_t count = recording->count - from;
     const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
@@ -93,34 +105,70 @@ static const struct bb_rows *record_rest(struct bb_request *rq, const struct rec
 
     if (rest == recording->plain && json_array_extend(rest, recording->others))
         return NULL;
-    return bb_query(rq, &record_others,
-                    BB_ARGS(bb_i(recording->owner), bb_ints(c[ID] + from, count),
-                            bb_ints(c[WEBHOOK] + from, count), bb_ints(c[AT] + from, count),
-                            bb_ints(c[TOOK] + from, count), bb_ints(c[STATUS] + from, count),
-                            bb_ints(c[VERDICT] + from, count), bb_ints(c[TRIES] + from, count),
-                            bb_ints(c[GAP] + from, count), bb_ints(c[AGE] + from, count),
-                            bb_t(bb_json(rq, rest, NULL))));
+    return record_query(rq, tx, &record_others,
+                        BB_ARGS(bb_i(recording->owner), bb_ints(c[ID] + from, count),
+                                bb_ints(c[WEBHOOK] + from, count), bb_ints(c[AT] + from, count),
+                                bb_ints(c[TOOK] + from, count), bb_ints(c[STATUS] + from, count),
+                                bb_ints(c[VERDICT] + from, count), bb_ints(c[TRIES] + from, count),
+                                bb_ints(c[GAP] + from, count), bb_ints(c[AGE] + from, count),
+                                bb_t(bb_json(rq, rest, NULL))));
 }
 
-static void record_work(struct bb_request *rq, struct db_task *db_task)
+/* Returns NULL on failure. */
+static const struct bb_rows *record_all(struct bb_request *rq, struct bb_tx *tx,
+                                        struct recording *recording)
 {
-    struct recording *recording = (struct recording *)db_task;
     size_t count = recording->delivered;
     const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
     const struct bb_rows *rows = NULL;
 
     if (count)
-        rows = bb_query(rq, count > FEW ? &record_many : &record_few,
-                        BB_ARGS(bb_i(recording->owner), bb_ints(c[ID], count),
-                                bb_ints(c[WEBHOOK], count), bb_ints(c[AT], count),
-                                bb_ints(c[TOOK], count), bb_ints(c[STATUS], count),
-                                bb_t(bb_json(rq, recording->plain, NULL))));
-    if (count && !rows && !strcmp(bb_sqlstate(rq), "23505"))
-        rows = record_rest(rq, recording, 0); /* recorded, but the response was lost */
+        rows = record_query(rq, tx,
+                            tx            ? &record_in_tx
+                            : count > FEW ? &record_many
+                                          : &record_few,
+                            BB_ARGS(bb_i(recording->owner), bb_ints(c[ID], count),
+                                    bb_ints(c[WEBHOOK], count), bb_ints(c[AT], count),
+                                    bb_ints(c[TOOK], count), bb_ints(c[STATUS], count),
+                                    bb_t(bb_json(rq, recording->plain, NULL))));
+    if (count && !rows && !tx && !strcmp(bb_sqlstate(rq), "23505"))
+        rows = record_rest(rq, tx, recording, 0); /* recorded, but the response was lost */
     else if (recording->count > count && (!count || rows))
-        rows = record_rest(rq, recording, count);
+        rows = record_rest(rq, tx, recording, count);
     recording->lost = rows && !bb_cell_int(rq, rows, 0, 0);
-    db_task->ok = rows != NULL;
+    return rows;
+}
+
+static int record_with_health(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    struct recording *recording = arg;
+
+    if (!record_all(rq, tx, recording))
+        return -1;
+    if (recording->lost)
+        return 409;
+    return health_store(rq, tx, &recording->health) ? -1 : 200;
+}
+
+/*
+ * Records the results, and the health of their webhooks in the same transaction. If this fails for
+ * another reason than an unavailable database, such as the error of a module that gets the events,
+ * the results are recorded without the health.
+ */
+static void record_work(struct bb_request *rq, struct db_task *db_task)
+{
+    struct recording *recording = (struct recording *)db_task;
+    int status = recording->health.count ? bb_transaction(rq, record_with_health, recording) : 0;
+
+    recording->noted = status == 200;
+    db_task->ok = recording->noted || recording->lost;
+    if (db_task->ok || status == 503)
+        return;
+    if (status)
+        bb_log(rq, BB_ERROR,
+               "cannot store the health of webhooks: webhooks %zu, the first one %" PRId64,
+               recording->health.count, recording->health.columns[NOTE_WEBHOOK][0]);
+    db_task->ok = record_all(rq, NULL, recording) != NULL;
 }
 
 /*
@@ -179,6 +227,10 @@ static void record_back(struct sender *sender, struct db_task *db_task)
     struct recording *recording = (struct recording *)db_task;
 
     sender->recording--;
+    if (recording->health.count)
+        sender->storing = false;
+    if (recording->noted && db_task->ok)
+        health_stored(sender, &recording->health);
     if (!db_task->ok && recording->owner == sender->me) {
         for (size_t i = recording->count; i > 0; i--)
             STAILQ_INSERT_HEAD(&sender->results, recording->list[i - 1], next);
@@ -241,6 +293,8 @@ static void record_take(struct sender *sender, struct recording *recording, bool
         recording->columns[GAP][i] =
             delivery->delay_ms + (delivery->test ? sender_hold_ms(sender->webhook) : 0);
         recording->columns[AGE][i] = sender->now_ms - delivery->queued_ms;
+        if (delivery->notes)
+            health_note(&recording->health, delivery);
         sender->result_count--;
     }
     STAILQ_CONCAT(&rest, &sender->results);
@@ -262,6 +316,7 @@ static int record_send(struct sender *sender)
     record_take(sender, recording, false);
     if (recording->count) {
         sender->recording++;
+        sender->storing = sender->storing || recording->health.count;
         db_task_send(&recording->db_task, NULL);
         return 0;
     }
@@ -304,8 +359,8 @@ void record_results(struct sender *sender)
 {
     while (!STAILQ_EMPTY(&sender->results) && sender->me && !sender->giving &&
            sender->now_ms >= record_at(sender) &&
-           (!sender->recording ||
-            (sender->recording < STATEMENTS && sender->result_count >= WORTHWHILE)))
+           (!sender->recording || (sender->recording < STATEMENTS && !sender->storing &&
+                                   sender->result_count >= WORTHWHILE)))
         if (record_send(sender))
             return;
 }

@@ -5,16 +5,21 @@
 #define READS 2       /* statements at a time */
 #define KEEP_MS 60000 /* how long a webhook without deliveries is kept */
 
+/* The milliseconds of a time, or of an interval; 0: null. */
+#define MS(of) "coalesce(" BB_SQL_MS(of) ", 0)"
+
+// clang-format off
 static const struct bb_sql read_subscriptions = {
     "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
-    " coalesce(" BB_SQL_MS("previous_until") ", 0), active AND admitted, retry_policy::text,"
-                                             " (rate_limit ->> 'limit')::bigint,"
-                                             " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000"
-                                             " ELSE 1000 END,"
-                                             " " EXTRAS_COLUMNS
-                                             " FROM webhook_hook WHERE id = ANY($1::bigint[])",
+    " " MS("previous_until") ", active AND admitted, retry_policy::text,"
+    " " MS("failing_since") ", " MS("last_success_at") ","
+    " " MS("(disable_policy ->> 'after')::interval") ","
+    " (rate_limit ->> 'limit')::bigint,"
+    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END,"
+    " " EXTRAS_COLUMNS " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
 };
+// clang-format on
 
 struct fresh {
     struct subscription *subscription;
@@ -28,6 +33,7 @@ struct fresh {
     struct retry_delays *retry; /* NULL: webhook.retry_delays */
     size_t rate;                /* attempts in rate_ms; 0: no limit */
     int64_t rate_ms;
+    struct health health; /* only what health_apply() takes */
 };
 
 struct reading {
@@ -212,13 +218,17 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
         fresh->keys[1] = subscription_open_key(sender, fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
-    int extras = extras_read(rq, id, rows, row, 9, &fresh->extras);
+    int extras = extras_read(rq, id, rows, row, 12, &fresh->extras);
 
     fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
     fresh->unreadable = !fresh->keys[0] || extras == SECRET_LOCKED;
     subscription_read_retry(rq, fresh, bb_cell(rq, rows, row, 6));
-    fresh->rate = (size_t)bb_cell_int(rq, rows, row, 7);
-    fresh->rate_ms = bb_cell_int(rq, rows, row, 8);
+    fresh->health.off = !fresh->active;
+    fresh->health.since_ms = bb_cell_int(rq, rows, row, 7);
+    fresh->health.success_ms = bb_cell_int(rq, rows, row, 8);
+    fresh->health.disable_after_ms = bb_cell_int(rq, rows, row, 9);
+    fresh->rate = (size_t)bb_cell_int(rq, rows, row, 10);
+    fresh->rate_ms = bb_cell_int(rq, rows, row, 11);
     if (fresh->starved)
         return;
     if (fresh->unreadable)
@@ -284,6 +294,7 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
     memcpy(subscription->keys, fresh->keys, sizeof(subscription->keys));
     subscription->previous_until = fresh->previous_until;
     subscription->unreadable = fresh->unreadable;
+    health_apply(&subscription->health, &fresh->health);
     fresh->url = NULL;
     fresh->retry = NULL;
     memset(fresh->keys, 0, sizeof(fresh->keys));
@@ -351,7 +362,9 @@ void subscriptions_read(struct sender *sender)
             subscription->state = SUBSCRIPTION_READING;
             reading->ids[reading->count] = subscription->node.id;
             reading->list[reading->count++] =
-                (struct fresh){.subscription = subscription, .version = subscription->version};
+                (struct fresh){.subscription = subscription,
+                               .version = subscription->version,
+                               .health.version = subscription->health.version};
         }
         sender->subscribing++;
         db_task_send(&reading->db_task, NULL);
@@ -426,9 +439,12 @@ static void subscription_drop(struct idmap_node *node, void *arg)
     retry_remove(&dropping->sender->due_times, &subscription->due_at);
     subscription->read_to = dropping->sender->cursors[node->id % SENDER_SHARDS];
     subscription->checked = dropping->sender->newest;
+    subscription->health = (struct health){.version = subscription->health.version + 1};
     subscription_update(dropping->sender, subscription);
     if (subscription_is_free(dropping->sender, subscription))
         subscription_free(dropping->sender, subscription);
+    else if (subscription->state == SUBSCRIPTION_READY || subscription->state == SUBSCRIPTION_OFF)
+        subscription_want(dropping->sender, subscription); /* for its health */
 }
 
 void subscriptions_drop(struct sender *sender, uint64_t shards)

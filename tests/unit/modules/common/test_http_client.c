@@ -1,5 +1,6 @@
 /* The HTTP client of modules, with a server on the same thread. */
 #include <arpa/inet.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "modules/common/http_client.h"
@@ -143,6 +144,52 @@ TEST(an_abandoned_request_is_cancelled)
     ck_assert_int_eq(ended, 2);
     ck_assert(waiting.outcome == HTTP_LATE && late.outcome == HTTP_LATE);
     ck_assert_int_eq(late.sendings, 0);
+}
+
+static struct http_request failed(const char *target, const char *answer, int64_t timeout_ms)
+{
+    struct http_request request = get();
+    int before = received;
+
+    request.url = target;
+    request.timeout_ms = timeout_ms;
+    http_client_start(client, &request);
+    while (!request.ended) {
+        turn(NULL);
+        if (received == before || !answer)
+            continue;
+        before = received;
+        ck_assert_int_gt(send(connections[accepted - 1], answer, strlen(answer), MSG_NOSIGNAL), 0);
+        shutdown(connections[accepted - 1], SHUT_WR);
+    }
+    ck_assert_int_ne(request.outcome, HTTP_ANSWERED);
+    return request;
+}
+
+/* Nobody listens on the port of the first URL, and no label of a name has 64 characters. */
+TEST(only_failures_that_the_server_causes_are_its_fault)
+{
+    static const char nobody[] =
+        "http://aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.example/";
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    struct rlimit limit, none;
+    int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char refusing[64];
+
+    ck_assert(!bind(taken, (struct sockaddr *)&address, size) &&
+              !getsockname(taken, (struct sockaddr *)&address, &size));
+    snprintf(refusing, sizeof(refusing), "http://127.0.0.1:%d/", ntohs(address.sin_port));
+    ck_assert(failed(refusing, NULL, TIMEOUT_MS).servers_fault);
+    ck_assert(failed(url, "HTTP/1.1 200", TIMEOUT_MS).servers_fault);
+    ck_assert(failed(url, NULL, 100).servers_fault);
+    ck_assert(!failed(nobody, NULL, TIMEOUT_MS).servers_fault);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    ck_assert(!failed(refusing, NULL, TIMEOUT_MS).servers_fault);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    close(taken);
 }
 
 TEST(freeing_the_client_ends_every_request)

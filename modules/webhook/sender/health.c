@@ -1,0 +1,275 @@
+/*
+ * The health of webhooks, and the events about it.
+ *
+ * The owner of a shard counts the failures of its webhooks in memory. Only failures that the
+ * receiver causes count; a success ends the count. A webhook is failing if a delivery was abandoned
+ * and all of its attempts failed without a success of another delivery in between, or if attempts
+ * have failed for a minute. A result that changes the health of its webhook is recorded in a
+ * transaction together with the health and the events about it, so that an event is raised exactly
+ * if the change is stored. The row decides: a webhook whose policy was cleared meanwhile is not
+ * disabled, and a state that is already stored raises no event. Tests have no effect.
+ */
+#include "modules/webhook/sender/internal.h"
+
+#include <inttypes.h>
+
+enum {
+    FAILING_MS = 60000,  /* how long attempts fail before the webhook is failing */
+    AGAIN_MS = 60000,    /* between two times that a webhook begins to fail */
+    SUCCESS_MS = 300000, /* between two stored times of success */
+    REPORTED_MAX = 1000  /* webhooks per transaction of the job */
+};
+
+/* ---- results, on the worker ----------------------------------------------------------------- */
+
+void health_judge(const struct sender *sender, struct delivery *delivery, bool fault,
+                  enum health_asked asked)
+{
+    struct health *health = &delivery->subscription->health;
+    int64_t now_ms = delivery->at_wall_ms + delivery->took_ms;
+
+    delivery->notes = false;
+    delivery->asked = HEALTH_NOT_ASKED;
+    if (delivery->test)
+        return;
+    if (delivery->verdict == RETRY_DELIVERED) {
+        delivery->notes = health->stored || now_ms - health->success_stored_ms >= SUCCESS_MS;
+        health->failing = false;
+        health->failures = 0;
+        health->since_ms = 0;
+        health->success_ms = now_ms;
+    } else if (fault) {
+        health->failures++;
+        if (!health->since_ms)
+            health->since_ms = now_ms;
+        bool abandoned = delivery->verdict == RETRY_ABANDON && health->failures >= delivery->tries;
+
+        if (!health->failing && (abandoned || now_ms - health->since_ms >= FAILING_MS) &&
+            (!health->failed_at_ms || sender->now_ms - health->failed_at_ms >= AGAIN_MS)) {
+            health->failing = true;
+            health->failed_at_ms = sender->now_ms;
+        }
+        delivery->notes = health->failing != health->stored ||
+                          (health->failing && health->disable_after_ms &&
+                           now_ms - health->since_ms >= health->disable_after_ms);
+    }
+    if (delivery->verdict == RETRY_ABANDON)
+        delivery->notes = true;
+    if (asked && health->disable_after_ms) {
+        delivery->notes = true;
+        delivery->asked = asked;
+    }
+}
+
+void health_note(struct health_notes *notes, const struct delivery *delivery)
+{
+    struct subscription *subscription = delivery->subscription;
+    struct health *health = &subscription->health;
+    size_t i = health->place;
+
+    if (i >= notes->count || notes->columns[NOTE_WEBHOOK][i] != delivery->webhook) {
+        i = health->place = notes->count++;
+        health->version++;
+        notes->disabled[i] = false;
+        notes->columns[NOTE_WEBHOOK][i] = delivery->webhook;
+        notes->columns[NOTE_SINCE][i] = health->failing ? health->since_ms : 0;
+        notes->columns[NOTE_SUCCESS][i] = health->success_ms;
+        notes->columns[NOTE_ASKED][i] = HEALTH_NOT_ASKED;
+        notes->columns[NOTE_EXHAUSTED][i] = 0;
+    }
+    notes->columns[NOTE_EXHAUSTED][i] += delivery->verdict == RETRY_ABANDON;
+    if (delivery->asked)
+        notes->columns[NOTE_ASKED][i] = delivery->asked;
+}
+
+void health_stored(struct sender *sender, const struct health_notes *notes)
+{
+    for (size_t i = 0; i < notes->count; i++) {
+        int64_t webhook = notes->columns[NOTE_WEBHOOK][i];
+        struct subscription *subscription = subscription_find(sender, webhook);
+
+        if (!subscription)
+            continue;
+        subscription->health.version++;
+        subscription->health.stored = notes->columns[NOTE_SINCE][i] != 0;
+        subscription->health.success_stored_ms = notes->columns[NOTE_SUCCESS][i];
+        if (notes->disabled[i])
+            subscriptions_changed(sender, webhook);
+    }
+}
+
+void health_apply(struct health *health, const struct health *fresh)
+{
+    bool activated = health->off && !fresh->off;
+
+    health->off = fresh->off;
+    health->disable_after_ms = fresh->disable_after_ms;
+    if (activated) {
+        health->failing = false;
+        health->since_ms = health->failures = 0;
+    }
+    if (health->version != fresh->version) /* stored since the row was read */
+        return;
+    if (health->success_stored_ms < fresh->success_ms)
+        health->success_stored_ms = fresh->success_ms;
+    if (health->success_ms < fresh->success_ms)
+        health->success_ms = fresh->success_ms;
+    if (fresh->since_ms)
+        health->since_ms = fresh->since_ms;
+    else if (health->stored) /* it was activated again before its inactive row was read */
+        health->since_ms = health->failures = 0;
+    if (fresh->since_ms || health->stored)
+        health->failing = health->stored = fresh->since_ms != 0;
+}
+
+/* ---- storing, in the transaction of the results --------------------------------------------- */
+
+/* $1 webhooks, $2 since when they fail and $3 last successes in ms (0: none), $4 reasons to disable
+ * them, $5 abandoned deliveries */
+static const struct bb_sql store = {
+    "WITH h AS MATERIALIZED (SELECT * FROM webhook_hook WHERE id = ANY($1::bigint[])"
+    " ORDER BY id FOR NO KEY UPDATE), n AS (SELECT h.*, since, success,"
+    " h.exhausted + r.exhausted AS total,"
+    " r.exhausted > 0 AND coalesce(h.exhausted_at <= now() - interval '1 hour', true) AS reports,"
+    " CASE WHEN NOT h.active OR h.disable_policy IS NULL THEN NULL WHEN asked = 1 THEN 'gone'"
+    " WHEN asked = 2 THEN 'requested' WHEN since > 0 AND to_timestamp(since / 1000.0)"
+    " <= now() - (h.disable_policy ->> 'after')::interval THEN 'failing' END AS reason"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])"
+    " AS r(id, since, success, asked, exhausted) JOIN h USING (id))"
+    " UPDATE webhook_hook t SET failing_since = CASE WHEN since > 0"
+    " THEN coalesce(t.failing_since, to_timestamp(since / 1000.0)) END,"
+    " last_success_at = CASE WHEN success > 0 THEN to_timestamp(success / 1000.0)"
+    " ELSE t.last_success_at END, active = t.active AND n.reason IS NULL,"
+    " disabled_at = CASE WHEN n.reason IS NULL THEN t.disabled_at ELSE now() END,"
+    " disabled_reason = coalesce(n.reason, t.disabled_reason),"
+    " exhausted = CASE WHEN reports THEN 0 ELSE total END,"
+    " exhausted_at = CASE WHEN reports THEN now() ELSE t.exhausted_at END"
+    " FROM n WHERE t.id = n.id RETURNING t.id, t.account, t.email, t.url,"
+    " coalesce(" BB_SQL_MS("n.failing_since") ", 0), coalesce(" BB_SQL_MS(
+        "t.failing_since") ", 0),"
+                           " " BB_SQL_MS("t.last_success_at") ", n.reason, CASE WHEN reports THEN "
+                                                              "total ELSE 0 END,"
+                                                              " " BB_SQL_MS("n.exhausted_at"),
+    BB_SQL_WRITE,
+};
+enum {
+    ID,
+    ACCOUNT,
+    EMAIL,
+    URL,
+    FAILED_SINCE,
+    FAILS_SINCE,
+    SUCCESS_AT,
+    REASON,
+    EXHAUSTED,
+    REPORTED_AT
+};
+
+/* Raises an event about a webhook. Takes `more`, the members that only this event has. */
+static int health_emit(struct bb_request *rq, struct bb_tx *tx, const char *event,
+                       const struct bb_rows *rows, size_t row, json_t *more)
+{
+    const char *emails[] = {bb_cell(rq, rows, row, EMAIL), NULL};
+    struct bb_audience audience = {.size = sizeof(audience), .emails = emails};
+    json_t *payload = json_pack(
+        "{s:I, s:I, s:s}", "webhookId", (json_int_t)bb_cell_int(rq, rows, row, ID), "userId",
+        (json_int_t)bb_cell_int(rq, rows, row, ACCOUNT), "url", bb_cell(rq, rows, row, URL));
+
+    if (!more || json_object_update(payload, more)) {
+        json_decref(payload);
+        payload = NULL;
+    }
+    json_decref(more);
+    return bb_emit(rq, tx, event, payload, &audience);
+}
+
+static int health_emit_exhausted(struct bb_request *rq, struct bb_tx *tx,
+                                 const struct bb_rows *rows, size_t row)
+{
+    return health_emit(rq, tx, "webhook.exhausted", rows, row,
+                       json_pack("{s:I, s:s?}", "count",
+                                 (json_int_t)bb_cell_int(rq, rows, row, EXHAUSTED), "since",
+                                 bb_cell_time(rq, rows, row, REPORTED_AT)));
+}
+
+/* Raises the events about the change that is stored in a row. Returns 0 or -1. */
+static int health_raise(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *rows,
+                        size_t row)
+{
+    int64_t before = bb_cell_int(rq, rows, row, FAILED_SINCE);
+    int64_t after = bb_cell_int(rq, rows, row, FAILS_SINCE);
+    const char *success = bb_cell_time(rq, rows, row, SUCCESS_AT);
+    const char *reason = bb_cell(rq, rows, row, REASON);
+    int failed = 0;
+
+    if (bb_cell_int(rq, rows, row, EXHAUSTED))
+        failed = health_emit_exhausted(rq, tx, rows, row);
+    if (!failed && after && !before)
+        failed = health_emit(
+            rq, tx, "webhook.failing", rows, row,
+            json_pack("{s:s, s:s?}", "since", bb_time_text(rq, after), "lastSuccessAt", success));
+    if (!failed && before && !after)
+        failed = health_emit(rq, tx, "webhook.recovered", rows, row,
+                             json_pack("{s:s}", "since", bb_time_text(rq, before)));
+    if (!failed && reason)
+        failed = health_emit(rq, tx, "webhook.disabled", rows, row,
+                             json_pack("{s:s, s:s?, s:s?}", "reason", reason, "since",
+                                       after ? bb_time_text(rq, after) : NULL, "lastSuccessAt",
+                                       success));
+    return failed;
+}
+
+int health_store(struct bb_request *rq, struct bb_tx *tx, struct health_notes *notes)
+{
+    const int64_t(*c)[SENDER_RECORD_MAX] = notes->columns;
+    size_t count = notes->count;
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &store,
+                    BB_ARGS(bb_ints(c[NOTE_WEBHOOK], count), bb_ints(c[NOTE_SINCE], count),
+                            bb_ints(c[NOTE_SUCCESS], count), bb_ints(c[NOTE_ASKED], count),
+                            bb_ints(c[NOTE_EXHAUSTED], count)));
+
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++) {
+        int64_t webhook = bb_cell_int(rq, rows, row, ID);
+
+        if (health_raise(rq, tx, rows, row))
+            return -1;
+        if (!bb_cell(rq, rows, row, REASON))
+            continue;
+        if (bb_notify(rq, tx, WEBHOOK_CHANNEL, bb_format(rq, "hook:%" PRId64, webhook)))
+            return -1;
+        for (size_t i = 0; i < count; i++)
+            notes->disabled[i] |= c[NOTE_WEBHOOK][i] == webhook;
+        bb_log(rq, BB_WARN, "webhook disabled: webhook %" PRId64 ", reason %s", webhook,
+               bb_cell(rq, rows, row, REASON));
+    }
+    return rows ? 0 : -1;
+}
+
+/* ---- the job: deliveries that were abandoned after the last event of their webhook ------------
+ */
+
+static int health_report(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql due = {
+        "WITH n AS MATERIALIZED (SELECT id, exhausted, exhausted_at FROM webhook_hook"
+        " WHERE exhausted > 0 AND exhausted_at <= now() - interval '1 hour' ORDER BY id"
+        " LIMIT $1::bigint FOR NO KEY UPDATE SKIP LOCKED)"
+        " UPDATE webhook_hook t SET exhausted = 0, exhausted_at = now() FROM n WHERE t.id = n.id"
+        " RETURNING t.id, t.account, t.email, t.url, NULL, NULL, NULL, NULL, n.exhausted,"
+        " " BB_SQL_MS("n.exhausted_at"),
+        BB_SQL_WRITE};
+    const struct bb_rows *rows = bb_tx_query(rq, tx, &due, BB_ARGS(bb_i(REPORTED_MAX)));
+
+    (void)arg;
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
+        if (health_emit_exhausted(rq, tx, rows, row))
+            return -1;
+    return rows ? 200 : -1;
+}
+
+void webhook_report_exhausted(struct bb_request *rq)
+{
+    if (bb_transaction(rq, health_report, NULL) >= 400)
+        bb_log(rq, BB_WARN, "cannot report abandoned deliveries: %s", bb_sqlstate(rq));
+}
