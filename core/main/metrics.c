@@ -522,7 +522,7 @@ const struct host_metric host_metrics[] = {
      "Log lines that were dropped because the buffer of the log was full.",
      metrics_one, ONE(log_lost)},
     {"busbar_worker_restarts_total", "counter", NULL,
-     "Times that the supervisor restarted the worker.", metrics_one, ONE(restarts)},
+     "Number of times that the supervisor restarted the worker.", metrics_one, ONE(restarts)},
     {"busbar_crashes_total", "counter", "module",
      "Unexpected ends of workers, by the module at fault. The label `module` is `unknown` if no "
      "module is at fault.",
@@ -532,7 +532,7 @@ const struct host_metric host_metrics[] = {
      "needs crashed repeatedly.",
      metrics_left_out, 0},
     {"busbar_loop_stalls_total", "counter", NULL,
-     "Times that an event loop was blocked for a second or longer.",
+     "Number of times that an event loop was blocked for a second or longer.",
      metrics_one, ONE(stalls)},
     {"process_resident_memory_bytes", "gauge", NULL,
      "Resident memory of the process.",

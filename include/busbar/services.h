@@ -189,8 +189,10 @@ struct bb_certificates {
     size_t size;
 };
 
-/* A mail's text in one language. In both members "{name}" stands for the value with that name, and
- * "{service}" for the setting mail.from_name. */
+/*
+ * A mail's text in one language. In subject and body "{name}" stands for the value with that name,
+ * and "{service}" for the setting mail.from_name.
+ */
 struct bb_mail_text {
     const char *language; /* "en" */
     const char *subject;

@@ -48,9 +48,9 @@ enum smtp_outcome {
 struct smtp_call {
     const struct mail_settings *settings;
     const char *to, *message;
-    size_t length, sent; /* of the message; `sent` is 0 at first */
-    bool (*is_over)(void *arg);
-    void *arg;                    /* the call ends early when is_over(arg) returns true */
+    size_t length, sent;        /* of the message; `sent` is 0 at first */
+    bool (*is_over)(void *arg); /* the call ends early when this function returns true */
+    void *arg;
     char detail[CURL_ERROR_SIZE]; /* result: the reason of a failure, without texts of the mail */
 };
 

@@ -52,31 +52,33 @@ static const char *const languages[] = {"en", "de", NULL};
 static const struct bb_field settings[] = {
     TEXT(server, 0, 255, "localhost", "Name or address of the SMTP server."),
     NUMBER(port, 0, 0, 65535, "0",
-           "Its port; 0: 587 for starttls, 465 for tls, 25 for none."),
+           "Port of the server. 0: 587 for starttls, 465 for tls, 25 for none."),
     {.name = "tls", .type = BB_CHOICE, .choices = tls_choices, .fallback = "starttls",
      .bind = BB_BIND(struct mail_settings, tls),
-     .help = "starttls: the connection must change to TLS before anything is sent; tls: the "
+     .help = "starttls: the connection must change to TLS before a login or a mail; tls: the "
              "connection begins with TLS; none: no TLS and no login. Use none only for a server on "
              "this machine."},
     TEXT(authorities, 0, 1024, "",
-         "File of certificates (PEM) of the authorities that may sign the server's certificate; "
-         "empty: the system's authorities."),
-    TEXT(user, 0, 255, "", "User for the login at the SMTP server; empty: no login."),
+         "PEM file of the authorities that may sign the server's certificate. Empty: the system's "
+         "authorities."),
+    TEXT(user, 0, 255, "", "User name for the login at the SMTP server. Empty: no login."),
     TEXT(password, BB_SECRET, 1024, "", "Password of the user."),
     {.name = "from", .type = BB_EMAIL, .fallback = "busbar@localhost",
      .bind = BB_BIND(struct mail_settings, from), .help = "Address of the sender."},
-    TEXT(from_name, BB_NAME, 100, "busbar", "Name of the sender, also in the texts."),
+    TEXT(from_name, BB_NAME, 100, "busbar",
+         "Name of the sender. The texts of mails contain it, too."),
     {.name = "language", .type = BB_CHOICE, .choices = languages, .fallback = "en",
      .bind = BB_BIND(struct mail_settings, language),
-     .help = "Language of mails whose reader's language is not known."},
-    NUMBER(timeout, BB_SECONDS, 1, 60, "30", "Seconds in which a mail must be accepted."),
+     .help = "Language of a mail if the language of the recipient is not known."},
+    NUMBER(timeout, BB_SECONDS, 1, 60, "30",
+           "Timeout in seconds for sending a mail to the server."),
     NUMBER(retry_delay, BB_SECONDS, 1, 3600, "60",
-           "Seconds until the first retry; each further delay is twice as long, up to 4 hours."),
+           "Seconds until the first retry. The delay doubles after each attempt, up to 4 hours."),
     NUMBER(max_age, BB_HOURS, 1, 720, "72",
-           "Hours after which a mail that could not be sent is abandoned; mails with a link are "
+           "Hours after which a mail that could not be sent is abandoned. A mail with a link is "
            "abandoned when the link expires."),
     NUMBER(queue, 0, 1, 1000000, "10000",
-           "Mails that may wait in the outbox; further mails are dropped and logged."),
+           "Maximum number of mails in the outbox. Further mails are dropped and logged."),
 };
 
 static const struct bb_service_descriptor services[] = {
@@ -89,10 +91,10 @@ static const char *const outcomes[] = {"queued", "sent", "retried", "abandoned",
 
 static const struct bb_metric metrics[] = {
     {.name = "mails_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
-     .help = "Mails of this host: queued, sent, retried (each failed attempt), abandoned, and "
-             "dropped (the outbox was full or the address invalid)."},
+     .help = "Mails of this host by outcome. retried: each failed attempt; dropped: the outbox was "
+             "full or the address was invalid."},
     {.name = "waiting", .kind = BB_GAUGE, .read = mail_waiting,
-     .help = "Mails in the outbox, counted every five seconds."},
+     .help = "Number of mails in the outbox, counted every five seconds."},
 };
 
 static const struct bb_field test_options[] = {

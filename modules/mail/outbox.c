@@ -131,7 +131,7 @@ struct taken {
     bool found; /* there is a mail to send */
     bool again; /* a mail was abandoned: look again at once */
     char id[40], kind[64], to[TO_MAX + 1];
-    char *message; /* free() it */
+    char *message; /* to be freed with free() */
     size_t length;
     int64_t attempts;
     enum smtp_outcome outcome;
@@ -193,7 +193,7 @@ static void outbox_count(struct bb_request *rq, struct mail *mail)
 /* Takes the next mail that is due, unless work is paused. Runs on a loop. */
 static void outbox_take(struct bb_request *rq, void *arg)
 {
-    /* $1 seconds until another host may send it */
+    /* $1: seconds until another host may send the mail */
     static const struct bb_sql take = {
         "UPDATE mail_outbox SET attempts = attempts + 1, "
         "due = now() + make_interval(secs => $1::bigint) WHERE id = (SELECT id FROM mail_outbox "
