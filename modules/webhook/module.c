@@ -120,6 +120,40 @@ static const struct bb_field rate_limit[] = {
     {.name = "per", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = periods},
 };
 
+static const char *const authentications[] = {"basic", "bearer", "oauth2", "mtls", NULL};
+
+static const struct bb_field authentication[] = {
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = authentications},
+    {.name = "username", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .max = 256, .help = "basic"},
+    {.name = "password", .type = BB_TEXT, .flags = BB_NULLABLE | BB_SECRET, .max = 1024, .help = "basic"},
+    {.name = "token", .type = BB_TEXT, .flags = BB_NULLABLE | BB_SECRET, .max = 4096, .help = "bearer"},
+    {.name = "tokenUrl", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .max = TARGET_URL_MAX,
+     .help = "oauth2: the token endpoint."},
+    {.name = "clientId", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .max = 512, .help = "oauth2"},
+    {.name = "clientSecret", .type = BB_TEXT, .flags = BB_NULLABLE | BB_SECRET, .max = 1024,
+     .help = "oauth2"},
+    {.name = "scope", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 1024, .help = "oauth2, optional"},
+    {.name = "audience", .type = BB_TEXT, .flags = BB_NULLABLE, .max = 1024, .help = "oauth2, optional"},
+    {.name = "certificate", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .max = 16384,
+     .help = "mtls: the certificate in PEM, with the certificates of its chain."},
+    {.name = "key", .type = BB_TEXT, .flags = BB_NULLABLE | BB_SECRET, .max = 8192,
+     .help = "mtls: the certificate's private key in PEM, without a password."},
+};
+static const struct bb_field authentication_reply[] = {
+    {.name = "type", .type = BB_CHOICE, .choices = authentications},
+    {.name = "username", .type = BB_TEXT},
+    {.name = "password", .type = BB_TEXT, .help = "Masked, like the other secrets."},
+    {.name = "token", .type = BB_TEXT},
+    {.name = "tokenUrl", .type = BB_TEXT},
+    {.name = "clientId", .type = BB_TEXT},
+    {.name = "clientSecret", .type = BB_TEXT},
+    {.name = "scope", .type = BB_TEXT},
+    {.name = "audience", .type = BB_TEXT},
+    {.name = "certificate", .type = BB_TEXT},
+    {.name = "key", .type = BB_TEXT},
+    {.name = "expiresAt", .type = BB_TIME, .help = "When the certificate expires."},
+};
+
 /* Optional members. null clears them; each has a row in the table of options.c. */
 #define OPTIONS                                                                                    \
     {.name = "filter", .type = BB_OBJECT, .flags = BB_CLEARS,                                      \
@@ -142,7 +176,10 @@ static const struct bb_field rate_limit[] = {
      .help = "Has the webhook disabled when all attempts have failed for the duration `after`, "   \
              "from 1h to 30d, or when the receiver asks for it. Only faults of the receiver "      \
              "count. Default: never.",                                                             \
-     .example = "{\"after\":\"5d\"}"}
+     .example = "{\"after\":\"5d\"}"},                                                             \
+    {.name = "authentication", .type = BB_OBJECT, .flags = BB_CLEARS,                              \
+     .fields = BB_TABLE(authentication),                                                           \
+     .help = "How requests authenticate to the receiver. Responses mask the secrets."}
 
 static const struct bb_field create_body[] = {
     {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
@@ -226,7 +263,9 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "disabledReason", .type = BB_CHOICE, .choices = reasons,                              \
      .help = "failing: for the duration of the policy; gone: status 410; requested: by the "       \
              "header webhook-delivery."},                                                          \
-    {.name = "disabledAt", .type = BB_TIME}
+    {.name = "disabledAt", .type = BB_TIME},                                                       \
+    {.name = "authentication", .type = BB_OBJECT, .fields = BB_TABLE(authentication_reply),        \
+     .help = "Absent if there is none."}
 
 static const struct bb_field webhook_reply_fields[] = {WEBHOOK_FIELDS};
 static const struct bb_field create_reply[] = {
@@ -482,6 +521,13 @@ static const struct bb_field exhausted_payload[] = {
     {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
      .help = "The previous event; null: this is the first one.", .example = SINCE},
 };
+static const struct bb_field expiring_payload[] = {
+    {.name = "webhookId", .type = BB_INT, .flags = BB_REQUIRED, .example = "7"},
+    {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .example = "https://platform.example.org/hook"},
+    {.name = "expiresAt", .type = BB_TIME, .flags = BB_REQUIRED,
+     .example = "2026-04-01T12:00:00.000Z"},
+};
 
 /* A ping is never raised on the bus: webhook_test() sends it without a subscription. */
 static const struct bb_event_descriptor events[] = {
@@ -498,6 +544,8 @@ static const struct bb_event_descriptor events[] = {
     {.name = "webhook.exhausted", .version = 1, .payload = BB_TABLE(exhausted_payload),
      .help = "All attempts of deliveries have failed; at most one event per webhook and hour. Sent "
              "to the other webhooks of its owner."},
+    {.name = WEBHOOK_EXPIRING, .version = 1, .payload = BB_TABLE(expiring_payload),
+     .help = "The client certificate of a webhook expires within 14 days. Sent once to its owner."},
 };
 
 static const struct bb_channel channels[] = {
@@ -508,6 +556,8 @@ static const struct bb_channel channels[] = {
 
 static const struct bb_job jobs[] = {
     {.name = "webhook.partitions", .every_s = 3600, .flags = BB_ONCE, .run = webhook_partitions},
+    {.name = "webhook.certificates", .every_s = 3600, .flags = BB_ONCE,
+     .run = webhook_certificates},
     {.name = "webhook.sweep", .every_s = 60, .flags = BB_ONCE, .run = webhook_sweep},
     {.name = "webhook.owners", .every_s = 60, .flags = BB_ONCE, .run = webhook_refresh_owners},
 };

@@ -504,3 +504,12 @@ ALTER TABLE webhook_hook ADD COLUMN disable_policy jsonb, ADD COLUMN failing_sin
     ADD COLUMN last_success_at timestamptz, ADD COLUMN disabled_at timestamptz, ADD COLUMN disabled_reason text,
     ADD COLUMN exhausted integer NOT NULL DEFAULT 0, ADD COLUMN exhausted_at timestamptz;
 ALTER TABLE webhook_hook SET (fillfactor = 70);
+
+-- step 11: authentication to receivers
+
+-- authentication: a JSON object, sealed, purpose "webhook:<id>:authentication". certificate_until: when its client
+-- certificate expires; certificate_warned: the event about it was raised.
+ALTER TABLE webhook_hook ADD COLUMN authentication bytea, ADD COLUMN certificate_until timestamptz,
+    ADD COLUMN certificate_warned boolean;
+CREATE INDEX webhook_hook_certificate ON webhook_hook (certificate_until)
+    WHERE certificate_until IS NOT NULL AND certificate_warned IS NULL;

@@ -39,6 +39,12 @@ int webhook_check_mine(struct bb_request *rq); /* parks the fiber */
  */
 const char *webhook_masked(struct bb_request *rq, const char *secret);
 
+/*
+ * Checks the URL in a field, and replaces it by its encoded form (see target.h). Returns 0, or the
+ * status of the response sent.
+ */
+int webhook_check_url(struct bb_request *rq, const char *field, const char **url);
+
 /* ---- options.c: optional members of a webhook ---- */
 
 /*
@@ -47,9 +53,11 @@ const char *webhook_masked(struct bb_request *rq, const char *secret);
  * that options_take() sets; SIGNING_COLUMNS are set only with SIGNING_VALUES.
  */
 #define OPTION_COLUMNS_SHOWN                                                                       \
-    "filter, rate_limit, headers, retry_policy, disable_policy, signature, public_key"
+    "filter, rate_limit, headers, retry_policy, disable_policy, signature, public_key,"            \
+    " authentication"
 #define OPTION_COLUMNS                                                                             \
-    "filter, rate_limit, headers, retry_policy, disable_policy, signature, filter_path"
+    "filter, rate_limit, headers, retry_policy, disable_policy, signature, filter_path,"           \
+    " authentication, certificate_until, certificate_warned"
 
 struct option {
     const char *name; /* of the member */
@@ -114,6 +122,14 @@ int signature_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t
 /* Adds a new pair of keys to `columns`. Returns 0, or the status of the response sent. */
 int signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns);
 int webhook_jwks(struct bb_request *rq); /* a route */
+
+/* ---- authentication.c ---- */
+
+#define WEBHOOK_EXPIRING "webhook.certificate_expiring" /* an event */
+
+int authentication_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+json_t *authentication_show(struct bb_request *rq, int64_t webhook, const char *cell);
+void webhook_certificates(struct bb_request *rq); /* a job */
 
 /* ---- example.c ---- */
 

@@ -14,6 +14,7 @@ static const struct option options[] = {
     {"disablePolicy", policy_disable_take, policy_show},
     {"signature", signature_take, option_show_text},
     {"publicKey", NULL, option_show_text},
+    {"authentication", authentication_take, authentication_show},
 };
 
 size_t options_shown(void)

@@ -148,8 +148,7 @@ static json_t *webhook_show_secret(json_t *json, const char *secret)
 
 /* ---- checks that the field tables cannot express ---- */
 
-/* Checks the url, and replaces it by its encoded form (see target.h). */
-static int webhook_check_url(struct bb_request *rq, const char **url)
+int webhook_check_url(struct bb_request *rq, const char *field, const char **url)
 {
     const struct webhook *webhook = rq->state;
     char *encoded = target_encode(*url);
@@ -160,7 +159,7 @@ static int webhook_check_url(struct bb_request *rq, const char **url)
     *url = encoded;
     const char *problem = target_problem(&webhook->targets, encoded);
 
-    return problem ? bb_invalid(rq, "url", "%s", problem) : 0;
+    return problem ? bb_invalid(rq, field, "%s", problem) : 0;
 }
 
 static int webhook_check_secret(struct bb_request *rq, const char *secret)
@@ -303,7 +302,7 @@ int webhook_create(struct bb_request *rq)
 {
     struct creation new = {.url = bb_text(rq, "url")};
     const char *secret = bb_text(rq, "secret");
-    int refused = webhook_check_url(rq, &new.url);
+    int refused = webhook_check_url(rq, "url", &new.url);
 
     if (!refused)
         refused = webhook_check_events(rq, json_object_get(bb_body(rq), "events"), &new.events);
@@ -515,7 +514,7 @@ int webhook_change(struct bb_request *rq)
         .url = bb_text(rq, "url"),
         .active = active ? (json_is_true(active) ? "t" : "f") : NULL,
     };
-    int refused = change.url ? webhook_check_url(rq, &change.url) : 0;
+    int refused = change.url ? webhook_check_url(rq, "url", &change.url) : 0;
 
     if (!refused && events)
         refused = webhook_check_events(rq, events, &change.events);

@@ -105,6 +105,7 @@ struct webhook {
 /* The parts of a webhook that are sealed. The name of a part is bound to its sealed text. */
 #define WEBHOOK_PART_SECRET ""
 #define WEBHOOK_PART_HEADERS "headers"
+#define WEBHOOK_PART_AUTHENTICATION "authentication"
 #define WEBHOOK_PART_SIGNING_KEY "signing_key" /* also of the previous one */
 
 /* Seals a part of a webhook. The caller must free() *sealed. Returns 0, or -1. */

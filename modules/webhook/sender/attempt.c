@@ -30,10 +30,13 @@ struct attempt {
     struct receiver *receiver;
     struct receiver_sessions *sessions;
     struct extras *extras; /* of the webhook when the attempt began */
+    unsigned version;      /* of the webhook at that time */
     struct http_request http;
     struct curl_slist headers[HEADERS];
     char lines[HEADERS][HEADER_ROOM];
     size_t header_count, known; /* the log need not have the first `known` of them */
+    struct curl_slist bearer;   /* the header with an access token; data NULL: none */
+    struct oauth_waiter waiter; /* for the access token */
     bool waiting;               /* counted in receiver->waiting */
     bool unsent;                /* the lease ended before libcurl could send the request */
 };
@@ -111,6 +114,26 @@ static int attempt_header(struct attempt *attempt, const char *format, ...)
     return length < 0 || length >= HEADER_ROOM ? -1 : 0;
 }
 
+/*
+ * Appends the header with an access token (NULL: none), and the headers that the webhook's owner
+ * chose. Returns 0, or -1 if out of memory.
+ */
+static int attempt_add_extras(struct attempt *attempt, const char *token)
+{
+    const struct extras *extras = attempt->extras;
+    struct curl_slist *last = &attempt->headers[attempt->header_count - 1];
+
+    if (token) {
+        attempt->bearer.data = strdup(token);
+        if (!attempt->bearer.data)
+            return -1;
+        last->next = &attempt->bearer;
+        last = &attempt->bearer;
+    }
+    last->next = extras ? extras->headers : NULL;
+    return 0;
+}
+
 /* libcurl only reads a list of headers, so its nodes can be members of the attempt. */
 static int attempt_sign(struct attempt *attempt)
 {
@@ -147,14 +170,19 @@ static int attempt_sign(struct attempt *attempt)
               attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
               attempt_header(attempt, "webhook-signature: %s%s%s", standard,
                              hmac && pair ? " " : "", ed25519);
-    attempt->headers[attempt->header_count - 1].next = extras ? extras->headers : NULL;
-    return failed;
+    return failed | attempt_add_extras(
+                        attempt, extras && extras->oauth ? oauth_header(extras->oauth) : NULL);
 }
 
 /* Keeps an attempt that has ended, or was not started, for reuse. */
 static void attempt_drop(struct attempt *attempt)
 {
     struct http_request *http = &attempt->http;
+
+    if (attempt->bearer.data)
+        OPENSSL_cleanse(attempt->bearer.data, strlen(attempt->bearer.data));
+    free(attempt->bearer.data);
+    attempt->bearer.data = NULL;
 
     if (attempt->receiver) {
         attempt->receiver->flying--;
@@ -199,6 +227,11 @@ static int attempt_set(struct attempt *attempt)
     };
     attempt->sessions = NULL;
     attempt->extras = extras_hold(delivery->subscription->extras);
+    attempt->version = delivery->subscription->version;
+    struct extras *extras = attempt->extras;
+    struct curl_blob *certificate =
+        extras && extras->certificate.data ? &extras->certificate : NULL;
+
     attempt->unsent = false;
     attempt->receiver = receivers_take(&sender->receivers, url);
     attempt->waiting = attempt->receiver != NULL;
@@ -212,6 +245,8 @@ static int attempt_set(struct attempt *attempt)
         return -1;
     easy = attempt->http.easy;
     return curl_easy_setopt(easy, CURLOPT_SHARE, attempt->sessions->share) ||
+                   curl_easy_setopt(easy, CURLOPT_SSLCERT_BLOB, certificate) ||
+                   curl_easy_setopt(easy, CURLOPT_SSLKEY_BLOB, certificate ? &extras->key : NULL) ||
                    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, delivery->tries ? 1L : 0L) ||
                    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 0L) ||
                    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, attempt_open_socket) ||
@@ -290,6 +325,10 @@ static void attempt_count(struct sender *sender, enum retry_verdict verdict)
 static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 {
     queue_finished(&sender->queue, &delivery->item, false, sender->now_ms);
+    if (delivery->dropped) {
+        delivery_end(sender, delivery);
+        return;
+    }
     if (!delivery_is_old(sender, delivery)) {
         delivery_rest(sender, delivery, PUT_OFF_MS);
         return;
@@ -323,6 +362,72 @@ static void attempt_heed(struct sender *sender)
 enum start { STARTED, FAILED, PAUSED, CHANGED };
 
 /*
+ * Sends the request after the request for an access token, with the rest of webhook.timeout as its
+ * timeout. A pause, or a change of the webhook since the attempt began, prevents it, because after
+ * the response to a PATCH no request with the old values may be sent.
+ */
+static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
+{
+    struct attempt *attempt = BB_CONTAINER_OF(waiter, struct attempt, waiter);
+    struct sender *sender = attempt->sender;
+    struct http_request *http = &attempt->http;
+
+    sender->now_ms = bb_now_ms(sender->host);
+    int64_t left = http->timeout_ms - (sender->now_ms - attempt->delivery->item.started_ms);
+
+    http->timeout_ms = left > 1 ? left : 1;
+    if (!error && (attempt_add_extras(attempt, attempt->extras->oauth->header) ||
+                   curl_easy_setopt(http->easy, CURLOPT_TIMEOUT_MS, (long)http->timeout_ms)))
+        error = "out of memory";
+    if (error) {
+        const struct http_request *asked = &attempt->extras->oauth->http;
+
+        http->outcome = HTTP_UNREACHABLE;
+        http->servers_fault = asked->outcome == HTTP_ANSWERED || asked->servers_fault;
+        http->error = "there is no access token";
+        snprintf(http->detail, sizeof(http->detail), "%s", error);
+        attempt_done(http);
+        return;
+    }
+    pthread_mutex_lock(&sender->lock);
+    attempt->unsent = sender->paused || sender->changed_count ||
+                      attempt->version != attempt->delivery->subscription->version;
+    if (!attempt->unsent)
+        http_client_start(sender->client, http);
+    pthread_mutex_unlock(&sender->lock);
+    if (attempt->unsent || http->ended)
+        attempt_done(http);
+    else
+        http->done = attempt_done;
+}
+
+static void attempt_extras_release(void *extras)
+{
+    extras_release(extras);
+}
+
+/* Starts the request, or first the request for an access token. Returns -1 if neither can start. */
+static int attempt_begin(struct sender *sender, struct attempt *attempt)
+{
+    struct extras *extras = attempt->extras;
+
+    if (!extras || !extras->oauth || attempt->bearer.data) {
+        http_client_start(sender->client, &attempt->http);
+        attempt->http.done = attempt_done; /* not called under the lock */
+        return attempt->http.ended ? -1 : 0;
+    }
+    attempt->waiter.ready = attempt_token_ready;
+    extras->oauth->end = attempt_extras_release;
+    extras->oauth->arg = extras;
+    int begun =
+        oauth_wait(extras->oauth, sender->client, attempt->http.timeout_ms, &attempt->waiter);
+
+    if (begun > 0)
+        extras_hold(extras);
+    return begun < 0 ? -1 : 0;
+}
+
+/*
  * Starts an attempt under the lock. So an earlier report of a change or a pause prevents it, and a
  * later report waits until it is in flight. Request threads wait for the lock, so nothing else is
  * done while it is held.
@@ -337,9 +442,7 @@ static enum start attempt_start(struct sender *sender, struct attempt *attempt)
     } else if (sender->changed_count) {
         result = CHANGED;
     } else {
-        http_client_start(sender->client, &attempt->http);
-        result = attempt->http.ended ? FAILED : STARTED;
-        attempt->http.done = attempt_done; /* not called under the lock */
+        result = attempt_begin(sender, attempt) ? FAILED : STARTED;
     }
     pthread_mutex_unlock(&sender->lock);
     if (result != STARTED)
@@ -511,6 +614,8 @@ static void attempt_done(struct http_request *http)
         attempt_put_off(sender, delivery);
     } else if (!sender->ended_attempts) {
         attempt_judge(sender, delivery, http);
+        if (http->outcome == HTTP_ANSWERED && http->status == 401 && attempt->bearer.data)
+            oauth_reject(attempt->extras->oauth, attempt->bearer.data);
     }
     attempt_drop(attempt);
 }

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "modules/webhook/base/webhook.h"
 
@@ -22,6 +23,11 @@ void extras_release(struct extras *extras)
     curl_slist_free_all(extras->headers);
     for (size_t i = 0; i < SIGN_KEYS_MAX; i++)
         EVP_PKEY_free(extras->pairs[i]);
+    oauth_free(extras->oauth);
+    free(extras->certificate.data);
+    if (extras->key.data)
+        OPENSSL_cleanse(extras->key.data, extras->key.len);
+    free(extras->key.data);
     free(extras);
 }
 
@@ -52,8 +58,9 @@ static int extras_add_header(struct bb_request *rq, struct extras *extras, const
     return SECRET_OPEN;
 }
 
+/* `authorized`: the credentials have the header Authorization. */
 static int extras_add_headers(struct bb_request *rq, struct extras *extras, int64_t webhook,
-                              const char *cell)
+                              const char *cell, bool authorized)
 {
     json_t *headers, *value;
     const char *name;
@@ -63,10 +70,63 @@ static int extras_add_headers(struct bb_request *rq, struct extras *extras, int6
         return opened;
     json_object_foreach(headers, name, value)
     {
-        if (opened == SECRET_OPEN)
+        if (opened == SECRET_OPEN && !(authorized && !strcasecmp(name, "Authorization")))
             opened = extras_add_header(rq, extras, name, json_string_value(value));
     }
     json_decref(headers);
+    return opened;
+}
+
+static const char *extras_text(const json_t *object, const char *name)
+{
+    return json_string_value(json_object_get(object, name));
+}
+
+static int extras_add_basic(struct bb_request *rq, struct extras *extras, const json_t *given)
+{
+    const char *pair =
+        bb_format(rq, "%s:%s", extras_text(given, "username"), extras_text(given, "password"));
+    char *encoded = bb_alloc(rq, (strlen(pair) + 2) / 3 * 4 + 1);
+
+    EVP_EncodeBlock((unsigned char *)encoded, (const unsigned char *)pair, (int)strlen(pair));
+    return extras_add_header(rq, extras, "Authorization", bb_format(rq, "Basic %s", encoded));
+}
+
+static int extras_add_blob(struct curl_blob *blob, const char *pem)
+{
+    blob->data = strdup(pem);
+    blob->len = strlen(pem);
+    blob->flags = CURL_BLOB_COPY;
+    return blob->data ? SECRET_OPEN : SECRET_NO_MEMORY;
+}
+
+/* Sets *authorized if the requests get the header Authorization. */
+static int extras_add_authentication(struct bb_request *rq, struct extras *extras, int64_t webhook,
+                                     const char *cell, bool *authorized)
+{
+    json_t *given;
+    int opened = extras_open(rq, webhook, WEBHOOK_PART_AUTHENTICATION, cell, &given);
+
+    if (opened != SECRET_OPEN)
+        return opened;
+    const char *type = extras_text(given, "type");
+
+    *authorized = strcmp(type, "mtls") != 0;
+    if (!strcmp(type, "basic")) {
+        opened = extras_add_basic(rq, extras, given);
+    } else if (!strcmp(type, "bearer")) {
+        opened = extras_add_header(rq, extras, "Authorization",
+                                   bb_format(rq, "Bearer %s", extras_text(given, "token")));
+    } else if (!strcmp(type, "oauth2")) {
+        extras->oauth = oauth_new(extras_text(given, "tokenUrl"), extras_text(given, "clientId"),
+                                  extras_text(given, "clientSecret"), extras_text(given, "scope"),
+                                  extras_text(given, "audience"));
+        opened = extras->oauth ? SECRET_OPEN : SECRET_NO_MEMORY;
+    } else {
+        opened = extras_add_blob(&extras->certificate, extras_text(given, "certificate")) |
+                 extras_add_blob(&extras->key, extras_text(given, "key"));
+    }
+    json_decref(given);
     return opened;
 }
 
@@ -101,9 +161,9 @@ static int extras_add_pairs(struct bb_request *rq, struct extras *extras, int64_
 int extras_read(struct bb_request *rq, int64_t webhook, const struct bb_rows *rows, size_t row,
                 size_t first, struct extras **extras)
 {
-    enum { HEADERS, SIGNATURE, KEY, PREVIOUS, CELLS };
+    enum { HEADERS, SIGNATURE, KEY, PREVIOUS, AUTHENTICATION, CELLS };
     const char *cells[CELLS];
-    bool any = false;
+    bool any = false, authorized = false;
 
     *extras = NULL;
     for (size_t i = 0; i < CELLS; i++) {
@@ -117,9 +177,12 @@ int extras_read(struct bb_request *rq, int64_t webhook, const struct bb_rows *ro
     if (!made)
         return SECRET_NO_MEMORY;
     made->holders = 1;
-    int opened =
-        cells[HEADERS] ? extras_add_headers(rq, made, webhook, cells[HEADERS]) : SECRET_OPEN;
+    int opened = SECRET_OPEN;
 
+    if (cells[AUTHENTICATION])
+        opened = extras_add_authentication(rq, made, webhook, cells[AUTHENTICATION], &authorized);
+    if (opened == SECRET_OPEN && cells[HEADERS])
+        opened = extras_add_headers(rq, made, webhook, cells[HEADERS], authorized);
     if (opened == SECRET_OPEN)
         opened = extras_add_pairs(rq, made, webhook, cells[SIGNATURE], cells[KEY], cells[PREVIOUS]);
     if (opened == SECRET_OPEN)

@@ -279,6 +279,7 @@ static void subscription_drop_waiting(struct sender *sender, struct queue_flow *
 static void subscription_apply(struct sender *sender, struct fresh *fresh)
 {
     struct subscription *subscription = fresh->subscription;
+    const struct extras *before = subscription->extras, *after = fresh->extras;
 
     if (rate_set(sender, subscription, fresh->rate, fresh->rate_ms)) {
         sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
@@ -286,6 +287,8 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
         return;
     }
     subscription->read_once = true;
+    if (before && before->oauth && after && after->oauth)
+        oauth_move(before->oauth, after->oauth);
     subscription_forget(subscription);
     subscription->url = fresh->url;
     subscription->extras = fresh->extras;
@@ -388,6 +391,13 @@ static void subscription_free(struct sender *sender, struct subscription *subscr
     free(subscription);
 }
 
+/* Returns whether the webhook has an access token that its next delivery can use. */
+static bool subscription_has_token(const struct subscription *subscription)
+{
+    return subscription->extras && subscription->extras->oauth &&
+           oauth_header(subscription->extras->oauth);
+}
+
 /* Returns whether no list, task or delivery refers to the webhook. */
 static bool subscription_is_free(const struct sender *sender,
                                  const struct subscription *subscription)
@@ -406,7 +416,7 @@ static void subscription_clean(struct idmap_node *node, void *arg)
         subscription->state == SUBSCRIPTION_OFF) /* secrets.keys may have its key now */
         subscription_want(sender, subscription);
     if (!subscription_is_free(sender, subscription) || subscription->backlog || subscription->due ||
-        sender->now_ms - subscription->used_ms <= KEEP_MS)
+        sender->now_ms - subscription->used_ms <= KEEP_MS || subscription_has_token(subscription))
         return;
     if (subscription->due_at.place && subscription->state >= SUBSCRIPTION_READY) {
         subscription_forget(subscription);

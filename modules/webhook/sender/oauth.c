@@ -1,0 +1,237 @@
+#include "modules/webhook/sender/oauth.h"
+
+#include <jansson.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    ANSWER_MAX = 65536,
+    TOKEN_MAX = 8192,
+    EXPIRES_S = 300, /* if the response does not say */
+    EXPIRES_MAX_S = 86400,
+    MARGIN_S = 30 /* or a tenth of the lifetime, if that is shorter */
+};
+
+/* ---- credentials ---- */
+
+static void oauth_wipe(char *text)
+{
+    if (text)
+        OPENSSL_cleanse(text, strlen(text));
+    free(text);
+}
+
+/* Returns a text from its parts, each part with an odd index form-encoded. NULL: out of memory. */
+static char *oauth_join(const char *const *parts, size_t count)
+{
+    char *joined = calloc(1, 1);
+
+    for (size_t i = 0; i < count && joined; i++) {
+        char *encoded = i % 2 ? curl_easy_escape(NULL, parts[i], 0) : NULL;
+        const char *part = i % 2 ? encoded : parts[i];
+        size_t length = strlen(joined);
+        char *longer = part ? realloc(joined, length + strlen(part) + 1) : NULL;
+
+        if (longer)
+            memcpy(longer + length, part, strlen(part) + 1);
+        else
+            oauth_wipe(joined);
+        curl_free(encoded);
+        joined = longer;
+    }
+    return joined;
+}
+
+/* Returns the header with the credentials (RFC 6749, 2.3.1). NULL: out of memory. */
+static char *oauth_basic(const char *client, const char *secret)
+{
+    static const char name[] = "Authorization: Basic ";
+    char *pair = oauth_join((const char *const[]){"", client, ":", secret}, 4);
+    size_t length = pair ? strlen(pair) : 0;
+    char *header = malloc(sizeof(name) + (length + 2) / 3 * 4);
+
+    if (header && pair) {
+        memcpy(header, name, sizeof(name));
+        EVP_EncodeBlock((unsigned char *)header + sizeof(name) - 1, (unsigned char *)pair,
+                        (int)length);
+    }
+    if (!pair) {
+        free(header);
+        header = NULL;
+    }
+    oauth_wipe(pair);
+    return header;
+}
+
+struct oauth *oauth_new(const char *url, const char *client, const char *secret, const char *scope,
+                        const char *audience)
+{
+    struct oauth *oauth = calloc(1, sizeof(*oauth));
+    const char *parts[] = {"grant_type=client_credentials", "",
+                           scope ? "&scope=" : "",          scope ? scope : "",
+                           audience ? "&audience=" : "",    audience ? audience : ""};
+
+    if (!oauth)
+        return NULL;
+    STAILQ_INIT(&oauth->waiters);
+    oauth->url = strdup(url);
+    oauth->body = oauth_join(parts, sizeof(parts) / sizeof(parts[0]));
+    oauth->basic = oauth_basic(client, secret);
+    if (oauth->url && oauth->body && oauth->basic)
+        return oauth;
+    oauth_free(oauth);
+    return NULL;
+}
+
+void oauth_free(struct oauth *oauth)
+{
+    if (!oauth)
+        return;
+    free(oauth->url);
+    free(oauth->body);
+    oauth_wipe(oauth->basic);
+    oauth_wipe(oauth->header);
+    free(oauth);
+}
+
+/* ---- the token ---- */
+
+const char *oauth_header(const struct oauth *oauth)
+{
+    return oauth->header && http_clock_ms() < oauth->until_ms ? oauth->header : NULL;
+}
+
+void oauth_reject(struct oauth *oauth, const char *header)
+{
+    if (oauth->header && !strcmp(oauth->header, header))
+        oauth->until_ms = 0;
+}
+
+void oauth_move(struct oauth *from, struct oauth *to)
+{
+    if (to->header || strcmp(from->url, to->url) != 0 || strcmp(from->body, to->body) != 0 ||
+        strcmp(from->basic, to->basic) != 0)
+        return;
+    to->header = from->header;
+    to->until_ms = from->until_ms;
+    from->header = NULL;
+}
+
+/* Returns why the value is not an access token that can be sent (RFC 6750), or NULL. */
+static const char *oauth_token_problem(const json_t *answer)
+{
+    const json_t *token = json_object_get(answer, "access_token");
+    const char *text = json_string_value(token);
+    const char *type = json_string_value(json_object_get(answer, "token_type"));
+
+    if (!text || !*text || json_string_length(token) > TOKEN_MAX)
+        return "the token endpoint sent no access_token";
+    if (type && strcasecmp(type, "Bearer") != 0)
+        return "the token endpoint sent a token that is not a bearer token";
+    for (; *text; text++)
+        if (*text <= ' ' || *text > '~')
+            return "the token endpoint sent an invalid access_token";
+    return NULL;
+}
+
+static const char *oauth_take(struct oauth *oauth, const json_t *answer, int64_t now_ms)
+{
+    static const char name[] = "Authorization: Bearer ";
+    const json_t *expires = json_object_get(answer, "expires_in");
+    double given = json_is_number(expires) ? json_number_value(expires) : EXPIRES_S;
+    int64_t seconds = given < 0 ? 0 : given > EXPIRES_MAX_S ? EXPIRES_MAX_S : (int64_t)given;
+    const char *problem = oauth_token_problem(answer);
+
+    if (problem)
+        return problem;
+    const char *token = json_string_value(json_object_get(answer, "access_token"));
+    char *header = malloc(sizeof(name) + strlen(token));
+
+    if (!header)
+        return "out of memory";
+    memcpy(header, name, sizeof(name) - 1);
+    memcpy(header + sizeof(name) - 1, token, strlen(token) + 1);
+    oauth_wipe(oauth->header);
+    oauth->header = header;
+    oauth->until_ms =
+        now_ms + 1000 * seconds - (seconds > 10 * MARGIN_S ? 1000 * MARGIN_S : 100 * seconds);
+    return NULL;
+}
+
+/* Reads the response. Returns NULL, or the error for the webhook's owner, perhaps in `buffer`. */
+static const char *oauth_read(struct oauth *oauth, char *buffer, size_t size)
+{
+    const struct http_request *http = &oauth->http;
+
+    if (http->outcome == HTTP_REFUSED)
+        return "the address or port of the token endpoint is not allowed";
+    if (http->outcome != HTTP_ANSWERED) {
+        snprintf(buffer, size, "token endpoint: %s", http->error);
+        return buffer;
+    }
+    if (http->status != 200) {
+        snprintf(buffer, size, "the token endpoint responded with status %d", http->status);
+        return buffer;
+    }
+    json_t *answer =
+        json_loadb(http->bytes ? http->bytes : "", http->received, JSON_REJECT_DUPLICATES, NULL);
+    const char *problem = oauth_take(oauth, answer, http_clock_ms());
+
+    json_decref(answer);
+    return problem;
+}
+
+static void oauth_done(struct http_request *http)
+{
+    struct oauth *oauth = http->arg;
+    char buffer[CURL_ERROR_SIZE];
+    const char *error = oauth_read(oauth, buffer, sizeof(buffer));
+    struct oauth_waiter *waiter;
+
+    http_request_close(http);
+    if (http->bytes)
+        OPENSSL_cleanse(http->bytes, http->received);
+    free(http->bytes);
+    http->bytes = NULL;
+    while ((waiter = STAILQ_FIRST(&oauth->waiters))) {
+        STAILQ_REMOVE_HEAD(&oauth->waiters, next);
+        waiter->ready(waiter, error);
+    }
+    oauth->end(oauth->arg);
+}
+
+int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_ms,
+               struct oauth_waiter *waiter)
+{
+    static char form[] = "Content-Type: application/x-www-form-urlencoded",
+                json[] = "Accept: application/json", expect[] = "Expect:";
+    char *const lines[OAUTH_HEADERS] = {oauth->basic, form, json, expect};
+
+    if (!STAILQ_EMPTY(&oauth->waiters)) {
+        STAILQ_INSERT_TAIL(&oauth->waiters, waiter, next);
+        return 0;
+    }
+    for (size_t i = 0; i < OAUTH_HEADERS; i++)
+        oauth->headers[i] = (struct curl_slist){
+            .data = lines[i], .next = i + 1 < OAUTH_HEADERS ? &oauth->headers[i + 1] : NULL};
+    oauth->http = (struct http_request){.method = "POST",
+                                        .url = oauth->url,
+                                        .headers = oauth->headers,
+                                        .body = oauth->body,
+                                        .length = (int64_t)strlen(oauth->body),
+                                        .timeout_ms = timeout_ms,
+                                        .body_max = ANSWER_MAX,
+                                        .arg = oauth};
+    http_client_start(client, &oauth->http);
+    if (oauth->http.ended) {
+        http_request_close(&oauth->http);
+        free(oauth->http.bytes);
+        return -1;
+    }
+    oauth->http.done = oauth_done; /* the caller may hold a lock while the request starts */
+    STAILQ_INSERT_TAIL(&oauth->waiters, waiter, next);
+    return 1;
+}

@@ -1,0 +1,59 @@
+/*
+ * Access tokens of OAuth 2.0 (client credentials, RFC 6749) for the requests of a webhook. A token
+ * is cached until shortly before it expires. While it is requested, attempts of the webhook wait
+ * for it. The request uses the sender's HTTP client, so the target guard checks its address, too.
+ *
+ * The worker owns everything, except while the extras of a webhook are read.
+ */
+#ifndef WEBHOOK_OAUTH_H
+#define WEBHOOK_OAUTH_H
+
+#include <sys/queue.h>
+
+#include "modules/common/http_client.h"
+
+struct oauth_waiter {
+    STAILQ_ENTRY(oauth_waiter) next;
+    /* Called once after the request for a token. `error` is NULL if there is a token now. */
+    void (*ready)(struct oauth_waiter *waiter, const char *error);
+};
+
+enum { OAUTH_HEADERS = 4 };
+
+struct oauth {
+    char *url, *body;
+    char *basic;  /* the header Authorization of the request */
+    char *header; /* "Authorization: Bearer …"; NULL: there is no token */
+    int64_t until_ms;
+    STAILQ_HEAD(, oauth_waiter) waiters; /* not empty: the token is being requested */
+    struct http_request http;
+    struct curl_slist headers[OAUTH_HEADERS];
+    void (*end)(void *arg); /* called after the waiters */
+    void *arg;
+};
+
+/*
+ * Makes the object from a client's credentials; scope and audience may be NULL. NULL: out of
+ * memory. Any thread.
+ */
+struct oauth *oauth_new(const char *url, const char *client, const char *secret, const char *scope,
+                        const char *audience);
+void oauth_free(struct oauth *oauth); /* not while a token is requested; NULL is allowed */
+
+/* Returns the header with a valid token, or NULL. */
+const char *oauth_header(const struct oauth *oauth);
+
+/* Forgets the token in this header, because a receiver refused it. */
+void oauth_reject(struct oauth *oauth, const char *header);
+
+/* Gives the token of `from` to `to` if both have the same credentials. */
+void oauth_move(struct oauth *from, struct oauth *to);
+
+/*
+ * Lets the waiter wait for a token, and requests one unless this has begun. Returns 0; 1 if the
+ * request began with this call, so that end(arg) will be called; or -1 if it cannot begin.
+ */
+int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_ms,
+               struct oauth_waiter *waiter);
+
+#endif
