@@ -452,7 +452,7 @@ const struct host_metric host_metrics[] = {
     {"busbar_database_up", "gauge", NULL, "Whether PostgreSQL responded within the last second.",
      metrics_one, ONE(database_up)},
     {"busbar_database_writable", "gauge", NULL,
-     "Whether PostgreSQL takes writes: it is not a standby, transactions are not read-only by "
+     "Whether PostgreSQL accepts writes: it is not a standby, transactions are not read-only by "
      "default, and no commit waits for a synchronous standby for more than 3 seconds.",
      metrics_one, ONE(database_writable)},
     {"busbar_database_latency_seconds", "gauge", NULL,

@@ -343,7 +343,7 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
     else if (engine->pg_listener)
         status_print(out, database, "PostgreSQL responds in {latencyMs} ms\n");
     if (*status_word(database, "noWrites"))
-        status_print(out, database, "PostgreSQL takes no writes: {noWrites}\n");
+        status_print(out, database, "PostgreSQL accepts no writes: {noWrites}\n");
     if (ahead >= SHARED_CLOCK_WARN_MS || ahead <= -SHARED_CLOCK_WARN_MS)
         fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n", ahead / 1000);
     if (*schema == 'u')

@@ -136,6 +136,7 @@ int migrate_next(const char **cursor, unsigned expected, struct migrate_step *st
     step->length = (size_t)(line - step->sql);
     *cursor = line;
     return migrate_steps_checksum(step)
-               ? migrate_steps_refuse(why, why_size, "cannot be summed", expected)
+               ? migrate_steps_refuse(why, why_size, "has a step whose checksum cannot be computed",
+                                      expected)
                : 1;
 }

@@ -242,7 +242,7 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
                              strcasecmp(name, known_fields[known].name) != 0))
         known++;
     if (known <= IDEMPOTENCY_KEY && reading->seen & 1u << known)
-        return head_refuse(reading, 400, "A header that must be given once is given twice");
+        return head_refuse(reading, 400, "A header that may occur only once occurs twice");
     reading->seen |= 1u << known;
     switch (known) {
     case HOST:
@@ -306,7 +306,7 @@ static int head_find_end(struct head_reading *reading, const char *text, size_t 
     if (text[at] == '\n')
         return head_refuse(reading, 400, "A line of the head ends without a carriage return");
     if (text[at] != '\r')
-        return head_refuse(reading, 400, "A control character is in the head");
+        return head_refuse(reading, 400, "The head contains a control character");
     if (text[at + 1] != '\n')
         return head_refuse(reading, 400, "A carriage return in the head does not end a line");
     *end = at;

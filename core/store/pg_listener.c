@@ -215,8 +215,8 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
 }
 
 /*
- * A query that returns the server's time in microseconds since 1970, and why it takes no writes: an
- * index of `no_writes`. Sessions of the host's own role are visible to it.
+ * A query that returns the server's time in microseconds since 1970, and why it accepts no writes:
+ * an index of `no_writes`. Sessions of the host's own role are visible to it.
  */
 #define QUESTION                                                                                   \
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"                            \
@@ -300,9 +300,9 @@ static void pg_listener_note_refusal(int reason)
     if (reason < 0 || reason > 3 || atomic_exchange(&refusal, reason) == reason)
         return;
     if (reason)
-        log_line(BB_WARN, "PostgreSQL takes no writes", "reason", no_writes[reason], NULL);
+        log_line(BB_WARN, "PostgreSQL accepts no writes", "reason", no_writes[reason], NULL);
     else
-        log_line(BB_WARN, "PostgreSQL takes writes again", NULL);
+        log_line(BB_WARN, "PostgreSQL accepts writes again", NULL);
 }
 
 const char *pg_listener_no_writes(void)

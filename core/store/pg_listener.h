@@ -35,9 +35,9 @@ int64_t pg_listener_silent_ms(void);
 int64_t pg_listener_latency_ms(void);
 
 /*
- * Returns why PostgreSQL takes no writes, according to the last response: it is a standby, its
+ * Returns why PostgreSQL accepts no writes, according to the last response: it is a standby, its
  * transactions are read-only, or a commit has waited for a synchronous standby for three seconds.
- * NULL: it takes writes. Any thread.
+ * NULL: it accepts writes. Any thread.
  */
 const char *pg_listener_no_writes(void);
 

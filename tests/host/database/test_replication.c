@@ -125,7 +125,7 @@ TEST(while_commits_wait_for_a_standby_writes_are_refused_and_reads_are_served)
 
     require_standby();
     expect_only_reads("commits wait for a synchronous standby");
-    host_logs(host, before, "PostgreSQL takes no writes");
+    host_logs(host, before, "PostgreSQL accepts no writes");
     release_standby();
     WAIT_UNTIL(is_ready(NULL), PATIENCE_MS);
     WAIT_UNTIL(writes(), PATIENCE_MS);
