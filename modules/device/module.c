@@ -25,8 +25,7 @@ static const char *const stores[] = {"directory", "s3", NULL};
 static const struct bb_field settings[] = {
     {.name = "default_yield", .type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX,
      .fallback = "2000", .bind = BIND(default_yield),
-     .help = "Yield in kWh per kW and year for devices without a yield in countries that yields "
-             "does not list."},
+     .help = "Yield in kWh per kW and year of a device if neither the device nor yields has one."},
     {.name = "yields", .type = BB_OBJECT, .fallback = "{}", .bind = BIND(yields),
      .help = "Yields of countries in kWh per kW and year, for example {DE: 950, ES: 1600}."},
     {.name = "store", .type = BB_CHOICE, .choices = stores, .fallback = "directory",
