@@ -214,6 +214,10 @@ struct bb_mail_message {
     struct bb_table texts;  /* struct bb_mail_text, at least one */
     struct bb_table values; /* struct bb_mail_value */
     int64_t life_s;         /* it is abandoned if it cannot be sent in this time; 0: mail.max_age */
+    /* If not NULL: the mail is dropped if one with the same key was queued in the last `every_s`
+     * seconds. */
+    const char *key;
+    int64_t every_s;
 };
 
 /* "mail" 1: sends mails. */

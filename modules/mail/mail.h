@@ -23,6 +23,7 @@ struct mail_settings {
     const char *server, *tls, *authorities, *user, *password;
     const char *from, *from_name, *language;
     int64_t port, timeout, retry_delay, max_age, queue;
+    bool webhooks;
 };
 
 /* The state of one generation. */
@@ -65,5 +66,10 @@ void mail_work(struct bb_worker_context *context);
 
 /* The command `busbar mail test`. */
 int mail_command_test(struct bb_request *rq);
+
+/* ---- notices.c ---- */
+
+/* The hook on events about webhooks. */
+int mail_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event, void *state);
 
 #endif

@@ -79,6 +79,19 @@ static const struct bb_field settings[] = {
            "abandoned when the link expires."),
     NUMBER(queue, 0, 1, 1000000, "10000",
            "Maximum number of mails in the outbox. Further mails are dropped and logged."),
+    {.name = "webhooks", .type = BB_BOOL, .fallback = "true",
+     .bind = BB_BIND(struct mail_settings, webhooks),
+     .help = "Whether owners of webhooks get mails about failing, recovered and disabled webhooks "
+             "and abandoned deliveries."},
+};
+
+/* Without the module webhook, the host only warns that nobody declares these events. */
+#define NOTICE(name) {.event = (name), .kind = BB_WITHIN, .within = mail_within}
+static const struct bb_hook hooks[] = {
+    NOTICE("webhook.failing"),
+    NOTICE("webhook.recovered"),
+    NOTICE("webhook.disabled"),
+    NOTICE("webhook.exhausted"),
 };
 
 static const struct bb_service_descriptor services[] = {
@@ -112,6 +125,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .schema = mail_schema,
     .settings = BB_TABLE(settings),
     .settings_size = sizeof(struct mail_settings),
+    .hooks = BB_TABLE(hooks),
     .services = BB_TABLE(services),
     .workers = BB_TABLE(workers),
     .metrics = BB_TABLE(metrics),

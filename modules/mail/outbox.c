@@ -36,7 +36,9 @@ static void outbox_queued(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct bb_host *host = queued->mail->host;
     const struct bb_rows *rows = bb_unit_rows(rq, tx, queued->index);
 
-    if (rows && bb_count(rq, rows)) {
+    if (rows && !bb_cell_int(rq, rows, 0, 0))
+        return;
+    if (rows && bb_cell_int(rq, rows, 0, 1)) {
         bb_metric_add(host, MAIL_METRIC_MAILS, MAIL_QUEUED, 1);
         bb_wake(host, MAIL_WORKER);
         return;
@@ -82,12 +84,18 @@ static char *outbox_message(struct bb_request *rq, const struct mail *mail, cons
 static int outbox_queue(void *state, struct bb_request *rq, struct bb_tx *tx,
                         const struct bb_mail_message *message)
 {
-    /* $1 id, $2 kind, $3 recipient, $4 message, $5 seconds, $6 most mails */
+    /* $1 id, $2 kind, $3 recipient, $4 message, $5 seconds, $6 most mails, $7 key, $8 seconds */
     static const struct bb_sql insert = {
-        "INSERT INTO mail_outbox (id, kind, recipient, message, expires) "
-        "SELECT $1::uuid, $2, $3, $4::bytea, now() + make_interval(secs => $5::bigint) "
-        "WHERE (SELECT count(*) FROM (SELECT FROM mail_outbox LIMIT $6::bigint) o) < $6::bigint "
-        "RETURNING id",
+        "WITH k AS (INSERT INTO mail_key (key, until) "
+        "SELECT $7, now() + make_interval(secs => $8::bigint) WHERE $7::text IS NOT NULL "
+        "ON CONFLICT (key) DO UPDATE SET until = excluded.until WHERE mail_key.until <= now() "
+        "RETURNING key), "
+        "w AS (SELECT $7::text IS NULL OR EXISTS (SELECT FROM k) AS wanted), "
+        "m AS (INSERT INTO mail_outbox (id, kind, recipient, message, expires) "
+        "SELECT $1::uuid, $2, $3, $4::bytea, now() + make_interval(secs => $5::bigint) FROM w "
+        "WHERE wanted AND "
+        "(SELECT count(*) FROM (SELECT FROM mail_outbox LIMIT $6::bigint) o) < $6::bigint "
+        "RETURNING id) SELECT wanted, EXISTS (SELECT FROM m) FROM w",
         0};
     struct mail *mail = state;
     struct queued *queued = bb_alloc(rq, sizeof(*queued));
@@ -112,7 +120,8 @@ static int outbox_queue(void *state, struct bb_request *rq, struct bb_tx *tx,
     queued->index =
         bb_add(rq, tx, &insert,
                BB_ARGS(bb_t(queued->id), bb_t(message->kind), bb_t(message->to),
-                       bb_bytes(sealed, sealed_length), bb_i(life_s), bb_i(mail->settings->queue)));
+                       bb_bytes(sealed, sealed_length), bb_i(life_s), bb_i(mail->settings->queue),
+                       bb_t(message->key), bb_i(message->every_s)));
     if (queued->index < 0)
         return -1;
     bb_after(rq, tx, outbox_queued, queued);
@@ -181,9 +190,13 @@ static int outbox_unseal(struct bb_request *rq, const char *cell, struct taken *
     return failed;
 }
 
+/* Counts the mails and deletes keys that have no effect any more. */
 static void outbox_count(struct bb_request *rq, struct mail *mail)
 {
-    static const struct bb_sql count = {"SELECT count(*) FROM mail_outbox", 0};
+    static const struct bb_sql count = {
+        "WITH gone AS (DELETE FROM mail_key WHERE key IN (SELECT key FROM mail_key "
+        "WHERE until < now() - interval '1 day' LIMIT 1000)) SELECT count(*) FROM mail_outbox",
+        BB_SQL_WRITE};
     const struct bb_rows *rows = bb_query(rq, &count, BB_NO_ARGS);
 
     if (rows)

@@ -11,3 +11,11 @@ CREATE TABLE mail_outbox (
     expires   timestamptz NOT NULL
 );
 CREATE INDEX mail_outbox_due ON mail_outbox (due);
+
+-- step 2: keys of mails that are sent at most once in a time
+
+CREATE TABLE mail_key (
+    key   text PRIMARY KEY,
+    until timestamptz NOT NULL -- further mails with this key are dropped
+);
+CREATE INDEX mail_key_until ON mail_key (until);

@@ -3,8 +3,12 @@
  * end, and names with line breaks. The module auth queues the mails, which contain links.
  */
 #include "exchange.h"
+#include "hook.h"
 #include "mailbox.h"
+#include "receive.h"
 #include "tls.h"
+
+#define MODULES "[auth, chat, health, mail, metrics, webhook]"
 
 enum { TWINS = 2, EACH = 10 };
 
@@ -18,10 +22,12 @@ static void prepare(const char *name, const char *mail)
     const char *database = database_make(the_postgres, name);
 
     mailbox = mailbox_make(name);
-    host = host_prepare(&(struct host_spec){.name = name,
-                                            .database = database,
-                                            .modules = "[auth, chat, health, mail, metrics]",
-                                            .more = mailbox_section(mailbox, mail)});
+    host =
+        host_prepare(&(struct host_spec){.name = name,
+                                         .database = database,
+                                         .modules = MODULES,
+                                         .more = text("%s" WEBHOOK_LOCAL "  retry_delays: [0.1]\n",
+                                                      mailbox_section(mailbox, mail))});
     db = database_connect(the_postgres, database);
 }
 
@@ -184,7 +190,7 @@ TEST(two_hosts_send_each_mail_once)
     run();
     struct host *other = host_start(&(struct host_spec){.name = "mail_two-2",
                                                         .database = "mail_two",
-                                                        .modules = "[auth, chat, health, mail]",
+                                                        .modules = MODULES,
                                                         .more = mailbox_section(mailbox, NULL)});
     const char *emails[TWINS * EACH];
 
@@ -301,6 +307,48 @@ TEST(the_command_prints_whether_the_server_takes_a_mail)
                      "busbar: test");
     mailbox_stop(mailbox);
     PQfinish(db);
+}
+
+TEST(the_owner_of_a_failing_webhook_gets_a_mail_an_hour_about_each_event)
+{
+    prepare("mail_notices", NULL);
+    mailbox_run(mailbox, "");
+    run();
+    struct person *admin = admin_of(host);
+    int port = receiver_none()->at.port; /* nobody listens there */
+    struct webhook_made made = webhook_make(
+        host, admin, text("http://127.0.0.1:%d/secret-of-the-receiver", port), "message.new");
+    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "b@example.com", NULL);
+
+    for (int i = 0; i < 2; i++) {
+        sql_run(db, "UPDATE webhook_hook SET exhausted_at = NULL");
+        ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "A text"), 201);
+        webhook_wait(host, admin, &made, "abandoned", 20000);
+        const json_t *mail = mailbox_wait(mailbox, ADMIN_EMAIL, 2); /* failing and exhausted */
+
+        expect_json(mail,
+                    text("{'headers':{'Subject':'busbar: *webhook*%jd *'}}", (intmax_t)made.id));
+        ck_assert_ptr_nonnull(strstr(mail_body(mail), text("http://127.0.0.1:%d", port)));
+        ck_assert_ptr_null(strstr(mail_body(mail), "secret-of-the-receiver"));
+    }
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 2);
+    end();
+}
+
+TEST(a_silent_server_does_not_prevent_a_stop)
+{
+    prepare("mail_silent", "  tls: none\n");
+    struct catcher *silent = catcher_of(ANSWER_NONE);
+    char *conf = file_text(host->conf), *port = text("port: %d\n", mailbox->port);
+    char *at = strstr(conf, port);
+
+    file_write(host->conf,
+               text("%.*sport: %d\n%s", (int)(at - conf), conf, silent->port, at + strlen(port)));
+    run();
+    ask_for_link("ada");
+    WAIT_UNTIL(catcher_connections(silent) > 0, 20000);
+    end();
 }
 
 TEST(settings_that_would_send_a_password_in_the_clear_are_refused)
