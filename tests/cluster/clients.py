@@ -1,0 +1,277 @@
+"""Clients of the cluster test. Each notes what was acknowledged, and the ledger is compared with the service at the end."""
+import base64
+import hashlib
+import hmac
+import http.client
+import http.server
+import json
+import threading
+import time
+import uuid
+
+from nodes import PROXIES, address
+
+SECRET = "the-secret-of-the-cluster"
+
+
+class Failed(Exception):
+    """There was no response, or one that says nothing about the request (503)."""
+
+
+class Api:
+    """Requests through the proxies. After a failure the next request goes to the other proxy."""
+
+    def __init__(self, token=None):
+        self.token, self.turn = token, 0
+
+    def call(self, method, path, body=None, seconds=12, **headers):
+        proxies = list(PROXIES)
+        connection = http.client.HTTPConnection(address(proxies[self.turn % len(proxies)]), 8080, timeout=seconds)
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            text = response.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            self.turn += 1
+            raise Failed(str(error)) from error
+        finally:
+            connection.close()
+        if response.status >= 500:
+            self.turn += response.status != 503
+            raise Failed(f"{response.status} {text}")
+        return response.status, json.loads(text) if text else None
+
+    def must(self, method, path, body=None, status=200, seconds=90, **headers):
+        """Repeats the request until the response has this status."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                got, value = self.call(method, path, body, **headers)
+                assert got == status, f"{method} {path}: {got} {value}"
+                return value
+            except Failed:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+    def login(self, email, password):
+        self.token = self.must("POST", "/api/auth/login", {"username": email, "password": password})["accessToken"]
+        return self
+
+
+class Outage:
+    """The longest time between two acknowledged writes of all clients, since mark()."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.mark()
+
+    def mark(self):
+        with self.lock:
+            self.last, self.longest, self.count = time.monotonic(), 0.0, 0
+
+    def written(self):
+        with self.lock:
+            now = time.monotonic()
+            self.longest, self.last, self.count = max(self.longest, now - self.last), now, self.count + 1
+
+    def read(self):
+        with self.lock:
+            return max(self.longest, time.monotonic() - self.last)
+
+
+class Client(threading.Thread):
+    pause = 0.1
+
+    def __init__(self, outage):
+        super().__init__(daemon=True)
+        self.outage, self.over, self.problem = outage, threading.Event(), None
+
+    def run(self):
+        try:
+            while not self.over.is_set():
+                self.step()
+                time.sleep(self.pause)
+        except Exception as error:  # reported by the checker
+            self.problem = f"{type(self).__name__}: {error!r}"
+
+
+class Poster(Client):
+    """Sends messages to its conversation. A keyed one repeats each message until it is acknowledged."""
+
+    def __init__(self, outage, api, email, conversation, head, keyed):
+        super().__init__(outage)
+        self.api, self.email, self.conversation, self.head, self.keyed = api, email, conversation, head, keyed
+        self.acked, self.unknown, self.number = [], [], 0
+
+    def step(self):
+        self.number += 1
+        text = f"{self.email} {self.number}"
+        body = {"username": self.email, "chatEntry": text}
+        headers = {"Idempotency-Key": f"key-{self.conversation}-{self.number}"} if self.keyed else {}
+        while not self.over.is_set():
+            try:
+                status, value = self.api.call("POST", f"/api/chat/conversations/{self.conversation}/messages", body, **headers)
+            except Failed:
+                time.sleep(0.2)
+                if self.keyed:
+                    continue
+                self.unknown.append(text)
+                return
+            if status == 201:
+                self.outage.written()
+                self.acked.append((text, value["uuid"]))
+                return
+            if status != 409 and status != 429:
+                raise AssertionError(f"a message is answered {status} {value}")
+            time.sleep(0.2)
+        self.unknown.append(text)
+
+    def check(self, api):
+        """Compares the conversation with the ledger. Returns its messages."""
+        chain = read_chain(api, self.head)
+        texts = [message["chatEntry"] for message in chain]
+        acked = [text for text, _ in self.acked]
+        lost = [text for text in acked if text not in set(texts)]
+        assert not lost, f"{len(lost)} acknowledged messages are lost, the first is {lost[0]!r}"
+        assert len(set(texts)) == len(texts), "a message is stored twice"
+        assert set(texts[1:]) <= set(acked) | set(self.unknown), "a message is stored that was not sent"
+        places = {text: place for place, text in enumerate(texts)}
+        order = [places[text] for text in acked]
+        assert order == sorted(order), "messages are not in the order in which they were acknowledged"
+        for one, other in zip(chain, chain[1:]):
+            assert one["nextEntryUuid"] == other["uuid"], "the chain has a gap or a fork"
+        return chain
+
+
+def read_chain(api, head):
+    chain, at = [], head
+    while at:
+        part = api.must("GET", f"/api/chat/chain/{at}")
+        chain += part
+        at = part[-1]["nextEntryUuid"]
+    return chain
+
+
+class Meter(Client):
+    """Sends hourly readings of its device, each until it is acknowledged or found."""
+
+    def __init__(self, outage, api, device):
+        super().__init__(outage)
+        self.api, self.device, self.hour, self.acked = api, device, 0, set()
+
+    def step(self):
+        day, hour = divmod(self.hour, 24)
+        month, day = divmod(day, 28)
+        start = f"{2024 + month // 12}-{month % 12 + 1:02}-{day + 1:02}T{hour:02}:00:00Z"
+        end = f"{2024 + month // 12}-{month % 12 + 1:02}-{day + 1:02}T{hour:02}:59:00Z"
+        body = {"type": "History", "unit": "Wh", "reads": [{"startDate": start, "endDate": end, "value": 100}]}
+        try:
+            status, value = self.api.call("POST", f"/api/meter-reads/new/{self.device}", body)
+        except Failed:
+            time.sleep(0.2)
+            return
+        assert status in (200, 201, 409), f"a reading is answered {status} {value}"
+        if status != 409:
+            self.outage.written()
+        self.acked.add(end)
+        self.hour += 1
+
+    def check(self, api):
+        total = api.must("GET", f"/api/meter-reads/new/{self.device}/totals?by=year")
+        watthours = sum(int(row.get("watthour", row.get("value", 0))) for row in total)
+        assert watthours in (100 * len(self.acked), 100 * len(self.acked) + 100), \
+            f"{len(self.acked)} readings of 100 Wh were acknowledged, {watthours} Wh are stored"
+
+
+class Receiver:
+    """Receives webhooks, verifies their signatures, and notes the uuids of messages."""
+
+    def __init__(self, port):
+        self.uuids, self.ids, self.repeated, self.forged = set(), set(), 0, 0
+        lock, receiver = threading.Lock(), self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                identity, at = self.headers["webhook-id"], self.headers["webhook-timestamp"]
+                digest = hmac.new(SECRET.encode(), f"{identity}.{at}.".encode() + body, hashlib.sha256).digest()
+                with lock:
+                    receiver.forged += f"v1,{base64.b64encode(digest).decode()}" not in self.headers["webhook-signature"].split()
+                    receiver.repeated += identity in receiver.ids
+                    receiver.ids.add(identity)
+                    receiver.uuids.update(uuids_in(json.loads(body)))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer((address("client"), port), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def uuids_in(value):
+    """Returns every uuid in a payload."""
+    if isinstance(value, dict):
+        return {found for each in value.values() for found in uuids_in(each)}
+    if isinstance(value, list):
+        return {found for each in value for found in uuids_in(each)}
+    try:
+        return {str(uuid.UUID(value))} if isinstance(value, str) and len(value) == 36 else set()
+    except ValueError:
+        return set()
+
+
+class Listener(Client):
+    """Follows the live stream. It resumes by Last-Event-ID; after a reset it reads the chains at the end."""
+
+    pause = 0.5
+
+    def __init__(self, outage, api):
+        super().__init__(outage)
+        self.api, self.last, self.got, self.resets, self.twice = api, None, set(), 0, 0
+
+    def step(self):
+        names = list(PROXIES)
+        self.api.turn += 1
+        connection = http.client.HTTPConnection(address(names[self.api.turn % len(names)]), 8080, timeout=20)
+        headers = {"Authorization": f"Bearer {self.api.token}"}
+        if self.last:
+            headers["Last-Event-ID"] = self.last
+        try:
+            connection.request("GET", "/api/chat/stream", None, headers)
+            response = connection.getresponse()
+            if response.status == 200:
+                self.read(response)
+        except (OSError, http.client.HTTPException):
+            pass
+        finally:
+            connection.close()
+
+    def read(self, response):
+        event, data = "", ""
+        while not self.over.is_set():
+            line = response.readline()
+            if not line:
+                return
+            line = line.decode().rstrip("\n")
+            if line.startswith("id:"):
+                self.last = line[3:].strip()
+            elif line.startswith("event:"):
+                event = line[6:].strip()
+            elif line.startswith("data:"):
+                data += line[5:]
+            elif not line:
+                if event == "reset":
+                    self.resets += 1
+                elif event == "message.new":
+                    found = uuids_in(json.loads(data))
+                    self.twice += found <= self.got
+                    self.got |= found
+                event, data = "", ""

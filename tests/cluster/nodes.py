@@ -1,0 +1,380 @@
+"""The machines of the cluster test: network namespaces on one bridge, and the programs that run in them."""
+import ctypes
+import json
+import os
+import pwd
+import signal
+import subprocess
+import time
+import urllib.request
+
+CLONE_NEWNET = 0x40000000
+NETWORK = "10.77.0."
+DATABASES = {"db1": 11, "db2": 12, "db3": 13}
+PROXIES = {"lb1": 31, "lb2": 32}
+HOSTS = {"app1": 41, "app2": 42}
+STORES = {"redis1": 21, "redis2": 22}
+CLIENT = {"client": 51}
+SERVICE = "postgres"  # the user of all programs
+
+
+def address(name):
+    return NETWORK + str({**DATABASES, **PROXIES, **HOSTS, **STORES, **CLIENT}[name])
+
+
+class Network:
+    """A bridge in a namespace of its own; each machine is a namespace with an address on it."""
+
+    def __init__(self, prefix):
+        self.prefix = prefix
+        self.made = []
+
+    def namespace(self, name):
+        return f"{self.prefix}-{name}"
+
+    def run(self, *words, check=True):
+        return subprocess.run(words, check=check, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def inside(self, name, *words, check=True):
+        return self.run("ip", "netns", "exec", self.namespace(name), *words, check=check)
+
+    def make(self):
+        self.add("hub")
+        self.inside("hub", "ip", "link", "add", "br0", "type", "bridge")
+        self.inside("hub", "ip", "link", "set", "br0", "up")
+        for name in {**DATABASES, **PROXIES, **HOSTS, **STORES, **CLIENT}:
+            self.add(name)
+            space, hub = self.namespace(name), self.namespace("hub")
+            self.run("ip", "link", "add", "eth0", "netns", space, "type", "veth", "peer", "name", name, "netns", hub)
+            self.inside("hub", "ip", "link", "set", name, "master", "br0", "up")
+            self.inside(name, "ip", "address", "add", f"{address(name)}/24", "dev", "eth0")
+            self.inside(name, "ip", "link", "set", "eth0", "up")
+
+    def add(self, name):
+        self.run("ip", "netns", "add", self.namespace(name))
+        self.made.append(name)
+        self.inside(name, "ip", "link", "set", "lo", "up")
+
+    def enter(self, name):
+        """Moves this thread, and threads that it starts later, to the namespace."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open(f"/run/netns/{self.namespace(name)}") as space:
+            if libc.setns(space.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+
+    def cut(self, name):
+        """Cuts the machine off from all others."""
+        self.inside("hub", "ip", "link", "set", name, "down")
+
+    def join(self, name):
+        self.inside("hub", "ip", "link", "set", name, "up")
+
+    def block(self, name, port):
+        """Drops the machine's packets from and to a port."""
+        for rule in ("add table inet cut", "add chain inet cut in { type filter hook input priority 0 ; }",
+                     "add chain inet cut out { type filter hook output priority 0 ; }",
+                     *(f"add rule inet cut {chain} tcp {side} {port} drop" for chain in ("in", "out")
+                       for side in ("sport", "dport"))):
+            self.inside(name, "nft", rule)
+
+    def unblock(self, name):
+        self.inside(name, "nft", "delete table inet cut")
+
+    def remove(self):
+        for name in self.made:
+            self.run("ip", "netns", "delete", self.namespace(name), check=False)
+
+
+class Programs:
+    """Starts programs in namespaces, as the service's user, and ends them by their process ids."""
+
+    def __init__(self, network, directory):
+        self.network, self.directory = network, directory
+        self.running = {}
+
+    def start(self, key, machine, *words, **environment):
+        log = open(f"{self.directory}/{key}.log", "ab")
+        self.running[key] = subprocess.Popen(
+            ["ip", "netns", "exec", self.network.namespace(machine), "setpriv", f"--reuid={SERVICE}",
+             f"--regid={SERVICE}", "--init-groups", "--reset-env", "env", *(f"{k}={v}" for k, v in environment.items()),
+             "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def send(self, key, number):
+        os.kill(self.running[key].pid, number)
+
+    def end(self, key, number=signal.SIGTERM):
+        process = self.running.pop(key)
+        process.send_signal(number)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def end_all(self):
+        for key in reversed(list(self.running)):
+            self.end(key, signal.SIGKILL if key.startswith(("patroni", "etcd")) else signal.SIGTERM)
+        for name in DATABASES:
+            kill_postgres(self.data(name))
+
+    def data(self, name):
+        return f"{self.directory}/{name}/data"
+
+
+def kill_postgres(data):
+    """Kills the postmaster of the data directory and its children."""
+    for pid in postgres_processes(data):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it ended when the postmaster did
+
+
+def postgres_processes(data):
+    try:
+        with open(f"{data}/postmaster.pid") as file:
+            postmaster = int(file.readline())
+        with open(f"/proc/{postmaster}/task/{postmaster}/children") as file:
+            return [postmaster, *map(int, file.read().split())]
+    except (OSError, ValueError):
+        return []
+
+
+def wait_until(what, condition, seconds=120):
+    """Waits until the condition returns something true, and returns it. An exception counts as false."""
+    end, last = time.monotonic() + seconds, None
+    while time.monotonic() < end:
+        try:
+            found = condition()
+            if found:
+                return found
+        except (OSError, ValueError, KeyError) as error:
+            last = error
+        time.sleep(0.1)
+    raise AssertionError(f"{what}: not within {seconds} s ({last})")
+
+
+def get_json(url, method="GET", body=None, seconds=5):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=seconds) as response:
+        text = response.read().decode()
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+class Cluster:
+    """etcd, Patroni, HAProxy, Redis with Sentinels, and hosts of busbar."""
+
+    def __init__(self, network, programs, busbar, top):
+        self.network, self.programs, self.busbar, self.top = network, programs, busbar, top
+        self.directory = programs.directory
+        self.postgres = max(os.listdir("/usr/lib/postgresql"), key=int)
+
+    def place(self, name):
+        """Makes a private directory of the service's user."""
+        path = f"{self.directory}/{name}"
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        user = pwd.getpwnam(SERVICE)
+        os.chown(path, user.pw_uid, user.pw_gid)
+        return path
+
+    def write(self, path, text):
+        with open(path, "w") as file:
+            file.write(text)
+        user = pwd.getpwnam(SERVICE)
+        os.chown(path, user.pw_uid, user.pw_gid)
+        os.chmod(path, 0o600)
+        return path
+
+    def start(self):
+        for name in DATABASES:
+            self.place(name)
+            self.start_etcd(name)
+        for name in DATABASES:
+            self.start_patroni(name)
+        for name in STORES:
+            self.start_redis(name)
+        wait_until("the primary", self.leader)
+        wait_until("a synchronous standby", self.is_whole)
+        for name in PROXIES:
+            self.start_proxy(name)
+        for name in DATABASES:
+            self.start_sentinel(name)
+
+    # ---- etcd and Patroni
+
+    def start_etcd(self, name):
+        ip = address(name)
+        members = ",".join(f"{each}=http://{address(each)}:2380" for each in DATABASES)
+        self.programs.start(
+            f"etcd-{name}", name, "etcd", "--name", name, "--data-dir", f"{self.directory}/{name}/etcd",
+            "--listen-peer-urls", f"http://{ip}:2380", "--initial-advertise-peer-urls", f"http://{ip}:2380",
+            "--listen-client-urls", f"http://{ip}:2379,http://127.0.0.1:2379", "--advertise-client-urls",
+            f"http://{ip}:2379", "--initial-cluster", members, "--initial-cluster-token", "busbar", "--log-level", "warn")
+
+    def start_patroni(self, name):
+        ip = address(name)
+        settings = {
+            "scope": "busbar", "name": name,
+            "restapi": {"listen": f"{ip}:8008", "connect_address": f"{ip}:8008"},
+            "etcd3": {"hosts": [f"{address(each)}:2379" for each in DATABASES]},
+            "bootstrap": {
+                "dcs": {"ttl": 20, "loop_wait": 5, "retry_timeout": 5, "maximum_lag_on_failover": 1048576,
+                        "synchronous_mode": True, "synchronous_mode_strict": True,
+                        "postgresql": {"use_pg_rewind": True, "parameters": {
+                            "max_connections": 100, "shared_buffers": "64MB", "wal_keep_size": "256MB",
+                            "wal_receiver_timeout": "5s", "wal_sender_timeout": "5s", "wal_log_hints": "on"}}},
+                "initdb": [{"encoding": "UTF8"}, {"locale": "C.UTF-8"}, "data-checksums"]},
+            "postgresql": {
+                "listen": f"{ip}:5432", "connect_address": f"{ip}:5432", "data_dir": self.programs.data(name),
+                "bin_dir": f"/usr/lib/postgresql/{self.postgres}/bin", "pgpass": f"{self.directory}/{name}/pgpass",
+                "pg_hba": ["local all all trust", "host all all 10.77.0.0/24 trust",
+                           "host replication all 10.77.0.0/24 trust"],
+                "parameters": {"unix_socket_directories": f"{self.directory}/{name}"},
+                "authentication": {"superuser": {"username": "postgres", "password": "p"},
+                                   "replication": {"username": "replicator", "password": "r"},
+                                   "rewind": {"username": "postgres", "password": "p"}}},
+            "watchdog": {"mode": "off"}}
+        path = self.write(f"{self.directory}/{name}/patroni.yml", json.dumps(settings))
+        self.programs.start(f"patroni-{name}", name, "patroni", path)
+
+    def members(self):
+        """Returns the members as any living Patroni reports them."""
+        for name in DATABASES:
+            try:
+                return get_json(f"http://{address(name)}:8008/cluster", seconds=2)["members"]
+            except OSError:
+                continue
+        return []
+
+    def leader(self):
+        """Returns the name of the server that runs as the primary."""
+        for name in DATABASES:
+            try:
+                if get_json(f"http://{address(name)}:8008/primary", seconds=2):
+                    return name
+            except OSError:
+                continue
+        return None
+
+    def described(self):
+        """Returns what an operator would look at, for the report of a failure."""
+        lines = [str(member) for member in self.members()]
+        for name in DATABASES:
+            lines.append(f"{name}: " + str(self.sql(name, "SELECT pg_is_in_recovery(), current_setting("
+                                                    "'synchronous_standby_names'), (SELECT count(*) FROM pg_stat_activity"
+                                                    " WHERE wait_event = 'SyncRep'), (SELECT string_agg(application_name ||"
+                                                    " ' ' || state || ' ' || sync_state || ' ' || coalesce(flush_lsn::text,"
+                                                    " '?'), ', ') FROM pg_stat_replication)", "postgres", 3)))
+        for name in HOSTS:
+            lines.append(f"{name}: {self.not_ready_because(name) or 'ready'}")
+        return "\n".join(lines)
+
+    def is_whole(self):
+        """Returns whether a primary, a synchronous standby and another standby run without lag."""
+        members = self.members()
+        roles = sorted(member["role"] for member in members)
+        return (roles == ["leader", "replica", "sync_standby"] and
+                all(member["state"] in ("running", "streaming") for member in members) and
+                all(member.get("lag", 0) == 0 for member in members if member["role"] != "leader"))
+
+    def sql(self, name, text, database="busbar", seconds=10, server=None):
+        """Runs a statement from inside a machine, on its own server. Returns its output, or None if it failed."""
+        found = subprocess.run(
+            ["ip", "netns", "exec", self.network.namespace(name), "timeout", str(seconds), "psql", "-XAtq", "-h",
+             server or address(name), "-U", "postgres", "-d", database, "-c", text], capture_output=True, text=True)
+        return None if found.returncode else found.stdout.strip()
+
+    # ---- Redis
+
+    def start_redis(self, name):
+        master = [] if name == "redis1" else ["--replicaof", address("redis1"), "6379"]
+        self.programs.start(name, name, "redis-server", "--bind", address(name), "--protected-mode", "no", "--save", "",
+                            "--dir", self.place(name), *master)
+
+    def start_sentinel(self, name):
+        path = self.write(f"{self.directory}/{name}/sentinel.conf",
+                          f"bind {address(name)}\nprotected-mode no\nsentinel monitor main {address('redis1')} 6379 2\n"
+                          "sentinel down-after-milliseconds main 2000\nsentinel failover-timeout main 10000\n")
+        self.programs.start(f"sentinel-{name}", name, "redis-server", path, "--sentinel")
+
+    def redis(self, host, *words, port=6379):
+        return subprocess.run(["redis-cli", "-h", host, "-p", str(port), *words], capture_output=True, text=True,
+                              timeout=10).stdout
+
+    def redis_master(self):
+        lines = self.redis(address("db1"), "sentinel", "get-master-addr-by-name", "main", port=26379).split()
+        return next((name for name in STORES if lines and address(name) == lines[0]), None)
+
+    # ---- HAProxy
+
+    def start_proxy(self, name):
+        servers = "\n".join(f"    server {each} {address(each)}:5432 check port 8008" for each in DATABASES)
+        place = self.place(name)
+        self.write(f"{place}/postgres.cfg",
+                   "listen postgres\n    bind :5432\n    mode tcp\n    timeout client 1h\n    timeout server 1h\n"
+                   "    option httpchk GET /primary\n    http-check expect status 200\n"
+                   "    default-server inter 1s fall 2 rise 1 on-marked-down shutdown-sessions\n" + servers + "\n")
+        self.programs.start(name, name, "haproxy", "-W", "-f", f"{self.top}/conf/haproxy.cfg", "-f",
+                            f"{place}/postgres.cfg", BUSBAR_HAPROXY_SOCKET=f"{place}/haproxy.sock",
+                            BUSBAR_HOST1=f"{address('app1')}:8081", BUSBAR_HOST2=f"{address('app2')}:8081")
+
+    # ---- busbar
+
+    def configure(self, name, key):
+        place = self.place(name)
+        proxies = ",".join(address(each) for each in PROXIES)
+        sentinels = ",".join(f"{address(each)}:26379" for each in DATABASES)
+        return self.write(f"{place}/busbar.yaml", f"""
+http:
+  listen: "{address(name)}:8081"
+  trusted_proxies: [{proxies}]
+  client_percent: 100
+database:
+  url: "host={proxies} port=5432,5432 dbname=busbar user=busbar target_session_attrs=read-write"
+redis:
+  url: "redis+sentinel://{sentinels}/main"
+  timeout: 500
+secrets:
+  keys: ["{key}"]
+control:
+  socket: "{place}/control.sock"
+log:
+  format: logfmt
+module_path: "{self.busbar}/lib/busbar/modules"
+modules: [auth, chat, device, health, metrics, reading, webhook]
+auth:
+  argon2_rounds: 1
+  argon2_memory: 64
+device:
+  documents: "{self.place('documents')}"
+webhook:
+  allow_networks: ["10.77.0.0/24"]
+""")
+
+    def start_host(self, name):
+        self.programs.start(name, name, f"{self.busbar}/bin/busbar", "--config", f"{self.directory}/{name}/busbar.yaml", "serve")
+
+    def command(self, name, *words, **environment):
+        """Runs a command of busbar; returns what it prints."""
+        done = subprocess.run(
+            ["ip", "netns", "exec", self.network.namespace(name), f"{self.busbar}/bin/busbar", "--config",
+             f"{self.directory}/{name}/busbar.yaml", *words], capture_output=True, text=True,
+            env={**os.environ, **environment})
+        assert done.returncode == 0, f"busbar {' '.join(words)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def is_ready(self, name):
+        return bool(get_json(f"http://{address(name)}:8081/api/health/ready", seconds=2))
+
+    def not_ready_because(self, name):
+        """Returns the body of the host's 503, or an empty text if it is ready."""
+        try:
+            get_json(f"http://{address(name)}:8081/api/health/ready", seconds=2)
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        return ""
