@@ -111,6 +111,7 @@ test_packages=(check clang clang-tidy clang-format cppcheck curl dbus g++ haprox
     libclang-rt-dev man-db mandoc openssl pgbouncer procps python3 python3-aiosmtpd rclone rustc socat systemd
     xz-utils)
 contract_packages=(python3-venv)
+cluster_packages=(etcd-server haproxy iproute2 nftables patroni postgresql redis-sentinel)
 
 missing_packages() {
     local package
