@@ -6,6 +6,7 @@ import pwd
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 
 CLONE_NEWNET = 0x40000000
@@ -251,6 +252,11 @@ class Cluster:
                 continue
         return []
 
+    def roles(self):
+        """Returns the names of the primary and the synchronous standby, or None while one is missing."""
+        roles = {member["role"]: member["name"] for member in self.members()}
+        return (roles["leader"], roles["sync_standby"]) if {"leader", "sync_standby"} <= set(roles) else None
+
     def leader(self):
         """Returns the name of the server that runs as the primary."""
         for name in DATABASES:
@@ -377,4 +383,6 @@ webhook:
             get_json(f"http://{address(name)}:8081/api/health/ready", seconds=2)
         except urllib.error.HTTPError as error:
             return error.read().decode()
+        except OSError as error:
+            return str(error)
         return ""
