@@ -19,6 +19,7 @@ static void set_up(void)
     const char *rustc = access("/usr/bin/rustc", X_OK) ? "RUSTC=rustc" : "RUSTC=/usr/bin/rustc";
 
     spec = (struct host_spec){.name = "languages",
+                              .database = database_make(the_postgres, "languages"),
                               .modules = text("[auth, chat, health, \"%s\", \"%s\"]",
                                               example_build("visits-cpp", "visits_cpp", "CXX=g++"),
                                               example_build("visits-rust", "visits_rust", rustc)),
