@@ -185,7 +185,8 @@ static const struct bb_field log_fields[] = {
            "Which requests are logged: all, none, or problems. A request is a problem if it was "
            "slow (http.slow_request), got a status of 400 or more, or was aborted."),
     INT(log, sample, 0, 1, 1000000, "1",
-        "With `requests: all` and a number N, the host logs one of N requests without a problem, and "
+        "With `requests: all` and a number N, the host logs one of N requests without a problem, "
+        "and "
         "every request with a problem."),
     BOOL(log, access, "true", "false has the same effect as `requests: none`."),
 };
