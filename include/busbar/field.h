@@ -64,7 +64,14 @@ enum bb_field_flags {
      * Bodies: JSON null is passed as null instead of absent, so that a PATCH can clear the field
      * (RFC 7396). bb_text() and bb_given_int() treat it as absent.
      */
-    BB_CLEARS = 65536
+    BB_CLEARS = 65536,
+
+    /*
+     * Payloads of events: an integer or a text that names what the event is about, as
+     * `conversationId`, or `id` in an object `conversation`. Webhooks with `ordering` get the
+     * events of one such thing in order. At most one field of a payload.
+     */
+    BB_KEY = 131072
 };
 
 /*

@@ -216,7 +216,7 @@ static const struct bb_route routes[] = {
 };
 
 static const struct bb_field created_conversation[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
     {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},
     {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "ben@example.org"},
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
@@ -229,7 +229,7 @@ static const struct bb_field created_payload[] = {
      .fields = BB_TABLE(first_message)},
 };
 static const struct bb_field new_payload[] = {
-    {.name = "conversationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "conversationId", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
     {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(message)},
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
      .example = "Rooftop 7"},

@@ -310,7 +310,7 @@ static const struct bb_route routes[] = {
 };
 
 static const struct bb_field event_device[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     NULL_TEXT("externalId"), NULL_TEXT("siteName"), NULL_TEXT("serialNumber"),
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},

@@ -273,7 +273,7 @@ static const struct bb_route routes[] = {
 };
 
 static const struct bb_field accepted_payload[] = {
-    {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
     {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},

@@ -24,8 +24,8 @@
  */
 static const struct bb_sql expire_waiting = {
     "WITH old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM webhook_waiting"
-    " WHERE greatest(queued_at, next_at) < " LATEST " AND id < webhook_day_floor(" LATEST_DAY
-    " + 1)"
+    " WHERE greatest(queued_at, CASE WHEN next_at < webhook_never() THEN next_at END) < " LATEST
+    " AND id < webhook_day_floor(" LATEST_DAY " + 1)"
     " LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED)) RETURNING *)"
     " INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
     " SELECT id, webhook, now(), 0, false, " EXPIRED " FROM old ON CONFLICT DO NOTHING",

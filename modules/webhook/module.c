@@ -114,6 +114,7 @@ static const struct bb_field event_item[] = {
 
 static const char *const signatures[] = {"hmac", "ed25519", "both", NULL};
 
+static const char *const orderings[] = {"key", NULL};
 static const char *const periods[] = {"second", "minute", NULL};
 static const struct bb_field rate_limit[] = {
     {.name = "limit", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = 1000},
@@ -161,6 +162,8 @@ static const struct bb_field authentication_reply[] = {
      .example = "{\"deviceProjectName\":{\"$startsWith\":\"Rooftop\"}}"},                           \
     {.name = "rateLimit", .type = BB_OBJECT, .flags = BB_CLEARS, .fields = BB_TABLE(rate_limit),   \
      .help = "The number of attempts that may start in any second or minute."},                                 \
+    {.name = "ordering", .type = BB_CHOICE, .flags = BB_CLEARS, .choices = orderings,              \
+     .help = "key: send the events of a conversation or device one after the other."},             \
     {.name = "headers", .type = BB_OBJECT, .flags = BB_CLEARS,                                     \
      .help = "Further headers of each request, up to 20 and 8 KiB: names and values. Responses "   \
              "mask the values.",                                                                   \
@@ -249,6 +252,7 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
     {.name = "filter", .type = BB_OBJECT, .help = "Absent if there is none."},                     \
     {.name = "rateLimit", .type = BB_OBJECT, .fields = BB_TABLE(rate_limit)},                      \
+    {.name = "ordering", .type = BB_CHOICE, .choices = orderings},                                 \
     {.name = "headers", .type = BB_OBJECT, .help = "Absent if there are none."},                   \
     {.name = "retryPolicy", .type = BB_ANY, .help = "As it was set."},                             \
     {.name = "signature", .type = BB_CHOICE, .choices = signatures, .help = "Absent: hmac."},      \

@@ -513,3 +513,35 @@ ALTER TABLE webhook_hook ADD COLUMN authentication bytea, ADD COLUMN certificate
     ADD COLUMN certificate_warned boolean;
 CREATE INDEX webhook_hook_certificate ON webhook_hook (certificate_until)
     WHERE certificate_until IS NOT NULL AND certificate_warned IS NULL;
+
+-- step 12: order
+
+ALTER TABLE webhook_hook ADD COLUMN ordering text; -- 'key'; null: none
+
+-- sequence: the place of a delivery in the order of its webhook and key; null: it has no order.
+ALTER TABLE webhook_delivery ADD COLUMN sequence bigint;
+
+-- Deliveries with an order have a row in webhook_waiting from the beginning. Only the first one of a key may be sent.
+CREATE FUNCTION webhook_never() RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN timestamptz '9999-01-01 00:00:00+00';
+ALTER TABLE webhook_waiting ADD COLUMN key text;
+CREATE INDEX webhook_waiting_key ON webhook_waiting (webhook, key, id) WHERE key IS NOT NULL;
+CREATE TABLE webhook_sequence (
+    webhook bigint NOT NULL,
+    key     text NOT NULL,
+    last    bigint NOT NULL,
+    PRIMARY KEY (webhook, key)
+);
+
+-- Gives the next delivery of a webhook and key its id and its place. The row of the key is locked until the
+-- transaction ends, so the ids of a key are in the order of commits.
+CREATE FUNCTION webhook_order(hook bigint, hook_key text, OUT id bigint, OUT sequence bigint)
+    LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO webhook_sequence AS s (webhook, key, last) VALUES (hook, hook_key, 1)
+        ON CONFLICT ON CONSTRAINT webhook_sequence_pkey DO UPDATE SET last = s.last + 1 RETURNING s.last INTO sequence;
+    id := nextval('webhook_delivery_id');
+    INSERT INTO webhook_waiting (id, webhook, key, next_at) VALUES (id, hook, hook_key, webhook_never());
+END
+$$;

@@ -53,10 +53,10 @@ int webhook_check_url(struct bb_request *rq, const char *field, const char **url
  * that options_take() sets; SIGNING_COLUMNS are set only with SIGNING_VALUES.
  */
 #define OPTION_COLUMNS_SHOWN                                                                       \
-    "filter, rate_limit, headers, retry_policy, disable_policy, signature, public_key,"            \
+    "filter, rate_limit, ordering, headers, retry_policy, disable_policy, signature, public_key,"  \
     " authentication"
 #define OPTION_COLUMNS                                                                             \
-    "filter, rate_limit, headers, retry_policy, disable_policy, signature, filter_path,"           \
+    "filter, rate_limit, ordering, headers, retry_policy, disable_policy, signature, filter_path," \
     " authentication, certificate_until, certificate_warned"
 
 struct option {
@@ -141,6 +141,7 @@ int example_of(struct bb_request *rq, const char *event, json_t **payload);
 
 /* ---- policies.c ---- */
 
+int policy_ordering_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int policy_rate_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int policy_disable_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
@@ -157,7 +158,9 @@ void webhook_pause_heard(void *state, const char *payload);
 #define DELIVERY_COLUMNS                                                                           \
     "d.id, d.event, d.event_id, d.state, " BB_SQL_MS(                                              \
         "d.created_at") " AS created,"                                                             \
-                        " " BB_SQL_MS("d.next_at") " AS next, d.log::text AS log, d.traceparent"
+                        " " BB_SQL_MS(                                                             \
+                            "nullif(d.next_at, webhook_never())") " AS next, d.log::text AS log, " \
+                                                                  "d.traceparent"
 enum delivery_column {
     DELIVERY_ID,
     DELIVERY_EVENT,

@@ -9,6 +9,7 @@
 static const struct option options[] = {
     {"filter", filter_take, filter_show},
     {"rateLimit", policy_rate_take, policy_show},
+    {"ordering", policy_ordering_take, option_show_text},
     {"headers", headers_take, headers_show},
     {"retryPolicy", policy_retry_take, policy_show},
     {"disablePolicy", policy_disable_take, policy_show},

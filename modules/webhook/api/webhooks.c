@@ -528,7 +528,8 @@ static int webhook_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {
         "WITH gone AS (DELETE FROM webhook_hook h WHERE " WEBHOOK_MINE " RETURNING h.id),"
-        " replays AS (DELETE FROM webhook_replay WHERE webhook = (SELECT id FROM gone))"
+        " replays AS (DELETE FROM webhook_replay WHERE webhook = (SELECT id FROM gone)),"
+        " numbers AS (DELETE FROM webhook_sequence WHERE webhook = (SELECT id FROM gone))"
         " INSERT INTO webhook_gone (webhook) SELECT id FROM gone RETURNING webhook",
         0};
     int status;

@@ -38,58 +38,84 @@ enum {
 #define MATCHING MATCHING_OF("$1::text", "$2::bigint", "$3::text[]")
 #define FILTERED WEBHOOK_FILTERED("(SELECT webhook_payload($5::text))")
 
-/* $4 the event's id, $5 body, $6 traceparent */
-#define EVENTS BB_KEYS_6("text", "bigint", "text", "uuid", "text", "text")
+/*
+ * Joins `o`, the place in the order of its key, to a webhook h with `ordering`; for others o.id is
+ * null, and the delivery gets an id from the sequence. See webhook_order() in schema.sql.
+ */
+#define ORDERED(key)                                                                               \
+    " LEFT JOIN LATERAL (SELECT * FROM webhook_order(h.id, " key ")"                               \
+    " WHERE h.ordering IS NOT NULL AND " key " IS NOT NULL) o ON true"
+#define DELIVERY_ID                                                                                \
+    "coalesce(o.id, CASE WHEN pg_current_xact_id() IS NOT NULL"                                    \
+    " THEN nextval('webhook_delivery_id') END)"
+
+/* $4 the event's id, $5 body, $6 traceparent, $7 key or null */
+#define EVENTS BB_KEYS_7("text", "bigint", "text", "uuid", "text", "text", "text")
 #define MATCHING_EVENT MATCHING_OF("k.event", "k.organisation", "k.emails::text[]")
 
 static const struct bb_keyed enqueue = {
-    {"INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
-     " SELECT h.id, $1::text, $4::uuid, $5::text, $6::text" MATCHING " AND " FILTERED
-     " RETURNING webhook, id, body_id",
+    {"INSERT INTO webhook_delivery (id, webhook, event, event_id, body, traceparent, sequence)"
+     " SELECT " DELIVERY_ID ", h.id, $1::text, $4::uuid, $5::text, $6::text, o.sequence"
+     " FROM (SELECT h.id, h.ordering" MATCHING " AND " FILTERED
+     ") h" ORDERED("$7::text") " RETURNING webhook, id, body_id, sequence",
      BB_SQL_KEYED},
     {"WITH k AS (SELECT * FROM " EVENTS
-     " k(event, organisation, emails, event_id, body, trace, i)),"
-     " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
-     " SELECT h.id, k.event, k.event_id, k.body, k.trace"
-     " FROM k CROSS JOIN LATERAL (SELECT h.id" MATCHING_EVENT " AND " WEBHOOK_FILTERED(
-         "(SELECT webhook_payload(k.body))") " OFFSET 0) h"
-                                             " RETURNING webhook, id, body_id, event_id)"
-                                             " SELECT m.webhook, m.id, m.body_id, k.i FROM made m "
-                                             "JOIN k ON k.event_id = m.event_id",
+     " k(event, organisation, emails, event_id, body, trace, key, i)),"
+     " made AS (INSERT INTO webhook_delivery"
+     " (id, webhook, event, event_id, body, traceparent, sequence)"
+     " SELECT " DELIVERY_ID ", h.id, k.event, k.event_id, k.body, k.trace, o.sequence"
+     " FROM k CROSS JOIN LATERAL (SELECT h.id, h.ordering" MATCHING_EVENT
+     " AND " WEBHOOK_FILTERED("(SELECT webhook_payload(k.body))") " OFFSET 0) h" ORDERED(
+         "k.key") " RETURNING webhook, id, body_id, event_id, sequence)"
+                  " SELECT m.webhook, m.id, m.body_id, m.sequence, k.i FROM made m"
+                  " JOIN k ON k.event_id = m.event_id",
      0},
 };
 
 /*
  * Does the same if there may be many webhooks, or for a large body ($7), which gets its own row. $8
  * is the account that raised the event. $9: the body is too large for filters to be evaluated in
- * this transaction. One row of nulls means that the event must be expanded.
+ * this transaction. $10: its key. Deliveries to webhooks with `ordering` are stored at once,
+ * however many there are. One row of nulls means that the event must be expanded.
  */
 static const struct bb_sql enqueue_any = {
-    "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path" MATCHING "),"
-    " n AS MATERIALIZED (SELECT count(*) AS webhooks, count(*) > " AT_ONCE_TEXT
-    " OR ($9::boolean AND count(h.filter_path) > 0) AS later FROM h),"
+    "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering,"
+    " h.ordering IS NOT NULL AND $10::text IS NOT NULL AS ordered" MATCHING "),"
+    " n AS MATERIALIZED (SELECT count(*) AS webhooks, count(*) FILTER (WHERE NOT ordered)"
+    " > " AT_ONCE_TEXT " OR ($9::boolean AND count(filter_path) FILTER (WHERE NOT ordered) > 0)"
+    " AS later FROM h),"
     " kept AS (INSERT INTO webhook_body (body) SELECT $5::text FROM n"
     " WHERE n.later OR (n.webhooks > 0 AND $7::boolean) RETURNING id),"
     " later AS (INSERT INTO webhook_expansion"
     " (account, event, event_id, body_id, webhooks, traceparent)"
-    " SELECT $8::bigint, $1::text, $4::uuid, kept.id, ARRAY(SELECT h.id FROM h ORDER BY h.id),"
-    " $6::text FROM n, kept WHERE n.later RETURNING id),"
-    " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, body_id, traceparent)"
-    " SELECT h.id, $1::text, $4::uuid, CASE WHEN kept.id IS NULL THEN $5::text END, kept.id,"
-    " $6::text FROM n JOIN h ON NOT n.later AND " FILTERED " LEFT JOIN kept ON true"
-    " RETURNING webhook, id, body_id)"
-    " SELECT webhook, id, body_id FROM made UNION ALL SELECT NULL, NULL, NULL FROM later",
+    " SELECT $8::bigint, $1::text, $4::uuid, kept.id,"
+    " ARRAY(SELECT h.id FROM h WHERE NOT h.ordered ORDER BY h.id), $6::text"
+    " FROM n, kept WHERE n.later RETURNING id),"
+    " made AS (INSERT INTO webhook_delivery"
+    " (id, webhook, event, event_id, body, body_id, traceparent, sequence)"
+    " SELECT " DELIVERY_ID ", h.id, $1::text, $4::uuid,"
+    " CASE WHEN kept.id IS NULL THEN $5::text END, kept.id, $6::text, o.sequence"
+    " FROM n JOIN h ON (h.ordered OR NOT n.later) AND " FILTERED " LEFT JOIN kept ON true" ORDERED(
+        "$10::text") " RETURNING webhook, id, body_id, sequence)"
+                     " SELECT webhook, id, body_id, sequence FROM made"
+                     " UNION ALL SELECT NULL, NULL, NULL, NULL FROM later",
     0,
 };
 
-/* Enqueues several events. $3 an empty list of e-mails, $4 ids, $5 bodies, $6 traceparent */
+/*
+ * Enqueues several events. $3 an empty list of e-mails, $4 ids, $5 bodies, $6 traceparent, $7 keys,
+ * "" if there is none
+ */
 static const struct bb_sql enqueue_all = {
-    "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path" MATCHING ")"
-    " INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
-    " SELECT h.id, $1::text, e.id, e.body, $6::text"
-    " FROM unnest($4::uuid[], $5::text[]) WITH ORDINALITY AS e (id, body, n) JOIN h ON"
-    " " WEBHOOK_FILTERED(
-        "webhook_payload(e.body)") " ORDER BY e.n, h.id RETURNING webhook, id, event_id",
+    "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering" MATCHING ")"
+    " INSERT INTO webhook_delivery (id, webhook, event, event_id, body, traceparent, sequence)"
+    " SELECT " DELIVERY_ID ", h.id, $1::text, h.event_id, h.body, $6::text, o.sequence"
+    " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body, nullif(e.key, '') AS key"
+    " FROM unnest($4::uuid[], $5::text[], $7::text[]) WITH ORDINALITY AS e (id, body, key, n)"
+    " JOIN h ON " WEBHOOK_FILTERED("webhook_payload(e.body)") " ORDER BY e.n, h.id OFFSET 0) "
+                                                              "h" ORDERED(
+                                                                  "h.key") " RETURNING webhook, "
+                                                                           "id, event_id, sequence",
     0,
 };
 
@@ -102,7 +128,8 @@ static const struct bb_sql enqueue_about = {
     " SELECT h.id, $1::text, $3::uuid, $4::text, $5::text FROM webhook_hook a"
     " JOIN webhook_hook h ON h.account = a.account AND h.id <> a.id WHERE a.id = $2::bigint"
     " AND h.active AND h.admitted AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"
-    " AND " WEBHOOK_FILTERED("webhook_payload($4::text)") " RETURNING webhook, id, body_id",
+    " AND " WEBHOOK_FILTERED(
+        "webhook_payload($4::text)") " RETURNING webhook, id, body_id, sequence",
     0,
 };
 
@@ -140,6 +167,7 @@ struct gathered {
     int64_t organization;
     int index; /* of the statement */
     size_t count;
+    const char *keys[MOST + 1]; /* of the events; "": none */
     struct sender_event events[MOST];
 };
 
@@ -154,7 +182,9 @@ static void enqueue_pass_rows(struct bb_request *rq, struct sender *sender,
     for (; row < end; row++) {
         int64_t webhook = bb_cell_int(rq, rows, row, 0);
 
-        if (webhook)
+        if (bb_cell(rq, rows, row, 3))
+            sender_ordered(sender, webhook);
+        else if (webhook)
             items[count++] = (struct sender_item){bb_cell_int(rq, rows, row, 1), webhook};
         else
             sender_expand(sender);
@@ -203,6 +233,7 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct gathered *all = bb_alloc(rq, sizeof(*all));
 
     *all = *gathered;
+    all->keys[all->count] = NULL;
     gathered->count = 0;
     for (size_t i = 0; i < all->count; i++) {
         ids[i] = all->events[i].id;
@@ -212,14 +243,15 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
                         BB_ARGS(bb_t(all->events[0].name),
                                 all->organization ? bb_i(all->organization) : bb_null(), bb_t("{}"),
                                 bb_t(enqueue_texts(rq, ids)), bb_t(enqueue_texts(rq, bodies)),
-                                bb_t(all->events[0].trace)));
+                                bb_t(all->events[0].trace), bb_t(enqueue_texts(rq, all->keys))));
     all->organization = -1; /* the third column of its rows is the event's id */
     return enqueue_after(rq, tx, all);
 }
 
 /* Returns 1 if it keeps the event, 0 if the event needs a separate statement, -1 on failure. */
 static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webhook,
-                          const struct bb_audience *audience, const struct sender_event *event)
+                          const struct bb_audience *audience, const struct sender_event *event,
+                          const char *key)
 {
     struct gathered *gathered = bb_before(rq, tx, enqueue_gathered, sizeof(*gathered));
     bool alone = event->length >= LARGE_BODY || (audience->emails && audience->emails[0]) ||
@@ -237,6 +269,7 @@ static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhoo
         return 0;
     gathered->webhook = webhook;
     gathered->organization = audience->organization;
+    gathered->keys[gathered->count] = key ? key : "";
     gathered->events[gathered->count++] = *event;
     return 1;
 }
@@ -253,22 +286,18 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
         strncmp(event->name, WEBHOOK_EVENTS_ABOUT, strlen(WEBHOOK_EVENTS_ABOUT)) != 0
             ? NULL
             : json_object_get(event->payload, "webhookId");
-    int gathered = about ? 0 : enqueue_gather(rq, tx, webhook, event->audience, &raised);
+    const char *key = webhook_event_key(rq, event);
+    int gathered = about ? 0 : enqueue_gather(rq, tx, webhook, event->audience, &raised, key);
 
     if (gathered)
         return gathered < 0 ? -1 : 0;
     struct gathered *one = bb_alloc(rq, offsetof(struct gathered, events[1]));
     bool large = raised.length >= LARGE_BODY;
     int64_t organization = event->audience->organization;
-    const struct bb_value args[] = {bb_t(event->name),
-                                    organization ? bb_i(organization) : bb_null(),
-                                    bb_t(enqueue_texts(rq, event->audience->emails)),
-                                    bb_t(event->id),
-                                    bb_t(raised.body),
-                                    bb_t(raised.trace),
-                                    bb_b(large),
-                                    bb_i(rq->principal ? rq->principal->account : 0),
-                                    bb_b(raised.length >= SLOW_BODY)};
+    const struct bb_value name = bb_t(event->name), id = bb_t(event->id), body = bb_t(raised.body),
+                          trace = bb_t(raised.trace),
+                          of = organization ? bb_i(organization) : bb_null(),
+                          emails = bb_t(enqueue_texts(rq, event->audience->emails));
 
     one->webhook = webhook;
     one->organization = 0;
@@ -276,11 +305,14 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
     one->events[0] = raised;
     if (about)
         one->index = bb_add(rq, tx, &enqueue_about,
-                            BB_ARGS(bb_t(event->name), bb_i(json_integer_value(about)),
-                                    bb_t(event->id), bb_t(raised.body), bb_t(raised.trace)));
+                            BB_ARGS(name, bb_i(json_integer_value(about)), id, body, trace));
+    else if (large || sender_active(webhook->sender) > AT_ONCE)
+        one->index = bb_add(rq, tx, &enqueue_any,
+                            BB_ARGS(name, of, emails, id, body, trace, bb_b(large),
+                                    bb_i(rq->principal ? rq->principal->account : 0),
+                                    bb_b(raised.length >= SLOW_BODY), bb_t(key)));
     else
-        one->index = large || sender_active(webhook->sender) > AT_ONCE
-                         ? bb_add(rq, tx, &enqueue_any, args, 9)
-                         : bb_add(rq, tx, &enqueue.one, args, 6);
+        one->index =
+            bb_add(rq, tx, &enqueue.one, BB_ARGS(name, of, emails, id, body, trace, bb_t(key)));
     return enqueue_after(rq, tx, one);
 }

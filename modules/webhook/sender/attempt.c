@@ -13,7 +13,7 @@ enum {
     PUT_OFF_MS = 500,
     BODY_MAX = 65536, /* of a response, in bytes */
     KEPT = 1024,      /* bytes of a body that the log keeps */
-    HEADERS = 10,
+    HEADERS = 11,
     HEADER_ROOM = 320,
     SENT_ROOM = 4096 /* for the headers that the log keeps */
 };
@@ -167,6 +167,9 @@ static int attempt_sign(struct attempt *attempt)
     failed |= (hmac ? attempt_header(attempt, "X-Webhook-Signature: %s", hex) : 0) |
               attempt_header(attempt, "X-Webhook-Attempt: %d", delivery->tries + 1) |
               (delivery->replay ? attempt_header(attempt, "webhook-replay: true") : 0) |
+              (delivery->sequence
+                   ? attempt_header(attempt, "webhook-sequence: %" PRId64, delivery->sequence)
+                   : 0) |
               attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
               attempt_header(attempt, "webhook-signature: %s%s%s", standard,
                              hmac && pair ? " " : "", ed25519);

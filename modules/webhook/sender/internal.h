@@ -62,6 +62,7 @@ struct delivery {
     int64_t queued_ms; /* since when it is due, monotonic; before delivery_admit() an age */
     int tries;         /* attempts begun since it was queued */
     bool kept;         /* it has a row in webhook_waiting */
+    int64_t sequence;  /* its place in the order of its key; 0: it has no order */
     bool replay;       /* part of a replay: sent after other deliveries */
     bool test;         /* a ping: sent by this host, even without its shard */
     bool lease_lost;   /* sent under a lease that was lost: nothing is recorded */

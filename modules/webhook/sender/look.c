@@ -7,6 +7,8 @@
  */
 #include "modules/webhook/sender/internal.h"
 
+#include <stdlib.h>
+
 #define PAGE_TEXT "4000"
 enum { PAGE = 4000 }; /* rows per statement: a loop handles them at once */
 
@@ -22,13 +24,17 @@ static const struct bb_sql look_waiting = {
     " WHERE webhook > $1::bigint ORDER BY webhook, next_at LIMIT 1) UNION ALL"
     " SELECT n.webhook, n.next_at FROM w CROSS JOIN LATERAL (SELECT x.webhook, x.next_at"
     " FROM webhook_waiting x WHERE x.webhook > w.webhook ORDER BY x.webhook, x.next_at LIMIT 1) n)"
-    " SELECT webhook, greatest(0, ceil(extract(epoch FROM next_at - now()) * 1000))::bigint FROM w"
+    " SELECT webhook, CASE WHEN EXISTS (SELECT FROM webhook_waiting x WHERE x.webhook = w.webhook"
+    " AND x.key IS NOT NULL) THEN 0 ELSE"
+    " greatest(0, ceil(extract(epoch FROM next_at - now()) * 1000))::bigint END FROM w"
     " WHERE webhook_shard_of(webhook) = ANY($2::bigint[]) LIMIT " PAGE_TEXT,
     BB_SQL_LONG,
 };
-/* $1 and $3 limit the ids. Pings wait in webhook_waiting; the host of the test sends them. */
+/* $1 and $3 limit the ids. Ids of deliveries with an order are negative. Pings wait in
+ * webhook_waiting; the host of the test sends them. */
 static const struct bb_sql look_log = {
-    "SELECT webhook, id FROM webhook_delivery WHERE id > $1::bigint AND id <= $3::bigint"
+    "SELECT webhook, CASE WHEN sequence IS NULL THEN id ELSE -id END FROM webhook_delivery WHERE "
+    "id > $1::bigint AND id <= $3::bigint"
     " AND event <> '" WEBHOOK_PING "' AND webhook_shard_of(webhook) = ANY($2::bigint[])"
     " ORDER BY id LIMIT " PAGE_TEXT,
     BB_SQL_LONG,
@@ -93,7 +99,7 @@ static void look_take(struct sender *sender, const struct looking *looking, size
     int64_t webhook = looking->found.webhooks[i], number = looking->found.ids[i];
     struct subscription *subscription = NULL;
 
-    if (looking->look == LOOK_LOG) {
+    if (looking->look == LOOK_LOG && number > 0) {
         look_found(sender, webhook, number);
         return;
     }
@@ -102,8 +108,8 @@ static void look_take(struct sender *sender, const struct looking *looking, size
     subscription = subscription_get(sender, webhook);
     if (!subscription) {
         look_fail(sender);
-    } else if (looking->look == LOOK_WAITING) {
-        subscription_due(sender, subscription, sender->now_ms + number);
+    } else if (looking->look != LOOK_BACKLOG) { /* an order: its rows in webhook_waiting are due */
+        subscription_due(sender, subscription, sender->now_ms + (number > 0 ? number : 0));
     } else if (!subscription->saved) {
         subscription->saved = number;
         subscription_backlog(sender, subscription, number + 1);
@@ -135,7 +141,7 @@ static void look_back(struct sender *sender, struct db_task *db_task)
     for (size_t i = 0; i < count; i++)
         look_take(sender, looking, i);
     if (count == PAGE)
-        sender->look_after = looking->look == LOOK_LOG ? looking->found.ids[count - 1]
+        sender->look_after = looking->look == LOOK_LOG ? llabs(looking->found.ids[count - 1])
                                                        : looking->found.webhooks[count - 1];
     else if (looking->look == LOOK_LOG)
         look_end(sender);

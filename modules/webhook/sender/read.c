@@ -18,7 +18,17 @@ enum {
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
 #define CREATED AGE("d.created_at")
-#define DUE AGE("greatest(w.queued_at, w.next_at)") /* a policy may delay a retry for a day */
+#define DUE                                                                                          \
+    AGE("greatest(w.queued_at, CASE WHEN w.next_at < webhook_never() THEN w.next_at END)") /* a      \
+                                                                                              policy \
+                                                                                              may    \
+                                                                                              delay  \
+                                                                                              a      \
+                                                                                              retry  \
+                                                                                              for    \
+                                                                                              a      \
+                                                                                              day    \
+                                                                                            */
 #define SIZE                                                                                       \
     "coalesce(octet_length(d.body), (SELECT octet_length(b.body) FROM webhook_body b"              \
     " WHERE b.id = d.body_id))"
@@ -29,32 +39,61 @@ enum {
  * outcomes, $4 numbers of deliveries. EXISTS could be planned as a hash of all outcomes.
  */
 static const struct bb_sql read_log = {
-    "SELECT d.webhook, d.id, 0, " CREATED ", " DELIVERY ", false"
+    "SELECT d.webhook, d.id, 0, " CREATED ", " DELIVERY ", false, NULL"
     " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY"
     " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (SELECT * FROM webhook_delivery d"
     " WHERE d.webhook = s.webhook AND d.id > s.after AND d.event <> '" WEBHOOK_PING "'"
+    " AND d.sequence IS NULL"
     " AND (d.id > s.checked OR ((SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL"
     " AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL))"
     " ORDER BY d.id LIMIT s.most) d ORDER BY s.n, d.id",
     BB_SQL_LONG, /* it reads the bodies, so no short read should wait for it */
 };
 
+/*
+ * Deliveries with an order wait with next_at = webhook_never(). Only the first delivery of each key
+ * may be sent. The search takes one step in the index per key.
+ */
+#define FIRST_OF_KEYS                                                                              \
+    " (SELECT w.* FROM (WITH RECURSIVE k(key, id, next_at) AS ((SELECT key, id, next_at"           \
+    " FROM webhook_waiting WHERE webhook = s.webhook AND key IS NOT NULL ORDER BY key, id LIMIT "  \
+    "1)"                                                                                           \
+    " UNION ALL SELECT n.* FROM k CROSS JOIN LATERAL (SELECT x.key, x.id, x.next_at"               \
+    " FROM webhook_waiting x WHERE x.webhook = s.webhook AND x.key > k.key"                        \
+    " ORDER BY x.key, x.id LIMIT 1) n) SELECT id FROM k WHERE next_at = webhook_never()"           \
+    " LIMIT s.most) k JOIN webhook_waiting w ON w.id = k.id)"
+
 /* $1 webhooks, $2 numbers of deliveries */
 static const struct bb_sql read_due = {
-    "SELECT d.webhook, d.id, w.tries, " DUE ", " DELIVERY ", w.replay"
+    "SELECT d.webhook, d.id, w.tries, " DUE ", " DELIVERY ", w.replay, d.sequence"
     " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS s(webhook, most, n)"
-    " CROSS JOIN LATERAL (SELECT * FROM webhook_waiting w WHERE w.webhook = s.webhook"
-    " AND w.next_at <= now() ORDER BY w.next_at LIMIT s.most) w CROSS JOIN LATERAL"
+    " CROSS JOIN LATERAL ((SELECT * FROM webhook_waiting w WHERE w.webhook = s.webhook"
+    " AND w.next_at <= now() ORDER BY w.next_at LIMIT s.most) UNION ALL" FIRST_OF_KEYS ") w"
+    " CROSS JOIN LATERAL"
     " (SELECT * FROM webhook_delivery d WHERE d.id = w.id AND d.webhook = s.webhook OFFSET 0) d"
     " ORDER BY s.n, w.next_at",
     BB_SQL_LONG,
 };
-enum { WEBHOOK, ID, TRIES, AGE_MS, EVENT_ID, EVENT, BODY, BODY_ID, TRACE, LENGTH, REPLAY };
+enum {
+    WEBHOOK,
+    ID,
+    TRIES,
+    AGE_MS,
+    EVENT_ID,
+    EVENT,
+    BODY,
+    BODY_ID,
+    TRACE,
+    LENGTH,
+    REPLAY,
+    SEQUENCE
+};
 
 /* Returns the milliseconds until the next rows of the webhooks $1 are due; null: no rows. */
 static const struct bb_sql read_next = {
     "SELECT s.webhook, (SELECT ceil(extract(epoch FROM w.next_at - now()) * 1000)::bigint"
     " FROM webhook_waiting w WHERE w.webhook = s.webhook AND w.next_at > now()"
+    " AND w.next_at < webhook_never()"
     " ORDER BY w.next_at LIMIT 1) FROM unnest($1::bigint[]) WITH ORDINALITY AS s(webhook, n)"
     " ORDER BY s.n",
     BB_SQL_LONG,
@@ -119,6 +158,7 @@ static int read_row(struct bb_request *rq, struct reading *reading, const struct
     if (!delivery)
         return -1;
     delivery->kept = kept;
+    delivery->sequence = bb_cell_int(rq, rows, row, SEQUENCE);
     delivery->replay = bb_cell_int(rq, rows, row, REPLAY);
     delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
     delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */

@@ -215,6 +215,8 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
         delivery_rest(sender, delivery, left_ms);
         return;
     }
+    if (delivery->sequence && !retries) /* the next one of its key may be sent */
+        sender_ordered(sender, delivery->webhook);
     if (retries && owner)
         subscription_due(sender, subscription, sender->now_ms + left_ms);
     else if (retries)
@@ -332,7 +334,8 @@ static int record_send(struct sender *sender)
 void record_add(struct sender *sender, struct delivery *delivery)
 {
     bool soon = delivery->verdict == RETRY_LATER && delivery->delay_ms < GATHER_MS;
-    int64_t at_ms = sender->now_ms + (soon ? delivery->delay_ms : GATHER_MS);
+    int64_t wait_ms = soon ? delivery->delay_ms : delivery->sequence ? 0 : GATHER_MS;
+    int64_t at_ms = sender->now_ms + wait_ms;
 
     if (STAILQ_EMPTY(&sender->results) || at_ms < sender->record_ms)
         sender->record_ms = at_ms;

@@ -240,6 +240,11 @@ void sender_queued(struct sender *sender, int64_t webhook)
     sender_note(sender, webhook, 0);
 }
 
+void sender_ordered(struct sender *sender, int64_t webhook)
+{
+    sender_note(sender, webhook, -1);
+}
+
 void sender_heard(struct sender *sender, const char *payload)
 {
     bool pairs = payload && !strncmp(payload, "queued:", 7);
@@ -421,11 +426,11 @@ static void sender_take_inbox(struct sender *sender)
     delivery_take_handoffs(sender, &handoffs);
     for (size_t i = 0; i < heard.count; i++) {
         int64_t webhook = heard.webhooks[i], id = heard.ids[i];
-        struct subscription *subscription = id ? NULL : subscription_get(sender, webhook);
+        struct subscription *subscription = id > 0 ? NULL : subscription_get(sender, webhook);
 
         if (!(sender->mine & sender_shard(webhook)))
             continue;
-        if (id)
+        if (id > 0)
             look_found(sender, webhook, id);
         else if (subscription)
             subscription_due(sender, subscription, sender->now_ms);

@@ -66,9 +66,12 @@ bool sender_ready(struct sender *sender);
 /* Call after deliveries were committed to webhook_waiting: the owner of the shard sends them. */
 void sender_queued(struct sender *sender, int64_t webhook);
 
+/* Call after deliveries with an order were committed: the owner of the shard sends them in turn. */
+void sender_ordered(struct sender *sender, int64_t webhook);
+
 /*
  * Handles a notification from any host. `payload` is "queued:" with pairs webhook:lowest new
- * delivery ("queued:7:123,9:130"; delivery 0: see webhook_waiting), "shards" or NULL (check
+ * delivery ("queued:7:123,9:130"; delivery 0 or -1: see webhook_waiting), "shards" or NULL (check
  * everything).
  */
 void sender_heard(struct sender *sender, const char *payload);
