@@ -239,7 +239,7 @@ bool pg_is_unavailable(const struct pg *pg)
 int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
 {
     /* A commit that waits for a standby keeps its backend even after the host has given up. */
-    if (!pg || ((kind == PG_UNIT || kind == PG_WRITE) && pg_listener_no_writes()))
+    if (!pg || ((kind == PG_UNIT || request->write) && pg_listener_no_writes()))
         return request_fail(request->rq, FAILED_UNAVAILABLE);
     /* A large request goes to the long pool, because others in its batch would wait. So do units
      * with the key of such a unit, because they, and the rest of their batch, would wait for its

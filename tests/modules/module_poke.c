@@ -81,6 +81,7 @@ static const struct {
     {"is_superuser", {"SELECT poke_set('role', 'pg_monitor', false)", 0}},
     {"held",
      {"SELECT poke_set('TimeZone', 'Asia/Tokyo', false), pg_advisory_xact_lock_shared(4711)", 0}},
+    {"write-long", {"INSERT INTO poke (what) VALUES ('long')", BB_SQL_WRITE | BB_SQL_LONG}},
     {"passing", {"SELECT poke_set('TimeZone', 'Asia/Tokyo', true)", 0}},
     /* Fails unless all settings are as the host has set them. */
     {"calm",
