@@ -108,13 +108,14 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
     if (!call->rq) {
         if (call->probe && reply) { /* of a write: Redis is useless if it refuses writes */
             bool good = reply->type == REDIS_REPLY_STATUS;
+            const char *why = reply->str ? reply->str : "unexpected reply to SET";
 
-            redis->demoted = redis->by_sentinel && !good && !strncmp(reply->str, "READONLY", 8);
+            redis->demoted = redis->by_sentinel && !good && !strncmp(why, "READONLY", 8);
             redis->latency_ms = good ? clock_mono_ms() - call->sent_ms : -1;
             if (good && redis->down_logged)
                 log_line(BB_WARN, "Redis responds again", NULL);
             else if (!good && !redis->down_logged)
-                log_line(BB_WARN, "Redis refuses writes", "reason", reply->str, NULL);
+                log_line(BB_WARN, "Redis refuses writes", "reason", why, NULL);
             redis->down_logged = !good;
         }
         free(call);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/lib/redis_url.h"
+#include "core/lib/text.h"
 
 enum { READ_BYTES = 16384, FIRST_ROOM = 4096, OUT_KEPT = 65536 };
 
@@ -144,6 +145,7 @@ static redisReply *link_call(struct redis_link *link, const char *const *argv,
     char bytes[READ_BYTES];
     void *reply = NULL;
     int argc = 0;
+    int64_t until_ms = clock_mono_ms() + link->timeout_ms;
 
     while (argv[argc])
         argc++;
@@ -159,8 +161,14 @@ static redisReply *link_call(struct redis_link *link, const char *const *argv,
             errno = ECONNRESET;
         failed = count <= 0 || redisReaderFeed(link->reader, bytes, (size_t)count) != REDIS_OK ||
                  redisReaderGetReply(link->reader, &reply) != REDIS_OK;
+        if (!failed && !reply && clock_mono_ms() > until_ms) { /* it sends a few bytes at a time */
+            errno = EAGAIN;
+            failed = true;
+        }
     }
-    if (failed)
+    if (failed && link->reader->err)
+        snprintf(problem, DIAL_PROBLEM, "invalid reply: %s", link->reader->errstr);
+    else if (failed)
         snprintf(problem, DIAL_PROBLEM, "%s", // NOLINT: glibc's strerror() has no race
                  errno == EAGAIN ? "no response within the time limit" : strerror(errno));
     return reply;
@@ -175,8 +183,9 @@ static int link_must(struct redis_link *link, const char *const *argv, char prob
         return -1;
     int status = reply->type == REDIS_REPLY_ERROR ? -1 : 0;
 
-    if (status)
-        snprintf(problem, DIAL_PROBLEM, "%s: %s", argv[0], reply->str);
+    if (status) /* without the arguments that some servers quote in an error: the password */
+        snprintf(problem, DIAL_PROBLEM, "%s: %.*s", argv[0], (int)strcspn(reply->str, "\"'`,"),
+                 reply->str);
     freeReplyObject(reply);
     return status;
 }
@@ -260,6 +269,7 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
     snprintf(problem, DIAL_PROBLEM, "out of memory");
     if (!link)
         return NULL;
+    link->timeout_ms = options->timeout_ms;
     link->reader = redisReaderCreate();
     if (server)
         unknown = getaddrinfo(server->host, server->port, &hints, &found);

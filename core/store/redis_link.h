@@ -17,6 +17,7 @@ struct redis_link {
     redisReader *reader;
     char *out; /* bytes to send */
     size_t out_length, out_room;
+    int64_t timeout_ms; /* for each reply while opening */
 };
 
 struct redis_link_options {

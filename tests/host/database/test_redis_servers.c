@@ -200,4 +200,140 @@ TEST(the_host_follows_the_master_that_sentinels_name)
     process_stop(servers[1].pid, SIGTERM, UP_MS);
 }
 
+/* ---- servers that answer nonsense ---- */
+
+/* Answers the commands that contain one of the words of `replies`, and others with +OK. */
+struct liar {
+    int listening, port;
+    const char *replies[8]; /* word, reply, word, reply … NULL */
+    bool drips;             /* sends single bytes of a reply that never ends */
+    pthread_t thread;
+};
+
+struct liar_connection {
+    const struct liar *liar;
+    int fd;
+};
+
+static void *liar_answer(void *arg)
+{
+    const struct liar_connection connection = *(struct liar_connection *)arg;
+    const struct liar *liar = connection.liar;
+    char command[4096];
+    ssize_t count;
+
+    free(arg);
+    while ((count = recv(connection.fd, command, sizeof command - 1, 0)) > 0) {
+        const char *reply = "+OK\r\n";
+
+        command[count] = '\0';
+        for (size_t i = 0; liar->replies[i]; i += 2)
+            if (strstr(command, liar->replies[i]))
+                reply = liar->replies[i + 1];
+        while (liar->drips && send(connection.fd, "+", 1, MSG_NOSIGNAL) == 1)
+            usleep(20000);
+        if (send(connection.fd, reply, strlen(reply), MSG_NOSIGNAL) < 0)
+            break;
+    }
+    close(connection.fd);
+    return NULL;
+}
+
+static void *liar_accept(void *arg)
+{
+    const struct liar *liar = arg;
+    pthread_t thread;
+    int fd;
+
+    while ((fd = accept(liar->listening, NULL, NULL)) >= 0) {
+        struct liar_connection *connection = malloc(sizeof *connection);
+
+        *connection = (struct liar_connection){liar, fd};
+        ck_assert_int_eq(pthread_create(&thread, NULL, liar_answer, connection), 0);
+        pthread_detach(thread);
+    }
+    return NULL;
+}
+
+static void liar_begin(struct liar *liar)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+
+    liar->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(liar->listening, (struct sockaddr *)&at, size), 0);
+    ck_assert_int_eq(listen(liar->listening, 16), 0);
+    ck_assert_int_eq(getsockname(liar->listening, (struct sockaddr *)&at, &size), 0);
+    liar->port = ntohs(at.sin_port);
+    ck_assert_int_eq(pthread_create(&liar->thread, NULL, liar_accept, liar), 0);
+}
+
+static void liar_end(struct liar *liar)
+{
+    shutdown(liar->listening, SHUT_RDWR);
+    pthread_join(liar->thread, NULL);
+    close(liar->listening);
+}
+
+TEST(a_master_that_answers_no_status_to_a_write_is_not_used)
+{
+    static struct liar liar;
+
+    liar_begin(&liar);
+    liar = (struct liar){.listening = liar.listening,
+                         .port = liar.port,
+                         .thread = liar.thread,
+                         .replies = {"SENTINEL",
+                                     text("*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05d\r\n", liar.port),
+                                     "ROLE", "*1\r\n$6\r\nmaster\r\n", "SET", ":1\r\n"}};
+    struct host *host =
+        host_with("redis_liar", text("redis+sentinel://127.0.0.1:%d/main", liar.port), NULL);
+
+    host_logs(host, 0, "msg=\"Redis refuses writes\" reason=\"unexpected reply to SET\"");
+    ck_assert(!redis_is_up(host));
+    host_stop(host);
+    liar_end(&liar);
+}
+
+TEST(a_password_that_redis_quotes_in_an_error_is_not_logged)
+{
+    static struct liar liar = {
+        .replies = {"AUTH", "-ERR unknown command 'AUTH', with args beginning with: 'barley'\r\n"}};
+
+    liar_begin(&liar);
+    struct host *host =
+        host_with("redis_quotes", text("redis://:barley@127.0.0.1:%d", liar.port), NULL);
+
+    host_logs(host, 0, "reason=\"AUTH: ERR unknown command ");
+    ck_assert_ptr_null(strstr(file_text(host->log), "barley"));
+    host_stop(host);
+    liar_end(&liar);
+}
+
+TEST(a_sentinel_that_sends_garbage_is_named_in_the_log)
+{
+    static struct liar liar = {.replies = {"SENTINEL", "HTTP/1.1 400 Bad Request\r\n\r\n"}};
+
+    liar_begin(&liar);
+    struct host *host =
+        host_with("redis_garbage", text("redis+sentinel://127.0.0.1:%d/main", liar.port), NULL);
+
+    host_logs(host, 0, "reason=\"invalid reply: Protocol error");
+    host_stop(host);
+    liar_end(&liar);
+}
+
+TEST(a_sentinel_that_sends_single_bytes_of_a_reply_is_given_up)
+{
+    static struct liar liar = {.drips = true};
+
+    liar_begin(&liar);
+    struct host *host =
+        host_with("redis_drips", text("redis+sentinel://127.0.0.1:%d/main", liar.port), NULL);
+
+    host_logs(host, 0, "reason=\"no response within the time limit\"");
+    host_stop(host);
+    liar_end(&liar);
+}
+
 SUITE(redis_servers, .timeout_s = 120)
