@@ -236,7 +236,10 @@ static void outbox_take(struct bb_request *rq, void *arg)
         outbox_abandon(rq, taken, "it waited too long");
         taken->again = true;
     } else if ((failed = outbox_unseal(rq, bb_cell(rq, rows, 0, 3), taken)) == -1) {
-        outbox_abandon(rq, taken, "secrets.keys lacks its key");
+        /* another host may have the key, which takes the mail when the lease has ended */
+        bb_log(rq, BB_WARN, "mail not sent, because secrets.keys lacks its key: id=%s kind=%s",
+               taken->id, taken->kind);
+        bb_metric_add(rq->host, MAIL_METRIC_MAILS, MAIL_RETRIED, 1);
         taken->again = true;
     }
     taken->found = !taken->again && !failed;

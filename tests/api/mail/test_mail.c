@@ -221,6 +221,37 @@ TEST(a_mail_that_expires_is_abandoned)
     end();
 }
 
+/* as while secrets.keys is changed on one host after another */
+TEST(a_mail_whose_key_a_host_lacks_stays_in_the_outbox)
+{
+    prepare("mail_key", NULL);
+    run();
+    const char *email = ask_for_link("ada");
+
+    host_logs(host, 0, "mail not sent, retry");
+    host_stop(host);
+    sql_run(db, "DELETE FROM auth_key"); /* of the other key, too */
+    char *conf = file_text(host->conf);
+    const char *key = strstr(conf, "keys: [\"") + strlen("keys: [\""),
+               *other = text_repeated("0", 64);
+    size_t from = host_log_size(host);
+
+    file_write(host->conf, text("%.*s%s%s", (int)(key - conf), conf, other, key + strlen(other)));
+    sql_run(db, "UPDATE mail_outbox SET due = now()");
+    mailbox_run(mailbox, "");
+    run();
+    host_logs(host, from, "mail not sent, because secrets.keys lacks its key");
+    host_stop(host);
+    sql_is(db, 1, "SELECT count(*) FROM mail_outbox");
+    sql_run(db, "DELETE FROM auth_key");
+    file_write(host->conf, conf);
+    sql_run(db, "UPDATE mail_outbox SET due = now()");
+    run();
+    mailbox_wait(mailbox, email, 1);
+    outbox_is_empty_soon();
+    end();
+}
+
 TEST(a_full_outbox_drops_mails_and_logs_it)
 {
     prepare("mail_full", "  tls: none\n  queue: 1\n");
