@@ -17,6 +17,8 @@ enum {
     LANGUAGES_MAX = 64 /* bytes of Accept-Language */
 };
 
+#define LANGUAGE_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_*;=.,\t "
+
 static const struct bb_mail_text reset_texts[] = {
     {"en", "{service}: choose a new password",
      "A new password was requested for the account {email}.\n\n"
@@ -204,7 +206,12 @@ int auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, 
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_link_request (purpose, email, language) VALUES ($1, $2, $3)", 0};
-    const char *languages = language ? bb_format(rq, "%.*s", LANGUAGES_MAX, language) : NULL;
+    /* a header may have any bytes, the database takes only UTF-8 */
+    size_t length = language ? strspn(language, LANGUAGE_LETTERS) : 0;
+    const char *languages =
+        length
+            ? bb_format(rq, "%.*s", length < LANGUAGES_MAX ? (int)length : LANGUAGES_MAX, language)
+            : NULL;
 
     if (bb_add(rq, tx, &insert, BB_ARGS(bb_t(purpose), bb_t(email), bb_t(languages))) < 0)
         return -1;

@@ -431,6 +431,7 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "UPDATE auth_account a SET first_name = coalesce($2, first_name), "
         "last_name = coalesce($3, last_name), email = coalesce($4, email), "
         "status = coalesce($5, status), role = coalesce($6, role), updated = now(), "
+        "confirmed = CASE WHEN $4 <> email THEN NULL ELSE confirmed END, "
         "approved = CASE WHEN approved IS NULL AND $5 = 'Active' OR "
         "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
         "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now()",

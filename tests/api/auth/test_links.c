@@ -253,6 +253,25 @@ TEST(a_mail_is_in_the_language_of_the_browser)
                      "busbar: neues Passwort wählen");
 }
 
+TEST(a_language_with_any_bytes_delays_no_mail)
+{
+    struct person *person = person_of("foreign", NULL);
+    const char *body = text("{\"email\":\"%s\"}", person->email);
+    size_t count = 1;
+
+    EACH_TEXT (language, "de, \xff\xfe", text("de, %s\u00e9", text_repeated("x", 59))) {
+        const char *const headers[] = {text("Accept-Language: %s", language), NULL};
+
+        ck_status(http_send(host, &(struct call){.method = "POST",
+                                                 .path = RESET "-request",
+                                                 .body = body,
+                                                 .headers = headers}),
+                  202);
+        ck_assert_str_eq(mail_header(mailbox_wait(mailbox, person->email, ++count), "Subject"),
+                         "busbar: neues Passwort wählen");
+    }
+}
+
 TEST(requests_are_throttled_by_address)
 {
     struct host *strict =
@@ -311,6 +330,21 @@ TEST(an_account_is_approved_after_its_email_was_confirmed)
     login(person, person->password, 200);
     requests_are_done();
     ck_assert_uint_eq(mailbox_count(mailbox, person->email), 2);
+}
+
+TEST(a_changed_email_is_not_confirmed)
+{
+    struct person *person = person_register(host, "mistyped", NULL);
+    const char *token = mail_token(mailbox_wait(mailbox, person->email, 1));
+
+    ask(NULL, 200, NULL, "POST " CONFIRM " {'token':'%s'}", token);
+    person->email = text("typed@example.com");
+    ck_status(person_change(host, admin, person, "email", person->email), 200);
+    ck_error(person_change(host, admin, person, "status", "Active"), 409,
+             "The e-mail of this account is not confirmed yet");
+    ask(NULL, 200, NULL, "POST " CONFIRM " {'token':'%s'}",
+        token_of("/api/user/email/confirm", person->email, 1));
+    ck_status(person_change(host, admin, person, "status", "Active"), 200);
 }
 
 /* ---- invitations ---- */
