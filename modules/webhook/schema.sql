@@ -545,3 +545,7 @@ BEGIN
     INSERT INTO webhook_waiting (id, webhook, key, next_at) VALUES (id, hook, hook_key, webhook_never());
 END
 $$;
+
+-- step 13: no order for webhooks and events without one
+
+ALTER FUNCTION webhook_order(bigint, text) STRICT;

@@ -40,11 +40,12 @@ enum {
 
 /*
  * Joins `o`, the place in the order of its key, to a webhook h with `ordering`; for others o.id is
- * null, and the delivery gets an id from the sequence. See webhook_order() in schema.sql.
+ * null, and the delivery gets an id from the sequence. webhook_order() is STRICT: it does nothing
+ * if an argument is null. A condition next to it could be checked only after its call.
  */
 #define ORDERED(key)                                                                               \
-    " LEFT JOIN LATERAL (SELECT * FROM webhook_order(h.id, " key ")"                               \
-    " WHERE h.ordering IS NOT NULL AND " key " IS NOT NULL) o ON true"
+    " LEFT JOIN LATERAL webhook_order(CASE WHEN h.ordering IS NOT NULL THEN h.id END, " key ") o"  \
+    " ON true"
 #define DELIVERY_ID                                                                                \
     "coalesce(o.id, CASE WHEN pg_current_xact_id() IS NOT NULL"                                    \
     " THEN nextval('webhook_delivery_id') END)"
