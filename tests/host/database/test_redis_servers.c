@@ -257,7 +257,9 @@ static void *liar_accept(void *arg)
 
 static void liar_begin(struct liar *liar)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)liar->port), /* 0: any */
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof at;
 
     liar->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -278,14 +280,13 @@ static void liar_end(struct liar *liar)
 TEST(a_master_that_answers_no_status_to_a_write_is_not_used)
 {
     static struct liar liar;
+    int port = free_port();
 
+    liar =
+        (struct liar){.port = port,
+                      .replies = {"SENTINEL", text("*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05d\r\n", port),
+                                  "ROLE", "*1\r\n$6\r\nmaster\r\n", "SET", ":1\r\n"}};
     liar_begin(&liar);
-    liar = (struct liar){.listening = liar.listening,
-                         .port = liar.port,
-                         .thread = liar.thread,
-                         .replies = {"SENTINEL",
-                                     text("*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05d\r\n", liar.port),
-                                     "ROLE", "*1\r\n$6\r\nmaster\r\n", "SET", ":1\r\n"}};
     struct host *host =
         host_with("redis_liar", text("redis+sentinel://127.0.0.1:%d/main", liar.port), NULL);
 
