@@ -419,8 +419,8 @@ void lease_save(struct sender *sender)
 void lease_give(struct sender *sender)
 {
     if (sender->to_give && !sender->giving && !sender->saving && !sender->tending &&
-        !sender->reading && !sender->recording && STAILQ_EMPTY(&sender->results) &&
-        sender->now_ms >= sender->retry_db_at)
+        !sender->reading && !sender->replaying && !sender->recording &&
+        STAILQ_EMPTY(&sender->results) && sender->now_ms >= sender->retry_db_at)
         lease_send_save(sender, sender->to_give, true);
 }
 

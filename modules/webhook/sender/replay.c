@@ -10,10 +10,12 @@
 #define SCAN "1000"  /* deliveries that are checked for a webhook at a time */
 #define WEBHOOKS "50"
 #define PAUSE_MS 200
+#define FULL_MS 1000 /* if no replay has room: their receivers fail, or are slow */
 
 /*
  * $1 host, $2 shards. Queues the next deliveries of running replays, and moves their cursors. `ids`
- * are the deliveries found among the next SCAN ones, up to `room`. Returns the webhooks.
+ * are the deliveries found among the next SCAN ones, up to `room`. A replay without room has its
+ * turn, too, so that it does not keep others from theirs. Returns the webhooks, and whether they have room.
  */
 static const struct bb_sql replay = {
     "WITH me AS MATERIALIZED (SELECT FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"
@@ -39,14 +41,17 @@ static const struct bb_sql replay = {
                         "true") ","
                                 " moved AS (UPDATE webhook_replay p SET checked_at = now(), queued "
                                 "= p.queued"
-                                " + (SELECT count(*) FROM queued q WHERE q.webhook = f.webhook),"
-                                " cursor = CASE WHEN f.full THEN f.ids[cardinality(f.ids)] ELSE "
+                                " + (SELECT count(*) FROM queued q WHERE q.webhook = r.webhook),"
+                                " cursor = CASE WHEN f.webhook IS NULL THEN p.cursor"
+                                " WHEN f.full THEN f.ids[cardinality(f.ids)] ELSE "
                                 "coalesce(f.last, p.upto) END,"
                                 " state = CASE WHEN f.ends AND NOT f.full THEN 'done' ELSE p.state "
                                 "END,"
                                 " ended_at = CASE WHEN f.ends AND NOT f.full THEN now() END"
-                                " FROM found f WHERE p.webhook = f.webhook)"
-                                " SELECT webhook FROM r",
+                                " FROM r LEFT JOIN found f ON f.webhook = r.webhook"
+                                " WHERE p.webhook = r.webhook)"
+                                " SELECT r.webhook, (f.webhook IS NOT NULL)::int FROM r"
+                                " LEFT JOIN found f ON f.webhook = r.webhook",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
@@ -66,7 +71,8 @@ static void replay_work(struct bb_request *rq, struct db_task *db_task)
         bb_query(rq, &replay, BB_ARGS(bb_i(replaying->me), bb_ints(shards, count)));
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
-        if (pairs_add(&replaying->webhooks, bb_cell_int(rq, rows, row, 0), 0))
+        if (pairs_add(&replaying->webhooks, bb_cell_int(rq, rows, row, 0),
+                      bb_cell_int(rq, rows, row, 1)))
             return;
     db_task->ok = rows != NULL;
 }
@@ -74,9 +80,12 @@ static void replay_work(struct bb_request *rq, struct db_task *db_task)
 static void replay_back(struct sender *sender, struct db_task *db_task)
 {
     const struct replaying *replaying = (struct replaying *)db_task;
+    bool full = db_task->ok;
 
+    for (size_t i = 0; i < replaying->webhooks.count; i++)
+        full = full && !replaying->webhooks.ids[i];
     if (!db_task->ok || replaying->webhooks.count)
-        sender->replay_at = sender->now_ms + PAUSE_MS;
+        sender->replay_at = sender->now_ms + (full ? FULL_MS : PAUSE_MS);
     for (size_t i = 0; i < replaying->webhooks.count; i++) {
         int64_t webhook = replaying->webhooks.webhooks[i];
         struct subscription *subscription =
