@@ -29,11 +29,15 @@ static const struct bb_sql count = {
     BB_SQL_LONG,
 };
 
-/* $1 to $7 as above, $8 the number that match. No rows: another replay is running. */
+/*
+ * $1 to $7 as above, $8 the number that match. The lock makes a DELETE of the webhook wait. No
+ * rows: another replay is running, or the webhook was deleted.
+ */
 static const struct bb_sql start = {
     "INSERT INTO webhook_replay AS r (webhook, since, until, delivered, events, cursor, upto,"
-    " matched) VALUES ($1::bigint, $2::timestamptz, coalesce($3::timestamptz, now()),"
-    " $4::boolean, $5::jsonb, $6::bigint, $7::bigint, $8::bigint) ON CONFLICT (webhook) DO UPDATE"
+    " matched) SELECT h.id, $2::timestamptz, coalesce($3::timestamptz, now()), $4::boolean,"
+    " $5::jsonb, $6::bigint, $7::bigint, $8::bigint FROM webhook_hook h WHERE h.id = $1::bigint"
+    " FOR KEY SHARE ON CONFLICT (webhook) DO UPDATE"
     " SET since = excluded.since, until = excluded.until, delivered = excluded.delivered,"
     " events = excluded.events, cursor = excluded.cursor, upto = excluded.upto,"
     " matched = excluded.matched, queued = 0, state = 'running', created_at = now(),"
@@ -120,8 +124,10 @@ int webhook_replay(struct bb_request *rq)
                             bb_i(from), bb_i(upto), bb_i(matched)));
     if (!rows)
         return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 409, "Another replay of this webhook is running");
+    if (bb_count(rq, rows) == 0) {
+        refused = webhook_check_mine(rq);
+        return refused ? refused : bb_fail(rq, 409, "Another replay of this webhook is running");
+    }
     sender_queued(((struct webhook *)rq->state)->sender, id);
     return webhook_replay_get(rq);
 }

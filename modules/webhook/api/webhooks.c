@@ -523,20 +523,26 @@ int webhook_change(struct bb_request *rq)
     return refused ? refused : webhook_transact(rq, webhook_update, &change);
 }
 
-/* The job webhook.sweep deletes the webhook's waiting deliveries later; no sender sends them. */
+/*
+ * The job webhook.sweep deletes the webhook's waiting deliveries later; no sender sends them. The
+ * second statement also sees a replay that was started while the first one waited for its lock.
+ */
 static int webhook_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {
         "WITH gone AS (DELETE FROM webhook_hook h WHERE " WEBHOOK_MINE " RETURNING h.id),"
-        " replays AS (DELETE FROM webhook_replay WHERE webhook = (SELECT id FROM gone)),"
         " numbers AS (DELETE FROM webhook_sequence WHERE webhook = (SELECT id FROM gone))"
         " INSERT INTO webhook_gone (webhook) SELECT id FROM gone RETURNING webhook",
         0};
+    static const struct bb_sql replay = {"DELETE FROM webhook_replay WHERE webhook = $1::bigint",
+                                         0};
     int status;
 
     (void)arg;
     if (!webhook_run(rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), &status))
         return status;
+    if (!bb_tx_query(rq, tx, &replay, BB_ARGS(bb_i(bb_segment_int(rq, "id")))))
+        return bb_failed(rq);
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 

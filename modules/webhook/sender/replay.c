@@ -15,7 +15,8 @@
 /*
  * $1 host, $2 shards. Queues the next deliveries of running replays, and moves their cursors. `ids`
  * are the deliveries found among the next SCAN ones, up to `room`. A replay without room has its
- * turn, too, so that it does not keep others from theirs. Returns the webhooks, and whether they have room.
+ * turn, too, so that it does not keep others from theirs. Returns the webhooks, and whether they
+ * have room.
  */
 static const struct bb_sql replay = {
     "WITH me AS MATERIALIZED (SELECT FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"

@@ -1,4 +1,6 @@
 /* Replays: which deliveries are sent again, how, in what order, and what interrupts them. */
+#include <pthread.h>
+
 #include "deliver.h"
 #include "suite.h"
 
@@ -123,6 +125,86 @@ TEST(a_replay_can_be_canceled_and_only_one_runs_at_a_time)
     ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_replay WHERE webhook = %jd",
                                          (intmax_t)made.id)),
                      0);
+}
+
+/* A statement of the sender advances up to 50 replays; these have all their deliveries waiting. */
+TEST(replays_whose_receivers_fail_do_not_keep_other_replays_from_continuing)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "others"), "message.new");
+
+    sql_run(db, "INSERT INTO webhook_waiting (id, webhook, next_at, replay) SELECT"
+                " 100 * hook + n, hook, now() + interval '1 hour', true"
+                " FROM generate_series(1000001, 1000060) AS hook, generate_series(1, 64) AS n");
+    sql_run(db, "INSERT INTO webhook_replay (webhook, since, until, cursor, upto, matched,"
+                " checked_at) SELECT hook, now(), now(), 0, 1, 100, now() - interval '1 hour'"
+                " FROM generate_series(1000001, 1000060) AS hook");
+    store(db, &made, STORED);
+    ask(admin, 200, "{'matched':150}", "POST %s/replay {" SINCE "}", made.path);
+    catcher_wait(catcher, STORED, GENEROUS_MS);
+    expect_replay(&made, "done");
+    sql_run(db, "DELETE FROM webhook_replay WHERE webhook > 1000000");
+    sql_run(db, "DELETE FROM webhook_waiting WHERE webhook > 1000000");
+    forget(&made);
+}
+
+static const char *calling; /* the path of the webhook */
+
+static void *start_replay(void *status)
+{
+    *(long *)status =
+        http(host, "POST", text("%s/replay", calling), admin->token, json_of("{" SINCE "}"))
+            ->status;
+    return NULL;
+}
+
+static void *delete_webhook(void *status)
+{
+    *(long *)status = http(host, "DELETE", calling, admin->token, NULL)->status;
+    return NULL;
+}
+
+/* Runs a statement, has a request wait for its lock, and then commits. Returns the status. */
+static long overtake(const struct webhook_made *made, const char *sql, void *(*request)(void *))
+{
+    PGconn *watch = database_connect(the_postgres, PQdb(db));
+    pthread_t thread;
+    long status = 0;
+
+    calling = made->path;
+    sql_run(db, "BEGIN");
+    sql_run(db, sql);
+    ck_assert_int_eq(pthread_create(&thread, NULL, request, &status), 0);
+    WAIT_UNTIL(sql_number(watch, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type ="
+                                 " 'Lock' AND datname = current_database()") > 0,
+               GENEROUS_MS);
+    sql_run(db, "COMMIT");
+    pthread_join(thread, NULL);
+    PQfinish(watch);
+    return status;
+}
+
+TEST(a_deleted_webhook_has_no_replay_even_if_both_requests_overlap)
+{
+    struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
+
+    ck_assert_int_eq(overtake(&made,
+                              text("DELETE FROM webhook_hook WHERE id = %jd", (intmax_t)made.id),
+                              start_replay),
+                     404);
+    made = webhook_make(host, admin, PUBLIC_URL, "message.new");
+    ck_assert_int_eq(
+        overtake(&made,
+                 text("WITH h AS (SELECT id FROM webhook_hook WHERE id = %jd FOR KEY SHARE)"
+                      " INSERT INTO webhook_replay (webhook, since, until, cursor, upto, matched)"
+                      " SELECT id, now(), now(), 0, 1, 1 FROM h",
+                      (intmax_t)made.id),
+                 delete_webhook),
+        200);
+    sql_is(db, 0,
+           "SELECT count(*) FROM webhook_replay WHERE webhook NOT IN"
+           " (SELECT id FROM webhook_hook)");
 }
 
 STAGE_SUITE(webhook_replay, set_up, 120)
