@@ -121,16 +121,21 @@ static const struct bb_sql enqueue_all = {
 };
 
 /*
- * Enqueues an event about a webhook for the other webhooks of its owner. $1 event, $2 the webhook,
- * $3 the event's id, $4 body, $5 traceparent
+ * Enqueues an event about a webhook for the other webhooks of its owner. Without the limit, the
+ * hundreds of webhooks of one owner with the same receiver would have the square of their number of
+ * deliveries, in the transaction that records their outcomes. $1 event, $2 the webhook, $3 the
+ * event's id, $4 body, $5 traceparent
  */
+#define ABOUT_MOST "100"
 static const struct bb_sql enqueue_about = {
     "INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
     " SELECT h.id, $1::text, $3::uuid, $4::text, $5::text FROM webhook_hook a"
     " JOIN webhook_hook h ON h.account = a.account AND h.id <> a.id WHERE a.id = $2::bigint"
     " AND h.active AND h.admitted AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"
     " AND " WEBHOOK_FILTERED(
-        "webhook_payload($4::text)") " RETURNING webhook, id, body_id, sequence",
+        "webhook_payload($4::text)") " ORDER BY h.events @> ARRAY[$1::text]"
+                                     " DESC, h.id LIMIT " ABOUT_MOST
+                                     " RETURNING webhook, id, body_id, sequence",
     0,
 };
 

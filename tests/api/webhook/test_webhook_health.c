@@ -300,4 +300,28 @@ TEST(a_disable_policy_is_checked_and_cleared_by_null)
     forget(&made);
 }
 
+TEST(an_event_about_a_webhook_goes_to_at_most_100_others_first_those_that_name_it)
+{
+    enum { MANY = 100 };
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made all[MANY];
+
+    for (size_t i = 0; i < MANY; i++)
+        all[i] = make_of(host, admin, catcher_url(catcher, "all"), "'events':[]");
+    struct webhook_made listener = listen_to(host, admin);
+    struct webhook_made made =
+        make(receiver_url(receiver_none(), "/x"), "'retryPolicy':{'delays':[1]}");
+
+    say("to all");
+    hear("webhook.exhausted", &made);
+    sql_is(db, MANY,
+           "SELECT count(*) FROM webhook_delivery WHERE event = 'webhook.exhausted'"
+           " AND body::jsonb @> '{\"webhookId\":%jd}'",
+           (intmax_t)made.id);
+    for (size_t i = 0; i < MANY; i++)
+        forget(&all[i]);
+    forget(&made);
+    forget(&listener);
+}
+
 STAGE_SUITE(webhook_health, set_up, 240)
