@@ -16,6 +16,7 @@
 
 enum {
     FILTER_BYTES = 8192,
+    FILTER_PREDICATE = 65536, /* bytes; PostgreSQL reads it for each event */
     FILTER_DEPTH = 10,
     FILTER_CONDITIONS = 100,
     FILTER_PATTERNS = 10 /* a search in a long text takes milliseconds */
@@ -396,6 +397,9 @@ static int filter_compile(struct bb_request *rq, json_t *value, const char **pat
     if (refused)
         return refused;
     csv_bytes(&filter->text, "", 1);
+    if (filter->text.length > FILTER_PREDICATE)
+        return bb_invalid(rq, "filter",
+                          "must have shorter names, or fewer values for $eq and $neq");
     *path = filter->text.bytes;
     return filter->text.failed ? bb_no_memory(rq) : 0;
 }

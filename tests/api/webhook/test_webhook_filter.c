@@ -66,6 +66,9 @@ TEST(a_filter_is_limited_in_bytes_conditions_and_searched_texts)
         "POST " WEBHOOKS " " FILTERED "{'a':{'$in':[%s]}}}", many);
     ask(admin, 400, "{'errors':[{'field':'filter','problem':'*10 texts*'}]}",
         "POST " WEBHOOKS " " FILTERED "{'a':{'$endsWith':[%s]}}}", ends);
+    ask(admin, 400, "{'errors':[{'field':'filter','problem':'*shorter names*'}]}",
+        "POST " WEBHOOKS " " FILTERED "{'%s':{'$eq':[%s1]}}}", text_repeated("x", 7000),
+        text_repeated("1,", 90));
 }
 
 static struct webhook_made filtered(const char *url, const char *filter)
