@@ -18,17 +18,8 @@ enum {
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
 #define CREATED AGE("d.created_at")
-#define DUE                                                                                          \
-    AGE("greatest(w.queued_at, CASE WHEN w.next_at < webhook_never() THEN w.next_at END)") /* a      \
-                                                                                              policy \
-                                                                                              may    \
-                                                                                              delay  \
-                                                                                              a      \
-                                                                                              retry  \
-                                                                                              for    \
-                                                                                              a      \
-                                                                                              day    \
-                                                                                            */
+/* Since when a delivery has been due. A policy may delay a retry for a day. */
+#define DUE AGE("greatest(w.queued_at, CASE WHEN w.next_at < webhook_never() THEN w.next_at END)")
 #define SIZE                                                                                       \
     "coalesce(octet_length(d.body), (SELECT octet_length(b.body) FROM webhook_body b"              \
     " WHERE b.id = d.body_id))"

@@ -184,6 +184,12 @@ def patterns(value):
                for key, v in value.items())
 
 
+def levels(value):
+    """Returns how deep a filter is nested; the service accepts ten levels."""
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if below is None else 1 + max(map(levels, below), default=0)
+
+
 def main():
     seed, payload_count, filter_count = map(int, sys.argv[1:])
     rng = random.Random(seed)
@@ -197,7 +203,7 @@ def main():
             made = {rng.choice(["$or", "$and"]): [made, condition(rng, 2, payloads)]}
         elif rng.random() < 0.1:
             made = {"$not": made}
-        if patterns(made) <= 10 and json.dumps(made).count(":") < 30:
+        if levels(made) <= 10 and patterns(made) <= 10 and json.dumps(made).count(":") < 30:
             filters.append([made, [matches(p, made) for p in payloads]])
     json.dump({"payloads": payloads, "filters": filters}, sys.stdout)
 
