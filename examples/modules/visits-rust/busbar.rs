@@ -572,4 +572,5 @@ pub struct bb_api {
     pub chunk_release: unsafe extern "C" fn(*mut bb_chunk),
     pub stream_publish_to: unsafe extern "C" fn(*mut bb_host, *const *const c_char, usize,
         *mut bb_chunk) -> usize,
+    pub probe_problem: unsafe extern "C" fn(*mut bb_request, c_uint) -> *const c_char,
 }

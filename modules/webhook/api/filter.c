@@ -112,8 +112,10 @@ static int filter_add_equal(struct filter *filter, json_t *value, struct place p
         filter_put(filter, "(", path, ".type() == \"object\" && !exists(", path,
                    ".keyvalue() ? (1 == 1", NULL);
         json_object_foreach(value, name, member)
+        {
             filter_put(filter, " && @.key != ",
                        filter_literal(filter, bb_json_hold(filter->rq, json_string(name))), NULL);
+        }
         filter_put(filter, "))", NULL);
         json_object_foreach(value, name, member)
         {

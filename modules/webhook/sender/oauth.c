@@ -206,17 +206,18 @@ static void oauth_done(struct http_request *http)
 int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_ms,
                struct oauth_waiter *waiter)
 {
-    static char form[] = "Content-Type: application/x-www-form-urlencoded",
-                json[] = "Accept: application/json", expect[] = "Expect:";
-    char *const lines[OAUTH_HEADERS] = {oauth->basic, form, json, expect};
+    const char *const lines[OAUTH_HEADERS] = {oauth->basic,
+                                              "Content-Type: application/x-www-form-urlencoded",
+                                              "Accept: application/json", "Expect:"};
 
     if (!STAILQ_EMPTY(&oauth->waiters)) {
         STAILQ_INSERT_TAIL(&oauth->waiters, waiter, next);
         return 0;
     }
     for (size_t i = 0; i < OAUTH_HEADERS; i++)
-        oauth->headers[i] = (struct curl_slist){
-            .data = lines[i], .next = i + 1 < OAUTH_HEADERS ? &oauth->headers[i + 1] : NULL};
+        oauth->headers[i] =
+            (struct curl_slist){.data = (char *)(uintptr_t)lines[i],
+                                .next = i + 1 < OAUTH_HEADERS ? &oauth->headers[i + 1] : NULL};
     oauth->http = (struct http_request){.method = "POST",
                                         .url = oauth->url,
                                         .headers = oauth->headers,
