@@ -401,7 +401,7 @@ for relation in document["relationships"]:
     bad += [end for end in (relation["spdxElementId"], relation["relatedSpdxElement"])
             if end not in [*ids, "SPDXRef-DOCUMENT"]]
 others = {"libcrypto": "libssl", "libm": "libc6", "libc": "libc6", "ld-linux-x86-64": "libc6", "ld-linux-aarch64": "libc6",
-          "libyaml-0": "libyaml"}
+          "libyaml-0": "libyaml", "libgcc_s": "libgcc-s1"}  # the last one of the example in Rust
 bad += [name for name in sys.stdin.read().split() if others.get(name, name) not in debian]
 for lock in pathlib.Path(sys.argv[2]).glob("modules/*/web/package-lock.json"):
     for path, entry in json.loads(lock.read_text())["packages"].items():
