@@ -222,6 +222,7 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"                            \
     " CASE WHEN pg_is_in_recovery() THEN 1"                                                        \
     " WHEN current_setting('default_transaction_read_only') = 'on' THEN 2"                         \
+    " WHEN current_setting('synchronous_standby_names') = '' THEN 0"                               \
     " WHEN EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'"                      \
     " AND datname = current_database()"                                                            \
     " AND clock_timestamp() - state_change > interval '3 seconds') THEN 3 ELSE 0 END"
@@ -230,7 +231,7 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
 static void pg_listener_ask(struct pg_listener *listener)
 {
     const struct engine *engine = listener->loop->engine;
-    char text[512];
+    char text[sizeof QUESTION_AND_PAUSE PG_WITH_MARK + sizeof listener->mark];
 
     listener->asked_us = clock_mono_us();
     listener->asked_ms = listener->asked_us / 1000;
