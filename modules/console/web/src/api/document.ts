@@ -312,6 +312,42 @@ export interface paths {
                             secret: string;
                             active: boolean;
                             createdAt: string;
+                            filter?: Record<string, never>;
+                            rateLimit?: {
+                                limit: number;
+                                /** @enum {string} */
+                                per: "second" | "minute";
+                            };
+                            /** @enum {string} */
+                            ordering?: "key";
+                            headers?: Record<string, never>;
+                            retryPolicy?: unknown;
+                            /** @enum {string} */
+                            signature?: "hmac" | "ed25519" | "both";
+                            publicKey?: string;
+                            disablePolicy?: Record<string, never>;
+                            /** @enum {string} */
+                            health?: "ok" | "failing" | "disabled";
+                            failingSince?: string;
+                            lastSuccessAt?: string;
+                            /** @enum {string} */
+                            disabledReason?: "failing" | "gone" | "requested";
+                            disabledAt?: string;
+                            authentication?: {
+                                /** @enum {string} */
+                                type?: "basic" | "bearer" | "oauth2" | "mtls";
+                                username?: string;
+                                password?: string;
+                                token?: string;
+                                tokenUrl?: string;
+                                clientId?: string;
+                                clientSecret?: string;
+                                scope?: string;
+                                audience?: string;
+                                certificate?: string;
+                                key?: string;
+                                expiresAt?: string;
+                            };
                         }[];
                     };
                 };
@@ -401,6 +437,7 @@ export interface paths {
                                 durationMs: number;
                                 error: string | null;
                                 answer: string | null;
+                                requestHeaders: Record<string, never> | null;
                             }[];
                         }[];
                     };
@@ -451,6 +488,7 @@ export interface paths {
                                 durationMs: number;
                                 error: string | null;
                                 answer: string | null;
+                                requestHeaders: Record<string, never> | null;
                             }[];
                             body: string;
                             warnings?: string[];
