@@ -120,20 +120,17 @@ int redis_link_receive(struct redis_link *link)
 {
     char bytes[READ_BYTES];
 
-    for (;;) {
+    do {
         ssize_t count = link_read(link, bytes, sizeof bytes);
 
-        if (count < 0 && errno == EINTR)
-            continue;
         if (count < 0)
-            return errno == EAGAIN ? 0 : -1;
+            return errno == EAGAIN || errno == EINTR ? 0 : -1;
         if (!count)
             errno = ECONNRESET;
         if (!count || redisReaderFeed(link->reader, bytes, (size_t)count) != REDIS_OK)
             return -1;
-        if (!link->tls && count < (ssize_t)sizeof bytes)
-            return 0;
-    }
+    } while (link->tls && SSL_pending(link->tls));
+    return 0;
 }
 
 /* ---- opening ---- */

@@ -38,7 +38,10 @@ int redis_link_append(struct redis_link *link, int argc, const char *const *argv
 /* Sends what it can. Returns 1 if bytes are left, 0 if none are, or -1 if the link is unusable. */
 int redis_link_send(struct redis_link *link);
 
-/* Reads into the reader what has arrived. Returns 0, or -1 if the link is unusable. */
+/*
+ * Reads up to 16 KiB of arrived bytes into the reader. epoll reports further bytes again, so a
+ * server that never stops sending does not hold the loop. Returns 0, or -1 if the link is unusable.
+ */
 int redis_link_receive(struct redis_link *link);
 
 #endif
