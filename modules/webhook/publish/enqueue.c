@@ -46,6 +46,12 @@ enum {
 #define ORDERED(key)                                                                               \
     " LEFT JOIN LATERAL webhook_order(CASE WHEN h.ordering IS NOT NULL THEN h.id END, " key ") o"  \
     " ON true"
+#define ORDERED_EVENT ORDERED("k.key")
+#define ORDERED_ANY ORDERED("$10::text")
+#define ORDERED_ALL ORDERED("h.key")
+#define FILTERED_EVENT WEBHOOK_FILTERED("(SELECT webhook_payload(k.body))")
+#define FILTERED_ALL WEBHOOK_FILTERED("webhook_payload(e.body)")
+#define FILTERED_ABOUT WEBHOOK_FILTERED("webhook_payload($4::text)")
 #define DELIVERY_ID                                                                                \
     "coalesce(o.id, CASE WHEN pg_current_xact_id() IS NOT NULL"                                    \
     " THEN nextval('webhook_delivery_id') END)"
@@ -65,11 +71,10 @@ static const struct bb_keyed enqueue = {
      " made AS (INSERT INTO webhook_delivery"
      " (id, webhook, event, event_id, body, traceparent, sequence)"
      " SELECT " DELIVERY_ID ", h.id, k.event, k.event_id, k.body, k.trace, o.sequence"
-     " FROM k CROSS JOIN LATERAL (SELECT h.id, h.ordering" MATCHING_EVENT
-     " AND " WEBHOOK_FILTERED("(SELECT webhook_payload(k.body))") " OFFSET 0) h" ORDERED(
-         "k.key") " RETURNING webhook, id, body_id, event_id, sequence)"
-                  " SELECT m.webhook, m.id, m.body_id, m.sequence, k.i FROM made m"
-                  " JOIN k ON k.event_id = m.event_id",
+     " FROM k CROSS JOIN LATERAL (SELECT h.id, h.ordering" MATCHING_EVENT " AND " FILTERED_EVENT
+     " OFFSET 0) h" ORDERED_EVENT " RETURNING webhook, id, body_id, event_id, sequence)"
+     " SELECT m.webhook, m.id, m.body_id, m.sequence, k.i FROM made m"
+     " JOIN k ON k.event_id = m.event_id",
      0},
 };
 
@@ -96,10 +101,10 @@ static const struct bb_sql enqueue_any = {
     " (id, webhook, event, event_id, body, body_id, traceparent, sequence)"
     " SELECT " DELIVERY_ID ", h.id, $1::text, $4::uuid,"
     " CASE WHEN kept.id IS NULL THEN $5::text END, kept.id, $6::text, o.sequence"
-    " FROM n JOIN h ON (h.ordered OR NOT n.later) AND " FILTERED " LEFT JOIN kept ON true" ORDERED(
-        "$10::text") " RETURNING webhook, id, body_id, sequence)"
-                     " SELECT webhook, id, body_id, sequence FROM made"
-                     " UNION ALL SELECT NULL, NULL, NULL, NULL FROM later",
+    " FROM n JOIN h ON (h.ordered OR NOT n.later) AND " FILTERED
+    " LEFT JOIN kept ON true" ORDERED_ANY " RETURNING webhook, id, body_id, sequence)"
+    " SELECT webhook, id, body_id, sequence FROM made"
+    " UNION ALL SELECT NULL, NULL, NULL, NULL FROM later",
     0,
 };
 
@@ -113,10 +118,8 @@ static const struct bb_sql enqueue_all = {
     " SELECT " DELIVERY_ID ", h.id, $1::text, h.event_id, h.body, $6::text, o.sequence"
     " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body, nullif(e.key, '') AS key"
     " FROM unnest($4::uuid[], $5::text[], $7::text[]) WITH ORDINALITY AS e (id, body, key, n)"
-    " JOIN h ON " WEBHOOK_FILTERED("webhook_payload(e.body)") " ORDER BY e.n, h.id OFFSET 0) "
-                                                              "h" ORDERED(
-                                                                  "h.key") " RETURNING webhook, "
-                                                                           "id, event_id, sequence",
+    " JOIN h ON " FILTERED_ALL " ORDER BY e.n, h.id OFFSET 0) h" ORDERED_ALL
+    " RETURNING webhook, id, event_id, sequence",
     0,
 };
 
@@ -132,10 +135,8 @@ static const struct bb_sql enqueue_about = {
     " SELECT h.id, $1::text, $3::uuid, $4::text, $5::text FROM webhook_hook a"
     " JOIN webhook_hook h ON h.account = a.account AND h.id <> a.id WHERE a.id = $2::bigint"
     " AND h.active AND h.admitted AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"
-    " AND " WEBHOOK_FILTERED(
-        "webhook_payload($4::text)") " ORDER BY h.events @> ARRAY[$1::text]"
-                                     " DESC, h.id LIMIT " ABOUT_MOST
-                                     " RETURNING webhook, id, body_id, sequence",
+    " AND " FILTERED_ABOUT " ORDER BY h.events @> ARRAY[$1::text]"
+    " DESC, h.id LIMIT " ABOUT_MOST " RETURNING webhook, id, body_id, sequence",
     0,
 };
 
