@@ -226,7 +226,7 @@ static int links_request(struct bb_request *rq, const char *purpose, const char 
     int status =
         auth_sends_mail(rq->host)
             ? auth_throttle_link(rq, rq->state)
-            : bb_fail(rq, 501, "This service sends no mails. Please ask an administrator.");
+            : bb_fail(rq, 409, "This service sends no mails. Please ask an administrator.");
 
     if (status)
         return status;

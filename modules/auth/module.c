@@ -324,8 +324,8 @@ const struct bb_field auth_client_fields[] = {
 static const int not_known[] = {401, 403, 0};  /* of a login */
 static const int registered[] = {202, 409, 0}; /* 202: register_silent */
 static const int conflict[] = {409, 0};
-static const int without_mail[] = {501, 0};
-static const int not_invited[] = {409, 501, 0};
+static const int without_mail[] = {409, 0};
+static const int not_invited[] = {409, 0};
 
 /* ---- routes ------------------------------------------------------------------------------- */
 
@@ -348,7 +348,7 @@ static const struct bb_route routes[] = {
      .handler = auth_reset_request, .errors = without_mail, .body = BB_TABLE(link_request_body),
      .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(message_reply), .success = 202,
      .help = "Get a mail with a link to choose a new password. The response is the same if no "
-             "account has the e-mail. 501: the service sends no mails."},
+             "account has the e-mail. 409: the service sends no mails."},
     {.method = "POST", .path = "/api/user/password/reset", .roles = BB_ANYONE,
      .handler = auth_reset, .body = BB_TABLE(reset_body), .body_max = PUBLIC_BODY_MAX,
      .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(message_reply),
@@ -357,7 +357,7 @@ static const struct bb_route routes[] = {
      .handler = auth_confirm_request, .errors = without_mail, .body = BB_TABLE(link_request_body),
      .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(message_reply), .success = 202,
      .help = "Get another mail with a link to confirm your e-mail. The response is the same if no "
-             "account has the e-mail. 501: the service sends no mails."},
+             "account has the e-mail. 409: the service sends no mails."},
     {.method = "POST", .path = "/api/user/email/confirm", .roles = BB_ANYONE,
      .handler = auth_confirm, .body = BB_TABLE(confirm_body), .body_max = PUBLIC_BODY_MAX,
      .reply = BB_TABLE(message_reply), .help = "Confirm an e-mail with the token of a link."},
@@ -406,7 +406,7 @@ static const struct bb_route routes[] = {
      .errors = not_invited, .body = BB_TABLE(invite_body), .reply = BB_TABLE(auth_account_fields),
      .flags = BB_CREATES, .success = 201,
      .help = "Invite a person: creates an active account, and sends a mail with a link to choose "
-             "its password. 501: the service sends no mails."},
+             "its password. 409: the service sends no mails."},
     {.method = "GET", .path = "/api/admin/users/:id", .roles = BB_ROLE_ADMIN,
      .handler = auth_user_get, .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(auth_account_fields), .help = "Get an account."},

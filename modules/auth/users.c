@@ -257,7 +257,7 @@ int auth_invite(struct bb_request *rq)
                        "Invitations are disabled. The setting auth.invitations enables "
                        "them.");
     if (!auth_sends_mail(rq->host))
-        return bb_fail(rq, 501, "This service sends no mails, so nobody can be invited.");
+        return bb_fail(rq, 409, "This service sends no mails, so nobody can be invited.");
     return bb_transaction(rq, users_store_invited, &account);
 }
 
