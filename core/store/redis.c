@@ -12,7 +12,7 @@
 #include "core/store/dial.h"
 #include "core/store/redis_link.h"
 
-enum { PROBE_MS = 2 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };
+enum { PROBE_MS = 4 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };
 
 /* A command in progress. Replies arrive in the order of the commands. */
 struct call {

@@ -176,11 +176,12 @@ static const struct bb_sql drop_names = {
 static int unread_add_piece(struct bb_request *rq, void *arg)
 {
     const struct bb_rows *rows = bb_query(rq, &add_up, BB_ARGS(bb_i(PIECE)));
+    int64_t added = rows ? bb_cell_int(rq, rows, 0, 0) : 0;
 
     (void)arg;
-    if (!rows || !bb_query(rq, &drop_names, BB_ARGS(bb_i(PIECE))))
+    if (!rows || (added > 0 && !bb_query(rq, &drop_names, BB_ARGS(bb_i(PIECE)))))
         return -1;
-    return bb_cell_int(rq, rows, 0, 0) == PIECE;
+    return added == PIECE;
 }
 
 void chat_add_up(struct bb_request *rq)

@@ -110,7 +110,7 @@ scene('shell: a forgotten password leads to a link, and a link that is not valid
   await look(page, 'link')
   await page.getByRole('button', { name: 'Back to the login' }).click()
   await page.getByRole('button', { name: 'Log in' }).waitFor()
-}, ['status of 501', 'status of 400'])
+}, ['status of 409', 'status of 400'])
 
 scene('shell: the console cannot be framed', async ({ open }) => {
   const page = await open()

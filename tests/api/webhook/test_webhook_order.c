@@ -56,10 +56,10 @@ TEST(a_delivery_waits_for_the_previous_one_of_its_key_while_others_go_on)
     catcher_wait(catcher, 1, GENEROUS_MS);
     say("second");
     say("third");
-    say_other("elsewhere");
+    say_other("other key");
     catcher_wait(catcher, 5, GENEROUS_MS);
     expect_caught(&catcher->list[0], "first", "1");
-    expect_caught(&catcher->list[1], "elsewhere", "1");
+    expect_caught(&catcher->list[1], "other key", "1");
     expect_caught(&catcher->list[2], "first", "1");
     expect_caught(&catcher->list[3], "second", "2");
     expect_caught(&catcher->list[4], "third", "3");
