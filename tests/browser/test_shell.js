@@ -275,3 +275,27 @@ scene('shell: the language of the browser selects German', async ({ open }) => {
     await look(page, `german-${link.toLowerCase()}`)
   }
 })
+
+scene('shell: Escape asks before it discards a form with text in it', async ({ open }) => {
+  const page = await open()
+  const form = page.getByRole('dialog', { name: 'New conversation' })
+  const question = page.getByRole('dialog', { name: 'Discard what you have typed?' })
+
+  await enter(page, await member('Esc'), '#/chat')
+  await page.getByRole('button', { name: 'New conversation' }).click()
+  await page.keyboard.press('Escape') // nothing was typed
+  await form.waitFor({ state: 'detached' })
+  await page.getByRole('button', { name: 'New conversation' }).click()
+  await form.getByLabel('First message').fill('half a message')
+  await page.keyboard.press('Escape')
+  await question.waitFor()
+  await look(page, 'discard')
+  await page.keyboard.press('Escape')
+  await question.waitFor({ state: 'detached' })
+  assert.equal(await form.getByLabel('First message').inputValue(), 'half a message')
+  await page.keyboard.press('Escape')
+  await question.getByRole('button', { name: 'Go on editing' }).click()
+  await page.keyboard.press('Escape')
+  await question.getByRole('button', { name: 'Discard' }).click()
+  await form.waitFor({ state: 'detached' })
+})

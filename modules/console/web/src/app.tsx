@@ -13,6 +13,7 @@ import { Me, isOne } from './session'
 import { t, useLanguage } from './texts/texts'
 import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
+import { Toasts } from './ui/toast'
 import { Button, Loading, useModal } from './ui/ui'
 import { Warnings } from './ui/warnings'
 
@@ -169,6 +170,7 @@ export function App () {
         </Me.Provider>
       )}
       {!me && <div className='gate'><main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login again={false} done={enter} />}</main></div>}
+      <Toasts />
       {me && over && <Gate><Login again done={enter} /></Gate>}
     </QueryClientProvider>
   )

@@ -25,6 +25,7 @@ export const de: Record<Key, string> = {
   'state.broken': 'Diese Ansicht lässt sich nicht zeigen. Versuchen Sie es noch einmal; hilft das nicht, laden Sie die Seite neu und melden Sie sich wieder an.', 'state.reload': 'Seite neu laden',
   'state.failed': 'Das ging nicht: {problem}', 'state.more': 'Mehr zeigen', 'state.copied': 'Kopiert', 'state.copy': 'Kopieren',
   'state.time': 'Zeit', 'state.since': 'Seit', 'hooks.event': 'Ereignis', 'hooks.answered': 'die Antwort war {status}.', 'devices.file': 'Datei',
+  'do.undo': 'Rückgängig', 'do.discardAsk': 'Eingaben verwerfen?', 'do.discardText': 'Die Eingaben in diesem Formular sind nicht gespeichert.', 'do.discard': 'Verwerfen', 'do.keep': 'Weiter bearbeiten', 'toast.close': 'Meldung schließen',
   'do.cancel': 'Abbrechen', 'do.close': 'Schließen', 'do.save': 'Speichern', 'do.download': 'Herunterladen', 'do.delete': 'Löschen',
   'chat.title': 'Unterhaltungen', 'chat.search': 'Person oder Anlage suchen', 'chat.start': 'Neue Unterhaltung',
   'chat.empty': 'Noch keine Unterhaltungen. Beginnen Sie eine, um einer Plattform oder der Verwaltung zu schreiben.',

@@ -27,6 +27,7 @@ export const en = {
   'state.broken': 'This view could not be shown. Try again; if that does not help, reload the page and log in again.', 'state.reload': 'Reload the page',
   'state.failed': 'That did not work: {problem}', 'state.more': 'Show more', 'state.copied': 'Copied', 'state.copy': 'Copy',
   'state.time': 'Time', 'state.since': 'Since', 'hooks.event': 'Event', 'hooks.answered': 'it answered {status}.', 'devices.file': 'File',
+  'do.undo': 'Undo', 'do.discardAsk': 'Discard what you have typed?', 'do.discardText': 'The text in this form has not been saved.', 'do.discard': 'Discard', 'do.keep': 'Go on editing', 'toast.close': 'Dismiss',
   'do.cancel': 'Cancel', 'do.close': 'Close', 'do.save': 'Save', 'do.download': 'Download', 'do.delete': 'Delete',
   'chat.title': 'Conversations', 'chat.search': 'Search by person or device', 'chat.start': 'New conversation',
   'chat.empty': 'No conversations yet. Start one to write to a platform or an administrator.',

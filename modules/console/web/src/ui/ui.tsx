@@ -1,4 +1,5 @@
 /* The small parts that all views consist of. */
+import { ArrowDown, ArrowUp, Check, ChevronsUpDown, Copy as CopyIcon, type LucideIcon } from 'lucide-react'
 import { useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode, type RefObject } from 'react'
 
 import { ApiError } from '../api/client'
@@ -13,18 +14,27 @@ export function problemOf (error: unknown): string {
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
-type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { kind?: 'main' | 'plain' | 'risk' | 'danger' | 'link' }
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
+  kind?: 'main' | 'plain' | 'risk' | 'danger' | 'link' | 'quiet', icon?: LucideIcon
+}
 
-export function Button ({ kind = 'plain', type = 'button', className = '', ...rest }: ButtonProps) {
-  return <button type={type} className={`button ${kind} ${className}`} {...rest} />
+/* A `quiet` button has no border: for actions in the rows of tables. A button with only an icon needs an aria-label. */
+export function Button ({ kind = 'plain', type = 'button', className = '', icon: Icon, children, ...rest }: ButtonProps) {
+  return <button type={type} className={`button ${kind} ${className}`} {...rest}>{Icon && <Icon />}{children}</button>
 }
 
 export function Time ({ at }: { at: string }) {
   return <time dateTime={at} title={asUtc(at)}>{asTime(at)}</time>
 }
 
-export function Loading () {
-  return <p className='loading' role='status'>{t('state.loading')}</p>
+/* Lines in place of what is loading, so that the page does not jump when it arrives. */
+export function Loading ({ lines = 4 }: { lines?: number }) {
+  return (
+    <div className='loading' role='status'>
+      <span className='hidden'>{t('state.loading')}</span>
+      {Array.from({ length: lines }, (_, i) => <span key={i} className='line' />)}
+    </div>
+  )
 }
 
 export function Failed ({ error, again }: { error: unknown, again?: () => void }) {
@@ -36,8 +46,9 @@ export function Failed ({ error, again }: { error: unknown, again?: () => void }
   )
 }
 
-export function Empty ({ children }: { children: ReactNode }) {
-  return <p className='empty'>{children}</p>
+/* `action`: the button or link that helps. */
+export function Empty ({ icon: Icon, action, children }: { icon?: LucideIcon, action?: ReactNode, children: ReactNode }) {
+  return <div className='empty'>{Icon && <Icon />}<p>{children}</p>{action}</div>
 }
 
 export function Badge ({ tone, children }: { tone: 'good' | 'bad' | 'wait' | 'off', children: ReactNode }) {
@@ -83,24 +94,41 @@ export function useModal (): RefObject<HTMLDialogElement | null> {
   return ref
 }
 
-/* A native dialog: the browser moves the focus into it, keeps it there, and restores it. */
+/*
+ * A native dialog: the browser moves the focus into it, and keeps it there. Escape asks before it discards what
+ * the user has typed. Browsers close a dialog at the second Escape even if the first was prevented, so it is
+ * opened again.
+ */
 export function Dialog ({ title, close, wide = false, children }: { title: string, close: () => void, wide?: boolean, children: ReactNode }) {
   const ref = useModal()
+  const typed = useRef(false)
+  const [asking, ask] = useState(false)
+  const leave = () => { if (typed.current) ask(true); else close() }
+  const closed = () => {
+    if (!ref.current?.isConnected || ref.current.open) return
+    ref.current.showModal()
+    leave()
+  }
 
   return (
-    <dialog ref={ref} aria-label={title} className={wide ? 'wide' : undefined} onCancel={(event) => { event.preventDefault(); close() }}>
-      <h2>{title}</h2>
-      {children}
-    </dialog>
+    <>
+      <dialog ref={ref} aria-label={title} className={wide ? 'wide' : undefined} onInput={() => { typed.current = true }}
+        onCancel={(event) => { event.preventDefault(); leave() }} onClose={closed}>
+        <h2>{title}</h2>
+        {children}
+      </dialog>
+      {asking && <Confirm title={t('do.discardAsk')} text={t('do.discardText')} action={t('do.discard')} cancel={t('do.keep')} close={() => ask(false)} done={close}
+        run={() => Promise.resolve()} />}
+    </>
   )
 }
 
 /*
- * `done` is called instead of `close` if something else is shown after the action; `mild`: the action does no
- * harm.
+ * `text` says what the action will do. `done` is called instead of `close` if something else is shown after the
+ * action; `mild`: the action does no harm.
  */
-export function Confirm ({ title, text, action, run, close, done = close, mild = false }: {
-  title: string, text: string, action: string, run: () => Promise<unknown>, close: () => void, done?: () => void, mild?: boolean
+export function Confirm ({ title, text, action, run, close, done = close, mild = false, cancel = t('do.cancel') }: {
+  title: string, text: ReactNode, action: string, run: () => Promise<unknown>, close: () => void, done?: () => void, mild?: boolean, cancel?: string
 }) {
   const [error, setError] = useState<unknown>(null)
   const [busy, setBusy] = useState(false)
@@ -111,10 +139,10 @@ export function Confirm ({ title, text, action, run, close, done = close, mild =
   }
   return (
     <Dialog title={title} close={close}>
-      <p>{text}</p>
+      <div className='text'>{text}</div>
       {error !== null && <Failed error={error} />}
       <div className='actions'>
-        <Button onClick={close}>{t('do.cancel')}</Button>
+        <Button onClick={close}>{cancel}</Button>
         <Button kind={mild ? 'main' : 'danger'} disabled={busy} onClick={go}>{action}</Button>
       </div>
     </Dialog>
@@ -140,23 +168,22 @@ export function Copy ({ text }: { text: string }) {
   return (
     <div className='copy'>
       <code ref={code}>{text}</code>
-      <Button onClick={() => void copy()}>
-        {done ? t('state.copied') : t('state.copy')}
-      </Button>
+      <Button icon={done ? Check : CopyIcon} onClick={() => void copy()}>{done ? t('state.copied') : t('state.copy')}</Button>
     </div>
   )
 }
 
-const arrows = { ascending: ' ▲', descending: ' ▼', none: ' ↕' }
+const arrows = { ascending: ArrowUp, descending: ArrowDown, none: ChevronsUpDown }
 
 /* The header of a column, right-aligned above numbers; clicking a header with `sort` sorts the rows. */
 export type Head = string | { text: string, number?: boolean, sorted?: 'ascending' | 'descending' | 'none', sort?: () => void }
 
 function Column ({ head, label }: { head: Head, label: string }) {
   if (typeof head === 'string') return <th scope='col'>{head || <span className='hidden'>{label}</span>}</th>
+  const Arrow = arrows[head.sorted ?? 'none']
   return (
     <th scope='col' aria-sort={head.sorted} className={head.number ? 'number' : undefined}>
-      {head.sort ? <button type='button' className='sort' onClick={head.sort}>{head.text}<span aria-hidden='true'>{arrows[head.sorted ?? 'none']}</span></button> : head.text}
+      {head.sort ? <button type='button' className='sort' onClick={head.sort}>{head.text}<Arrow /></button> : head.text}
     </th>
   )
 }

@@ -1,0 +1,48 @@
+/*
+ * Short messages at the edge of the window about what was done, with a button that undoes it if that is
+ * possible. They leave after a while, but not while the pointer or the focus is on them.
+ */
+import { Check, X } from 'lucide-react'
+import { useEffect, useState } from 'react'
+
+import { t } from '../texts/texts'
+import { Button } from './ui'
+
+const SHOWN_MS = 6000
+
+interface Message { id: number, text: string, undo?: () => void }
+
+let show: (message: Message) => void = () => {}
+let count = 0
+
+/* Any part of the console can call this. */
+export const toast = (text: string, undo?: () => void) => show({ id: ++count, text, undo })
+
+function One ({ message: { id, text, undo }, close }: { message: Message, close: (id: number) => void }) {
+  const [held, hold] = useState(false)
+
+  useEffect(() => {
+    if (held) return
+    const timer = setTimeout(() => close(id), SHOWN_MS)
+    return () => clearTimeout(timer)
+  }, [held, id, close])
+  return (
+    <li onPointerEnter={() => hold(true)} onPointerLeave={() => hold(false)} onFocus={() => hold(true)} onBlur={() => hold(false)}>
+      <Check />
+      <span>{text}</span>
+      {undo && <Button kind='link' onClick={() => { close(id); undo() }}>{t('do.undo')}</Button>}
+      <Button kind='quiet' icon={X} aria-label={t('toast.close')} onClick={() => close(id)} />
+    </li>
+  )
+}
+
+export function Toasts () {
+  const [all, set] = useState<Message[]>([])
+  const [close] = useState(() => (id: number) => set((before) => before.filter((each) => each.id !== id)))
+
+  useEffect(() => {
+    show = (message) => set((before) => [...before.slice(-2), message])
+    return () => { show = () => {} }
+  }, [])
+  return <div className='toasts' role='status'>{all.length > 0 && <ul>{all.map((message) => <One key={message.id} message={message} close={close} />)}</ul>}</div>
+}
