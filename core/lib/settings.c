@@ -17,7 +17,7 @@
 
 struct setting_section {
     const char *name;
-    const yaml_node_t *node; /* the mapping with its settings; NULL: not in the file */
+    const struct setting_node *node; /* the mapping with its settings; NULL: not in the file */
     struct setting_value *values;
     size_t count;
     struct setting_section *next;
@@ -98,11 +98,25 @@ void setting_problems_free(struct setting_problems *problems)
 
 /* ---- reading the file, checking its YAML, and replacing variables ---- */
 
+/* A node of the file's tree. */
+struct setting_node {
+    enum { NODE_TEXT, NODE_LIST, NODE_MAPPING } kind;
+    bool plain;       /* a text without quotes */
+    unsigned line;    /* of its key, if it has one */
+    const char *key;  /* in a mapping */
+    const char *text; /* NULL: the text cannot be used, which was added as a problem */
+    struct setting_node *first, *next;
+};
+
 struct reader {
     struct settings *settings;
     struct setting_problems *problems;
-    bool *seen; /* by the index of a node */
+    const char *bytes; /* of the file */
+    yaml_parser_t parser;
+    yaml_event_t event; /* the current one */
 };
+
+static const char no_aliases[] = "aliases (*name) are not supported";
 
 static int settings_refuse(struct reader *reader, unsigned line, const char *where,
                            const char *reason)
@@ -147,7 +161,7 @@ static const char *settings_variable(struct reader *reader, const char *name, co
     return value;
 }
 
-/* Replaces ${NAME} in the text; NULL with a problem added. */
+/* Returns a copy of the text with each ${NAME} replaced; NULL with a problem added. */
 static const char *settings_expand(struct reader *reader, const char *text, unsigned line,
                                    const char *where)
 {
@@ -177,166 +191,139 @@ static unsigned settings_line_of(yaml_mark_t mark)
     return (unsigned)mark.line + 1;
 }
 
-static yaml_node_t *settings_node(const struct settings *settings, int index)
+/* Reads the next event. Returns 0, or -1 with a problem. */
+static int settings_next(struct reader *reader)
 {
-    return ((yaml_document_t *)settings->document)->nodes.start + index - 1;
-}
+    const yaml_parser_t *parser = &reader->parser;
+    unsigned line = 1;
 
-/* Returns the text of a scalar. */
-static const char *settings_text(const yaml_node_t *node)
-{
-    return (const char *)node->data.scalar.value;
-}
-
-/* Return the first pair of a mapping, the first item of a sequence; NULL for another node. */
-static const yaml_node_pair_t *settings_pairs(const yaml_node_t *node)
-{
-    return node && node->type == YAML_MAPPING_NODE ? node->data.mapping.pairs.start : NULL;
-}
-
-static const int *settings_items(const yaml_node_t *node)
-{
-    return node->type == YAML_SEQUENCE_NODE ? node->data.sequence.items.start : NULL;
-}
-
-// NOLINTBEGIN(bugprone-macro-parentheses)
-#define EACH_PAIR(at, node)                                                                        \
-    for (const yaml_node_pair_t *at = settings_pairs(node);                                        \
-         at && at < (node)->data.mapping.pairs.top; at++)
-#define EACH_ITEM(at, node)                                                                        \
-    for (const int *at = settings_items(node); at && at < (node)->data.sequence.items.top; at++)
-// NOLINTEND(bugprone-macro-parentheses)
-
-/* Finds a member of a mapping, and the line of its key; NULL: there is none. */
-static const yaml_node_t *settings_member(const struct settings *settings, const yaml_node_t *map,
-                                          const char *key, unsigned *line)
-{
-    EACH_PAIR(at, map)
-    {
-        const yaml_node_t *name = settings_node(settings, at->key);
-
-        *line = settings_line_of(name->start_mark);
-        if (!strcmp(settings_text(name), key))
-            return settings_node(settings, at->value);
-    }
-    *line = 0;
-    return NULL;
-}
-
-/* Returns whether it is empty: null, ~ or no text, without quotes. */
-static bool settings_is_null(const yaml_node_t *node)
-{
-    const char *text = node->type == YAML_SCALAR_NODE ? settings_text(node) : NULL;
-
-    return text && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-           (!*text || !strcmp(text, "~") || !strcmp(text, "null"));
+    yaml_event_delete(&reader->event);
+    if (yaml_parser_parse(&reader->parser, &reader->event))
+        return 0;
+    /* errors of the lowest layer (bad UTF-8, control characters) have a byte offset, but no line */
+    if (parser->error != YAML_READER_ERROR)
+        line = settings_line_of(parser->problem_mark);
+    else
+        for (size_t i = 0; i < parser->problem_offset; i++)
+            line += reader->bytes[i] == '\n';
+    return settings_refuse(reader, line, "", parser->problem ? parser->problem : "out of memory");
 }
 
 /* Refuses a tag of YAML (such as !!str), because the settings have their own types. */
-static void settings_check_tag(struct reader *reader, const yaml_node_t *node, const char *where,
+static void settings_check_tag(struct reader *reader, const yaml_char_t *tag, const char *where,
                                unsigned line)
 {
-    const char *usual = node->type == YAML_SCALAR_NODE     ? YAML_DEFAULT_SCALAR_TAG
-                        : node->type == YAML_SEQUENCE_NODE ? YAML_DEFAULT_SEQUENCE_TAG
-                                                           : YAML_DEFAULT_MAPPING_TAG;
-
-    if (strcmp((const char *)node->tag, usual) != 0)
+    if (tag)
         settings_refuse(reader, line, where, "tags (!name) are not supported");
 }
 
-/* Replaces the variables of a scalar. If that fails, the scalar has no text from then on. */
-static void settings_check_scalar(struct reader *reader, yaml_node_t *node, const char *where,
-                                  unsigned line)
+/*
+ * Reads the key of a mapping's next member, and sets *path to the path of the member. Returns NULL
+ * with a problem. A duplicate key is a problem, too.
+ */
+static const char *settings_read_key(struct reader *reader, const struct setting_node *map,
+                                     const char *where, const char **path)
 {
-    const char *text = settings_text(node);
+    struct arena *arena = reader->settings->arena;
+    const yaml_event_t *event = &reader->event;
+    unsigned line = settings_line_of(event->start_mark);
+    bool scalar = event->type == YAML_SCALAR_EVENT;
+    const char *text = scalar ? (const char *)event->data.scalar.value : "";
 
-    if (strlen(text) != node->data.scalar.length) {
-        settings_refuse(reader, line, where, "must not contain the character NUL");
-        text = NULL;
-    } else if (strstr(text, "${")) {
-        text = settings_expand(reader, text, line, where);
-    } else {
-        return;
-    }
-    free(node->data.scalar.value); /* libyaml has allocated it, and will free the copy */
-    node->data.scalar.value = text ? (yaml_char_t *)strdup(text) : NULL;
-    if (text && !node->data.scalar.value)
-        settings_refuse(reader, line, where, "out of memory");
-}
-
-/* Returns the path of the member; NULL with a problem, also for duplicate keys. */
-static const char *settings_check_key(struct reader *reader, const yaml_node_t *map,
-                                      const yaml_node_pair_t *pair, const char *where)
-{
-    const yaml_node_t *key = settings_node(reader->settings, pair->key);
-    unsigned line = settings_line_of(key->start_mark);
-    bool text = key->type == YAML_SCALAR_NODE && key->data.scalar.length &&
-                strlen(settings_text(key)) == key->data.scalar.length;
-
-    if (!text || reader->seen[pair->key]) {
+    if (!*text || strlen(text) != event->data.scalar.length) {
         settings_refuse(reader, line, where,
-                        text ? "aliases (*name) are not supported" : "a key must be plain text");
+                        event->type == YAML_ALIAS_EVENT ? no_aliases : "a key must be plain text");
         return NULL;
     }
-    reader->seen[pair->key] = true;
-    settings_check_tag(reader, key, where, line);
-    const char *path = arena_format(reader->settings->arena, "%s%s%s", where, *where ? "." : "",
-                                    settings_text(key));
+    settings_check_tag(reader, event->data.scalar.tag, where, line);
+    const char *key = arena_text(arena, text, strlen(text));
 
-    if (!path)
+    *path = key ? arena_format(arena, "%s%s%s", where, *where ? "." : "", key) : NULL;
+    if (!*path)
         settings_refuse(reader, line, where, "out of memory");
-    for (const yaml_node_pair_t *at = settings_pairs(map); path && at < pair; at++) {
-        const yaml_node_t *twin = settings_node(reader->settings, at->key);
-
-        if (!strcmp(settings_text(twin), settings_text(key)))
+    for (const struct setting_node *twin = map->first; *path && twin; twin = twin->next)
+        if (!strcmp(twin->key, key))
             setting_problem(reader->problems, "%s:%u: %s: was already given on line %u",
-                            reader->settings->path, line, path, settings_line_of(twin->start_mark));
-    }
-    return path;
+                            reader->settings->path, line, *path, twin->line);
+    return *path ? key : NULL;
 }
 
-/*
- * Returns 0, or -1 with a problem if the tree cannot be used. In the document, an alias is a second
- * reference to a node.
- */
-static int settings_check_node(struct reader *reader, int index, const char *where, unsigned line,
-                               unsigned depth)
+/* Reads the node that begins with the current event. Returns NULL with a problem. */
+static struct setting_node *settings_read_node(struct reader *reader, const char *where,
+                                               unsigned line, unsigned depth)
 {
-    yaml_node_t *node = settings_node(reader->settings, index);
-    size_t count = 0;
+    const yaml_event_t *event = &reader->event;
+    bool map = event->type == YAML_MAPPING_START_EVENT;
+    bool list = event->type == YAML_SEQUENCE_START_EVENT;
+    struct setting_node *node = arena_alloc(reader->settings->arena, sizeof *node), **end;
 
-    EACH_PAIR(at, node)
-    {
-        count++;
+    if (!node || depth > SETTINGS_DEPTH_MAX || event->type == YAML_ALIAS_EVENT) {
+        settings_refuse(reader, line, where,
+                        !node                        ? "out of memory"
+                        : depth > SETTINGS_DEPTH_MAX ? "is nested too deeply"
+                                                     : no_aliases);
+        return NULL;
     }
-    EACH_ITEM(at, node)
-    {
-        count++;
-    }
-    if (reader->seen[index] || depth > SETTINGS_DEPTH_MAX || count > SETTINGS_ENTRIES_MAX)
-        return settings_refuse(reader, line, where,
-                               reader->seen[index]          ? "aliases (*name) are not supported"
-                               : depth > SETTINGS_DEPTH_MAX ? "is nested too deeply"
-                                                            : "has too many entries");
-    reader->seen[index] = true;
-    settings_check_tag(reader, node, where, line);
-    if (node->type == YAML_SCALAR_NODE)
-        settings_check_scalar(reader, node, where, line);
-    EACH_PAIR(at, node)
-    {
-        const char *path = settings_check_key(reader, node, at, where);
+    *node = (struct setting_node){.line = line,
+                                  .kind = map    ? NODE_MAPPING
+                                          : list ? NODE_LIST
+                                                 : NODE_TEXT};
+    settings_check_tag(reader,
+                       map    ? event->data.mapping_start.tag
+                       : list ? event->data.sequence_start.tag
+                              : event->data.scalar.tag,
+                       where, line);
+    if (!map && !list) {
+        const char *text = (const char *)event->data.scalar.value;
 
-        line = settings_line_of(settings_node(reader->settings, at->key)->start_mark);
-        if (!path || settings_check_node(reader, at->value, path, line, depth + 1))
-            return -1;
+        node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+        if (strlen(text) != event->data.scalar.length)
+            settings_refuse(reader, line, where, "must not contain the character NUL");
+        else
+            node->text = settings_expand(reader, text, line, where);
+        return node;
     }
-    EACH_ITEM(at, node)
-    {
-        line = settings_line_of(settings_node(reader->settings, *at)->start_mark);
-        if (settings_check_node(reader, *at, where, line, depth + 1))
-            return -1;
+    end = &node->first;
+    for (size_t count = 0; !settings_next(reader); count++) {
+        const char *key = NULL, *path = where;
+        unsigned at = settings_line_of(event->start_mark);
+
+        if (event->type == (map ? YAML_MAPPING_END_EVENT : YAML_SEQUENCE_END_EVENT))
+            return node;
+        if (count == SETTINGS_ENTRIES_MAX) {
+            settings_refuse(reader, line, where, "has too many entries");
+            return NULL;
+        }
+        if (map &&
+            (!(key = settings_read_key(reader, node, where, &path)) || settings_next(reader)))
+            return NULL;
+        *end = settings_read_node(reader, path, at, depth + 1);
+        if (!*end)
+            return NULL;
+        (*end)->key = key;
+        end = &(*end)->next;
     }
-    return 0;
+    return NULL;
+}
+
+/* Finds a member of a mapping, and the line of its key; NULL: there is none. */
+static const struct setting_node *settings_member(const struct setting_node *map, const char *key,
+                                                  unsigned *line)
+{
+    const struct setting_node *at = map ? map->first : NULL;
+
+    while (at && strcmp(at->key, key) != 0)
+        at = at->next;
+    *line = at ? at->line : 0;
+    return at;
+}
+
+/* Returns whether it is empty: null, ~ or no text, without quotes. */
+static bool settings_is_null(const struct setting_node *node)
+{
+    const char *text = node->plain ? node->text : NULL;
+
+    return text && (!*text || !strcmp(text, "~") || !strcmp(text, "null"));
 }
 
 /*
@@ -371,81 +358,31 @@ static char *settings_read(const char *path, size_t *length, struct setting_prob
     return NULL;
 }
 
-/* Reads a document. Returns 0, or -1 with a problem. */
-static int settings_load_document(struct reader *reader, yaml_parser_t *parser,
-                                  yaml_document_t *document, const char *bytes)
+/* Reads the only document: a mapping, or nothing. Returns 0, or -1 with a problem. */
+static int settings_read_root(struct reader *reader)
 {
-    unsigned line = 1;
-
-    if (yaml_parser_load(parser, document))
-        return 0;
-    /* errors of the lowest layer (bad UTF-8, control characters) have a byte offset, but no line */
-    if (parser->error != YAML_READER_ERROR)
-        line = settings_line_of(parser->problem_mark);
-    else
-        for (size_t i = 0; i < parser->problem_offset; i++)
-            line += bytes[i] == '\n';
-    return settings_refuse(reader, line, "", parser->problem ? parser->problem : "out of memory");
-}
-
-static void settings_delete_document(void *document)
-{
-    yaml_document_delete(document);
-}
-
-/* Parses the file into the document of the settings. Returns 0, or -1 with a problem. */
-static int settings_parse(struct reader *reader, const char *bytes, size_t length)
-{
-    struct settings *settings = reader->settings;
-    yaml_document_t *document = arena_alloc(settings->arena, sizeof *document), second;
-    yaml_parser_t parser;
-
-    if (!document || !yaml_parser_initialize(&parser))
-        return settings_refuse(reader, 1, "", "out of memory");
-    settings->document = document;
-    yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, length);
-    int failed = settings_load_document(reader, &parser, document, bytes);
-
-    if (!failed && arena_defer(settings->arena, settings_delete_document, document)) {
-        yaml_document_delete(document);
-        failed = settings_refuse(reader, 1, "", "out of memory");
-    }
-    settings->root = failed ? NULL : yaml_document_get_root_node(document);
-    if (settings->root) { /* otherwise the stream has ended */
-        failed = settings_load_document(reader, &parser, &second, bytes);
-        if (!failed && yaml_document_get_root_node(&second))
-            failed = settings_refuse(reader, settings_line_of(second.start_mark), "",
-                                     "a second document (---) is not supported");
-        yaml_document_delete(&second);
-    }
-    yaml_parser_delete(&parser);
-    return failed;
-}
-
-/* Checks the top of the tree: a mapping, or nothing if the file is empty. */
-static int settings_check_tree(struct reader *reader)
-{
-    struct settings *settings = reader->settings;
-    const yaml_document_t *document = settings->document;
-    int failed = -1;
-
-    if (!settings->root)
-        return 0;
-    unsigned line = settings_line_of(settings->root->start_mark);
-
-    reader->seen = calloc((size_t)(document->nodes.top - document->nodes.start) + 1, sizeof(bool));
-    if (!reader->seen)
-        settings_refuse(reader, 1, "", "out of memory");
-    else
-        failed = settings_check_node(reader, 1, "", line, 0);
-    free(reader->seen);
-    if (failed)
+    if (settings_next(reader)) /* the start of the stream */
         return -1;
-    if (settings_is_null(settings->root))
-        settings->root = NULL;
-    if (settings->root && settings->root->type != YAML_MAPPING_NODE)
+    if (settings_next(reader))
+        return -1;
+    if (reader->event.type == YAML_STREAM_END_EVENT)
+        return 0;
+    if (settings_next(reader))
+        return -1;
+    unsigned line = settings_line_of(reader->event.start_mark);
+    struct setting_node *root = settings_read_node(reader, "", line, 0);
+
+    /* the end of the document, and what follows */
+    if (!root || settings_next(reader) || settings_next(reader))
+        return -1;
+    if (reader->event.type != YAML_STREAM_END_EVENT)
+        return settings_refuse(reader, settings_line_of(reader->event.start_mark), "",
+                               "a second document (---) is not supported");
+    if (settings_is_null(root))
+        return 0;
+    if (root->kind != NODE_MAPPING)
         return settings_refuse(reader, line, "", "must be a mapping of sections");
+    reader->settings->root = root;
     return 0;
 }
 
@@ -455,6 +392,7 @@ struct settings *settings_load(struct arena *arena, const char *path,
     struct settings *settings = arena_alloc(arena, sizeof *settings);
     struct reader reader = {.settings = settings, .problems = problems};
     const char *slash = strrchr(path, '/');
+    int failed = -1;
     size_t length;
 
     if (settings) {
@@ -469,8 +407,17 @@ struct settings *settings_load(struct arena *arena, const char *path,
         return NULL;
     }
     char *bytes = settings_read(path, &length, problems);
-    int failed = !bytes || settings_parse(&reader, bytes, length) || settings_check_tree(&reader);
 
+    reader.bytes = bytes;
+    if (bytes && !yaml_parser_initialize(&reader.parser)) {
+        settings_refuse(&reader, 1, "", "out of memory");
+    } else if (bytes) {
+        yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
+        yaml_parser_set_input_string(&reader.parser, (const unsigned char *)bytes, length);
+        failed = settings_read_root(&reader);
+        yaml_event_delete(&reader.event);
+        yaml_parser_delete(&reader.parser);
+    }
     free(bytes);
     return failed ? NULL : settings;
 }
@@ -514,22 +461,18 @@ void settings_unknown(struct settings *settings, settings_is_module *is_module, 
     const struct setting_section *top = settings_section(settings, SETTINGS_ROOT);
     const char *idle = NULL; /* sections of installed modules that are not loaded */
 
-    EACH_PAIR(at, settings->root)
-    {
-        const yaml_node_t *node = settings_node(settings, at->key);
-        const char *key = settings_text(node);
-        unsigned line = settings_line_of(node->start_mark);
-
-        if (settings_section(settings, key) || section_find(top, key))
+    for (const struct setting_node *at = settings->root ? settings->root->first : NULL; at;
+         at = at->next) {
+        if (settings_section(settings, at->key) || section_find(top, at->key))
             continue;
-        if (is_module && is_module(arg, key))
+        if (is_module && is_module(arg, at->key))
             idle = arena_format(settings->arena, "%s%s%s (line %u)", idle ? idle : "",
-                                idle ? ", " : "", key, line);
+                                idle ? ", " : "", at->key, at->line);
         else
             setting_problem(problems,
                             "%s:%u: unknown section \"%s\": it is neither a setting of busbar nor "
                             "an installed module",
-                            settings->path, line, key);
+                            settings->path, at->line, at->key);
     }
     if (idle)
         setting_warning(problems,
@@ -541,11 +484,11 @@ void settings_unknown(struct settings *settings, settings_is_module *is_module, 
 unsigned settings_line(const struct settings *settings, const char *section, const char *name)
 {
     unsigned line = 0, own = 0;
-    const yaml_node_t *map =
-        *section ? settings_member(settings, settings->root, section, &line) : settings->root;
+    const struct setting_node *map =
+        *section ? settings_member(settings->root, section, &line) : settings->root;
 
     if (name)
-        settings_member(settings, map, name, &own);
+        settings_member(map, name, &own);
     return own ? own : line;
 }
 
@@ -656,14 +599,13 @@ struct binder {
  * Converts the text to the type of the field (NULL: by YAML's rules). If that is impossible,
  * returns a string, which fields_check() refuses.
  */
-static json_t *settings_scalar_json(const struct settings *settings, const yaml_node_t *node,
-                                    const struct bb_field *field)
+static json_t *settings_scalar_json(const struct settings *settings,
+                                    const struct setting_node *node, const struct bb_field *field)
 {
     static const struct bb_field number = {.type = BB_NUMBER};
     bool any = !field || field->type == BB_ANY;
-    bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     static const char *const yes[] = {"true", "yes", "on"}, *const no[] = {"false", "no", "off"};
-    const char *text = settings_text(node);
+    const char *text = node->text;
     json_t *json = NULL;
     int truth = -1;
 
@@ -671,11 +613,11 @@ static json_t *settings_scalar_json(const struct settings *settings, const yaml_
         return json_null();
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         truth = !strcmp(text, yes[i]) ? 1 : !strcmp(text, no[i]) ? 0 : truth;
-    if ((any ? plain : field->type == BB_BOOL) && truth >= 0)
+    if ((any ? node->plain : field->type == BB_BOOL) && truth >= 0)
         return json_boolean(truth);
     if (!any)
         text = settings_plain_time(field, text, settings->arena);
-    if (text && (any ? plain : field->type == BB_INT || field->type == BB_NUMBER))
+    if (text && (any ? node->plain : field->type == BB_INT || field->type == BB_NUMBER))
         json = field_json(any ? &number : field, text);
     return text && !json ? json_string(text) : json;
 }
@@ -685,42 +627,34 @@ static json_t *settings_scalar_json(const struct settings *settings, const yaml_
  * fields_check(). Unknown members of declared objects are problems. The caller owns the result;
  * NULL with a problem added, now or when the file was read, or if memory ran out.
  */
-static json_t *settings_json(struct binder *binder, const yaml_node_t *node,
+static json_t *settings_json(struct binder *binder, const struct setting_node *node,
                              const struct bb_field *field, const char *where)
 {
     struct settings *settings = binder->settings;
-    bool typed = field && field->fields.count &&
-                 field->type == (node->type == YAML_SEQUENCE_NODE ? BB_LIST : BB_OBJECT);
+    bool list = node->kind == NODE_LIST;
+    bool typed = field && field->fields.count && field->type == (list ? BB_LIST : BB_OBJECT);
 
-    if (node->type == YAML_SCALAR_NODE)
-        return settings_text(node) ? settings_scalar_json(settings, node, field) : NULL;
-    json_t *json = node->type == YAML_SEQUENCE_NODE ? json_array() : json_object();
+    if (node->kind == NODE_TEXT)
+        return node->text ? settings_scalar_json(settings, node, field) : NULL;
+    json_t *json = list ? json_array() : json_object();
     bool failed = !json;
 
-    EACH_ITEM(at, node)
-    {
-        const struct bb_field *item = typed ? field_at(&field->fields, 0) : NULL;
-        json_t *value = settings_json(binder, settings_node(settings, *at), item, where);
-
-        failed = json_array_append_new(json, value) || failed;
-    }
-    EACH_PAIR(at, node)
-    {
-        const yaml_node_t *key = settings_node(settings, at->key);
-        const char *name = settings_text(key);
-        const char *path = arena_format(settings->arena, "%s.%s", where, name);
-        const struct bb_field *member = typed ? field_find(&field->fields, name) : NULL;
+    for (const struct setting_node *at = node->first; at; at = at->next) {
+        const struct bb_field *member = !typed ? NULL
+                                        : list ? field_at(&field->fields, 0)
+                                               : field_find(&field->fields, at->key);
+        const char *path = list ? where : arena_format(settings->arena, "%s.%s", where, at->key);
 
         if (typed && !member) {
             setting_problem(binder->problems, "%s:%u: %s: is not a setting", settings->path,
-                            settings_line_of(key->start_mark), path ? path : where);
+                            at->line, path ? path : where);
             failed = true;
             continue;
         }
-        json_t *value =
-            path ? settings_json(binder, settings_node(settings, at->value), member, path) : NULL;
+        json_t *value = path ? settings_json(binder, at, member, path) : NULL;
 
-        failed = json_object_set_new(json, name, value) || failed;
+        if (list ? json_array_append_new(json, value) : json_object_set_new(json, at->key, value))
+            failed = true;
     }
     if (!failed)
         return json;
@@ -767,11 +701,11 @@ static void settings_check(struct binder *binder, struct setting_value *value, j
 }
 
 /* Returns "text", "a list" or "a mapping", for messages. */
-static const char *settings_kind(const yaml_node_t *node)
+static const char *settings_kind(const struct setting_node *node)
 {
-    return node->type == YAML_SEQUENCE_NODE  ? "a list"
-           : node->type == YAML_MAPPING_NODE ? "a mapping"
-                                             : "text";
+    static const char *const kinds[] = {"text", "a list", "a mapping"};
+
+    return kinds[node->kind];
 }
 
 static void settings_bind_field(struct binder *binder, struct setting_value *value)
@@ -779,16 +713,16 @@ static void settings_bind_field(struct binder *binder, struct setting_value *val
     const struct bb_field *field = value->field;
     struct settings *settings = binder->settings;
     const char *section = binder->section->name;
-    const yaml_node_t *map = *section ? binder->section->node : settings->root;
+    const struct setting_node *map = *section ? binder->section->node : settings->root;
     unsigned line;
-    const yaml_node_t *node = settings_member(settings, map, field->name, &line);
+    const struct setting_node *node = settings_member(map, field->name, &line);
     json_t *json = NULL;
 
     if (!node && field->alias)
-        node = settings_member(settings, map, field->alias, &line);
+        node = settings_member(map, field->alias, &line);
     if (node && settings_is_null(node) && field->type != BB_ANY && !(field->flags & BB_NULLABLE)) {
         COMPLAIN(binder, field->name, "has no value (write \"\" for an empty text)");
-    } else if (node && node->type != YAML_SCALAR_NODE && field->type < BB_OBJECT) {
+    } else if (node && node->kind != NODE_TEXT && field->type < BB_OBJECT) {
         COMPLAIN(binder, field->name, "must be one value, not %s", settings_kind(node));
     } else {
         const char *where =
@@ -836,11 +770,11 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
         setting_problem(problems, "%s: %s: out of memory", settings->path, name);
         return NULL;
     }
-    const yaml_node_t *node = *name ? settings_member(settings, settings->root, name, &line) : NULL;
+    const struct setting_node *node = *name ? settings_member(settings->root, name, &line) : NULL;
 
-    if (node && node->type == YAML_SCALAR_NODE && !settings_text(node))
+    if (node && node->kind == NODE_TEXT && !node->text)
         return NULL; /* reported when the file was read */
-    if (node && node->type != YAML_MAPPING_NODE && !settings_is_null(node)) {
+    if (node && node->kind != NODE_MAPPING && !settings_is_null(node)) {
         settings_complain(settings, problems, name, NULL, "must be a mapping of settings, not %s",
                           settings_kind(node));
         return NULL;
@@ -848,13 +782,9 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
     section->node = node;
     for (size_t i = 0; i < section->count; i++)
         settings_bind_field(&binder, &section->values[i]);
-    EACH_PAIR(at, node)
-    {
-        const char *key = settings_text(settings_node(settings, at->key));
-
-        if (!field_find(fields, key))
-            COMPLAIN(&binder, key, "is not a setting");
-    }
+    for (const struct setting_node *at = node ? node->first : NULL; at; at = at->next)
+        if (!field_find(fields, at->key))
+            COMPLAIN(&binder, at->key, "is not a setting");
     if (binder.failed && !problems->count)
         COMPLAIN(&binder, NULL, "out of memory");
     return problems->count == before && !binder.failed ? section : NULL;
@@ -980,11 +910,11 @@ static int settings_print_value(const struct settings *settings,
                                 const struct setting_value *value, FILE *out)
 {
     const struct bb_field *field = value->field;
-    const yaml_node_t *map = *section->name ? section->node : settings->root;
+    const struct setting_node *map = *section->name ? section->node : settings->root;
     const char *unit = setting_unit(field), *indent = *section->name ? "  " : "";
     unsigned line;
-    bool given = settings_member(settings, map, field->name, &line) ||
-                 (field->alias && settings_member(settings, map, field->alias, &line));
+    bool given = settings_member(map, field->name, &line) ||
+                 (field->alias && settings_member(map, field->alias, &line));
     bool set = value->json != NULL;
     json_t *shown = set ? settings_shown(value->json, field) : NULL;
     char *text = shown ? json_dumps(shown, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;

@@ -12,8 +12,8 @@
  * ${NAME:-text} by the variable or, if it is not set or empty, by text, and $${ by a literal ${. A
  * problem never contains a value, which may be secret.
  *
- * field.c checks the values. The 377 lines of settings.c before this check are needed because
- * libyaml accepts duplicate keys, aliases, tags and any depth, and does not replace variables. The
+ * field.c checks the values. settings.c builds the tree from the events of libyaml, because libyaml
+ * accepts duplicate keys, aliases, tags and any depth, and does not replace variables. The
  * settings of the host are 175 lines of rows, each of which is also a line of
  * docs/configuration.md.
  */
@@ -36,8 +36,7 @@
 #define SETTINGS_ROOT ""
 
 struct setting_section;
-struct yaml_document_s;
-struct yaml_node_s;
+struct setting_node;
 
 /* Variables in scalars are replaced; a scalar that cannot be read has no value (NULL). */
 struct settings {
@@ -45,8 +44,7 @@ struct settings {
     const char *directory;            /* its directory; "." for a name without one */
     const struct host_settings *host; /* NULL before host_settings_bind() */
     struct arena *arena;
-    struct yaml_document_s *document; /* this and the next two: private to settings.c */
-    const struct yaml_node_s *root;   /* a mapping; NULL: the file is empty */
+    const struct setting_node *root; /* a mapping; NULL: the file is empty */
     struct setting_section *sections;
 };
 

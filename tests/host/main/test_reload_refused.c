@@ -131,7 +131,7 @@ static const struct mistake {
     {"pipe", make_pipe, ".yaml: is not a regular file", BY_CHECK},
     {"directory", make_directory, ".yaml: is not a regular file", BY_CHECK},
     {"huge", make_huge, ".yaml: is larger than 1048576 bytes", BY_CHECK},
-    {"bomb", make_bomb, ".yaml:1: b: aliases (*name) are not supported", BY_CHECK},
+    {"bomb", make_bomb, ".yaml:2: b: aliases (*name) are not supported", BY_CHECK},
     {"value", break_value, "wave.greting: ", BY_CHECK},
     {"missing", lose_file, "-wave.so: cannot be read: No such file", BY_CHECK},
     {"truncated", truncate_file, "-wave.so: is truncated: ", BY_CHECK},
