@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lib/json_in.h"
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "core/lib/text.h"
 
 enum { EMAIL_MAX = 254 /* bytes */ };

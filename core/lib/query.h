@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "core/lib/field.h"
-#include "core/lib/json_in.h"
+#include "core/lib/json.h"
 
 struct query_value {
     const char *name;  /* of the field, also if the alias was used */

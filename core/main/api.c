@@ -8,8 +8,7 @@
 #include <strings.h>
 
 #include "core/lib/field.h"
-#include "core/lib/json_in.h"
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
 #include "core/lib/text.h"
@@ -19,7 +18,6 @@
 #include "core/module/module_error.h"
 #include "core/module/pool.h"
 #include "core/module/reply.h"
-#include "core/module/worker.h"
 #include "core/server/http_txn.h"
 #include "core/server/response.h"
 #include "core/server/stream.h"

@@ -12,11 +12,21 @@
 #include <unistd.h>
 
 #include "core/lib/host_settings.h"
+#include "core/lib/json.h"
 #include "core/lib/log.h"
+#include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
+#include "core/lib/version.h"
+#include "core/main/job.h"
+#include "core/main/readiness.h"
 #include "core/main/reload.h"
-#include "core/main/status.h"
+#include "core/main/serve.h"
+#include "core/module/pool.h"
+#include "core/server/http.h"
+#include "core/store/pg.h"
+#include "core/store/pg_listener.h"
+#include "core/store/redis.h"
 
 char *control_path(const struct settings *settings)
 {
@@ -258,4 +268,392 @@ void control_free(struct control *control)
         ;
     pthread_join(control->thread, NULL);
     control_leave(control);
+}
+
+/* ---- the state as JSON ---- */
+
+/* Formats a time as in the API's responses; 0 becomes null. */
+static json_t *status_time_json(int64_t wall_ms)
+{
+    char text[TEXT_TIME_SIZE];
+
+    if (!wall_ms)
+        return json_null();
+    text_time(wall_ms, text);
+    return json_string(text);
+}
+
+/* An empty text becomes null. */
+static json_t *status_known_json(const char *text)
+{
+    return *text ? json_out_text(text) : json_null();
+}
+
+static json_t *status_generation_json(const struct generation *g, bool live)
+{
+    int64_t now = clock_mono_ms();
+    bool old = generation_superseded(g), drains = old && now < g->cut_ms;
+    const char *state = drains ? "drains" : old ? "cut" : live ? "live" : "starting";
+    int64_t since = old ? g->superseded_ms : live ? g->live_ms : now;
+    /* minus this function's reference, and the engine's */
+    size_t holders = atomic_load(&g->holders) - (live ? 2 : 1);
+    json_t *modules = json_array(), *pools = json_array();
+    struct work_pool_status pool;
+
+    for (size_t i = 0; i < g->module_count; i++) {
+        const struct core_module *module = &g->modules[i];
+
+        json_array_append_new(modules, json_pack("{so so so so}", "name",
+                                                 json_out_text(module->descriptor->name), "version",
+                                                 json_out_text(module->descriptor->version),
+                                                 "build", json_out_text(module->build_id), "path",
+                                                 json_out_text(module->path)));
+    }
+    for (size_t i = 0; work_pool_snapshot(g->pools, i, &pool); i++)
+        json_array_append_new(
+            pools, json_pack("{so so si si si si si}", "module", json_out_text(pool.module), "name",
+                             json_out_text(pool.name), "threads", (int)pool.threads, "started",
+                             (int)pool.started, "busy", (int)pool.busy, "waiting",
+                             (int)pool.waiting, "queue", (int)pool.most));
+    return json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
+                     "seconds", (double)(now - since) / 1000, "cutInSeconds",
+                     drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(), "holders",
+                     (json_int_t)holders, "workers", (int)workers_running(g->workers), "modules",
+                     modules, "pools", pools);
+}
+
+static json_t *status_generations_json(struct engine *engine)
+{
+    struct generation *list[GENERATIONS_MAX];
+    struct generation *live = engine_generation(engine);
+    size_t count = engine_generations(engine, list);
+    json_t *json = json_array();
+
+    generation_release(live); /* `list` has a reference to it or to its successor */
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(json, status_generation_json(list[i], list[i] == live));
+    engine_generations_release(list, count);
+    return json;
+}
+
+static json_t *status_crashes_json(struct engine *engine)
+{
+    const struct crash_history *history = supervised_history();
+    const struct crash_note *last = &history->last;
+    json_t *modules = json_array(), *left_out = json_array();
+    struct generation *g = engine_generation(engine);
+
+    for (size_t i = 0; i < history->row_count; i++) {
+        const struct crash_row *row = &history->rows[i];
+
+        json_array_append_new(modules,
+                              json_pack("{so si}", "name",
+                                        json_out_text(*row->module ? row->module : "unknown"),
+                                        "count", (int)row->count));
+    }
+    for (size_t i = 0; i < g->left_out_count; i++)
+        json_array_append_new(left_out,
+                              json_pack("{so so}", "name", json_out_text(g->left_out[i].name),
+                                        "why", json_out_text(g->left_out[i].why)));
+    generation_release(g);
+    return json_pack("{si so so so}", "restarts", (int)history->restarts, "last",
+                     !*last->how ? json_null()
+                                 : json_pack("{so so so}", "how", json_out_text(last->how),
+                                             "module", status_known_json(last->module), "report",
+                                             status_known_json(last->report)),
+                     "modules", modules, "leftOut", left_out);
+}
+
+/* The numbers that the loop publishes twice a second, also for metrics. */
+static json_t *status_loop_json(const struct loop *loop, const struct pg_settings *pg)
+{
+    const struct loop_stats *stats = &loop->stats;
+    int64_t blocked_ms = atomic_load(&loop->stands_ms);
+    int64_t redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -1;
+    json_t *pools = json_object();
+
+    for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
+        json_object_set_new(pools, pg_pool_names[kind],
+                            json_pack("{sI si sI sI}", "ready",
+                                      (json_int_t)atomic_load(&stats->ready[kind]), "connections",
+                                      (int)pg->connections[kind], "waiting",
+                                      (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
+                                      (json_int_t)atomic_load(&stats->batches[kind])));
+    return json_pack("{sb so sI sI so sb so}", "stands", blocked_ms != 0, "blockedSeconds",
+                     blocked_ms ? json_real((double)blocked_ms / 1000) : json_null(), "connections",
+                     (json_int_t)atomic_load(&stats->connections), "requests",
+                     (json_int_t)atomic_load(&stats->requests), "redisMs",
+                     redis_ms < 0 ? json_null() : json_integer(redis_ms), "redisFailed",
+                     loop->redis && redis_ms < 0, "pools", pools);
+}
+
+static json_t *status_loops_json(struct engine *engine)
+{
+    struct generation *g = engine_generation(engine);
+    struct pg_settings pg = engine_pg_settings(engine, g);
+    json_t *list = json_array();
+
+    generation_release(g);
+    for (unsigned i = 0; i < engine->loop_count; i++)
+        json_array_append_new(list, status_loop_json(&engine->loops[i], &pg));
+    return list;
+}
+
+static json_t *status_reloads_json(struct reloader *reloader)
+{
+    struct reload_history history;
+    bool any;
+
+    reloader_history(reloader, &history);
+    any = history.last_wall_ms != 0;
+    return json_pack("{si si so ss* so*}", "done", (int)history.done, "refused",
+                     (int)history.refused, "lastAt", status_time_json(history.last_wall_ms),
+                     "lastOutcome", any ? history.last_done ? "done" : "refused" : NULL, "last",
+                     any ? json_out_text(history.last) : NULL);
+}
+
+static json_t *status_jobs_json(struct engine *engine)
+{
+    json_t *list = json_array();
+    struct job_record job;
+
+    for (size_t i = 0; job_log_snapshot(engine, i, &job); i++) {
+        json_t *skipped =
+            job.skipped_since_wall_ms
+                ? json_pack("{so so}", "since", status_time_json(job.skipped_since_wall_ms),
+                            "lockHolder", json_out_text(job.lock_holder))
+                : json_null();
+
+        json_array_append_new(list, json_pack("{so sI sI sI so so sf}", "name",
+                                              json_out_text(job.name), "done", (json_int_t)job.done,
+                                              "failed", (json_int_t)job.failed, "skipped",
+                                              (json_int_t)job.skipped, "skippedNow", skipped,
+                                              "lastDoneAt", status_time_json(job.last_done_wall_ms),
+                                              "lastSeconds", (double)job.last_us / 1000000));
+    }
+    return list;
+}
+
+static json_t *status_database_json(struct engine *engine)
+{
+    static const char *const states[] = {[SCHEMA_NONE] = "none",
+                                         [SCHEMA_PENDING] = "pending",
+                                         [SCHEMA_UNFIT] = "unfit",
+                                         [SCHEMA_READY] = "ready"};
+    char schema[sizeof engine->schema_problem], connection[512] = "";
+    int64_t ms = engine->pg_listener ? pg_listener_latency_ms() : -1;
+
+    readiness_problem(engine, schema, sizeof schema);
+    if (ms < 0)
+        pg_listener_problem(connection, sizeof connection);
+    return json_pack("{so so ss si so* so so ss?}", "latencyMs",
+                     ms < 0 ? json_null() : json_integer(ms), "clockOffsetMs",
+                     shared_clock_known() ? json_integer(shared_clock_offset_ms()) : json_null(),
+                     "schema", states[readiness_schema(engine)], "migrationsPending",
+                     (int)atomic_load(&engine->migrations_pending), "problem",
+                     *schema || *connection ? json_out_text(*schema ? schema : connection) : NULL,
+                     "schemaProblem", status_known_json(schema), "connectionProblem",
+                     status_known_json(connection), "noWrites", pg_listener_no_writes());
+}
+
+static json_t *status_state_json(struct engine *engine)
+{
+    char reason[PAUSE_REASON] = "";
+
+    if (!pause_why(engine, reason, sizeof reason))
+        *reason = '\0';
+    return json_pack(
+        "{ss si sf so sb so so so so so so so sI}", "version", PACKAGE_VERSION, "process",
+        (int)getpid(), "seconds", (double)(clock_mono_ms() - engine->started_ms) / 1000,
+        "configuration", json_out_text(engine->conf), "ready", (int)readiness(engine), "paused",
+        status_known_json(reason), "database", status_database_json(engine), "reloads",
+        status_reloads_json(engine->reloader), "crashes", status_crashes_json(engine),
+        "generations", status_generations_json(engine), "loops", status_loops_json(engine), "jobs",
+        status_jobs_json(engine), "logLinesDropped", (json_int_t)log_dropped());
+}
+
+/* ---- the JSON as text ---- */
+
+static const char *status_word(const json_t *json, const char *name)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+
+    return text ? text : "";
+}
+
+static long status_whole(const json_t *json, const char *name)
+{
+    return (long)json_integer_value(json_object_get(json, name));
+}
+
+/*
+ * Prints a format in which {name} is replaced by a member, {name|text} by the text if the member is
+ * empty, and {text~name} by text and member, or nothing if the member is empty.
+ */
+static void status_print(FILE *out, const json_t *json, const char *format)
+{
+    for (; *format; format++) {
+        if (*format != '{') {
+            fputc(*format, out);
+            continue;
+        }
+        const char *end = format + strcspn(format, "}"),
+                   *tilde = memchr(format, '~', (size_t)(end - format));
+        const char *name = tilde ? tilde + 1 : format + 1;
+        size_t length = strcspn(name, "|}");
+        const json_t *value = json_object_getn(json, name, length);
+
+        if (tilde && json_string_length(value))
+            fprintf(out, "%.*s", (int)(tilde - format - 1), format + 1);
+        if (json_is_real(value))
+            fprintf(out, "%.1f", json_real_value(value));
+        else if (json_is_integer(value))
+            fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        else if (json_string_length(value))
+            fputs(json_string_value(value), out);
+        else if (name[length] == '|')
+            fprintf(out, "%.*s", (int)(end - (name + length + 1)), name + length + 1);
+        format = end;
+    }
+}
+
+/* Prints the format for each row of a list. */
+static void status_print_rows(FILE *out, const json_t *json, const char *list, const char *format)
+{
+    const json_t *row;
+    size_t i;
+
+    json_array_foreach(json_object_get(json, list), i, row)
+    {
+        status_print(out, row, format);
+    }
+}
+
+static void status_print_generation(FILE *out, const json_t *g)
+{
+    const char *state = status_word(g, "state");
+
+    status_print(out, g, "generation {number}: ");
+    status_print(out, g,
+                 *state == 's'   ? "about to go live"
+                 : *state == 'l' ? "live for {seconds} s"
+                 : *state == 'd' ? "drains for {seconds} s, is cut in {cutInSeconds} s"
+                                 : "drains for {seconds} s, was cut");
+    status_print(out, g, ", {holders} holders\n");
+    status_print_rows(out, g, "modules",
+                      "  module {name} {version}, build {build|unknown}, {path}\n");
+    status_print_rows(out, g, "pools",
+                      "  pool {module}.{name}: {started} of {threads} threads, {busy} busy, "
+                      "{waiting} of {queue} waiting\n");
+    if (status_whole(g, "workers"))
+        status_print(out, g, "  {workers} workers run\n");
+}
+
+static void status_print_loop(FILE *out, size_t index, const json_t *loop)
+{
+    json_t *pools = json_object_get(loop, "pools"), *pool;
+    const char *name;
+
+    fprintf(out, "loop %zu: ", index);
+    if (json_is_true(json_object_get(loop, "stands"))) {
+        status_print(out, loop, "BLOCKED for {blockedSeconds} s, see the log\n");
+        return;
+    }
+    status_print(out, loop, "{connections} connections, {requests} requests");
+    if (json_is_integer(json_object_get(loop, "redisMs")))
+        status_print(out, loop, ", Redis responds in {redisMs} ms");
+    if (json_is_true(json_object_get(loop, "redisFailed")))
+        fputs(", Redis does not respond", out);
+    fputc('\n', out);
+    json_object_foreach(pools, name, pool)
+    {
+        fprintf(out, "  database %s: ", name);
+        status_print(out, pool,
+                     "{ready} of {connections} connections, {waiting} waiting, "
+                     "{batches} batches in progress\n");
+    }
+}
+
+static void status_print_all(FILE *out, const json_t *host, const struct engine *engine)
+{
+    const json_t *database = json_object_get(host, "database");
+    const json_t *reloads = json_object_get(host, "reloads");
+    const json_t *crashes = json_object_get(host, "crashes"), *row;
+    const char *schema = status_word(database, "schema");
+    double ahead = json_number_value(json_object_get(database, "clockOffsetMs"));
+    size_t i;
+
+    status_print(out, host,
+                 "busbar {version}, process {process}, up for {seconds} s, "
+                 "{configuration}\n");
+    if (engine->pg_listener && json_is_null(json_object_get(database, "latencyMs")))
+        status_print(out, database, "PostgreSQL does not respond{: ~connectionProblem}\n");
+    else if (engine->pg_listener)
+        status_print(out, database, "PostgreSQL responds in {latencyMs} ms\n");
+    if (*status_word(database, "noWrites"))
+        status_print(out, database, "PostgreSQL accepts no writes: {noWrites}\n");
+    if (ahead >= SHARED_CLOCK_WARN_MS || ahead <= -SHARED_CLOCK_WARN_MS)
+        fprintf(out, "PostgreSQL's clock is %.1f s ahead of this host's\n", ahead / 1000);
+    if (*schema == 'u')
+        status_print(out, database, "the database does not fit the modules: {schemaProblem}\n");
+    if (*schema == 'p')
+        status_print(out, database, "the database is not migrated yet{: ~schemaProblem}\n");
+    if (*status_word(host, "paused"))
+        status_print(out, host, "PAUSED: deliveries, jobs and calls to other servers: {paused}\n");
+    if (status_whole(host, "logLinesDropped"))
+        status_print(out, host, "{logLinesDropped} lines of the log were dropped\n");
+    json_array_foreach(json_object_get(host, "jobs"), i, row)
+    {
+        const json_t *skipped = json_object_get(row, "skippedNow");
+
+        if (!json_is_object(skipped))
+            continue;
+        status_print(out, row, "job {name} skipped: lock held elsewhere ");
+        status_print(out, skipped, "since {since}, by {lockHolder|an unknown session}\n");
+    }
+    status_print(out, reloads,
+                 "reloads: {done} done, {refused} refused{; the last at ~lastAt}{ ~lastOutcome}"
+                 "{: ~last}\n");
+    if (status_whole(crashes, "restarts")) {
+        status_print(out, crashes, "the worker was restarted {restarts} times; the last exit: ");
+        status_print(out, json_object_get(crashes, "last"),
+                     "{how}{, module ~module}{, report ~report}\n");
+    }
+    status_print_rows(out, crashes, "modules", "  crashes of module {name}: {count}\n");
+    status_print_rows(out, crashes, "leftOut",
+                      "DISABLED: module {name}, until the next reload: {why}\n");
+    json_array_foreach(json_object_get(host, "generations"), i, row)
+    {
+        status_print_generation(out, row);
+    }
+    json_array_foreach(json_object_get(host, "loops"), i, row)
+    {
+        status_print_loop(out, i, row);
+    }
+}
+
+char *status_text(struct engine *engine, bool json)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    bool stopping = engine_hold(engine);
+    json_t *host = stopping ? NULL : status_state_json(engine);
+
+    if (out && host) {
+        fputs(CONTROL_DONE, out);
+        if (json && !json_dumpf(host, out, JSON_INDENT(2)))
+            fputc('\n', out);
+        else if (!json)
+            status_print_all(out, host, engine);
+    } else if (out && stopping) {
+        fputs(CONTROL_FAILED "the host is stopping\n", out);
+    }
+    json_decref(host);
+    if (!stopping)
+        engine_unhold(engine);
+    if (out && !fclose(out) && (host || stopping))
+        return text;
+    free(text);
+    return NULL;
 }

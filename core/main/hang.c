@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "core/lib/crash.h"
-#include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"

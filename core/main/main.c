@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "core/lib/crash.h"
-#include "core/lib/json_in.h"
+#include "core/lib/json.h"
 #include "core/lib/supervised.h"
 #include "core/main/cli.h"
 #include "core/main/supervisor.h"

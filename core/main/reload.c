@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
@@ -16,7 +15,6 @@
 #include "core/main/sd_notify.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"
-#include "core/module/worker.h"
 #include "core/server/http.h"
 #include "core/store/migrate.h"
 #include "core/store/pg.h"

@@ -1,8 +1,8 @@
 /* bb_run(), bb_run_then(): pass work from a module's thread to a loop. */
 
 #include "core/module/engine.h"
+#include "core/module/pool.h"
 #include "core/module/request.h"
-#include "core/module/worker.h"
 
 enum { RUN_DEADLINE_MS = 60000 };
 

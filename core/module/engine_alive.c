@@ -11,7 +11,7 @@
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/module/engine.h"
-#include "core/module/worker.h"
+#include "core/module/pool.h"
 
 struct generation *engine_generation(struct engine *engine)
 {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lib/json_in.h"
-#include "core/lib/lifecycle_call.h"
+#include "core/lib/json.h"
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
+#include "core/lib/thread.h"
 #include "core/module/module_error.h"
 
 /* Returns the meter's name, with a line for each value, from malloc(). NULL: out of memory. */

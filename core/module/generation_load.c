@@ -9,9 +9,9 @@
 
 #include "core/lib/crash.h"
 #include "core/lib/host_settings.h"
-#include "core/lib/lifecycle_call.h"
 #include "core/lib/redis_url.h"
 #include "core/lib/supervised.h"
+#include "core/lib/thread.h"
 #include "core/module/module_validate.h"
 #include "core/module/sandbox.h"
 

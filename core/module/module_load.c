@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/lib/lifecycle_call.h"
 #include "core/lib/log.h"
 #include "core/lib/mapped_files.h"
+#include "core/lib/thread.h"
 
 /* ---- tables: copied into arrays with the host's row sizes ---- */
 

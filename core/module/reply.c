@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/lib/field.h"
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
 #include "core/module/module_error.h"

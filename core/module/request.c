@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/lib/fiber.h"
-#include "core/lib/json_in.h"
+#include "core/lib/json.h"
 #include "core/lib/thread.h"
 #include "core/module/module_error.h"
 #include "core/module/reply.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/lib/json_in.h"
+#include "core/lib/json.h"
 #include "core/lib/text.h"
 #include "core/module/reply.h"
 #include "core/server/upload.h"

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "core/lib/address.h"
-#include "core/lib/json_in.h"
+#include "core/lib/json.h"
 #include "core/lib/text.h"
 #include "core/module/engine.h"
 #include "core/module/module_error.h"

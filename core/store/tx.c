@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "core/lib/sqlstate.h"
 #include "core/module/module_error.h"
 #include "core/module/reply.h"

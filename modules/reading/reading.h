@@ -18,7 +18,6 @@
 
 #include "modules/reading/rules/ceiling.h"
 #include "modules/reading/rules/moment.h"
-#include "modules/reading/rules/unit.h"
 #include "modules/reading/rules/zone.h"
 
 #define READING_MOST 10000        /* per request */

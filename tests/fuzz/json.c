@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "core/lib/field.h"
-#include "core/lib/json_in.h"
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "fuzz/fuzz.h"
 #include "unit/support/field_rows.h"
 

@@ -1,6 +1,9 @@
 #include "modules/reading/rules/moment.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /*
  * Years begin in March here, so that the leap day is the last day; 400 years have 146,097 days. An
@@ -129,4 +132,38 @@ int moment_parse(const char *text, struct moment *moment)
     }
     *moment = (struct moment){days * MOMENT_DAY_MS + clock - offset, local, date};
     return 0;
+}
+
+double unit_wh(const char *unit)
+{
+    static const struct {
+        const char *name;
+        double wh;
+    } units[] = {{"Wh", 1}, {"kWh", 1e3}, {"MWh", 1e6}, {"GWh", 1e9}};
+
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        if (!strcasecmp(unit, units[i].name))
+            return units[i].wh;
+    return 0;
+}
+
+char unit_type(const char *type)
+{
+    if (!strcasecmp(type, "History"))
+        return 'H';
+    return strcasecmp(type, "Delta") ? '\0' : 'D';
+}
+
+const char *unit_type_name(char type)
+{
+    return type == 'H' ? "History" : "Delta";
+}
+
+bool unit_decimal(const char *text, double *number)
+{
+    char *end;
+
+    *number = strtod(text, &end);
+    /* strtod() also reads blanks, hexadecimal numbers and words such as "inf". */
+    return end > text && !*end && !text[strspn(text, "0123456789+-.eE")] && isfinite(*number);
 }

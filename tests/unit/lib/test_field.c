@@ -2,8 +2,7 @@
 #include <utf8proc.h>
 
 #include "core/lib/field.h"
-#include "core/lib/json_in.h"
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "core/lib/text.h"
 #include "field_rows.h"
 #include "suite.h"

@@ -1,8 +1,7 @@
 /* Reading JSON. External test cases come from the shared folder (BUSBAR_SHARED, or ../shared). */
 #include <dirent.h>
 
-#include "core/lib/json_in.h"
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "fixture.h"
 #include "suite.h"
 

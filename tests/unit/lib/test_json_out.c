@@ -2,8 +2,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "core/lib/json_in.h"
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "suite.h"
 
 static void check_round(const char *in, const char *out)

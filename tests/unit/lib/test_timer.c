@@ -1,4 +1,4 @@
-#include "core/lib/timer.h"
+#include "core/lib/loop.h"
 #include "suite.h"
 
 enum { MANY = 1000 };

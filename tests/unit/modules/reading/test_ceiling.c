@@ -8,7 +8,6 @@
 #include "fixture.h"
 #include "modules/reading/rules/ceiling.h"
 #include "modules/reading/rules/moment.h"
-#include "modules/reading/rules/unit.h"
 #include "modules/reading/rules/zone.h"
 #include "suite.h"
 
