@@ -107,7 +107,7 @@ run_packages=(postgresql redis-server tzdata)
 PATH=$PATH:$top/build/node/bin
 web_packages=()
 command -v node >/dev/null && command -v npm >/dev/null || web_packages+=(python3-venv)
-test_packages=(check clang clang-tidy clang-format cppcheck curl dbus g++ haproxy iproute2 iptables
+test_packages=(abigail-tools check clang clang-tidy clang-format cppcheck curl dbus g++ haproxy iproute2 iptables
     libclang-rt-dev man-db mandoc openssl pgbouncer procps python3 python3-aiosmtpd rclone rustc socat systemd
     xz-utils)
 contract_packages=(python3-venv)

@@ -148,6 +148,11 @@ lint_house() {
     (cd "$top" && scripts/house --check)
 }
 
+# Compares the module ABI with ABI 1.0.
+lint_abi() {
+    "$top/scripts/lint-abi" "$top/build/abi" >&2
+}
+
 # esbuild removes the types of the console without checking them.
 lint_types() {
     local web=$top/modules/console/web
