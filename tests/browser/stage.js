@@ -83,16 +83,18 @@ function figure (what, value, most, unit) {
   assert.ok(value <= most, `${what}: ${value} ${unit}, at most ${most}`)
 }
 
-async function enter (page, person, view = '') {
+async function enter (page, person, view = '#/chat') {
   await page.goto(`${base}/console/${view}`)
   await page.getByLabel('E-mail').fill(person.email)
   await page.getByLabel('Password').fill(person.password)
   await page.getByRole('button', { name: 'Log in' }).click()
-  await page.getByRole('navigation').first().waitFor()
+  await page.getByRole('banner').waitFor()
 }
 
-function go (page, view) {
-  return page.getByRole('navigation').getByRole('link', { name: view, exact: true }).click()
+async function go (page, view) {
+  const menu = page.locator('.side .toggle') // on narrow screens
+  if (await menu.isVisible()) await menu.click()
+  await page.getByRole('navigation').getByRole('link', { name: view, exact: true }).click()
 }
 
 /* Goes to a view by its address; loading the page again would end the session. */

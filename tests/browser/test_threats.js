@@ -14,7 +14,7 @@ const { png } = require('./png')
 
 const AT_A_TIME = 20
 const SHOWN = 49 // messages after the first that a conversation shows without scrolling
-const ACTIVE = 'script, img, svg, iframe, object, embed, style, math, base, video, audio'
+const ACTIVE = 'script, img, svg:not(.lucide, .logo), iframe, object, embed, style, math, base, video, audio'
 const KINDS = ['FORM_SF_02', 'SF_02C', 'METERING_EVIDENCE', 'SINGLE_LINE_DIAGRAM', 'PROJECT_PHOTOS', 'COD_PROOF']
 const METHODS = ['get', 'put', 'post', 'patch', 'delete']
 

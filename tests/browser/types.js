@@ -11,10 +11,11 @@
 
 const shown = [
   'get /api/auth/me', 'get /api/auth/clients', 'post /api/auth/clients', 'get /api/admin/users', 'get /api/admin/organizations',
-  'get /api/chat/conversations/user/{email}', 'get /api/chat/chain/{headUuid}', 'get /api/chat/webhooks', 'get /api/chat/webhooks/statistics',
-  'get /api/chat/webhooks/{id}/deliveries', 'get /api/chat/webhooks/{id}/deliveries/{deliveryId}', 'post /api/chat/webhooks/{id}/test',
+  'get /api/chat/conversations/user/{email}', 'get /api/chat/chain/{headUuid}', 'get /api/chat/unread-count/{email}',
+  'get /api/chat/webhooks', 'get /api/chat/webhooks/statistics', 'get /api/chat/webhooks/{id}/deliveries', 'get /api/chat/webhooks/{id}/deliveries/{deliveryId}', 'post /api/chat/webhooks/{id}/test',
   'get /api/device/{externalId}', 'get /api/device/{externalId}/documents', 'get /api/meter-reads/new/{externalId}/totals',
-  'get /api/device/{externalId}/coverage', 'get /api/certificate-log/explain', 'get /api/certificate-log', 'get /api/bulk-upload', 'get /api/bulk-upload/bulk-upload-log/{bulkUploadId}'
+  'get /api/device/{externalId}/coverage', 'get /api/certificate-log/explain', 'get /api/certificate-log', 'get /api/certificate-log/totals',
+  'get /api/bulk-upload', 'get /api/bulk-upload/bulk-upload-log/{bulkUploadId}'
 ]
 
 const WORDS = ['description', 'summary', 'example', 'examples', 'title', 'format', 'additionalProperties']

@@ -1,9 +1,10 @@
 /* The frame: the logged-in user, the navigation, and the view for the address. */
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
+import { Activity, Award, BookOpen, CircleUser, KeyRound, LayoutDashboard, LogOut, Menu, MessagesSquare, SunMedium, Upload, Users, Webhook, X, type LucideIcon } from 'lucide-react'
 import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType, type ReactNode } from 'react'
 
-import { ApiError, call, session } from './api/client'
-import type { Own, Role } from './api/types'
+import { ApiError, call, get, session } from './api/client'
+import type { Own, Role, Unread } from './api/types'
 import { drafts } from './chat/drafts'
 import { Link } from './login/link'
 import { Login } from './login/login'
@@ -14,28 +15,42 @@ import { t, useLanguage } from './texts/texts'
 import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
 import { Toasts } from './ui/toast'
-import { Button, Loading, useModal } from './ui/ui'
+import { Button, Loading, Logo, useModal } from './ui/ui'
 import { Warnings } from './ui/warnings'
 
 type View = ComponentType<{ rest: string[] }>
 
 const AHEAD_MS = 1000
+const UNREAD_MS = 15000
+const WIDE = matchMedia('(min-width: 60rem)')
 
 const all: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User', 'ApiUser']
 const owners: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser']
 
-/* A view that is `apart` has no link in the navigation. */
-const views: { name: string, text: Key, roles: Role[], apart?: boolean, load: () => Promise<{ default: View }> }[] = [
-  { name: 'chat', text: 'nav.chat', roles: all, load: () => import('./chat/chat') },
-  { name: 'webhooks', text: 'nav.webhooks', roles: all, load: () => import('./webhooks/webhooks') },
-  { name: 'devices', text: 'nav.devices', roles: owners, load: () => import('./devices/devices') },
-  { name: 'bulk', text: 'nav.bulk', roles: owners, load: () => import('./bulk/bulk') },
-  { name: 'certificates', text: 'nav.certificates', roles: [...owners, 'Buyer'], load: () => import('./certificates/certificates') },
-  { name: 'clients', text: 'nav.clients', roles: ['ApiUser'], load: () => import('./clients/clients') },
-  { name: 'accounts', text: 'nav.accounts', roles: ['Admin'], load: () => import('./accounts/accounts') },
-  { name: 'status', text: 'nav.status', roles: ['Admin'], load: () => import('./status/status') },
-  { name: 'account', text: 'nav.account', roles: all, apart: true, load: () => import('./account/account') }
+interface Place { name: string, text: Key, icon: LucideIcon, roles: Role[], load: () => Promise<{ default: View }> }
+
+/* Groups of the navigation. */
+const groups: Place[][] = [
+  [
+    { name: 'overview', text: 'nav.overview', icon: LayoutDashboard, roles: all, load: () => import('./overview/overview') },
+    { name: 'chat', text: 'nav.chat', icon: MessagesSquare, roles: all, load: () => import('./chat/chat') }
+  ],
+  [
+    { name: 'devices', text: 'nav.devices', icon: SunMedium, roles: owners, load: () => import('./devices/devices') },
+    { name: 'bulk', text: 'nav.bulk', icon: Upload, roles: owners, load: () => import('./bulk/bulk') },
+    { name: 'certificates', text: 'nav.certificates', icon: Award, roles: [...owners, 'Buyer'], load: () => import('./certificates/certificates') }
+  ],
+  [
+    { name: 'webhooks', text: 'nav.webhooks', icon: Webhook, roles: all, load: () => import('./webhooks/webhooks') },
+    { name: 'clients', text: 'nav.clients', icon: KeyRound, roles: ['ApiUser'], load: () => import('./clients/clients') }
+  ],
+  [
+    { name: 'accounts', text: 'nav.accounts', icon: Users, roles: ['Admin'], load: () => import('./accounts/accounts') },
+    { name: 'status', text: 'nav.status', icon: Activity, roles: ['Admin'], load: () => import('./status/status') }
+  ]
 ]
+const own: Place = { name: 'account', text: 'nav.account', icon: CircleUser, roles: all, load: () => import('./account/account') }
+const views = [...groups.flat(), own]
 
 /*
  * React caches a failed import, and some browsers (Chromium 150) cache it by its address. So a retry uses a
@@ -44,7 +59,7 @@ const views: { name: string, text: Key, roles: Role[], apart?: boolean, load: ()
 const made = new Map<string, View>()
 let retries = 0
 
-async function loadAgain (load: typeof views[number]['load']): Promise<{ default: View }> {
+async function loadAgain (load: Place['load']): Promise<{ default: View }> {
   try {
     return await load()
   } catch (error) {
@@ -54,7 +69,7 @@ async function loadAgain (load: typeof views[number]['load']): Promise<{ default
   }
 }
 
-function viewOf ({ name, load }: typeof views[number]): View {
+function viewOf ({ name, load }: Place): View {
   const View = made.get(name) ?? lazy(retries > 0 ? () => loadAgain(load) : load)
   made.set(name, View)
   return View
@@ -84,19 +99,55 @@ const client = new QueryClient({
   }
 })
 
-function Navigation ({ me, current, leave }: { me: Own, current: string, leave: () => void }) {
+const many = (n: number) => n > 99 ? '99+' : String(n)
+
+/* The number of unread messages, next to Chat and in the title of the page. */
+function useUnread ({ email }: Own) {
+  const unread = useQuery({ queryKey: ['conversations', 'unread', email], queryFn: () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(email)}`), refetchInterval: UNREAD_MS })
+  return unread.data?.count ?? 0
+}
+
+/*
+ * The navigation is next to the view. On a narrow screen it is one line above the view, with a button that
+ * opens the rest.
+ */
+function Navigation ({ me, current, open, toggle, leave }: { me: Own, current: string, open: boolean, toggle: (open: boolean) => void, leave: () => void }) {
+  const unread = useUnread(me)
+  const place = views.find(({ name }) => name === current)
+
+  useEffect(() => { document.title = `${unread > 0 ? `(${many(unread)}) ` : ''}${place ? `${t(place.text)} – ` : ''}${t('app.name')}` })
   return (
-    <header className='bar'>
+    <header className={open ? 'side open' : 'side'} onKeyDown={(event) => { if (event.key === 'Escape') toggle(false) }}>
       <a className='skip' href='#content' onClick={(e) => { e.preventDefault(); document.getElementById('content')?.focus() }}>{t('app.skip')}</a>
-      <strong>busbar</strong>
-      <nav aria-label={t('nav.label')}>
-        {views.filter(({ roles, apart }) => !apart && isOne(me, ...roles)).map(({ name, text }) =>
-          <a key={name} href={to(name)} aria-current={name === current ? 'page' : undefined}>{t(text)}</a>)}
-        <a href='/swagger' target='_blank' rel='noreferrer'>{t('nav.reference')}</a>
-      </nav>
-      <Switcher />
-      <a className='who' href={to('account')} title={me.email} aria-current={current === 'account' ? 'page' : undefined}><span>{me.email}</span> <small>{t(`role.${me.role}`)}</small></a>
-      <Button onClick={leave}>{t('login.out')}</Button>
+      <div className='top'>
+        <Button kind='quiet' className='toggle' icon={open ? X : Menu} aria-label={t('nav.menu')} aria-expanded={open} aria-controls='menu' onClick={() => toggle(!open)} />
+        <a className='brand' href={to('overview')}><Logo />busbar</a>
+        {place && <span className='place'>{t(place.text)}</span>}
+      </div>
+      <div id='menu'>
+        <Switcher />
+        <nav aria-label={t('nav.label')} onClick={() => toggle(false)}>
+          {groups.map((group, i) => group.some(({ roles }) => isOne(me, ...roles)) && (
+            <ul key={i}>
+              {group.filter(({ roles }) => isOne(me, ...roles)).map(({ name, text, icon: Icon }) => (
+                <li key={name}>
+                  <a href={to(name)} aria-current={name === current ? 'page' : undefined}>
+                    <Icon />{t(text)}
+                    {name === 'chat' && unread > 0 && <em aria-hidden='true'>{many(unread)}</em>}
+                  </a>
+                </li>
+              ))}
+            </ul>
+          ))}
+          <ul><li><a href='/swagger' target='_blank' rel='noreferrer'><BookOpen />{t('nav.reference')}</a></li></ul>
+        </nav>
+        <div className='who'>
+          <a href={to(own.name)} title={me.email} aria-current={current === own.name ? 'page' : undefined} onClick={() => toggle(false)}>
+            <CircleUser /><span><span>{me.email}</span> <small>{t(`role.${me.role}`)}</small></span>
+          </a>
+          <Button kind='quiet' icon={LogOut} aria-label={t('login.out')} title={t('login.out')} onClick={leave} />
+        </div>
+      </div>
     </header>
   )
 }
@@ -115,7 +166,7 @@ function Missing ({ me, known }: { me: Own, known: boolean }) {
     <div className='page'>
       <header><h1>{t(known ? 'app.notYours' : 'app.noSuch')}</h1></header>
       <p>{known ? t('app.role', { role: t(`role.${me.role}`) }) : t('app.address')}</p>
-      <a href={to('chat')}>{t('app.home')}</a>
+      <a href={to('overview')}>{t('app.home')}</a>
     </div>
   )
 }
@@ -125,11 +176,17 @@ export function App () {
   const [me, setMe] = useState<Own | null>(null)
   const [over, setOver] = useState(false)
   const [tries, setTries] = useState(0)
-  const [name = 'chat', ...rest] = useRoute()
+  const [menu, setMenu] = useState(false)
+  const [name = 'overview', ...rest] = useRoute()
   const entry = useEntry()
   const language = useLanguage()
 
   useEffect(() => session.onEnd(() => setOver(true)), [])
+  useEffect(() => {
+    const close = () => setMenu(false)
+    WIDE.addEventListener('change', close)
+    return () => WIDE.removeEventListener('change', close)
+  }, [])
   useAhead(me)
   useLayoutEffect(() => restore(entry), [entry, me?.id])
   const forget = () => { client.clear(); drafts.clear() }
@@ -151,15 +208,15 @@ export function App () {
   const found = me && known && isOne(me, ...known.roles) ? known : null
   const View = found && viewOf(found)
 
-  useEffect(() => { document.title = found ? `${t(found.text)} – ${t('app.name')}` : t('app.name') }, [found, language])
+  useEffect(() => { if (!me) document.title = t('app.name') }, [me, language])
   return (
     <QueryClientProvider client={client}>
       {me && (
         <Me.Provider value={me}>
           <div className='frame' inert={over}>
-            <Navigation me={me} current={found?.name ?? ''} leave={leave} />
+            <Navigation me={me} current={found?.name ?? ''} open={menu} toggle={setMenu} leave={leave} />
             <Warnings key={me.id} />
-            <main id='content' tabIndex={0}>
+            <main id='content' tabIndex={0} inert={menu}>
               {!found || !View ? <Missing me={me} known={known !== undefined} /> : (
                 <Boundary key={`${found.name} ${me.id}`} title={t(found.text)} again={() => { made.delete(found.name); retries++; setTries(tries + 1) }}>
                   <Suspense fallback={<Loading />}><View rest={rest} /></Suspense>

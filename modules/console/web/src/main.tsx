@@ -4,6 +4,7 @@ import './ui/ui.css'
 import './app.css'
 import './chat/chat.css'
 import './views.css'
+import './overview/overview.css'
 import { App } from './app'
 import { language, t } from './texts/texts'
 

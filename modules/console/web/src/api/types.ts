@@ -21,6 +21,7 @@ export type Client = Required<ItemOf<Answer<'/api/auth/clients', 'get'>>>
 export type MadeClient = Required<Answer<'/api/auth/clients', 'post'>>
 
 export type Conversation = ItemOf<Answer<'/api/chat/conversations/user/{email}', 'get'>>
+export type Unread = Answer<'/api/chat/unread-count/{email}', 'get'>
 export type Entry = ItemOf<Answer<'/api/chat/chain/{headUuid}', 'get'>>
 
 export type Webhook = ItemOf<Answer<'/api/chat/webhooks', 'get'>>
@@ -36,6 +37,8 @@ export type Total = ItemOf<Answer<'/api/meter-reads/new/{externalId}/totals', 'g
 export type Coverage = Answer<'/api/device/{externalId}/coverage', 'get'>
 export type Explained = Answer<'/api/certificate-log/explain', 'get'>
 export type Certificate = ItemOf<Answer<'/api/certificate-log', 'get'>>
+
+export type Month = ItemOf<Answer<'/api/certificate-log/totals', 'get'>>
 
 export type BulkUpload = ItemOf<Answer<'/api/bulk-upload', 'get'>>
 export type BulkLog = Answer<'/api/bulk-upload/bulk-upload-log/{bulkUploadId}', 'get'>

@@ -7,7 +7,6 @@ import type { Conversation as Data, Entry } from '../api/types'
 import { to } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
-import { asNumber } from '../ui/format'
 import { Failed, Loading } from '../ui/ui'
 import { useChain } from './chain'
 import { Compose } from './compose'
@@ -82,12 +81,6 @@ export function Conversation ({ conversation }: { conversation: Data }) {
     call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email })
       .then(() => client.invalidateQueries({ queryKey: ['conversations'] }), () => {})
   }, [id, last, sees, mine, me.email, client])
-  useEffect(() => {
-    if (fresh === 0) return
-    const before = document.title
-    document.title = `(${asNumber(fresh)}) ${before}`
-    return () => { document.title = before }
-  }, [fresh])
   return (
     <section className='conversation' aria-label={othersOf(conversation, me.email)}>
       <header>

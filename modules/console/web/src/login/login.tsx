@@ -3,7 +3,7 @@ import { useState, type FormEvent } from 'react'
 import { ApiError, call, get, session } from '../api/client'
 import type { Own } from '../api/types'
 import { language, languages, t } from '../texts/texts'
-import { Button, Failed, Field } from '../ui/ui'
+import { Button, Failed, Field, Logo } from '../ui/ui'
 import { Forgot } from './link'
 import { Register } from './register'
 
@@ -38,7 +38,7 @@ export function Login ({ again, done }: { again: boolean, done: (me: Own) => voi
   if (instead === 'forgot') return <Forgot back={() => setInstead(null)} />
   return (
     <form className='login panel' onSubmit={submit}>
-      {!again && <strong className='brand'>busbar</strong>}
+      {!again && <strong className='brand'><Logo />busbar</strong>}
       <h1>{t('login.title')}</h1>
       {again && <p className='notice'>{t('login.again')}</p>}
       {error !== null && <Refused error={error} />}

@@ -27,7 +27,7 @@ export function Time ({ at }: { at: string }) {
   return <time dateTime={at} title={asUtc(at)}>{asTime(at)}</time>
 }
 
-/* Lines in place of what is loading, so that the page does not jump when it arrives. */
+/* Lines in place of a text or table that is loading, so that the page does not jump. */
 export function Loading ({ lines = 4 }: { lines?: number }) {
   return (
     <div className='loading' role='status'>
@@ -49,6 +49,14 @@ export function Failed ({ error, again }: { error: unknown, again?: () => void }
 /* `action`: the button or link that helps. */
 export function Empty ({ icon: Icon, action, children }: { icon?: LucideIcon, action?: ReactNode, children: ReactNode }) {
   return <div className='empty'>{Icon && <Icon />}<p>{children}</p>{action}</div>
+}
+
+export function Logo () {
+  return (
+    <svg className='logo' viewBox='0 0 32 32' aria-hidden='true'>
+      <rect width='32' height='32' rx='7' /><path d='M6 11h20M6 21h20M11 6v20M21 6v20' />
+    </svg>
+  )
 }
 
 export function Badge ({ tone, children }: { tone: 'good' | 'bad' | 'wait' | 'off', children: ReactNode }) {

@@ -1,0 +1,167 @@
+/* The front page: what needs attention, and the figures of what the role can see. */
+import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
+import { Award, Bell, KeyRound, MessagesSquare, SunMedium, Upload, UserCheck, Webhook, type LucideIcon } from 'lucide-react'
+import type { ReactNode } from 'react'
+
+import { everything, get, page, query } from '../api/client'
+import type { Account, BulkUpload, Client, Device, Month, Statistics, Total, Unread } from '../api/types'
+import { useOrganizations } from '../organization'
+import { to } from '../router'
+import { isOne, useMe } from '../session'
+import { t } from '../texts/texts'
+import { Bars } from '../ui/bars'
+import { asDay, asEnergy, asNumber, way } from '../ui/format'
+import { Badge, Empty, Failed, Loading, Table } from '../ui/ui'
+
+const AGAIN_MS = 30000
+const MONTHS = 12
+const DAYS = 30
+const SHOWN = 8
+const DAY_MS = 86400000
+
+const monthsAgo = (n: number) => { const now = new Date(); return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - n)) }
+
+/* All queries of the page. Only those whose view the role has are sent. */
+function useFigures () {
+  const me = useMe()
+  const { chosen: organizationId } = useOrganizations()
+  const owner = isOne(me, 'Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser')
+  const use = <Data,>(name: string, enabled: boolean, queryFn: () => Promise<Data>) =>
+    useQuery({ queryKey: [name, 'overview', organizationId], queryFn, enabled, refetchInterval: AGAIN_MS, placeholderData: keepPreviousData })
+
+  return {
+    owner,
+    devices: use('devices', owner, () => page<Device[]>(`/api/device${query({ limit: SHOWN, count: true, sort: 'updatedAt', order: 'desc', organizationId })}`)),
+    months: use('certificates', owner || me.role === 'Buyer', () =>
+      everything<Month>(`/api/certificate-log/totals${query({ by: 'month', start: monthsAgo(MONTHS - 1).toISOString(), organizationId })}`)),
+    unread: use('conversations', true, () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(me.email)}`)),
+    hooks: use('statistics', true, () => everything<Statistics>('/api/chat/webhooks/statistics')),
+    uploads: use('bulk', owner, () => page<BulkUpload[]>('/api/bulk-upload?limit=20')),
+    pending: use('accounts', me.role === 'Admin', () => page<Account[]>('/api/admin/users?limit=100&status=Pending')),
+    clients: use('clients', me.role === 'ApiUser', () => page<Client[]>('/api/auth/clients?limit=1'))
+  }
+}
+
+type Figures = ReturnType<typeof useFigures>
+
+interface Task { icon: LucideIcon, text: string, address: string, tone: 'bad' | 'wait' | 'off' }
+
+/* What needs attention, the most important first; then the first steps of a new account. */
+function tasksOf ({ devices, unread, hooks, uploads, pending, clients }: Figures): Task[] {
+  const waiting = pending.data?.items.length ?? 0
+  const failing = hooks.data?.filter(({ abandoned }) => abandoned > 0) ?? []
+  const checked = uploads.data?.items.filter(({ status }) => status === 'created') ?? []
+  const failed = uploads.data?.items.filter(({ status, progress }) => status !== 'created' && progress.failed > 0) ?? []
+  const messages = unread.data?.count ?? 0
+  const all: (Task | false)[] = [
+    failing.length > 0 && { icon: Webhook, text: t('todo.hooks', { n: failing.length }), tone: 'bad', address: failing.length === 1 ? to('webhooks', failing[0]!.id) : to('webhooks') },
+    waiting > 0 && { icon: UserCheck, text: t('todo.pending', { n: waiting }), tone: 'wait', address: to('accounts') },
+    messages > 0 && { icon: MessagesSquare, text: t('todo.unread', { n: messages }), tone: 'wait', address: to('chat') },
+    ...checked.map(({ bulkUploadId, fileName }) => ({ icon: Upload, text: t('todo.checked', { file: fileName }), tone: 'wait' as const, address: to('bulk', bulkUploadId) })),
+    ...failed.slice(0, 3).map(({ bulkUploadId, fileName, progress }) =>
+      ({ icon: Upload, text: t('todo.failed', { n: progress.failed, file: fileName }), tone: 'bad' as const, address: to('bulk', bulkUploadId) })),
+    clients.data?.items.length === 0 && { icon: KeyRound, text: t('todo.client'), tone: 'off', address: to('clients') },
+    devices.data?.total === 0 && { icon: SunMedium, text: t('todo.device'), tone: 'off', address: to('devices') },
+    devices.data?.total === 0 && { icon: Upload, text: t('todo.bulk'), tone: 'off', address: to('bulk') },
+    hooks.data?.length === 0 && { icon: Bell, text: t('todo.hook'), tone: 'off', address: to('webhooks') }
+  ]
+  return all.filter((task) => task !== false)
+}
+
+function Tile ({ icon: Icon, title, address, note, of, children }: { icon: LucideIcon, title: string, address: string, note?: string, of: UseQueryResult, children: ReactNode }) {
+  return (
+    <a className='tile panel' href={address}>
+      <span><Icon />{title}</span>
+      <strong>{of.isPending ? '…' : of.data === undefined ? '–' : children}</strong>
+      <small>{note}</small>
+    </a>
+  )
+}
+
+function Tiles ({ owner, devices, months, unread, hooks }: Figures) {
+  const now = months.data?.find(({ month }) => month !== undefined && Date.parse(month) === monthsAgo(0).getTime())
+  const delivered = hooks.data?.reduce((sum, each) => sum + each.delivered, 0) ?? 0
+  const ended = hooks.data?.reduce((sum, each) => sum + each.delivered + each.abandoned, 0) ?? 0
+
+  return (
+    <div className='tiles'>
+      {owner && <Tile icon={SunMedium} title={t('nav.devices')} address={to('devices')} of={devices} note={t('overview.active')}>{asNumber(devices.data?.total ?? 0)}</Tile>}
+      {months.fetchStatus !== 'idle' || months.data ? (
+        <Tile icon={Award} title={t('overview.certified')} address={to('certificates')} of={months} note={t('overview.entries', { n: now?.entries ?? 0 })}>
+          {asEnergy(now?.readvalue_watthour ?? 0)}
+        </Tile>
+      ) : null}
+      <Tile icon={MessagesSquare} title={t('overview.unread')} address={to('chat')} of={unread}>{asNumber(unread.data?.count ?? 0)}</Tile>
+      <Tile icon={Webhook} title={t('hooks.success')} address={to('webhooks')} of={hooks} note={ended > 0 ? t('hooks.rate', { ok: asNumber(delivered), all: asNumber(ended) }) : t('hooks.quiet')}>
+        {ended > 0 ? `${asNumber(Math.floor(delivered / ended * 1000) / 10)} %` : '–'}
+      </Tile>
+    </div>
+  )
+}
+
+/* Energy by month; a month without certificates is an empty bar. */
+function Chart ({ months }: { months: Month[] }) {
+  const at = Array.from({ length: MONTHS }, (_, i) => monthsAgo(MONTHS - 1 - i))
+  const long = new Intl.DateTimeFormat(way(), { month: 'long', year: 'numeric', timeZone: 'UTC' })
+  const short = new Intl.DateTimeFormat(way(), { month: 'short', timeZone: 'UTC' })
+  const bars = at.map((begin) => ({
+    label: long.format(begin), short: short.format(begin),
+    value: months.find(({ month }) => month !== undefined && Date.parse(month) === begin.getTime())?.readvalue_watthour ?? 0
+  }))
+
+  return <section className='panel'><Bars title={t('overview.chart')} note={asEnergy(bars.reduce((sum, { value }) => sum + value, 0))} bars={bars} show={asEnergy} /></section>
+}
+
+function DeviceRow ({ device }: { device: Device }) {
+  const days = useQuery({
+    queryKey: ['readings', 'overview', device.uuid],
+    queryFn: () => everything<Total>(`/api/meter-reads/new/${device.uuid}/totals${query({ by: 'day', start: new Date(Math.floor(Date.now() / DAY_MS - DAYS) * DAY_MS).toISOString() })}`),
+    refetchInterval: AGAIN_MS
+  })
+  const latest = days.data?.map(({ endDate }) => endDate).sort().at(-1)
+
+  return (
+    <tr>
+      <td className='wide'><a href={to('devices', device.uuid)}>{device.siteName ?? device.externalId ?? device.uuid}</a></td>
+      <td className='number'>{days.data && asEnergy(days.data.reduce((sum, { value }) => sum + value, 0))}</td>
+      <td>{latest ? asDay(new Date(Date.parse(latest) - 1).toISOString()) : days.data && <Badge tone='wait'>{t('overview.silent', { n: DAYS })}</Badge>}{days.isError && '–'}</td>
+    </tr>
+  )
+}
+
+export default function Overview () {
+  const me = useMe()
+  const figures = useFigures()
+  const { devices, months } = figures
+  const broken = Object.values(figures).filter((each) => typeof each === 'object' && each.isError)
+  const tasks = tasksOf(figures)
+  const first = broken[0]
+
+  return (
+    <div className='page'>
+      <header><h1>{me.firstName ? t('overview.hello', { name: me.firstName }) : t('nav.overview')}</h1></header>
+      {typeof first === 'object' && <Failed error={first.error} again={() => { for (const each of broken) if (typeof each === 'object') void each.refetch() }} />}
+      <Tiles {...figures} />
+      {tasks.length > 0 && (
+        <section className='panel' aria-labelledby='tasks'>
+          <h2 id='tasks'>{t('overview.next')}</h2>
+          <ul className='tasks'>
+            {tasks.map(({ icon: Icon, text, address, tone }) => <li key={text}><a href={address}><span className={`badge ${tone}`}><Icon /></span>{text}</a></li>)}
+          </ul>
+        </section>
+      )}
+      {months.data && months.data.length > 0 && <Chart months={months.data} />}
+      {figures.owner && devices.isPending && <Loading />}
+      {me.role === 'Buyer' && months.data?.length === 0 && <Empty icon={Award} action={<a href={to('chat')}>{t('overview.ask')}</a>}>{t('overview.buyer')}</Empty>}
+      {devices.data && devices.data.items.length > 0 && (
+        <section>
+          <h2>{t('overview.readings')}</h2>
+          <Table label={t('overview.readings')} head={[t('devices.name'), { text: t('overview.energy', { n: DAYS }), number: true }, t('overview.latest')]}>
+            {devices.data.items.map((device) => <DeviceRow key={device.uuid} device={device} />)}
+          </Table>
+          {(devices.data.total ?? 0) > SHOWN && <a href={to('devices')}>{t('overview.all', { n: asNumber(devices.data.total ?? 0) })}</a>}
+        </section>
+      )}
+    </div>
+  )
+}
