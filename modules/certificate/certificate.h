@@ -47,6 +47,7 @@ struct certificate {
 
 /* module.c: fields of replies, in the order of the columns of statements. */
 extern const struct bb_field certificate_group_fields[9], certificate_share_fields[2];
+extern const struct bb_field certificate_shared_fields[7];
 extern const struct bb_field certificate_cycle_fields[3], certificate_reading_fields[8];
 extern const struct bb_field certificate_discarded_fields[8], certificate_sum_fields[4];
 extern const struct bb_field certificate_gap_fields[2], certificate_fields[7];
@@ -175,6 +176,7 @@ int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
 /* The handlers, the job and the command. */
 int certificate_group_create(struct bb_request *rq);
 int certificate_group_list(struct bb_request *rq);
+int certificate_group_shared(struct bb_request *rq);
 int certificate_group_get(struct bb_request *rq);
 int certificate_group_change(struct bb_request *rq);
 int certificate_group_delete(struct bb_request *rq);

@@ -7,8 +7,8 @@
  * running or ended cycle stays with the group that the device was in at that time. The job
  * processes the readings that the devices of a new group already have.
  *
- * Accounts of an organization with which a group is shared can read the group's certificates by its
- * groupId, and no other data of the owner.
+ * Accounts of an organization with which a group is shared can list the group and read its
+ * certificates by its groupId, and no other data of the owner.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -85,6 +85,14 @@ static const struct bb_sql forget = {
 static const struct bb_sql shares = {
     "SELECT s.organisation, " BB_SQL_MS("s.created_at") " FROM certificate_share s"
     " WHERE s.group_id = $1::bigint ORDER BY s.organisation",
+    0};
+
+/* $1 and $2 scope, $3 id of the last group seen, $4 number of groups */
+static const struct bb_sql shared = {
+    "SELECT g.id, g.name, g.frequency, " BB_SQL_MS("g.start_at") ", " BB_SQL_MS("g.end_at")
+    ", g.organisation, " BB_SQL_MS("min(e.created_at)") " FROM certificate_share e"
+    " JOIN certificate_group g ON g.id = e.group_id WHERE " CERTIFICATE_SEES
+    " AND g.id > $3::bigint GROUP BY g.id ORDER BY g.id LIMIT $4::bigint",
     0};
 
 /* $1 group, $2 organization */
@@ -387,6 +395,27 @@ int certificate_group_delete(struct bb_request *rq)
 static json_t *group_share_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return BB_ROW_FIELDS(rq, rows, row, 0, certificate_share_fields);
+}
+
+static json_t *group_shared_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return BB_ROW_FIELDS(rq, rows, row, 0, certificate_shared_fields);
+}
+
+int certificate_group_shared(struct bb_request *rq)
+{
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, &scope);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &shared,
+                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
+                         bb_i((int64_t)limit + 1)));
+
+    return rows ? bb_reply_rows(rq, rows, limit, 0, group_shared_json) : bb_failed(rq);
 }
 
 /* Runs a statement, unless it is NULL, and responds with the organizations. */

@@ -216,6 +216,13 @@ const struct bb_field certificate_group_fields[] = {
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 
+const struct bb_field certificate_shared_fields[] = {
+    GROUP,
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "The organization of the group."},
+    {.name = "sharedAt", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
 #define PERIOD                                                                                     \
     {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},                 \
@@ -393,6 +400,11 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_list,
      .query = BB_TABLE(groups_query), .reply = BB_ARRAY_OF(certificate_group_fields),
      .help = "List device groups, oldest first."},
+    {.method = "GET", .path = GROUPS "/shared", .roles = READERS,
+     .handler = certificate_group_shared, .query = BB_TABLE(groups_query),
+     .reply = BB_ARRAY_OF(certificate_shared_fields),
+     .help = "List device groups that other organizations share with yours, oldest first. Read their "
+             "certificates with the filter `groupId` of the log."},
     {.method = "GET", .path = GROUPS "/:id", .roles = MANAGERS, .handler = certificate_group_get,
      .segments = BB_TABLE(group_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(certificate_group_fields),
      .help = "Get a device group."},

@@ -148,12 +148,12 @@ static const struct bb_field void_body[] = {
              "reading.", .example = "The meter was swapped"},
     ORGANIZATION,
 };
-static const char *const spans[] = {"day", "month", "year", NULL};
+static const char *const spans[] = {"hour", "day", "month", "year", NULL};
 static const struct bb_field totals_query[] = {
     {.name = "by", .type = BB_CHOICE, .choices = spans,
      .help = "Length of the period of each sum (default day)."},
     {.name = "timezone", .type = BB_TEXT, .min = 1, .max = ZONE_NAME_MAX,
-     .help = "IANA time zone of the days, months or years. Default: the time zone of the device, "
+     .help = "IANA time zone of the hours, days, months or years. Default: the time zone of the device, "
              "or else UTC."},
     RANGE,
     PAGE("Sums", 1000),
@@ -261,7 +261,7 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = BASE "/new/:externalId/totals", .roles = ROLES,
      .handler = reading_totals, .errors = conflict, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(totals_query), .reply = BB_ARRAY_OF(reading_total_fields),
-     .help = "Sum the readings of a device by day, month or year in a time zone."},
+     .help = "Sum the readings of a device by hour, day, month or year in a time zone."},
     {.method = "GET", .path = BASE "/latestread/:externalId", .roles = ROLES,
      .handler = reading_latest, .errors = conflict, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(organization_query), .reply = BB_TABLE(stored),

@@ -1,6 +1,6 @@
 /*
- * GET /api/meter-reads/new/:externalId/totals: readings summed by day, month or year of a time
- * zone.
+ * GET /api/meter-reads/new/:externalId/totals: readings summed by hour, day, month or year of
+ * a time zone.
  *
  * A reading counts completely for the span in which it ends; a reading that ends at midnight counts
  * for the previous day. The database knows the time zones and computes the sums. A cursor is the
@@ -14,11 +14,12 @@ enum { PAGE = 1000 };
 /* clang-format off */
 
 /*
- * $1 device, $2 type or null, $3 start, $4 end, $5 day, month or year, $6 zone, $7 beginning of the
+ * $1 device, $2 type or null, $3 start, $4 end, $5 hour, day, month or year, $6 zone, $7 beginning of the
  * last span seen, $8 number of spans
  */
 #define NEXT(time)                                                                                 \
-    "(" time " AT TIME ZONE $6::text + ('1 ' || $5::text)::interval) AT TIME ZONE $6::text"
+    "CASE $5::text WHEN 'hour' THEN " time " + interval '1 hour' ELSE (" time                      \
+    " AT TIME ZONE $6::text + ('1 ' || $5::text)::interval) AT TIME ZONE $6::text END"
 static const struct bb_sql totals = {
     "SELECT " BB_SQL_MS("s.span") ", " BB_SQL_MS(NEXT("s.span")) ", s.wh, 'Wh', s.count FROM"
     " (SELECT date_trunc($5::text, r.end_at - interval '1 microsecond', $6::text) AS span,"

@@ -116,6 +116,7 @@ static const struct matrix_row matrix[] = {
     {"GET", "/api/bulk-upload/bulk-upload-log/:bulkUploadId", ALL_ROLES(404)},
     {"POST", "/api/device-group", OWNERS(400)},
     {"GET", "/api/device-group", OWNERS(200)},
+    {"GET", "/api/device-group/shared", BUYERS(200)},
     {"GET", "/api/device-group/:id", OWNERS(404)},
     {"PATCH", "/api/device-group/:id", OWNERS(404)},
     {"DELETE", "/api/device-group/:id", OWNERS(404)},

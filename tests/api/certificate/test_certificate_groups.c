@@ -453,13 +453,19 @@ TEST(a_group_can_be_shared_with_another_organization)
     const char *log = text("GET " LOG "?groupId=%jd", group);
     const char *share =
         text("POST " GROUPS "/%jd/share {'organizationId':%jd}", group, b->organization);
+    const char *shared =
+        text("[{'id':%jd,'organizationId':%jd,'frequency':'daily'}]", group, m->organization);
     const char *one =
         text("GET " LOG "/%jd", int_in(item_of(ask(m, 200, "[{}]", "%s", log), NULL, 0), "id"));
     const struct exchange rows[] = {
         {log, b, 200, "[]"},
         {one, b, 404},
         {share, b, 404},
+        {"GET " GROUPS "/shared", b, 200, "[]"},
         {share, m, 200, "[{}]"},
+        {"GET " GROUPS "/shared", b, 200, shared},
+        {"GET " GROUPS "/shared", m, 200, "[]"},
+        {text("GET " GROUPS "/shared?after=%jd", group), b, 200, "[]"},
         {log, b, 200, "[{}]"},
         {one, b, 200},
         {text("GET " LOG "/export.csv?groupId=%jd", group), b, 200, ",4000,"},
@@ -475,6 +481,7 @@ TEST(a_group_can_be_shared_with_another_organization)
         {text("GET " GROUPS "/%jd/share", group), m, 200, "[{}]"},
         {text("DELETE " GROUPS "/%jd/share/%jd", group, b->organization), m, 200, "[]"},
         {log, b, 200, "[]"},
+        {"GET " GROUPS "/shared", b, 200, "[]"},
         {one, b, 404},
     };
 

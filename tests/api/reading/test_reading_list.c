@@ -68,6 +68,7 @@ TEST(readings_are_summed_by_days_of_a_time_zone)
         {"timezone=UTC", "20/2 240/24 220/22 7/1"},
         {"", "20/2 240/24 220/22 7/1"},
         {"by=day&timezone=UTC", "20/2 240/24 220/22 7/1"},
+        {"by=hour&timezone=Europe/Berlin&limit=5", "10/1 10/1 10/1 10/1 10/1"},
         {"by=month&timezone=Europe/Berlin", "480/48 7/1"},
         {"by=year", "487/49"},
         {"by=year&type=history", "7/1"},
@@ -83,6 +84,9 @@ TEST(readings_are_summed_by_days_of_a_time_zone)
     ask(m, 200,
         "[{},{'startDate':'2026-03-28T23:00:00.000Z','endDate':'2026-03-29T22:00:00.000Z'},{},{}]",
         TOTALS, "summed", "timezone=Europe/Berlin");
+    ask(m, 200, "[{'startDate':'2026-03-29T01:00:00.000Z','endDate':'2026-03-29T02:00:00.000Z'}]",
+        TOTALS, "summed",
+        "by=hour&timezone=Europe/Berlin&start=2026-03-29T01:00Z&end=2026-03-29T02:00Z");
 }
 
 TEST(a_sum_has_the_ceiling_of_its_period)

@@ -33,10 +33,16 @@ export type Tested = Answer<'/api/chat/webhooks/{id}/test', 'post'>
 
 export type Device = Answer<'/api/device/{externalId}', 'get'>
 export type Document = ItemOf<Answer<'/api/device/{externalId}/documents', 'get'>>
+export type Read = ItemOf<Answer<'/api/meter-reads/new/{externalId}', 'get'>>
+export type RefusedRead = ItemOf<Answer<'/api/meter-reads/refused', 'get'>>
 export type Total = ItemOf<Answer<'/api/meter-reads/new/{externalId}/totals', 'get'>>
 export type Coverage = Answer<'/api/device/{externalId}/coverage', 'get'>
 export type Explained = Answer<'/api/certificate-log/explain', 'get'>
 export type Certificate = ItemOf<Answer<'/api/certificate-log', 'get'>>
+export type CertificateTotal = ItemOf<Answer<'/api/certificate-log/totals', 'get'>>
+export type Group = ItemOf<Answer<'/api/device-group', 'get'>>
+export type SharedGroup = ItemOf<Answer<'/api/device-group/shared', 'get'>>
+export type Share = ItemOf<Answer<'/api/device-group/{id}/share', 'get'>>
 
 export type Month = ItemOf<Answer<'/api/certificate-log/totals', 'get'>>
 

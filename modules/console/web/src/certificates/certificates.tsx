@@ -1,30 +1,20 @@
-/* The log of issued energy, with a chart of the sum by day. */
-import { useDeferredValue, useState } from 'react'
+/* The log of issued energy, with a chart of its months. */
+import { useQuery } from '@tanstack/react-query'
+import { Award } from 'lucide-react'
+import { useState } from 'react'
 
-import { download, query } from '../api/client'
-import type { Certificate } from '../api/types'
+import { download, get, query } from '../api/client'
+import type { CertificateTotal } from '../api/types'
+import { useGroups } from '../groups/data'
 import { useOrganizations } from '../organization'
 import { useValues } from '../router'
+import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
-import { asDay, asEnergy, asNumber, way } from '../ui/format'
-import { Button, Failed, Field } from '../ui/ui'
+import { asEnergy, way } from '../ui/format'
+import { useSettled } from '../ui/pages'
+import { Button, Empty, Failed, Field, Loading } from '../ui/ui'
 import { Bars } from '../ui/bars'
-import { Entries, states, useLog } from './log'
-
-const counted = ['Requested', 'Succeeded', 'Retry'] // issued, or to be issued
-
-/* Sums energy by the day in which a period ends; a period that ends at midnight counts for the day before. */
-function byDay (entries: Certificate[]) {
-  const short = new Intl.DateTimeFormat(way(), { day: 'numeric', month: 'short' })
-  const days = new Map<string, { at: number, value: number }>()
-  for (const entry of entries.filter(({ status }) => counted.includes(status))) {
-    const at = Date.parse(entry.certificate_issuance_end) - 1
-    const label = asDay(new Date(at).toISOString())
-    const before = days.get(label)
-    days.set(label, { at: Math.min(at, before?.at ?? at), value: (before?.value ?? 0) + entry.readvalue_watthour })
-  }
-  return [...days].sort(([, a], [, b]) => a.at - b.at).map(([label, { at, value }]) => ({ label, short: short.format(at), value }))
-}
+import { Entries, states, useLog, type Filter } from './log'
 
 /*
  * Returns when a day begins in the viewer's zone, or a day that many days later; '' if the text is not a day.
@@ -35,24 +25,107 @@ function beginOf (day: string, later = 0): string {
   return Number.isNaN(at.getTime()) ? '' : at.toISOString()
 }
 
-export default function Certificates () {
-  const [{ status, start, end, externalId: typed }, change] = useValues('status', 'start', 'end', 'externalId')
-  const { chosen } = useOrganizations()
-  const externalId = useDeferredValue(typed)
-  const [error, setError] = useState<unknown>(null)
-  const filter = { status, start: beginOf(start), end: beginOf(end, 1), externalId: externalId.trim(), organizationId: chosen }
-  const log = useLog(filter, 200)
-  const bars = byDay(log.all)
-  const save = () => { setError(null); download(`/api/certificate-log/export.csv${query(filter)}`, 'certificates.csv').catch(setError) }
+/* The sums of the service, so that they do not depend on how much of the list is shown. */
+function Chart ({ filter }: { filter: Filter }) {
+  const path = `/api/certificate-log/totals${query({ by: 'month', limit: 1000, ...filter })}`
+  const { data } = useQuery({
+    queryKey: ['certificates', path], queryFn: () => get<CertificateTotal[]>(path), placeholderData: (last) => last
+  })
+  const format = new Intl.DateTimeFormat(way(), { month: 'short', year: 'numeric', timeZone: 'UTC' })
+  const bars = (data ?? []).map(({ month, succeeded_watthour: value }) =>
+    ({ label: format.format(new Date(month!)), value }))
 
+  if (!bars.some(({ value }) => value > 0)) return null
+  return (
+    <section className='panel'>
+      <Bars title={t('certs.byMonth')} bars={bars} show={asEnergy}
+        note={t('certs.issued', { energy: asEnergy(bars.reduce((sum, { value }) => sum + value, 0)) })} />
+    </section>
+  )
+}
+
+/* A Buyer sees the certificates of one shared group at a time. */
+function GroupField ({ value, pick }: { value: string, pick: (id: string) => void }) {
+  const buyer = isOne(useMe(), 'Buyer')
+  const { own, shared, all } = useGroups()
+  const options = (groups: { id: number, name: string }[] | undefined) =>
+    groups?.map(({ id, name }) => <option key={id} value={id}>{name}</option>)
+
+  if (all.length === 0) return null
+  return (
+    <Field label={t('groups.group')}>
+      {(props) => (
+        <select {...props} value={value} onChange={(e) => pick(e.target.value)}>
+          {!buyer && <option value=''>{t('accounts.all')}</option>}
+          {options(own.data)}
+          {shared.data && shared.data.length > 0 && (
+            <optgroup label={t('groups.shared')}>{options(shared.data)}</optgroup>
+          )}
+        </select>
+      )}
+    </Field>
+  )
+}
+
+/* The owner of a group needs the number of the organization to share the group with it. */
+function NothingShared () {
+  const { organizations } = useMe()
+  return (
+    <Empty icon={Award}>
+      {organizations.map(({ id, name }) => <span key={id}>{t('groups.notShared', { name, id })} </span>)}
+    </Empty>
+  )
+}
+
+export default function Certificates () {
+  const buyer = isOne(useMe(), 'Buyer')
+  const [{ status, start, end, externalId, groupId: picked }, change] =
+    useValues('status', 'start', 'end', 'externalId', 'groupId')
+  const { chosen } = useOrganizations()
+  const { shared } = useGroups()
+  const groupId = picked || (buyer ? String(shared.data?.[0]?.id ?? '') : '')
+  const [error, setError] = useState<unknown>(null)
+  const typed = useSettled(externalId).trim()
+  const filter = {
+    status, start: beginOf(start), end: beginOf(end, 1), externalId: typed, groupId, organizationId: chosen
+  }
+  const log = useLog(filter, 200, !buyer || groupId !== '')
+  const save = () => {
+    setError(null)
+    download(`/api/certificate-log/export.csv${query(filter)}`, 'certificates.csv').catch(setError)
+  }
+  const reversed = start !== '' && end !== '' && start > end ? t('certs.reversed') : undefined
+
+  if (buyer && groupId === '') {
+    return (
+      <div className='page'>
+        <header><h1>{t('certs.title')}</h1></header>
+        {shared.isPending && <Loading />}
+        {shared.isError && <Failed error={shared.error} again={() => void shared.refetch()} />}
+        {shared.isSuccess && <NothingShared />}
+      </div>
+    )
+  }
   return (
     <div className='page'>
       <header><h1>{t('certs.title')}</h1><Button onClick={save}>{t('certs.export')}</Button></header>
       {error !== null && <Failed error={error} />}
       <div className='filters'>
-        <Field label={t('certs.from')}>{(props) => <input {...props} type='date' value={start} onChange={(e) => change({ start: e.target.value })} />}</Field>
-        <Field label={t('certs.to')} problem={start !== '' && end !== '' && start > end ? t('certs.reversed') : undefined}>{(props) => <input {...props} type='date' value={end} onChange={(e) => change({ end: e.target.value })} />}</Field>
-        <Field label={t('certs.deviceId')}>{(props) => <input {...props} type='search' maxLength={255} value={typed} onChange={(e) => change({ externalId: e.target.value })} />}</Field>
+        <GroupField value={groupId} pick={(id) => change({ groupId: id })} />
+        <Field label={t('certs.from')}>
+          {(props) => (
+            <input {...props} type='date' value={start} onChange={(e) => change({ start: e.target.value })} />
+          )}
+        </Field>
+        <Field label={t('certs.to')} problem={reversed}>
+          {(props) => <input {...props} type='date' value={end} onChange={(e) => change({ end: e.target.value })} />}
+        </Field>
+        <Field label={t('certs.deviceId')}>
+          {(props) => (
+            <input {...props} type='search' maxLength={255} value={externalId}
+              onChange={(e) => change({ externalId: e.target.value })} />
+          )}
+        </Field>
         <Field label={t('certs.status')}>
           {(props) => (
             <select {...props} value={status} onChange={(e) => change({ status: e.target.value })}>
@@ -62,13 +135,8 @@ export default function Certificates () {
           )}
         </Field>
       </div>
-      {bars.length > 0 && (
-        <section className='panel'>
-          <Bars title={t('certs.byDay')} bars={bars} show={asEnergy}
-            note={t(log.list.hasNextPage ? 'certs.ofShown' : 'certs.ofAll', { energy: asEnergy(bars.reduce((sum, { value }) => sum + value, 0)), n: asNumber(log.all.length) })} />
-        </section>
-      )}
-      <Entries {...log} filtered={[status, start, end, typed].some(Boolean)} />
+      <Chart filter={filter} />
+      <Entries {...log} filtered={[status, start, end, externalId].some(Boolean)} />
     </div>
   )
 }

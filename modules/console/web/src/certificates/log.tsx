@@ -1,29 +1,38 @@
-/* The entries of the certificate log that match a filter, page by page. */
-import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
+/* The entries of the certificate log that match a filter, by certificate, page by page. */
+import { useState } from 'react'
 
-import { page, query } from '../api/client'
+import { query } from '../api/client'
 import type { Certificate } from '../api/types'
+import { useGroups } from '../groups/data'
 import { to } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
 import { asEnergy } from '../ui/format'
-import { Badge, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
+import { usePages } from '../ui/pages'
+import { Badge, Button, Empty, Failed, Loading, More, Period, Table } from '../ui/ui'
 
-export type Filter = { status?: string, start?: string, end?: string, deviceId?: number, externalId?: string, organizationId?: number }
+export type Filter = {
+  status?: string, start?: string, end?: string, deviceId?: number, externalId?: string, groupId?: string,
+  organizationId?: number
+}
 
 export const states = ['Requested', 'Succeeded', 'Failed', 'Retry', 'Cancelled', 'Carried']
 
-const tone = (status: string) => status === 'Succeeded' ? 'good' : status === 'Failed' ? 'bad' : status === 'Cancelled' ? 'off' : 'wait'
+const tone = (status: string) =>
+  status === 'Succeeded' ? 'good' : status === 'Failed' ? 'bad' : status === 'Cancelled' ? 'off' : 'wait'
 
-export function useLog (filter: Filter, limit: number) {
-  const list = useInfiniteQuery({
-    queryKey: ['certificates', filter, limit],
-    queryFn: ({ pageParam }) => page<Certificate[]>(pageParam),
-    initialPageParam: `/api/certificate-log${query({ limit, ...filter })}`,
-    getNextPageParam: (last) => last.next,
-    placeholderData: keepPreviousData
-  })
-  return { list, all: list.data?.pages.flatMap(({ items }) => items) ?? [] }
+export const useLog = (filter: Filter, limit: number, wanted = true) =>
+  usePages<Certificate>('certificates', `/api/certificate-log${query({ limit, ...filter })}`, wanted)
+
+/* Energy that waits for a certificate has the number of its group until then. */
+function byCertificate (all: Certificate[]): Certificate[][] {
+  const found = new Map<string, Certificate[]>()
+
+  for (const entry of all) {
+    const key = `${entry.certificateTransactionUID} ${entry.status === 'Carried'}`
+    found.set(key, [...found.get(key) ?? [], entry])
+  }
+  return [...found.values()]
 }
 
 function Whose ({ entry }: { entry: Certificate }) {
@@ -31,28 +40,102 @@ function Whose ({ entry }: { entry: Certificate }) {
   return isOne(useMe(), 'Buyer') ? <>{name}</> : <a href={to('devices', entry.externalId ?? name)}>{name}</a>
 }
 
+/* The number of a certificate, shortened; a click copies it. */
+function Uid ({ uid }: { uid: string }) {
+  const [copied, setCopied] = useState(false)
+  const copy = () => { navigator.clipboard?.writeText(uid).then(() => setCopied(true), () => {}) }
+
+  return (
+    <span>
+      <Button kind='link' title={uid} aria-label={t('certs.copy', { uid })} onClick={copy}>
+        <code>{copied ? t('state.copied') : `…${uid.slice(-8)}`}</code>
+      </Button>
+    </span>
+  )
+}
+
+const startOf = (entries: Certificate[]) => entries.map((one) => one.certificate_issuance_start).sort()[0]!
+const endOf = (entries: Certificate[]) => entries.map((one) => one.certificate_issuance_end).sort().pop()!
+
+function noteOf (entry: Certificate, latest: string): string {
+  if (entry.readvalue_watthour < 0) return t('certs.rest')
+  if (entry.status === 'Carried') return t('certs.waits')
+  return entry.certificate_issuance_end < latest ? t('certs.earlier') : ''
+}
+
+function Rows ({ entries, group, ofOne, parts }: {
+  entries: Certificate[], group: string | null, ofOne: boolean, parts: boolean
+}) {
+  const [open, setOpen] = useState(false)
+  const [first] = entries as [Certificate]
+  const devices = new Set(entries.map(({ deviceId }) => deviceId)).size
+  const found = [...new Set(entries.map(({ status }) => status))]
+
+  return (
+    <>
+      <tr>
+        <td className='wide'><Period start={startOf(entries)} end={endOf(entries)} /></td>
+        {!ofOne && (
+          <td className='wide'>
+            {devices > 1 ? t('devices.count', { n: devices }) : <Whose entry={first} />}
+            {group !== null && <><br /><small>{group}</small></>}
+          </td>
+        )}
+        <td className='number'>{asEnergy(entries.reduce((sum, { readvalue_watthour: wh }) => sum + wh, 0))}</td>
+        <td>{found.map((status) => <Badge key={status} tone={tone(status)}>{named('cert', status)}</Badge>)}</td>
+        <td><Uid uid={first.certificateTransactionUID} /></td>
+        {parts && (
+          <td>
+            {entries.length > 1 && (
+              <Button kind='link' aria-expanded={open} onClick={() => setOpen(!open)}>
+                {t('certs.entries', { n: entries.length })}
+              </Button>
+            )}
+          </td>
+        )}
+      </tr>
+      {open && entries.map((entry) => (
+        <tr key={entry.id} className='part'>
+          <td className='wide'>
+            <Period start={entry.certificate_issuance_start} end={entry.certificate_issuance_end} />
+          </td>
+          {!ofOne && <td className='wide'><Whose entry={entry} /></td>}
+          <td className='number'>{asEnergy(entry.readvalue_watthour)}</td>
+          <td colSpan={3}>{noteOf(entry, endOf(entries))}</td>
+        </tr>
+      ))}
+    </>
+  )
+}
+
 /*
  * `ofOne`: all entries are of one device, so its name is not repeated. `filtered`: there may be others.
  */
-export function Entries ({ list, all, ofOne, filtered }: ReturnType<typeof useLog> & { ofOne?: boolean, filtered?: boolean }) {
-  const head = [t('certs.period'), ...(ofOne ? [] : [t('certs.device')]), { text: t('certs.energy'), number: true }, t('certs.status'), t('certs.id')]
+export function Entries ({ list, all, ofOne = false, filtered }: ReturnType<typeof useLog> & {
+  ofOne?: boolean, filtered?: boolean
+}) {
+  const { nameOf } = useGroups()
+  const found = byCertificate(all)
+  const parts = found.some(({ length }) => length > 1)
+  const head = [
+    t('certs.period'), ...(ofOne ? [] : [t('certs.device')]), { text: t('certs.energy'), number: true },
+    t('certs.status'), t('certs.id'), ...(parts ? [t('certs.parts')] : [])
+  ]
 
   if (list.isPending) return <Loading />
-  if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
-  if (all.length === 0) return <Empty>{t(filtered ? 'certs.empty' : 'certs.none')}</Empty>
   return (
     <>
-      <Table label={t('certs.title')} head={head} busy={list.isPlaceholderData}>
-        {all.map((entry) => (
-          <tr key={entry.id}>
-            <td><span className='period'><Time at={entry.certificate_issuance_start} /> – <Time at={entry.certificate_issuance_end} /></span></td>
-            {!ofOne && <td className='wide'><Whose entry={entry} /></td>}
-            <td className='number'>{asEnergy(entry.readvalue_watthour)}</td>
-            <td><Badge tone={tone(entry.status)}>{named('cert', entry.status)}</Badge></td>
-            <td className='wide'><code>{entry.certificateTransactionUID}</code></td>
-          </tr>
-        ))}
-      </Table>
+      {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
+      {list.isSuccess && all.length === 0 && <Empty>{t(filtered ? 'certs.empty' : 'certs.none')}</Empty>}
+      {all.length > 0 && (
+        <Table label={t('certs.title')} head={head} busy={list.isPlaceholderData}>
+          {found.map((entries) => (
+            <Rows key={`${entries[0]!.certificateTransactionUID} ${entries[0]!.status}`} entries={entries} ofOne={ofOne}
+              parts={parts}
+              group={entries[0]!.groupId === null ? null : nameOf(entries[0]!.groupId)} />
+          ))}
+        </Table>
+      )}
       <More of={list} />
     </>
   )

@@ -8,15 +8,9 @@ import { get, query } from '../api/client'
 import type { Coverage, Explained } from '../api/types'
 import { named, t } from '../texts/texts'
 import { asEnergy } from '../ui/format'
-import { Button, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
+import { Button, Empty, Failed, Field, Loading, Period, Table } from '../ui/ui'
 
 const SHOWN = 20 // gaps and readings; the API lists up to 1,000
-
-type Period = { startDate: string, endDate: string }
-
-function Period ({ of }: { of: Period }) {
-  return <span className='period'><Time at={of.startDate} /> – <Time at={of.endDate} /></span>
-}
 
 function Explanation ({ of }: { of: Explained }) {
   const entries = of.readings.find(({ covers }) => covers)?.entries ?? []
@@ -25,7 +19,9 @@ function Explanation ({ of }: { of: Explained }) {
     <div role='status'>
       <p><strong>{named('why', of.reason)}</strong></p>
       {discarded && <p>{discarded.problem}</p>}
-      {of.cycle && of.group && <p>{t('coverage.cycle', { group: of.group.name })} <Period of={{ startDate: of.cycle.start, endDate: of.cycle.end }} /></p>}
+      {of.cycle && of.group && (
+        <p>{t('coverage.cycle', { group: of.group.name })} <Period start={of.cycle.start} end={of.cycle.end} /></p>
+      )}
       {entries.length > 0 && <ul>{entries.map((entry, i) => <li key={i}>{asEnergy(entry.readvalue_watthour)}: {named('cert', entry.status)} <code>{entry.certificateTransactionUID}</code></li>)}</ul>}
     </div>
   )
@@ -74,14 +70,14 @@ function Lists ({ of }: { of: Coverage }) {
         <>
           <h3>{t('coverage.left')}</h3>
           <Table label={t('coverage.left')} small head={[t('certs.period'), { text: t('certs.energy'), number: true }, t('coverage.reason')]}>
-            {left.map((read) => <tr key={read.type + read.endDate}><td><Period of={read} /></td><td className='number'>{asEnergy(read.value)}</td><td className='wide'>{named('why', read.reason)}</td></tr>)}
+            {left.map((read) => <tr key={read.type + read.endDate}><td><Period start={read.startDate} end={read.endDate} /></td><td className='number'>{asEnergy(read.value)}</td><td className='wide'>{named('why', read.reason)}</td></tr>)}
           </Table>
         </>
       )}
       {gaps.length > 0 && (
         <>
           <h3>{t('coverage.gaps')}</h3>
-          <ul>{gaps.map((gap) => <li key={gap.startDate}><Period of={gap} /></li>)}</ul>
+          <ul>{gaps.map((gap) => <li key={gap.startDate}><Period start={gap.startDate} end={gap.endDate} /></li>)}</ul>
           {of.gaps.length > SHOWN && <small>{t('state.shown', { n: SHOWN, all: of.gaps.length })}</small>}
         </>
       )}

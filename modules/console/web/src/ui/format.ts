@@ -23,6 +23,12 @@ export const asDay = (iso: string) => formats().day.format(new Date(iso))
 export const asDate = (calendar: string) => formats().date.format(new Date(calendar)) // a calendar day, the same in all zones
 export const asTime = (iso: string) => formats().minute.format(new Date(iso))
 export const asClock = (iso: string) => formats().clock.format(new Date(iso))
+/* A period as days if it begins and ends at midnight, otherwise with the times. */
+export function asPeriod (start: string, end: string): string {
+  const [from, to] = [new Date(start), new Date(end)]
+  const days = from < to && [from, to].every((at) => at.getHours() + at.getMinutes() + at.getSeconds() === 0)
+  return days ? formats().day.formatRange(from, new Date(to.getTime() - 1)) : formats().minute.formatRange(from, to)
+}
 export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')
 export const asNumber = (value: number) => formats().number.format(value)
 export const asBytes = (value: number) =>

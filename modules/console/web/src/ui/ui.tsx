@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes
 
 import { ApiError } from '../api/client'
 import { t } from '../texts/texts'
-import { asNumber, asTime, asUtc } from './format'
+import { asNumber, asPeriod, asTime, asUtc } from './format'
 
 export function problemOf (error: unknown): string {
   if (!(error instanceof ApiError)) return String(error)
@@ -25,6 +25,10 @@ export function Button ({ kind = 'plain', type = 'button', className = '', icon:
 
 export function Time ({ at }: { at: string }) {
   return <time dateTime={at} title={asUtc(at)}>{asTime(at)}</time>
+}
+
+export function Period ({ start, end }: { start: string, end: string }) {
+  return <span title={`${asUtc(start)} – ${asUtc(end)}`}>{asPeriod(start, end)}</span>
 }
 
 /* Lines in place of a text or table that is loading, so that the page does not jump. */

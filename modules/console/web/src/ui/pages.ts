@@ -1,0 +1,35 @@
+/* The pages of a list, and a typed text after a pause. */
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
+import { useEffect, useRef, useState } from 'react'
+
+import { page } from '../api/client'
+
+const PAUSE_MS = 250
+
+/* After an error the last good pages stay, so that a wrong filter does not empty the list. */
+export function usePages<T> (key: string, path: string, enabled = true) {
+  const list = useInfiniteQuery({
+    queryKey: [key, path],
+    queryFn: ({ pageParam }) => page<T[]>(pageParam),
+    initialPageParam: path,
+    getNextPageParam: (last) => last.next,
+    placeholderData: keepPreviousData,
+    enabled
+  })
+  const last = useRef(list.data)
+  if (list.data) last.current = list.data
+  const pages = last.current?.pages ?? []
+
+  return { list, all: pages.flatMap(({ items }) => items), total: pages[0]?.total }
+}
+
+/* Returns a value once it has not changed for a moment, so that not every typed character sends a request. */
+export function useSettled<T> (value: T): T {
+  const [settled, settle] = useState(value)
+
+  useEffect(() => {
+    const timer = setTimeout(() => settle(value), PAUSE_MS)
+    return () => clearTimeout(timer)
+  }, [value])
+  return settled
+}

@@ -1,0 +1,87 @@
+/* Groups of devices, the organizations with which they are shared, and their certificates. */
+'use strict'
+const assert = require('node:assert/strict')
+const { scene, enter, go, to, look } = require('./stage')
+const { domain, member, call } = require('./service')
+
+const DAY_MS = 86400000
+const button = (page, name) => page.getByRole('button', { name, exact: true })
+const day = (back) => `${new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)}T00:00:00Z`
+
+/* Makes a group of one device with a daily Delta reading of each value, in Wh; the last one ends yesterday. */
+async function grouped (person, name, values) {
+  const { id } = await call('POST', '/api/device', person.token, { externalId: name, capacity: 20, commissioningDate: '2023-05-01' })
+  const start = day(values.length + 1)
+  const group = await call('POST', '/api/device-group', person.token, { name: `Group ${name}`, deviceIds: [id], frequency: 'daily', start })
+  const reads = values.map((value, i) => ({ startDate: day(values.length + 1 - i), endDate: day(values.length - i), value }))
+
+  await call('POST', `/api/meter-reads/new/${name}`, person.token, { type: 'Delta', unit: 'Wh', reads })
+  return group
+}
+
+/* Waits for the certificates of a group: the job that issues them runs every ten seconds. */
+async function issued (person, group, wattHours) {
+  for (let tries = 0; tries < 240; tries++) {
+    const [total] = await call('GET', `/api/certificate-log/totals?by=group&groupId=${group}`, person.token)
+    if (total?.succeeded_watthour === wattHours) return
+    await new Promise((resolve) => setTimeout(resolve, 250))
+  }
+  assert.fail(`no certificates for ${wattHours} Wh`)
+}
+
+scene('groups: a Buyer sees the certificates of the groups that are shared with it', async ({ open }) => {
+  const dora = await member('Dora')
+  const bea = await member('Bea', 'Buyer')
+  const page = await open()
+  const group = await grouped(dora, 'shared-1', [4000, 5000])
+
+  await enter(page, bea)
+  await go(page, 'Certificates')
+  await page.getByText(`No group of devices is shared with Bea at ${domain} yet`).waitFor()
+  await page.getByText(`number of your organization: ${bea.organization}`).waitFor()
+  await look(page, 'certificates-buyer-empty')
+  await call('POST', `/api/device-group/${group.id}/share`, dora.token, { organizationId: bea.organization })
+  await issued(dora, group.id, 9000)
+  await page.reload()
+  await enter(page, bea, '#/certificates')
+  assert.equal(await page.getByLabel('Group').evaluate((select) => select.selectedOptions[0].textContent), 'Group shared-1')
+  await page.getByRole('cell', { name: '5 kWh', exact: true }).waitFor()
+  await page.getByText('9 kWh issued').waitFor()
+  await look(page, 'certificates-buyer')
+})
+
+scene('groups: the entries of a certificate are one row that unfolds', async ({ open }) => {
+  const nora = await member('Nora')
+  const page = await open()
+  const group = await grouped(nora, 'carried-1', [600, 600, 800, 2000])
+
+  await issued(nora, group.id, 4000)
+  await enter(page, nora)
+  await go(page, 'Certificates')
+  const table = page.getByRole('region', { name: 'Certificates' })
+  await table.getByRole('row').nth(3).waitFor()
+  assert.equal(await table.getByRole('row').count(), 4, 'a row for each certificate, and the head')
+  const row = table.getByRole('row', { name: /3 entries/ })
+  await row.getByRole('cell', { name: '1 kWh', exact: true }).waitFor()
+  await button(row, '3 entries').click()
+  const rest = table.getByRole('row', { name: /Rest below a whole kWh/ })
+  await rest.getByRole('cell', { name: '-200 Wh' }).waitFor()
+  await page.getByText('4 kWh issued').waitFor()
+  await look(page, 'certificates-entries')
+  const slider = page.getByRole('slider', { name: 'Issued energy by month' })
+  await slider.focus()
+  assert.match(await slider.getAttribute('aria-valuetext'), /20\d\d: [\d.]+ kWh/)
+})
+
+scene('groups: a wrong filter keeps the list of certificates', async ({ open }) => {
+  const wim = await member('Wim')
+  const page = await open()
+  const group = await grouped(wim, 'wrong-1', [4000])
+
+  await issued(wim, group.id, 4000)
+  await enter(page, wim, '#/certificates')
+  await page.getByRole('cell', { name: '4 kWh', exact: true }).waitFor()
+  await to(page, '/certificates?status=Nonsense')
+  await page.getByRole('alert').waitFor()
+  await page.getByRole('cell', { name: '4 kWh', exact: true }).waitFor()
+}, ['status of 400'])
