@@ -157,6 +157,10 @@ static const struct bb_field authentication_reply[] = {
 
 /* Optional members. null clears them; each has a row in the table of options.c. */
 #define OPTIONS                                                                                    \
+    {.name = "name", .type = BB_TEXT, .flags = BB_CLEARS, .min = 1, .max = 100,                    \
+     .help = "Name for people.", .example = "Production"},                                         \
+    {.name = "description", .type = BB_TEXT, .flags = BB_CLEARS, .min = 1, .max = 1000,            \
+     .help = "Notes for people, such as who operates the receiver."},                              \
     {.name = "filter", .type = BB_OBJECT, .flags = BB_CLEARS,                                      \
      .help = "Condition on the payload; events that do not match it are not delivered.",           \
      .example = "{\"deviceProjectName\":{\"$startsWith\":\"Rooftop\"}}"},                           \
@@ -250,6 +254,8 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
      .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
     {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
+    {.name = "name", .type = BB_TEXT, .help = "Absent if there is none."},                         \
+    {.name = "description", .type = BB_TEXT},                                                      \
     {.name = "filter", .type = BB_OBJECT, .help = "Absent if there is none."},                     \
     {.name = "rateLimit", .type = BB_OBJECT, .fields = BB_TABLE(rate_limit)},                      \
     {.name = "ordering", .type = BB_CHOICE, .choices = orderings},                                 \
@@ -326,6 +332,15 @@ static const struct bb_field statistics_item[] = {
 };
 static const struct bb_field statistics_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(statistics_item)},
+};
+static const struct bb_field hour[] = {
+    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When the hour begins."},
+    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
+    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
+};
+static const struct bb_field hours_reply[] = {
+    {.name = ".", .type = BB_LIST, .fields = BB_ITEMS(hour)},
 };
 
 /* In a reply whose only field is named ".", that field is the whole body instead of a member. */
@@ -440,6 +455,10 @@ static const struct bb_route routes[] = {
      .body = BB_TABLE(rotate_body), .body_max = 65536, .reply = BB_TABLE(rotate_reply),
      .help = "Rotate the secret of a webhook, and its key for Ed25519 signatures. Deliveries are "
              "signed with the old ones as well for 24 hours."},
+    {.method = "GET", .path = BASE "/:id/statistics", .roles = BB_ANY_ROLE,
+     .handler = webhook_hours, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(hours_reply),
+     .help = "Get the outcomes of a webhook's deliveries in each hour of the last 24, by the time of "
+             "their event. Covers its latest 20,000 deliveries."},
     {.method = "GET", .path = BASE "/:id/jwks", .roles = BB_ANYONE, .handler = webhook_jwks,
      .segments = BB_TABLE(id_segment), .reply = BB_TABLE(jwks_reply),
      .help = "Get the public keys of a webhook's Ed25519 signatures (JSON Web Key Set). Needs no "

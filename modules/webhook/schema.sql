@@ -549,3 +549,7 @@ $$;
 -- step 13: no order for webhooks and events without one
 
 ALTER FUNCTION webhook_order(bigint, text) STRICT;
+
+-- step 14: names for people
+
+ALTER TABLE webhook_hook ADD COLUMN name text, ADD COLUMN description text;

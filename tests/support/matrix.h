@@ -143,6 +143,7 @@ static const struct matrix_row matrix[] = {
     {"POST", "/api/chat/webhooks/:id/test", ALL_ROLES(404)},
     {"POST", "/api/chat/webhooks/:id/filter/test", ALL_ROLES(400)},
     {"POST", "/api/chat/webhooks/:id/rotate-secret", ALL_ROLES(404)},
+    {"GET", "/api/chat/webhooks/:id/statistics", ALL_ROLES(404)},
     {"GET", "/api/chat/webhooks/:id/jwks", EVERYBODY(404)},
     {"GET", "/api/chat/webhooks/:id/deliveries", ALL_ROLES(404)},
     {"GET", "/api/chat/webhooks/:id/deliveries/export.csv", ALL_ROLES(404)},

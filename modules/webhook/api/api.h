@@ -53,22 +53,23 @@ int webhook_check_url(struct bb_request *rq, const char *field, const char **url
  * that options_take() sets; SIGNING_COLUMNS are set only with SIGNING_VALUES.
  */
 #define OPTION_COLUMNS_SHOWN                                                                       \
-    "filter, rate_limit, ordering, headers, retry_policy, disable_policy, signature, public_key,"  \
-    " authentication"
+    "name, description, filter, rate_limit, ordering, headers, retry_policy, disable_policy,"      \
+    " signature, public_key, authentication"
 #define OPTION_COLUMNS                                                                             \
-    "filter, rate_limit, ordering, headers, retry_policy, disable_policy, signature, filter_path," \
-    " authentication, certificate_until, certificate_warned"
+    "name, description, filter, rate_limit, ordering, headers, retry_policy, disable_policy,"      \
+    " signature, filter_path, authentication, certificate_until, certificate_warned"
 
 struct option {
     const char *name; /* of the member */
     /*
      * Checks the member of a request, which may be JSON's null, and adds the new values of its
      * columns, as texts, JSON or null, to `columns`. Returns 0, or the status of the response sent.
-     * NULL: requests cannot set the member.
+     * NULL: requests cannot set the member, or the table of the body checks it.
      */
     int (*take)(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
     /* Returns the member as responses show it, owned by the caller; NULL: out of memory. */
     json_t *(*show)(struct bb_request *rq, int64_t webhook, const char *cell);
+    const char *column; /* of a member that the table of the body checks, or NULL */
 };
 
 /*
@@ -141,8 +142,6 @@ int example_of(struct bb_request *rq, const char *event, json_t **payload);
 
 /* ---- policies.c ---- */
 
-int policy_ordering_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-int policy_rate_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int policy_disable_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 json_t *policy_show(struct bb_request *rq, int64_t webhook, const char *cell);
@@ -188,6 +187,7 @@ int webhook_deliveries(struct bb_request *rq);
 int webhook_delivery(struct bb_request *rq);
 int webhook_export(struct bb_request *rq);
 int webhook_statistics(struct bb_request *rq);
+int webhook_hours(struct bb_request *rq);
 int webhook_resend(struct bb_request *rq);
 int webhook_recover(struct bb_request *rq);
 int webhook_replay(struct bb_request *rq);

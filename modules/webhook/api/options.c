@@ -7,15 +7,17 @@
 
 /* In the order of OPTION_COLUMNS_SHOWN. */
 static const struct option options[] = {
-    {"filter", filter_take, filter_show},
-    {"rateLimit", policy_rate_take, policy_show},
-    {"ordering", policy_ordering_take, option_show_text},
-    {"headers", headers_take, headers_show},
-    {"retryPolicy", policy_retry_take, policy_show},
-    {"disablePolicy", policy_disable_take, policy_show},
-    {"signature", signature_take, option_show_text},
-    {"publicKey", NULL, option_show_text},
-    {"authentication", authentication_take, authentication_show},
+    {"name", NULL, option_show_text, "name"},
+    {"description", NULL, option_show_text, "description"},
+    {"filter", filter_take, filter_show, NULL},
+    {"rateLimit", NULL, policy_show, "rate_limit"},
+    {"ordering", NULL, option_show_text, "ordering"},
+    {"headers", headers_take, headers_show, NULL},
+    {"retryPolicy", policy_retry_take, policy_show, NULL},
+    {"disablePolicy", policy_disable_take, policy_show, NULL},
+    {"signature", signature_take, option_show_text, NULL},
+    {"publicKey", NULL, option_show_text, NULL},
+    {"authentication", authentication_take, authentication_show, NULL},
 };
 
 size_t options_shown(void)
@@ -35,6 +37,8 @@ int options_take(struct bb_request *rq, int64_t webhook, const char **columns)
 
         if (refused)
             return refused;
+        if (value && options[i].column && json_object_set(changed, options[i].column, value))
+            return bb_no_memory(rq);
     }
     *columns = bb_json(rq, changed, NULL);
     return 0;

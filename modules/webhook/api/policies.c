@@ -67,19 +67,6 @@ int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, jso
     return json_object_set(columns, "retry_policy", value) ? bb_no_memory(rq) : 0;
 }
 
-/* The field table has checked this value and the next one. */
-int policy_ordering_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
-{
-    (void)webhook;
-    return json_object_set(columns, "ordering", value) ? bb_no_memory(rq) : 0;
-}
-
-int policy_rate_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
-{
-    (void)webhook;
-    return json_object_set(columns, "rate_limit", value) ? bb_no_memory(rq) : 0;
-}
-
 /* Returns the seconds of a duration such as 90m, 36h or 5d, or 0 if the text is invalid. */
 static int64_t policy_duration_s(const char *text)
 {

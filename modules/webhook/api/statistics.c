@@ -52,6 +52,46 @@ int webhook_statistics(struct bb_request *rq)
     return rows ? bb_reply_rows(rq, rows, (size_t)limit, ID, statistics_json) : bb_failed(rq);
 }
 
+/*
+ * GET /api/chat/webhooks/:id/statistics returns the hours of the last day, oldest first. $1 webhook
+ */
+static const struct bb_sql hours = {
+    "SELECT floor(extract(epoch FROM hour) * 1000)::bigint,"
+    " count(*) FILTER (WHERE state = 'delivered'), count(*) FILTER (WHERE state = 'abandoned'),"
+    " count(*) FILTER (WHERE state = 'queued')"
+    " FROM generate_series(date_trunc('hour', now(), 'UTC') - interval '23 hours', now(),"
+    " interval '1 hour') hour LEFT JOIN"
+    " (SELECT state, date_trunc('hour', created_at, 'UTC') AS hour FROM webhook_deliveries"
+    " WHERE webhook = $1::bigint"
+    " AND id >= webhook_day_floor(((now() - interval '1 day') AT TIME ZONE 'UTC')::date - 1)"
+    " ORDER BY id DESC LIMIT 20000) d USING (hour) GROUP BY hour ORDER BY hour",
+    BB_SQL_LONG,
+};
+
+static json_t *statistics_hour_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    static const struct bb_column columns[] = {
+        {"at", BB_COLUMN_TIME, 0},
+        {"delivered", BB_COLUMN_INT, 1},
+        {"abandoned", BB_COLUMN_INT, 2},
+        {"queued", BB_COLUMN_INT, 3},
+    };
+
+    return BB_ROW_JSON(rq, rows, row, columns);
+}
+
+int webhook_hours(struct bb_request *rq)
+{
+    int refused = webhook_check_mine(rq);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows = bb_query(rq, &hours, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    return rows ? bb_reply_page(rq, rows, bb_count(rq, rows), NULL, statistics_hour_json)
+                : bb_failed(rq);
+}
+
 /* ---- `busbar webhook status` ---- */
 
 /*

@@ -71,6 +71,24 @@ static int64_t in_statistics(const struct webhook_made *made, const char *key)
     return json_integer_value(json_object_get(statistics_of(made), key));
 }
 
+/* Checks the sums of the hours; deliveries at the turn of an hour are in two of them. */
+static void expect_hours(const struct webhook_made *made, int64_t delivered, int64_t abandoned)
+{
+    struct answer *hours = ck_status(webhook_call(host, admin, "GET", made, "/statistics"), 200);
+    int64_t sums[2] = {0, 0};
+    size_t i;
+    const json_t *hour;
+
+    ck_assert_uint_eq(json_array_size(hours->json), 24);
+    json_array_foreach(hours->json, i, hour)
+    {
+        sums[0] += json_integer_value(json_object_get(hour, "delivered"));
+        sums[1] += json_integer_value(json_object_get(hour, "abandoned"));
+    }
+    ck_assert_int_eq(sums[0], delivered);
+    ck_assert_int_eq(sums[1], abandoned);
+}
+
 /* Later deliveries are sent, the webhook stays active, and resend and recover send the abandoned
  * one again. */
 TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
@@ -98,6 +116,7 @@ TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
     ck_assert_int_eq(in_statistics(&made, "delivered"), 1);
     ck_assert_int_eq(in_statistics(&made, "queued"), 0);
     ck_assert(json_is_integer(json_object_get(statistics_of(&made), "durationMs")));
+    expect_hours(&made, 1, 1);
     ck_assert_str_eq(answer_text(ck_status(delivery_of(&made, number), 200), "body"),
                      catcher->list[0].body);
     ck_error(delivery_of(&made, 12345), 404, "Delivery not found");

@@ -34,6 +34,20 @@ static void option_expect(const struct webhook_made *made, const char *expected)
     ask(admin, 200, expected, "GET %s", made->path);
 }
 
+/* ---- name and description ---- */
+
+TEST(a_name_and_a_description_are_stored_changed_and_cleared)
+{
+    struct webhook_made made = option_make(PUBLIC_URL, "'name':'Orders','description':'By ops'");
+
+    option_expect(&made, "{'name':'Orders','description':'By ops'}");
+    ask(admin, 200, "{'name':'Orders 2','description':'By ops'}", "PATCH %s {'name':'Orders 2'}",
+        made.path);
+    ask(admin, 200, "{'name':'Orders 2','description':'(absent)'}", "PATCH %s {'description':null}",
+        made.path);
+    forget(&made);
+}
+
 /* ---- headers ---- */
 
 TEST(headers_are_sent_masked_in_responses_and_encrypted_in_the_database)

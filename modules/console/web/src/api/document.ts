@@ -349,6 +349,8 @@ export interface paths {
                             secret: string;
                             active: boolean;
                             createdAt: string;
+                            name?: string;
+                            description?: string;
                             filter?: Record<string, never>;
                             rateLimit?: {
                                 limit: number;
@@ -570,6 +572,136 @@ export interface paths {
                             status: number | null;
                             durationMs: number;
                             error: string | null;
+                            warnings?: string[];
+                        };
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/chat/webhooks/{id}/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            at: string;
+                            delivered: number;
+                            abandoned: number;
+                            queued: number;
+                        }[];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/chat/webhooks/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            /** @enum {string} */
+                            state: "running" | "done" | "canceled" | "dry_run";
+                            matched: number;
+                            queued?: number;
+                            waiting?: number;
+                            since?: string;
+                            until?: string;
+                            /** @enum {string|null} */
+                            status?: "delivered" | "abandoned" | null;
+                            events?: string[];
+                            createdAt?: string;
+                            endedAt?: string | null;
+                            warnings?: string[];
+                        };
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/chat/webhooks/{id}/filter/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            matched: number;
+                            events: {
+                                eventId: string;
+                                event: string;
+                                createdAt: string;
+                                matches: boolean;
+                            }[];
                             warnings?: string[];
                         };
                     };
