@@ -46,6 +46,12 @@ const struct cli_command cli_commands[] = {
      "Use it after `busbar pause`, and after a database was restored or cloned, because such a "
      "database starts paused.",
      NULL},
+    {"doctor", cmd_doctor, "check a running installation",
+     "Checks the host on this machine, Redis, the database with its schema, rights, replication, "
+     "WAL archive, clock, partitions and sessions, and the disks of the modules' directories. "
+     "Prints a line per finding. The exit status is 1 if one is a warning or an error. Changes "
+     "nothing. --json prints the findings as JSON.",
+     "[--json]"},
     {"check", cmd_check, "check the configuration without running it",
      "Reads the settings, and reads the tables of the modules in a child process without network. "
      "Calls no function of a module; only constructors of its file run. If the database can be "

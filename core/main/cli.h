@@ -46,6 +46,7 @@ int cmd_status(const struct cli *cli);
 int cmd_migrate(const struct cli *cli);
 int cmd_pause(const struct cli *cli);
 int cmd_resume(const struct cli *cli);
+int cmd_doctor(const struct cli *cli);
 int cmd_check(const struct cli *cli);
 int cmd_settings(const struct cli *cli);
 int cmd_inspect(const struct cli *cli);

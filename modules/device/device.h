@@ -295,6 +295,7 @@ void device_sweep(struct bb_request *rq);
 void device_tidy(struct bb_request *rq);
 void device_sweep_duplicates(struct bb_request *rq);
 int device_command_sweep(struct bb_request *rq);
+int device_command_doctor(struct bb_request *rq);
 
 /* The handlers of the routes. */
 int device_register(struct bb_request *rq);

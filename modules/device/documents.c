@@ -511,6 +511,8 @@ struct sweep {
     struct store_list list;
     struct store_remove remove;
     const char *names[STORE_BATCH];
+    char last[STORE_NAME]; /* of the doctor: the last name of the list so far */
+    int64_t begun_ms;      /* of the doctor */
 };
 
 static int sweep_failed(struct bb_request *rq, const char *why)
@@ -622,5 +624,63 @@ int device_command_sweep(struct bb_request *rq)
     int status = documents_tidy(rq, &removed) | sweep_all(rq, &removed);
 
     bb_print(rq, "%zu files removed\n", removed);
+    return status ? 1 : 0;
+}
+
+/* ---- `busbar device doctor` ---- */
+
+/*
+ * Prints the documents whose file is not among the names of the next page of the list. The list and
+ * the documents are sorted by the bytes of the name. A document that is added meanwhile is not
+ * checked, because its file may have been stored after the page was read.
+ */
+static int doctor_page(struct bb_request *rq, void *arg)
+{
+    static const struct bb_sql missing = {
+        "SELECT d.external_id, f.name FROM device_document f JOIN device d ON d.id = f.device"
+        " CROSS JOIN LATERAL (SELECT coalesce(f.object, encode(f.sha256, 'hex')) COLLATE \"C\") o "
+        "(n)"
+        " WHERE n > $2::text AND ($3::text IS NULL OR n <= $3::text)"
+        " AND f.created_at < to_timestamp($4::bigint / 1000.0)"
+        " AND n NOT IN (SELECT jsonb_array_elements_text($1::jsonb)) ORDER BY n LIMIT 20",
+        BB_SQL_LONG};
+    struct sweep *sweep = arg;
+    struct store_list *list = &sweep->list;
+    char after[STORE_NAME];
+
+    memcpy(after, sweep->last, sizeof(after));
+    list->count = 0;
+    if (store_call(rq, STORE_LIST, list) || *list->job.why)
+        return -1;
+    for (size_t i = 0; i < list->count; i++)
+        sweep->names[i] = list->names[i];
+    if (list->count)
+        memcpy(sweep->last, list->names[list->count - 1], sizeof(sweep->last));
+    const char *names = device_names_json(rq, sweep->names, list->count);
+    const struct bb_rows *rows =
+        names ? bb_query(rq, &missing,
+                         BB_ARGS(bb_t(names), bb_t(after), bb_t(list->more ? sweep->last : NULL),
+                                 bb_i(sweep->begun_ms)))
+              : NULL;
+
+    for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
+        bb_print(rq, "error the store has no file for document %s of device %s\n",
+                 bb_cell(rq, rows, i, 1), bb_cell(rq, rows, i, 0));
+    return rows ? 0 : -1;
+}
+
+int device_command_doctor(struct bb_request *rq)
+{
+    struct sweep *sweep = bb_alloc(rq, sizeof(*sweep));
+    int status = 0;
+
+    sweep->begun_ms = bb_wall_ms(rq->host);
+    sweep->list.before = time(NULL) + 86400; /* all, also with another clock */
+    do
+        status = bb_scratch(rq, doctor_page, sweep);
+    while (!status && sweep->list.more);
+    if (status)
+        bb_print(rq, "error the document store cannot be listed%s%s\n",
+                 *sweep->list.job.why ? ": " : "", sweep->list.job.why);
     return status ? 1 : 0;
 }

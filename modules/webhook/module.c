@@ -614,6 +614,8 @@ static const struct bb_command commands[] = {
     {.name = "webhook status", .run = webhook_command_status,
      .help = "Prints the numbers of queued, in-flight, delivered, retried and abandoned "
              "deliveries."},
+    {.name = "webhook doctor", .run = webhook_command_doctor,
+     .help = "Checks heartbeats, partitions and client certificates; part of `busbar doctor`."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

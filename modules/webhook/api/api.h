@@ -195,5 +195,6 @@ int webhook_replay_get(struct bb_request *rq);
 int webhook_replay_cancel(struct bb_request *rq);
 int webhook_rotate(struct bb_request *rq);
 int webhook_command_status(struct bb_request *rq);
+int webhook_command_doctor(struct bb_request *rq);
 
 #endif

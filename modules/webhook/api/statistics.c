@@ -146,3 +146,30 @@ int webhook_command_status(struct bb_request *rq)
         bb_print(rq, "%-12s %s\n", names[i], bb_cell(rq, sums, 0, i + 1));
     return 0;
 }
+
+/* ---- `busbar webhook doctor` ---- */
+
+int webhook_command_doctor(struct bb_request *rq)
+{
+    static const struct bb_sql findings = {
+        "SELECT 'warning host ' || id || ' has sent no heartbeat since ' || heartbeat_at"
+        " FROM webhook_host WHERE heartbeat_at < now() - interval '30 seconds'"
+        " UNION ALL SELECT CASE WHEN certificate_until < now() THEN 'error' ELSE 'warning' END"
+        " || ' the client certificate of webhook ' || id || ' expires at ' || certificate_until"
+        " FROM webhook_hook WHERE certificate_until < now() + interval '14 days'"
+        " UNION ALL SELECT 'error there is no partition for deliveries of today'"
+        " WHERE NOT EXISTS (SELECT FROM webhook_partition_days('webhook_delivery') AS d (day)"
+        " WHERE d.day >= (now() AT TIME ZONE 'UTC')::date)"
+        " UNION ALL SELECT 'notice ' || count(*) || ' webhooks fail' FROM webhook_hook"
+        " WHERE failing_since IS NOT NULL HAVING count(*) > 0 LIMIT 20",
+        BB_SQL_LONG};
+    const struct bb_rows *rows = bb_query(rq, &findings, BB_NO_ARGS);
+
+    if (!rows) {
+        bb_failed(rq); /* the host prints the error */
+        return 1;
+    }
+    for (size_t i = 0; i < bb_count(rq, rows); i++)
+        bb_print(rq, "%s\n", bb_cell(rq, rows, i, 0));
+    return 0;
+}

@@ -1,0 +1,112 @@
+/* `busbar doctor` on an installation without faults, and with one fault after the other. */
+#include "devices.h"
+#include "files.h"
+
+enum { PAUSE_MS = 30000 };
+
+static char *documents;
+
+static void set_up(void)
+{
+    documents = harness_path("doctor-documents");
+    stage_open(&(struct host_spec){.name = "doctor",
+                                   .modules = "[auth, chat, device, health, webhook]",
+                                   .more = files_section(documents)});
+    m = person_make(host, admin, "doctor.m", NULL);
+    status_soon(host, "/api/health/ready", NULL, 200);
+}
+
+/* Fails the test unless the check has a finding with this state and a text with this part. */
+static void expect_finding(int status, const char *check, const char *state, const char *part)
+{
+    const char *said = host_says(host, status, "doctor", "--json");
+    json_t *list = json_loads(said, 0, NULL), *finding;
+    bool found = false;
+    size_t i;
+
+    json_array_foreach(list, i, finding)
+    {
+        found |= !strcmp(json_string_value(json_object_get(finding, "check")), check) &&
+                 !strcmp(json_string_value(json_object_get(finding, "state")), state) &&
+                 strstr(json_string_value(json_object_get(finding, "text")), part);
+    }
+    json_decref(list);
+    ck_assert_msg(found, "no %s of %s with \"%s\":\n%s", state, check, part, said);
+}
+
+static void expect_ok(const char *check)
+{
+    expect_finding(1, check, "ok", "");
+}
+
+/* The clusters of the tests run without fsync, so this fault is there and others are not. */
+TEST(doctor_finds_that_fsync_is_off_and_nothing_else)
+{
+    static const char *const sound[] = {"host",   "database", "rights",     "writes",
+                                        "clock",  "sessions", "partitions", "vacuum",
+                                        "schema", "disk",     "webhook",    "device"};
+    const char *said = host_says(host, 1, "doctor");
+
+    ck_assert_msg(strstr(said, "error    durability   fsync is off"), "%s", said);
+    for (size_t i = 0; i < sizeof sound / sizeof sound[0]; i++)
+        ck_assert_msg(strstr(said, text("ok       %s\n", sound[i])), "%s: %s", sound[i], said);
+    ck_prints(host, 2, "unknown option --fix", "doctor", "--fix");
+}
+
+TEST(doctor_names_a_schema_with_missing_steps)
+{
+    sql_run(db, "UPDATE busbar_migration SET module = 'away' WHERE module = 'chat' AND step = 1");
+    expect_finding(1, "schema", "error", "chat");
+    sql_run(db, "UPDATE busbar_migration SET module = 'chat' WHERE module = 'away'");
+}
+
+TEST(doctor_names_a_database_that_is_read_only)
+{
+    const char *name = sql_text(db, "SELECT current_database()", 0, NULL);
+
+    sql_run(db, text("ALTER DATABASE %s SET default_transaction_read_only = on", name));
+    expect_finding(1, "writes", "error", "read-only by default");
+    sql_run(db, text("ALTER DATABASE %s RESET default_transaction_read_only", name));
+}
+
+TEST(doctor_names_a_table_whose_partitions_end)
+{
+    sql_run(db, "CREATE TABLE ending (at timestamptz) PARTITION BY RANGE (at)");
+    sql_run(db, "CREATE TABLE ending_1 PARTITION OF ending FOR VALUES FROM ('2020-01-01') TO"
+                " ('2021-01-01')");
+    expect_finding(1, "partitions", "error", "ending has partitions only until 2021-01-01");
+    sql_run(db, "DROP TABLE ending");
+}
+
+TEST(doctor_names_a_document_without_a_file)
+{
+    struct upload_body body = files_named("Lost");
+
+    upload_file(&body, "SF_02C", "lost.pdf", "lost", 4);
+    upload_file(&body, "SF_02C", "kept.pdf", "kept", 4);
+    ck_status(upload_send(host, "POST", DEVICE, m, &body), 201);
+    expect_ok("device");
+    ck_assert_int_eq(system(text("grep -lr '^lost$' %s | xargs rm", documents)), 0);
+    expect_finding(1, "device", "error", "no file for document lost.pdf of device Lost");
+}
+
+TEST(doctor_says_that_work_is_paused)
+{
+    host_says(host, 0, "pause");
+    WAIT_UNTIL(json_is_string(json_object_get(host_status(host), "paused")), PAUSE_MS);
+    expect_finding(1, "host", "warning", "paused: ");
+    host_says(host, 0, "resume");
+}
+
+/* Last, because it stops the host, which would forget the dead one. */
+TEST(doctor_names_a_dead_host_and_says_that_no_host_runs)
+{
+    host_stop(host);
+    sql_run(db, "INSERT INTO webhook_host (heartbeat_at) VALUES (now() - interval '1 hour')");
+    expect_finding(1, "host", "warning", "no host");
+    expect_finding(1, "webhook", "warning", "has sent no heartbeat since");
+    ck_assert(host_run(host));
+    sql_soon(db, "SELECT (count(*) = 1)::integer FROM webhook_host");
+}
+
+STAGE_SUITE(doctor, set_up, 60)
