@@ -5,7 +5,7 @@ const crypto = require('node:crypto')
 const http = require('node:http')
 
 function receiver () {
-  const state = { status: 200, secret: '', got: [] }
+  const state = { status: 200, hangs: false, secret: '', got: [] }
   const server = http.createServer((request, response) => {
     const parts = []
     request.on('data', (part) => parts.push(part))
@@ -13,6 +13,7 @@ function receiver () {
       const body = Buffer.concat(parts)
       const right = crypto.createHmac('sha256', state.secret).update(body).digest('hex')
       state.got.push({ event: request.headers['x-webhook-event'], genuine: request.headers['x-webhook-signature'] === right })
+      if (state.hangs) return
       response.writeHead(state.status).end(state.status === 200 ? '' : 'the receiver is ill')
     })
   })

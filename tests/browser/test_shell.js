@@ -231,12 +231,12 @@ scene('shell: the focus returns when a dialog closes', async ({ open }) => {
   await page.getByRole('dialog').waitFor({ state: 'detached' })
   await page.waitForFunction(() => document.activeElement !== document.body)
   assert.equal(await focused(), 'New conversation')
-  await go(page, 'Webhooks')
-  await page.getByRole('button', { name: 'New webhook' }).click()
+  await go(page, 'Devices')
+  await page.getByRole('button', { name: 'Register a device' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('dialog').waitFor({ state: 'detached' })
   await page.waitForFunction(() => document.activeElement !== document.body)
-  assert.equal(await focused(), 'New webhook')
+  assert.equal(await focused(), 'Register a device')
 })
 
 scene('shell: tables do not widen the page at 200 % zoom, and no text of the header is cut', async ({ open }) => {

@@ -24,11 +24,20 @@ export type Conversation = ItemOf<Answer<'/api/chat/conversations/user/{email}',
 export type Unread = Answer<'/api/chat/unread-count/{email}', 'get'>
 export type Entry = ItemOf<Answer<'/api/chat/chain/{headUuid}', 'get'>>
 
-export type Webhook = ItemOf<Answer<'/api/chat/webhooks', 'get'>>
+/* The document does not name the members of these objects. */
+export type Webhook = Omit<ItemOf<Answer<'/api/chat/webhooks', 'get'>>, 'filter' | 'headers' | 'retryPolicy' | 'disablePolicy'> & {
+  filter?: Record<string, unknown>
+  headers?: Record<string, string>
+  retryPolicy?: 'default' | 'standard' | { delays: number[] }
+  disablePolicy?: { after: string }
+}
 export type Statistics = ItemOf<Answer<'/api/chat/webhooks/statistics', 'get'>>
 export type Delivery = ItemOf<Answer<'/api/chat/webhooks/{id}/deliveries', 'get'>>
 export type Sent = Answer<'/api/chat/webhooks/{id}/deliveries/{deliveryId}', 'get'>
 export type Attempt = ItemOf<Delivery['attempts']>
+export type Hour = ItemOf<Answer<'/api/chat/webhooks/{id}/statistics', 'get'>>
+export type Replay = Answer<'/api/chat/webhooks/{id}/replay', 'get'>
+export type Filtered = Answer<'/api/chat/webhooks/{id}/filter/test', 'post'>
 export type Tested = Answer<'/api/chat/webhooks/{id}/test', 'post'>
 
 export type Device = Answer<'/api/device/{externalId}', 'get'>

@@ -9,6 +9,7 @@ const make = () => ({
   day: new Intl.DateTimeFormat(way(), { dateStyle: 'medium' }),
   date: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeZone: 'UTC' }),
   minute: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'short' }),
+  second: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'medium' }),
   clock: new Intl.DateTimeFormat(way(), { timeStyle: 'short' }),
   number: new Intl.NumberFormat(way(), { maximumFractionDigits: 2 })
 })
@@ -22,6 +23,7 @@ function formats () {
 export const asDay = (iso: string) => formats().day.format(new Date(iso))
 export const asDate = (calendar: string) => formats().date.format(new Date(calendar)) // a calendar day, the same in all zones
 export const asTime = (iso: string) => formats().minute.format(new Date(iso))
+export const asMoment = (iso: string) => formats().second.format(new Date(iso))
 export const asClock = (iso: string) => formats().clock.format(new Date(iso))
 /* A period as days if it begins and ends at midnight, otherwise with the times. */
 export function asPeriod (start: string, end: string): string {

@@ -169,7 +169,8 @@ function copySelected (element: Element) {
   return document.execCommand('copy')
 }
 
-export function Copy ({ text }: { text: string }) {
+/* `shown`: the text in a form that is easier to read. */
+export function Copy ({ text, shown = text }: { text: string, shown?: string }) {
   const [done, setDone] = useState(false)
   const code = useRef<HTMLElement>(null)
   const copy = async () => {
@@ -179,7 +180,7 @@ export function Copy ({ text }: { text: string }) {
 
   return (
     <div className='copy'>
-      <code ref={code}>{text}</code>
+      <code ref={code}>{shown}</code>
       <Button icon={done ? Check : CopyIcon} onClick={() => void copy()}>{done ? t('state.copied') : t('state.copy')}</Button>
     </div>
   )

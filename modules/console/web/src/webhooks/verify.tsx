@@ -1,9 +1,12 @@
-/* How a receiver verifies that a delivery is genuine, in five languages. */
+/* How a receiver verifies that a delivery is genuine: with the secret in five languages, and with a public key. */
 import { useState } from 'react'
 
+import type { Webhook } from '../api/types'
 import { t } from '../texts/texts'
+import { Copy } from '../ui/ui'
+import { pathOf } from './parts'
 
-const snippets: Record<string, string> = {
+const secret: Record<string, string> = {
   'Node.js': `const { createHmac, timingSafeEqual } = require('node:crypto')
 
 function genuine (body, signature, secret) { // body: the bytes as they came
@@ -29,23 +32,59 @@ def genuine(body: bytes, signature: str, secret: str) -> bool:
     Mac mac = Mac.getInstance("HmacSHA256");
     mac.init(new SecretKeySpec(secret.getBytes(StandardCharsets.UTF_8), "HmacSHA256"));
     return MessageDigest.isEqual(mac.doFinal(body), HexFormat.of().parseHex(signature));
-}`
+}`,
+  curl: `# signs a body as the service does, and sends it to your receiver
+body='{"event":"ping"}'
+signature=$(printf %s "$body" | openssl dgst -sha256 -hmac "$WEBHOOK_SECRET" -hex | sed 's/.* //')
+curl -H 'Content-Type: application/json' -H "X-Webhook-Signature: $signature" -d "$body" {url}`
 }
 
-export function Verify () {
+const publicKey = `const { createPublicKey, verify } = require('node:crypto')
+
+// key: a member of "keys" at the address above; body: the bytes as they came
+function genuine (key, headers, body) {
+  const text = Buffer.concat([Buffer.from(\`\${headers['webhook-id']}.\${headers['webhook-timestamp']}.\`), body])
+  const given = headers['webhook-signature'].split(' ').filter((each) => each.startsWith('v1a,'))
+  const known = createPublicKey({ key, format: 'jwk' })
+  return given.some((each) => verify(null, text, known, Buffer.from(each.slice(4), 'base64')))
+}`
+
+export function Verify ({ hook }: { hook: Webhook }) {
   const [language, setLanguage] = useState('Node.js')
+  const signature = hook.signature ?? 'hmac'
 
   return (
-    <section className='panel'>
-      <div className='row between'>
-        <h2>{t('hooks.verify')}: X-Webhook-Signature</h2>
-        <div className='row' role='group' aria-label={t('hooks.verify')}>
-          {Object.keys(snippets).map((name) => (
-            <button key={name} type='button' className='button' aria-pressed={name === language} onClick={() => setLanguage(name)}>{name}</button>
-          ))}
-        </div>
-      </div>
-      <pre tabIndex={0}>{snippets[language]}</pre>
-    </section>
+    <>
+      {signature !== 'ed25519' && (
+        <section className='panel'>
+          <div className='row between'>
+            <h2>X-Webhook-Signature</h2>
+            <div className='row' role='group' aria-label={t('hooks.verify')}>
+              {Object.keys(secret).map((name) => (
+                <button
+                  key={name}
+                  type='button'
+                  className='button'
+                  aria-pressed={name === language}
+                  onClick={() => setLanguage(name)}
+                >
+                  {name}
+                </button>
+              ))}
+            </div>
+          </div>
+          <p className='soft'>{t('hooks.verifySecret')}</p>
+          <Copy text={(secret[language] ?? '').replace('{url}', () => hook.url)} />
+        </section>
+      )}
+      {signature !== 'hmac' && (
+        <section className='panel'>
+          <h2>{t('hooks.signature.ed25519')}</h2>
+          <p className='soft'>{t('hooks.verifyKey')}</p>
+          <Copy text={location.origin + pathOf(hook, 'jwks')} />
+          <Copy text={publicKey} />
+        </section>
+      )}
+    </>
   )
 }

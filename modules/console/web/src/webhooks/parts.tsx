@@ -1,0 +1,190 @@
+/* Parts of several views of webhooks: states, times, the secret, and shared queries. */
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Download } from 'lucide-react'
+import { useState } from 'react'
+
+import { call, get, page, query } from '../api/client'
+import type { Account, Attempt, Delivery, Hour, Statistics, Webhook } from '../api/types'
+import { useMe } from '../session'
+import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
+import { asMoment, asNumber, asUtc } from '../ui/format'
+import { toast } from '../ui/toast'
+import { Badge, Button, Copy, useModal } from '../ui/ui'
+import { isAll } from './form'
+
+export const LOOK_AGAIN_MS = 1000 // while a delivery is waiting
+export const IDLE_MS = 5000
+const SHOWN = 2 // events by name in a line
+
+export const pathOf = (hook: Webhook | number, ...rest: (string | number)[]) =>
+  ['/api/chat/webhooks', typeof hook === 'number' ? hook : hook.id, ...rest].join('/')
+
+export const nameOf = (hook: Webhook) => hook.name ?? hook.url
+
+/* The names of the events, in a line that stays short. */
+export function eventsOf (hook: Webhook): string {
+  const names = hook.events.slice(0, SHOWN).join(', ')
+  const more = hook.events.length - SHOWN
+  return isAll(hook) ? t('hooks.all') : more > 0 ? t('hooks.andMore', { names, n: more }) : names
+}
+
+export function State ({ hook }: { hook: Webhook }) {
+  if (hook.health === 'disabled') return <Badge tone='bad'>{t('hooks.disabled')}</Badge>
+  if (!hook.active) return <Badge tone='off'>{t('hooks.off')}</Badge>
+  if (hook.health === 'failing') return <Badge tone='bad'>{t('hooks.failing')}</Badge>
+  return <Badge tone='good'>{t('hooks.active')}</Badge>
+}
+
+const tones = { delivered: 'good', abandoned: 'bad', queued: 'wait' } as const
+
+export function Outcome ({ of }: { of: Delivery['status'] }) {
+  return <Badge tone={tones[of]}>{t(`delivery.${of}`)}</Badge>
+}
+
+/* A time with its seconds: deliveries follow each other closely. */
+export function Moment ({ at }: { at: string }) {
+  return (
+    <time dateTime={at} title={asUtc(at)}>
+      {asMoment(at)}
+    </time>
+  )
+}
+
+export function Milliseconds ({ of }: { of: number | null | undefined }) {
+  return <>{typeof of === 'number' ? t('status.ms', { ms: asNumber(of) }) : '–'}</>
+}
+
+export function useEvents () {
+  return useQuery({
+    queryKey: ['events'],
+    queryFn: () => get<string[]>('/api/chat/webhooks/events'),
+    staleTime: Infinity
+  })
+}
+
+export interface Search {
+  status: string
+  event: string
+  code: string
+  error: string
+  since: string
+  until: string
+}
+
+/* The deliveries that match a search, newest first; looks again while it shows the newest ones. */
+export function useDeliveries (hook: Webhook, search: Search) {
+  return useInfiniteQuery({
+    queryKey: ['deliveries', hook.id, search],
+    queryFn: ({ pageParam }) => page<Delivery[]>(pageParam),
+    initialPageParam: pathOf(hook, `deliveries${query({ limit: 50, ...search })}`),
+    getNextPageParam: (last) => last.next,
+    refetchInterval: ({ state: { data } }) =>
+      data && data.pages.length > 1
+        ? false
+        : data?.pages.some(({ items }) => items.some(({ status }) => status === 'queued'))
+          ? LOOK_AGAIN_MS
+          : IDLE_MS
+  })
+}
+
+export function useHours (hook: Webhook) {
+  return useQuery({
+    queryKey: ['statistics', hook.id, 'hours'],
+    queryFn: () => get<Hour[]>(pathOf(hook, 'statistics')),
+    refetchInterval: IDLE_MS
+  })
+}
+
+/* The list of statistics begins after an id, so a page of one line has the statistics of one webhook. */
+export function useMedian (hook: Webhook) {
+  return useQuery({
+    queryKey: ['statistics', hook.id],
+    queryFn: async () => {
+      const [line] = await get<Statistics[]>(
+        `/api/chat/webhooks/statistics${query({ limit: 1, after: hook.id - 1 })}`
+      )
+      return line?.id === hook.id ? line.durationMs : null
+    },
+    refetchInterval: IDLE_MS
+  })
+}
+
+/* Enables or disables the webhook, and offers to undo it. */
+export function useSwitch (hook: Webhook) {
+  const client = useQueryClient()
+  const change = useAction({
+    mutationFn: (active: boolean) => call<Webhook>('PATCH', pathOf(hook), { active }),
+    onSuccess: (changed) => {
+      client.setQueryData(['webhooks', String(hook.id)], changed)
+      toast(t(changed.active ? 'hooks.enabled' : 'hooks.wasDisabled'), () => change.mutate(!changed.active))
+    },
+    onSettled: () => client.invalidateQueries({ queryKey: ['webhooks'] })
+  })
+  return change
+}
+
+/* The status of the response, or the reason why there is none. */
+export function Result ({ of }: { of: Attempt }) {
+  return <>{of.status !== null ? t('hooks.status', { status: of.status }) : of.error}</>
+}
+
+/* Shows the owner's e-mail if the user may know it. */
+export function Owner ({ id }: { id: number }) {
+  const me = useMe()
+  const account = useQuery({
+    queryKey: ['account', id],
+    queryFn: () => get<Account>(`/api/admin/users/${id}`),
+    enabled: me.role === 'Admin' && me.id !== id,
+    staleTime: Infinity
+  })
+
+  return <span>{me.id === id ? me.email : (account.data?.email ?? id)}</span>
+}
+
+/*
+ * The secret, which the service never shows again. So neither Escape nor a click closes this, but only whoever
+ * says that the secret is stored.
+ */
+export function Secret ({ hook, close }: { hook: Webhook; close: () => void }) {
+  const ref = useModal()
+  const [kept, setKept] = useState(false)
+  const line = `WEBHOOK_SECRET=${hook.secret}`
+  const again = () => {
+    if (ref.current?.isConnected && !ref.current.open) ref.current.showModal()
+  }
+  const save = () => {
+    const link = document.createElement('a')
+    link.href = URL.createObjectURL(new Blob([`${line}\n`], { type: 'text/plain' }))
+    link.download = 'webhook.env'
+    link.click()
+    URL.revokeObjectURL(link.href)
+  }
+
+  return (
+    <dialog
+      ref={ref}
+      aria-label={t('hooks.secretTitle')}
+      onCancel={(event) => event.preventDefault()}
+      onClose={again}
+    >
+      <h2>{t('hooks.secretTitle')}</h2>
+      <p>{t('hooks.secret')}</p>
+      <Copy text={hook.secret} />
+      <p>{t('hooks.secretTry')}</p>
+      <pre className='block' tabIndex={0}>{`${line} \\\n  node examples/receiver/receiver.js 9000`}</pre>
+      <label className='check'>
+        <input type='checkbox' checked={kept} onChange={() => setKept(!kept)} />
+        {t('hooks.secretKept')}
+      </label>
+      <div className='actions'>
+        <Button icon={Download} onClick={save}>
+          {t('hooks.secretFile')}
+        </Button>
+        <Button kind='main' disabled={!kept} onClick={close}>
+          {t('do.close')}
+        </Button>
+      </div>
+    </dialog>
+  )
+}
