@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/lib/host_settings.h"
-#include "core/lib/json_out.h"
+#include "core/lib/json.h"
 #include "core/lib/text.h"
 #include "core/main/cli.h"
 #include "core/main/control.h"
