@@ -59,7 +59,8 @@ static const struct bb_field http_fields[] = {
          "all addresses of this name.",
          "[::]:8080"),
     INT(http, loops, BB_RESTART, 0, 256, "0",
-        "Number of event loops, each in a separate thread. 0: half the number of processors."),
+        "Number of event loops, each in a separate thread. 0: half the number of processors "
+        "that the process may use."),
     INT(http, deadline, BB_MILLISECONDS, 50, 600000, "5000",
         "Milliseconds after which a request gets 503, unless its route sets another time."),
     INT(http, max_body, 0, 1024, 1073741824, "2097152",

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sanitizer/tsan_interface.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -87,6 +89,59 @@ void thread_schedule(int nice)
              strerror_r(errno, reason, sizeof reason), NULL);
 }
 
+/* Reads "QUOTA PERIOD" of cgroup v2, or the quota and the period of v1 from two files. */
+static void thread_limit(const char *directory, bool v2, long *processors)
+{
+    static const char *const names[][2] = {{"cpu.cfs_quota_us", "cpu.cfs_period_us"},
+                                           {"cpu.max", NULL}};
+    char text[2][64] = {"", ""}, path[PATH_MAX], *end;
+
+    for (int i = 0; i < 2 && names[v2][i]; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, names[v2][i]);
+        FILE *in = fopen(path, "re");
+
+        if (!in)
+            return;
+        if (!fgets(text[i], sizeof text[i], in))
+            text[i][0] = '\0';
+        fclose(in);
+    }
+    long quota = strtol(text[0], &end, 10); /* "max" and -1: no limit */
+    long period = strtol(v2 ? end : text[1], NULL, 10);
+
+    if (quota > 0 && period > 0 && (quota + period - 1) / period < *processors)
+        *processors = (quota + period - 1) / period;
+}
+
+/* Applies the quotas of the process's cgroup and of the cgroups above it. */
+static void thread_limit_by_cgroup(long *processors)
+{
+    FILE *in = fopen("/proc/self/cgroup", "re");
+    char line[PATH_MAX], directory[PATH_MAX + 32];
+
+    while (in && fgets(line, sizeof line, in)) { /* "1:cpu,cpuacct:/path" or, of v2, "0::/path" */
+        char *controllers = strchr(line, ':'),
+             *path = controllers ? strchr(controllers + 1, ':') : NULL;
+
+        if (!path)
+            continue;
+        *path++ = '\0';
+        path[strcspn(path, "\n")] = '\0';
+        bool v2 = !controllers[1];
+
+        if (!v2 && strcmp(controllers, ":cpu") != 0 && strncmp(controllers, ":cpu,", 5) != 0)
+            continue;
+        const char *root = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+
+        snprintf(directory, sizeof directory, "%s%s", root, path);
+        for (char *slash; (slash = strrchr(directory, '/')) >= directory + strlen(root) - 1;
+             *slash = '\0')
+            thread_limit(directory, v2, processors);
+    }
+    if (in)
+        fclose(in);
+}
+
 unsigned thread_processors(void)
 {
     cpu_set_t mine;
@@ -95,6 +150,7 @@ unsigned thread_processors(void)
     /* fails if there are more than 1024 processors */
     if (!sched_getaffinity(getpid(), sizeof mine, &mine))
         there = CPU_COUNT(&mine);
+    thread_limit_by_cgroup(&there);
     return there > 0 ? (unsigned)there : 1;
 }
 

@@ -43,8 +43,8 @@ void thread_name(const char *owner, const char *what);
 void thread_schedule(int nice);
 
 /*
- * Returns the number of processors that the process may use (sched_setaffinity(2), cpusets), at
- * least 1. Any thread.
+ * Returns the number of processors that the process may use (sched_setaffinity(2), cpusets, the
+ * quotas of cgroups rounded up), at least 1. Any thread.
  */
 unsigned thread_processors(void);
 
