@@ -30,6 +30,7 @@ static const struct {
     {405, "Method Not Allowed"},
     {408, "Request Timeout"},
     {409, "Conflict"},
+    {410, "Gone"},
     {411, "Length Required"},
     {413, "Payload Too Large"},
     {414, "URI Too Long"},

@@ -117,6 +117,8 @@ static const struct shared {
     {409, "Conflict",
      "The object already exists, or a rule forbids the request. `message` has the reason.",
      IF_NAMED},
+    {410, "Gone", "Data that the request refers to was deleted. `message` says how to continue.",
+     IF_NAMED},
     {413, "PayloadTooLarge", "The body is too large.", WITH_BODY},
     {414, "UriTooLong", "Path and query are too long together.", WITH_LONG_TARGET},
     {415, "UnsupportedMediaType", "The content type of the body is not supported.", WITH_BODY},

@@ -188,10 +188,14 @@ static const struct bb_field authentication_reply[] = {
      .fields = BB_TABLE(authentication),                                                           \
      .help = "How requests authenticate to the receiver. Responses mask the secrets."}
 
+static const char *const kinds[] = {"poll", NULL};
 static const struct bb_field create_body[] = {
-    {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .min = 1,
-     .max = TARGET_URL_MAX,
-     .help = "Target of the deliveries, http or https. Stored percent-encoded, as browsers do it.",
+    {.name = "kind", .type = BB_CHOICE, .flags = BB_CLEARS, .choices = kinds,
+     .help = "poll: a client gets the events from GET /api/chat/webhooks/{id}/events. Default: they "
+             "are sent to url."},
+    {.name = "url", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1, .max = TARGET_URL_MAX,
+     .help = "Target of the deliveries, http or https; required without kind. Stored "
+             "percent-encoded, as browsers do it.",
      .example = "https://platform.example.org/hook"},
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .max = 256,
      .fields = BB_TABLE(event_item),
@@ -210,6 +214,25 @@ static const struct bb_field change_body[] = {
      .help = "false pauses the webhook: nothing new is queued, and waiting deliveries are sent "
              "once it is true again."},
     OPTIONS,
+};
+#define CONSUMER                                                                                   \
+    {.name = "consumer", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 64,                        \
+     .fallback = "default", .help = "Name of the consumer, which has its own offset."}
+static const struct bb_field poll_query[] = {
+    CONSUMER,
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
+     .help = "Number of events (default 100). A response has at most 256 KiB of payloads."},
+    {.name = "wait", .type = BB_INT, .flags = BB_SECONDS, .min = 0, .max = 25,
+     .help = "Seconds to wait for an event if there is none (default 0)."},
+};
+static const struct bb_field commit_body[] = {
+    CONSUMER,
+    {.name = "offset", .type = BB_INT, .flags = BB_REQUIRED, .min = 0, .max = INT64_MAX,
+     .help = "The last event that was processed. 0: begin again with the oldest one."},
+};
+static const struct bb_field consumer_segments[] = {
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The webhook."},
+    {.name = "consumer", .type = BB_TEXT, .max = 64, .help = "Name of the consumer."},
 };
 static const struct bb_field filter_body[] = {
     {.name = "filter", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The filter to test."},
@@ -248,7 +271,8 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
 #define WEBHOOK_FIELDS                                                                             \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
     {.name = "userId", .type = BB_INT, .flags = BB_REQUIRED, .help = "The owner."},                \
-    {.name = "url", .type = BB_TEXT, .flags = BB_REQUIRED},                                        \
+    {.name = "url", .type = BB_TEXT, .help = "Absent if the events are polled."},                  \
+    {.name = "kind", .type = BB_CHOICE, .choices = kinds, .help = "Absent: events are sent."},     \
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(text_item)},      \
     {.name = "secret", .type = BB_TEXT, .flags = BB_REQUIRED,                                      \
      .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
@@ -382,6 +406,12 @@ static const struct bb_field jwks_reply[] = {
     {.name = "keys", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(jwk),
      .help = "The current key, and for 24 hours after rotate-secret the previous one."},
 };
+static const struct bb_field poll_reply[] = {
+    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(poll_event_fields),
+     .help = "In the order of offsets, after the last commit."},
+    {.name = "offset", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "The offset to commit after the events were processed."},
+};
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
@@ -414,6 +444,7 @@ static const struct bb_field test_reply[] = {
 #define LONG_MS 60000
 
 static const int conflict[] = {409, 0};
+static const int poll_errors[] = {409, 410, 0};
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = webhook_create,
@@ -459,6 +490,21 @@ static const struct bb_route routes[] = {
      .handler = webhook_hours, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(hours_reply),
      .help = "Get the outcomes of a webhook's deliveries in each hour of the last 24, by the time of "
              "their event. Covers its latest 20,000 deliveries."},
+    {.method = "GET", .path = BASE "/:id/events", .roles = BB_ANY_ROLE, .handler = webhook_poll,
+     .errors = poll_errors, .segments = BB_TABLE(id_segment), .query = BB_TABLE(poll_query),
+     .deadline_ms = LONG_MS, .reply = BB_TABLE(poll_reply),
+     .help = "Get the next events of a webhook of kind poll. 410: events were dropped."},
+    {.method = "POST", .path = BASE "/:id/commit", .roles = BB_ANY_ROLE, .handler = webhook_commit,
+     .errors = conflict, .segments = BB_TABLE(id_segment), .body = BB_TABLE(commit_body),
+     .body_max = 65536, .reply = BB_TABLE(success_reply),
+     .help = "Commit the offset up to which a consumer has processed the events."},
+    {.method = "GET", .path = BASE "/:id/consumers", .roles = BB_ANY_ROLE,
+     .handler = webhook_consumers, .segments = BB_TABLE(id_segment),
+     .reply = BB_ARRAY_OF(poll_consumer_fields), .help = "List the consumers with their offsets."},
+    {.method = "DELETE", .path = BASE "/:id/consumers/:consumer", .roles = BB_ANY_ROLE,
+     .handler = webhook_consumer_delete, .flags = BB_NO_BODY,
+     .segments = BB_TABLE(consumer_segments), .reply = BB_TABLE(success_reply),
+     .help = "Delete a consumer and its offset."},
     {.method = "GET", .path = BASE "/:id/jwks", .roles = BB_ANYONE, .handler = webhook_jwks,
      .segments = BB_TABLE(id_segment), .reply = BB_TABLE(jwks_reply),
      .help = "Get the public keys of a webhook's Ed25519 signatures (JSON Web Key Set). Needs no "
@@ -474,11 +520,12 @@ static const struct bb_route routes[] = {
      .handler = webhook_delivery, .segments = BB_TABLE(delivery_segments),
      .reply = BB_TABLE(delivery_reply), .help = "Get a delivery with its body."},
     {.method = "POST", .path = BASE "/:id/deliveries/:deliveryId/resend", .roles = BB_ANY_ROLE,
-     .handler = webhook_resend, .flags = BB_NO_BODY, .segments = BB_TABLE(delivery_segments),
+     .handler = webhook_resend, .errors = conflict, .flags = BB_NO_BODY,
+     .segments = BB_TABLE(delivery_segments),
      .reply = BB_TABLE(success_reply), .help = "Resend a delivery, whatever its state."},
     {.method = "POST", .path = BASE "/:id/recover", .roles = BB_ANY_ROLE,
-     .handler = webhook_recover, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
-     .body = BB_TABLE(recover_body), .body_max = 65536, .reply = BB_TABLE(recover_reply),
+     .handler = webhook_recover, .errors = conflict, .segments = BB_TABLE(id_segment),
+     .deadline_ms = LONG_MS, .body = BB_TABLE(recover_body), .body_max = 65536, .reply = BB_TABLE(recover_reply),
      .help = "Resend all abandoned deliveries since a time."},
     {.method = "POST", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE, .errors = conflict,
      .handler = webhook_replay, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,

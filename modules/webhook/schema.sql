@@ -553,3 +553,38 @@ ALTER FUNCTION webhook_order(bigint, text) STRICT;
 -- step 14: names for people
 
 ALTER TABLE webhook_hook ADD COLUMN name text, ADD COLUMN description text;
+
+-- step 15: webhooks whose events are polled
+
+-- kind: 'poll', and `url` is ''; null: events are sent to `url`. dropped_to: the last event of a polled webhook that was
+-- dropped with the partition of its day.
+ALTER TABLE webhook_hook ADD COLUMN kind text, ADD COLUMN dropped_to bigint;
+
+-- committed: the last event that the consumer has processed; 0: it begins with the oldest one.
+CREATE TABLE webhook_consumer (
+    webhook      bigint NOT NULL REFERENCES webhook_hook ON DELETE CASCADE,
+    name         text NOT NULL,
+    committed    bigint NOT NULL,
+    committed_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (webhook, name)
+);
+
+-- Drops the partitions of a day like before, and notes what polled webhooks lose.
+ALTER FUNCTION webhook_partition_drop(date) RENAME TO webhook_partition_drop_day;
+CREATE FUNCTION webhook_partition_drop(day date) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    hooks bigint[];
+    ends  bigint[];
+BEGIN
+    SELECT array_agg(h.id), array_agg(d.id) INTO hooks, ends FROM webhook_hook h CROSS JOIN LATERAL (
+        SELECT max(d.id) AS id FROM webhook_delivery d WHERE d.webhook = h.id
+        AND d.id >= webhook_day_floor(day) AND d.id < webhook_day_floor(day + 1)) d
+        WHERE h.kind = 'poll' AND d.id IS NOT NULL;
+    IF NOT webhook_partition_drop_day(day) THEN
+        RETURN false;
+    END IF;
+    UPDATE webhook_hook h SET dropped_to = e.id FROM unnest(hooks, ends) AS e(hook, id) WHERE h.id = e.hook;
+    RETURN true;
+END
+$$;

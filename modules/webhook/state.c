@@ -5,6 +5,8 @@
 enum {
     LONG_LISTS = 16,     /* lists of several pages in progress */
     LONG_LISTS_EACH = 4, /* lists of one account */
+    POLLS = 1024,        /* waiting polls */
+    POLLS_EACH = 64,     /* waiting polls of one account */
     TEST_SHARES = 16     /* an account may have this fraction of the waiting tests */
 };
 
@@ -17,6 +19,8 @@ void webhook_close(struct bb_host *host, void *state)
     target_rules_free(&webhook->targets);
     slots_free(webhook->long_answers);
     slots_free(webhook->tests);
+    slots_free(webhook->polls);
+    waiters_free(webhook->waiters);
 }
 
 int webhook_open(struct bb_host *host, void **state)
@@ -42,8 +46,11 @@ int webhook_open(struct bb_host *host, void **state)
     webhook->long_answers = slots_new(host, LONG_LISTS, LONG_LISTS_EACH, "long answers");
     webhook->tests = slots_new(host, settings->tests,
                                (settings->tests + TEST_SHARES - 1) / TEST_SHARES, "tests");
+    webhook->polls = slots_new(host, POLLS, POLLS_EACH, "polls");
+    webhook->waiters = waiters_new(host);
     webhook->sender = sender_new(webhook);
-    if (!webhook->sender || !webhook->tests || !webhook->long_answers) {
+    if (!webhook->sender || !webhook->tests || !webhook->long_answers || !webhook->polls ||
+        !webhook->waiters) {
         webhook_close(host, webhook);
         return bb_open_fail(host, "out of memory");
     }

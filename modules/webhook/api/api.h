@@ -30,8 +30,9 @@
              0},                                                                                   \
     }
 
-int webhook_unknown(struct bb_request *rq);    /* sends the 404 */
-int webhook_check_mine(struct bb_request *rq); /* parks the fiber */
+int webhook_unknown(struct bb_request *rq);            /* sends the 404 */
+int webhook_check_mine(struct bb_request *rq);         /* parks the fiber */
+int webhook_find(struct bb_request *rq, bool *polled); /* also sets whether its kind is "poll" */
 
 /*
  * Returns "****" and the last 4 characters of a secret in the request's memory; only "****" for a
@@ -54,10 +55,10 @@ int webhook_check_url(struct bb_request *rq, const char *field, const char **url
  */
 #define OPTION_COLUMNS_SHOWN                                                                       \
     "name, description, filter, rate_limit, ordering, headers, retry_policy, disable_policy,"      \
-    " signature, public_key, authentication"
+    " signature, public_key, authentication, kind"
 #define OPTION_COLUMNS                                                                             \
     "name, description, filter, rate_limit, ordering, headers, retry_policy, disable_policy,"      \
-    " signature, filter_path, authentication, certificate_until, certificate_warned"
+    " signature, filter_path, authentication, certificate_until, certificate_warned, kind"
 
 struct option {
     const char *name; /* of the member */
@@ -145,6 +146,17 @@ int example_of(struct bb_request *rq, const char *event, json_t **payload);
 int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int policy_disable_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 json_t *policy_show(struct bb_request *rq, int64_t webhook, const char *cell);
+
+/* ---- poll.c: webhooks whose events are polled ---- */
+
+extern const struct bb_field poll_event_fields[5], poll_consumer_fields[3];
+int poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+int poll_check_change(struct bb_request *rq); /* refuses members of a PATCH */
+int poll_check_sends(struct bb_request *rq);  /* refuses polled webhooks, and unknown ones */
+int webhook_poll(struct bb_request *rq);      /* routes, like those below */
+int webhook_commit(struct bb_request *rq);
+int webhook_consumers(struct bb_request *rq);
+int webhook_consumer_delete(struct bb_request *rq);
 
 /* ---- webhooks.c: channels; any thread ---- */
 

@@ -18,6 +18,7 @@ static const struct option options[] = {
     {"signature", signature_take, option_show_text, NULL},
     {"publicKey", NULL, option_show_text, NULL},
     {"authentication", authentication_take, authentication_show, NULL},
+    {"kind", poll_take, option_show_text, NULL},
 };
 
 size_t options_shown(void)

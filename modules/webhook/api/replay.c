@@ -97,7 +97,7 @@ int webhook_replay(struct bb_request *rq)
     const char *events = json_array_size(list) ? bb_json(rq, list, NULL) : NULL;
     const char *delivered = !status ? NULL : strcmp(status, "delivered") ? "f" : "t";
     int64_t id = bb_segment_int(rq, "id"), matched = 0;
-    int refused = webhook_check_mine(rq);
+    int refused = poll_check_sends(rq);
 
     if (refused)
         return refused;

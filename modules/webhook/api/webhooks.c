@@ -35,7 +35,7 @@ enum {
  * number of options follows from their table (options.c).
  */
 #define COLUMNS                                                                                    \
-    "h.id, h.account, h.url, to_json(h.events)::text, h.secret, h.active,"                         \
+    "h.id, h.account, nullif(h.url, ''), to_json(h.events)::text, h.secret, h.active,"             \
     " " BB_SQL_MS("h.created_at") ", " HEALTH ", " OPTION_COLUMNS_SHOWN
 enum { HEALTH_COLUMN = 7, OPTIONS_FROM };
 
@@ -44,14 +44,24 @@ int webhook_unknown(struct bb_request *rq)
     return bb_fail(rq, 404, "Webhook not found");
 }
 
-int webhook_check_mine(struct bb_request *rq)
+int webhook_find(struct bb_request *rq, bool *polled)
 {
-    static const struct bb_keyed find_id = WEBHOOK_KEYED("SELECT h.id");
-    const struct bb_rows *rows = bb_query(rq, &find_id.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
+    static const struct bb_keyed find = WEBHOOK_KEYED("SELECT h.kind");
+    const struct bb_rows *rows = bb_query(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
 
     if (!rows)
         return bb_failed(rq);
-    return bb_count(rq, rows) ? 0 : webhook_unknown(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    *polled = bb_cell(rq, rows, 0, 0);
+    return 0;
+}
+
+int webhook_check_mine(struct bb_request *rq)
+{
+    bool polled;
+
+    return webhook_find(rq, &polled);
 }
 
 static bool webhook_is_first_byte(char byte)
@@ -109,7 +119,7 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
     if (!events)
         return NULL;
     json_t *json =
-        json_pack("{s:I, s:I, s:s, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
+        json_pack("{s:I, s:I, s:s*, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
                   (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2),
                   "events", events, "secret", shown, "active", bb_cell_int(rq, rows, row, 5) != 0,
                   "createdAt", bb_cell_time(rq, rows, row, 6));
@@ -283,7 +293,7 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     const struct bb_rows *rows = bb_tx_query(
         rq, tx, &insert,
-        BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url), bb_t(new->events),
+        BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url ? new->url : ""), bb_t(new->events),
                 bb_bytes(new->secret.sealed, new->secret.length), WEBHOOK_SCOPE_ARGS(&scope),
                 bb_i(webhook->settings->per_account), bb_t(new->options)));
 
@@ -302,7 +312,10 @@ int webhook_create(struct bb_request *rq)
 {
     struct creation new = {.url = bb_text(rq, "url")};
     const char *secret = bb_text(rq, "secret");
-    int refused = webhook_check_url(rq, "url", &new.url);
+    bool polled = bb_text(rq, "kind");
+    int refused = polled    ? 0
+                  : new.url ? webhook_check_url(rq, "url", &new.url)
+                            : bb_invalid(rq, "url", "is required");
 
     if (!refused)
         refused = webhook_check_events(rq, json_object_get(bb_body(rq), "events"), &new.events);
@@ -514,8 +527,10 @@ int webhook_change(struct bb_request *rq)
         .url = bb_text(rq, "url"),
         .active = active ? (json_is_true(active) ? "t" : "f") : NULL,
     };
-    int refused = change.url ? webhook_check_url(rq, "url", &change.url) : 0;
+    int refused = poll_check_change(rq);
 
+    if (!refused && change.url)
+        refused = webhook_check_url(rq, "url", &change.url);
     if (!refused && events)
         refused = webhook_check_events(rq, events, &change.events);
     if (!refused)

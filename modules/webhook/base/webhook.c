@@ -1,9 +1,11 @@
-/* Secrets, and the outcome of a test, shared by the API and the sender. */
+/* Secrets, the outcome of a test, and waiting requests, shared by the API and the sender. */
 #include "modules/webhook/base/webhook.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 /*
  * ---- secrets: sealed under the webhook's id, and opened ----
@@ -83,4 +85,93 @@ void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int st
     snprintf(outcome->error, sizeof(outcome->error), "%s", error ? error : "");
     bb_completion_signal(outcome->host, outcome->completion);
     webhook_outcome_release(outcome);
+}
+
+/* ---- requests that wait for events of a polled webhook ---- */
+
+struct waiter {
+    LIST_ENTRY(waiter) link;
+    struct waiters *waiters;
+    struct bb_completion *completion; /* NULL: signaled */
+    int64_t webhook;
+};
+
+struct waiters {
+    struct bb_host *host;
+    pthread_mutex_t lock;
+    LIST_HEAD(, waiter) list;
+    bool ended;
+};
+
+struct waiters *waiters_new(struct bb_host *host)
+{
+    struct waiters *waiters = bb_host_alloc(host, sizeof(*waiters));
+
+    if (!waiters || pthread_mutex_init(&waiters->lock, NULL))
+        return NULL;
+    waiters->host = host;
+    LIST_INIT(&waiters->list);
+    return waiters;
+}
+
+void waiters_free(struct waiters *waiters)
+{
+    if (waiters)
+        pthread_mutex_destroy(&waiters->lock);
+}
+
+/* Call with the lock held. */
+static void waiter_signal(struct waiter *waiter)
+{
+    LIST_REMOVE(waiter, link);
+    bb_completion_signal(waiter->waiters->host, waiter->completion);
+    waiter->completion = NULL;
+}
+
+static void waiter_leave(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    pthread_mutex_lock(&waiter->waiters->lock);
+    if (waiter->completion)
+        waiter_signal(waiter);
+    pthread_mutex_unlock(&waiter->waiters->lock);
+}
+
+struct bb_completion *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t webhook)
+{
+    struct waiter *waiter = bb_alloc(rq, sizeof(*waiter));
+    struct bb_completion *completion = bb_completion(rq);
+
+    if (!completion)
+        return NULL;
+    *waiter = (struct waiter){.waiters = waiters, .completion = completion, .webhook = webhook};
+    pthread_mutex_lock(&waiters->lock);
+    LIST_INSERT_HEAD(&waiters->list, waiter, link);
+    bool ended = waiters->ended;
+
+    pthread_mutex_unlock(&waiters->lock);
+    bb_defer(rq, waiter_leave, waiter);
+    return ended ? NULL : completion;
+}
+
+void waiters_wake(struct waiters *waiters, int64_t webhook)
+{
+    struct waiter *at, *next;
+
+    pthread_mutex_lock(&waiters->lock);
+    for (at = LIST_FIRST(&waiters->list); at; at = next) {
+        next = LIST_NEXT(at, link);
+        if (!webhook || at->webhook == webhook)
+            waiter_signal(at);
+    }
+    pthread_mutex_unlock(&waiters->lock);
+}
+
+void waiters_end(struct waiters *waiters)
+{
+    pthread_mutex_lock(&waiters->lock);
+    waiters->ended = true;
+    pthread_mutex_unlock(&waiters->lock);
+    waiters_wake(waiters, 0);
 }

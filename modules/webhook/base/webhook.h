@@ -70,6 +70,7 @@
 
 struct sender;
 struct slots;
+struct waiters;
 
 /* The settings in the file, in the units of the table in module.c. */
 struct webhook_settings {
@@ -96,6 +97,8 @@ struct webhook {
     struct sender *sender;
     struct slots *tests;        /* in progress (modules/common/slots.h) */
     struct slots *long_answers; /* in progress */
+    struct slots *polls;        /* that wait for events */
+    struct waiters *waiters;
 };
 
 /* ---- secrets: any thread ---- */
@@ -147,6 +150,22 @@ void webhook_outcome_release(void *outcome);
  */
 void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int status,
                          int64_t duration_ms, const char *error);
+
+/* ---- requests that wait for events of a polled webhook ---- */
+
+/* Returns NULL if out of memory. The memory belongs to the host; waiters_free() frees the rest. */
+struct waiters *waiters_new(struct bb_host *host);
+void waiters_free(struct waiters *waiters);
+
+/*
+ * Returns a completion that is signaled at the next event of the webhook, when the webhook changes,
+ * or when the generation ends. NULL: it has ended, or out of memory.
+ */
+struct bb_completion *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t webhook);
+
+/* Wake the requests that wait for a webhook (0: for any), and all requests for good; any thread. */
+void waiters_wake(struct waiters *waiters, int64_t webhook);
+void waiters_end(struct waiters *waiters);
 
 /* ---- notifications of changes, to all hosts ---- */
 

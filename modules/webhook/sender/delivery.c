@@ -187,6 +187,8 @@ void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoff
         struct subscription *subscription = takes ? subscription_get(sender, webhook) : NULL;
 
         STAILQ_REMOVE_HEAD(handoffs, next);
+        if (subscription && subscription->polled)
+            sender_signal(sender, webhook, id);
         if (takes && id > sender->newest)
             sender->newest = id;
         takes = subscription && (test || !subscription->backlog) &&

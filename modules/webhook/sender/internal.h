@@ -131,6 +131,7 @@ struct subscription {
     struct idmap_node node;
     enum subscription_state state;
     unsigned version; /* of the row: counts the changes received */
+    bool polled;      /* its owner polls the events: gone for the sender */
     bool unreadable;  /* off, because its row could not be read; retried every 30 s */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
@@ -199,7 +200,7 @@ struct sender {
     int64_t changed[SENDER_CHANGES];
     size_t changed_count;            /* overflow means all */
     struct pairs heard;              /* new deliveries of owned shards: see sender_heard() */
-    struct pairs signals;            /* new deliveries of other shards */
+    struct pairs signals;            /* new deliveries of other shards or of polled webhooks */
     bool heard_shards, heard_all;    /* shards were freed; deliveries were missed */
     bool events_wait;                /* events that need expanding were reported */
     struct sender_counters counters; /* … to here */
@@ -281,7 +282,8 @@ void *db_task_new(struct sender *sender, size_t size,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task),
                   void (*drop)(struct db_task *db_task));
-void db_task_send(struct db_task *db_task, bool *busy); /* `busy` may be NULL */
+void db_task_send(struct db_task *db_task, bool *busy);                 /* `busy` may be NULL */
+void sender_signal(struct sender *sender, int64_t webhook, int64_t id); /* notify all hosts */
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
 

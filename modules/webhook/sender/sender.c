@@ -175,11 +175,13 @@ static void sender_hand_off(struct sender *sender, struct delivery_list *list)
         bb_wake(sender->host, "sender");
 }
 
-/* Notes a delivery for this worker, or for the other host that owns its shard. */
-static void sender_note(struct sender *sender, int64_t webhook, int64_t id)
+/* Notes a delivery for this worker. If `signals` is set or another host owns its shard, notifies
+ * all. */
+static void sender_note_for(struct sender *sender, int64_t webhook, int64_t id, bool signals)
 {
     pthread_mutex_lock(&sender->lock);
-    struct pairs *pairs = sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
+    struct pairs *pairs =
+        !signals && sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
     size_t last = pairs->count - 1;
     /* a lower id of the same webhook is noted */
     bool noted = pairs->count && pairs->webhooks[last] == webhook && pairs->ids[last] <= id && id;
@@ -190,6 +192,16 @@ static void sender_note(struct sender *sender, int64_t webhook, int64_t id)
     pthread_mutex_unlock(&sender->lock);
     if (news)
         bb_wake(sender->host, "sender");
+}
+
+static void sender_note(struct sender *sender, int64_t webhook, int64_t id)
+{
+    sender_note_for(sender, webhook, id, false);
+}
+
+void sender_signal(struct sender *sender, int64_t webhook, int64_t id)
+{
+    sender_note_for(sender, webhook, id, true);
 }
 
 void sender_committed(struct sender *sender, const struct sender_event *event,
@@ -260,6 +272,8 @@ void sender_heard(struct sender *sender, const char *payload)
         pthread_mutex_unlock(&sender->lock);
         if (webhook > 0 && mine)
             sender_note(sender, webhook, id);
+        if (webhook > 0)
+            waiters_wake(sender->webhook->waiters, webhook);
         pairs = pairs && webhook > 0;
         at = *end == ',' ? end + 1 : "";
     }
@@ -286,6 +300,7 @@ void sender_changed(struct sender *sender, int64_t webhook)
     else if (!known)
         sender->changed[sender->changed_count++] = webhook;
     pthread_mutex_unlock(&sender->lock);
+    waiters_wake(sender->webhook->waiters, webhook);
     if (!known)
         bb_wake(sender->host, "sender");
 }
@@ -525,6 +540,7 @@ static void sender_free_delivery(struct idmap_node *node, void *sender)
  */
 static void sender_finish(struct sender *sender)
 {
+    waiters_end(sender->webhook->waiters);
     sender->stopping = true;
     sender->successor = bb_superseded(sender->host);
     sender->tend_at = sender->now_ms;

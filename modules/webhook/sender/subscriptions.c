@@ -15,7 +15,7 @@ static const struct bb_sql read_subscriptions = {
     " " MS("failing_since") ", " MS("last_success_at") ","
     " " MS("(disable_policy ->> 'after')::interval") ","
     " (rate_limit ->> 'limit')::bigint,"
-    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END,"
+    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END, kind IS NOT NULL,"
     " " EXTRAS_COLUMNS " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
 };
@@ -25,6 +25,7 @@ struct fresh {
     struct subscription *subscription;
     unsigned version;
     bool found, unreadable, active;
+    bool polled;  /* not found for the sender */
     bool starved; /* out of memory: it is read again */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
@@ -210,7 +211,10 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
     int64_t id = bb_cell_int(rq, rows, row, 0);
     const char *previous = bb_cell(rq, rows, row, 3);
 
-    fresh->found = true;
+    fresh->polled = bb_cell_int(rq, rows, row, 12);
+    fresh->found = !fresh->polled;
+    if (fresh->polled)
+        return;
     fresh->url = strdup(bb_cell(rq, rows, row, 1));
     fresh->starved = !fresh->url;
     fresh->keys[0] = subscription_open_key(sender, fresh, id, bb_cell(rq, rows, row, 2));
@@ -218,7 +222,7 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
         fresh->keys[1] = subscription_open_key(sender, fresh, id, previous);
     fresh->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
-    int extras = extras_read(rq, id, rows, row, 12, &fresh->extras);
+    int extras = extras_read(rq, id, rows, row, 13, &fresh->extras);
 
     fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
     fresh->unreadable = !fresh->keys[0] || extras == SECRET_LOCKED;
@@ -297,12 +301,15 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
     memcpy(subscription->keys, fresh->keys, sizeof(subscription->keys));
     subscription->previous_until = fresh->previous_until;
     subscription->unreadable = fresh->unreadable;
+    subscription->polled = fresh->polled;
     health_apply(&subscription->health, &fresh->health);
     fresh->url = NULL;
     fresh->retry = NULL;
     memset(fresh->keys, 0, sizeof(fresh->keys));
     if (!fresh->found) {
         subscription->state = SUBSCRIPTION_GONE;
+        if (fresh->polled && sender->newest)
+            sender_signal(sender, subscription->node.id, sender->newest);
         subscription->backlog = subscription->due = false;
         retry_remove(&sender->due_times, &subscription->due_at);
         subscription_drop_waiting(sender, &subscription->flow);

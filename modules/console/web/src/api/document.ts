@@ -344,7 +344,9 @@ export interface paths {
                         "application/json": {
                             id: number;
                             userId: number;
-                            url: string;
+                            url?: string;
+                            /** @enum {string} */
+                            kind?: "poll";
                             events: string[];
                             secret: string;
                             active: boolean;

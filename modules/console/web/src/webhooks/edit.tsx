@@ -129,18 +129,20 @@ function Check ({ text, checked, change }: { text: string; checked: boolean; cha
 function Receiver ({ form, set, problem }: Part) {
   return (
     <section className='panel part'>
-      <Field label={t('hooks.url')} problem={problem('url')}>
-        {(props) => (
-          <input
-            {...props}
-            type='url'
-            required
-            maxLength={2048}
-            value={form.url}
-            onChange={(e) => set({ url: e.target.value })}
-          />
-        )}
-      </Field>
+      {!form.polled && (
+        <Field label={t('hooks.url')} problem={problem('url')}>
+          {(props) => (
+            <input
+              {...props}
+              type='url'
+              required
+              maxLength={2048}
+              value={form.url}
+              onChange={(e) => set({ url: e.target.value })}
+            />
+          )}
+        </Field>
+      )}
       <Field label={t('hooks.nameIs')} problem={problem('name')}>
         {(props) => (
           <input {...props} maxLength={100} value={form.name} onChange={(e) => set({ name: e.target.value })} />

@@ -5,6 +5,7 @@ export type Authentication = 'keep' | 'none' | 'basic' | 'bearer' | 'oauth2' | '
 
 /* `headers`: null, and `authentication`: keep: what the webhook has stays, because it cannot be shown. */
 export interface Form {
+  polled: boolean // its events are polled, so it has no URL
   url: string
   name: string
   description: string
@@ -88,6 +89,7 @@ export function formOf (hook?: Webhook): Form {
   const [, after = '5', unit = 'd'] = /^(\d+)(\w)$/.exec(hook?.disablePolicy?.after ?? '') ?? []
 
   return {
+    polled: hook?.kind === 'poll',
     url: hook?.url ?? 'https://',
     name: hook?.name ?? '',
     description: hook?.description ?? '',
@@ -133,7 +135,7 @@ export function bodyOf (form: Form, hook?: Webhook): Record<string, unknown> {
   const headers = form.headers?.filter(({ name }) => name !== '').map(({ name, value }) => [name, value])
   const own = readDelays(form.delays)
   const members: Record<string, unknown> = {
-    url: form.url,
+    ...(!form.polled && { url: form.url }),
     events: form.all ? [] : form.events,
     name: form.name.trim() || null,
     description: form.description.trim() || null,

@@ -20,7 +20,10 @@ const SHOWN = 2 // events by name in a line
 export const pathOf = (hook: Webhook | number, ...rest: (string | number)[]) =>
   ['/api/chat/webhooks', typeof hook === 'number' ? hook : hook.id, ...rest].join('/')
 
-export const nameOf = (hook: Webhook) => hook.name ?? hook.url
+/* A webhook whose events are polled has no URL. */
+export const urlOf = (hook: Webhook) => hook.url ?? `#${hook.id} (poll)`
+
+export const nameOf = (hook: Webhook) => hook.name ?? urlOf(hook)
 
 /* The names of the events, in a line that stays short. */
 export function eventsOf (hook: Webhook): string {

@@ -12,7 +12,7 @@ import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { Button, Confirm, Failed, problemOf } from '../ui/ui'
 import { EventSelect, Period, StatusSelect } from './deliveries'
-import { LOOK_AGAIN_MS, Moment, pathOf } from './parts'
+import { LOOK_AGAIN_MS, Moment, pathOf, urlOf } from './parts'
 
 const DAY_MS = 86400000
 const ended: Delivery['status'][] = ['delivered', 'abandoned']
@@ -169,7 +169,7 @@ export function ReplayTab ({ hook }: { hook: Webhook }) {
       {asking && matched !== undefined && (
         <Confirm
           title={t('hooks.replayDo')}
-          text={t('hooks.replayAsk', { n: matched, all: asNumber(matched), url: hook.url })}
+          text={t('hooks.replayAsk', { n: matched, all: asNumber(matched), url: urlOf(hook) })}
           action={t('hooks.replayDo')}
           mild
           close={() => setAsking(false)}

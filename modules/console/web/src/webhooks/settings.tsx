@@ -10,7 +10,7 @@ import { asMoment, asNumber } from '../ui/format'
 import { toast } from '../ui/toast'
 import { Button, Confirm, Copy, Failed } from '../ui/ui'
 import { isAll, written } from './form'
-import { Moment, Owner, pathOf, useSwitch } from './parts'
+import { Moment, Owner, pathOf, urlOf, useSwitch } from './parts'
 
 function Fact ({ name, children }: { name: string; children: ReactNode }) {
   return (
@@ -120,7 +120,7 @@ export function Settings ({ hook, show }: { hook: Webhook; show: (made: Webhook)
       for (const name of ['deliveries', 'delivery', 'statistics', 'replay'])
         client.removeQueries({ queryKey: [name, hook.id] })
       client.removeQueries({ queryKey: ['webhooks', String(hook.id)] })
-      toast(t('hooks.deleted', { url: hook.url }))
+      toast(t('hooks.deleted', { url: urlOf(hook) }))
       return client.invalidateQueries({ queryKey: ['webhooks'], exact: true })
     })
 
@@ -171,7 +171,7 @@ export function Settings ({ hook, show }: { hook: Webhook; show: (made: Webhook)
       {asked === 'delete' && (
         <Confirm
           title={t('do.delete')}
-          text={t('hooks.delete', { url: hook.url })}
+          text={t('hooks.delete', { url: urlOf(hook) })}
           action={t('do.delete')}
           close={close}
           done={() => {}}

@@ -9,7 +9,7 @@ import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { Button, Dialog, Failed } from '../ui/ui'
 import { EventSelect } from './deliveries'
-import { pathOf } from './parts'
+import { pathOf, urlOf } from './parts'
 
 /* The service answers after a few seconds even if the receiver has not: then the attempt goes on. */
 function Told ({ of }: { of: Tested }) {
@@ -33,7 +33,7 @@ export function Test ({ hook, close }: { hook: Webhook; close: () => void }) {
 
   return (
     <Dialog title={t('hooks.test')} close={close}>
-      <p>{t('hooks.testIs', { url: hook.url })}</p>
+      <p>{t('hooks.testIs', { url: urlOf(hook) })}</p>
       <EventSelect value={event} change={setEvent} />
       <div role='status'>{test.data && !test.isPending && <Told of={test.data} />}</div>
       {test.isError && <Failed error={test.error} />}

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import type { Webhook } from '../api/types'
 import { t } from '../texts/texts'
 import { Copy } from '../ui/ui'
-import { pathOf } from './parts'
+import { pathOf, urlOf } from './parts'
 
 const secret: Record<string, string> = {
   'Node.js': `const { createHmac, timingSafeEqual } = require('node:crypto')
@@ -74,7 +74,7 @@ export function Verify ({ hook }: { hook: Webhook }) {
             </div>
           </div>
           <p className='soft'>{t('hooks.verifySecret')}</p>
-          <Copy text={(secret[language] ?? '').replace('{url}', () => hook.url)} />
+          <Copy text={(secret[language] ?? '').replace('{url}', () => urlOf(hook))} />
         </section>
       )}
       {signature !== 'hmac' && (

@@ -16,7 +16,7 @@ import { Badge, Button, Empty, Failed, Loading, More, Table } from '../ui/ui'
 import { DeliveryPage } from './delivery'
 import { Edit } from './edit'
 import { One } from './one'
-import { eventsOf, IDLE_MS, Milliseconds, Owner, pathOf, Secret, State } from './parts'
+import { eventsOf, IDLE_MS, Milliseconds, nameOf, Owner, pathOf, Secret, State } from './parts'
 
 const STATISTICS_MS = 30000
 const COUNTED = 1000 // the statistics cover the latest deliveries up to this number
@@ -69,7 +69,7 @@ function Row ({ hook, statistics, owner }: { hook: Webhook; statistics: Statisti
     <tr>
       <td className='wide first'>
         <a className='name' href={to('webhooks', hook.id)}>
-          {hook.name ?? hook.url}
+          {nameOf(hook)}
         </a>
         {hook.name && <small className='under'>{hook.url}</small>}
       </td>

@@ -1,0 +1,313 @@
+/*
+ * Webhooks of kind "poll": a client reads their events, for example because a firewall keeps
+ * requests from it. The events are the deliveries in the log, which no sender sends. An offset is
+ * the id of a delivery. Each consumer has the offset that it committed last, and reads the events
+ * after it.
+ *
+ * Ids increase in the order in which transactions get them, but the transactions may commit in a
+ * different order. So the last event of a response is an event before which no further event can
+ * appear: a lower id belongs to a transaction that had begun when the event was visible, and all of
+ * these transactions have ended. If such a transaction takes long, the response ends at the cursor
+ * of the shard, for which the sender has checked the same.
+ *
+ * A request that waits for events has a fiber and a timer, and uses no connection to the database.
+ */
+#include "modules/common/slots.h"
+#include "modules/webhook/api/api.h"
+
+enum {
+    LIMIT = 100,       /* events of a response, by default */
+    AGAIN_MS = 5000,   /* a waiting request looks again, because notifications may be lost */
+    SETTLE_MS = 1000,  /* how long transactions are waited for at least */
+    SETTLE_MOST = 256, /* ms between two looks at these transactions */
+};
+#define CONSUMERS "100"     /* of a webhook */
+#define PAGE_BYTES "262144" /* of the payloads of a response; only the first may exceed it */
+
+// clang-format off
+const struct bb_field poll_event_fields[] = {
+    {.name = "offset", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED,
+     .help = "The header webhook-id of a webhook that sends its events."},
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "payload", .type = BB_OBJECT, .flags = BB_REQUIRED},
+};
+const struct bb_field poll_consumer_fields[] = {
+    {.name = "consumer", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "offset", .type = BB_INT, .flags = BB_REQUIRED, .help = "The last commit."},
+    {.name = "committedAt", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+// clang-format on
+
+/* ---- the kind of a webhook ---- */
+
+/* Members that a polled webhook cannot have, because nothing is sent. */
+static const char *const sending[] = {"url",       "rateLimit",     "ordering",
+                                      "headers",   "retryPolicy",   "disablePolicy",
+                                      "signature", "authentication"};
+
+/* Returns such a member of the body; NULL: it has none. */
+static const char *poll_find_sending(struct bb_request *rq)
+{
+    for (size_t i = 0; i < sizeof(sending) / sizeof(sending[0]); i++) {
+        const json_t *value = json_object_get(bb_body(rq), sending[i]);
+
+        if (value && !json_is_null(value))
+            return sending[i];
+    }
+    return NULL;
+}
+
+int poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+{
+    const char *kind = json_string_value(value), *wrong = kind ? poll_find_sending(rq) : NULL;
+
+    (void)webhook;
+    if (wrong)
+        return bb_invalid(rq, wrong, "is not possible if the events are polled");
+    return option_text(rq, columns, "kind", kind);
+}
+
+int poll_check_change(struct bb_request *rq)
+{
+    const char *wrong = poll_find_sending(rq);
+    bool polled = false;
+    int refused = wrong ? webhook_find(rq, &polled) : 0;
+
+    if (refused || !polled)
+        return refused;
+    return bb_invalid(rq, wrong, "is not possible if the events are polled");
+}
+
+int poll_check_sends(struct bb_request *rq)
+{
+    bool polled;
+    int refused = webhook_find(rq, &polled);
+
+    if (refused || !polled)
+        return refused;
+    return bb_fail(rq, 409,
+                   "The events of this webhook are polled: commit an earlier offset to "
+                   "read them again");
+}
+
+static int poll_refuse_sent(struct bb_request *rq)
+{
+    return bb_fail(rq, 409, "The events of this webhook are sent to its url");
+}
+
+/* ---- GET /api/chat/webhooks/:id/events ---- */
+
+/*
+ * $4 consumer, $5 number of events. A snapshot contains all transactions below low_xact, and none
+ * from next_xact on.
+ */
+static const struct bb_sql look = {
+    "SELECT h.kind, coalesce(c.committed, 0), c.committed > 0 AND c.committed < h.dropped_to,"
+    " (SELECT max(id) FROM (SELECT d.id FROM webhook_delivery d WHERE d.webhook = h.id"
+    " AND d.id > coalesce(c.committed, 0) ORDER BY d.id LIMIT $5::bigint) d),"
+    " (SELECT cursor FROM webhook_shard WHERE shard = webhook_shard_of(h.id)),"
+    " pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint"
+    " FROM webhook_hook h LEFT JOIN webhook_consumer c ON c.webhook = h.id AND c.name = $4,"
+    " pg_current_snapshot() AS s WHERE " WEBHOOK_MINE,
+    0,
+};
+enum { KIND, COMMITTED, DROPPED, LAST, CURSOR, LOW_XACT, NEXT_XACT };
+
+static const struct bb_sql low_xact = {
+    "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", 0};
+
+/* $1 webhook, $2 the offset before the first event, $3 of the last one */
+static const struct bb_sql page = {
+    "SELECT id, event_id, event, " BB_SQL_MS(
+        "created_at") ", body FROM (SELECT d.id, d.event_id,"
+                      " d.event, d.created_at, coalesce(d.body, b.body) AS body,"
+                      " sum(octet_length(coalesce(d.body, b.body))) OVER (ORDER BY d.id)"
+                      " - octet_length(coalesce(d.body, b.body)) AS before FROM webhook_delivery d"
+                      " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE d.webhook = $1::bigint"
+                      " AND d.id > $2::bigint AND d.id <= $3::bigint) d WHERE before < " PAGE_BYTES
+                      " ORDER BY id",
+    BB_SQL_LONG, /* it reads bodies */
+};
+
+struct range {
+    int64_t from, last; /* last 0: there are no events */
+    int64_t cursor;     /* of the shard */
+    int64_t low_xact, next_xact;
+};
+
+/* Looks for events. Returns 0, or the status of the response sent. */
+static int poll_look(struct bb_request *rq, struct range *range)
+{
+    const struct bb_rows *rows =
+        bb_query(rq, &look,
+                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_arg(rq, "consumer")),
+                         bb_i(bb_arg_int(rq, "limit", LIMIT))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    if (!bb_cell(rq, rows, 0, KIND))
+        return poll_refuse_sent(rq);
+    range->from = bb_cell_int(rq, rows, 0, COMMITTED);
+    if (bb_cell_int(rq, rows, 0, DROPPED))
+        return bb_fail(rq, 410,
+                       "Events after the offset %lld were dropped, because they were older than "
+                       "webhook.retention_days. Commit the offset 0 to continue with the oldest "
+                       "event.",
+                       (long long)range->from);
+    range->last = bb_cell_int(rq, rows, 0, LAST);
+    range->cursor = bb_cell_int(rq, rows, 0, CURSOR);
+    range->low_xact = bb_cell_int(rq, rows, 0, LOW_XACT);
+    range->next_xact = bb_cell_int(rq, rows, 0, NEXT_XACT);
+    return 0;
+}
+
+/*
+ * Waits until no event can appear before range->last, or lowers it. Returns 0, or the status of the
+ * response sent.
+ */
+static int poll_settle(struct bb_request *rq, struct range *range, int64_t until_ms)
+{
+    int64_t least_ms = bb_now_ms(rq->host) + SETTLE_MS, pause_ms = 2;
+
+    if (until_ms < least_ms)
+        until_ms = least_ms;
+    while (range->last > range->cursor && range->low_xact < range->next_xact) {
+        if (bb_now_ms(rq->host) >= until_ms) {
+            range->last = range->cursor;
+            break;
+        }
+        if (bb_sleep(rq, pause_ms))
+            return bb_no_memory(rq);
+        pause_ms = pause_ms < SETTLE_MOST ? 2 * pause_ms : SETTLE_MOST;
+        const struct bb_rows *rows = bb_query(rq, &low_xact, BB_NO_ARGS);
+
+        if (!rows)
+            return bb_failed(rq);
+        range->low_xact = bb_cell_int(rq, rows, 0, 0);
+    }
+    return 0;
+}
+
+static void poll_leave(void *arg)
+{
+    const struct bb_request *rq = arg;
+
+    slot_release(((const struct webhook *)rq->state)->polls, rq->principal->account);
+}
+
+int webhook_poll(struct bb_request *rq)
+{
+    const struct webhook *webhook = rq->state;
+    int64_t until_ms = bb_now_ms(rq->host) + 1000 * bb_arg_int(rq, "wait", 0), left_ms;
+    int64_t id = bb_segment_int(rq, "id");
+    struct bb_completion *news = NULL;
+    struct range range = {.last = 0};
+    int refused = slot_take(rq, webhook->polls);
+
+    if (refused)
+        return refused;
+    bb_defer(rq, poll_leave, rq);
+    do {
+        left_ms = until_ms - bb_now_ms(rq->host);
+        if (left_ms > 0)
+            news = waiter_add(rq, webhook->waiters, id);
+        refused = poll_look(rq, &range);
+        if (refused)
+            return refused;
+        if (!range.last && news && left_ms > 0)
+            bb_completion_wait(rq, news, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
+    } while (!range.last && news && left_ms > 0);
+    refused = poll_settle(rq, &range, until_ms);
+    if (refused)
+        return refused;
+    const struct bb_rows *rows =
+        bb_query(rq, &page, BB_ARGS(bb_i(id), bb_i(range.from), bb_i(range.last)));
+
+    if (!rows)
+        return bb_failed(rq);
+    json_t *events = json_array();
+
+    for (size_t row = 0; row < bb_count(rq, rows) && events; row++) {
+        events = bb_append(events, BB_ROW_FIELDS(rq, rows, row, 0, poll_event_fields));
+        range.from = bb_cell_int(rq, rows, row, 0);
+    }
+    if (events)
+        events = json_pack("{s:o, s:I}", "events", events, "offset", (json_int_t)range.from);
+    return bb_reply(rq, 200, events);
+}
+
+/* ---- consumers ---- */
+
+int webhook_commit(struct bb_request *rq)
+{
+    /* $4 consumer, $5 offset. The lock makes a DELETE of the webhook wait. */
+    static const struct bb_sql commit = {
+        "WITH h AS (SELECT h.id, h.kind, $5::bigint <= coalesce(h.dropped_to, 0) OR EXISTS ("
+        "SELECT FROM webhook_delivery d WHERE d.webhook = h.id AND d.id = $5::bigint) AS valid"
+        " FROM webhook_hook h WHERE " WEBHOOK_MINE " FOR KEY SHARE), kept AS ("
+        "INSERT INTO webhook_consumer (webhook, name, committed) SELECT h.id, $4, $5::bigint FROM h"
+        " WHERE h.valid AND h.kind IS NOT NULL AND (EXISTS (SELECT FROM webhook_consumer c"
+        " WHERE c.webhook = h.id AND c.name = $4) OR (SELECT count(*) FROM webhook_consumer c"
+        " WHERE c.webhook = h.id) < " CONSUMERS ") ON CONFLICT (webhook, name) DO UPDATE"
+        " SET committed = excluded.committed, committed_at = now() RETURNING webhook)"
+        " SELECT kind, valid, EXISTS (SELECT FROM kept) FROM h",
+        BB_SQL_WRITE,
+    };
+    const struct bb_rows *rows =
+        bb_query(rq, &commit,
+                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_text(rq, "consumer")),
+                         bb_i(bb_given_int(rq, "offset", 0))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    if (!bb_cell(rq, rows, 0, 0))
+        return poll_refuse_sent(rq);
+    if (!bb_cell_int(rq, rows, 0, 1))
+        return bb_invalid(rq, "offset", "must be the offset of an event of this webhook, or 0");
+    if (!bb_cell_int(rq, rows, 0, 2))
+        return bb_fail(rq, 409, "A webhook may have at most " CONSUMERS " consumers");
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}
+
+static json_t *poll_consumer(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return BB_ROW_FIELDS(rq, rows, row, 0, poll_consumer_fields);
+}
+
+int webhook_consumers(struct bb_request *rq)
+{
+    static const struct bb_sql list = {
+        "SELECT name, committed, " BB_SQL_MS(
+            "committed_at") " FROM webhook_consumer"
+                            " WHERE webhook = $1::bigint ORDER BY name",
+        0};
+    int refused = webhook_check_mine(rq);
+    const struct bb_rows *rows =
+        refused ? NULL : bb_query(rq, &list, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    if (refused)
+        return refused;
+    return rows ? bb_reply_page(rq, rows, bb_count(rq, rows), NULL, poll_consumer) : bb_failed(rq);
+}
+
+int webhook_consumer_delete(struct bb_request *rq)
+{
+    static const struct bb_sql forget = {
+        "DELETE FROM webhook_consumer c USING webhook_hook h WHERE c.webhook = h.id"
+        " AND c.name = $4 AND " WEBHOOK_MINE,
+        BB_SQL_WRITE};
+    const struct bb_rows *rows =
+        bb_query(rq, &forget, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_segment(rq, "consumer"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_affected(rq, rows) == 0)
+        return bb_fail(rq, 404, "Consumer not found");
+    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+}

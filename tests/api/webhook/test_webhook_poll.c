@@ -1,0 +1,364 @@
+/* Webhooks of kind poll: which events a client gets, in which order, and what ends a long poll. */
+#include <pthread.h>
+
+#include "deliver.h"
+#include "suite.h"
+
+enum { GENEROUS_MS = 60000, LARGE = 200000 };
+
+static void set_up(void)
+{
+    deliver_open("hookpoll");
+}
+
+static struct webhook_made poll_make(const struct host *at, const struct person *by,
+                                     const char *more)
+{
+    const struct answer *made =
+        ask_on(at, by, 201, "{'kind':'poll','url':'(absent)','secret':'*'}",
+               "POST " WEBHOOKS " {'kind':'poll','events':['message.new']%s}", more);
+    int64_t id = answer_int(made, "id");
+
+    return (struct webhook_made){.id = id, .path = text(WEBHOOKS "/%jd", (intmax_t)id)};
+}
+
+/* Polls, and returns the entries of the messages, separated by spaces. *offset: of the response. */
+static const char *entries(const struct host *at, const struct webhook_made *made,
+                           const char *query, int64_t *offset)
+{
+    const struct answer *got = ask_on(at, admin, 200, NULL, "GET %s/events%s", made->path, query);
+    const char *list = "";
+    const json_t *event;
+    int64_t last = 0;
+    size_t i;
+
+    json_array_foreach(json_object_get(got->json, "events"), i, event)
+    {
+        const json_t *message = json_object_get(json_object_get(event, "payload"), "message");
+        int64_t number = json_integer_value(json_object_get(event, "offset"));
+
+        ck_assert_int_gt(number, last);
+        last = number;
+        list = text("%s%s%s", list, i ? " " : "",
+                    json_string_value(json_object_get(message, "chatEntry")));
+    }
+    *offset = answer_int(got, "offset");
+    ck_assert(!last || *offset == last);
+    return list;
+}
+
+static void commit(const struct host *at, const struct webhook_made *made, const char *consumer,
+                   int64_t offset)
+{
+    ask_on(at, admin, 200, "{'success':true}", "POST %s/commit {'consumer':'%s','offset':%jd}",
+           made->path, consumer, (intmax_t)offset);
+}
+
+TEST(each_consumer_gets_the_events_in_order_after_its_own_commit)
+{
+    struct webhook_made made = poll_make(host, admin, "");
+    int64_t first, last, offset;
+
+    ck_assert_str_eq(entries(host, &made, "", &offset), "");
+    ck_assert_int_eq(offset, 0);
+    say("a");
+    say("b");
+    say("c");
+    ck_assert_str_eq(entries(host, &made, "?limit=1", &first), "a");
+    ck_assert_str_eq(entries(host, &made, "", &last), "a b c");
+    ask(admin, 200,
+        "{'events':[{'eventId':'*','event':'message.new','createdAt':'*','payload':"
+        "{'conversationId':'*','deviceProjectName':'Rooftop 7'}}]}",
+        "GET %s/events?limit=1", made.path);
+    commit(host, &made, "default", first);
+    ck_assert_str_eq(entries(host, &made, "", &offset), "b c");
+    ck_assert_str_eq(entries(host, &made, "?consumer=other", &offset), "a b c");
+    commit(host, &made, "other", last);
+    ck_assert_str_eq(entries(host, &made, "?consumer=other", &offset), "");
+    ck_assert_int_eq(offset, last);
+    ck_assert_str_eq(entries(host, &made, "", &offset), "b c");
+    ask(admin, 200, "[{'consumer':'default','committedAt':'*'},{'consumer':'other'}]",
+        "GET %s/consumers", made.path);
+    commit(host, &made, "other", 0);
+    ck_assert_str_eq(entries(host, &made, "?consumer=other", &offset), "a b c");
+    ask(admin, 200, NULL, "DELETE %s/consumers/default", made.path);
+    ask(admin, 404, "Consumer not found", "DELETE %s/consumers/default", made.path);
+    ck_assert_str_eq(entries(host, &made, "", &offset), "a b c");
+    forget(&made);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_consumer WHERE webhook = %jd", (intmax_t)made.id);
+}
+
+TEST(a_poll_webhook_refuses_what_it_cannot_have)
+{
+    struct webhook_made made =
+        poll_make(host, admin, ",\"filter\":{\"deviceProjectName\":\"none\"}");
+    struct webhook_made sent = webhook_make(host, admin, PUBLIC_URL, "message.new");
+    const struct person *ben = person_make(host, admin, "poll-ben", NULL);
+    int64_t offset;
+
+    say("filtered");
+    ck_assert_str_eq(entries(host, &made, "", &offset), "");
+    ask(admin, 200, NULL, "PATCH %s {'filter':null}", made.path);
+    say("not filtered");
+    ck_assert_str_eq(entries(host, &made, "", &offset), "not filtered");
+    commit(host, &made, "default", offset);
+    const struct exchange rows[] = {
+        {"POST " WEBHOOKS " {'events':[]}", admin, 400, "{'errors':[{'field':'url'}]}"},
+        {"POST " WEBHOOKS " {'kind':'poll','url':'" PUBLIC_URL "','events':[]}", admin, 400,
+         "{'errors':[{'field':'url'}]}"},
+        {"POST " WEBHOOKS " {'kind':'poll','ordering':'key','events':[]}", admin, 400,
+         "{'errors':[{'field':'ordering'}]}"},
+        {"POST " WEBHOOKS " {'kind':'push','events':[]}", admin, 400,
+         "{'errors':[{'field':'kind'}]}"},
+        {text("PATCH %s {'url':'" PUBLIC_URL "'}", made.path), admin, 400,
+         "{'errors':[{'field':'url'}]}"},
+        {text("PATCH %s {'retryPolicy':'standard'}", made.path), admin, 400,
+         "{'errors':[{'field':'retryPolicy'}]}"},
+        {text("PATCH %s {'events':['conversation.created'],'headers':null}", made.path), admin, 200,
+         "{'kind':'poll','events':['conversation.created']}"},
+        {text("GET %s/events?wait=26", made.path), admin, 400, "{'errors':[{'field':'wait'}]}"},
+        {text("GET %s/events?consumer=%065d", made.path, 0), admin, 400,
+         "{'errors':[{'field':'consumer'}]}"},
+        {text("POST %s/commit {}", made.path), admin, 400, "{'errors':[{'field':'offset'}]}"},
+        {text("POST %s/commit {'offset':%jd}", made.path, (intmax_t)offset + 1), admin, 400,
+         "{'errors':[{'field':'offset'}]}"},
+        {text("POST %s/commit {'offset':-1}", made.path), admin, 400,
+         "{'errors':[{'field':'offset'}]}"},
+        {text("GET %s/events", made.path), ben, 404, "Webhook not found"},
+        {text("POST %s/commit {'offset':0}", made.path), ben, 404, "Webhook not found"},
+        {text("GET %s/consumers", made.path), ben, 404, "Webhook not found"},
+        {text("DELETE %s/consumers/default", made.path), ben, 404, "Consumer not found"},
+        {text("GET %s/events", sent.path), admin, 409, "The events of this webhook are sent"},
+        {text("POST %s/commit {'offset':0}", sent.path), admin, 409,
+         "The events of this webhook are sent"},
+        {text("POST %s/recover {'since':'2020-01-01T00:00:00Z'}", made.path), admin, 409,
+         "The events of this webhook are polled"},
+        {text("POST %s/replay {'since':'2020-01-01T00:00:00Z'}", made.path), admin, 409,
+         "The events of this webhook are polled"},
+        {text("POST %s/deliveries/%jd/resend", made.path, (intmax_t)offset), admin, 409,
+         "The events of this webhook are polled"},
+    };
+
+    exchange_rows(host, rows);
+    sql_run(db, text("INSERT INTO webhook_consumer (webhook, name, committed)"
+                     " SELECT %jd, 'c' || n, 0 FROM generate_series(1, 99) AS n",
+                     (intmax_t)made.id));
+    ask(admin, 409, "A webhook may have at most 100 consumers",
+        "POST %s/commit {'consumer':'x','offset':0}", made.path);
+    commit(host, &made, "c99", offset);
+    forget(&sent);
+    forget(&made);
+}
+
+TEST(a_test_of_a_poll_webhook_adds_an_event)
+{
+    struct webhook_made made = poll_make(host, admin, "");
+
+    ask(admin, 200, "{'success':true,'status':null,'error':null}", "POST %s/test", made.path);
+    ask(admin, 200, "{'success':true}", "POST %s/test {'event':'message.new'}", made.path);
+    ask(admin, 200,
+        "{'events':[{'event':'ping','payload':{'event':'ping'}},{'event':'message.new'}]}",
+        "GET %s/events", made.path);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", (intmax_t)made.id);
+    forget(&made);
+}
+
+/* Bodies of this size are stored apart. */
+TEST(a_response_has_a_limited_size)
+{
+    struct webhook_made made = poll_make(host, admin, "");
+    char *entry = calloc(1, LARGE + 1);
+    int64_t offset;
+
+    memset(entry, 'x', LARGE);
+    for (int i = 0; i < 3; i++)
+        say(entry);
+    ck_assert_uint_eq(strlen(entries(host, &made, "?limit=1000", &offset)), 2 * LARGE + 1);
+    commit(host, &made, "default", offset);
+    ck_assert_str_eq(entries(host, &made, "?limit=1000", &offset), entry);
+    forget(&made);
+    free(entry);
+}
+
+/* Transactions may commit in a different order than they got their ids. */
+TEST(an_event_whose_transaction_commits_late_is_not_skipped)
+{
+    struct webhook_made made = poll_make(host, admin, "");
+    int64_t offset;
+
+    say("first");
+    ck_assert_str_eq(entries(host, &made, "", &offset), "first");
+    commit(host, &made, "default", offset);
+    sql_run(db, "BEGIN");
+    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event, event_id, body) VALUES (%jd,"
+                     " 'message.new', gen_random_uuid(), '{\"message\":{\"chatEntry\":\"late\"}}')",
+                     (intmax_t)made.id));
+    say("early");
+    ck_assert_str_eq(entries(host, &made, "", &offset), "");
+    ck_assert_str_eq(entries(host, &made, "?wait=2", &offset), "");
+    sql_run(db, "COMMIT");
+    ck_assert_str_eq(entries(host, &made, "", &offset), "late early");
+    forget(&made);
+}
+
+TEST(dropped_events_are_reported_until_the_consumer_begins_again)
+{
+    struct webhook_made made = poll_make(host, admin, "");
+    int64_t day =
+        sql_number(db, "SELECT (now() AT TIME ZONE 'UTC')::date - 40 - DATE '1970-01-01'");
+    int64_t old = day << 32, offset;
+
+    sql_run(db, text("SELECT webhook_partition_make(DATE '1970-01-01' + %jd)", (intmax_t)day));
+    sql_run(db,
+            text("INSERT INTO webhook_delivery (id, webhook, event, event_id, body) SELECT %jd + n,"
+                 " %jd, 'message.new', gen_random_uuid(), '{\"message\":{\"chatEntry\":\"old\"}}'"
+                 " FROM generate_series(1, 2) AS n",
+                 (intmax_t)old, (intmax_t)made.id));
+    say("new");
+    ck_assert_str_eq(entries(host, &made, "", &offset), "old old new");
+    commit(host, &made, "slow", old + 1);
+    commit(host, &made, "fast", old + 2);
+    WAIT_UNTIL(sql_number(db, text("SELECT webhook_partition_drop(DATE '1970-01-01' + %jd)::int",
+                                   (intmax_t)day)),
+               GENEROUS_MS);
+    ask(admin, 410, text("Events after the offset %jd were dropped, because", (intmax_t)old + 1),
+        "GET %s/events?consumer=slow", made.path);
+    ck_assert_str_eq(entries(host, &made, "?consumer=fast", &offset), "new");
+    ck_assert_str_eq(entries(host, &made, "?consumer=unknown", &offset), "new");
+    commit(host, &made, "slow", 0);
+    ck_assert_str_eq(entries(host, &made, "?consumer=slow", &offset), "new");
+    forget(&made);
+}
+
+/* ---- long polls ---- */
+
+struct long_poll {
+    pthread_t thread;
+    const struct host *at;
+    const char *path;
+    struct answer *got;
+};
+
+static void *poll_long(void *arg)
+{
+    struct long_poll *poll = arg;
+
+    poll->got = http(poll->at, "GET", poll->path, admin->token, NULL);
+    return NULL;
+}
+
+/* Begins a long poll, and returns when it has looked for events. */
+static void long_poll_begin(struct long_poll *poll, const struct host *at,
+                            const struct webhook_made *made)
+{
+    const char *now = sql_text(db, "SELECT clock_timestamp()", 0, NULL);
+
+    *poll = (struct long_poll){.at = at, .path = text("%s/events?wait=25", made->path)};
+    ck_assert_int_eq(pthread_create(&poll->thread, NULL, poll_long, poll), 0);
+    WAIT_UNTIL(sql_number(db, text("SELECT count(*) FROM pg_stat_activity WHERE datname ="
+                                   " current_database() AND query LIKE '%%webhook_consumer c ON%%'"
+                                   " AND query_start > '%s' AND pid <> pg_backend_pid()",
+                                   now)) > 0,
+               GENEROUS_MS);
+}
+
+static const struct answer *long_poll_end(struct long_poll *poll)
+{
+    pthread_join(poll->thread, NULL);
+    return poll->got;
+}
+
+/* Without the notification, a waiting request would look again after 5 seconds. */
+TEST(a_long_poll_is_woken_by_an_event_on_another_host)
+{
+    struct host *other = host_start(&(struct host_spec){.name = "hookpoll-2",
+                                                        .database = "hookpoll",
+                                                        .modules = WEBHOOK_MODULES,
+                                                        .more = WEBHOOK_LOCAL});
+    struct webhook_made made = poll_make(host, admin, "");
+    bool woken = false;
+
+    webhook_ready("hookpoll", 2);
+    for (int i = 0; i < 8; i++) {
+        struct long_poll poll;
+        const struct host *at = i % 2 ? host : other;
+
+        long_poll_begin(&poll, at, &made);
+        say(text("news %d", i));
+        const struct answer *got = long_poll_end(&poll);
+
+        ck_assert_int_eq(got->status, 200);
+        expect_json(json_object_get(got->json, "events"), "[{'event':'message.new'}]");
+        commit(host, &made, "default", answer_int(got, "offset"));
+        woken = woken || got->seconds < 4;
+    }
+    ck_assert(woken);
+    forget(&made);
+    host_stop(other);
+}
+
+TEST(a_long_poll_ends_if_its_webhook_is_deleted_or_the_host_reloads)
+{
+    struct webhook_made made = poll_make(host, admin, "");
+    struct long_poll poll;
+
+    long_poll_begin(&poll, host, &made);
+    forget(&made);
+    ck_assert_int_eq(long_poll_end(&poll)->status, 404);
+    made = poll_make(host, admin, "");
+    long_poll_begin(&poll, host, &made);
+    ck_prints(host, 0, "", "reload");
+    const struct answer *got = long_poll_end(&poll);
+
+    ck_assert_int_eq(got->status, 200);
+    ck_assert(got->seconds < 20);
+    expect_json(got->json, "{'events':[],'offset':0}");
+    webhook_ready("hookpoll", 1);
+    forget(&made);
+}
+
+STAGE_SUITE(webhook_poll, set_up, 120)
+
+static struct host *start_again(struct host *killed, struct host_spec *spec, const char *name)
+{
+    host_kill(killed);
+    spec->name = name;
+    return host_start(spec);
+}
+
+TEST(a_killed_host_loses_neither_events_nor_commits)
+{
+    struct host_spec spec = {.name = "pollkill",
+                             .database = database_make(the_postgres, "pollkill"),
+                             .modules = WEBHOOK_MODULES,
+                             .more = WEBHOOK_LOCAL};
+    struct long_poll poll;
+    int64_t offset;
+
+    host = host_start(&spec);
+    db = database_connect(the_postgres, spec.database);
+    admin = admin_of(host);
+    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+    struct webhook_made made = poll_make(host, admin, "");
+
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "one"), 201);
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "two"), 201);
+    ck_assert_str_eq(entries(host, &made, "", &offset), "one two");
+    host = start_again(host, &spec, "pollkill-2");
+    ck_assert_str_eq(entries(host, &made, "", &offset), "one two");
+    commit(host, &made, "default", offset);
+    host = start_again(host, &spec, "pollkill-3");
+    ck_assert_str_eq(entries(host, &made, "", &offset), "");
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "three"), 201);
+    ck_assert_str_eq(entries(host, &made, "", &offset), "three");
+    commit(host, &made, "default", offset);
+    /* a stop ends a long poll, else the host would have to cut it off */
+    long_poll_begin(&poll, host, &made);
+    host_stop(host);
+    const struct answer *got = long_poll_end(&poll);
+
+    ck_assert_msg(got->status == 200, "%ld %s", got->status, got->problem);
+    PQfinish(db);
+}
+
+SUITE(webhook_poll_kill, .timeout_s = 120)
