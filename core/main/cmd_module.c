@@ -194,7 +194,9 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
     bool lasts = command->flags & BB_COMMAND_LONG;
     struct setting_problems problems = {0};
 
-    if (generation_lacks(g, &problems) || generation_open(g, &core_api, &problems)) {
+    if (command->flags & BB_COMMAND_ALONE) {
+        g->api = module->handle.host.api = &core_api;
+    } else if (generation_lacks(g, &problems) || generation_open(g, &core_api, &problems)) {
         setting_problems_print(&problems, stderr);
         setting_problems_free(&problems);
         json_decref(options);
@@ -204,6 +206,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
     pthread_mutex_init(&engine.lock, NULL);
     if (lasts) {
         log_level(BB_WARN, false);
+        setvbuf(stdout, NULL, _IOLBF, 0); /* a pipe gets each line of the progress at once */
         cmd_module_hear_interrupts(g);
     }
     int status = cmd_module_run_command(&engine, module, command, options);

@@ -188,7 +188,12 @@ enum bb_command_flag {
      * one ends the process. The host logs only warnings and errors, because the command prints its
      * progress.
      */
-    BB_COMMAND_LONG = 1
+    BB_COMMAND_LONG = 1,
+    /*
+     * The command needs no database, and no settings that a service requires. `open` is not called,
+     * and rq->state is NULL.
+     */
+    BB_COMMAND_ALONE = 2
 };
 
 /*

@@ -657,7 +657,27 @@ static const struct bb_metric metrics[] = {
      .help = "Webhooks in the database; not_admitted: of owners who may not act."},
 };
 
+static const struct bb_field listen_options[] = {
+    {.name = "webhook", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = INT64_MAX,
+     .help = "Id of a webhook of kind poll."},
+    {.name = "forwardTo", .type = BB_TEXT, .flags = BB_REQUIRED | BB_VERBATIM, .max = TARGET_URL_MAX,
+     .help = "URL that gets the requests."},
+    {.name = "server", .type = BB_TEXT, .flags = BB_VERBATIM, .max = TARGET_URL_MAX,
+     .fallback = "http://127.0.0.1:8080", .help = "URL of the service."},
+    {.name = "consumer", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 64, .fallback = "listen",
+     .help = "Name whose offset is used."},
+    {.name = "token", .type = BB_TEXT, .flags = BB_SECRET | BB_REQUIRED, .max = 4096,
+     .help = "Access token of the owner."},
+    {.name = "webhookSecret", .type = BB_TEXT, .flags = BB_SECRET | BB_REQUIRED, .min = 1,
+     .max = WEBHOOK_SECRET_MAX, .help = "Secret that signs the requests."},
+};
 static const struct bb_command commands[] = {
+    {.name = "webhook listen", .options = BB_TABLE(listen_options), .run = webhook_command_listen,
+     .flags = BB_COMMAND_LONG | BB_COMMAND_ALONE,
+     .help = "Gets the events of a webhook of kind poll and sends them to a URL, signed like "
+             "deliveries. Repeats failed requests, and commits each event after a success. Prints "
+             "a line for each request. Needs a configuration that loads auth and webhook, but no "
+             "database."},
     {.name = "webhook status", .run = webhook_command_status,
      .help = "Prints the numbers of queued, in-flight, delivered, retried and abandoned "
              "deliveries."},

@@ -208,5 +208,6 @@ int webhook_replay_cancel(struct bb_request *rq);
 int webhook_rotate(struct bb_request *rq);
 int webhook_command_status(struct bb_request *rq);
 int webhook_command_doctor(struct bb_request *rq);
+int webhook_command_listen(struct bb_request *rq); /* listen.c */
 
 #endif

@@ -1,6 +1,9 @@
 /* Webhooks of kind poll: which events a client gets, in which order, and what ends a long poll. */
 #include <pthread.h>
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "deliver.h"
 #include "suite.h"
 
@@ -359,6 +362,72 @@ TEST(a_killed_host_loses_neither_events_nor_commits)
 
     ck_assert_msg(got->status == 200, "%ld %s", got->status, got->problem);
     PQfinish(db);
+}
+
+/* Runs `busbar webhook listen` with a configuration that has no database. */
+static pid_t listen_start(const struct webhook_made *made, const char *target, const char *token,
+                          const char *output)
+{
+    const char *conf = harness_path("listen.yaml");
+    const char *const environment[] = {text("BUSBAR_TOKEN=%s", token),
+                                       "BUSBAR_WEBHOOK_SECRET=" TEST_SECRET, NULL};
+
+    file_write(conf, text("module_path: %s\nmodules: [auth, webhook]\n", harness_modules(false)));
+    return process_start(&(struct process_spec){
+        .argv = words("%s -c %s webhook listen %jd --server http://127.0.0.1:%d --forward-to %s",
+                      harness_program(false), conf, (intmax_t)made->id, host->port, target),
+        .environment = environment,
+        .log = output});
+}
+
+TEST(listen_sends_signed_events_until_they_succeed_also_after_a_restart_of_the_host)
+{
+    struct host_spec spec = {.name = "polllisten",
+                             .database = database_make(the_postgres, "polllisten"),
+                             .modules = WEBHOOK_MODULES,
+                             .more = WEBHOOK_LOCAL,
+                             .keep_port = true};
+    struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
+    const char *output = harness_path("listen.out");
+    int status;
+
+    host = host_start(&spec);
+    db = database_connect(the_postgres, spec.database);
+    admin = admin_of(host);
+    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+    struct webhook_made made = poll_make(host, admin, ",\"secret\":\"" TEST_SECRET "\"");
+    pid_t pid = listen_start(&made, catcher_url(catcher, "local"), admin->token, output);
+
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "one"), 201);
+    const struct caught *again = catcher_wait(catcher, 2, GENEROUS_MS);
+
+    for (int i = 0; i < 2; i++) {
+        expect_signed(&catcher->list[i], TEST_SECRET);
+        ck_assert_str_eq(caught_header(&catcher->list[i], "X-Webhook-Attempt"), i ? "2" : "1");
+        ck_assert_str_eq(caught_header(&catcher->list[i], "X-Webhook-Event"), "message.new");
+    }
+    ck_assert_str_eq(caught_header(again, "webhook-id"),
+                     caught_header(&catcher->list[0], "webhook-id"));
+    sql_soon(db, "SELECT count(*) FROM webhook_consumer WHERE name = 'listen' AND committed > 0");
+    ck_assert_str_eq(
+        again->body,
+        sql_text(db, "SELECT body FROM webhook_delivery ORDER BY id LIMIT 1", 0, NULL));
+    host_kill(host);
+    ck_assert(host_run(host));
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "two"), 201);
+    expect_signed(catcher_wait(catcher, 3, GENEROUS_MS), TEST_SECRET);
+    sql_soon(db, "SELECT count(*) FROM webhook_consumer c WHERE committed ="
+                 " (SELECT max(id) FROM webhook_delivery d WHERE d.webhook = c.webhook)");
+    ck_assert_int_eq(process_stop(pid, SIGINT, STOP_MS), 0);
+    ck_assert_uint_eq(catcher_count(catcher), 3);
+    ck_assert(glob_matches(file_text(output), "*message.new *: 500 in *message.new *: 200 in *"
+                                              "message.new *: 200 in *"));
+    pid = listen_start(&made, catcher_url(catcher, "local"), "none", output);
+    ck_assert(process_wait(pid, GENEROUS_MS, &status));
+    ck_assert_int_eq(WEXITSTATUS(status), 1);
+    ck_assert(glob_matches(file_text(output), "*Unauthorized*"));
+    PQfinish(db);
+    host_stop(host);
 }
 
 SUITE(webhook_poll_kill, .timeout_s = 120)

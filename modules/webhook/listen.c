@@ -1,0 +1,244 @@
+/*
+ * `busbar webhook listen`: gets the events of a polled webhook from a server, and sends them to a
+ * URL that the server cannot reach, with the headers and signatures of a delivery. It needs neither
+ * a database nor settings. Each round (a poll, and the requests for its events) runs as a separate
+ * request, so its memory is freed. Calls of libcurl block the loop, which has no other work.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "modules/common/http_client.h"
+#include "modules/webhook/api/api.h"
+#include "modules/webhook/http/sign.h"
+
+#define WAIT_TEXT "25" /* seconds of a long poll */
+enum {
+    TIMEOUT_MS = 40000,
+    FORWARD_MS = 30000, /* longer than a receiver has by default, for debuggers */
+    PAUSE_MS = 1000,    /* after a failure; doubles */
+    PAUSE_MOST_MS = 16000,
+    TURN_MS = 200,
+    ANSWER_MAX = 8 << 20
+};
+
+struct listen {
+    struct bb_host *host;
+    struct http_client *client;
+    struct sign_key *key;
+    struct bb_completion *completion; /* of the last round */
+    const char *target, *token;
+    const char *consumer, *escaped; /* for JSON, and for a query */
+    const char *webhook;            /* its URL in the API of the server */
+    bool failed;
+};
+
+/* Sends a request, and waits until it or the command ends. Returns the status; 0: no response. */
+static int listen_send(const struct listen *listen, struct http_request *http)
+{
+    http_client_start(listen->client, http);
+    while (!http->ended && !bb_superseded(listen->host))
+        http_client_turn(listen->client, -1, TURN_MS);
+    if (!http->ended)
+        http_client_end(listen->client);
+    http_request_close(http);
+    return http->outcome == HTTP_ANSWERED ? http->status : 0;
+}
+
+/* Pauses after a failure, unless the command ends. */
+static void listen_pause(const struct listen *listen, int64_t *pause_ms)
+{
+    int64_t until = bb_now_ms(listen->host) + *pause_ms;
+
+    *pause_ms = *pause_ms < PAUSE_MOST_MS ? 2 * *pause_ms : PAUSE_MOST_MS;
+    while (bb_now_ms(listen->host) < until && !bb_superseded(listen->host))
+        http_client_turn(listen->client, -1, TURN_MS);
+}
+
+static void listen_free_headers(void *headers)
+{
+    curl_slist_free_all(headers);
+}
+
+/* Adds a header to a list that is freed with the request. Returns 0, or -1 if out of memory. */
+BB_PRINTF(3, 4)
+static int listen_header(struct bb_request *rq, struct curl_slist **headers, const char *format,
+                         ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    struct curl_slist *longer = curl_slist_append(*headers, rq->api->vformat(rq, format, args));
+    va_end(args);
+    if (longer && !*headers)
+        bb_defer(rq, listen_free_headers, longer);
+    *headers = longer ? longer : *headers;
+    return longer ? 0 : -1;
+}
+
+/*
+ * Calls the API of the server, again and again while it is unavailable. Returns the response, in
+ * the request's memory; NULL if it is refused (printed), or the command ends.
+ */
+static const json_t *listen_call(struct bb_request *rq, struct listen *listen, const char *method,
+                                 const char *path, const char *body)
+{
+    const char *url = bb_format(rq, "%s/%s", listen->webhook, path);
+    int64_t pause_ms = PAUSE_MS;
+    struct curl_slist *headers = NULL;
+
+    if (listen_header(rq, &headers, "Authorization: Bearer %s", listen->token) ||
+        listen_header(rq, &headers, "Content-Type: application/json"))
+        return NULL;
+    while (!bb_superseded(listen->host)) {
+        struct http_request http = {.method = method,
+                                    .url = url,
+                                    .headers = headers,
+                                    .body = body,
+                                    .length = body ? (int64_t)strlen(body) : 0,
+                                    .timeout_ms = TIMEOUT_MS,
+                                    .body_max = ANSWER_MAX};
+        int status = listen_send(listen, &http);
+        json_t *json = http.bytes ? json_loadb(http.bytes, http.received, 0, NULL) : NULL;
+
+        free(http.bytes);
+        if (status == 200 && json)
+            return bb_json_hold(rq, json);
+        const char *message = json_string_value(json_object_get(json, "message"));
+
+        if (!bb_superseded(listen->host))
+            bb_print(rq, "%s: %s\n", url, message ? message : http.error ? http.error : "failed");
+        json_decref(json);
+        listen->failed = status >= 400 && status < 500 && status != 429;
+        if (listen->failed)
+            break;
+        listen_pause(listen, &pause_ms);
+    }
+    return NULL;
+}
+
+/* Returns the headers of an attempt; NULL if out of memory. */
+static struct curl_slist *listen_sign(struct bb_request *rq, const struct listen *listen,
+                                      const json_t *event, const char *body, size_t length,
+                                      int attempt)
+{
+    const struct sign_key *keys[] = {listen->key};
+    const char *id = json_string_value(json_object_get(event, "eventId"));
+    int64_t now = bb_wall_ms(listen->host) / 1000;
+    char hex[SIGN_HEX], standard[SIGN_STANDARD];
+    struct curl_slist *headers = NULL;
+
+    return sign_body(listen->key, body, length, hex) ||
+                   sign_standard(keys, 1, id, now, body, length, standard) ||
+                   listen_header(rq, &headers, "Content-Type: application/json") ||
+                   listen_header(rq, &headers, "Expect:") ||
+                   listen_header(rq, &headers, "X-Webhook-Event: %s",
+                                 json_string_value(json_object_get(event, "event"))) ||
+                   listen_header(rq, &headers, "X-Webhook-Signature: %s", hex) ||
+                   listen_header(rq, &headers, "X-Webhook-Attempt: %d", attempt) ||
+                   listen_header(rq, &headers, "webhook-id: %s", id) ||
+                   listen_header(rq, &headers, "webhook-timestamp: %" PRId64, now) ||
+                   listen_header(rq, &headers, "webhook-signature: %s", standard)
+               ? NULL
+               : headers;
+}
+
+/* Sends an event until it succeeds, and commits it. Returns whether the next event may follow. */
+static bool listen_forward(struct bb_request *rq, struct listen *listen, const json_t *event)
+{
+    size_t length;
+    const char *body = bb_json(rq, json_object_get(event, "payload"), &length);
+    const char *commit =
+        bb_format(rq, "{\"consumer\":%s,\"offset\":%" JSON_INTEGER_FORMAT "}",
+                  bb_json(rq, bb_json_hold(rq, json_string(listen->consumer)), NULL),
+                  json_integer_value(json_object_get(event, "offset")));
+    int64_t pause_ms = PAUSE_MS;
+
+    for (int attempt = 1; !bb_superseded(listen->host); attempt++) {
+        struct http_request http = {.method = "POST",
+                                    .url = listen->target,
+                                    .headers =
+                                        listen_sign(rq, listen, event, body, length, attempt),
+                                    .body = body,
+                                    .length = (int64_t)length,
+                                    .timeout_ms = FORWARD_MS,
+                                    .body_max = ANSWER_MAX};
+        int64_t began_ms = bb_now_ms(listen->host);
+        int status = http.headers ? listen_send(listen, &http) : 0;
+
+        free(http.bytes);
+        if (bb_superseded(listen->host) && !status)
+            break;
+        bb_print(rq, "%s %s %s: %s in %lld ms\n", bb_time_text(rq, bb_wall_ms(listen->host)),
+                 json_string_value(json_object_get(event, "event")),
+                 json_string_value(json_object_get(event, "eventId")),
+                 status       ? bb_format(rq, "%d", status)
+                 : http.error ? http.error
+                              : "out of memory",
+                 (long long)(bb_now_ms(listen->host) - began_ms));
+        if ((status >= 200 && status < 300) || status == 410)
+            return listen_call(rq, listen, "POST", "commit", commit) != NULL;
+        listen_pause(listen, &pause_ms);
+    }
+    return false;
+}
+
+static void listen_round(struct bb_request *rq, void *arg)
+{
+    struct listen *listen = arg;
+    const json_t *got =
+        listen_call(rq, listen, "GET",
+                    bb_format(rq, "events?consumer=%s&wait=" WAIT_TEXT, listen->escaped), NULL);
+    const json_t *event;
+    size_t i;
+
+    json_array_foreach(json_object_get(got, "events"), i, event)
+    {
+        if (!listen_forward(rq, listen, event))
+            break;
+    }
+}
+
+/* Starts the next round. */
+static void listen_next(void *arg, bool whole)
+{
+    struct listen *listen = arg;
+
+    (void)whole;
+    if (listen->failed || bb_superseded(listen->host) ||
+        bb_run_then(listen->host, listen_round, listen_next, listen))
+        bb_completion_signal(listen->host, listen->completion);
+}
+
+int webhook_command_listen(struct bb_request *rq)
+{
+    const char *secret = bb_text(rq, "webhookSecret"), *server = bb_text(rq, "server");
+    const char *consumer = bb_text(rq, "consumer");
+    EVP_MAC *hmac = sign_algorithm();
+    char *escaped = curl_easy_escape(NULL, consumer, 0);
+    struct listen listen = {
+        .host = rq->host,
+        .client = http_client_new(
+            &(struct http_client_options){.authorities = "", .idle_s = 60, .connections = 4}),
+        .key = hmac ? sign_key_new(hmac, secret) : NULL,
+        .target = bb_text(rq, "forwardTo"),
+        .consumer = consumer,
+        .escaped = escaped,
+        .completion = bb_completion(rq),
+        .token = bb_text(rq, "token"),
+        .webhook =
+            bb_format(rq, "%s/api/chat/webhooks/%" PRId64, server, bb_given_int(rq, "webhook", 0)),
+    };
+
+    listen.failed = !listen.client || !listen.key || !escaped;
+    if (!listen.failed)
+        bb_print(rq, "sending the events of %s to %s\n", listen.webhook, listen.target);
+    if (listen.completion) {
+        listen_next(&listen, true);
+        bb_completion_wait(rq, listen.completion, INT64_MAX);
+    }
+    curl_free(escaped);
+    http_client_free(listen.client);
+    sign_key_free(listen.key);
+    EVP_MAC_free(hmac);
+    return listen.failed;
+}
