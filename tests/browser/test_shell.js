@@ -125,8 +125,8 @@ scene('shell: the console cannot be framed', async ({ open }) => {
   other.close()
 }, ['frame', 'favicon', '404'])
 
-const VIEWS = ['Overview', 'Chat', 'Devices', 'Bulk upload', 'Certificates', 'Webhooks', 'API clients', 'Accounts', 'Status']
-const OF_OWNERS = ['Overview', 'Chat', 'Devices', 'Bulk upload', 'Certificates', 'Webhooks']
+const VIEWS = ['Overview', 'Chat', 'Devices', 'Groups', 'Bulk upload', 'Certificates', 'Webhooks', 'API clients', 'Accounts', 'Status']
+const OF_OWNERS = ['Overview', 'Chat', 'Devices', 'Groups', 'Bulk upload', 'Certificates', 'Webhooks']
 const OF_ROLE = {
   Admin: [...OF_OWNERS, 'Accounts', 'Status'],
   OrganizationAdmin: OF_OWNERS,

@@ -108,10 +108,11 @@ scene('threats: scripts in file names are shown as text and saved under safe nam
   await enter(page, fil)
   for (const device of devices) {
     const known = await call('GET', `/api/device/${device}/documents`, fil.token)
+    const names = known.sort((a, b) => b.createdAt.localeCompare(a.createdAt)).map(({ name }) => name)
     await to(page, `/devices/${device}`)
     await page.locator('dd').getByText(device, { exact: true }).waitFor()
     await page.waitForFunction((count) => document.querySelectorAll('.file').length === count, known.length)
-    assert.deepEqual(await page.locator('.file > div').evaluateAll((list) => list.map((each) => each.firstChild.textContent)), known.map(({ name }) => name))
+    assert.deepEqual(await page.locator('.file > div').evaluateAll((list) => list.map((each) => each.firstChild.textContent)), names)
     await isText(page, 'main')
   }
   await to(page, `/devices/${devices[0]}`)
@@ -127,6 +128,8 @@ scene('threats: scripts in file names are shown as text and saved under safe nam
   await to(page, '/devices/PICTURE')
   await page.getByText('No documents').waitFor()
   await page.getByLabel('Add a document').setInputFiles({ name: `${payloads[1]}.png`, mimeType: 'image/png', buffer: png(40, 40) })
+  await page.getByLabel('Kind of document').selectOption('PROJECT_PHOTOS')
+  await page.getByRole('button', { name: 'Upload', exact: true }).click()
   await page.getByRole('button', { name: /Look at/ }).click()
   await page.getByRole('dialog').getByRole('heading', { name: 'onerror' }).waitFor()
   await isText(page, 'body')

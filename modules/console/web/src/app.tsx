@@ -1,6 +1,6 @@
 /* The frame: the logged-in user, the navigation, and the view for the address. */
 import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
-import { Activity, Award, BookOpen, CircleUser, KeyRound, LayoutDashboard, LogOut, Menu, MessagesSquare, SunMedium, Upload, Users, Webhook, X, type LucideIcon } from 'lucide-react'
+import { Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, SunMedium, Upload, Users, Webhook, X, type LucideIcon } from 'lucide-react'
 import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType, type ReactNode } from 'react'
 
 import { ApiError, call, get, session } from './api/client'
@@ -37,6 +37,7 @@ const groups: Place[][] = [
   ],
   [
     { name: 'devices', text: 'nav.devices', icon: SunMedium, roles: owners, load: () => import('./devices/devices') },
+    { name: 'groups', text: 'nav.groups', icon: Layers, roles: owners, load: () => import('./groups/groups') },
     { name: 'bulk', text: 'nav.bulk', icon: Upload, roles: owners, load: () => import('./bulk/bulk') },
     { name: 'certificates', text: 'nav.certificates', icon: Award, roles: [...owners, 'Buyer'], load: () => import('./certificates/certificates') }
   ],

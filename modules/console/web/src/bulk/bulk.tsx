@@ -1,17 +1,19 @@
 /* Bulk uploads: the user's own ones, and a form for the next file. */
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
+import { Download, FileUp } from 'lucide-react'
 import { useState, type DragEvent } from 'react'
 
-import { call, download, page, query } from '../api/client'
+import { download, query, upload } from '../api/client'
 import type { BulkUpload } from '../api/types'
 import { Target, useOrganizations, useTarget } from '../organization'
 import { go, to } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { asNumber } from '../ui/format'
+import { asBytes } from '../ui/format'
+import { usePages } from '../ui/pages'
 import { Badge, Button, Empty, Failed, Field, Loading, More, Table, Time } from '../ui/ui'
-import { Job, toneOf } from './job'
+import { Job, LIST, progressOf, toneOf } from './job'
 
 function Upload () {
   const me = useMe()
@@ -22,30 +24,49 @@ function Upload () {
   const [file, setFile] = useState<File | null>(null)
   const [over, setOver] = useState(false)
   const [problem, setProblem] = useState<unknown>(null)
+  const [part, setPart] = useState(0)
   const send = useAction({
     mutationFn: () => {
       const form = new FormData()
       if (file) form.append('file', file)
-      return call<BulkUpload>('POST', `/api/bulk-upload${query({ type, organizationId: target.id })}`, form)
+      setPart(0)
+      return upload<BulkUpload>('POST', `/api/bulk-upload${query({ type, organizationId: target.id })}`, form, setPart)
     },
     onSuccess: ({ bulkUploadId }) => { void client.invalidateQueries({ queryKey: ['bulk'] }); go('bulk', bulkUploadId) }
   })
-  const dropped = (event: DragEvent) => { event.preventDefault(); setOver(false); setFile(event.dataTransfer.files[0] ?? null) }
-  const template = () => { setProblem(null); download(`/api/bulk-upload/template.csv?type=${type}`, `template-${type}.csv`).catch(setProblem) }
+  const choose = (chosen: File | undefined) => { // an error of the previous file would look like one of this file
+    setFile(chosen ?? null)
+    setProblem(null)
+    send.reset()
+  }
+  const dropped = (event: DragEvent) => { event.preventDefault(); setOver(false); choose(event.dataTransfer.files[0]) }
+  const template = () => {
+    setProblem(null)
+    download(`/api/bulk-upload/template.csv?type=${type}`, `template-${type}.csv`).catch(setProblem)
+  }
 
   return (
     <form className='panel' onSubmit={(event) => { event.preventDefault(); send.mutate() }}>
       <div className='filters'>
         <Field label={t('bulk.type')}>
-          {(props) => <select {...props} value={type} onChange={(e) => setType(e.target.value)}>{types.map((name) => <option key={name} value={name}>{named('bulk', name)}</option>)}</select>}
+          {(props) => (
+            <select {...props} value={type} onChange={(e) => setType(e.target.value)}>
+              {types.map((name) => <option key={name} value={name}>{named('bulk', name)}</option>)}
+            </select>
+          )}
         </Field>
         <Target of={target} />
-        <Button onClick={template}>{t('bulk.template')}</Button>
+        <Button icon={Download} onClick={template}>{t('bulk.template')}</Button>
       </div>
-      <div className={over ? 'drop over' : 'drop'} onDragOver={(event) => { event.preventDefault(); setOver(true) }} onDragLeave={() => setOver(false)} onDrop={dropped}>
-        <Field label={t('bulk.drop')}>{(props) => <input {...props} type='file' accept='.csv,text/csv' onChange={(e) => setFile(e.target.files?.[0] ?? null)} />}</Field>
-        {file && <strong>{file.name}</strong>}
-      </div>
+      <label className={over ? 'drop over' : 'drop'} onDragOver={(event) => { event.preventDefault(); setOver(true) }}
+        onDragLeave={() => setOver(false)} onDrop={dropped}>
+        <FileUp />
+        <span>{t('bulk.drop')}</span>
+        {file && <strong>{file.name} <small>{asBytes(file.size)}</small></strong>}
+        <input className='hidden' type='file' accept='.csv,text/csv'
+          onChange={(e) => { choose(e.target.files?.[0]); e.target.value = '' }} />
+      </label>
+      {send.isPending && <progress max={1} value={part} aria-label={t('bulk.send')} />}
       {problem !== null && <Failed error={problem} />}
       {send.isError && <Failed error={send.error} />}
       <Button kind='main' type='submit' disabled={!file || send.isPending}>{t('bulk.send')}</Button>
@@ -54,14 +75,11 @@ function Upload () {
 }
 
 export default function Bulk ({ rest }: { rest: string[] }) {
-  const list = useInfiniteQuery({
-    queryKey: ['bulk'],
-    queryFn: ({ pageParam }) => page<BulkUpload[]>(pageParam),
-    initialPageParam: '/api/bulk-upload?limit=50',
-    getNextPageParam: (last) => last.next
-  })
+  const { list, all } = usePages<BulkUpload>('bulk', LIST)
   const { several, nameOf } = useOrganizations()
-  const all = list.data?.pages.flatMap(({ items }) => items) ?? []
+
+  const organization = several ? [t('accounts.organization')] : []
+  const head = [t('bulk.file'), ...organization, t('bulk.type'), t('hooks.state'), t('state.time')]
 
   if (rest[0] !== undefined) return <Job key={rest[0]} id={rest[0]} />
   return (
@@ -72,13 +90,13 @@ export default function Bulk ({ rest }: { rest: string[] }) {
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && <Empty>{t('bulk.empty')}</Empty>}
       {all.length > 0 && (
-        <Table label={t('bulk.title')} head={[t('bulk.file'), ...(several ? [t('accounts.organization')] : []), t('bulk.type'), t('hooks.state'), t('state.time')]}>
+        <Table label={t('bulk.title')} head={head}>
           {all.map((job) => (
             <tr key={job.bulkUploadId}>
               <td className='wide'><a href={to('bulk', job.bulkUploadId)}>{job.fileName}</a></td>
               {several && <td className='wide'>{nameOf(job.organizationId)}</td>}
               <td>{named('bulk', job.type)}</td>
-              <td><Badge tone={toneOf(job)}>{t(`job.${job.status}`)}</Badge> <small>{t('bulk.progress', { done: asNumber(job.progress.done), total: asNumber(job.progress.total) })}{job.progress.failed > 0 && `; ${t('bulk.done', { ok: asNumber(job.progress.succeeded), failed: asNumber(job.progress.failed) })}`}</small></td>
+              <td><Badge tone={toneOf(job)}>{t(`job.${job.status}`)}</Badge> <small>{progressOf(job)}</small></td>
               <td><Time at={job.createdAt} /></td>
             </tr>
           ))}

@@ -1,21 +1,36 @@
 /* One bulk upload: the findings of the check, its progress, and the rows that failed. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Download, Trash2 } from 'lucide-react'
 import { useEffect, useState } from 'react'
 
 import { call, download, get } from '../api/client'
 import { follow } from '../api/stream'
 import type { BulkLog, BulkUpload } from '../api/types'
-import { to } from '../router'
+import { goInstead, to } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { Badge, Button, Failed, Loading } from '../ui/ui'
+import { asNumber } from '../ui/format'
+import { Badge, Button, Confirm, Failed, Loading } from '../ui/ui'
 import { Rows } from './rows'
 
 const tones = { created: 'wait', confirmed: 'wait', finished: 'good', cancelled: 'off' } as const
 
 /* An upload that has ended is good only if all its rows are stored. */
-export const toneOf = ({ status, progress }: Pick<BulkUpload, 'status' | 'progress'>) =>
+export const toneOf = ({ status, progress }: Progress) =>
   status === 'finished' && progress.failed > 0 ? progress.succeeded > 0 ? 'wait' : 'bad' : tones[status]
+
+type Progress = Pick<BulkUpload, 'status' | 'progress'>
+
+/* The rows that are done; of an upload that was cancelled, the ones that are not stored are not failures. */
+export function progressOf ({ status, progress: { done, total, succeeded, failed } }: Progress): string {
+  const left = total - succeeded - failed
+  const parts = [t('bulk.progress', { done: asNumber(done), total: asNumber(total) })]
+  if (status === 'cancelled') parts.push(t('bulk.left', { ok: asNumber(succeeded), left: asNumber(left + failed) }))
+  else if (status !== 'created') parts.push(t('bulk.done', { ok: asNumber(succeeded), failed: asNumber(failed) }))
+  return parts.join('; ')
+}
+
+export const LIST = '/api/bulk-upload?limit=50'
 
 const log = (id: string) => `/api/bulk-upload/bulk-upload-log/${id}`
 
@@ -33,7 +48,8 @@ function useJob (id: string) {
     const control = new AbortController()
     const hear = ({ data }: { data: string }) => {
       void client.cancelQueries({ queryKey: ['bulk', id] }) // a response in flight may be older
-      client.setQueryData<BulkLog>(['bulk', id], (before) => before && { ...before, ...JSON.parse(data), rows: before.rows })
+      client.setQueryData<BulkLog>(['bulk', id], (before) =>
+        before && { ...before, ...JSON.parse(data), rows: before.rows })
     }
     void follow(`/api/bulk-upload/${id}/stream`, hear, () => {}, control.signal)
     return () => control.abort()
@@ -45,7 +61,7 @@ function useJob (id: string) {
   useEffect(() => {
     if (!known) return
     void client.invalidateQueries({ queryKey: ['bulkRows', id] })
-    void client.invalidateQueries({ queryKey: ['bulk'], exact: true })
+    void client.invalidateQueries({ queryKey: ['bulk', LIST] })
   }, [client, id, known, status, done])
   return job
 }
@@ -54,6 +70,7 @@ export function Job ({ id }: { id: string }) {
   const client = useQueryClient()
   const job = useJob(id)
   const [problem, setProblem] = useState<unknown>(null)
+  const [deleting, setDeleting] = useState(false)
   const act = useAction({
     mutationFn: (what: 'confirm' | 'cancel') => call('POST', `/api/bulk-upload/${id}/${what}`),
     onSettled: () => client.invalidateQueries({ queryKey: ['bulk'] })
@@ -61,6 +78,12 @@ export function Job ({ id }: { id: string }) {
   const { data } = job
   const allStored = data?.check.failed === 0 && data.progress.failed === 0 &&
     (data.status !== 'cancelled' || data.progress.done === data.progress.total)
+  const over = data?.status === 'finished' || data?.status === 'cancelled'
+  const remove = async () => {
+    await call('DELETE', `/api/bulk-upload/${id}`)
+    goInstead('bulk')
+    void client.invalidateQueries({ queryKey: ['bulk', LIST] })
+  }
   const save = () => { setProblem(null); download(`/api/bulk-upload/${id}/failed.csv`, 'failed.csv').catch(setProblem) }
 
   return (
@@ -76,21 +99,43 @@ export function Job ({ id }: { id: string }) {
       {data && (
         <>
           <section className='panel'>
-            {data.status === 'created' && <p>{t('bulk.checked', { passed: data.check.passed, failed: data.check.failed })}</p>}
+            {data.status === 'created' && (
+              <p>{t('bulk.checked', { passed: asNumber(data.check.passed), failed: asNumber(data.check.failed) })}</p>
+            )}
             {data.reason !== null && <p>{data.reason}</p>}
             {data.status !== 'created' && (
               <div role='status'>
-                <progress max={Math.max(1, data.progress.total)} value={data.progress.done} aria-label={t('bulk.title')} />
-                <p>{t('bulk.progress', data.progress)}; {t('bulk.done', { ok: data.progress.succeeded, failed: data.progress.failed })}</p>
+                <progress max={Math.max(1, data.progress.total)} value={data.progress.done}
+                  aria-label={t('bulk.title')} />
+                <p>{progressOf(data)}</p>
               </div>
             )}
             <div className='row'>
-              {data.status === 'created' && <Button kind='main' disabled={act.isPending || data.check.passed === 0} onClick={() => act.mutate('confirm')}>{t('bulk.confirm', { n: data.check.passed })}</Button>}
-              {(data.status === 'created' || data.status === 'confirmed') && <Button disabled={act.isPending} onClick={() => act.mutate('cancel')}>{t('bulk.cancel')}</Button>}
-              <Button disabled={allStored} onClick={save}>{t('bulk.failedCsv')}</Button>
+              {data.status === 'created' && (
+                <Button kind='main' disabled={act.isPending || data.check.passed === 0}
+                  onClick={() => act.mutate('confirm')}>
+                  {t('bulk.confirm', { n: asNumber(data.check.passed) })}
+                </Button>
+              )}
+              {!over && (
+                <Button disabled={act.isPending} onClick={() => act.mutate('cancel')}>{t('bulk.cancel')}</Button>
+              )}
+              {data.status === 'finished' && data.progress.succeeded > 0 && (
+                <a className='button main' href={to('devices')}>{t('bulk.next')}</a>
+              )}
+              {!allStored && (
+                <Button icon={Download} onClick={save}>
+                  {t(data.status === 'cancelled' ? 'bulk.leftCsv' : 'bulk.failedCsv')}
+                </Button>
+              )}
+              {over && <Button kind='risk' icon={Trash2} onClick={() => setDeleting(true)}>{t('do.delete')}</Button>}
             </div>
           </section>
-          <Rows id={id} />
+          <Rows id={id} first={data.status === 'cancelled' ? 'cancelled' : 'failed'} />
+          {deleting && (
+            <Confirm title={t('bulk.delete')} text={t('bulk.deleteAsk', { name: data.fileName })}
+              action={t('do.delete')} run={remove} close={() => setDeleting(false)} done={() => {}} />
+          )}
         </>
       )}
     </div>

@@ -4,6 +4,7 @@ import { useState } from 'react'
 
 import { page, query } from '../api/client'
 import type { BulkLog } from '../api/types'
+import { to } from '../router'
 import { t } from '../texts/texts'
 import { Badge, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
 
@@ -32,9 +33,17 @@ function List ({ id, status }: { id: string, status: string }) {
         {rows.map((row) => (
           <tr key={row.rowNumber}>
             <td>{row.rowNumber}</td>
-            <td className='wide'>{row.externalId}</td>
+            <td className='wide'>
+              {row.status === 'success' && row.externalId
+                ? <a href={to('devices', row.externalId)}>{row.externalId}</a> : row.externalId}
+            </td>
             <td><Badge tone={tones[row.status]}>{t(`bulk.${row.status}`)}</Badge></td>
-            <td className='wide'>{row.errors.length + row.warnings.length === 0 ? '–' : [...row.errors, ...row.warnings].map(({ field, problem }, i) => <div key={i}>{field && <strong>{field}: </strong>}{problem}</div>)}</td>
+            <td className='wide'>
+              {row.errors.length + row.warnings.length === 0 && '–'}
+              {[...row.errors, ...row.warnings].map(({ field, problem }, i) => (
+                <div key={i}>{field && <strong>{field}: </strong>}{problem}</div>
+              ))}
+            </td>
           </tr>
         ))}
       </Table>
@@ -43,8 +52,10 @@ function List ({ id, status }: { id: string, status: string }) {
   )
 }
 
-export function Rows ({ id }: { id: string }) {
-  const [status, setStatus] = useState('failed')
+/* `first`: the rows that are shown until the user chooses. */
+export function Rows ({ id, first }: { id: string, first: string }) {
+  const [chosen, setStatus] = useState<string | null>(null)
+  const status = chosen ?? first
 
   return (
     <section>

@@ -47,7 +47,8 @@ function Uid ({ uid }: { uid: string }) {
 
   return (
     <span>
-      <Button kind='link' title={uid} aria-label={t('certs.copy', { uid })} onClick={copy}>
+      <Button kind='link' title={uid} onClick={copy}>
+        <span className='hidden'>{t('certs.copy')} </span>
         <code>{copied ? t('state.copied') : `…${uid.slice(-8)}`}</code>
       </Button>
     </span>

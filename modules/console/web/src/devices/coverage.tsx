@@ -22,7 +22,16 @@ function Explanation ({ of }: { of: Explained }) {
       {of.cycle && of.group && (
         <p>{t('coverage.cycle', { group: of.group.name })} <Period start={of.cycle.start} end={of.cycle.end} /></p>
       )}
-      {entries.length > 0 && <ul>{entries.map((entry, i) => <li key={i}>{asEnergy(entry.readvalue_watthour)}: {named('cert', entry.status)} <code>{entry.certificateTransactionUID}</code></li>)}</ul>}
+      {entries.length > 0 && (
+        <ul>
+          {entries.map((entry, i) => (
+            <li key={i}>
+              {asEnergy(entry.readvalue_watthour)}: {named('cert', entry.status)}{' '}
+              <code>{entry.certificateTransactionUID}</code>
+            </li>
+          ))}
+        </ul>
+      )}
     </div>
   )
 }
@@ -46,7 +55,11 @@ function Why ({ device }: { device: number }) {
   return (
     <>
       <form className='row foot' onSubmit={ask}>
-        <Field label={t('coverage.at')}>{(props) => <input {...props} type='datetime-local' required value={typed} onChange={(e) => setTyped(e.target.value)} />}</Field>
+        <Field label={t('coverage.at')}>
+          {(props) => (
+            <input {...props} type='datetime-local' required value={typed} onChange={(e) => setTyped(e.target.value)} />
+          )}
+        </Field>
         <Button type='submit'>{t('coverage.explain')}</Button>
       </form>
       {answer.isLoading && <Loading />}
@@ -59,18 +72,32 @@ function Why ({ device }: { device: number }) {
 function Lists ({ of }: { of: Coverage }) {
   const gaps = of.gaps.slice(0, SHOWN)
   const left = of.notCertified.slice(0, SHOWN)
+  const energy = { text: t('certs.energy'), number: true }
   return (
     <>
       {of.sums.length === 0 ? <Empty>{t('coverage.nothing')}</Empty> : (
-        <Table label={t('coverage.sums')} small head={[t('coverage.reason'), { text: t('coverage.reads'), number: true }, { text: t('certs.energy'), number: true }]}>
-          {of.sums.map((sum) => <tr key={sum.reason}><td className='wide'>{named('why', sum.reason)}</td><td className='number'>{sum.reads}</td><td className='number'>{asEnergy(sum.value)}</td></tr>)}
+        <Table label={t('coverage.sums')} small
+          head={[t('coverage.reason'), { text: t('coverage.reads'), number: true }, energy]}>
+          {of.sums.map((sum) => (
+            <tr key={sum.reason}>
+              <td className='wide'>{named('why', sum.reason)}</td>
+              <td className='number'>{sum.reads}</td>
+              <td className='number'>{asEnergy(sum.value)}</td>
+            </tr>
+          ))}
         </Table>
       )}
       {left.length > 0 && (
         <>
           <h3>{t('coverage.left')}</h3>
-          <Table label={t('coverage.left')} small head={[t('certs.period'), { text: t('certs.energy'), number: true }, t('coverage.reason')]}>
-            {left.map((read) => <tr key={read.type + read.endDate}><td><Period start={read.startDate} end={read.endDate} /></td><td className='number'>{asEnergy(read.value)}</td><td className='wide'>{named('why', read.reason)}</td></tr>)}
+          <Table label={t('coverage.left')} small head={[t('certs.period'), energy, t('coverage.reason')]}>
+            {left.map((read) => (
+              <tr key={read.type + read.endDate}>
+                <td><Period start={read.startDate} end={read.endDate} /></td>
+                <td className='number'>{asEnergy(read.value)}</td>
+                <td className='wide'>{named('why', read.reason)}</td>
+              </tr>
+            ))}
           </Table>
         </>
       )}
@@ -86,7 +113,9 @@ function Lists ({ of }: { of: Coverage }) {
 }
 
 export function Coverage ({ name, device }: { name: string, device: number }) {
-  const coverage = useQuery({ queryKey: ['coverage', name], queryFn: () => get<Coverage>(`/api/device/${encodeURIComponent(name)}/coverage`) })
+  const coverage = useQuery({
+    queryKey: ['coverage', name], queryFn: () => get<Coverage>(`/api/device/${encodeURIComponent(name)}/coverage`)
+  })
 
   return (
     <section className='panel'>

@@ -3,28 +3,44 @@ import { useState } from 'react'
 
 import { t } from '../texts/texts'
 import { Field } from '../ui/ui'
+import { Options, useChoices } from './data'
 
-const more = ['fuelCode', 'capacityFrom', 'capacityTo', 'commissionedFrom', 'commissionedTo'] as const
+const more = ['fuelCode', 'deviceTypeCode', 'capacityFrom', 'capacityTo', 'commissionedFrom', 'commissionedTo'] as const
 
 export const filters = ['search', 'countryCode', 'status', ...more] as const
 
 export type Filter = Record<typeof filters[number], string>
 
-/* Filters in the API's form; a country that is not fully typed is left out. */
-export const queryOf = (filter: Filter) =>
-  ({ ...filter, search: filter.search.trim(), fuelCode: filter.fuelCode.trim(), countryCode: /^[A-Za-z]{2,3}$/.test(filter.countryCode) ? filter.countryCode : '' })
+/* Filters in the API's form. */
+export const queryOf = (filter: Filter) => ({ ...filter, search: filter.search.trim() })
 
 export function Filters ({ filter, change }: { filter: Filter, change: (some: Partial<Filter>) => void }) {
+  const lists = {
+    countryCode: useChoices('countries'), fuelCode: useChoices('fuel-codes'), deviceTypeCode: useChoices('device-types')
+  }
   const [open] = useState(() => more.some((name) => filter[name] !== ''))
   const input = (name: keyof Filter, label: string, extra: Record<string, unknown> = {}) => (
-    <Field label={label}>{(props) => <input {...props} {...extra} value={filter[name]} onChange={(e) => change({ [name]: e.target.value })} />}</Field>
+    <Field label={label}>
+      {(props) => (
+        <input {...props} {...extra} value={filter[name]} onChange={(e) => change({ [name]: e.target.value })} />
+      )}
+    </Field>
+  )
+  const select = (name: keyof typeof lists, label: string) => (
+    <Field label={label}>
+      {(props) => (
+        <select {...props} value={filter[name]} onChange={(e) => change({ [name]: e.target.value })}>
+          <Options of={lists[name]} none={t('accounts.all')} value={filter[name]} />
+        </select>
+      )}
+    </Field>
   )
 
   return (
     <>
       <div className='filters'>
         {input('search', t('devices.search'), { type: 'search', maxLength: 255 })}
-        {input('countryCode', t('devices.country'), { maxLength: 3 })}
+        {select('countryCode', t('devices.country'))}
         <Field label={t('devices.status')}>
           {(props) => (
             <select {...props} value={filter.status} onChange={(e) => change({ status: e.target.value })}>
@@ -38,7 +54,8 @@ export function Filters ({ filter, change }: { filter: Filter, change: (some: Pa
       <details className='more' open={open}>
         <summary>{t('devices.filters')}</summary>
         <div className='filters'>
-          {input('fuelCode', t('devices.fuel'), { maxLength: 64 })}
+          {select('fuelCode', t('devices.fuel'))}
+          {select('deviceTypeCode', t('devices.type'))}
           {input('capacityFrom', t('devices.capacityFrom'), { type: 'number', min: 0, step: 'any' })}
           {input('capacityTo', t('devices.capacityTo'), { type: 'number', min: 0, step: 'any' })}
           {input('commissionedFrom', t('devices.sinceFrom'), { type: 'date' })}

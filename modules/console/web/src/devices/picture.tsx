@@ -15,7 +15,9 @@ const MOST_BYTES = 4 * 1048576 // larger pictures are fetched only on demand
 
 export const isPicture = ({ type }: Document) => /^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(type)
 
-function Canvas ({ bitmap, label, width, height }: { bitmap: ImageBitmap, label: string, width: number, height: number }) {
+function Canvas ({ bitmap, label, width, height }: {
+  bitmap: ImageBitmap, label: string, width: number, height: number
+}) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const scale = Math.min(1, width / bitmap.width, height / bitmap.height)
 
@@ -42,12 +44,15 @@ export function Picture ({ path, document }: { path: string, document: Document 
   if (!bitmap.data) return null
   return (
     <>
-      <button type='button' className='thumbnail' aria-label={t('devices.look', { name: document.name })} onClick={() => setLarge(true)}>
+      <button type='button' className='thumbnail' aria-label={t('devices.look', { name: document.name })}
+        onClick={() => setLarge(true)}>
         <Canvas bitmap={bitmap.data} label='' width={120} height={72} />
       </button>
       {large && (
         <Dialog title={document.name} close={() => setLarge(false)} wide>
-          <div className='picture'><Canvas bitmap={bitmap.data} label={document.name} width={1600} height={1200} /></div>
+          <div className='picture'>
+            <Canvas bitmap={bitmap.data} label={document.name} width={1600} height={1200} />
+          </div>
           <div className='actions'><Button kind='main' onClick={() => setLarge(false)}>{t('do.close')}</Button></div>
         </Dialog>
       )}

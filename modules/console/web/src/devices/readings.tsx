@@ -1,73 +1,195 @@
-/* The energy of a device by days, months or years, with the plausible ceiling of each. */
+/*
+ * The energy of a device as a chart, and its readings: the stored ones, the refused ones with the reason, and
+ * the voided ones. The address has what is shown, and its last day.
+ */
 import { useQuery } from '@tanstack/react-query'
+import { ChevronLeft, ChevronRight, Download, Plus } from 'lucide-react'
 import { useState } from 'react'
 
-import { get, query } from '../api/client'
-import type { Total } from '../api/types'
-import { t } from '../texts/texts'
-import { asEnergy, way } from '../ui/format'
-import { Bars, type Bar } from '../ui/bars'
-import { Empty, Failed, Field, Loading } from '../ui/ui'
+import { download, get, query } from '../api/client'
+import type { Read, RefusedRead, Total } from '../api/types'
+import { useValues } from '../router'
+import { named, t } from '../texts/texts'
+import { asEnergy, asPeriod } from '../ui/format'
+import { Bars } from '../ui/bars'
+import { usePages } from '../ui/pages'
+import { Button, Empty, Failed, Field, Loading, More, Period, Table, Time } from '../ui/ui'
+import { Add, Void } from './reading'
+import { barsOf, dayOf, endOf, spans, timeOf, type Span, type Time as Window } from './span'
 
-type Span = 'day' | 'month' | 'year'
-
-const DAYS = 92 // days shown
-const DAY_MS = 86400000
-const spans: Span[] = ['day', 'month', 'year']
+const views = ['chart', 'stored', 'refused', 'voided'] as const
+const FLAT = 3 // a ceiling that is more than three times as high as the bars would make them flat
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
-const written: Record<Span, Intl.DateTimeFormatOptions> = {
-  day: { day: 'numeric', month: 'short' }, month: { month: 'short', year: 'numeric' }, year: { year: 'numeric' }
+
+const pathOf = (name: string) => `/api/meter-reads/new/${encodeURIComponent(name)}`
+
+/* Returns when the last reading ends; null if there is none, for which the service has only an error. */
+async function latest (name: string): Promise<string | null> {
+  const any = await get<Total[]>(`${pathOf(name)}/totals?by=year&limit=1`)
+  return any.length === 0 ? null : (await get<Read>(`/api/meter-reads/latestread/${encodeURIComponent(name)}`)).endDate
 }
 
-/* Days are counted back from the end of the last month that has a reading, or from now. */
-async function totals (name: string, by: Span): Promise<Total[]> {
-  const read = (span: Span, start?: string) =>
-    get<Total[]>(`/api/meter-reads/new/${encodeURIComponent(name)}/totals${query({ by: span, timezone: zone, start, limit: 1000 })}`)
-  if (by !== 'day') return read(by)
-  const months = await read('month')
-  const last = months[months.length - 1]
-  if (!last) return []
-  return read('day', new Date(Math.min(Date.parse(last.endDate), Date.now()) - DAYS * DAY_MS).toISOString())
+function Chart ({ name, by, time }: { name: string, by: Span, time: Window }) {
+  const [wanted, want] = useState<boolean | null>(null)
+  const [start, end] = [time.start.toISOString(), time.end.toISOString()]
+  const values = query({ by, timezone: zone, start, end, limit: 1000 })
+  const path = `${pathOf(name)}/totals${values}`
+  const list = useQuery({
+    queryKey: ['readings', path, by], queryFn: () => get<Total[]>(path),
+    placeholderData: (before, query) => query?.queryKey[2] === by ? before : undefined // no days among hours
+  })
+  const sums = list.data ?? []
+  const most = Math.max(...sums.map(({ value }) => value))
+  const ceiling = Math.max(...sums.map((sum) => sum.ceiling ?? 0))
+  const shown = wanted ?? ceiling <= most * FLAT
+
+  if (list.isPending) return <Loading />
+  if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
+  if (sums.length === 0) return <Empty>{t('readings.noneThen')}</Empty>
+  return (
+    <>
+      <Bars title={t(`readings.by.${by}`)} show={asEnergy} bars={barsOf(sums, by, shown)}
+        note={t('readings.sum', { energy: asEnergy(sums.reduce((sum, { value }) => sum + value, 0)) })} />
+      {ceiling > 0 && (
+        <label className='check'>
+          <input type='checkbox' checked={shown} onChange={(e) => want(e.target.checked)} />
+          <small className='legend'>{t('devices.ceilingIs')}</small>
+        </label>
+      )}
+    </>
+  )
 }
 
-function after (date: Date, by: Span) {
-  return by === 'day' ? new Date(date.getFullYear(), date.getMonth(), date.getDate() + 1)
-    : by === 'month' ? new Date(date.getFullYear(), date.getMonth() + 1, 1) : new Date(date.getFullYear() + 1, 0, 1)
+function Stored ({ name, time }: { name: string, time: Window }) {
+  const values = query({ start: time.start.toISOString(), end: time.end.toISOString(), limit: 1000 })
+  const { list, all } = usePages<Read>('readings', `${pathOf(name)}${values}`)
+  const [voiding, setVoiding] = useState<Read | null>(null)
+  const energy = { text: t('certs.energy'), number: true }
+  const head = [t('certs.period'), energy, t('readings.type'), t('readings.received'), '']
+
+  if (list.isPending) return <Loading />
+  return (
+    <>
+      {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
+      {list.isSuccess && all.length === 0 && <Empty>{t('readings.noneThen')}</Empty>}
+      {all.length > 0 && (
+        <Table label={t('devices.readings')} head={head}>
+          {[...all].reverse().map((read) => (
+            <tr key={read.id}>
+              <td className='wide'><Period start={read.startDate} end={read.endDate} /></td>
+              <td className='number'>{asEnergy(read.value)}</td>
+              <td>{read.type}</td>
+              <td><Time at={read.createdAt} /></td>
+              <td><Button kind='quiet' onClick={() => setVoiding(read)}>{t('readings.void')}</Button></td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <More of={list} />
+      {voiding && <Void path={pathOf(name)} read={voiding} close={() => setVoiding(null)} />}
+    </>
+  )
 }
 
-/* Makes a bar for each span, because the list has no entries for spans without readings. */
-function bars (list: Total[], by: Span): Bar[] {
-  const format = new Intl.DateTimeFormat(way(), written[by])
-  const known = new Map(list.map((total) => [Date.parse(total.startDate), total]))
-  const last = Math.max(...known.keys())
-  const all: Bar[] = []
-  for (let at = new Date(Math.min(...known.keys())); at.getTime() <= last && all.length < 1000; at = after(at, by)) {
-    const total = known.get(at.getTime())
-    all.push({ label: format.format(at), value: total?.value ?? 0, limit: total?.ceiling ?? null })
-  }
-  return all
+/* Refused and voided readings, newest first, and why. */
+function Discarded ({ name, what }: { name: string, what: 'refused' | 'voided' }) {
+  const refused = query({ externalId: name, limit: 100 })
+  const path = what === 'refused' ? `/api/meter-reads/refused${refused}` : `${pathOf(name)}?voided=true&limit=100`
+  const { list, all } = usePages<RefusedRead & Read>('readings', path)
+  const energy = { text: t('certs.energy'), number: true }
+  const head = [t('certs.period'), energy, t('readings.reason'), t(`readings.${what}At`)]
+
+  if (list.isPending) return <Loading />
+  return (
+    <>
+      {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
+      {list.isSuccess && all.length === 0 && <Empty>{t(`readings.none.${what}`)}</Empty>}
+      {all.length > 0 && (
+        <Table label={t(`readings.${what}`)} head={head} busy={list.isPlaceholderData}>
+          {all.map((read) => (
+            <tr key={`${read.id} ${read.refusedAt ?? read.voidedAt}`}>
+              <td>{read.startDate && read.endDate ? <Period start={read.startDate} end={read.endDate} /> : '–'}</td>
+              <td className='number'>{read.value === null ? '–' : asEnergy(read.value)}</td>
+              <td className='wide'>
+                {what === 'refused' ? read.problem : <>{read.reason}<br /><small>{read.voidedBy}</small></>}
+              </td>
+              <td><Time at={read.refusedAt ?? read.voidedAt!} /></td>
+            </tr>
+          ))}
+        </Table>
+      )}
+      <More of={list} />
+    </>
+  )
 }
 
-export function Readings ({ name }: { name: string }) {
-  const [by, setBy] = useState<Span>('day')
-  const list = useQuery({ queryKey: ['totals', name, by], queryFn: () => totals(name, by) })
+/* The pages of the time: the address has the last day of each but the newest. */
+function Pager ({ time, newest, turn }: { time: Window, newest: Date, turn: (until: string) => void }) {
+  const length = time.end.getTime() - time.start.getTime()
+  const later = new Date(time.end.getTime() + length)
+
+  return (
+    <div className='row'>
+      <Button kind='quiet' icon={ChevronLeft} aria-label={t('readings.earlier')}
+        onClick={() => turn(dayOf(time.start))} />
+      <span>{asPeriod(time.start.toISOString(), time.end.toISOString())}</span>
+      <Button kind='quiet' icon={ChevronRight} aria-label={t('readings.later')} disabled={time.end >= newest}
+        onClick={() => turn(later >= newest ? '' : dayOf(later))} />
+    </div>
+  )
+}
+
+export function Readings ({ name, timezone }: { name: string, timezone: string | null }) {
+  const [{ readings, by: chosen, until }, change] = useValues('readings', 'by', 'until')
+  const [adding, setAdding] = useState(false)
+  const [problem, setProblem] = useState<unknown>(null)
+  const last = useQuery({ queryKey: ['readings', 'latest', name], queryFn: () => latest(name) })
+  const view = views.find((one) => one === readings) ?? 'chart'
+  const by = spans.find((span) => span === chosen) ?? 'day'
+  const newest = timeOf(by, new Date(last.data ?? 0)).end
+  const time = timeOf(by, endOf(until) ?? newest)
+  const save = () => { setProblem(null); download(`${pathOf(name)}/export.csv`, 'readings.csv').catch(setProblem) }
+  const timed = last.data && (view === 'chart' || view === 'stored')
 
   return (
     <section className='panel'>
-      {list.isPending && <Loading />}
-      {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
-      {list.data?.length === 0 && <><h2>{t('devices.readings')}</h2><Empty>{t('devices.noReadings')}</Empty></>}
-      {list.data && list.data.length > 0 && (
-        <>
-          <Bars title={t('devices.readings')} show={asEnergy} bars={bars(list.data, by)} note={asEnergy(list.data.reduce((sum, { value }) => sum + value, 0))} />
-          <div className='row between foot'>
-            {list.data.some(({ ceiling }) => ceiling !== null) ? <small className='legend'>{t('devices.ceilingIs')}</small> : <span />}
+      <div className='row between'>
+        <h2>{t('devices.readings')}</h2>
+        <div className='row'>
+          <Button icon={Plus} onClick={() => setAdding(true)}>{t('readings.add')}</Button>
+          <Button icon={Download} disabled={!last.data} onClick={save}>{t('certs.export')}</Button>
+        </div>
+      </div>
+      <div className='row between'>
+        <div className='row' role='group' aria-label={t('devices.readings')}>
+          {views.map((one) => (
+            <Button key={one} kind='quiet' aria-pressed={one === view}
+              onClick={() => change({ readings: one === 'chart' ? '' : one })}>
+              {named('readings', one)}
+            </Button>
+          ))}
+        </div>
+        {timed && (
+          <div className='row foot'>
+            <Pager time={time} newest={newest} turn={(day) => change({ until: day })} />
             <Field label={t('devices.by')}>
-              {(props) => <select {...props} value={by} onChange={(e) => setBy(e.target.value as Span)}>{spans.map((span) => <option key={span} value={span}>{t(`devices.${span}`)}</option>)}</select>}
+              {(props) => (
+                <select {...props} value={by} onChange={(e) => change({ by: e.target.value, until: '' })}>
+                  {spans.map((span) => <option key={span} value={span}>{t(`devices.${span}`)}</option>)}
+                </select>
+              )}
             </Field>
           </div>
-        </>
-      )}
+        )}
+      </div>
+      {problem !== null && <Failed error={problem} />}
+      {last.isPending && <Loading />}
+      {last.isError && <Failed error={last.error} again={() => void last.refetch()} />}
+      {last.data === null && (view === 'chart' || view === 'stored') && <Empty>{t('devices.noReadings')}</Empty>}
+      {timed && view === 'chart' && <Chart name={name} by={by} time={time} />}
+      {timed && view === 'stored' && <Stored name={name} time={time} />}
+      {(view === 'refused' || view === 'voided') && <Discarded name={name} what={view} />}
+      {adding && <Add path={pathOf(name)} timezone={timezone} close={() => setAdding(false)} />}
     </section>
   )
 }

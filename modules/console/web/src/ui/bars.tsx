@@ -22,11 +22,13 @@ function Shapes ({ bars, top, at }: { bars: Bar[], top: number, at: number | nul
   const width = 800 / Math.max(1, bars.length)
   const wide = Math.min(width * 0.8, 60)
   const y = (value: number) => HEIGHT - Math.max(0, value) / top * HEIGHT
-  const line = bars.map(({ limit }, i) => typeof limit === 'number' ? `M${i * width} ${y(limit)}h${width}` : '').join('')
+  const line = bars.map(({ limit }, i) => limit == null ? '' : `M${i * width} ${y(limit)}h${width}`).join('')
 
   return (
     <>
-      {[0, 0.5, 1].map((part) => <line key={part} x1='0' x2='800' y1={HEIGHT * part} y2={HEIGHT * part} vectorEffect='non-scaling-stroke' />)}
+      {[0, 0.5, 1].map((part) => (
+        <line key={part} x1='0' x2='800' y1={HEIGHT * part} y2={HEIGHT * part} vectorEffect='non-scaling-stroke' />
+      ))}
       {bars.map(({ value }, i) => (
         <rect key={i} x={i * width + (width - wide) / 2} width={wide} y={y(value)} height={HEIGHT - y(value)} />
       ))}
@@ -54,7 +56,9 @@ function Axis ({ bars }: { bars: Bar[] }) {
   )
 }
 
-export function Bars ({ title, note, bars, show }: { title: string, note?: string, bars: Bar[], show: (value: number) => string }) {
+export function Bars ({ title, note, bars, show }: {
+  title: string, note?: string, bars: Bar[], show: (value: number) => string
+}) {
   const [at, setAt] = useState<number | null>(null)
   const most = Math.max(...bars.map(({ value }) => value))
   const top = round(Math.max(1, most, ...bars.map(({ limit }) => limit ?? 0)))
@@ -70,7 +74,9 @@ export function Bars ({ title, note, bars, show }: { title: string, note?: strin
     <figure className='plot'>
       <figcaption className='row between'><h2>{title}</h2><small>{shown ? textOf(shown) : note}</small></figcaption>
       <div className='area'>
-        <div className='scale' aria-hidden='true'>{[top, top / 2, 0].map((value) => <span key={value}>{show(value)}</span>)}</div>
+        <div className='scale' aria-hidden='true'>
+          {[top, top / 2, 0].map((value) => <span key={value}>{show(value)}</span>)}
+        </div>
         <div className='bars'>
           <svg className='chart' viewBox={`0 0 800 ${HEIGHT}`} preserveAspectRatio='none' role='img'
             aria-label={t('chart.label', { title, n: bars.length, most: show(most) })}>

@@ -33,6 +33,7 @@ export function asPeriod (start: string, end: string): string {
 }
 export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')
 export const asNumber = (value: number) => formats().number.format(value)
+export const asPower = (kilowatts: number | string) => `${asNumber(Number(kilowatts))} kW`
 export const asBytes = (value: number) =>
   value < 1024 ? `${value} B` : value < 1048576 ? `${asNumber(value / 1024)} KiB` : `${asNumber(value / 1048576)} MiB`
 

@@ -1,0 +1,36 @@
+/* Titles of devices, and the lists for forms. */
+import { useQuery } from '@tanstack/react-query'
+
+import { get } from '../api/client'
+import type { Device } from '../api/types'
+import { way } from '../ui/format'
+
+export const titleOf = (device: Device) => device.siteName ?? device.externalId ?? device.uuid
+
+type Entry = { alpha2?: string, code?: string, name: string }
+
+export interface Choice { value: string, text: string }
+
+/* Countries have their names in the user's language; the other lists have only the names of the service. */
+export function useChoices (list: 'countries' | 'fuel-codes' | 'device-types' | 'time-zones'): Choice[] {
+  const { data } = useQuery({
+    queryKey: ['reference', list], queryFn: () => get<Entry[]>(`/api/reference/${list}`), staleTime: Infinity
+  })
+  const countries = new Intl.DisplayNames(way(), { type: 'region' })
+
+  return (data ?? []).map(({ alpha2, code, name }) => alpha2
+    ? { value: alpha2, text: countries.of(alpha2) ?? name }
+    : code ? { value: code, text: `${code} – ${name}` } : { value: name, text: name })
+    .sort((a, b) => list === 'countries' ? a.text.localeCompare(b.text, way()) : 0)
+}
+
+/* A value that is not in the list keeps its own option. */
+export function Options ({ of, none, value }: { of: Choice[], none: string, value: string }) {
+  return (
+    <>
+      <option value=''>{none}</option>
+      {value !== '' && !of.some((one) => one.value === value) && <option value={value}>{value}</option>}
+      {of.map((one) => <option key={one.value} value={one.value}>{one.text}</option>)}
+    </>
+  )
+}
