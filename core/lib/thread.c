@@ -94,7 +94,7 @@ static void thread_limit(const char *directory, bool v2, long *processors)
 {
     static const char *const names[][2] = {{"cpu.cfs_quota_us", "cpu.cfs_period_us"},
                                            {"cpu.max", NULL}};
-    char text[2][64] = {"", ""}, path[PATH_MAX], *end;
+    char text[2][64] = {"", ""}, path[PATH_MAX + 64], *end;
 
     for (int i = 0; i < 2 && names[v2][i]; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, names[v2][i]);
