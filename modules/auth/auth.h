@@ -60,6 +60,7 @@ struct auth {
 #define ACCOUNT_COLUMN_COUNT 8
 extern const struct bb_field auth_account_fields[ACCOUNT_COLUMN_COUNT];
 extern const struct bb_field auth_client_fields[4], auth_organization_fields[6]; /* for clients.c */
+extern const struct bb_field auth_session_fields[7];                             /* refresh.c */
 
 /* The organizations in which auth_account AS a may act, as a bigint[] for bb_cell_ints(). */
 #define ACCOUNT_ORGANIZATIONS                                                                      \
@@ -199,22 +200,32 @@ size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_cla
 
 extern const struct bb_authenticator auth_authenticator;
 
+#define AUTH_REFRESHED_S 3600 /* lifetime of an access token of a login with a refresh token */
+
 struct auth_issued {
     char token[TOKEN_MADE_MAX];
+    char jti[37];
     int64_t expires_s; /* seconds since 1970 */
-    int64_t life_s;
+    int64_t life_s;    /* set it before, or 0 for the lifetime in the settings */
 };
 
 /* Creates a session. `client` is 0 for a session of the account itself. Parks the fiber. */
 int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
                        int64_t client, struct auth_issued *issued);
 
+/* ---- login.c, refresh.c ---- */
+
+int auth_login_reply(struct bb_request *rq, const struct auth_issued *issued);
+
+/* Gives the new session a refresh token, and sets its cookie in the response. */
+int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account, const char *jti);
+
 /* ---- users.c ---- */
 
 /*
- * Ends the account's sessions, except `session` (or NULL) and the sessions of its clients, and
- * deletes its links for passwords, after its password was changed in the same transaction. Returns
- * 0, or -1: the caller returns bb_failed(rq).
+ * Ends the account's sessions and refresh tokens, but neither the `session` with its refresh token
+ * (or NULL) nor the sessions of its clients, and deletes its links for passwords, after its
+ * password was changed in the same transaction. Returns 0, or -1: the caller returns bb_failed(rq).
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session, const char *payload);
@@ -248,8 +259,12 @@ enum auth_login_outcome {
 
 int auth_register(struct bb_request *rq);
 int auth_login(struct bb_request *rq);
+int auth_refresh(struct bb_request *rq);
 int auth_logout(struct bb_request *rq);
+int auth_session_list(struct bb_request *rq);
+int auth_session_delete(struct bb_request *rq);
 int auth_me(struct bb_request *rq);
+int auth_me_change(struct bb_request *rq);
 int auth_change_password(struct bb_request *rq);
 int auth_reset_request(struct bb_request *rq);
 int auth_reset(struct bb_request *rq);

@@ -1,4 +1,4 @@
-/* POST /api/auth/login and getAccess create a session; POST /api/auth/logout ends the session. */
+/* POST /api/auth/login and getAccess, which create a session. */
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static int login_count(struct bb_request *rq, int status)
     return status;
 }
 
-static int login_reply(struct bb_request *rq, const struct auth_issued *issued)
+int auth_login_reply(struct bb_request *rq, const struct auth_issued *issued)
 {
     bb_reply_header(rq, "Pragma", "no-cache"); /* RFC 6749, 5.1; the host adds no-store */
     return bb_reply(rq, 200,
@@ -57,32 +57,20 @@ int auth_login(struct bb_request *rq)
     struct auth_account account = {0};
     struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
     const char *email = login_username(rq);
-    bool good = false;
+    bool good = false, remember = json_is_true(json_object_get(bb_body(rq), "remember"));
     int status = auth_credentials(rq, auth, email, bb_text(rq, "password"), &account, &good);
 
     if (status)
         return login_count(rq, status);
     status = good ? auth_account_may_act(rq, account.status) : bb_fail(rq, 401, "Unauthorized");
+    issued->life_s = remember ? AUTH_REFRESHED_S : 0;
     if (!status)
         status = auth_session_issue(rq, auth, &account, 0, issued);
+    if (!status && remember)
+        status = auth_refresh_begin(rq, &account, issued->jti);
     if (!status)
-        status = login_reply(rq, issued);
+        status = auth_login_reply(rq, issued);
     return login_count(rq, auth_credentials_settle(rq, auth, email, &account, status));
-}
-
-int auth_logout(struct bb_request *rq)
-{
-    static const struct bb_sql revoke = {"WITH ended AS (UPDATE auth_session SET revoked = now() "
-                                         "WHERE jti = $1::uuid AND revoked IS NULL RETURNING jti) "
-                                         "SELECT pg_notify('" AUTH_CHANNEL
-                                         "', $2::text) FROM ended",
-                                         BB_SQL_WRITE};
-    const char *payload = bb_format(rq, "session:%s", rq->principal->session);
-
-    if (!bb_query(rq, &revoke, BB_ARGS(bb_t(rq->principal->session), bb_t(payload))))
-        return bb_failed(rq);
-    auth_changed(rq->state, payload);
-    return bb_reply(rq, 200, json_pack("{ss}", "message", "Logout successful"));
 }
 
 /*
@@ -128,7 +116,7 @@ static int login_issue(struct bb_request *rq, const struct auth_account *account
     status = auth_session_issue(rq, rq->state, account, client, issued);
     if (status == 401)
         return login_invalid_client(rq);
-    return status ? status : login_reply(rq, issued);
+    return status ? status : auth_login_reply(rq, issued);
 }
 
 /* Returns the HTTP Basic header, or NULL. */

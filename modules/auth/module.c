@@ -72,6 +72,12 @@ static const struct bb_sql expired_sessions = {
     "WHERE expires < now() - make_interval(days => $1::int) ORDER BY expires LIMIT " BATCH_TEXT ")",
     BB_SQL_WRITE | BB_SQL_LONG};
 
+static const struct bb_sql expired_refreshes = {
+    "DELETE FROM auth_refresh WHERE id IN (SELECT id FROM auth_refresh "
+    "WHERE expires < now() - make_interval(days => $1::int) ORDER BY expires LIMIT " BATCH_TEXT
+    " FOR UPDATE SKIP LOCKED)",
+    BB_SQL_WRITE | BB_SQL_LONG};
+
 static const struct bb_sql retired_keys = {
     "DELETE FROM auth_key WHERE retired < now() - make_interval(secs => $1::bigint)",
     BB_SQL_WRITE | BB_SQL_LONG};
@@ -126,6 +132,7 @@ static void auth_cleanup(struct bb_request *rq)
     const struct auth *auth = rq->state;
 
     auth_sweep(rq, &expired_sessions, 1, "expired sessions");
+    auth_sweep(rq, &expired_refreshes, 1, "expired refresh tokens");
     auth_sweep(rq, &retired_keys, auth->session_s + auth->client_s, "retired signing keys");
     auth_sweep(rq, &old_origins, 90, "networks of logins");
     auth_sweep(rq, &expired_links, 1, "expired links");
@@ -163,6 +170,9 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
 #define TIME(field)                                                                                \
     {.name = (field), .type = BB_TIME, .flags = BB_REQUIRED}
 
+static const struct bb_field session_segment[] = {
+    {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The id in the list."},
+};
 static const struct bb_field id_segment[] = {
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .flags = BB_REQUIRED,
      .help = "Its id."},
@@ -179,6 +189,9 @@ static const struct bb_field page_query[] = {PAGE};
 static const struct bb_field user_query[] = {
     PAGE,
     {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only items in this state."},
+    {.name = "role", .type = BB_CHOICE, .choices = role_names, .help = "Only accounts with this role."},
+    {.name = "search", .type = BB_TEXT, .min = 1, .max = 255,
+     .help = "Only accounts whose e-mail, name or organization contains this text."},
 };
 
 static const struct bb_field register_body[] = {
@@ -196,6 +209,9 @@ static const struct bb_field register_body[] = {
 static const struct bb_field login_body[] = {
     USERNAME(BB_REQUIRED),
     TRIED_PASSWORD("password", BB_REQUIRED, NULL, "The account's password."),
+    {.name = "remember", .type = BB_BOOL,
+     .help = "For browsers: also set a cookie with which POST /api/auth/refresh returns new access "
+             "tokens. The access tokens are then valid for an hour."},
 };
 static const struct bb_field password_body[] = {
     {.name = "current", .type = BB_TEXT, .flags = BB_SECRET | BB_REQUIRED, .min = 1, .max = 256,
@@ -248,6 +264,10 @@ static const struct bb_field invite_body[] = {
           "Name of the account's organization. It is created if it does not exist."),
     {.name = "language", .type = BB_CHOICE, .choices = languages,
      .help = "Language of the mail. Default: the setting mail.language."},
+};
+static const struct bb_field me_body[] = {
+    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
+    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name."),
 };
 static const struct bb_field user_body[] = {
     GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
@@ -321,7 +341,22 @@ const struct bb_field auth_client_fields[] = {
     TIME("createdAt"),
 };
 
+const struct bb_field auth_session_fields[] = {
+    {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
+    TIME("createdAt"),
+    {.name = "usedAt", .type = BB_TIME, .flags = BB_REQUIRED,
+     .help = "When the session last got an access token."},
+    TIME("expiresAt"),
+    {.name = "userAgent", .type = BB_TEXT, .flags = BB_NULLABLE | BB_REQUIRED,
+     .help = "The browser that logged in; null for a session without a refresh token."},
+    {.name = "network", .type = BB_TEXT, .flags = BB_NULLABLE | BB_REQUIRED,
+     .help = "The address, or the /64 of an IPv6 address, from which it logged in; null as above."},
+    {.name = "current", .type = BB_BOOL, .flags = BB_REQUIRED,
+     .help = "Whether this request was sent in this session."},
+};
+
 static const int not_known[] = {401, 403, 0};  /* of a login */
+static const int not_refreshed[] = {204, 401, 403, 0};
 static const int registered[] = {202, 409, 0}; /* 202: register_silent */
 static const int conflict[] = {409, 0};
 static const int without_mail[] = {409, 0};
@@ -366,11 +401,26 @@ static const struct bb_route routes[] = {
      .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(access_reply),
      .help = "Log in with e-mail and password. Returns a session token; each login is a separate "
              "session."},
+    {.method = "POST", .path = "/api/auth/refresh", .roles = BB_ANYONE, .handler = auth_refresh,
+     .errors = not_refreshed, .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(access_reply),
+     .flags = BB_NO_BODY,
+     .help = "Get an access token with the cookie of a login with `remember`. The cookie is "
+             "replaced. 204: the request has no such cookie."},
+    {.method = "GET", .path = "/api/auth/sessions", .roles = BB_ANY_ROLE,
+     .handler = auth_session_list, .reply = BB_ARRAY_OF(auth_session_fields),
+     .help = "List your sessions, the last used first, at most 200."},
+    {.method = "DELETE", .path = "/api/auth/sessions/:id", .roles = BB_ANY_ROLE,
+     .handler = auth_session_delete, .segments = BB_TABLE(session_segment),
+     .reply = BB_TABLE(success_reply), .flags = BB_NO_BODY,
+     .help = "End one of your sessions. Its tokens are revoked."},
     {.method = "POST", .path = "/api/auth/logout", .roles = BB_ANY_ROLE, .handler = auth_logout,
      .reply = BB_TABLE(message_reply), .flags = BB_NO_BODY,
-     .help = "Log out. The token is revoked."},
+     .help = "Log out. The session ends: its tokens are revoked, and the cookie is removed."},
     {.method = "GET", .path = "/api/auth/me", .roles = BB_ANY_ROLE, .handler = auth_me,
      .reply = BB_TABLE(me_reply), .help = "Get your own account."},
+    {.method = "PATCH", .path = "/api/auth/me", .roles = BB_ANY_ROLE, .handler = auth_me_change,
+     .body = BB_TABLE(me_body), .reply = BB_TABLE(me_reply), .flags = BB_NO_BODY,
+     .help = "Change your own name."},
     {.method = "POST", .path = "/api/auth/getAccess", .roles = BB_ANYONE,
      .handler = auth_get_access, .errors = not_known, .body = BB_TABLE(access_body),
      .body_max = PUBLIC_BODY_MAX, .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(access_reply),

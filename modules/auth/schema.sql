@@ -104,3 +104,27 @@ CREATE TABLE auth_link (
 );
 CREATE INDEX auth_link_account ON auth_link (account);
 CREATE INDEX auth_link_expires ON auth_link (expires);
+
+-- step 3: refresh tokens
+
+-- A login whose browser has a refresh token in a cookie. The token is 256 random bits, so its plain
+-- SHA-256 does not reveal it. Each use replaces it; `key` makes the next one (refresh.c).
+CREATE TABLE auth_refresh (
+    id       uuid PRIMARY KEY,
+    account  bigint NOT NULL REFERENCES auth_account (id) ON DELETE CASCADE,
+    kid      text NOT NULL, -- the login ends if this signing key is retired
+    key      bytea NOT NULL,
+    hash     bytea NOT NULL,
+    previous bytea,
+    created  timestamptz NOT NULL DEFAULT now(),
+    rotated  timestamptz NOT NULL DEFAULT now(),
+    expires  timestamptz NOT NULL,
+    agent    text NOT NULL,
+    network  text NOT NULL
+);
+CREATE INDEX auth_refresh_account ON auth_refresh (account);
+CREATE INDEX auth_refresh_expires ON auth_refresh (expires);
+
+-- The row of auth_refresh with which the session ends; NULL: the session has no refresh token.
+ALTER TABLE auth_session ADD COLUMN login uuid;
+CREATE INDEX auth_session_login ON auth_session (login) WHERE login IS NOT NULL;

@@ -222,9 +222,11 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
         .client = client != 0,
     };
 
-    issued->life_s = client ? auth->client_s : auth->session_s;
+    if (!issued->life_s)
+        issued->life_s = client ? auth->client_s : auth->session_s;
     issued->expires_s = claims.expires_s = claims.issued_s + issued->life_s;
     snprintf(claims.jti, sizeof(claims.jti), "%s", bb_new_uuid(rq));
+    memcpy(issued->jti, claims.jti, sizeof(issued->jti));
     snprintf(claims.role, sizeof(claims.role), "%s", account->role);
     /* Tries several times, because a key may be retired between the signature and the row. */
     for (int attempt = 0; attempt < 5; attempt++) {

@@ -7,7 +7,7 @@
 
 #include "modules/auth/auth.h"
 
-/* ---- GET /api/auth/me and PUT /api/user/password ---- */
+/* ---- /api/auth/me and PUT /api/user/password ---- */
 
 int auth_me(struct bb_request *rq)
 {
@@ -32,6 +32,22 @@ int auth_me(struct bb_request *rq)
     return bb_reply(rq, 200, BB_ROW_ADD(rq, rows, 0, columns, auth_account_json(rq, rows, 0)));
 }
 
+int auth_me_change(struct bb_request *rq)
+{
+    static const struct bb_sql change = {
+        "UPDATE auth_account SET first_name = coalesce($2, first_name), "
+        "last_name = coalesce($3, last_name), updated = now() WHERE id = $1::bigint",
+        BB_SQL_WRITE};
+
+    if (rq->principal->client)
+        return bb_fail(rq, 403, "Forbidden");
+    if (!bb_query(rq, &change,
+                  BB_ARGS(bb_i(rq->principal->account), bb_t(bb_text(rq, "firstName")),
+                          bb_t(bb_text(rq, "lastName")))))
+        return bb_failed(rq);
+    return auth_me(rq);
+}
+
 struct change {
     const char *old, *encoded; /* hashes */
     const char *payload;
@@ -44,6 +60,10 @@ struct change {
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session, const char *payload)
 {
+    static const struct bb_sql refresh = {
+        "DELETE FROM auth_refresh WHERE account = $1::bigint AND id IS DISTINCT FROM "
+        "(SELECT login FROM auth_session WHERE jti = $2::uuid)",
+        0};
     static const struct bb_sql end = {
         "UPDATE auth_session SET revoked = now() WHERE account = $1::bigint AND revoked IS NULL "
         "AND client IS NULL AND jti IS DISTINCT FROM $2::uuid",
@@ -51,7 +71,8 @@ int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t accou
     static const struct bb_sql forget = {
         "DELETE FROM auth_link WHERE account = $1::bigint AND purpose <> 'confirm'", 0};
 
-    return bb_tx_query(rq, tx, &end, BB_ARGS(bb_i(account), bb_t(session))) &&
+    return bb_tx_query(rq, tx, &refresh, BB_ARGS(bb_i(account), bb_t(session))) &&
+                   bb_tx_query(rq, tx, &end, BB_ARGS(bb_i(account), bb_t(session))) &&
                    bb_tx_query(rq, tx, &forget, BB_ARGS(bb_i(account)))
                ? bb_notify(rq, tx, AUTH_CHANNEL, payload)
                : -1;
@@ -271,12 +292,23 @@ int auth_user_list(struct bb_request *rq)
                                             " FROM auth_account a WHERE a.id > $1::bigint "
                                             "AND a.status = $3 ORDER BY a.id LIMIT $2::bigint",
                                             BB_SQL_LONG};
-    const char *status = bb_arg(rq, "status");
+    static const struct bb_sql found = {
+        "SELECT " ACCOUNT_COLUMNS " FROM auth_account a "
+        "LEFT JOIN auth_organisation o ON o.id = a.organisation WHERE a.id > $1::bigint "
+        "AND ($3::text IS NULL OR a.status = $3) AND ($4::text IS NULL OR a.role = $4) "
+        "AND ($5::text IS NULL OR strpos(busbar_fold(concat_ws(' ', a.email, a.first_name, "
+        "a.last_name, o.name)), busbar_fold($5)) > 0) ORDER BY a.id LIMIT $2::bigint",
+        BB_SQL_LONG};
+    const char *status = bb_arg(rq, "status"), *role = bb_arg(rq, "role");
+    const char *search = bb_arg(rq, "search");
     const struct bb_value values[] = {bb_i(bb_arg_int(rq, "after", 0)),
-                                      bb_i(auth_page_limit(rq) + 1), bb_t(status)};
+                                      bb_i(auth_page_limit(rq) + 1), bb_t(status), bb_t(role),
+                                      bb_t(search)};
+    const struct bb_rows *rows = role || search ? bb_query(rq, &found, values, 5)
+                                 : status       ? bb_query(rq, &of_status, values, 3)
+                                                : bb_query(rq, &all, values, 2);
 
-    return auth_reply_list(rq, bb_query(rq, status ? &of_status : &all, values, status ? 3 : 2),
-                           auth_account_json);
+    return auth_reply_list(rq, rows, auth_account_json);
 }
 
 int auth_user_get(struct bb_request *rq)

@@ -106,6 +106,7 @@ static const struct shared {
     unsigned when; /* any of these */
 } shared[] = {
     {202, "Accepted", "Received. It is processed later.", IF_NAMED},
+    {204, "NoContent", "There is nothing to return.", IF_NAMED},
     {304, "NotModified", "Not modified since the version named in `If-None-Match`.", IF_NAMED},
     {400, "BadRequest", "The request is not valid. `errors` names the wrong fields, if it has any.",
      ALWAYS},
@@ -306,7 +307,7 @@ json_t *docs_shared_answers(struct docs_maker *maker)
             responses_put_header(maker, headers, "Retry-After", "RetryAfter");
         json_t *answer = json_pack("{s:s, s:o}", "description", shared[i].help, "headers", headers);
 
-        if (status != 304)
+        if (status != 204 && status != 304)
             docs_put(maker, answer, "content",
                      json_pack("{s:{s:O}}", "application/json", "schema", schema));
         json_decref(schema);

@@ -84,6 +84,32 @@ scene('accounts: a change of a role asks for confirmation', async ({ open }) => 
   assert.equal(await role(), 'Admin')
 })
 
+scene('accounts: the service searches, and a changed role can be changed back', async ({ open }) => {
+  const person = await member('Accfind', 'Buyer')
+  const page = await open()
+  const asked = []
+
+  page.on('request', (request) => { if (request.url().includes('/api/admin/users?')) asked.push(new URL(request.url()).searchParams) })
+  await enter(page, admin, '#/accounts')
+  await page.getByRole('table').waitFor()
+  asked.length = 0
+  await page.getByLabel('Search').pressSequentially(`Accfind at ${domain}`)
+  await page.getByRole('row').nth(1).getByText(person.email).waitFor()
+  assert.equal(await page.getByRole('row').count(), 2)
+  assert.ok(asked.length < 10, `${asked.length} requests for one search`)
+  assert.ok(asked.every((values) => !values.has('after')))
+  await page.getByLabel(`Role: ${person.email}`).selectOption('User')
+  await button(page.getByRole('dialog'), 'Change the role').click()
+  await page.getByText(`${person.email} is now: User`).waitFor()
+  await look(page, 'accounts-toast')
+  await button(page, 'Undo').click()
+  await page.waitForFunction((name) => document.querySelector(`select[aria-label="${name}"]`)?.value === 'Buyer', `Role: ${person.email}`)
+  await page.getByLabel('Role', { exact: true }).selectOption('Admin')
+  await page.getByText('No account matches').waitFor()
+  await button(page, 'Clear the filters').click()
+  await page.getByRole('row').nth(2).waitFor()
+})
+
 scene('accounts: an ApiUser is linked to an organization and manages its own clients', async ({ open }) => {
   const api = await member('Apia', 'ApiUser')
   const org = await member('Orla')

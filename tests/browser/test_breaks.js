@@ -160,16 +160,15 @@ scene('breaks: the next user on the same page does not see text typed by the pre
   assert.equal(await page.getByLabel('Write a message').inputValue(), '')
 })
 
-scene('breaks: two tabs have separate sessions, and the title names the view', async ({ open }) => {
+scene('breaks: another tab needs no login, a logout ends both, and the title names the view', async ({ open }) => {
   const one = await open()
   const eli = await member('Eli')
-  await login(admin)
   const other = await one.context().newPage()
 
   await enter(one, eli)
-  await enter(other, admin, '#/accounts')
-  await other.getByRole('heading', { name: 'Accounts' }).waitFor()
-  assert.match(await other.title(), /^(\(\S+\) )?Accounts/)
+  await other.goto(`${base}/console#/certificates`)
+  await other.getByRole('heading', { name: 'Certificates' }).waitFor()
+  assert.match(await other.title(), /^Certificates/)
   await go(one, 'Devices')
   await one.getByText('No devices here').waitFor()
   assert.match(await one.title(), /^Devices/)
@@ -179,8 +178,24 @@ scene('breaks: two tabs have separate sessions, and the title names the view', a
   await button(other, 'Log out').click()
   await other.getByLabel('E-mail').waitFor()
   await go(one, 'Chat')
-  await one.getByText('No conversations yet').waitFor()
-})
+  await one.getByText('Your session has ended').waitFor()
+  await one.reload()
+  await one.getByRole('heading', { name: 'Log in' }).waitFor()
+}, ['status of 401'])
+
+scene('breaks: a login as somebody else in another tab does not change the account of the first one', async ({ open }) => {
+  const one = await open()
+  const [eva, ida] = [await member('Eva'), await member('Ida2')]
+  const other = await one.context().newPage()
+
+  await enter(one, eva)
+  await other.goto(`${base}/console`)
+  await button(other, 'Log out').click()
+  await enter(other, ida)
+  await one.getByText('Your session has ended').waitFor() // the cookie is of the other account
+  await one.reload()
+  await one.getByRole('banner').getByText(ida.email).waitFor()
+}, ['status of 401'])
 
 scene('breaks: on a slow network nothing is sent twice and progress is shown', async ({ open }) => {
   const sol = await member('Sol')

@@ -299,3 +299,22 @@ scene('shell: Escape asks before it discards a form with text in it', async ({ o
   await question.getByRole('button', { name: 'Discard' }).click()
   await form.waitFor({ state: 'detached' })
 })
+
+scene('shell: a reload needs no login, and an expired access token is replaced', async ({ open }) => {
+  const page = await open()
+  let refused = 0
+
+  await enter(page, await member('Stay'), '#/devices')
+  await page.getByText('No devices here').waitFor()
+  await page.reload()
+  await page.getByText('No devices here').waitFor()
+  await page.route('**/api/chat/webhooks?*', async (route) => {
+    if (refused++ > 0) return route.continue()
+    await route.fulfill({ status: 401, contentType: 'application/json', body: '{"statusCode":401,"message":"Unauthorized","error":"Unauthorized"}' })
+  })
+  await go(page, 'Webhooks')
+  await page.getByText('No webhooks yet').waitFor()
+  assert.ok(refused > 1)
+  assert.equal(await page.getByText('Your session has ended').count(), 0)
+  assert.deepEqual(await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie]), [0, 0, ''])
+}, ['status of 401'])

@@ -201,7 +201,7 @@ scene('threats: a strict content security policy, and no inline scripts, handler
   assert.ok(!/<style|\son\w+=|\sstyle=/.test(text))
 })
 
-scene('threats: other origins cannot read responses, and there are no cookies', async ({ open }) => {
+scene('threats: other origins cannot read responses, and scripts cannot read the only cookie', async ({ open }) => {
   const page = await open()
 
   await login(admin)
@@ -213,7 +213,10 @@ scene('threats: other origins cannot read responses, and there are no cookies', 
     }
   }
   await enter(page, admin)
-  assert.deepEqual(await page.context().cookies(), [])
+  const [cookie, ...others] = await page.context().cookies()
+  assert.deepEqual(others, [])
+  const { name, path: where, httpOnly, secure, sameSite } = cookie
+  assert.deepEqual({ name, where, httpOnly, secure, sameSite }, { name: 'busbar_refresh', where: '/api/auth/refresh', httpOnly: true, secure: true, sameSite: 'Strict' })
 })
 
 scene('threats: the token is in no storage, address or referrer', async ({ open }) => {

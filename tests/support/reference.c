@@ -122,6 +122,7 @@ static bool is_usual(const char *name, size_t length)
         "Content-Encoding",
         "Cache-Control",
         "Pragma",
+        "Set-Cookie",
         "Vary",
         "X-Request-Id",
         "X-Late", /* from module_late.c, in responses to requests that wire.c does not know */

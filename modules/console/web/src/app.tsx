@@ -3,19 +3,19 @@ import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-quer
 import { Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, SunMedium, Upload, Users, Webhook, X, type LucideIcon } from 'lucide-react'
 import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType, type ReactNode } from 'react'
 
-import { ApiError, call, get, session } from './api/client'
+import { ApiError, call, get, renew, session } from './api/client'
 import type { Own, Role, Unread } from './api/types'
 import { drafts } from './chat/drafts'
 import { Link } from './login/link'
 import { Login } from './login/login'
 import { Switcher } from './organization'
 import { goHome, restore, to, useEntry, useRoute } from './router'
-import { Me, isOne } from './session'
-import { t, useLanguage } from './texts/texts'
+import { Me, SetMe, isOne } from './session'
+import { t, useRedraw } from './texts/texts'
 import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
-import { Toasts } from './ui/toast'
-import { Button, Loading, Logo, useModal } from './ui/ui'
+import { Toasts, toast } from './ui/toast'
+import { Button, Loading, Logo, problemOf, useModal } from './ui/ui'
 import { Warnings } from './ui/warnings'
 
 type View = ComponentType<{ rest: string[] }>
@@ -175,14 +175,19 @@ function Missing ({ me, known }: { me: Own, known: boolean }) {
 /* When a session ends, the current view stays under the login, so that nothing typed is lost. */
 export function App () {
   const [me, setMe] = useState<Own | null>(null)
+  const [starting, setStarting] = useState(true)
   const [over, setOver] = useState(false)
   const [tries, setTries] = useState(0)
   const [menu, setMenu] = useState(false)
   const [name = 'overview', ...rest] = useRoute()
   const entry = useEntry()
-  const language = useLanguage()
+  const version = useRedraw()
 
   useEffect(() => session.onEnd(() => setOver(true)), [])
+  useEffect(() => { // after a reload, and in another tab
+    renew().then(async (renewed) => { if (renewed) setMe(await get<Own>('/api/auth/me')) })
+      .catch(() => {}).finally(() => setStarting(false))
+  }, [])
   useEffect(() => {
     const close = () => setMenu(false)
     WIDE.addEventListener('change', close)
@@ -197,8 +202,10 @@ export function App () {
     setOver(false)
     void client.invalidateQueries()
   }
-  const leave = () => {
-    call('POST', '/api/auth/logout').catch(() => {})
+  /* The cookie stays if the host cannot be reached, so the user stays logged in. */
+  const leave = async () => {
+    const error: unknown = await call('POST', '/api/auth/logout').then(() => null, (problem) => problem)
+    if (error !== null && !(error instanceof ApiError && error.status === 401)) return toast(t('login.stays', { problem: problemOf(error) }))
     session.end()
     forget()
     setMe(null)
@@ -209,13 +216,13 @@ export function App () {
   const found = me && known && isOne(me, ...known.roles) ? known : null
   const View = found && viewOf(found)
 
-  useEffect(() => { if (!me) document.title = t('app.name') }, [me, language])
+  useEffect(() => { if (!me) document.title = t('app.name') }, [me, version])
   return (
     <QueryClientProvider client={client}>
       {me && (
-        <Me.Provider value={me}>
+        <Me.Provider value={me}><SetMe.Provider value={setMe}>
           <div className='frame' inert={over}>
-            <Navigation me={me} current={found?.name ?? ''} open={menu} toggle={setMenu} leave={leave} />
+            <Navigation me={me} current={found?.name ?? ''} open={menu} toggle={setMenu} leave={() => void leave()} />
             <Warnings key={me.id} />
             <main id='content' tabIndex={0} inert={menu}>
               {!found || !View ? <Missing me={me} known={known !== undefined} /> : (
@@ -225,9 +232,10 @@ export function App () {
               )}
             </main>
           </div>
-        </Me.Provider>
+        </SetMe.Provider></Me.Provider>
       )}
-      {!me && <div className='gate'><main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login again={false} done={enter} />}</main></div>}
+      {!me && starting && <div className='gate starting'><Logo /></div>}
+      {!me && !starting && <div className='gate'><main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login again={false} done={enter} />}</main></div>}
       <Toasts />
       {me && over && <Gate><Login again done={enter} /></Gate>}
     </QueryClientProvider>

@@ -4,6 +4,7 @@ import { createContext, useContext } from 'react'
 import type { Own, Role } from './api/types'
 
 export const Me = createContext<Own | null>(null)
+export const SetMe = createContext<(me: Own) => void>(() => {})
 
 export function useMe (): Own {
   const me = useContext(Me)

@@ -1,55 +1,76 @@
 /* Accounts, for Admins, with accounts that wait for approval first; and organizations. */
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
+import { Users } from 'lucide-react'
 import { useState } from 'react'
 
-import { call, page, query, session } from '../api/client'
+import { call, query, session } from '../api/client'
 import type { Account, Role } from '../api/types'
 import { to, useValues } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
-import type { Key } from '../texts/en'
 import { useAction } from '../ui/action'
-import { Badge, Button, Confirm, Empty, Failed, Field, Loading, More, Table, Time } from '../ui/ui'
-import { useRest } from '../ui/rest'
+import { usePages, useSettled } from '../ui/pages'
+import { toast } from '../ui/toast'
+import { Badge, Button, Confirm, Empty, Failed, Field, Loading, More, Table, Time, problemOf } from '../ui/ui'
 import { Organizations, useNames } from './organizations'
 
 const states = ['Pending', 'Active', 'Suspended', 'Deleted'] as const
 const roles: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User', 'ApiUser']
 const tones = { Pending: 'wait', Active: 'good', Suspended: 'bad', Deleted: 'off' } as const
 
-const actions: Partial<Record<Account['status'], { text: Key, status: Account['status'] }>> = {
-  Pending: { text: 'accounts.approve', status: 'Active' },
-  Active: { text: 'accounts.suspend', status: 'Suspended' },
-  Suspended: { text: 'accounts.activate', status: 'Active' }
+type Change = Partial<Account>
+
+interface Asked { title: string, text: string, action: string, done: string, body: Change, undo?: Change }
+
+/* The words of the dialog that asks for a change. */
+function askedOf (account: Account, change: { role: Role } | { status: 'Suspended' | 'Deleted' }): Asked {
+  const { email } = account
+  if ('role' in change) {
+    const role = t(`role.${change.role}`)
+    return {
+      title: t('accounts.newRole'), text: t('accounts.roleAsk', { email, before: t(`role.${account.role}`), role }), action: t('accounts.newRole'),
+      done: t('accounts.roleDone', { email, role }), body: change, undo: { role: account.role }
+    }
+  }
+  return change.status === 'Suspended'
+    ? { title: t('accounts.suspend'), text: t('accounts.suspendAsk', { email }), action: t('accounts.suspend'),
+        done: t('accounts.suspended', { email }), body: change, undo: { status: account.status } }
+    : { title: t('accounts.refuse'), text: t('accounts.refuseAsk', { email }), action: t('accounts.refuse'),
+        done: t('accounts.refused', { email }), body: change }
 }
 
-interface Asked { account: Account, title: string, text: string, action: string, body: Partial<Account> }
-
-type Ask = (asked: Asked) => void
-
-function Row ({ account, organization, ask }: { account: Account, organization: string, ask: Ask }) {
-  const me = useMe()
+/* Changes an account, and reports it with an undo if it can be undone. */
+function useChange ({ id }: Account) {
   const client = useQueryClient()
-  const change = useAction({
-    mutationFn: (body: Partial<Account>) => call('PUT', `/api/admin/users/${account.id}`, body),
-    onSuccess: () => client.invalidateQueries({ queryKey: ['accounts'] })
-  })
-  const action = account.id === me.id ? undefined : actions[account.status]
+  const put = (body: Change) =>
+    call('PUT', `/api/admin/users/${id}`, body).then(() => client.invalidateQueries({ queryKey: ['accounts'] }))
+
+  return async (body: Change, done: string, undo?: Change) => {
+    await put(body)
+    toast(done, undo && (() => { put(undo).catch((problem) => toast(problemOf(problem))) }))
+  }
+}
+
+function Row ({ account, organization }: { account: Account, organization: string }) {
+  const me = useMe()
+  const change = useChange(account)
+  const [asked, ask] = useState<Asked | null>(null)
+  const own = account.id === me.id
+  const activate = useAction({ mutationFn: () => change({ status: 'Active' }, t('accounts.activated', { email: account.email })) })
   const name = `${account.firstName} ${account.lastName}`.trim()
-  const { email } = account
-  const refuse = () => ask({ account, title: t('accounts.refuse'), text: t('accounts.refuseAsk', { email }), action: t('accounts.refuse'), body: { status: 'Deleted' } })
-  const suspend = () => ask({ account, title: t('accounts.suspend'), text: t('accounts.suspendAsk', { email }), action: t('accounts.suspend'), body: { status: 'Suspended' } })
-  const give = (role: Role) => ask({
-    account, title: t('accounts.newRole'), text: t('accounts.roleAsk', { email, before: t(`role.${account.role}`), role: t(`role.${role}`) }), action: t('accounts.newRole'), body: { role }
-  })
 
   return (
     <tr>
-      <td className='wide'>{account.email}{name && <><br /><small>{name}</small></>}{change.isError && <Failed error={change.error} />}</td>
+      <td className='wide'>
+        {account.email}{name && <><br /><small>{name}</small></>}
+        {activate.isError && <Failed error={activate.error} />}
+        {asked && <Confirm title={asked.title} text={asked.text} action={asked.action} close={() => ask(null)}
+          run={() => change(asked.body, asked.done, asked.undo)} />}
+      </td>
       <td>
-        {account.id === me.id ? t(`role.${account.role}`) : (
-          <select aria-label={`${t('accounts.role')}: ${account.email}`} value={account.role} disabled={change.isPending || account.status === 'Deleted'}
-            onChange={(e) => give(e.target.value as Role)}>
+        {own ? t(`role.${account.role}`) : (
+          <select aria-label={`${t('accounts.role')}: ${account.email}`} value={account.role} disabled={account.status === 'Deleted'}
+            onChange={(e) => ask(askedOf(account, { role: e.target.value as Role }))}>
             {roles.map((role) => <option key={role} value={role}>{t(`role.${role}`)}</option>)}
           </select>
         )}
@@ -58,61 +79,54 @@ function Row ({ account, organization, ask }: { account: Account, organization: 
       <td><Badge tone={tones[account.status]}>{t(`account.${account.status}`)}</Badge><br /><small><Time at={account.createdAt} /></small></td>
       <td>
         <div className='row'>
-          {action && <Button kind={account.status === 'Pending' ? 'main' : 'plain'} disabled={change.isPending} onClick={() => action.status === 'Suspended' ? suspend() : change.mutate({ status: action.status })}>{t(action.text)}</Button>}
-          {account.status === 'Pending' && <Button onClick={refuse}>{t('accounts.refuse')}</Button>}
+          {account.status === 'Pending' && <Button kind='main' disabled={activate.isPending} onClick={() => activate.mutate()}>{t('accounts.approve')}</Button>}
+          {account.status === 'Pending' && <Button onClick={() => ask(askedOf(account, { status: 'Deleted' }))}>{t('accounts.refuse')}</Button>}
+          {account.status === 'Suspended' && <Button disabled={activate.isPending} onClick={() => activate.mutate()}>{t('accounts.activate')}</Button>}
+          {account.status === 'Active' && !own && <Button onClick={() => ask(askedOf(account, { status: 'Suspended' }))}>{t('accounts.suspend')}</Button>}
         </div>
       </td>
     </tr>
   )
 }
 
-function useAccounts (status: string) {
-  return useInfiniteQuery({
-    queryKey: ['accounts', status],
-    queryFn: ({ pageParam }) => page<Account[]>(pageParam),
-    initialPageParam: `/api/admin/users${query({ limit: 200, status })}`,
-    getNextPageParam: (last) => last.next
-  })
-}
-
-const itemsOf = ({ data }: ReturnType<typeof useAccounts>) => data?.pages.flatMap(({ items }) => items) ?? []
-
-/*
- * The API cannot search accounts by name, so a search reads all of them. Accounts that wait come first,
- * however many there are.
- */
-function List ({ ask }: { ask: Ask }) {
-  const [{ status, search }, change] = useValues('status', 'search')
+/* The service searches and filters. Without a filter, accounts that wait for approval come first. */
+function List () {
+  const [{ status, search, role }, change] = useValues('status', 'search', 'role')
   const names = useNames()
-  const list = useAccounts(status)
-  const pending = useAccounts('Pending')
-  const order = (account: Account) => account.status === 'Pending' ? 0 : account.status === 'Deleted' ? 2 : 1
-  const wanted = search.trim().toLowerCase()
-  useRest(list, wanted !== '')
-  const shown = new Map([...(status ? [] : itemsOf(pending)), ...itemsOf(list)].map((account) => [account.id, account]))
-  const all = [...shown.values()]
-    .filter((account) => `${account.email} ${account.firstName} ${account.lastName} ${names(account.organizationId)}`.toLowerCase().includes(wanted))
-    .sort((a, b) => order(a) - order(b))
+  const filter = useSettled(query({ limit: 100, status, role, search: search.trim() }))
+  const filtered = [status, search, role].some(Boolean)
+  const { list, all } = usePages<Account>('accounts', `/api/admin/users${filter}`)
+  const pending = usePages<Account>('accounts', '/api/admin/users?limit=100&status=Pending', !filtered)
+  const shown = new Map([...(filtered ? [] : pending.all), ...all].map((account) => [account.id, account]))
+  const select = (name: 'status' | 'role', label: string, value: string, options: [string, string][]) => (
+    <Field label={label}>
+      {(props) => (
+        <select {...props} value={value} onChange={(e) => change({ [name]: e.target.value })}>
+          <option value=''>{t('accounts.all')}</option>
+          {options.map(([one, text]) => <option key={one} value={one}>{text}</option>)}
+        </select>
+      )}
+    </Field>
+  )
 
   return (
     <>
       <div className='filters'>
-        <Field label={t('accounts.search')}>{(props) => <input {...props} type='search' value={search} onChange={(e) => change({ search: e.target.value })} />}</Field>
-        <Field label={t('accounts.status')}>
-          {(props) => (
-            <select {...props} value={status} onChange={(e) => change({ status: e.target.value })}>
-              <option value=''>{t('accounts.all')}</option>
-              {states.map((name) => <option key={name} value={name}>{t(`account.${name}`)}</option>)}
-            </select>
-          )}
+        <Field label={t('accounts.search')}>
+          {(props) => <input {...props} type='search' maxLength={255} placeholder={t('accounts.searchIn')} value={search} onChange={(e) => change({ search: e.target.value })} />}
         </Field>
+        {select('status', t('accounts.status'), status, states.map((name) => [name, t(`account.${name}`)]))}
+        {select('role', t('accounts.role'), role, roles.map((name) => [name, t(`role.${name}`)]))}
       </div>
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
-      {list.isSuccess && !list.hasNextPage && all.length === 0 && <Empty>{t('accounts.empty')}</Empty>}
-      {all.length > 0 && (
-        <Table label={t('accounts.title')} head={[t('login.email'), t('accounts.role'), t('accounts.organization'), t('accounts.status'), '']}>
-          {all.map((account) => <Row key={account.id} account={account} organization={names(account.organizationId)} ask={ask} />)}
+      {list.isSuccess && all.length === 0 && (
+        <Empty icon={Users} action={<Button onClick={() => change({ status: '', search: '', role: '' })}>{t('accounts.clear')}</Button>}>{t('accounts.empty')}</Empty>
+      )}
+      {shown.size > 0 && (
+        <Table label={t('accounts.title')} busy={list.isPlaceholderData}
+          head={[t('login.email'), t('accounts.role'), t('accounts.organization'), t('accounts.status'), '']}>
+          {[...shown.values()].map((account) => <Row key={account.id} account={account} organization={names(account.organizationId)} />)}
         </Table>
       )}
       <More of={list} />
@@ -121,9 +135,7 @@ function List ({ ask }: { ask: Ask }) {
 }
 
 export default function Accounts ({ rest }: { rest: string[] }) {
-  const client = useQueryClient()
   const [rotating, setRotating] = useState(false)
-  const [asked, ask] = useState<Asked | null>(null)
   const organizations = rest[0] === 'organizations'
 
   return (
@@ -136,11 +148,9 @@ export default function Accounts ({ rest }: { rest: string[] }) {
         <a href={to('accounts')} aria-current={organizations ? undefined : 'page'}>{t('accounts.title')}</a>
         <a href={to('accounts', 'organizations')} aria-current={organizations ? 'page' : undefined}>{t('accounts.organizations')}</a>
       </nav>
-      {organizations ? <Organizations /> : <List ask={ask} />}
+      {organizations ? <Organizations /> : <List />}
       {rotating && <Confirm title={t('accounts.rotate')} text={t('accounts.rotateAsk')} action={t('accounts.rotate')} close={() => setRotating(false)}
         run={() => call('POST', '/api/admin/rotate-secret').then(() => session.end())} />}
-      {asked && <Confirm title={asked.title} text={asked.text} action={asked.action} close={() => ask(null)}
-        run={() => call('PUT', `/api/admin/users/${asked.account.id}`, asked.body).then(() => client.invalidateQueries({ queryKey: ['accounts'] }))} />}
     </div>
   )
 }

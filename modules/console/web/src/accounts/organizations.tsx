@@ -43,8 +43,8 @@ function Row ({ organization, actors }: { organization: Organization, actors: Ac
 
 export function Organizations () {
   const list = useOrganizations()
-  const accounts = useQuery({ queryKey: ['accounts', 'actors'], queryFn: () => everything<Account>('/api/admin/users?limit=200&status=Active') })
-  const actors = accounts.data?.filter(({ role }) => role === 'ApiUser') ?? []
+  const accounts = useQuery({ queryKey: ['accounts', 'actors'], queryFn: () => everything<Account>('/api/admin/users?limit=200&status=Active&role=ApiUser') })
+  const actors = accounts.data ?? []
 
   if (list.isPending) return <Loading />
   if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />

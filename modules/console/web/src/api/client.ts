@@ -1,7 +1,8 @@
 /*
- * Requests to the host. The token is stored only in this module's memory, so it is gone when the page is
- * closed. A 401 ends the session; the listener then shows the login above the current view, so that nothing
- * typed is lost.
+ * Requests to the host. The access token is only in this module's memory. The browser keeps a cookie, which
+ * scripts cannot read and which gets another access token: when the page is loaded, before a token expires, and
+ * after a 401. If there is none, the session ends; the listener then shows the login above the current view, so
+ * that nothing typed is lost.
  */
 export interface FieldError { field: string, problem: string }
 
@@ -13,18 +14,34 @@ export class ApiError extends Error {
 
 export interface Page<T> { items: T, next: string | null, total: number | null }
 
+export interface Access { accessToken: string, expires_in: number }
+
+const EARLY_MS = 60000 // before a token expires
+const LATEST_MS = 2 ** 31 - 1 // of a timer
+
 let token: string | null = null
+let timer = 0
 let ended: () => void = () => {}
 const waiting = new Set<() => void>() // for the next session
 
 export const session = {
-  begin (value: string) {
-    token = value
+  begin ({ accessToken, expires_in: seconds }: Access) {
+    token = accessToken
+    clearTimeout(timer)
+    timer = window.setTimeout(() => { renew().catch(() => {}) }, Math.min(seconds * 1000 - EARLY_MS, LATEST_MS))
     for (const go of [...waiting]) go()
   },
-  end () { token = null; ended() },
-  /* Call after a 401. Does nothing if the user has logged in again since the request was sent. */
-  refused (sent: string | undefined) { if (token && sent === `Bearer ${token}`) session.end() },
+  end () { token = null; clearTimeout(timer); ended() },
+  /*
+   * Call after a 401. Returns whether the request can be sent again with another token. Ends the session if
+   * there is no other token.
+   */
+  async refused (sent: string | undefined): Promise<boolean> {
+    if (sent === undefined || sent !== `Bearer ${token}`) return token !== null
+    const renewed = await renew().catch(() => null) // null: the host cannot be reached
+    if (renewed === false && sent === `Bearer ${token}`) session.end()
+    return renewed === true
+  },
   onEnd (listener: () => void) { ended = listener },
   /* Resolves at once if there is a session, otherwise with the next session or when the signal aborts. */
   present (signal: AbortSignal): Promise<void> {
@@ -77,15 +94,36 @@ async function ask (path: string, request: RequestInit): Promise<Response> {
   }
 }
 
+/* The account of a token; '' if there is no token. */
+const accountOf = (text: string | null) =>
+  text === null ? '' : String((JSON.parse(atob((text.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/'))) as { sub: unknown }).sub)
+
+let renewing: Promise<boolean> | null = null
+
+/*
+ * Gets another access token. Returns false if the browser has no cookie, or the cookie of another account,
+ * because somebody else has logged in in another tab.
+ */
+export function renew (): Promise<boolean> {
+  renewing ??= ask('/api/auth/refresh', { method: 'POST' }).then(async (answer) => {
+    if (answer.status !== 200) return false
+    const access = await answer.json() as Access
+    if (token !== null && accountOf(token) !== accountOf(access.accessToken)) return false
+    session.begin(access)
+    return true
+  }).finally(() => { renewing = null })
+  return renewing
+}
+
 export const PASSWORD = '/api/user/password' // its 401 may be about the current password
 
-export async function send (method: string, path: string, body?: unknown, more: Record<string, string> = {}): Promise<Response> {
+export async function send (method: string, path: string, body?: unknown, more: Record<string, string> = {}, again = true): Promise<Response> {
   const form = body instanceof FormData
   const headers: Record<string, string> = { ...session.header(), ...more }
   if (body !== undefined && !form) headers['Content-Type'] = 'application/json'
   const answer = await ask(path, { method, headers, body: form ? body : body === undefined ? undefined : JSON.stringify(body) })
   if (answer.ok) return answer
-  if (answer.status === 401 && path !== PASSWORD) session.refused(headers.Authorization)
+  if (answer.status === 401 && path !== PASSWORD && again && await session.refused(headers.Authorization)) return send(method, path, body, more, false)
   throw failed(answer.status, answer.statusText, await answer.json().catch(() => null))
 }
 
@@ -106,7 +144,7 @@ export function upload<T> (method: string, path: string, form: FormData, progres
       let body = null
       try { body = JSON.parse(request.responseText) } catch { /* only the status is known */ }
       if (request.status < 300) return resolve(checked<T>(body))
-      if (request.status === 401) session.refused(headers.Authorization)
+      if (request.status === 401) void session.refused(headers.Authorization)
       reject(failed(request.status, request.statusText, body))
     }
     request.send(form)

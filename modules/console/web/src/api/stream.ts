@@ -75,7 +75,7 @@ async function listen (path: string, parser: Parser, hear: Hear, open: (is: bool
   parser.begin()
   try {
     const answer = await fetch(path, { headers, signal: watch.signal })
-    if (answer.status === 401) session.refused(headers.Authorization)
+    if (answer.status === 401) await session.refused(headers.Authorization)
     if (!answer.ok || !answer.body) return answer.status
     open(true)
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader()

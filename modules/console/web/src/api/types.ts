@@ -17,6 +17,7 @@ export type Account = Required<ItemOf<Answer<'/api/admin/users', 'get'>>>
 export type Own = Required<Answer<'/api/auth/me', 'get'>>
 export type Role = Account['role']
 export type Organization = Required<ItemOf<Answer<'/api/admin/organizations', 'get'>>>
+export type Session = ItemOf<Answer<'/api/auth/sessions', 'get'>>
 export type Client = Required<ItemOf<Answer<'/api/auth/clients', 'get'>>>
 export type MadeClient = Required<Answer<'/api/auth/clients', 'post'>>
 
@@ -53,7 +54,6 @@ export type Group = ItemOf<Answer<'/api/device-group', 'get'>>
 export type SharedGroup = ItemOf<Answer<'/api/device-group/shared', 'get'>>
 export type Share = ItemOf<Answer<'/api/device-group/{id}/share', 'get'>>
 
-export type Month = ItemOf<Answer<'/api/certificate-log/totals', 'get'>>
 
 export type BulkUpload = ItemOf<Answer<'/api/bulk-upload', 'get'>>
 export type BulkLog = Answer<'/api/bulk-upload/bulk-upload-log/{bulkUploadId}', 'get'>

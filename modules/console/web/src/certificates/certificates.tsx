@@ -10,20 +10,11 @@ import { useOrganizations } from '../organization'
 import { useValues } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
-import { asEnergy, way } from '../ui/format'
+import { asEnergy, beginOf, way } from '../ui/format'
 import { useSettled } from '../ui/pages'
 import { Button, Empty, Failed, Field, Loading } from '../ui/ui'
 import { Bars } from '../ui/bars'
 import { Entries, states, useLog, type Filter } from './log'
-
-/*
- * Returns when a day begins in the viewer's zone, or a day that many days later; '' if the text is not a day.
- */
-function beginOf (day: string, later = 0): string {
-  const at = new Date(`${day}T00:00`)
-  at.setDate(at.getDate() + later)
-  return Number.isNaN(at.getTime()) ? '' : at.toISOString()
-}
 
 /* The sums of the service, so that they do not depend on how much of the list is shown. */
 function Chart ({ filter }: { filter: Filter }) {

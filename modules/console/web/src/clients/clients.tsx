@@ -1,5 +1,6 @@
 /* The API clients of an ApiUser: programs that get tokens with an id and a secret, which is shown once. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
 
 import { call, everything } from '../api/client'
@@ -26,14 +27,21 @@ function Make ({ close, done }: { close: () => void, done: (client: MadeClient) 
   )
 }
 
+/* A command that gets a token. */
+function Example ({ id, secret }: { id: string, secret: string }) {
+  return <Copy text={`curl -s -u '${id}:${secret}' -d grant_type=client_credentials ${location.origin}/api/auth/getAccess`} />
+}
+
 function Made ({ client, close }: { client: MadeClient, close: () => void }) {
   return (
-    <Dialog title={t('clients.made')} close={close}>
+    <Dialog title={t('clients.made')} wide close={close}>
       <p>{t('clients.secret')}</p>
       <h3>client_id</h3>
       <Copy text={client.client_id} />
       <h3>client_secret</h3>
       <Copy text={client.client_secret} />
+      <h3>{t('clients.try')}</h3>
+      <Example id={client.client_id} secret={client.client_secret} />
       <div className='actions'><Button kind='main' onClick={close}>{t('do.close')}</Button></div>
     </Dialog>
   )
@@ -52,7 +60,7 @@ export default function Clients () {
       <header><h1>{t('clients.title')}</h1><Button kind='main' onClick={() => setMaking(true)}>{t('clients.new')}</Button></header>
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
-      {list.data?.length === 0 && <Empty>{t('clients.empty')}</Empty>}
+      {list.data?.length === 0 && <Empty icon={KeyRound}>{t('clients.empty')}</Empty>}
       {list.data && list.data.length > 0 && (
         <Table label={t('clients.title')} head={[t('clients.name'), 'client_id', t('state.since'), '']}>
           {list.data.map((client) => (
@@ -64,6 +72,13 @@ export default function Clients () {
             </tr>
           ))}
         </Table>
+      )}
+      {list.data && list.data.length > 0 && (
+        <section className='panel'>
+          <h2>{t('clients.try')}</h2>
+          <Example id={list.data[0]!.client_id} secret='…' />
+          <p>{t('clients.use')} <a href='/swagger' target='_blank' rel='noreferrer'>{t('nav.reference')}</a></p>
+        </section>
       )}
       {making && <Make close={() => setMaking(false)} done={(client) => { setMaking(false); setMade(client); void changed() }} />}
       {made && <Made client={made} close={() => setMade(null)} />}

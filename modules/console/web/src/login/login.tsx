@@ -1,6 +1,6 @@
 import { useState, type FormEvent } from 'react'
 
-import { ApiError, call, get, session } from '../api/client'
+import { ApiError, call, get, session, type Access } from '../api/client'
 import type { Own } from '../api/types'
 import { language, languages, t } from '../texts/texts'
 import { Button, Failed, Field, Logo } from '../ui/ui'
@@ -25,8 +25,7 @@ export function Login ({ again, done }: { again: boolean, done: (me: Own) => voi
     setBusy(true)
     setError(null)
     try {
-      const { accessToken } = await call<{ accessToken: string }>('POST', '/api/auth/login', { username: email, password })
-      session.begin(accessToken)
+      session.begin(await call<Access>('POST', '/api/auth/login', { username: email, password, remember: true }))
       setPassword('')
       done(await get<Own>('/api/auth/me'))
     } catch (problem) {
@@ -53,7 +52,9 @@ export function Login ({ again, done }: { again: boolean, done: (me: Own) => voi
       {!again && <Button kind='link' onClick={() => setInstead('forgot')}>{t('link.forgot')}</Button>}
       {!again && (
         <p className='languages'>
-          {languages.filter(({ code }) => code !== language).map(({ code, name }) => <a key={code} lang={code} href={`?lang=${code}${location.hash}`}>{name}</a>)}
+          {languages.filter(({ code }) => code !== language).map(({ code, name }) => (
+            <a key={code} lang={code} href={`?lang=${code}${location.hash}`}>{name}</a>
+          ))}
         </p>
       )}
     </form>

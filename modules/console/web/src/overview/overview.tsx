@@ -1,10 +1,10 @@
-/* The front page: what needs attention, and the figures of what the role can see. */
+/* The front page: things that need attention, and figures, as far as the role can see them. */
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { Award, Bell, KeyRound, MessagesSquare, SunMedium, Upload, UserCheck, Webhook, type LucideIcon } from 'lucide-react'
 import type { ReactNode } from 'react'
 
 import { everything, get, page, query } from '../api/client'
-import type { Account, BulkUpload, Client, Device, Month, Statistics, Total, Unread } from '../api/types'
+import type { Account, BulkUpload, CertificateTotal, Client, Device, Statistics, Total, Unread } from '../api/types'
 import { useOrganizations } from '../organization'
 import { to } from '../router'
 import { isOne, useMe } from '../session'
@@ -33,7 +33,7 @@ function useFigures () {
     owner,
     devices: use('devices', owner, () => page<Device[]>(`/api/device${query({ limit: SHOWN, count: true, sort: 'updatedAt', order: 'desc', organizationId })}`)),
     months: use('certificates', owner || me.role === 'Buyer', () =>
-      everything<Month>(`/api/certificate-log/totals${query({ by: 'month', start: monthsAgo(MONTHS - 1).toISOString(), organizationId })}`)),
+      everything<CertificateTotal>(`/api/certificate-log/totals${query({ by: 'month', start: monthsAgo(MONTHS - 1).toISOString(), organizationId })}`)),
     unread: use('conversations', true, () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(me.email)}`)),
     hooks: use('statistics', true, () => everything<Statistics>('/api/chat/webhooks/statistics')),
     uploads: use('bulk', owner, () => page<BulkUpload[]>('/api/bulk-upload?limit=20')),
@@ -46,7 +46,7 @@ type Figures = ReturnType<typeof useFigures>
 
 interface Task { icon: LucideIcon, text: string, address: string, tone: 'bad' | 'wait' | 'off' }
 
-/* What needs attention, the most important first; then the first steps of a new account. */
+/* Things that need attention, the most important first; then the first steps of a new account. */
 function tasksOf ({ devices, unread, hooks, uploads, pending, clients }: Figures): Task[] {
   const waiting = pending.data?.items.length ?? 0
   const failing = hooks.data?.filter(({ abandoned }) => abandoned > 0) ?? []
@@ -100,7 +100,7 @@ function Tiles ({ owner, devices, months, unread, hooks }: Figures) {
 }
 
 /* Energy by month; a month without certificates is an empty bar. */
-function Chart ({ months }: { months: Month[] }) {
+function Chart ({ months }: { months: CertificateTotal[] }) {
   const at = Array.from({ length: MONTHS }, (_, i) => monthsAgo(MONTHS - 1 - i))
   const long = new Intl.DateTimeFormat(way(), { month: 'long', year: 'numeric', timeZone: 'UTC' })
   const short = new Intl.DateTimeFormat(way(), { month: 'short', timeZone: 'UTC' })

@@ -1,6 +1,7 @@
-/* The language in the address (?lang=de), else the browser's, if there is a catalog for it. */
+/* The language in the address (?lang=de), else the preferred one, else the browser's, if there is a catalog for it. */
 import { useSyncExternalStore } from 'react'
 
+import { prefer, preferences } from '../preferences'
 import { de } from './de'
 import { en, type Key } from './en'
 
@@ -9,7 +10,7 @@ const catalogues: Record<string, Record<Key, string>> = { en, de }
 /* Each name is in its own language. */
 export const languages = [{ code: 'en', name: 'English' }, { code: 'de', name: 'Deutsch' }]
 
-const wanted = [new URLSearchParams(location.search).get('lang') ?? '', ...navigator.languages]
+const wanted = [new URLSearchParams(location.search).get('lang') ?? '', preferences.language ?? '', ...navigator.languages]
 
 export let language = wanted.map((name) => name.slice(0, 2).toLowerCase()).find((code) => Object.hasOwn(catalogues, code)) ?? 'en'
 
@@ -22,15 +23,24 @@ function listen (changed: () => void) {
   return () => { listeners.delete(changed) }
 }
 
-export const useLanguage = () => useSyncExternalStore(listen, () => language)
+let version = 0
 
-/* Changes the language of the page without loading it again, which would end the session. */
+export const useRedraw = () => useSyncExternalStore(listen, () => version)
+
+/* Changes the language of the page, without loading it again. */
 export function speak (code: string) {
   language = code
   catalogue = catalogues[code]!
   rules = new Intl.PluralRules(code)
   document.documentElement.lang = code
-  history.replaceState(history.state, '', `?lang=${code}${location.hash}`)
+  if (location.search) history.replaceState(history.state, '', `${location.pathname}${location.hash}`)
+  prefer({ language: code })
+  redraw()
+}
+
+/* Draws the page again, with another language or other preferences. */
+export function redraw () {
+  version++
   for (const changed of [...listeners]) changed()
 }
 

@@ -1,22 +1,25 @@
-/* Times in the viewer's zone, with UTC as a tooltip; energy with its unit. */
+/* Times in the zone that the viewer prefers, with UTC as a tooltip; energy with its unit. */
+import { preferences } from '../preferences'
 import { language } from '../texts/texts'
 
 /* The viewer's regional format: en-GB and de-AT differ from the plain languages of the catalog. */
 export const way = () => navigator.languages.find((name) => name.startsWith(language)) ?? language
 
-const make = () => ({
+const make = (zone = preferences.zone) => ({
   language,
-  day: new Intl.DateTimeFormat(way(), { dateStyle: 'medium' }),
+  zone,
+  day: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeZone: zone }),
   date: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeZone: 'UTC' }),
-  minute: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'short' }),
-  second: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'medium' }),
-  clock: new Intl.DateTimeFormat(way(), { timeStyle: 'short' }),
+  minute: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'short', timeZone: zone }),
+  second: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'medium', timeZone: zone }),
+  clock: new Intl.DateTimeFormat(way(), { timeStyle: 'short', timeZone: zone }),
+  time: new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium', timeZone: zone }),
   number: new Intl.NumberFormat(way(), { maximumFractionDigits: 2 })
 })
 let made = make()
 
 function formats () {
-  if (made.language !== language) made = make()
+  if (made.language !== language || made.zone !== preferences.zone) made = make()
   return made
 }
 
@@ -28,8 +31,16 @@ export const asClock = (iso: string) => formats().clock.format(new Date(iso))
 /* A period as days if it begins and ends at midnight, otherwise with the times. */
 export function asPeriod (start: string, end: string): string {
   const [from, to] = [new Date(start), new Date(end)]
-  const days = from < to && [from, to].every((at) => at.getHours() + at.getMinutes() + at.getSeconds() === 0)
+  const days = from < to && [from, to].every((at) => formats().time.format(at) === '00:00:00')
   return days ? formats().day.formatRange(from, new Date(to.getTime() - 1)) : formats().minute.formatRange(from, to)
+}
+/* When a day begins, or a day that many days later; '' if the text is not a day. */
+export function beginOf (day: string, later = 0): string {
+  const at = new Date(`${day}T00:00${preferences.zone ? 'Z' : ''}`)
+  if (Number.isNaN(at.getTime())) return ''
+  if (preferences.zone) at.setUTCDate(at.getUTCDate() + later)
+  else at.setDate(at.getDate() + later)
+  return at.toISOString()
 }
 export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')
 export const asNumber = (value: number) => formats().number.format(value)

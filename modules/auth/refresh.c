@@ -1,0 +1,340 @@
+/*
+ * Staying logged in: a cookie with which a browser gets new access tokens, and the list of a
+ * person's sessions.
+ *
+ * A login with `remember` has a row in auth_refresh. Its cookie is "ID.SECRET"; the row has the
+ * SHA-256 of the secret. Each use replaces the secret. So a stolen cookie works only until its
+ * owner uses the cookie, or the thief does: the other one then sends an old secret, and the login
+ * ends with all its access tokens.
+ *
+ * Two tabs may send the same cookie at the same time, and a response may be lost. Therefore the
+ * next secret is HMAC-SHA256 of the secret that was sent, with a key that only the row has, and for
+ * GRACE_S after a replacement the previous secret gets the same next secret again. It cannot be
+ * computed from the cookie without the database, nor from the database without the cookie.
+ *
+ * Cross-site requests: the cookie is SameSite=Strict, so browsers do not send it with requests of
+ * other sites. Requests of other origins of the same site (Sec-Fetch-Site) get 403. The route
+ * returns the access token in its body, which no other origin can read, because no response allows
+ * credentials by CORS; it changes nothing else. All other routes need the access token in a
+ * header, which browsers do not add by themselves, and the cookie's Path excludes them.
+ */
+#include <openssl/hmac.h>
+#include <openssl/sha.h>
+#include <string.h>
+
+#include "modules/auth/auth.h"
+
+#define COOKIE "busbar_refresh"
+/* Browsers accept Secure cookies from http://localhost; on other addresses without TLS they ignore
+ * the cookie, and the person has to log in again after a reload. */
+#define ATTRIBUTES "Path=/api/auth/refresh; HttpOnly; Secure; SameSite=Strict"
+#define SECRET_TEXT BASE64_ROOM(SHA256_DIGEST_LENGTH)
+
+enum {
+    KEY = 32, /* bytes of the key and of the secret */
+    UUID = 36,
+    SECRET_LENGTH = 43,
+    AGENT_MAX = 200 /* bytes of the stored User-Agent */
+};
+
+#define GRACE_S "30"
+
+static struct bb_value refresh_hash(struct bb_request *rq, const char *secret)
+{
+    unsigned char *hash = bb_alloc(rq, SHA256_DIGEST_LENGTH);
+
+    SHA256((const unsigned char *)secret, strlen(secret), hash);
+    return bb_bytes(hash, SHA256_DIGEST_LENGTH);
+}
+
+static void refresh_set_cookie(struct bb_request *rq, const char *id, const char *secret)
+{
+    const struct auth *auth = rq->state;
+
+    bb_reply_header(rq, "Set-Cookie",
+                    bb_format(rq, COOKIE "=%s.%s; Max-Age=%lld; " ATTRIBUTES, id, secret,
+                              (long long)auth->session_s));
+}
+
+static void refresh_forget(struct bb_request *rq)
+{
+    bb_reply_header(rq, "Set-Cookie", COOKIE "=; Max-Age=0; " ATTRIBUTES);
+}
+
+/* ---- the login ---- */
+
+/*
+ * The lock on the account makes this wait for a change of the password, which ends the session
+ * first, and makes the change wait for this.
+ */
+int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account, const char *jti)
+{
+    static const struct bb_sql insert = {
+        "WITH a AS (SELECT id FROM auth_account WHERE id = $3::bigint FOR SHARE), "
+        "s AS (UPDATE auth_session s SET login = $2::uuid FROM a WHERE s.jti = $1::uuid "
+        "AND s.account = a.id AND s.revoked IS NULL RETURNING s.account, s.kid) "
+        "INSERT INTO auth_refresh (id, account, kid, key, hash, expires, agent, network) "
+        "SELECT $2::uuid, account, kid, $4::bytea, $5::bytea, "
+        "now() + make_interval(secs => $6::bigint), $7, $8 FROM s RETURNING id",
+        BB_SQL_WRITE};
+    const struct auth *auth = rq->state;
+    const char *id = bb_new_uuid(rq), *agent = bb_header(rq, "User-Agent");
+    unsigned char key[KEY], random[KEY];
+    char secret[SECRET_TEXT];
+    size_t length = 0;
+
+    /* a header may have any bytes, the database takes only UTF-8 */
+    while (agent && length < AGENT_MAX && agent[length] >= ' ' && agent[length] <= '~')
+        length++;
+    if (bb_random(rq->host, key, sizeof(key)) || bb_random(rq->host, random, sizeof(random)))
+        return bb_fail(rq, 503,
+                       "The service cannot generate random numbers at the moment. Please "
+                       "try again.");
+    base64_encode(BASE64_URL, random, sizeof(random), secret);
+
+    const struct bb_rows *rows =
+        bb_query(rq, &insert,
+                 BB_ARGS(bb_t(jti), bb_t(id), bb_i(account->id), bb_bytes(key, sizeof(key)),
+                         refresh_hash(rq, secret), bb_i(auth->session_s),
+                         bb_t(bb_format(rq, "%.*s", (int)length, agent ? agent : "")),
+                         bb_t(auth_throttle_network(rq))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows)) /* the password was changed meanwhile */
+        return auth_unauthorized(rq, "Unauthorized");
+    refresh_set_cookie(rq, id, secret);
+    return 0;
+}
+
+/* ---- POST /api/auth/refresh ---- */
+
+struct turn {
+    const char *id, *secret, *next; /* next: NULL if the cookie is not valid */
+    struct auth_account account;
+    const char *ended; /* the payload of auth_changed(), if an old secret has ended the login */
+};
+
+/* Returns 0 if the request has the cookie in exactly the form that was sent to the browser. */
+static int refresh_read(struct bb_request *rq, struct turn *turn)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *header = bb_header(rq, "Cookie");
+    const char *at = header ? strstr(header, COOKIE "=") : NULL;
+
+    if (!at || (at > header && !strchr("; ,", at[-1])))
+        return -1;
+    at += strlen(COOKIE "=");
+    for (size_t i = 0; i < UUID; i++)
+        if (i == 8 || i == 13 || i == 18 || i == 23 ? at[i] != '-'
+                                                    : !at[i] || !strchr("0123456789abcdef", at[i]))
+            return -1;
+    if (at[UUID] != '.' || strspn(at + UUID + 1, letters) != SECRET_LENGTH)
+        return -1;
+    turn->id = bb_format(rq, "%.*s", UUID, at);
+    turn->secret = bb_format(rq, "%.*s", SECRET_LENGTH, at + UUID + 1);
+    return 0;
+}
+
+/* Ends a login, or a session without a refresh token. Returns 1, 0 if there is none, or -1. */
+static int refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account, const char *id,
+                       const char *payload)
+{
+    static const struct bb_sql forget = {
+        "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
+    /* A separate statement, so that it sees the session of a refresh that held the row until now.
+     */
+    static const struct bb_sql revoke = {
+        "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint AND client IS NULL "
+        "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",
+        0};
+    const struct bb_rows *forgotten =
+        bb_tx_query(rq, tx, &forget, BB_ARGS(bb_t(id), bb_i(account)));
+    const struct bb_rows *revoked =
+        forgotten ? bb_tx_query(rq, tx, &revoke, BB_ARGS(bb_t(id), bb_i(account))) : NULL;
+
+    if (!revoked || bb_notify(rq, tx, AUTH_CHANNEL, payload))
+        return -1;
+    return bb_affected(rq, forgotten) + bb_affected(rq, revoked) > 0;
+}
+
+static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql find = {
+        "SELECT a.id, a.role, a.status, r.key, r.hash = $2::bytea AS current, r.previous = "
+        "$2::bytea AND r.rotated > now() - interval '" GRACE_S " seconds' AS recent "
+        "FROM auth_refresh r JOIN auth_account a ON a.id = r.account "
+        "JOIN auth_key k ON k.kid = r.kid AND k.retired IS NULL "
+        "WHERE r.id = $1::uuid AND r.expires > now() FOR UPDATE OF r",
+        0};
+    static const struct bb_sql rotate = {
+        "UPDATE auth_refresh SET previous = hash, hash = $2::bytea, rotated = now(), "
+        "expires = now() + make_interval(secs => $3::bigint) WHERE id = $1::uuid",
+        0};
+    const struct auth *auth = rq->state;
+    struct turn *turn = arg;
+    struct bb_rows *rows =
+        bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(turn->id), refresh_hash(rq, turn->secret)));
+    unsigned char key[KEY], mac[SHA256_DIGEST_LENGTH];
+    char *next = bb_alloc(rq, SECRET_TEXT);
+
+    if (!rows)
+        return bb_failed(rq);
+    if (!bb_count(rq, rows))
+        return 0;
+    turn->account = (struct auth_account){
+        .id = bb_cell_int(rq, rows, 0, 0),
+        .role = bb_cell(rq, rows, 0, 1),
+        .status = bb_cell(rq, rows, 0, 2),
+    };
+    bool current = bb_cell_int(rq, rows, 0, 4) != 0;
+
+    if (!current && !bb_cell_int(rq, rows, 0, 5)) {
+        bb_log(rq, BB_WARN, "ended a login whose old refresh token was used again");
+        turn->ended = auth_account_payload(rq, turn->account.id);
+        return refresh_end(rq, tx, turn->account.id, turn->id, turn->ended) < 0 ? bb_failed(rq) : 0;
+    }
+    if (bb_cell_bytes(bb_cell(rq, rows, 0, 3), key, sizeof(key)) != sizeof(key) ||
+        !HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *)turn->secret, SECRET_LENGTH,
+              mac, NULL))
+        return bb_fail(rq, 500, "The refresh token cannot be replaced");
+    base64_encode(BASE64_URL, mac, sizeof(mac), next);
+    if (current &&
+        !bb_tx_query(rq, tx, &rotate,
+                     BB_ARGS(bb_t(turn->id), refresh_hash(rq, next), bb_i(auth->session_s))))
+        return bb_failed(rq);
+    turn->next = next;
+    return 0;
+}
+
+/* Makes the session end with the login. Not if the login was ended, or the key was replaced,
+ * meanwhile. */
+static int refresh_attach(struct bb_request *rq, const char *id, const char *jti)
+{
+    static const struct bb_sql attach = {
+        "WITH r AS (SELECT id, kid FROM auth_refresh WHERE id = $1::uuid FOR SHARE) "
+        "UPDATE auth_session s SET login = r.id FROM r WHERE s.jti = $2::uuid AND s.kid = r.kid "
+        "RETURNING s.jti",
+        BB_SQL_WRITE};
+    const struct bb_rows *rows = bb_query(rq, &attach, BB_ARGS(bb_t(id), bb_t(jti)));
+
+    if (!rows)
+        return bb_failed(rq);
+    return bb_count(rq, rows) ? 0 : auth_unauthorized(rq, "Unauthorized");
+}
+
+int auth_refresh(struct bb_request *rq)
+{
+    struct turn turn = {.next = NULL};
+    struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
+    const char *from = bb_header(rq, "Sec-Fetch-Site");
+
+    if (from && strcmp(from, "same-origin") != 0 && strcmp(from, "none") != 0)
+        return bb_fail(rq, 403, "Forbidden");
+    if (refresh_read(rq, &turn))
+        return bb_reply(rq, 204, NULL);
+
+    int status = bb_transaction(rq, refresh_turn, &turn);
+
+    if (status)
+        return status;
+    if (turn.ended)
+        auth_changed(rq->state, turn.ended);
+    if (!turn.next) {
+        refresh_forget(rq);
+        return auth_unauthorized(rq, "Unauthorized");
+    }
+    status = auth_account_may_act(rq, turn.account.status);
+    issued->life_s = AUTH_REFRESHED_S;
+    if (!status)
+        status = auth_session_issue(rq, rq->state, &turn.account, 0, issued);
+    if (!status)
+        status = refresh_attach(rq, turn.id, issued->jti);
+    if (status)
+        return status;
+    refresh_set_cookie(rq, turn.id, turn.next);
+    return auth_login_reply(rq, issued);
+}
+
+/* ---- logout, and the list of sessions ---- */
+
+struct leaving {
+    const char *id; /* of the login or session; NULL: the caller's own */
+    const char *payload;
+};
+
+static int refresh_leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql own = {
+        "SELECT coalesce(login, jti) FROM auth_session WHERE jti = $1::uuid", 0};
+    const struct leaving *leaving = arg;
+    const char *id = leaving->id;
+
+    if (!id) {
+        struct bb_rows *rows = bb_tx_query(rq, tx, &own, BB_ARGS(bb_t(rq->principal->session)));
+
+        if (!rows)
+            return bb_failed(rq);
+        id = bb_count(rq, rows) ? bb_cell(rq, rows, 0, 0) : rq->principal->session;
+    }
+    int ended = refresh_end(rq, tx, rq->principal->account, id, leaving->payload);
+
+    if (ended < 0)
+        return bb_failed(rq);
+    if (leaving->id)
+        return ended ? bb_reply(rq, 200, json_pack("{sb}", "success", 1))
+                     : bb_fail(rq, 404, "Session not found");
+    refresh_forget(rq);
+    return bb_reply(rq, 200, json_pack("{ss}", "message", "Logout successful"));
+}
+
+static int refresh_leave_with(struct bb_request *rq, const char *id)
+{
+    struct leaving leaving = {id, auth_account_payload(rq, rq->principal->account)};
+    int status = bb_transaction(rq, refresh_leave, &leaving);
+
+    auth_changed(rq->state, leaving.payload);
+    return status;
+}
+
+int auth_logout(struct bb_request *rq)
+{
+    return refresh_leave_with(rq, NULL);
+}
+
+int auth_session_delete(struct bb_request *rq)
+{
+    return rq->principal->client ? bb_fail(rq, 403, "Forbidden")
+                                 : refresh_leave_with(rq, bb_segment(rq, "id"));
+}
+
+static json_t *refresh_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return BB_ROW_FIELDS(rq, rows, row, 0, auth_session_fields);
+}
+
+/* Logins with a refresh token, and sessions without one; not the tokens of API clients. */
+int auth_session_list(struct bb_request *rq)
+{
+    static const struct bb_sql list = {
+        "SELECT s.id, " BB_SQL_MS("s.created") ", " BB_SQL_MS("s.used") ", " BB_SQL_MS(
+            "s.expires") ", s.agent, s.network, s.id = (SELECT coalesce(login, jti) FROM "
+                         "auth_session WHERE jti = $2::uuid) FROM (SELECT id, kid, created, "
+                         "rotated AS used, "
+                         "expires, agent, network FROM auth_refresh WHERE account = $1::bigint "
+                         "UNION ALL "
+                         "SELECT jti, kid, issued, issued, expires, NULL, NULL FROM auth_session "
+                         "WHERE account = $1::bigint AND client IS NULL AND login IS NULL AND "
+                         "revoked IS NULL) s "
+                         "JOIN auth_key k ON k.kid = s.kid AND k.retired IS NULL WHERE s.expires > "
+                         "now() "
+                         "ORDER BY s.used DESC, s.id LIMIT $3::bigint",
+        BB_SQL_LONG};
+    const struct bb_principal *who = rq->principal;
+
+    return auth_reply_list(
+        rq,
+        bb_query(rq, &list, BB_ARGS(bb_i(who->account), bb_t(who->session), bb_i(AUTH_PAGE_MAX))),
+        refresh_json);
+}

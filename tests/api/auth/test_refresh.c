@@ -1,0 +1,289 @@
+/*
+ * Refresh tokens: the cookie of a login with `remember` gets new access tokens. Each use replaces
+ * it on two hosts with one database; an old one ends the login, and so does everything that ends a
+ * session.
+ */
+#include "exchange.h"
+#include "pair.h"
+#include "secrets.h"
+#include "suite.h"
+#include "talk.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+#define PATH "/api/auth/refresh"
+#define TABS 8
+
+static PGconn *db;
+
+static void set_up(void)
+{
+    pair_open("refresh");
+}
+
+static void connect_database(void)
+{
+    db = database_connect(the_postgres, "refresh");
+}
+
+static void disconnect_database(void)
+{
+    PQfinish(db);
+}
+
+/* Returns the cookie that the response sets, as a request sends it. */
+static const char *cookie_of(const struct answer *answer)
+{
+    const char *set = answer_header(answer, "Set-Cookie");
+
+    ck_assert_msg(set != NULL, "no cookie: %s", answer->headers);
+    ck_assert_ptr_nonnull(
+        strstr(set, "; Path=/api/auth/refresh; HttpOnly; Secure; SameSite=Strict"));
+    const char *cookie = text("Cookie: a=b; %.*s; c=d", (int)strcspn(set, ";"), set);
+
+    secrets_add(strchr(cookie, '.'));
+    return cookie;
+}
+
+static struct answer *login(struct person *person)
+{
+    struct answer *answer = ck_status(http(one, "POST", "/api/auth/login", NULL,
+                                           json_pack("{ss ss sb}", "username", person->email,
+                                                     "password", person->password, "remember", 1)),
+                                      200);
+
+    person->token = text("%s", answer_text(answer, "accessToken"));
+    return answer;
+}
+
+/* Returns a new person; *cookie is of its login. */
+static struct person *remembered(const char *name, const char **cookie)
+{
+    struct person *person = person_make(one, admin_of(one), name, NULL);
+
+    *cookie = cookie_of(login(person));
+    return person;
+}
+
+static struct answer *refresh_with(const struct host *host, const char *cookie, const char *header)
+{
+    const char *const headers[] = {cookie, header, NULL};
+
+    return http_send(host, &(struct call){.method = "POST", .path = PATH, .headers = headers});
+}
+
+static struct answer *refresh(const char *cookie)
+{
+    return refresh_with(one, cookie, NULL);
+}
+
+static const char *token_of(const struct answer *answer)
+{
+    return answer_text(answer, "accessToken");
+}
+
+static void is_over(const char *cookie)
+{
+    struct answer *answer = ck_error(refresh(cookie), 401, "Unauthorized");
+
+    ck_assert_ptr_nonnull(strstr(answer_header(answer, "Set-Cookie"), "=; Max-Age=0; Path="));
+}
+
+static void grace_ends(const struct person *person)
+{
+    sql_run(db, text("UPDATE auth_refresh SET rotated = rotated - interval '31 seconds' "
+                     "WHERE account = %lld",
+                     (long long)person->id));
+}
+
+TEST(a_refresh_returns_an_access_token_of_an_hour_and_another_cookie)
+{
+    const char *first, *second;
+    struct person *person = remembered("first", &first);
+    struct answer *answer = ck_status(refresh(first), 200);
+
+    ck_assert_str_eq(answer_header(answer, "Cache-Control"), "no-store");
+    ck_assert_int_eq(answer_int(answer, "expires_in"), 3600);
+    ck_assert_str_ne(token_of(answer), person->token);
+    me_soon(one, token_of(answer), 200, "");
+    me_soon(one, person->token, 200, "");
+    second = cookie_of(answer);
+    ck_assert_str_ne(first, second);
+    ck_assert_str_ne(second, cookie_of(ck_status(refresh_with(two, second, NULL), 200)));
+}
+
+TEST(a_missing_or_malformed_cookie_is_204_and_an_unknown_one_401)
+{
+    static const char *const malformed[] = {
+        "Cookie: a=b",
+        "Cookie: busbar_refresh=",
+        "Cookie: busbar_refresh=.",
+        "Cookie: xbusbar_refresh=01a21bd9-7e97-7d98-8ed0-967f5cb61b5f."
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "Cookie: busbar_refresh=01A21bd9-7e97-7d98-8ed0-967f5cb61b5f."
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "Cookie: busbar_refresh=01a21bd9-7e97-7d98-8ed0-967f5cb61b5f."
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    };
+    const char *cookie;
+
+    remembered("shape", &cookie);
+    for (size_t i = 0; i < COUNT(malformed); i++)
+        ck_status(refresh(malformed[i]), 204);
+    ck_status(refresh(NULL), 204);
+    ck_status(refresh(text("%.*s; c=d", (int)(strstr(cookie, "; c=d") - cookie - 1), cookie)), 204);
+    is_over("Cookie: busbar_refresh=01a21bd9-7e97-7d98-8ed0-967f5cb61b5f."
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+    ck_status(refresh(cookie), 200);
+}
+
+TEST(tabs_that_refresh_at_the_same_time_get_the_same_cookie)
+{
+    const char *cookie, *next = NULL;
+    struct person *person = remembered("tabs", &cookie);
+    const char *const headers[] = {cookie, NULL};
+    struct call calls[TABS];
+    struct answer *answers[TABS];
+
+    for (int i = 0; i < TABS; i++)
+        calls[i] = (struct call){
+            .method = "POST", .path = PATH, .headers = headers, .host = i % 2 ? one : two};
+    parallel(one, calls, answers, TABS);
+    for (int i = 0; i < TABS; i++) {
+        const char *got = cookie_of(ck_status(answers[i], 200));
+
+        ck_assert_str_eq(got, next ? next : got);
+        next = got;
+        me_soon(one, token_of(answers[i]), 200, "");
+    }
+    grace_ends(person);
+    ck_status(refresh(next), 200);
+}
+
+TEST(an_old_cookie_that_is_used_again_ends_the_login_and_its_tokens)
+{
+    const char *cookie, *next;
+    struct person *person = remembered("reuse", &cookie);
+    struct answer *answer = ck_status(refresh(cookie), 200);
+
+    next = cookie_of(answer);
+    ck_status(refresh(cookie), 200); /* within 30 s, as after a lost response */
+    grace_ends(person);
+    is_over(cookie);
+    is_over(next);
+    ck_error(http(one, "GET", "/api/auth/me", token_of(answer), NULL), 401, REVOKED);
+    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, REVOKED);
+    me_soon(two, token_of(answer), 401, REVOKED);
+}
+
+TEST(the_cookie_before_the_previous_one_ends_the_login_at_once)
+{
+    const char *first, *second;
+
+    remembered("older", &first);
+    second = cookie_of(ck_status(refresh(first), 200));
+    const char *third = cookie_of(ck_status(refresh(second), 200));
+
+    is_over(first);
+    is_over(third);
+}
+
+TEST(a_logout_ends_the_login_with_the_tokens_of_all_tabs)
+{
+    const char *cookie;
+    struct person *person = remembered("leaves", &cookie);
+    struct answer *tab = ck_status(refresh(cookie), 200);
+    struct answer *out = ck_status(http(one, "POST", "/api/auth/logout", person->token, NULL), 200);
+
+    ck_assert_ptr_nonnull(strstr(answer_header(out, "Set-Cookie"), "busbar_refresh=; Max-Age=0"));
+    ck_error(http(one, "GET", "/api/auth/me", token_of(tab), NULL), 401, REVOKED);
+    is_over(cookie_of(tab));
+}
+
+TEST(a_changed_password_ends_all_other_logins)
+{
+    const char *cookie, *other;
+    struct person *person = remembered("changes", &other);
+    struct answer *mine = login(person);
+
+    cookie = cookie_of(mine);
+    ck_status(http(one, "PUT", "/api/user/password", person->token,
+                   json_pack("{ss ss}", "current", person->password, "new", "another one 123")),
+              200);
+    is_over(other);
+    ck_status(refresh(cookie), 200);
+}
+
+TEST(a_suspended_account_cannot_refresh)
+{
+    const char *cookie;
+    struct person *person = remembered("stopped", &cookie);
+
+    ck_status(person_change(one, admin_of(one), person, "status", "Suspended"), 200);
+    ck_error(refresh(cookie), 403, "Your account has been suspended");
+    ck_status(person_change(one, admin_of(one), person, "status", "Deleted"), 200);
+    ck_error(refresh(cookie), 401, "Unauthorized");
+}
+
+TEST(a_refresh_for_another_origin_is_refused)
+{
+    const char *cookie;
+
+    remembered("origin", &cookie);
+    ck_error(refresh_with(one, cookie, "Sec-Fetch-Site: cross-site"), 403, "Forbidden");
+    ck_error(refresh_with(one, cookie, "Sec-Fetch-Site: same-site"), 403, "Forbidden");
+    ck_status(refresh_with(one, cookie, "Sec-Fetch-Site: same-origin"), 200);
+}
+
+TEST(a_person_can_change_its_own_name)
+{
+    struct person *person = person_make(one, admin_of(one), "renamed", NULL);
+
+    ask_on(one, person, 200, "{'firstName':'Ada','lastName':'Family','organizations':[{}]}",
+           "PATCH /api/auth/me {'firstName':'Ada'}");
+    ask_on(one, person, 200, "{'firstName':'Ada'}", "GET /api/auth/me");
+}
+
+TEST(sessions_are_listed_and_can_be_ended)
+{
+    const char *const browser[] = {"User-Agent: Firefox/140.0 \xc3\xa9", NULL};
+    struct person *person = person_make(one, admin_of(one), "lister", NULL);
+    struct person *stranger = person_make(one, admin_of(one), "stranger", NULL);
+    const char *plain = person->token;
+    struct answer *made = ck_status(
+        http_send(one, &(struct call){.method = "POST",
+                                      .path = "/api/auth/login",
+                                      .headers = browser,
+                                      .body = text("{\"username\":\"%s\",\"password\":\"%s\","
+                                                   "\"remember\":true}",
+                                                   person->email, person->password)}),
+        200);
+
+    person->token = text("%s", token_of(made));
+    struct answer *list = ask_on(one, person, 200,
+                                 "[{'userAgent':'Firefox/140.0 ','network':'*','current':true},"
+                                 "{'userAgent':null,'network':null,'current':false}]",
+                                 "GET /api/auth/sessions");
+    const char *own = json_string_value(json_object_get(json_array_get(list->json, 0), "id"));
+    const char *other = json_string_value(json_object_get(json_array_get(list->json, 1), "id"));
+
+    ask_on(one, stranger, 404, "Session not found", "DELETE /api/auth/sessions/%s", own);
+    ask_on(one, person, 200, "{'success':true}", "DELETE /api/auth/sessions/%s", other);
+    ask_on(one, person, 404, "Session not found", "DELETE /api/auth/sessions/%s", other);
+    ck_error(http(one, "GET", "/api/auth/me", plain, NULL), 401, REVOKED);
+    ask_on(one, person, 200, "{'success':true}", "DELETE /api/auth/sessions/%s", own);
+    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, REVOKED);
+    is_over(cookie_of(made));
+}
+
+TEST(a_rotated_signing_key_ends_all_logins)
+{
+    const char *cookie;
+
+    remembered("rotated", &cookie);
+    ck_status(http(one, "POST", "/api/admin/rotate-secret", admin_of(one)->token, NULL), 200);
+    is_over(cookie);
+}
+
+SUITE(refresh, .timeout_s = 60, .before_all = set_up, .after_all = pair_close,
+      .before_each = connect_database, .after_each = disconnect_database)
