@@ -285,67 +285,9 @@ static const char *crash_stack_text(struct crash_text *out, const struct report 
     return crash_text_end(out);
 }
 
-/* Creates crash-2026-11-24T00-11-22.123Z-4711.txt; some file systems do not allow colons. */
-static int crash_open_file(struct report *of, const char *time)
-{
-    struct crash_text path = {.fd = -1};
-
-    crash_text_add(&path, "%s/crash-%s-%lld.txt", of->directory, time, (long long)getpid());
-    crash_keep(of->path, sizeof of->path, crash_text_end(&path));
-    for (char *at = of->path + strlen(of->directory); *at; at++)
-        if (*at == ':')
-            *at = '-';
-    int fd = open(of->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-
-    if (fd < 0)
-        of->path[0] = '\0';
-    return fd;
-}
-
 static const char *crash_or_none(const char *text)
 {
     return *text ? text : "none";
-}
-
-static void crash_write_details(struct crash_text *out, const struct report *of, const char *time)
-{
-    const struct crash_snapshot *who = &of->who;
-    const struct object *object;
-    char thread[16] = "";
-
-    prctl(PR_GET_NAME, thread, 0, 0, 0);
-    crash_text_add(out, "busbar: %s\ntime: %s\nprocess: %lld, thread %lld called: %s\n",
-                   PACKAGE_VERSION, time, (long long)getpid(), (long long)syscall(SYS_gettid),
-                   crash_or_none(thread));
-    if (of->exit)
-        crash_text_add(out, "exit: %s\n", of->exit);
-    crash_text_add(out, "signal: %lld %s", (long long)of->signal, crash_or_none(of->name));
-    if (of->sent)
-        crash_text_add(out, ", sent\n");
-    else
-        crash_text_add(out, ", address %#lx\n", of->address);
-    crash_text_add(out, "guard of a fiber: %s\n", of->guard ? "yes: its stack overflowed" : "no");
-    if (of->reason)
-        crash_text_add(out, "reason: %s\n", of->reason);
-    crash_text_add(out, "module: %s\nran: %s %s, of module: %s\nrequest: %s\n",
-                   crash_or_none(crash_module_of(of)),
-                   *who->kind ? who->kind : "nothing of a module", who->what,
-                   crash_or_none(who->module), crash_or_none(who->request));
-    crash_text_add(out, "\nbacktrace:\n");
-    for (size_t i = 0; i < of->frame_count; i++) {
-        const struct frame *frame = &of->frames[i];
-
-        crash_text_add(out, "%s%lld  %#lx  ", i < 10 ? "   " : "  ", (long long)i, frame->address);
-        crash_frame_text(out, frame);
-        if (frame->object)
-            crash_text_add(out, "  %s+%#lx", frame->object->file,
-                           frame->address - frame->object->base);
-        crash_text_add(out, "\n");
-    }
-    crash_text_add(out, "\nbuild ids:\n");
-    for (size_t i = 0; (object = mapped_files_at(i)); i++)
-        crash_text_add(out, "  %s  %s  %s  at %#lx\n", object->name, crash_or_none(object->build),
-                       object->file, object->base);
 }
 
 static void crash_write_file(struct report *of)
@@ -354,11 +296,63 @@ static void crash_write_file(struct report *of)
     char time[TEXT_TIME_SIZE];
 
     text_time(clock_wall_ms(), time);
-    if (*of->directory)
-        out.fd = crash_open_file(of, time);
+    if (*of->directory) {
+        /*
+         * The name is crash-2026-11-24T00-11-22.123Z-4711.txt, because some file systems do not
+         * allow colons.
+         */
+        struct crash_text path = {.fd = -1};
+
+        crash_text_add(&path, "%s/crash-%s-%lld.txt", of->directory, time, (long long)getpid());
+        crash_keep(of->path, sizeof of->path, crash_text_end(&path));
+        for (char *at = of->path + strlen(of->directory); *at; at++)
+            if (*at == ':')
+                *at = '-';
+        int fd = open(of->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        if (fd < 0)
+            of->path[0] = '\0';
+        out.fd = fd;
+    }
     if (out.fd < 0)
         return;
-    crash_write_details(&out, of, time);
+    const struct crash_snapshot *who = &of->who;
+    const struct object *object;
+    char thread[16] = "";
+
+    prctl(PR_GET_NAME, thread, 0, 0, 0);
+    crash_text_add(&out, "busbar: %s\ntime: %s\nprocess: %lld, thread %lld called: %s\n",
+                   PACKAGE_VERSION, time, (long long)getpid(), (long long)syscall(SYS_gettid),
+                   crash_or_none(thread));
+    if (of->exit)
+        crash_text_add(&out, "exit: %s\n", of->exit);
+    crash_text_add(&out, "signal: %lld %s", (long long)of->signal, crash_or_none(of->name));
+    if (of->sent)
+        crash_text_add(&out, ", sent\n");
+    else
+        crash_text_add(&out, ", address %#lx\n", of->address);
+    crash_text_add(&out, "guard of a fiber: %s\n", of->guard ? "yes: its stack overflowed" : "no");
+    if (of->reason)
+        crash_text_add(&out, "reason: %s\n", of->reason);
+    crash_text_add(&out, "module: %s\nran: %s %s, of module: %s\nrequest: %s\n",
+                   crash_or_none(crash_module_of(of)),
+                   *who->kind ? who->kind : "nothing of a module", who->what,
+                   crash_or_none(who->module), crash_or_none(who->request));
+    crash_text_add(&out, "\nbacktrace:\n");
+    for (size_t i = 0; i < of->frame_count; i++) {
+        const struct frame *frame = &of->frames[i];
+
+        crash_text_add(&out, "%s%lld  %#lx  ", i < 10 ? "   " : "  ", (long long)i, frame->address);
+        crash_frame_text(&out, frame);
+        if (frame->object)
+            crash_text_add(&out, "  %s+%#lx", frame->object->file,
+                           frame->address - frame->object->base);
+        crash_text_add(&out, "\n");
+    }
+    crash_text_add(&out, "\nbuild ids:\n");
+    for (size_t i = 0; (object = mapped_files_at(i)); i++)
+        crash_text_add(&out, "  %s  %s  %s  at %#lx\n", object->name, crash_or_none(object->build),
+                       object->file, object->base);
     crash_text_flush(&out);
     if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* nothing could be written */
         unlink(of->path);

@@ -244,32 +244,27 @@ static bool json_out_one_below(uint64_t word, unsigned char limit)
     return (word - limit * EACH) & ~word & 0x80 * EACH;
 }
 
-/* Returns the number of bytes at the start that need no escape. Checks eight at a time. */
-static size_t json_out_plain_run(const char *text, size_t length)
-{
-    size_t at = 0;
-
-    while (at + sizeof(uint64_t) <= length) {
-        uint64_t word;
-
-        memcpy(&word, text + at, sizeof(word));
-        if (json_out_one_below(word, 0x20) || json_out_one_below(word ^ '"' * EACH, 1) ||
-            json_out_one_below(word ^ '\\' * EACH, 1))
-            break;
-        at += sizeof(word);
-    }
-    while (at < length && (unsigned char)text[at] >= 0x20 && text[at] != '"' && text[at] != '\\')
-        at++;
-    return at;
-}
-
 /* Copies runs of bytes that need no escape. */
 static int json_out_put_string(struct sink *sink, const char *text, size_t length)
 {
     if (!text_utf8(text, length) || json_out_put(sink, "\"", 1))
         return -1;
     for (;;) {
-        size_t run = json_out_plain_run(text, length);
+        /* Bytes that need no escape are copied together. Checks eight at a time. */
+        size_t run = 0;
+
+        while (run + sizeof(uint64_t) <= length) {
+            uint64_t word;
+
+            memcpy(&word, text + run, sizeof(word));
+            if (json_out_one_below(word, 0x20) || json_out_one_below(word ^ '"' * EACH, 1) ||
+                json_out_one_below(word ^ '\\' * EACH, 1))
+                break;
+            run += sizeof(word);
+        }
+        while (run < length && (unsigned char)text[run] >= 0x20 && text[run] != '"' &&
+               text[run] != '\\')
+            run++;
 
         if (json_out_put(sink, text, run))
             return -1;

@@ -298,57 +298,9 @@ static uint64_t log_write_part(struct writer *writer, size_t start, size_t lengt
     return unwritten;
 }
 
-/* Writes all waiting lines. The caller holds the lock, which is released during the write. */
-static void log_write_run(struct writer *writer)
-{
-    size_t start = writer->tail % RING_SIZE;
-    size_t length = (size_t)(writer->head - writer->tail);
-    uint64_t dropped = writer->dropped;
-
-    pthread_mutex_unlock(&writer->lock);
-    size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
-    bool failed = !log_report_drops(writer, dropped);
-    uint64_t unwritten = log_write_part(writer, start, first, &failed);
-
-    unwritten += log_write_part(writer, 0, length - first, &failed);
-    if (unwritten)
-        poll(NULL, 0, RETRY_MS);
-    pthread_mutex_lock(&writer->lock);
-    writer->tail += length;
-    log_drop(writer, unwritten);
-}
-
 static int log_open_path(const char *path)
 {
     return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
-}
-
-/*
- * Opens the file again. Called with the lock held; releases it while opening. Called between two
- * writes, so no line is lost.
- */
-static void writer_reopen(struct writer *writer)
-{
-    writer->reopening = false;
-    pthread_mutex_unlock(&writer->lock);
-    int fd = log_open_path(writer->path);
-
-    if (fd < 0) { /* reports this to the file that is still open */
-        struct log_text line;
-
-        log_text_start(&line, BB_ERROR, "cannot reopen the log");
-        log_text_pair(&line, "file", writer->path);
-        log_text_pair(&line, "reason", strerror(errno));
-        log_text_end(&line);
-        log_write_all(writer, line.bytes, line.used);
-    } else {
-        int old = writer->fd;
-
-        writer->fd = fd; /* crash reports use this descriptor, so it must always be open */
-        writer->torn = false;
-        close(old);
-    }
-    pthread_mutex_lock(&writer->lock);
 }
 
 static void writer_free(struct writer *writer)
@@ -369,10 +321,45 @@ static void *writer_run(void *arg)
     thread_name("log", NULL);
     pthread_mutex_lock(&writer->lock);
     while (!writer->closing || writer->reopening || writer->head != writer->tail) {
-        if (writer->reopening)
-            writer_reopen(writer);
+        if (writer->reopening) {
+            /* Opens the file again between two writes, so no line is lost. */
+            writer->reopening = false;
+            pthread_mutex_unlock(&writer->lock);
+            int fd = log_open_path(writer->path);
+
+            if (fd < 0) { /* reports this to the file that is still open */
+                struct log_text line;
+
+                log_text_start(&line, BB_ERROR, "cannot reopen the log");
+                log_text_pair(&line, "file", writer->path);
+                log_text_pair(&line, "reason", strerror(errno));
+                log_text_end(&line);
+                log_write_all(writer, line.bytes, line.used);
+            } else {
+                int old = writer->fd;
+
+                writer->fd = fd; /* crash reports use this descriptor, so it must always be open */
+                writer->torn = false;
+                close(old);
+            }
+            pthread_mutex_lock(&writer->lock);
+        }
         if (writer->head != writer->tail) {
-            log_write_run(writer);
+            size_t start = writer->tail % RING_SIZE;
+            size_t length = (size_t)(writer->head - writer->tail);
+            uint64_t dropped = writer->dropped;
+
+            pthread_mutex_unlock(&writer->lock);
+            size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
+            bool failed = !log_report_drops(writer, dropped);
+            uint64_t unwritten = log_write_part(writer, start, first, &failed);
+
+            unwritten += log_write_part(writer, 0, length - first, &failed);
+            if (unwritten)
+                poll(NULL, 0, RETRY_MS);
+            pthread_mutex_lock(&writer->lock);
+            writer->tail += length;
+            log_drop(writer, unwritten);
             pthread_cond_broadcast(&writer->finished);
             if (!writer->closing) {
                 pthread_mutex_unlock(&writer->lock);
@@ -529,32 +516,28 @@ uint64_t log_dropped(void)
     return atomic_load(&lost);
 }
 
-static void log_enqueue(struct writer *writer, const char *bytes, size_t length)
-{
-    pthread_mutex_lock(&writer->lock);
-    if (length > RING_SIZE - (size_t)(writer->head - writer->tail)) {
-        log_drop(writer, 1);
-    } else {
-        size_t start = writer->head % RING_SIZE;
-        size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
-
-        memcpy(writer->ring + start, bytes, first);
-        memcpy(writer->ring, bytes + first, length - first);
-        writer->head += length;
-    }
-    if (writer->sleeping)
-        pthread_cond_signal(&writer->wake);
-    pthread_mutex_unlock(&writer->lock);
-}
-
 static void log_submit(struct log_text *line)
 {
     log_text_end(line);
     pthread_rwlock_rdlock(&writer_use);
-    if (current)
-        log_enqueue(current, line->bytes, line->used);
-    else
+    if (current) {
+        pthread_mutex_lock(&current->lock);
+        if (line->used > RING_SIZE - (size_t)(current->head - current->tail)) {
+            log_drop(current, 1);
+        } else {
+            size_t start = current->head % RING_SIZE;
+            size_t first = line->used < RING_SIZE - start ? line->used : RING_SIZE - start;
+
+            memcpy(current->ring + start, line->bytes, first);
+            memcpy(current->ring, line->bytes + first, line->used - first);
+            current->head += line->used;
+        }
+        if (current->sleeping)
+            pthread_cond_signal(&current->wake);
+        pthread_mutex_unlock(&current->lock);
+    } else {
         log_write_some(STDERR_FILENO, line->bytes, line->used);
+    }
     pthread_rwlock_unlock(&writer_use);
 }
 

@@ -170,23 +170,6 @@ static int loop_wait_ms(struct loop *loop, int64_t timer_ms)
     return wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
-static void loop_handle_events(struct loop *loop, int timeout_ms)
-{
-    struct epoll_event events[LOOP_EVENTS];
-
-    atomic_store_explicit(&loop->iteration_ms, 0, memory_order_relaxed);
-    int count = epoll_wait(loop->epoll, events, LOOP_EVENTS, timeout_ms);
-
-    loop->now_ms = clock_mono_ms();
-    atomic_store_explicit(&loop->iteration_ms, loop->now_ms, memory_order_relaxed);
-    for (int i = 0; i < count; i++) {
-        struct watch *watch = events[i].data.ptr;
-
-        if (watch->fd >= 0)
-            watch->ready(watch, events[i].events);
-    }
-}
-
 void loop_run(struct loop *loop)
 {
     int64_t timer_ms = 0;
@@ -195,7 +178,20 @@ void loop_run(struct loop *loop)
     thread_schedule(0);
     /* messages posted in the last iteration own memory */
     while (!loop->stop || !loop_quiet(loop)) {
-        loop_handle_events(loop, loop_wait_ms(loop, timer_ms));
+        int timeout_ms = loop_wait_ms(loop, timer_ms);
+        struct epoll_event events[LOOP_EVENTS];
+
+        atomic_store_explicit(&loop->iteration_ms, 0, memory_order_relaxed);
+        int count = epoll_wait(loop->epoll, events, LOOP_EVENTS, timeout_ms);
+
+        loop->now_ms = clock_mono_ms();
+        atomic_store_explicit(&loop->iteration_ms, loop->now_ms, memory_order_relaxed);
+        for (int i = 0; i < count; i++) {
+            struct watch *watch = events[i].data.ptr;
+
+            if (watch->fd >= 0)
+                watch->ready(watch, events[i].events);
+        }
         pthread_mutex_lock(&loop->inbox_lock);
         struct message *message = loop->inbox;
 

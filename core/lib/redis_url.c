@@ -62,16 +62,6 @@ static int url_decode(const char *at, const char *end, struct arena *arena, cons
     return 0;
 }
 
-/* Reads "user:password", ":password" or "password". */
-static int url_account(const char *at, const char *end, struct arena *arena, struct redis_url *url)
-{
-    const char *colon = memchr(at, ':', (size_t)(end - at));
-
-    if (colon > at && url_decode(at, colon, arena, &url->user))
-        return -1;
-    return url_decode(colon ? colon + 1 : at, end, arena, &url->password);
-}
-
 /* Reads "/name/database" or "/database", which may be missing. */
 static int url_path(const char *at, bool sentinel, struct arena *arena, struct redis_url *url)
 {
@@ -118,7 +108,11 @@ int redis_url_parse(const char *text, struct arena *arena, struct redis_url *url
 
     url->tls = scheme % 2;
     if (account_end) {
-        if (url_account(at, account_end, arena, url))
+        const char *colon = memchr(at, ':', (size_t)(account_end - at));
+
+        if (colon > at && url_decode(at, colon, arena, &url->user))
+            return -1;
+        if (url_decode(colon ? colon + 1 : at, account_end, arena, &url->password))
             return -1;
         at = account_end + 1;
     }

@@ -671,35 +671,6 @@ static void settings_json_undo(void *json)
     json_decref(json);
 }
 
-/*
- * Checks a value (NULL: absent) as fields_check() does, and stores the value or its default until
- * the arena is freed. Takes `json`.
- */
-static void settings_check(struct binder *binder, struct setting_value *value, json_t *json)
-{
-    const struct bb_field *field = value->field;
-    struct arena *arena = binder->settings->arena;
-    struct problems found = {.arena = arena};
-    struct bb_table table = {field, 1, sizeof *field};
-    const char *unit = setting_unit(field);
-    json_t *object = json_pack("{s:o*}", field->name, json);
-    json_t *checked = object ? fields_check(&table, object, &found) : NULL;
-
-    if (checked && arena_defer(arena, settings_json_undo, checked)) {
-        json_decref(checked);
-        checked = NULL;
-    }
-    for (size_t i = 0; i < found.count; i++)
-        COMPLAIN(binder, found.list[i].field, "%s%s%s", found.list[i].text, unit ? ", in " : "",
-                 unit ? unit : "");
-    binder->failed = binder->failed || !checked;
-    json_decref(object);
-    value->json = json_object_get(checked, field->name);
-    value->text = json_string_value(value->json);
-    value->number = json_number_value(value->json);
-    value->integer = json_is_true(value->json) ? 1 : json_integer_value(value->json);
-}
-
 /* Returns "text", "a list" or "a mapping", for messages. */
 static const char *settings_kind(const struct setting_node *node)
 {
@@ -730,10 +701,31 @@ static void settings_bind_field(struct binder *binder, struct setting_value *val
 
         if (node)
             json = where ? settings_json(binder, node, field, where) : NULL;
-        if (json || !node)
-            settings_check(binder, value, json);
-        else
+        if (json || !node) {
+            /* An absent value gets its default. The arena owns the result. */
+            struct arena *arena = binder->settings->arena;
+            struct problems found = {.arena = arena};
+            struct bb_table table = {field, 1, sizeof *field};
+            const char *unit = setting_unit(field);
+            json_t *object = json_pack("{s:o*}", field->name, json);
+            json_t *checked = object ? fields_check(&table, object, &found) : NULL;
+
+            if (checked && arena_defer(arena, settings_json_undo, checked)) {
+                json_decref(checked);
+                checked = NULL;
+            }
+            for (size_t i = 0; i < found.count; i++)
+                COMPLAIN(binder, found.list[i].field, "%s%s%s", found.list[i].text,
+                         unit ? ", in " : "", unit ? unit : "");
+            binder->failed = binder->failed || !checked;
+            json_decref(object);
+            value->json = json_object_get(checked, field->name);
+            value->text = json_string_value(value->json);
+            value->number = json_number_value(value->json);
+            value->integer = json_is_true(value->json) ? 1 : json_integer_value(value->json);
+        } else {
             binder->failed = true;
+        }
     }
 }
 
@@ -905,39 +897,6 @@ static json_t *settings_shown(json_t *value, const struct bb_field *field)
     return NULL;
 }
 
-static int settings_print_value(const struct settings *settings,
-                                const struct setting_section *section,
-                                const struct setting_value *value, FILE *out)
-{
-    const struct bb_field *field = value->field;
-    const struct setting_node *map = *section->name ? section->node : settings->root;
-    const char *unit = setting_unit(field), *indent = *section->name ? "  " : "";
-    unsigned line;
-    bool given = settings_member(map, field->name, &line) ||
-                 (field->alias && settings_member(map, field->alias, &line));
-    bool set = value->json != NULL;
-    json_t *shown = set ? settings_shown(value->json, field) : NULL;
-    char *text = shown ? json_dumps(shown, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
-
-    json_decref(shown);
-    if (set && !text)
-        return -1;
-    fprintf(out, "%s%s%s:%s", indent, set ? "" : "# ", field->name, set ? " " : "");
-    for (const char *at = text; at && *at; at++) {
-        if (at[0] == '$' && at[1] == '{') /* JSON is valid YAML, except that ${ would be expanded */
-            fputc('$', out);
-        fputc(*at, out);
-    }
-    free(text);
-    if (unit || !given)
-        fprintf(out, "  # %s%s%s", unit ? unit : "", unit && !given ? ", " : "",
-                given ? ""
-                : set ? "default"
-                      : "not set");
-    fputc('\n', out);
-    return 0;
-}
-
 /* Prints the sections in the order of binding, which is the reverse of the list. */
 static int settings_print_sections(const struct settings *settings,
                                    const struct setting_section *section, FILE *out)
@@ -948,9 +907,36 @@ static int settings_print_sections(const struct settings *settings,
         return -1;
     if (*section->name)
         fprintf(out, "%s:%s\n", section->name, section->count ? "" : " {}");
-    for (size_t i = 0; i < section->count; i++)
-        if (settings_print_value(settings, section, &section->values[i], out))
+    for (size_t i = 0; i < section->count; i++) {
+        const struct setting_value *value = &section->values[i];
+        const struct bb_field *field = value->field;
+        const struct setting_node *map = *section->name ? section->node : settings->root;
+        const char *unit = setting_unit(field), *indent = *section->name ? "  " : "";
+        unsigned line;
+        bool given = settings_member(map, field->name, &line) ||
+                     (field->alias && settings_member(map, field->alias, &line));
+        bool set = value->json != NULL;
+        json_t *shown = set ? settings_shown(value->json, field) : NULL;
+        char *text = shown ? json_dumps(shown, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
+
+        json_decref(shown);
+        if (set && !text)
             return -1;
+        fprintf(out, "%s%s%s:%s", indent, set ? "" : "# ", field->name, set ? " " : "");
+        for (const char *at = text; at && *at; at++) {
+            if (at[0] == '$' &&
+                at[1] == '{') /* JSON is valid YAML, except that ${ would be expanded */
+                fputc('$', out);
+            fputc(*at, out);
+        }
+        free(text);
+        if (unit || !given)
+            fprintf(out, "  # %s%s%s", unit ? unit : "", unit && !given ? ", " : "",
+                    given ? ""
+                    : set ? "default"
+                          : "not set");
+        fputc('\n', out);
+    }
     return 0;
 }
 

@@ -323,9 +323,18 @@ static char *env_file_take_escaped(struct place *place, enum part part, char *ou
     return out;
 }
 
-/* Removes quotes and backslashes from a value, in place. -1: a closing quote is missing. */
-static int env_file_take_value(struct place *place)
+/* Returns NULL, or the error in the variable that begins here. */
+static const char *env_file_take_variable(struct place *place)
 {
+    char *name = place->at;
+    size_t length = strcspn(name, "=\r\n");
+
+    if (name[length] != '=' || !env_file_is_name(name, length))
+        return "is not NAME=value";
+    name[length] = '\0';
+    place->at = name + length + 1;
+    char *value = place->at;
+
     char *start = place->at, *out = start, *kept = start; /* blanks before `kept` are kept */
     enum part part = BEFORE;
 
@@ -348,22 +357,7 @@ static int env_file_take_value(struct place *place)
     if (*place->at)
         place->line += *place->at++ == '\n';
     *kept = '\0';
-    return part >= SINGLE ? -1 : 0;
-}
-
-/* Returns NULL, or the error in the variable that begins here. */
-static const char *env_file_take_variable(struct place *place)
-{
-    char *name = place->at;
-    size_t length = strcspn(name, "=\r\n");
-
-    if (name[length] != '=' || !env_file_is_name(name, length))
-        return "is not NAME=value";
-    name[length] = '\0';
-    place->at = name + length + 1;
-    char *value = place->at;
-
-    if (env_file_take_value(place))
+    if (part >= SINGLE)
         return "has an unterminated quote";
     return setenv(name, value, 1) ? "out of memory" : NULL;
 }

@@ -37,40 +37,6 @@ static void cmd_reference_print_cell(const char *text)
     }
 }
 
-static void cmd_reference_print_field(const struct bb_field *field)
-{
-    static const char *const types[] = {
-        [BB_TEXT] = "text",      [BB_EMAIL] = "e-mail address",
-        [BB_UUID] = "UUID",      [BB_INT] = "integer",
-        [BB_NUMBER] = "number",  [BB_BOOL] = "true or false",
-        [BB_TIME] = "time",      [BB_CHOICE] = "choice",
-        [BB_OBJECT] = "mapping", [BB_LIST] = "list",
-        [BB_ANY] = "any",
-    };
-    const char *unit = setting_unit(field);
-
-    if (unit)
-        printf("| `%s` | time, %s | ", field->name, unit);
-    else
-        printf("| `%s` | %s | ", field->name, types[field->type]);
-    if (field->fallback)
-        printf("`%s`", *field->fallback ? field->fallback : "\"\"");
-    else if (field->flags & BB_REQUIRED)
-        printf("required");
-    printf(" | ");
-    cmd_reference_print_bounds(field);
-    printf(" | ");
-    cmd_reference_print_cell(field->help ? field->help : "");
-    if (field->flags & BB_RESTART)
-        printf(" A change takes effect only after a restart.");
-    if (field->example) {
-        printf(" Example: `");
-        cmd_reference_print_cell(field->example);
-        putchar('`');
-    }
-    puts(" |");
-}
-
 static void cmd_reference_print_section(const char *title, const char *help,
                                         const struct bb_table *fields)
 {
@@ -82,28 +48,45 @@ static void cmd_reference_print_section(const char *title, const char *help,
         return;
     }
     puts("| Setting | Type | Default | Bounds | Meaning |\n|---|---|---|---|---|");
-    for (size_t i = 0; i < fields->count; i++)
-        cmd_reference_print_field(&MODULE_ROWS(bb_field, *fields)[i]);
+    for (size_t i = 0; i < fields->count; i++) {
+        const struct bb_field *field = &MODULE_ROWS(bb_field, *fields)[i];
+        static const char *const types[] = {
+            [BB_TEXT] = "text",      [BB_EMAIL] = "e-mail address",
+            [BB_UUID] = "UUID",      [BB_INT] = "integer",
+            [BB_NUMBER] = "number",  [BB_BOOL] = "true or false",
+            [BB_TIME] = "time",      [BB_CHOICE] = "choice",
+            [BB_OBJECT] = "mapping", [BB_LIST] = "list",
+            [BB_ANY] = "any",
+        };
+        const char *unit = setting_unit(field);
+
+        if (unit)
+            printf("| `%s` | time, %s | ", field->name, unit);
+        else
+            printf("| `%s` | %s | ", field->name, types[field->type]);
+        if (field->fallback)
+            printf("`%s`", *field->fallback ? field->fallback : "\"\"");
+        else if (field->flags & BB_REQUIRED)
+            printf("required");
+        printf(" | ");
+        cmd_reference_print_bounds(field);
+        printf(" | ");
+        cmd_reference_print_cell(field->help ? field->help : "");
+        if (field->flags & BB_RESTART)
+            printf(" A change takes effect only after a restart.");
+        if (field->example) {
+            printf(" Example: `");
+            cmd_reference_print_cell(field->example);
+            putchar('`');
+        }
+        puts(" |");
+    }
     putchar('\n');
 }
 
 static void cmd_reference_print_head(const char *title)
 {
     printf("## %s\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n", title);
-}
-
-static void cmd_reference_print_metric(const struct bb_module *descriptor,
-                                       const struct bb_metric *metric)
-{
-    char name[METRIC_NAME_MAX];
-
-    metric_full_name(descriptor, metric, name);
-    printf("| `%s` | %s | ", name, metric->kind == BB_COUNTER ? "counter" : "gauge");
-    if (metric->label)
-        printf("%s: ", metric->label);
-    for (size_t i = 0; metric->label && metric->values[i]; i++)
-        printf("%s`%s`", i ? ", " : "", metric->values[i]);
-    printf(" | %s |\n", metric->help);
 }
 
 /* Loads the modules for their tables only, so invalid values do not matter. */
@@ -155,8 +138,18 @@ int cmd_metrics(const struct cli *cli)
             continue;
         snprintf(title, sizeof title, "Module %s %s", module->name, module->version);
         cmd_reference_print_head(title);
-        for (size_t k = 0; k < module->metrics.count; k++)
-            cmd_reference_print_metric(module, &MODULE_ROWS(bb_metric, module->metrics)[k]);
+        for (size_t k = 0; k < module->metrics.count; k++) {
+            const struct bb_metric *metric = &MODULE_ROWS(bb_metric, module->metrics)[k];
+            char name[METRIC_NAME_MAX];
+
+            metric_full_name(module, metric, name);
+            printf("| `%s` | %s | ", name, metric->kind == BB_COUNTER ? "counter" : "gauge");
+            if (metric->label)
+                printf("%s: ", metric->label);
+            for (size_t j = 0; metric->label && metric->values[j]; j++)
+                printf("%s`%s`", j ? ", " : "", metric->values[j]);
+            printf(" | %s |\n", metric->help);
+        }
         putchar('\n');
     }
     if (g)

@@ -157,42 +157,6 @@ static int control_listen(struct control *control)
 
 /* ---- clients ---- */
 
-/* Reads a client's command. */
-static void control_read_line(int fd, char line[LINE_BYTES])
-{
-    int64_t until = clock_mono_ms() + LINE_MS, left;
-    struct pollfd one = {.fd = fd, .events = POLLIN};
-    size_t length = 0;
-    ssize_t got = 1;
-
-    while (got > 0 && length + 1 < LINE_BYTES && !memchr(line, '\n', length) &&
-           (left = until - clock_mono_ms()) > 0 && poll(&one, 1, (int)left) > 0) {
-        got = recv(fd, line + length, LINE_BYTES - 1 - length, MSG_DONTWAIT);
-        length += got > 0 ? (size_t)got : 0;
-    }
-    line[length] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-}
-
-static void control_serve_client(struct control *control, int fd)
-{
-    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-    char line[LINE_BYTES];
-
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    control_read_line(fd, line);
-    if (!strcmp(line, "reload")) {
-        reloader_ask(control->engine->reloader, fd);
-    } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
-        char *text = status_text(control->engine, line[6] != '\0');
-
-        control_answer(fd, text);
-        free(text);
-    } else {
-        control_answer(fd, CONTROL_FAILED "unknown command: this host accepts reload and status\n");
-    }
-}
-
 static void *control_main(void *arg)
 {
     struct control *control = arg;
@@ -207,10 +171,37 @@ static void *control_main(void *arg)
             continue;
         int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 
-        if (fd >= 0)
-            control_serve_client(control, fd);
-        else
+        if (fd >= 0) {
+            struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+            char line[LINE_BYTES];
+
+            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+            int64_t until = clock_mono_ms() + LINE_MS, left;
+            struct pollfd one = {.fd = fd, .events = POLLIN};
+            size_t length = 0;
+            ssize_t got = 1;
+
+            while (got > 0 && length + 1 < LINE_BYTES && !memchr(line, '\n', length) &&
+                   (left = until - clock_mono_ms()) > 0 && poll(&one, 1, (int)left) > 0) {
+                got = recv(fd, line + length, LINE_BYTES - 1 - length, MSG_DONTWAIT);
+                length += got > 0 ? (size_t)got : 0;
+            }
+            line[length] = '\0';
+            line[strcspn(line, "\n")] = '\0';
+            if (!strcmp(line, "reload")) {
+                reloader_ask(control->engine->reloader, fd);
+            } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
+                char *text = status_text(control->engine, line[6] != '\0');
+
+                control_answer(fd, text);
+                free(text);
+            } else {
+                control_answer(fd, CONTROL_FAILED
+                               "unknown command: this host accepts reload and status\n");
+            }
+        } else {
             poll(&fds[1], 1, PAUSE_MS);
+        }
     }
     return NULL;
 }
@@ -529,26 +520,6 @@ static void status_print_rows(FILE *out, const json_t *json, const char *list, c
     }
 }
 
-static void status_print_generation(FILE *out, const json_t *g)
-{
-    const char *state = status_word(g, "state");
-
-    status_print(out, g, "generation {number}: ");
-    status_print(out, g,
-                 *state == 's'   ? "about to go live"
-                 : *state == 'l' ? "live for {seconds} s"
-                 : *state == 'd' ? "drains for {seconds} s, is cut in {cutInSeconds} s"
-                                 : "drains for {seconds} s, was cut");
-    status_print(out, g, ", {holders} holders\n");
-    status_print_rows(out, g, "modules",
-                      "  module {name} {version}, build {build|unknown}, {path}\n");
-    status_print_rows(out, g, "pools",
-                      "  pool {module}.{name}: {started} of {threads} threads, {busy} busy, "
-                      "{waiting} of {queue} waiting\n");
-    if (status_whole(g, "workers"))
-        status_print(out, g, "  {workers} workers run\n");
-}
-
 static void status_print_loop(FILE *out, size_t index, const json_t *loop)
 {
     json_t *pools = json_object_get(loop, "pools"), *pool;
@@ -624,7 +595,22 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
                       "DISABLED: module {name}, until the next reload: {why}\n");
     json_array_foreach(json_object_get(host, "generations"), i, row)
     {
-        status_print_generation(out, row);
+        const char *state = status_word(row, "state");
+
+        status_print(out, row, "generation {number}: ");
+        status_print(out, row,
+                     *state == 's'   ? "about to go live"
+                     : *state == 'l' ? "live for {seconds} s"
+                     : *state == 'd' ? "drains for {seconds} s, is cut in {cutInSeconds} s"
+                                     : "drains for {seconds} s, was cut");
+        status_print(out, row, ", {holders} holders\n");
+        status_print_rows(out, row, "modules",
+                          "  module {name} {version}, build {build|unknown}, {path}\n");
+        status_print_rows(out, row, "pools",
+                          "  pool {module}.{name}: {started} of {threads} threads, {busy} busy, "
+                          "{waiting} of {queue} waiting\n");
+        if (status_whole(row, "workers"))
+            status_print(out, row, "  {workers} workers run\n");
     }
     json_array_foreach(json_object_get(host, "loops"), i, row)
     {

@@ -88,28 +88,6 @@ static void hang_escape(const char *text, char *out, size_t size)
     out[used] = '\0';
 }
 
-static void hang_answer_one(int fd, const char *reason, int64_t until)
-{
-    char body[768], text[1280], id[TEXT_UUID_SIZE], message[512];
-
-    hang_escape(reason, message, sizeof message);
-    text_uuid7(id);
-    snprintf(body, sizeof body,
-             "{\"statusCode\":503,\"message\":\"%s\",\"error\":\"Service Unavailable\","
-             "\"requestId\":\"%s\"}",
-             message, id);
-    int length = snprintf(
-        text, sizeof text,
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-        "X-Request-Id: %s\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
-        id, strlen(body), body);
-
-    hang_read_head(fd, until);
-    (void)send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
-    shutdown(fd, SHUT_WR);
-    close(fd);
-}
-
 void hang_answer(const struct listeners *listeners, int ms, const char *reason)
 {
     struct pollfd fds[LISTENERS_MAX];
@@ -127,30 +105,29 @@ void hang_answer(const struct listeners *listeners, int ms, const char *reason)
             fd = accept4(listeners->fds[i], NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             return;
-        hang_answer_one(fd, reason, until);
+        char body[768], text[1280], id[TEXT_UUID_SIZE], message[512];
+
+        hang_escape(reason, message, sizeof message);
+        text_uuid7(id);
+        snprintf(body, sizeof body,
+                 "{\"statusCode\":503,\"message\":\"%s\",\"error\":\"Service Unavailable\","
+                 "\"requestId\":\"%s\"}",
+                 message, id);
+        int length =
+            snprintf(text, sizeof text,
+                     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                     "X-Request-Id: %s\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: "
+                     "%zu\r\n\r\n%s",
+                     id, strlen(body), body);
+
+        hang_read_head(fd, until);
+        (void)send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        shutdown(fd, SHUT_WR);
+        close(fd);
     }
 }
 
 /* ---- checking the loops ---- */
-
-static void hang_loop_blocked(struct engine *engine, const struct loop *loop, int64_t blocked_ms)
-{
-    static struct crash_snapshot snapshot;
-
-    memset(&snapshot, 0, sizeof snapshot);
-    bool known = crash_snapshot(loop->thread, &snapshot);
-
-    log_line(BB_ERROR, "event loop blocked", "loop", LOG_NUMBER(loop->index), "ms",
-             LOG_NUMBER(blocked_ms), "module", text_some(snapshot.module), "ran",
-             text_some(snapshot.kind), "what", text_some(snapshot.what), "request",
-             text_some(snapshot.request), "stack", known ? snapshot.stack : NULL, NULL);
-    pthread_mutex_lock(&engine->lock);
-    snprintf(engine->standstill, sizeof engine->standstill, "An event loop is blocked%s%s%s%s",
-             *snapshot.module ? " in module " : "", snapshot.module, *snapshot.what ? ", " : "",
-             snapshot.what);
-    pthread_mutex_unlock(&engine->lock);
-    atomic_fetch_add(&engine->stalls, 1);
-}
 
 static void hang_check_loop(struct engine *engine, struct loop *loop, struct seen *seen,
                             int64_t passed_ms)
@@ -170,8 +147,23 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, struct see
     seen->blocked_ms += passed_ms;
     if (seen->blocked_ms < BLOCKED_MS)
         return;
-    if (!seen->logged)
-        hang_loop_blocked(engine, loop, seen->blocked_ms);
+    if (!seen->logged) {
+        static struct crash_snapshot snapshot;
+
+        memset(&snapshot, 0, sizeof snapshot);
+        bool known = crash_snapshot(loop->thread, &snapshot);
+
+        log_line(BB_ERROR, "event loop blocked", "loop", LOG_NUMBER(loop->index), "ms",
+                 LOG_NUMBER(seen->blocked_ms), "module", text_some(snapshot.module), "ran",
+                 text_some(snapshot.kind), "what", text_some(snapshot.what), "request",
+                 text_some(snapshot.request), "stack", known ? snapshot.stack : NULL, NULL);
+        pthread_mutex_lock(&engine->lock);
+        snprintf(engine->standstill, sizeof engine->standstill, "An event loop is blocked%s%s%s%s",
+                 *snapshot.module ? " in module " : "", snapshot.module, *snapshot.what ? ", " : "",
+                 snapshot.what);
+        pthread_mutex_unlock(&engine->lock);
+        atomic_fetch_add(&engine->stalls, 1);
+    }
     seen->logged = true;
     atomic_store(&loop->stands_ms, seen->blocked_ms);
     if (!limit_ms || seen->blocked_ms < limit_ms)

@@ -580,24 +580,6 @@ static double metrics_read(const struct core_module *module, size_t row, size_t 
     return (double)meter_sum(module->handle.meters[row], value);
 }
 
-static void metrics_module(struct metrics *metrics, const struct core_module *module)
-{
-    const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->descriptor->metrics);
-    char name[METRIC_NAME_MAX];
-
-    for (size_t i = 0; i < module->descriptor->metrics.count; i++) {
-        metric_full_name(module->descriptor, &rows[i], name);
-        metrics->name = name;
-        metrics_head(metrics, rows[i].kind == BB_COUNTER ? "counter" : "gauge", rows[i].help);
-        if (!rows[i].label)
-            metrics_put_number(metrics, metrics_read(module, i, 0));
-        for (size_t k = 0; rows[i].label && rows[i].values[k]; k++)
-            metrics_put(metrics, metrics_read(module, i, k), "%s=\"%s\"", rows[i].label,
-                        rows[i].values[k]);
-    }
-    metrics->name = NULL; /* the name was allocated here */
-}
-
 char *api_metrics(struct bb_request *rq, size_t *length)
 {
     char *text = NULL;
@@ -615,8 +597,23 @@ char *api_metrics(struct bb_request *rq, size_t *length)
         metrics_head(&metrics, host_metrics[i].type, host_metrics[i].help);
         host_metrics[i].write(&metrics);
     }
-    for (size_t i = 0; i < g->module_count; i++)
-        metrics_module(&metrics, &g->modules[i]);
+    for (size_t i = 0; i < g->module_count; i++) {
+        const struct core_module *module = &g->modules[i];
+        const struct bb_metric *rows = MODULE_ROWS(bb_metric, module->descriptor->metrics);
+        char name[METRIC_NAME_MAX];
+
+        for (size_t j = 0; j < module->descriptor->metrics.count; j++) {
+            metric_full_name(module->descriptor, &rows[j], name);
+            metrics.name = name;
+            metrics_head(&metrics, rows[j].kind == BB_COUNTER ? "counter" : "gauge", rows[j].help);
+            if (!rows[j].label)
+                metrics_put_number(&metrics, metrics_read(module, j, 0));
+            for (size_t k = 0; rows[j].label && rows[j].values[k]; k++)
+                metrics_put(&metrics, metrics_read(module, j, k), "%s=\"%s\"", rows[j].label,
+                            rows[j].values[k]);
+        }
+        metrics.name = NULL; /* the name was allocated here */
+    }
     if (!fclose(metrics.out) && !arena_defer(metrics.rq->arena, free, text))
         return text;
     free(text);

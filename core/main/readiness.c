@@ -90,33 +90,6 @@ void migrator_say(void *arg, const char *line)
     log_line(BB_INFO, "migration applied", "step", line, NULL);
 }
 
-/*
- * Records the outcome of an attempt. Readiness reports a failed step until the migration is done.
- */
-static void readiness_note_outcome(struct migrator *migrator, enum migrate_outcome outcome,
-                                   bool failed, const struct migrate_report *report)
-{
-    struct engine *engine = migrator->generation->engine;
-    const char *problem = report->problem;
-
-    if (outcome == MIGRATE_DONE) {
-        if (*migrator->logged)
-            log_line(BB_INFO, "the database matches the modules", NULL);
-        pause_note(engine, report->paused ? report->pause_reason : NULL);
-        readiness_set_schema(engine, SCHEMA_READY, NULL);
-    } else if (!failed) {
-        bool unfit = outcome == MIGRATE_FAILED;
-
-        if (strcmp(migrator->logged, problem) != 0)
-            log_line(unfit ? BB_ERROR : BB_WARN,
-                     migrator->apply ? "the database cannot be migrated"
-                                     : "the database does not fit the modules",
-                     "reason", problem, NULL);
-        snprintf(migrator->logged, sizeof migrator->logged, "%s", problem);
-        readiness_set_schema(engine, unfit ? SCHEMA_UNFIT : SCHEMA_PENDING, problem);
-    }
-}
-
 /* Repeats the migration until the database is up to date. */
 static void *readiness_migrator_main(void *arg)
 {
@@ -133,7 +106,26 @@ static void *readiness_migrator_main(void *arg)
         /* after a failed attempt to apply steps the number is unknown */
         if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
             atomic_store(&migrator->generation->engine->migrations_pending, report.pending);
-        readiness_note_outcome(migrator, outcome, failed, &report);
+        /* Readiness reports a failed step until the migration is done. */
+        struct engine *engine = migrator->generation->engine;
+        const char *problem = report.problem;
+
+        if (outcome == MIGRATE_DONE) {
+            if (*migrator->logged)
+                log_line(BB_INFO, "the database matches the modules", NULL);
+            pause_note(engine, report.paused ? report.pause_reason : NULL);
+            readiness_set_schema(engine, SCHEMA_READY, NULL);
+        } else if (!failed) {
+            bool unfit = outcome == MIGRATE_FAILED;
+
+            if (strcmp(migrator->logged, problem) != 0)
+                log_line(unfit ? BB_ERROR : BB_WARN,
+                         migrator->apply ? "the database cannot be migrated"
+                                         : "the database does not fit the modules",
+                         "reason", problem, NULL);
+            snprintf(migrator->logged, sizeof migrator->logged, "%s", problem);
+            readiness_set_schema(engine, unfit ? SCHEMA_UNFIT : SCHEMA_PENDING, problem);
+        }
         if (outcome == MIGRATE_DONE) {
             atomic_store(&migrator->done, true);
             break;

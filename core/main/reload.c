@@ -170,23 +170,6 @@ static void reload_reclaim_released(struct generation *g)
     pthread_mutex_unlock(&reclaimer->lock);
 }
 
-static void reload_reclaim_close(struct engine *engine, struct generation *g)
-{
-    struct generation **at = &engine->alive;
-    unsigned number = g->number;
-    int64_t ms = clock_mono_ms() - g->superseded_ms;
-
-    pthread_mutex_lock(&engine->lock);
-    while (*at != g)
-        at = &(*at)->next_alive;
-    *at = g->next_alive;
-    engine->alive_count--;
-    pthread_mutex_unlock(&engine->lock);
-    reload_discard(g);
-    log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
-             LOG_NUMBER(ms), NULL);
-}
-
 static void reload_reclaim_cut_ended(void *g)
 {
     generation_release(g);
@@ -246,10 +229,23 @@ static void *reload_reclaimer_main(void *arg)
 
         due->reclaim_cut = true;
         pthread_mutex_unlock(&reclaimer->lock);
-        if (gone)
-            reload_reclaim_close(reclaimer->engine, due);
-        else
+        if (gone) {
+            struct generation **at = &reclaimer->engine->alive;
+            unsigned number = due->number;
+            int64_t ms = clock_mono_ms() - due->superseded_ms;
+
+            pthread_mutex_lock(&reclaimer->engine->lock);
+            while (*at != due)
+                at = &(*at)->next_alive;
+            *at = due->next_alive;
+            reclaimer->engine->alive_count--;
+            pthread_mutex_unlock(&reclaimer->engine->lock);
+            reload_discard(due);
+            log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
+                     LOG_NUMBER(ms), NULL);
+        } else {
             reload_reclaim_cut(reclaimer->engine, due);
+        }
         pthread_mutex_lock(&reclaimer->lock);
     }
     pthread_mutex_unlock(&reclaimer->lock);
@@ -382,27 +378,6 @@ static struct generation *reload_build(struct engine *engine, const struct gener
 
 /* ---- reporting ---- */
 
-static void reload_tell_askers(const int *fds, size_t count, const struct reload_history *now,
-                               const struct setting_problems *problems)
-{
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-
-    if (out) {
-        fputs(now->last_done ? CONTROL_DONE : CONTROL_FAILED, out);
-        setting_warnings_print(problems, out);
-        if (now->last_done)
-            fprintf(out, "%s\n", now->last);
-        else
-            setting_errors_print(problems, "refused: ", out);
-        fclose(out);
-    }
-    for (size_t i = 0; i < count; i++)
-        control_answer(fds[i], text);
-    free(text);
-}
-
 /* ---- the thread ---- */
 
 /* Returns 0 with the message in `now`, or -1 with problems. */
@@ -448,35 +423,6 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     return 0;
 }
 
-static void reload_run(struct reloader *reloader, const int *fds, size_t count)
-{
-    struct setting_problems problems = {0};
-    struct reload_history now = {.last_wall_ms = clock_wall_ms()};
-    struct reload_history *history = &reloader->history;
-
-    sd_notify_reloading();
-    now.last_done = !reload_once(reloader, &now, &problems);
-    sd_notify_ready();
-    if (!now.last_done)
-        snprintf(now.last, sizeof now.last, "%s",
-                 problems.lines && problems.lines[0] ? problems.lines[0] : "out of memory");
-    pthread_mutex_lock(&reloader->lock);
-    now.done = history->done + now.last_done;
-    now.refused = history->refused + !now.last_done;
-    atomic_store(&reloader->engine->reloads_done, now.done);
-    atomic_store(&reloader->engine->reloads_refused, now.refused);
-    *history = now;
-    pthread_mutex_unlock(&reloader->lock);
-    if (now.last_done)
-        log_line(BB_INFO, "reloaded", "outcome", now.last, NULL);
-    else
-        log_line(BB_ERROR, "reload refused, the current configuration stays in use", "reason",
-                 now.last, "more", problems.count > 1 ? LOG_NUMBER(problems.count - 1) : NULL,
-                 NULL);
-    reload_tell_askers(fds, count, &now, &problems);
-    setting_problems_free(&problems);
-}
-
 static void *reload_main(void *arg)
 {
     struct reloader *reloader = arg;
@@ -495,7 +441,46 @@ static void *reload_main(void *arg)
         reloader->asker_count = 0;
         reloader->wanted = false;
         pthread_mutex_unlock(&reloader->lock);
-        reload_run(reloader, fds, count);
+        struct setting_problems problems = {0};
+        struct reload_history now = {.last_wall_ms = clock_wall_ms()};
+        struct reload_history *history = &reloader->history;
+
+        sd_notify_reloading();
+        now.last_done = !reload_once(reloader, &now, &problems);
+        sd_notify_ready();
+        if (!now.last_done)
+            snprintf(now.last, sizeof now.last, "%s",
+                     problems.lines && problems.lines[0] ? problems.lines[0] : "out of memory");
+        pthread_mutex_lock(&reloader->lock);
+        now.done = history->done + now.last_done;
+        now.refused = history->refused + !now.last_done;
+        atomic_store(&reloader->engine->reloads_done, now.done);
+        atomic_store(&reloader->engine->reloads_refused, now.refused);
+        *history = now;
+        pthread_mutex_unlock(&reloader->lock);
+        if (now.last_done)
+            log_line(BB_INFO, "reloaded", "outcome", now.last, NULL);
+        else
+            log_line(BB_ERROR, "reload refused, the current configuration stays in use", "reason",
+                     now.last, "more", problems.count > 1 ? LOG_NUMBER(problems.count - 1) : NULL,
+                     NULL);
+        char *text = NULL;
+        size_t length;
+        FILE *out = open_memstream(&text, &length);
+
+        if (out) {
+            fputs(now.last_done ? CONTROL_DONE : CONTROL_FAILED, out);
+            setting_warnings_print(&problems, out);
+            if (now.last_done)
+                fprintf(out, "%s\n", now.last);
+            else
+                setting_errors_print(&problems, "refused: ", out);
+            fclose(out);
+        }
+        for (size_t i = 0; i < count; i++)
+            control_answer(fds[i], text);
+        free(text);
+        setting_problems_free(&problems);
         arena_thread_end();
         pthread_mutex_lock(&reloader->lock);
     }

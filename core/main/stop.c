@@ -104,23 +104,6 @@ struct signals {
     int64_t until_ms; /* deadline of a stop; 0: not stopping */
 };
 
-static void stop_all(struct signals *signals)
-{
-    struct engine *engine = signals->engine;
-
-    log_line(BB_INFO, "stopping", NULL);
-    sd_notify_stopping();
-    signals->until_ms = clock_mono_ms() + STOP_MS + LATE_MS;
-    engine_stop(engine, clock_mono_ms() + WORKERS_MS);
-    for (unsigned i = 0; i < engine->loop_count; i++) {
-        struct stop *stop = &signals->stops[i];
-
-        *stop = (struct stop){
-            .message.run = stop_begin, .timer.fire = stop_tick, .loop = &engine->loops[i]};
-        loop_post(stop->loop, &stop->message);
-    }
-}
-
 /* Returns the time left for the loops to end. Ends the process if no time is left. */
 static int stop_wait_ms(const struct signals *signals)
 {
@@ -145,12 +128,26 @@ static void *signals_main(void *arg)
         if (poll(fds, 2, stop_wait_ms(signals)) <= 0 || !fds[0].revents)
             continue;
         while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-            if (info.ssi_signo == SIGUSR1)
+            if (info.ssi_signo == SIGUSR1) {
                 log_reopen();
-            else if (info.ssi_signo == SIGHUP)
+            } else if (info.ssi_signo == SIGHUP) {
                 reloader_ask(signals->engine->reloader, -1);
-            else if (!engine_stopping(signals->engine))
-                stop_all(signals);
+            } else if (!engine_stopping(signals->engine)) {
+                struct engine *engine = signals->engine;
+
+                log_line(BB_INFO, "stopping", NULL);
+                sd_notify_stopping();
+                signals->until_ms = clock_mono_ms() + STOP_MS + LATE_MS;
+                engine_stop(engine, clock_mono_ms() + WORKERS_MS);
+                for (unsigned i = 0; i < engine->loop_count; i++) {
+                    struct stop *stop = &signals->stops[i];
+
+                    *stop = (struct stop){.message.run = stop_begin,
+                                          .timer.fire = stop_tick,
+                                          .loop = &engine->loops[i]};
+                    loop_post(stop->loop, &stop->message);
+                }
+            }
         }
     }
     return NULL;

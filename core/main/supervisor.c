@@ -37,45 +37,7 @@ static struct supervisor {
     int64_t next_ms;   /* when the next server process starts */
 } supervisor;
 
-/* Returns whether this is `serve` with only options for files; cli.c handles everything else. */
-static bool supervisor_is_wanted(int argc, char **argv)
-{
-    bool serve = false;
-
-    for (int i = 1; i < argc; i++) {
-        const char *arg = argv[i];
-
-        if (!strcmp(arg, "-c") || !strcmp(arg, "--config") || !strcmp(arg, "--env-file"))
-            i++;
-        else if (!serve && !strcmp(arg, "serve"))
-            serve = true;
-        else if (strncmp(arg, "--config=", 9) != 0 && strncmp(arg, "--env-file=", 11) != 0)
-            return false;
-    }
-    return serve && !getenv(SUPERVISED_VARIABLE);
-}
-
 /* ---- the server process ---- */
-
-static _Noreturn void supervisor_become_worker(pid_t parent)
-{
-    sigset_t mask = supervisor.before;
-    char number[16];
-
-    /* they stay pending until the process handles them; before, they would end it */
-    sigaddset(&mask, SIGHUP);
-    sigaddset(&mask, SIGUSR1);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor, nothing would restart it */
-    if (getppid() != parent)
-        _exit(1);
-    snprintf(number, sizeof number, "%d", supervisor.file);
-    setenv(SUPERVISED_VARIABLE, number, 1);
-    sigprocmask(SIG_SETMASK, &mask, NULL);
-    execv("/proc/self/exe", supervisor.argv);
-    execvp(supervisor.argv[0], supervisor.argv);
-    perror("busbar: the worker cannot be started");
-    _exit(1);
-}
 
 static void supervisor_spawn(void)
 {
@@ -86,8 +48,24 @@ static void supervisor_spawn(void)
     supervised_renew_sockets(shared->sockets);
     supervisor.worker =
         pwrite(supervisor.file, shared, sizeof *shared, 0) == (ssize_t)sizeof *shared ? fork() : -1;
-    if (!supervisor.worker)
-        supervisor_become_worker(parent);
+    if (!supervisor.worker) {
+        sigset_t mask = supervisor.before;
+        char number[16];
+
+        /* they stay pending until the process handles them; before, they would end it */
+        sigaddset(&mask, SIGHUP);
+        sigaddset(&mask, SIGUSR1);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor, nothing would restart it */
+        if (getppid() != parent)
+            _exit(1);
+        snprintf(number, sizeof number, "%d", supervisor.file);
+        setenv(SUPERVISED_VARIABLE, number, 1);
+        sigprocmask(SIG_SETMASK, &mask, NULL);
+        execv("/proc/self/exe", supervisor.argv);
+        execvp(supervisor.argv[0], supervisor.argv);
+        perror("busbar: the worker cannot be started");
+        _exit(1);
+    }
     if (supervisor.worker < 0) {
         supervisor.worker = 0;
         supervisor.next_ms = clock_mono_ms() + BEAT_MS;
@@ -175,8 +153,20 @@ static void supervisor_on_signal(int number)
 bool supervisor_run(int argc, char **argv, int *status)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
+    bool serve = false;
 
-    if (!supervisor_is_wanted(argc, argv))
+    /* only `serve` with options for files; cli.c handles everything else */
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+
+        if (!strcmp(arg, "-c") || !strcmp(arg, "--config") || !strcmp(arg, "--env-file"))
+            i++;
+        else if (!serve && !strcmp(arg, "serve"))
+            serve = true;
+        else if (strncmp(arg, "--config=", 9) != 0 && strncmp(arg, "--env-file=", 11) != 0)
+            return false;
+    }
+    if (!serve || getenv(SUPERVISED_VARIABLE))
         return false;
     supervisor.argv = argv;
     supervisor.file = memfd_create("supervisor", 0); /* inherited by exec */

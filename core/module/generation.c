@@ -52,42 +52,6 @@ int meters_bind(struct core_module *module, struct arena *arena)
     return 0;
 }
 
-static int generation_open_module(struct core_module *module, const struct generation *g,
-                                  struct setting_problems *problems)
-{
-    const struct bb_module *descriptor = module->descriptor;
-    struct host_handle *handle = &module->handle;
-    size_t size = descriptor->settings_size;
-    void *bound = size ? arena_alloc(g->arena, size) : NULL;
-    struct lifecycle_call call;
-    int failed = 0;
-
-    handle->host.api = g->api;
-    handle->bound = bound;
-    if (bound)
-        section_store(handle->settings, bound);
-    if (meters_bind(module, g->arena) || (size && !bound)) {
-        setting_problem(problems, "module %s: out of memory", descriptor->name);
-        return -1;
-    }
-    handle->opening = true;
-    lifecycle_call_begin(&call, descriptor->name, "open");
-    if (descriptor->open)
-        failed = descriptor->open(&handle->host, &handle->host.state);
-    lifecycle_call_end(&call);
-    handle->opening = false;
-    module->opened = !failed;
-    if (failed)
-        setting_problem(problems, "module %s: %s", descriptor->name,
-                        handle->open_problem
-                            ? handle->open_problem
-                            : "cannot be opened: its open function gave no reason");
-    else if (handle->broken)
-        setting_problem(problems, "module %s: reads a setting that it does not declare",
-                        descriptor->name);
-    return failed || handle->broken ? -1 : 0;
-}
-
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems)
 {
@@ -112,9 +76,41 @@ int generation_open(struct generation *g, const struct bb_api *api,
                     struct setting_problems *problems)
 {
     g->api = api;
-    for (size_t i = 0; i < g->module_count; i++)
-        if (generation_open_module(&g->modules[i], g, problems))
+    for (size_t i = 0; i < g->module_count; i++) {
+        struct core_module *module = &g->modules[i];
+        const struct bb_module *descriptor = module->descriptor;
+        struct host_handle *handle = &module->handle;
+        size_t size = descriptor->settings_size;
+        void *bound = size ? arena_alloc(g->arena, size) : NULL;
+        struct lifecycle_call call;
+        int failed = 0;
+
+        handle->host.api = g->api;
+        handle->bound = bound;
+        if (bound)
+            section_store(handle->settings, bound);
+        if (meters_bind(module, g->arena) || (size && !bound)) {
+            setting_problem(problems, "module %s: out of memory", descriptor->name);
             return -1;
+        }
+        handle->opening = true;
+        lifecycle_call_begin(&call, descriptor->name, "open");
+        if (descriptor->open)
+            failed = descriptor->open(&handle->host, &handle->host.state);
+        lifecycle_call_end(&call);
+        handle->opening = false;
+        module->opened = !failed;
+        if (failed)
+            setting_problem(problems, "module %s: %s", descriptor->name,
+                            handle->open_problem
+                                ? handle->open_problem
+                                : "cannot be opened: its open function gave no reason");
+        else if (handle->broken)
+            setting_problem(problems, "module %s: reads a setting that it does not declare",
+                            descriptor->name);
+        if (failed || handle->broken)
+            return -1;
+    }
     return 0;
 }
 

@@ -168,26 +168,6 @@ static struct cidr_list *generation_load_networks(struct generation *g, const ch
     return list;
 }
 
-static void generation_load_origins(struct generation *g, struct setting_problems *problems)
-{
-    json_t *origin;
-    size_t i;
-
-    g->cors_origins = g->host->http.cors_origins;
-    json_array_foreach(g->cors_origins, i, origin)
-    {
-        /* must be as browsers send it (scheme, host, port), because it is compared byte for byte */
-        const char *text = json_string_value(origin);
-        size_t scheme = !strncmp(text, "http://", 7) ? 7 : !strncmp(text, "https://", 8) ? 8 : 0;
-
-        if (!scheme || !text[scheme] || strpbrk(text + scheme, "/*?# "))
-            settings_complain(g->settings, problems, "http", "cors_origins",
-                              "item [%zu] must be an origin like https://app.example.org, "
-                              "without path",
-                              i);
-    }
-}
-
 /* Returns whether the text ends in :port; false for a URL, which may contain a password. */
 static bool generation_has_port(const char *text)
 {
@@ -195,26 +175,6 @@ static bool generation_has_port(const char *text)
 
     return colon && colon > text && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")] &&
            strlen(colon + 1) <= 5 && strtol(colon + 1, NULL, 10) <= 65535;
-}
-
-/* Checks addresses of servers. Does not report libpq's message, which contains the password. */
-static void generation_check_places(struct generation *g, struct setting_problems *problems)
-{
-    const char *listen = g->host->http.listen;
-    const char *database = g->host->database.url;
-    const char *redis = g->host->redis.url;
-    struct redis_url url;
-    PQconninfoOption *options = database ? PQconninfoParse(database, NULL) : NULL;
-
-    if (listen && !generation_has_port(listen))
-        settings_complain(g->settings, problems, "http", "listen", "must be address:port");
-    if (database && !options)
-        settings_complain(g->settings, problems, "database", "url",
-                          "must be a connection string of libpq (host=… dbname=…)");
-    if (redis && *redis && redis_url_parse(redis, g->arena, &url))
-        settings_complain(g->settings, problems, "redis", "url",
-                          "must be host:port, unix:/path, redis://…, redis+sentinel://… or empty");
-    PQconninfoFree(options);
 }
 
 void generation_place_reports(const struct generation *g, struct setting_problems *problems)
@@ -334,28 +294,6 @@ static const char *generation_missing_service(const struct generation *g,
                : NULL;
 }
 
-/* Disables loaded modules that need a service of a disabled module, until no module does. */
-static void generation_leave_needy_out(struct generation *g)
-{
-    for (size_t i = 0; g->left_out_count && i < g->module_count;) {
-        const char *service = generation_missing_service(g, &g->modules[i]);
-
-        if (!service) {
-            i++;
-            continue;
-        }
-        const char *why = arena_format(g->arena, "it needs the service %s", service);
-
-        generation_left_out_add(g, g->modules[i].descriptor->name,
-                                why ? why : "it needs another disabled module");
-        g->module_count--;
-        memmove(&g->modules[i], &g->modules[i + 1], (g->module_count - i) * sizeof *g->modules);
-        for (size_t k = i; k < g->module_count; k++)
-            module_set_handle(&g->modules[k]);
-        i = 0;
-    }
-}
-
 static void generation_load_entry(struct generation *g, const char *entry,
                                   struct setting_problems *problems)
 {
@@ -417,7 +355,24 @@ static void generation_load_modules(struct generation *g, struct setting_problem
         generation_left_out_add(g, *row->module ? row->module : file,
                                 "it crashed three times within a minute");
     }
-    generation_leave_needy_out(g);
+    /* Disables loaded modules that need a service of a disabled module, until no module does. */
+    for (size_t i = 0; g->left_out_count && i < g->module_count;) {
+        const char *service = generation_missing_service(g, &g->modules[i]);
+
+        if (!service) {
+            i++;
+            continue;
+        }
+        const char *why = arena_format(g->arena, "it needs the service %s", service);
+
+        generation_left_out_add(g, g->modules[i].descriptor->name,
+                                why ? why : "it needs another disabled module");
+        g->module_count--;
+        memmove(&g->modules[i], &g->modules[i + 1], (g->module_count - i) * sizeof *g->modules);
+        for (size_t k = i; k < g->module_count; k++)
+            module_set_handle(&g->modules[k]);
+        i = 0;
+    }
     for (size_t i = 0; i < g->module_count; i++) {
         sandbox_file(g->modules[i].path);
         module_validate(&g->modules[i], problems);
@@ -569,8 +524,38 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
         generation_load_networks(g, "trusted_proxies", host->http.trusted_proxies, problems);
     g->inside =
         generation_load_networks(g, "metrics_networks", host->http.metrics_networks, problems);
-    generation_load_origins(g, problems);
-    generation_check_places(g, problems);
+    json_t *origin;
+    size_t i;
+
+    g->cors_origins = g->host->http.cors_origins;
+    json_array_foreach(g->cors_origins, i, origin)
+    {
+        /* must be as browsers send it (scheme, host, port), because it is compared byte for byte */
+        const char *text = json_string_value(origin);
+        size_t scheme = !strncmp(text, "http://", 7) ? 7 : !strncmp(text, "https://", 8) ? 8 : 0;
+
+        if (!scheme || !text[scheme] || strpbrk(text + scheme, "/*?# "))
+            settings_complain(g->settings, problems, "http", "cors_origins",
+                              "item [%zu] must be an origin like https://app.example.org, "
+                              "without path",
+                              i);
+    }
+    /* Checks addresses of servers. Does not report libpq's message, which contains the password. */
+    const char *listen = g->host->http.listen;
+    const char *database = g->host->database.url;
+    const char *redis = g->host->redis.url;
+    struct redis_url url;
+    PQconninfoOption *options = database ? PQconninfoParse(database, NULL) : NULL;
+
+    if (listen && !generation_has_port(listen))
+        settings_complain(g->settings, problems, "http", "listen", "must be address:port");
+    if (database && !options)
+        settings_complain(g->settings, problems, "database", "url",
+                          "must be a connection string of libpq (host=… dbname=…)");
+    if (redis && *redis && redis_url_parse(redis, g->arena, &url))
+        settings_complain(g->settings, problems, "redis", "url",
+                          "must be host:port, unix:/path, redis://…, redis+sentinel://… or empty");
+    PQconninfoFree(options);
     generation_load_modules(g, problems);
     generation_link_routes(g, problems);
     generation_link_events(g, problems);

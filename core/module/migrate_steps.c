@@ -59,16 +59,23 @@ static const char *migrate_steps_after_comment(const char *at)
     return at;
 }
 
-/*
- * Removes comments and white space from a NUL-terminated text, so that changing them in a step does
- * not change its checksum. Keeps text between quotes, and a separator between words.
- */
-static void migrate_steps_squeeze(char *text)
+/* Returns 0, or -1 if memory ran out. */
+static int migrate_steps_checksum(struct migrate_step *step)
 {
-    char *to = text, quote = 0;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length;
+    char *sql = strndup(step->sql, step->length);
+
+    if (!sql)
+        return -1;
+    /*
+     * Removes comments and white space from a NUL-terminated text, so that changing them in a step
+     * does not change its checksum. Keeps text between quotes, and a separator between words.
+     */
+    char *to = sql, quote = 0;
     bool apart = false;
 
-    for (const char *at = text; *at;) {
+    for (const char *at = sql; *at;) {
         const char *next = quote ? at : migrate_steps_after_comment(at);
 
         if (next != at || (!quote && isspace((unsigned char)*at))) {
@@ -76,7 +83,7 @@ static void migrate_steps_squeeze(char *text)
             at = next != at ? next : at + 1;
             continue;
         }
-        if (apart && to != text && migrate_steps_is_word_part(to[-1]) &&
+        if (apart && to != sql && migrate_steps_is_word_part(to[-1]) &&
             migrate_steps_is_word_part(*at))
             *to++ = ' ';
         apart = false;
@@ -87,18 +94,6 @@ static void migrate_steps_squeeze(char *text)
         *to++ = *at++;
     }
     *to = '\0';
-}
-
-/* Returns 0, or -1 if memory ran out. */
-static int migrate_steps_checksum(struct migrate_step *step)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned length;
-    char *sql = strndup(step->sql, step->length);
-
-    if (!sql)
-        return -1;
-    migrate_steps_squeeze(sql);
     int summed = EVP_Digest(sql, strlen(sql), digest, &length, EVP_sha256(), NULL);
 
     free(sql);

@@ -246,12 +246,12 @@ static bool reply_is_starved(const struct core_request *rq)
     return rq->json_oom || arena_starved(rq->arena);
 }
 
-/*
- * Drops headers that belong only to the response that this one replaces: the description of its
- * content (RFC 9110, section 8), and the challenge of a 401 (11.6.1).
- */
-static void reply_drop_headers_of_another(struct core_request *rq, int status)
+int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
+    /*
+     * Drops headers that belong only to the response that this one replaces: the description of its
+     * content (RFC 9110, section 8), and the challenge of a 401 (11.6.1).
+     */
     static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
                                         "ETag",          "Last-Modified",       "Link",
                                         "Location",      "X-Total-Count",       "WWW-Authenticate"};
@@ -267,11 +267,6 @@ static void reply_drop_headers_of_another(struct core_request *rq, int status)
         else
             at = &(*at)->next;
     }
-}
-
-int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
-{
-    reply_drop_headers_of_another(rq, status);
     if (status == 400 && rq->errors) { /* the errors of the parts come first */
         json_t *all = json_copy(rq->errors);
 

@@ -246,24 +246,6 @@ static int migrate_apply_steps(struct migration *run, size_t first, size_t count
     return failed;
 }
 
-/*
- * Applies all steps in one transaction, so that a failure changes nothing. If steps cannot share a
- * transaction (an enum value is added and used, triggers are pending, or too many tables are
- * locked), applies each in a separate one.
- */
-static int migrate_apply_all(struct migration *run)
-{
-    if (!run->count || !migrate_apply_steps(run, 0, run->count))
-        return 0;
-    if (run->count == 1 || !sqlstate_has(run->db.sqlstate, SQLSTATE_MIGRATION_APART) ||
-        migrate_roll_back(run))
-        return -1;
-    for (size_t i = 0; i < run->count; i++)
-        if (migrate_apply_steps(run, i, 1))
-            return -1;
-    return 0;
-}
-
 /* Compares a step with row `number - 1` of `applied`, the step in the database. */
 static int migrate_compare_step(struct migration *run, const char *module,
                                 const struct migrate_step *step, const PGresult *applied)
@@ -353,8 +335,22 @@ static int migrate_all(struct migration *run, const struct generation *g)
         if (migrate_compare_module(run, g->modules[i].descriptor->name,
                                    g->modules[i].descriptor->schema))
             return -1;
-    if (run->apply)
-        return migrate_apply_all(run);
+    if (run->apply) {
+        /*
+         * Applies all steps in one transaction, so that a failure changes nothing. If steps cannot
+         * share a transaction (an enum value is added and used, triggers are pending, or too many
+         * tables are locked), applies each in a separate one.
+         */
+        if (!run->count || !migrate_apply_steps(run, 0, run->count))
+            return 0;
+        if (run->count == 1 || !sqlstate_has(run->db.sqlstate, SQLSTATE_MIGRATION_APART) ||
+            migrate_roll_back(run))
+            return -1;
+        for (size_t i = 0; i < run->count; i++)
+            if (migrate_apply_steps(run, i, 1))
+                return -1;
+        return 0;
+    }
     for (size_t i = 0; i < run->count; i++) {
         const struct missing *missing = &run->missing[i];
 

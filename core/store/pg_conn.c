@@ -571,31 +571,6 @@ static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PG
 }
 
 /*
- * Completes a batch, unless it has left its transaction open or failed: later statements would be
- * part of this transaction and lost with it. (This is unknown while other batches are in progress.)
- * If the batch has changed settings, later statements have run with these settings, so they count
- * as lost. Returns -1 if nothing more may be read.
- */
-static int conn_take_sync(struct pg_conn *conn, struct pg_batch *batch)
-{
-    PGTransactionStatusType status = PQtransactionStatus(conn->pg);
-    bool own = conn->pool->kind == PG_TX;
-
-    if (!own && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)) {
-        conn->fault = left_open;
-        return -1;
-    }
-    conn_expect_next(conn);
-    bool changed =
-        !own && pg_session_has_changed(conn, batch->count == 1 ? batch->requests->rq : NULL);
-
-    if (changed)
-        conn->end = "a setting was changed";
-    conn_batch_synced(conn, batch);
-    return changed ? -1 : 0;
-}
-
-/*
  * Returns whether libpq (15) ran out of memory for the result of a Sync. It creates no result then,
  * and is busy forever; only its message shows this. A server's message would begin with a severity.
  */
@@ -632,7 +607,27 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
 
     if (synced && now.kind == PG_EXPECT_SYNC) {
         PQclear(result);
-        return conn_take_sync(conn, now.batch);
+        /*
+         * Completes a batch, unless it has left its transaction open or failed: later statements
+         * would be part of this transaction and lost with it. (This is unknown while other batches
+         * are in progress.) If the batch has changed settings, later statements have run with these
+         * settings, so they count as lost.
+         */
+        PGTransactionStatusType status = PQtransactionStatus(conn->pg);
+        bool own = conn->pool->kind == PG_TX;
+
+        if (!own && (status == PQTRANS_INTRANS || status == PQTRANS_INERROR)) {
+            conn->fault = left_open;
+            return -1;
+        }
+        conn_expect_next(conn);
+        bool changed = !own && pg_session_has_changed(
+                                   conn, now.batch->count == 1 ? now.batch->requests->rq : NULL);
+
+        if (changed)
+            conn->end = "a setting was changed";
+        conn_batch_synced(conn, now.batch);
+        return changed ? -1 : 0;
     }
     if (synced) { /* an earlier result was lost */
         PQclear(result);

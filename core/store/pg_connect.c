@@ -95,31 +95,6 @@ static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
     return last;
 }
 
-/* Returns 0, or -1 with the problem. */
-static int pg_check_session(PGconn *conn, const struct pg_login *login, char problem[DIAL_PROBLEM])
-{
-    char text[1024];
-
-    snprintf(text, sizeof text, CHECK, login->statement_ms, login->statement_ms * 2, login->mark);
-    PGresult *result = pg_run_until(conn, text, clock_mono_ms() + login->connect_ms);
-    bool answered = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
-    const char *found = answered ? PQgetvalue(result, 0, 0) : NULL;
-    bool passed = found && !*found;
-
-    if (!found)
-        snprintf(problem, DIAL_PROBLEM, "the session cannot be checked: %s",
-                 result ? PQresultErrorMessage(result) : "no response");
-    else if (strstr(found, MARK))
-        snprintf(problem, DIAL_PROBLEM, "%s", PG_SHARED);
-    else if (!passed)
-        snprintf(problem, DIAL_PROBLEM,
-                 "the session does not have the settings that busbar requires (%s): a connection "
-                 "pooler drops them; connect directly to PostgreSQL",
-                 found);
-    PQclear(result);
-    return passed ? 0 : -1;
-}
-
 /* ---- connecting ------------------------------------------------------------------------------ */
 
 /* The server of the last connection whose name was looked up. */
@@ -201,7 +176,28 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
         snprintf(problem, DIAL_PROBLEM, "%s", PQerrorMessage(conn));
     } else if (conn) {
         PQsetNoticeReceiver(conn, pg_drop_notice, NULL);
-        if (!pg_check_session(conn, login, problem)) {
+        char text[1024];
+
+        snprintf(text, sizeof text, CHECK, login->statement_ms, login->statement_ms * 2,
+                 login->mark);
+        PGresult *result = pg_run_until(conn, text, clock_mono_ms() + login->connect_ms);
+        bool answered = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
+        const char *found = answered ? PQgetvalue(result, 0, 0) : NULL;
+        bool passed = found && !*found;
+
+        if (!found)
+            snprintf(problem, DIAL_PROBLEM, "the session cannot be checked: %s",
+                     result ? PQresultErrorMessage(result) : "no response");
+        else if (strstr(found, MARK))
+            snprintf(problem, DIAL_PROBLEM, "%s", PG_SHARED);
+        else if (!passed)
+            snprintf(
+                problem, DIAL_PROBLEM,
+                "the session does not have the settings that busbar requires (%s): a connection "
+                "pooler drops them; connect directly to PostgreSQL",
+                found);
+        PQclear(result);
+        if (passed) {
             pg_remember_server(login->url, conn);
             return conn;
         }

@@ -265,33 +265,6 @@ static void pg_listener_note_clock(struct pg_listener *listener)
              "ahead_s", seconds, "effect", level == 2 ? "not ready" : NULL, NULL);
 }
 
-/* Extends the time of bb_signals_fresh_ms(), because a query was answered. */
-static void pg_listener_answered(struct pg_listener *listener)
-{
-    int64_t now = listener->loop->now_ms;
-
-    if (listener->down_logged) {
-        log_line(BB_WARN, "PostgreSQL responds again", NULL);
-        pg_listener_note_problem(NULL);
-    }
-    listener->down_logged = false;
-    if (listener->theirs_us > 0) {
-        shared_clock_measured(listener->theirs_us, listener->asked_us, clock_mono_us());
-        pg_listener_note_clock(listener);
-    }
-    atomic_store(&silent_since_ms, 0);
-    atomic_store(&latency, clock_mono_ms() - listener->asked_ms);
-    atomic_store_explicit(&fresh_until_ms, listener->asked_ms + FRESH_MS, memory_order_release);
-    listener->state = LISTENER_IDLE;
-    if (listener->called != listener->served)
-        pg_listener_listen(listener, LISTENER_SUBSCRIBING);
-    else
-        timer_set(&listener->loop->timers, &listener->timer,
-                  atomic_exchange_explicit(&wanted, false, memory_order_relaxed)
-                      ? now + ASK_MS
-                      : timer_beat(now, TIMER_IDLE_MS));
-}
-
 static const char *const no_writes[] = {NULL, "the server is a standby",
                                         "transactions are read-only by default",
                                         "commits wait for a synchronous standby"};
@@ -379,7 +352,29 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
     if (!complete || listener->state == LISTENER_IDLE)
         return;
     if (listener->state == LISTENER_ASKED) {
-        pg_listener_answered(listener);
+        /* Extends the time of bb_signals_fresh_ms(), because a query was answered. */
+        int64_t now = listener->loop->now_ms;
+
+        if (listener->down_logged) {
+            log_line(BB_WARN, "PostgreSQL responds again", NULL);
+            pg_listener_note_problem(NULL);
+        }
+        listener->down_logged = false;
+        if (listener->theirs_us > 0) {
+            shared_clock_measured(listener->theirs_us, listener->asked_us, clock_mono_us());
+            pg_listener_note_clock(listener);
+        }
+        atomic_store(&silent_since_ms, 0);
+        atomic_store(&latency, clock_mono_ms() - listener->asked_ms);
+        atomic_store_explicit(&fresh_until_ms, listener->asked_ms + FRESH_MS, memory_order_release);
+        listener->state = LISTENER_IDLE;
+        if (listener->called != listener->served)
+            pg_listener_listen(listener, LISTENER_SUBSCRIBING);
+        else
+            timer_set(&listener->loop->timers, &listener->timer,
+                      atomic_exchange_explicit(&wanted, false, memory_order_relaxed)
+                          ? now + ASK_MS
+                          : timer_beat(now, TIMER_IDLE_MS));
         return;
     }
     if (listener->state == LISTENER_LISTENING)

@@ -430,33 +430,6 @@ static const struct {
     {0xAB70, 0xABBF, CHEROKEE},
 };
 
-/*
- * Warns of an e-mail that may imitate another e-mail: in its local part, Latin letters are mixed
- * with letters that look like them, such as a Cyrillic "а". Such e-mails are allowed, because some
- * people have such names.
- */
-static void users_warn_lookalike(struct bb_request *rq, const char *email)
-{
-    const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)email;
-    bool latin = false;
-    const char *alike = NULL;
-    utf8proc_int32_t code;
-    utf8proc_ssize_t size;
-
-    for (; *at && *at != '@' && (size = utf8proc_iterate(at, -1, &code)) > 0; at += size) {
-        enum script script = OTHER;
-
-        for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
-            if (code >= scripts[i].first && code <= scripts[i].last)
-                script = scripts[i].script;
-        latin = latin || script == LATIN;
-        if (script > LATIN)
-            alike = names[script];
-    }
-    if (alike && (latin || alike == names[ALIKE]))
-        bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
-}
-
 static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql update = {
@@ -494,8 +467,31 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const char *email = bb_cell(rq, rows, 0, 1);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
 
-    if (approved)
-        users_warn_lookalike(rq, email);
+    if (approved) {
+        /*
+         * Warns of an e-mail that may imitate another e-mail: in its local part, Latin letters are
+         * mixed with letters that look like them, such as a Cyrillic "а". Such e-mails are allowed,
+         * because some people have such names.
+         */
+        const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)email;
+        bool latin = false;
+        const char *alike = NULL;
+        utf8proc_int32_t code;
+        utf8proc_ssize_t size;
+
+        for (; *at && *at != '@' && (size = utf8proc_iterate(at, -1, &code)) > 0; at += size) {
+            enum script script = OTHER;
+
+            for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
+                if (code >= scripts[i].first && code <= scripts[i].last)
+                    script = scripts[i].script;
+            latin = latin || script == LATIN;
+            if (script > LATIN)
+                alike = names[script];
+        }
+        if (alike && (latin || alike == names[ALIKE]))
+            bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
+    }
     if (approved && account && users_add_conversations(rq, email, account)) {
         json_decref(account);
         return bb_failed(rq);

@@ -78,13 +78,43 @@ static const struct bb_sql of_group = {
 
 /* clang-format on */
 
-/*
- * Responds with the entries of the rows, grouped by their certificates. Rows of different
- * certificates may alternate.
- */
-static int pages_answer(struct bb_request *rq, const struct bb_rows *rows, int64_t page,
-                        int64_t total)
+int certificate_pages(struct bb_request *rq)
 {
+    int64_t page = bb_arg_int(rq, "pageNumber", 1), group = bb_arg_int(rq, "groupId", 0);
+    struct certificate_scope scope;
+    int refused = certificate_scope(rq, &scope);
+
+    if (!refused)
+        refused = certificate_shared(rq, group, &scope);
+    if (refused)
+        return refused;
+    const struct bb_value values[] = {CERTIFICATE_SCOPE_ARGS(&scope),
+                                      bb_t(bb_arg(rq, "start_date")),
+                                      bb_t(bb_arg(rq, "end_date")),
+                                      bb_i((page - 1) * PAGE),
+                                      bb_i(PAGE),
+                                      bb_i(group)};
+    const struct bb_sql *place = scope.all || scope.count <= 1 ? &place_of_one : &place_of_many;
+    const struct bb_rows *found =
+        group ? bb_query(rq, &count_of_group, values, 7) : bb_query(rq, place, values, 5);
+    const struct bb_rows *rows = NULL;
+
+    if (!found)
+        return bb_failed(rq);
+    if (group)
+        rows = bb_query(rq, &of_group, values, 7);
+    else if (bb_cell(rq, found, 0, 1))
+        rows = bb_query(rq, scope.all ? &of_all : &of_some,
+                        BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_t(bb_cell(rq, found, 0, 1)),
+                                bb_t(bb_cell(rq, found, 0, 3)), bb_i(bb_cell_int(rq, found, 0, 2)),
+                                bb_i(PAGE)));
+    if (!rows && (group || bb_cell(rq, found, 0, 1)))
+        return bb_failed(rq);
+    /*
+     * Responds with the entries of the rows, grouped by their certificates. Rows of different
+     * certificates may alternate.
+     */
+    int64_t total = bb_cell_int(rq, found, 0, 0);
     size_t count = rows ? bb_count(rq, rows) : 0;
     const struct bb_device *devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
     json_t **entries = bb_alloc(rq, (count + 1) * sizeof(json_t *)); /* of each row's certificate */
@@ -121,39 +151,4 @@ static int pages_answer(struct bb_request *rq, const struct bb_rows *rows, int64
                               (json_int_t)page, "totalPages",
                               (json_int_t)((total + PAGE - 1) / PAGE), "totalCount",
                               (json_int_t)total));
-}
-
-int certificate_pages(struct bb_request *rq)
-{
-    int64_t page = bb_arg_int(rq, "pageNumber", 1), group = bb_arg_int(rq, "groupId", 0);
-    struct certificate_scope scope;
-    int refused = certificate_scope(rq, &scope);
-
-    if (!refused)
-        refused = certificate_shared(rq, group, &scope);
-    if (refused)
-        return refused;
-    const struct bb_value values[] = {CERTIFICATE_SCOPE_ARGS(&scope),
-                                      bb_t(bb_arg(rq, "start_date")),
-                                      bb_t(bb_arg(rq, "end_date")),
-                                      bb_i((page - 1) * PAGE),
-                                      bb_i(PAGE),
-                                      bb_i(group)};
-    const struct bb_sql *place = scope.all || scope.count <= 1 ? &place_of_one : &place_of_many;
-    const struct bb_rows *found =
-        group ? bb_query(rq, &count_of_group, values, 7) : bb_query(rq, place, values, 5);
-    const struct bb_rows *rows = NULL;
-
-    if (!found)
-        return bb_failed(rq);
-    if (group)
-        rows = bb_query(rq, &of_group, values, 7);
-    else if (bb_cell(rq, found, 0, 1))
-        rows = bb_query(rq, scope.all ? &of_all : &of_some,
-                        BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_t(bb_cell(rq, found, 0, 1)),
-                                bb_t(bb_cell(rq, found, 0, 3)), bb_i(bb_cell_int(rq, found, 0, 2)),
-                                bb_i(PAGE)));
-    if (!rows && (group || bb_cell(rq, found, 0, 1)))
-        return bb_failed(rq);
-    return pages_answer(rq, rows, page, bb_cell_int(rq, found, 0, 0));
 }

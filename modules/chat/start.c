@@ -47,37 +47,6 @@ struct party {
     int64_t organization; /* 0: none, or not known */
 };
 
-/*
- * Finds the organization that owns a conversation started by an Admin who names none, so that the
- * people concerned can see it. It is the organization of a participant's account; if there is none,
- * of a participant's conversations; then of a device with the name; then of the Admin. Returns 0,
- * or the status of the response sent.
- */
-static int start_find_owner(struct bb_request *rq, const struct party parties[2],
-                            const char *device, int64_t *organization)
-{
-    struct bb_service service = bb_service(rq->host, "devices");
-    const struct bb_devices *devices = service.interface;
-
-    for (size_t i = 0; i < 2 && !*organization; i++)
-        *organization = parties[i].organization;
-    for (size_t i = 0; i < 2 && !*organization; i++) {
-        const struct bb_rows *rows =
-            parties[i].caller ? NULL : bb_query(rq, &latest, BB_ARGS(bb_t(parties[i].email)));
-
-        if (!rows && !parties[i].caller)
-            return bb_failed(rq);
-        if (rows && bb_count(rq, rows))
-            *organization = bb_cell_int(rq, rows, 0, 0);
-    }
-    if (!*organization && device && devices &&
-        devices->organization_named(service.state, rq, device, organization) < 0)
-        return bb_failed(rq);
-    if (!*organization)
-        *organization = rq->principal->organization;
-    return 0;
-}
-
 static int start_refused_organization(struct bb_request *rq, const struct party parties[2],
                                       int64_t *organization)
 {
@@ -87,8 +56,35 @@ static int start_refused_organization(struct bb_request *rq, const struct party 
 
     if (refused)
         return refused;
-    if (!*organization && who->role == BB_ROLE_ADMIN)
-        return start_find_owner(rq, parties, bb_text(rq, "deviceProjectName"), organization);
+    if (!*organization && who->role == BB_ROLE_ADMIN) {
+        /*
+         * Finds the organization that owns a conversation started by an Admin who names none, so
+         * that the people concerned can see it. It is the organization of a participant's account;
+         * if there is none, of a participant's conversations; then of a device with the name; then
+         * of the Admin.
+         */
+        const char *device = bb_text(rq, "deviceProjectName");
+        struct bb_service service = bb_service(rq->host, "devices");
+        const struct bb_devices *devices = service.interface;
+
+        for (size_t i = 0; i < 2 && !*organization; i++)
+            *organization = parties[i].organization;
+        for (size_t i = 0; i < 2 && !*organization; i++) {
+            const struct bb_rows *rows =
+                parties[i].caller ? NULL : bb_query(rq, &latest, BB_ARGS(bb_t(parties[i].email)));
+
+            if (!rows && !parties[i].caller)
+                return bb_failed(rq);
+            if (rows && bb_count(rq, rows))
+                *organization = bb_cell_int(rq, rows, 0, 0);
+        }
+        if (!*organization && device && devices &&
+            devices->organization_named(service.state, rq, device, organization) < 0)
+            return bb_failed(rq);
+        if (!*organization)
+            *organization = rq->principal->organization;
+        return 0;
+    }
     if (who->role == BB_ROLE_ADMIN) { /* may act in any organization that exists */
         int known = chat->accounts->organization_known(chat->accounts_state, rq, *organization);
 

@@ -532,24 +532,6 @@ static int start_find(struct bb_request *rq, struct start *start)
     return 0;
 }
 
-/* Adds a lagging listener, and starts the fiber if it does not run. */
-static void hub_add(struct chat_hub *hub, struct listener *listener, const char *now)
-{
-    pthread_mutex_lock(&hub->lock);
-    listener->lagging = true;
-    TAILQ_INSERT_TAIL(&hub->lists[true], listener, link);
-    if (!hub->page)
-        hub->page = chat_page_new(now, 0);
-    if (!hub->page)
-        listener_end(listener);
-    bool starts = !hub->running;
-
-    hub->running = true;
-    pthread_mutex_unlock(&hub->lock);
-    if (starts)
-        hub_start(hub);
-}
-
 int chat_stream(struct bb_request *rq)
 {
     struct chat_hub *hub = ((const struct chat *)rq->state)->hub;
@@ -586,7 +568,19 @@ int chat_stream(struct bb_request *rq)
         status = bb_stream_open(rq, &options, &listener->stream);
         if (status == 200) {
             bb_stream_send(rq->host, listener->stream, first);
-            hub_add(hub, listener, start.now);
+            pthread_mutex_lock(&hub->lock);
+            listener->lagging = true;
+            TAILQ_INSERT_TAIL(&hub->lists[true], listener, link);
+            if (!hub->page)
+                hub->page = chat_page_new(start.now, 0);
+            if (!hub->page)
+                listener_end(listener);
+            bool starts = !hub->running;
+
+            hub->running = true;
+            pthread_mutex_unlock(&hub->lock);
+            if (starts)
+                hub_start(hub);
             listener = NULL;
         } else {
             pthread_mutex_lock(&hub->lock);

@@ -65,23 +65,6 @@ void type_finder_free(struct type_finder *finder)
     free(finder);
 }
 
-/* Writes the type of a file, for example "application/pdf". Blocks. */
-static void type_find(struct type_finder *finder, const char *path, char type[TYPE])
-{
-    const char *found = NULL;
-
-    pthread_mutex_lock(&finder->lock);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, finder->seen, sizeof(finder->seen));
-
-    if (fd >= 0)
-        close(fd);
-    if (length >= 0)
-        found = magic_buffer(finder->cookie, finder->seen, (size_t)length);
-    snprintf(type, TYPE, "%s", found ? found : "application/octet-stream");
-    pthread_mutex_unlock(&finder->lock);
-}
-
 /* ---- calls of the store ---- */
 
 /*
@@ -137,8 +120,21 @@ static void documents_find_types(void *arg)
 {
     struct arrival *arrival = arg;
 
-    for (size_t i = 0; i < arrival->count; i++)
-        type_find(arrival->finder, arrival->files[i]->path, arrival->types[i]);
+    for (size_t i = 0; i < arrival->count; i++) {
+        const char *found = NULL;
+
+        pthread_mutex_lock(&arrival->finder->lock);
+        int fd = open(arrival->files[i]->path, O_RDONLY | O_CLOEXEC);
+        ssize_t length =
+            fd < 0 ? -1 : read(fd, arrival->finder->seen, sizeof(arrival->finder->seen));
+
+        if (fd >= 0)
+            close(fd);
+        if (length >= 0)
+            found = magic_buffer(arrival->finder->cookie, arrival->finder->seen, (size_t)length);
+        snprintf(arrival->types[i], TYPE, "%s", found ? found : "application/octet-stream");
+        pthread_mutex_unlock(&arrival->finder->lock);
+    }
 }
 
 /*

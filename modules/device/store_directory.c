@@ -109,39 +109,35 @@ static int directory_by_name(const struct dirent **one, const struct dirent **ot
     return strcmp((*one)->d_name, (*other)->d_name);
 }
 
-static void directory_list_shard(struct store_list *list, unsigned shard)
-{
-    char path[STORE_PATH];
-    struct dirent **entries = NULL;
-    struct stat about;
-
-    snprintf(path, sizeof(path), "%s/%02x", list->job.store->directory, shard);
-    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int count =
-        directory < 0 ? 0 : scandirat(directory, ".", &entries, is_object, directory_by_name);
-
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-
-        if (list->count < STORE_BATCH && strcmp(name, list->after) > 0 &&
-            !fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW) && S_ISREG(about.st_mode) &&
-            about.st_mtime < list->before)
-            strcpy(list->names[list->count++], name);
-        free(entries[i]);
-    }
-    free(entries);
-    if (directory >= 0)
-        close(directory);
-}
-
 static void directory_list(void *arg)
 {
     struct store_list *list = arg;
     char digits[3] = {list->after[0], list->after[0] ? list->after[1] : '\0', '\0'};
 
     for (unsigned shard = (unsigned)strtoul(digits, NULL, 16);
-         shard < SHARDS && list->count < STORE_BATCH; shard++)
-        directory_list_shard(list, shard);
+         shard < SHARDS && list->count < STORE_BATCH; shard++) {
+        char path[STORE_PATH];
+        struct dirent **entries = NULL;
+        struct stat about;
+
+        snprintf(path, sizeof(path), "%s/%02x", list->job.store->directory, shard);
+        int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int count =
+            directory < 0 ? 0 : scandirat(directory, ".", &entries, is_object, directory_by_name);
+
+        for (int i = 0; i < count; i++) {
+            const char *name = entries[i]->d_name;
+
+            if (list->count < STORE_BATCH && strcmp(name, list->after) > 0 &&
+                !fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW) && S_ISREG(about.st_mode) &&
+                about.st_mtime < list->before)
+                strcpy(list->names[list->count++], name);
+            free(entries[i]);
+        }
+        free(entries);
+        if (directory >= 0)
+            close(directory);
+    }
     list->more = list->count == STORE_BATCH;
     if (list->count)
         snprintf(list->after, sizeof(list->after), "%s", list->names[list->count - 1]);

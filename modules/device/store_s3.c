@@ -169,24 +169,6 @@ static void s3_element_ends(void *arg, const XML_Char *name)
         s3_object(request);
 }
 
-static void s3_read_xml(struct s3_request *request)
-{
-    const char *bytes = request->http.bytes ? request->http.bytes : "";
-    XML_Parser parser = request->parser = XML_ParserCreate("UTF-8");
-    enum XML_Status status = XML_STATUS_ERROR;
-
-    if (parser) {
-        XML_SetUserData(parser, request);
-        XML_SetElementHandler(parser, s3_element_begins, s3_element_ends);
-        XML_SetCharacterDataHandler(parser, s3_element_text);
-        XML_SetStartDoctypeDeclHandler(parser, s3_doctype);
-        status = XML_Parse(parser, bytes, (int)request->http.received, 1);
-        XML_ParserFree(parser);
-    }
-    if (status != XML_STATUS_OK && !request->problem)
-        request->problem = "the list of objects is not XML";
-}
-
 /* ---- requests ---- */
 
 /*
@@ -230,8 +212,22 @@ static int s3_send(struct s3 *s3, struct s3_request *request, char why[STORE_WHY
     http_client_free(client);
     bool refused = http->status >= 300;
 
-    if (refused || (http->ended && http->outcome == HTTP_ANSWERED && request->list))
-        s3_read_xml(request);
+    if (refused || (http->ended && http->outcome == HTTP_ANSWERED && request->list)) {
+        const char *bytes = request->http.bytes ? request->http.bytes : "";
+        XML_Parser parser = request->parser = XML_ParserCreate("UTF-8");
+        enum XML_Status status = XML_STATUS_ERROR;
+
+        if (parser) {
+            XML_SetUserData(parser, request);
+            XML_SetElementHandler(parser, s3_element_begins, s3_element_ends);
+            XML_SetCharacterDataHandler(parser, s3_element_text);
+            XML_SetStartDoctypeDeclHandler(parser, s3_doctype);
+            status = XML_Parse(parser, bytes, (int)request->http.received, 1);
+            XML_ParserFree(parser);
+        }
+        if (status != XML_STATUS_OK && !request->problem)
+            request->problem = "the list of objects is not XML";
+    }
     free(http->bytes);
     if (*why)
         return -1;
@@ -311,22 +307,6 @@ static int s3_fetch_take(void *arg, const char *bytes, size_t length)
     return 0;
 }
 
-/* Opens an unnamed file in `incoming/`, which it creates if missing. Returns -1 on failure. */
-static int s3_open_nameless(const struct store *store)
-{
-    char path[STORE_PATH + sizeof("/incoming/fetch-XXXXXX")];
-    int end = snprintf(path, STORE_PATH, "%s/incoming", store->directory);
-
-    (void)mkdir(store->directory, STORE_MODE);
-    (void)mkdir(path, STORE_MODE);
-    strcpy(path + end, "/fetch-XXXXXX");
-    int fd = mkostemp(path, O_CLOEXEC);
-
-    if (fd >= 0)
-        unlink(path);
-    return fd;
-}
-
 static void s3_check_digest(const struct s3_fetch *fetch)
 {
     unsigned char digest[DIGEST];
@@ -352,7 +332,17 @@ static void s3_open(void *arg)
     s3_request(&request, s3, "GET", job->name, 0);
     request.http.take = s3_fetch_take;
     request.http.arg = &fetch;
-    job->fd = s3_open_nameless(job->job.store);
+    char path[STORE_PATH + sizeof("/incoming/fetch-XXXXXX")];
+    int end = snprintf(path, STORE_PATH, "%s/incoming", job->job.store->directory);
+
+    (void)mkdir(job->job.store->directory, STORE_MODE);
+    (void)mkdir(path, STORE_MODE);
+    strcpy(path + end, "/fetch-XXXXXX");
+    int fd = mkostemp(path, O_CLOEXEC);
+
+    if (fd >= 0)
+        unlink(path);
+    job->fd = fd;
     if (job->fd < 0)
         s3_fetch_failed(&fetch, "device.documents cannot be written");
     else if (!fetch.digest || !EVP_DigestInit_ex(fetch.digest, EVP_sha256(), NULL))
@@ -438,27 +428,6 @@ static bool is_plain_path(const char *path)
            strncmp(path, "./", 2) != 0 && !strstr(path, "/./");
 }
 
-/* Accepts http or https, a host, and an optional path before the bucket. */
-static bool is_endpoint(const char *endpoint)
-{
-    CURLU *url = curl_url();
-    char *scheme = NULL, *path = NULL, *other = NULL;
-    bool is = url &&
-              !curl_url_set(url, CURLUPART_URL, endpoint, CURLU_PATH_AS_IS | CURLU_DISALLOW_USER) &&
-              !curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) &&
-              (!strcmp(scheme, "http") || !strcmp(scheme, "https")) &&
-              curl_url_get(url, CURLUPART_QUERY, &other, 0) == CURLUE_NO_QUERY &&
-              curl_url_get(url, CURLUPART_FRAGMENT, &other, 0) == CURLUE_NO_FRAGMENT &&
-              !curl_url_get(url, CURLUPART_PATH, &path, 0) && is_plain_path(path + 1) &&
-              path[strlen(path) - 1] != '.';
-
-    curl_free(scheme);
-    curl_free(path);
-    curl_free(other);
-    curl_url_cleanup(url);
-    return is;
-}
-
 /* Reads the file like libcurl, which would report an error only at the first request. */
 static bool has_certificates(const char *path)
 {
@@ -473,7 +442,23 @@ static bool has_certificates(const char *path)
 /* Returns a log text about a problem of the settings, or NULL. */
 static const char *s3_settings_problem(const struct device_settings *settings)
 {
-    if (!is_endpoint(settings->s3_endpoint))
+    CURLU *url = curl_url();
+    char *scheme = NULL, *path = NULL, *other = NULL;
+    bool is = url &&
+              !curl_url_set(url, CURLUPART_URL, settings->s3_endpoint,
+                            CURLU_PATH_AS_IS | CURLU_DISALLOW_USER) &&
+              !curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) &&
+              (!strcmp(scheme, "http") || !strcmp(scheme, "https")) &&
+              curl_url_get(url, CURLUPART_QUERY, &other, 0) == CURLUE_NO_QUERY &&
+              curl_url_get(url, CURLUPART_FRAGMENT, &other, 0) == CURLUE_NO_FRAGMENT &&
+              !curl_url_get(url, CURLUPART_PATH, &path, 0) && is_plain_path(path + 1) &&
+              path[strlen(path) - 1] != '.';
+
+    curl_free(scheme);
+    curl_free(path);
+    curl_free(other);
+    curl_url_cleanup(url);
+    if (!is)
         return "s3_endpoint: must be a URL without user and query, such as https://s3.example.org; "
                "its path must have the form of s3_prefix, and must not end in a dot";
     if (!*settings->s3_bucket || *settings->s3_bucket == '.' || !is_plain(settings->s3_bucket, ""))

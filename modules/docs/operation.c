@@ -42,31 +42,6 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
     return json_pack("{s:o, s:o}", "schema", schema, "encoding", encoding);
 }
 
-static void operation_body(struct docs_maker *maker, json_t *operation,
-                           const struct bb_route *route)
-{
-    json_t *content = json_object();
-    bool required = route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
-
-    for (size_t i = 0; i < route->body.count; i++)
-        required |= (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
-    if (route->body.count) {
-        json_t *schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
-
-        if (route->flags & BB_FORM_TOO)
-            docs_put(maker, content, "application/x-www-form-urlencoded",
-                     json_pack("{s:O}", "schema", schema));
-        docs_put(maker, content, "application/json", json_pack("{s:o}", "schema", schema));
-    }
-    if (route->parts.count)
-        docs_put(maker, content, "multipart/form-data", operation_parts(maker, route));
-    if (json_object_size(content))
-        docs_put(maker, operation, "requestBody",
-                 json_pack("{s:b, s:o}", "required", required, "content", content));
-    else
-        json_decref(content);
-}
-
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
 
 /*
@@ -165,13 +140,22 @@ static void operation_parameters(struct docs_maker *maker, json_t *list,
     }
 }
 
-/*
- * Adds the first sentence of the route's help as summary, or its path if it has no help. The
- * description is the rest of the help, the roles that may call the route, and the columns of rows.
- */
-static void operation_texts(struct docs_maker *maker, json_t *operation,
-                            const struct bb_route *route, const json_t *roles, const char *columns)
+json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
+                       const struct bb_route *route)
 {
+    json_t *roles = json_array(), *parameters = json_array();
+    json_t *operation =
+        json_pack("{s:o, s:[s]}", "operationId", operation_id(route), "tags", module->name);
+    char *columns = operation_columns(maker, module, route);
+
+    for (unsigned role = 1; role <= BB_ROLE_API_USER; role <<= 1)
+        if (route->roles & role)
+            docs_append(maker, roles, json_string(bb_role_name(role)));
+    /*
+     * Adds the first sentence of the route's help as summary, or its path if it has no help. The
+     * description is the rest of the help, the roles that may call the route, and the columns of
+     * rows.
+     */
     const char *help = route->help && *route->help ? route->help : route->path;
     const char *end = strstr(help, ". ");
     size_t length = end ? (size_t)(end - help) + 1 : strlen(help), used = 0;
@@ -194,27 +178,32 @@ static void operation_texts(struct docs_maker *maker, json_t *operation,
                               ? "; clients in the networks of `http.metrics_networks` need no token"
                               : "",
                           columns ? columns : ""));
-}
-
-json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
-                       const struct bb_route *route)
-{
-    json_t *roles = json_array(), *parameters = json_array();
-    json_t *operation =
-        json_pack("{s:o, s:[s]}", "operationId", operation_id(route), "tags", module->name);
-    char *columns = operation_columns(maker, module, route);
-
-    for (unsigned role = 1; role <= BB_ROLE_API_USER; role <<= 1)
-        if (route->roles & role)
-            docs_append(maker, roles, json_string(bb_role_name(role)));
-    operation_texts(maker, operation, route, roles, columns);
     free(columns);
     operation_parameters(maker, parameters, &route->segments, "path");
     operation_parameters(maker, parameters, &route->query, "query");
     if (route->flags & BB_CREATES)
         docs_append(maker, parameters, docs_reference("parameters", "IdempotencyKey"));
     docs_put_list(maker, operation, "parameters", parameters);
-    operation_body(maker, operation, route);
+    json_t *content = json_object();
+    bool required = route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
+
+    for (size_t i = 0; i < route->body.count; i++)
+        required |= (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
+    if (route->body.count) {
+        json_t *schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
+
+        if (route->flags & BB_FORM_TOO)
+            docs_put(maker, content, "application/x-www-form-urlencoded",
+                     json_pack("{s:O}", "schema", schema));
+        docs_put(maker, content, "application/json", json_pack("{s:o}", "schema", schema));
+    }
+    if (route->parts.count)
+        docs_put(maker, content, "multipart/form-data", operation_parts(maker, route));
+    if (json_object_size(content))
+        docs_put(maker, operation, "requestBody",
+                 json_pack("{s:b, s:o}", "required", required, "content", content));
+    else
+        json_decref(content);
     docs_put(maker, operation, "responses", docs_answers(maker, route));
     docs_put(maker, operation, "security",
              route->roles & BB_ANYONE

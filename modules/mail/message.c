@@ -112,32 +112,6 @@ static void message_header(FILE *out, const char *text, const char *plain)
     }
 }
 
-/* Writes the text as quoted-printable (RFC 2045). */
-static void message_body(FILE *out, const char *text)
-{
-    size_t column = 0;
-
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        bool last = text[1] == '\n' || !text[1];
-        bool raw = (c > ' ' && c <= '~' && c != '=') || (c == ' ' && !last);
-
-        if (c == '\n') {
-            fputs("\r\n", out);
-            column = 0;
-            continue;
-        }
-        if (column + (raw ? 1 : 3) > LINE_MAX_COLUMNS) {
-            fputs("=\r\n", out);
-            column = 0;
-        }
-        fprintf(out, raw ? "%c" : "=%02X", c);
-        column += raw ? 1 : 3;
-    }
-    if (column)
-        fputs("\r\n", out);
-}
-
 char *mail_message(const struct mail_draft *draft, size_t *length)
 {
     char *subject = message_fill(draft, draft->text->subject);
@@ -158,7 +132,29 @@ char *mail_message(const struct mail_draft *draft, size_t *length)
               "Content-Type: text/plain; charset=UTF-8\r\n"
               "Content-Transfer-Encoding: quoted-printable\r\n\r\n",
               out);
-        message_body(out, body);
+        /* Writes the text as quoted-printable (RFC 2045). */
+        const char *text = body;
+        size_t column = 0;
+
+        for (; *text; text++) {
+            unsigned char c = (unsigned char)*text;
+            bool last = text[1] == '\n' || !text[1];
+            bool raw = (c > ' ' && c <= '~' && c != '=') || (c == ' ' && !last);
+
+            if (c == '\n') {
+                fputs("\r\n", out);
+                column = 0;
+                continue;
+            }
+            if (column + (raw ? 1 : 3) > LINE_MAX_COLUMNS) {
+                fputs("=\r\n", out);
+                column = 0;
+            }
+            fprintf(out, raw ? "%c" : "=%02X", c);
+            column += raw ? 1 : 3;
+        }
+        if (column)
+            fputs("\r\n", out);
         failed = ferror(out) != 0;
         failed = fclose(out) != 0 || failed;
     }

@@ -182,28 +182,6 @@ static void store_set_values(struct bb_request *rq, const struct reading_item *i
     stored[7] = bb_ints(columns[4], spans);
 }
 
-/* Raises reading.accepted for readings of one type. Returns 0, or -1: `bb_failed(rq)`. */
-static int store_emit(struct bb_request *rq, struct bb_tx *tx, const struct bb_device *device,
-                      const struct reading_item *items, size_t count)
-{
-    struct bb_audience audience = {.size = sizeof(audience), .organization = device->organization};
-    int64_t first = items[0].start;
-    double wh = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        first = items[i].start < first ? items[i].start : first;
-        wh += items[i].wh;
-    }
-    json_t *payload = json_pack(
-        "{s:I, s:s?, s:s, s:I, s:s, s:I, s:s, s:s, s:I, s:s}", "deviceId", (json_int_t)device->id,
-        "externalId", device->external_id, "uuid", device->uuid, "organizationId",
-        (json_int_t)device->organization, "type", unit_type_name(items->type), "count",
-        (json_int_t)count, "startDate", bb_time_text(rq, first), "endDate",
-        bb_time_text(rq, items[count - 1].end), "value", (json_int_t)wh, "unit", "Wh");
-
-    return payload ? bb_emit(rq, tx, "reading.accepted", payload, &audience) : -1;
-}
-
 /* Counts stored readings. Not called for a replay (the stored response of another request). */
 static void store_count(struct bb_request *rq, struct bb_tx *unit, void *arg)
 {
@@ -246,7 +224,25 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
 
         for (size_t at = 0, same; at < one->count; at += same) {
             same = store_same_type(one->items + at, one->count - at);
-            if (store_emit(rq, tx, device, one->items + at, same))
+            const struct reading_item *items = one->items + at;
+            struct bb_audience audience = {.size = sizeof(audience),
+                                           .organization = device->organization};
+            int64_t first = items[0].start;
+            double wh = 0;
+
+            for (size_t k = 0; k < same; k++) {
+                first = items[k].start < first ? items[k].start : first;
+                wh += items[k].wh;
+            }
+            json_t *payload =
+                json_pack("{s:I, s:s?, s:s, s:I, s:s, s:I, s:s, s:s, s:I, s:s}", "deviceId",
+                          (json_int_t)device->id, "externalId", device->external_id, "uuid",
+                          device->uuid, "organizationId", (json_int_t)device->organization, "type",
+                          unit_type_name(items->type), "count", (json_int_t)same, "startDate",
+                          bb_time_text(rq, first), "endDate", bb_time_text(rq, items[same - 1].end),
+                          "value", (json_int_t)wh, "unit", "Wh");
+
+            if (!payload || bb_emit(rq, tx, "reading.accepted", payload, &audience))
                 return -1;
         }
         if (one->named && !device->timezone &&

@@ -122,36 +122,6 @@ static const char *submission_word(struct bb_request *rq, struct reading_submiss
     return text;
 }
 
-/*
- * Reads a number, or a decimal number as text, in the unit. Rounds to whole Wh, based on the
- * decimal text: 0.5005 kWh are 501 Wh, although the double is a bit less.
- */
-static void submission_value(struct bb_request *rq, struct reading_submission *submission,
-                             const json_t *object, struct reading_item *item)
-{
-    const char *unit = submission_word(rq, submission, object, "unit", item->index),
-               *problem = NULL;
-    const json_t *value = submission_member(rq, object, "value", NULL);
-    const char *text = submission_trimmed(rq, value);
-    double factor = unit ? unit_wh(unit) : 0, number = json_number_value(value);
-
-    if (unit && !(factor > 0))
-        reading_problem(rq, submission, item->index, "unit", "must be Wh, kWh, MWh or GWh");
-    if (!value)
-        problem = "is required";
-    else if (json_is_number(value) ? !isfinite(number) : !text || !unit_decimal(text, &number))
-        problem = "must be a number, such as 48.2";
-    else if (number < 0)
-        problem = "must not be negative";
-    else if (factor > 0) {
-        item->wh = (double)roundl((long double)number * factor * (1 + BESIDE));
-        item->measured = isfinite(item->wh);
-        problem = item->measured ? NULL : "is too large";
-    }
-    if (problem)
-        reading_problem(rq, submission, item->index, "value", "%s", problem);
-}
-
 /* Returns false if the time is absent, or if it is wrong, which is noted. */
 static bool submission_moment(struct bb_request *rq, struct reading_submission *submission,
                               const json_t *value, const char *name, size_t index,
@@ -181,7 +151,31 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
     item->type = type ? unit_type(type) : '\0';
     if (type && !item->type)
         reading_problem(rq, submission, index, "type", "must be History or Delta");
-    submission_value(rq, submission, object, item);
+    /*
+     * Reads a number, or a decimal number as text, in the unit. Rounds to whole Wh, based on the
+     * decimal text: 0.5005 kWh are 501 Wh, although the double is a bit less.
+     */
+    const char *unit = submission_word(rq, submission, object, "unit", item->index),
+               *problem = NULL;
+    const json_t *value = submission_member(rq, object, "value", NULL);
+    const char *text = submission_trimmed(rq, value);
+    double factor = unit ? unit_wh(unit) : 0, number = json_number_value(value);
+
+    if (unit && !(factor > 0))
+        reading_problem(rq, submission, item->index, "unit", "must be Wh, kWh, MWh or GWh");
+    if (!value)
+        problem = "is required";
+    else if (json_is_number(value) ? !isfinite(number) : !text || !unit_decimal(text, &number))
+        problem = "must be a number, such as 48.2";
+    else if (number < 0)
+        problem = "must not be negative";
+    else if (factor > 0) {
+        item->wh = (double)roundl((long double)number * factor * (1 + BESIDE));
+        item->measured = isfinite(item->wh);
+        problem = item->measured ? NULL : "is too large";
+    }
+    if (problem)
+        reading_problem(rq, submission, item->index, "value", "%s", problem);
     item->has_start =
         submission_moment(rq, submission, start, "startDate", index, &item->sent_start);
     if (!start && item->type == 'H')

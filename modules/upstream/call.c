@@ -78,39 +78,6 @@ static bool call_is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-static const char *call_headers_problem(struct bb_request *rq,
-                                        const struct bb_upstream_header *headers, size_t count)
-{
-    /* headers of the connection and of the body's length, which libcurl writes */
-    static const char *const own[] = {"host",
-                                      "content-length",
-                                      "transfer-encoding",
-                                      "connection",
-                                      "keep-alive",
-                                      "proxy-connection",
-                                      "proxy-authorization",
-                                      "expect",
-                                      "upgrade",
-                                      "http2-settings",
-                                      "te",
-                                      "trailer",
-                                      NULL};
-    size_t bytes = 0;
-
-    if (count > HEADERS_MAX)
-        return "The request has too many headers";
-    for (size_t i = 0; i < count; i++) {
-        const char *name = headers[i].name, *value = headers[i].value;
-
-        if (!name || !value || !call_is_name(name) || !call_is_value(value))
-            return "A header of the request is not valid";
-        if (call_is_one_of(name, own))
-            return bb_format(rq, "The request must not contain the header %s", name);
-        bytes += strlen(name) + strlen(value) + strlen(": \r\n");
-    }
-    return bytes > HTTP_HEAD_MAX ? "The headers of the request are too long" : NULL;
-}
-
 static bool call_is_method(const char *method)
 {
     static const char *const tunnels[] = {"CONNECT", "TRACE", NULL};
@@ -146,7 +113,34 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
         return "The body of the request is too long or missing";
     if (request->length && request->method && !strcmp(request->method, "HEAD"))
         return "A HEAD request must not have a body";
-    return call_headers_problem(rq, request->headers, request->header_count);
+    /* headers of the connection and of the body's length, which libcurl writes */
+    static const char *const own[] = {"host",
+                                      "content-length",
+                                      "transfer-encoding",
+                                      "connection",
+                                      "keep-alive",
+                                      "proxy-connection",
+                                      "proxy-authorization",
+                                      "expect",
+                                      "upgrade",
+                                      "http2-settings",
+                                      "te",
+                                      "trailer",
+                                      NULL};
+    size_t bytes = 0;
+
+    if (request->header_count > HEADERS_MAX)
+        return "The request has too many headers";
+    for (size_t i = 0; i < request->header_count; i++) {
+        const char *name = request->headers[i].name, *value = request->headers[i].value;
+
+        if (!name || !value || !call_is_name(name) || !call_is_value(value))
+            return "A header of the request is not valid";
+        if (call_is_one_of(name, own))
+            return bb_format(rq, "The request must not contain the header %s", name);
+        bytes += strlen(name) + strlen(value) + strlen(": \r\n");
+    }
+    return bytes > HTTP_HEAD_MAX ? "The headers of the request are too long" : NULL;
 }
 
 /* ---- memory ----------------------------------------------------------------------------- */
