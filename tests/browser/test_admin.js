@@ -110,6 +110,19 @@ scene('accounts: the service searches, and a changed role can be changed back', 
   await page.getByRole('row').nth(2).waitFor()
 })
 
+scene('accounts: an invitation without the setting shows the reason, and keeps the text', async ({ open }) => {
+  const page = await open()
+  const form = page.getByRole('dialog', { name: 'Invite a person' })
+
+  await enter(page, admin, '#/accounts')
+  await button(page, 'Invite a person').click()
+  await form.getByLabel('E-mail').fill(`invited@${domain}`)
+  await button(form, 'Invite a person').click()
+  await form.getByRole('alert').getByText('Invitations are disabled').waitFor()
+  await look(page, 'accounts-invite')
+  assert.equal(await form.getByLabel('E-mail').inputValue(), `invited@${domain}`)
+}, ['status of 409'])
+
 scene('accounts: an ApiUser is linked to an organization and manages its own clients', async ({ open }) => {
   const api = await member('Apia', 'ApiUser')
   const org = await member('Orla')
@@ -139,7 +152,12 @@ scene('accounts: an ApiUser is linked to an organization and manages its own cli
   const [id, secret] = await page.getByRole('dialog').locator('code').allInnerTexts()
   const body = { grant_type: 'client_credentials', client_id: id, client_secret: secret }
   assert.ok((await call('POST', '/api/auth/getAccess', null, body)).access_token)
+  await page.getByRole('dialog').getByText(`curl -s -u '${id}:${secret}'`).waitFor()
   await look(page, 'clients-secret')
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').getByText('cannot be shown again').waitFor()
+  await button(page, 'Cancel').click()
+  await page.getByText(secret, { exact: true }).waitFor()
   await button(page, 'Close').click()
   assert.equal(await page.getByText(secret).count(), 0, 'the secret is shown once')
   await look(page, 'clients')

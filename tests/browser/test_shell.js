@@ -194,6 +194,7 @@ scene('shell: a session that ends with an open dialog asks for a login above it 
   await call('PUT', '/api/user/password', person.token, { current: person.password, new: 'another wording entirely' })
   await form.getByRole('button', { name: 'Save' }).click()
   await page.getByText('Your session has ended').waitFor()
+  assert.equal(await page.getByLabel('E-mail').inputValue(), person.email)
   await look(page, 'session-ended')
   await page.keyboard.press('Escape')
   await page.getByLabel('E-mail').fill(person.email)

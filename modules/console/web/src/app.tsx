@@ -1,6 +1,9 @@
 /* The frame: the logged-in user, the navigation, and the view for the address. */
 import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
-import { Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, SunMedium, Upload, Users, Webhook, X, type LucideIcon } from 'lucide-react'
+import {
+  Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, SunMedium,
+  Upload, Users, Webhook, X, type LucideIcon
+} from 'lucide-react'
 import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType, type ReactNode } from 'react'
 
 import { ApiError, call, get, renew, session } from './api/client'
@@ -32,25 +35,55 @@ interface Place { name: string, text: Key, icon: LucideIcon, roles: Role[], load
 /* Groups of the navigation. */
 const groups: Place[][] = [
   [
-    { name: 'overview', text: 'nav.overview', icon: LayoutDashboard, roles: all, load: () => import('./overview/overview') },
+    {
+      name: 'overview',
+      text: 'nav.overview',
+      icon: LayoutDashboard,
+      roles: all,
+      load: () => import('./overview/overview')
+    },
     { name: 'chat', text: 'nav.chat', icon: MessagesSquare, roles: all, load: () => import('./chat/chat') }
   ],
   [
     { name: 'devices', text: 'nav.devices', icon: SunMedium, roles: owners, load: () => import('./devices/devices') },
     { name: 'groups', text: 'nav.groups', icon: Layers, roles: owners, load: () => import('./groups/groups') },
     { name: 'bulk', text: 'nav.bulk', icon: Upload, roles: owners, load: () => import('./bulk/bulk') },
-    { name: 'certificates', text: 'nav.certificates', icon: Award, roles: [...owners, 'Buyer'], load: () => import('./certificates/certificates') }
+    {
+      name: 'certificates',
+      text: 'nav.certificates',
+      icon: Award,
+      roles: [...owners, 'Buyer'],
+      load: () => import('./certificates/certificates')
+    }
   ],
   [
     { name: 'webhooks', text: 'nav.webhooks', icon: Webhook, roles: all, load: () => import('./webhooks/webhooks') },
-    { name: 'clients', text: 'nav.clients', icon: KeyRound, roles: ['ApiUser'], load: () => import('./clients/clients') }
+    {
+      name: 'clients',
+      text: 'nav.clients',
+      icon: KeyRound,
+      roles: ['ApiUser'],
+      load: () => import('./clients/clients')
+    }
   ],
   [
-    { name: 'accounts', text: 'nav.accounts', icon: Users, roles: ['Admin'], load: () => import('./accounts/accounts') },
+    {
+      name: 'accounts',
+      text: 'nav.accounts',
+      icon: Users,
+      roles: ['Admin'],
+      load: () => import('./accounts/accounts')
+    },
     { name: 'status', text: 'nav.status', icon: Activity, roles: ['Admin'], load: () => import('./status/status') }
   ]
 ]
-const own: Place = { name: 'account', text: 'nav.account', icon: CircleUser, roles: all, load: () => import('./account/account') }
+const own: Place = {
+  name: 'account',
+  text: 'nav.account',
+  icon: CircleUser,
+  roles: all,
+  load: () => import('./account/account')
+}
 const views = [...groups.flat(), own]
 
 /*
@@ -83,7 +116,9 @@ function viewOf ({ name, load }: Place): View {
 function useAhead (me: Own | null) {
   useEffect(() => {
     if (!me) return
-    const timer = setTimeout(() => { for (const { load, roles } of views) if (isOne(me, ...roles)) load().catch(() => {}) }, AHEAD_MS)
+    const timer = setTimeout(() => {
+      for (const { load, roles } of views) if (isOne(me, ...roles)) load().catch(() => {})
+    }, AHEAD_MS)
     return () => clearTimeout(timer)
   }, [me])
 }
@@ -104,7 +139,11 @@ const many = (n: number) => n > 99 ? '99+' : String(n)
 
 /* The number of unread messages, next to Chat and in the title of the page. */
 function useUnread ({ email }: Own) {
-  const unread = useQuery({ queryKey: ['conversations', 'unread', email], queryFn: () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(email)}`), refetchInterval: UNREAD_MS })
+  const unread = useQuery({
+    queryKey: ['conversations', 'unread', email],
+    queryFn: () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(email)}`),
+    refetchInterval: UNREAD_MS
+  })
   return unread.data?.count ?? 0
 }
 
@@ -112,17 +151,54 @@ function useUnread ({ email }: Own) {
  * The navigation is next to the view. On a narrow screen it is one line above the view, with a button that
  * opens the rest.
  */
-function Navigation ({ me, current, open, toggle, leave }: { me: Own, current: string, open: boolean, toggle: (open: boolean) => void, leave: () => void }) {
+function Navigation ({
+  me,
+  current,
+  open,
+  toggle,
+  leave
+}: {
+  me: Own
+  current: string
+  open: boolean
+  toggle: (open: boolean) => void
+  leave: () => void
+}) {
   const unread = useUnread(me)
   const place = views.find(({ name }) => name === current)
 
-  useEffect(() => { document.title = `${unread > 0 ? `(${many(unread)}) ` : ''}${place ? `${t(place.text)} – ` : ''}${t('app.name')}` })
+  useEffect(() => {
+    document.title = `${unread > 0 ? `(${many(unread)}) ` : ''}${place ? `${t(place.text)} – ` : ''}${t('app.name')}`
+  })
   return (
-    <header className={open ? 'side open' : 'side'} onKeyDown={(event) => { if (event.key === 'Escape') toggle(false) }}>
-      <a className='skip' href='#content' onClick={(e) => { e.preventDefault(); document.getElementById('content')?.focus() }}>{t('app.skip')}</a>
+    <header
+      className={open ? 'side open' : 'side'}
+      onKeyDown={(event) => {
+        if (event.key === 'Escape') toggle(false)
+      }}>
+      <a
+        className='skip'
+        href='#content'
+        onClick={(e) => {
+          e.preventDefault()
+          document.getElementById('content')?.focus()
+        }}>
+        {t('app.skip')}
+      </a>
       <div className='top'>
-        <Button kind='quiet' className='toggle' icon={open ? X : Menu} aria-label={t('nav.menu')} aria-expanded={open} aria-controls='menu' onClick={() => toggle(!open)} />
-        <a className='brand' href={to('overview')}><Logo />busbar</a>
+        <Button
+          kind='quiet'
+          className='toggle'
+          icon={open ? X : Menu}
+          aria-label={t('nav.menu')}
+          aria-expanded={open}
+          aria-controls='menu'
+          onClick={() => toggle(!open)}
+        />
+        <a className='brand' href={to('overview')}>
+          <Logo />
+          busbar
+        </a>
         {place && <span className='place'>{t(place.text)}</span>}
       </div>
       <div id='menu'>
@@ -143,8 +219,15 @@ function Navigation ({ me, current, open, toggle, leave }: { me: Own, current: s
           <ul><li><a href='/swagger' target='_blank' rel='noreferrer'><BookOpen />{t('nav.reference')}</a></li></ul>
         </nav>
         <div className='who'>
-          <a href={to(own.name)} title={me.email} aria-current={current === own.name ? 'page' : undefined} onClick={() => toggle(false)}>
-            <CircleUser /><span><span>{me.email}</span> <small>{t(`role.${me.role}`)}</small></span>
+          <a
+            href={to(own.name)}
+            title={me.email}
+            aria-current={current === own.name ? 'page' : undefined}
+            onClick={() => toggle(false)}>
+            <CircleUser />
+            <span>
+              <span>{me.email}</span> <small>{t(`role.${me.role}`)}</small>
+            </span>
           </a>
           <Button kind='quiet' icon={LogOut} aria-label={t('login.out')} title={t('login.out')} onClick={leave} />
         </div>
@@ -158,7 +241,16 @@ function Gate ({ children }: { children: ReactNode }) {
   const ref = useModal()
   const show = () => { if (ref.current && !ref.current.open) ref.current.showModal() }
 
-  return <dialog ref={ref} className='gate over' aria-label={t('login.title')} onCancel={(event) => event.preventDefault()} onClose={show}>{children}</dialog>
+  return (
+    <dialog
+      ref={ref}
+      className='gate over'
+      aria-label={t('login.title')}
+      onCancel={(event) => event.preventDefault()}
+      onClose={show}>
+      {children}
+    </dialog>
+  )
 }
 
 /* Shown under an address that has no view, or none for the role. */
@@ -204,8 +296,12 @@ export function App () {
   }
   /* The cookie stays if the host cannot be reached, so the user stays logged in. */
   const leave = async () => {
-    const error: unknown = await call('POST', '/api/auth/logout').then(() => null, (problem) => problem)
-    if (error !== null && !(error instanceof ApiError && error.status === 401)) return toast(t('login.stays', { problem: problemOf(error) }))
+    const error: unknown = await call('POST', '/api/auth/logout').then(
+      () => null,
+      (problem) => problem
+    )
+    if (error !== null && !(error instanceof ApiError && error.status === 401))
+      return toast(t('login.stays', { problem: problemOf(error) }))
     session.end()
     forget()
     setMe(null)
@@ -220,24 +316,45 @@ export function App () {
   return (
     <QueryClientProvider client={client}>
       {me && (
-        <Me.Provider value={me}><SetMe.Provider value={setMe}>
-          <div className='frame' inert={over}>
-            <Navigation me={me} current={found?.name ?? ''} open={menu} toggle={setMenu} leave={() => void leave()} />
-            <Warnings key={me.id} />
-            <main id='content' tabIndex={0} inert={menu}>
-              {!found || !View ? <Missing me={me} known={known !== undefined} /> : (
-                <Boundary key={`${found.name} ${me.id}`} title={t(found.text)} again={() => { made.delete(found.name); retries++; setTries(tries + 1) }}>
-                  <Suspense fallback={<Loading />}><View rest={rest} /></Suspense>
-                </Boundary>
-              )}
-            </main>
-          </div>
-        </SetMe.Provider></Me.Provider>
+        <Me.Provider value={me}>
+          <SetMe.Provider value={setMe}>
+            <div className='frame' inert={over}>
+              <Navigation me={me} current={found?.name ?? ''} open={menu} toggle={setMenu} leave={() => void leave()} />
+              <Warnings key={me.id} />
+              <main id='content' tabIndex={0} inert={menu}>
+                {!found || !View ? (
+                  <Missing me={me} known={known !== undefined} />
+                ) : (
+                  <Boundary
+                    key={`${found.name} ${me.id}`}
+                    title={t(found.text)}
+                    again={() => {
+                      made.delete(found.name)
+                      retries++
+                      setTries(tries + 1)
+                    }}>
+                    <Suspense fallback={<Loading />}>
+                      <View rest={rest} />
+                    </Suspense>
+                  </Boundary>
+                )}
+              </main>
+            </div>
+          </SetMe.Provider>
+        </Me.Provider>
       )}
-      {!me && starting && <div className='gate starting'><Logo /></div>}
-      {!me && !starting && <div className='gate'><main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login again={false} done={enter} />}</main></div>}
+      {!me && starting && (
+        <div className='gate starting'>
+          <Logo />
+        </div>
+      )}
+      {!me && !starting && (
+        <div className='gate'>
+          <main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login done={enter} />}</main>
+        </div>
+      )}
       <Toasts />
-      {me && over && <Gate><Login again done={enter} /></Gate>}
+      {me && over && <Gate><Login again={me.email} done={enter} /></Gate>}
     </QueryClientProvider>
   )
 }

@@ -1,6 +1,6 @@
 /* Accounts, for Admins, with accounts that wait for approval first; and organizations. */
 import { useQueryClient } from '@tanstack/react-query'
-import { Users } from 'lucide-react'
+import { UserPlus, Users } from 'lucide-react'
 import { useState } from 'react'
 
 import { call, query, session } from '../api/client'
@@ -12,6 +12,7 @@ import { useAction } from '../ui/action'
 import { usePages, useSettled } from '../ui/pages'
 import { toast } from '../ui/toast'
 import { Badge, Button, Confirm, Empty, Failed, Field, Loading, More, Table, Time, problemOf } from '../ui/ui'
+import { Invite } from './invite'
 import { Organizations, useNames } from './organizations'
 
 const states = ['Pending', 'Active', 'Suspended', 'Deleted'] as const
@@ -136,19 +137,26 @@ function List () {
 
 export default function Accounts ({ rest }: { rest: string[] }) {
   const [rotating, setRotating] = useState(false)
+  const [inviting, setInviting] = useState(false)
   const organizations = rest[0] === 'organizations'
 
   return (
     <div className='page'>
       <header>
         <h1>{organizations ? t('accounts.organizations') : t('accounts.title')}</h1>
-        {!organizations && <Button kind='risk' onClick={() => setRotating(true)}>{t('accounts.rotate')}</Button>}
+        {!organizations && (
+          <div className='row'>
+            <Button kind='risk' onClick={() => setRotating(true)}>{t('accounts.rotate')}</Button>
+            <Button kind='main' icon={UserPlus} onClick={() => setInviting(true)}>{t('accounts.invite')}</Button>
+          </div>
+        )}
       </header>
       <nav className='tabs' aria-label={t('accounts.title')}>
         <a href={to('accounts')} aria-current={organizations ? undefined : 'page'}>{t('accounts.title')}</a>
         <a href={to('accounts', 'organizations')} aria-current={organizations ? 'page' : undefined}>{t('accounts.organizations')}</a>
       </nav>
       {organizations ? <Organizations /> : <List />}
+      {inviting && <Invite roles={roles} close={() => setInviting(false)} />}
       {rotating && <Confirm title={t('accounts.rotate')} text={t('accounts.rotateAsk')} action={t('accounts.rotate')} close={() => setRotating(false)}
         run={() => call('POST', '/api/admin/rotate-secret').then(() => session.end())} />}
     </div>

@@ -34,7 +34,7 @@ function Example ({ id, secret }: { id: string, secret: string }) {
 
 function Made ({ client, close }: { client: MadeClient, close: () => void }) {
   return (
-    <Dialog title={t('clients.made')} wide close={close}>
+    <Dialog title={t('clients.made')} wide leaving={t('clients.leave')} close={close}>
       <p>{t('clients.secret')}</p>
       <h3>client_id</h3>
       <Copy text={client.client_id} />

@@ -13,8 +13,9 @@ function Refused ({ error }: { error: unknown }) {
   return <div className='failed' role='alert'><p>{t('login.wrong')}</p></div>
 }
 
-export function Login ({ again, done }: { again: boolean, done: (me: Own) => void }) {
-  const [email, setEmail] = useState('')
+/* `again`: the e-mail of the account whose session has ended. */
+export function Login ({ again, done }: { again?: string, done: (me: Own) => void }) {
+  const [email, setEmail] = useState(again ?? '')
   const [password, setPassword] = useState('')
   const [error, setError] = useState<unknown>(null)
   const [busy, setBusy] = useState(false)
@@ -42,10 +43,10 @@ export function Login ({ again, done }: { again: boolean, done: (me: Own) => voi
       {again && <p className='notice'>{t('login.again')}</p>}
       {error !== null && <Refused error={error} />}
       <Field label={t('login.email')}>
-        {(props) => <input {...props} type='email' autoComplete='username' required autoFocus value={email} onChange={(e) => setEmail(e.target.value)} />}
+        {(props) => <input {...props} type='email' autoComplete='username' required autoFocus={!again} value={email} onChange={(e) => setEmail(e.target.value)} />}
       </Field>
       <Field label={t('login.password')}>
-        {(props) => <input {...props} type='password' autoComplete='current-password' required value={password} onChange={(e) => setPassword(e.target.value)} />}
+        {(props) => <input {...props} type='password' autoComplete='current-password' required autoFocus={Boolean(again)} value={password} onChange={(e) => setPassword(e.target.value)} />}
       </Field>
       <Button kind='main' type='submit' disabled={busy}>{t('login.do')}</Button>
       {!again && <Button kind='link' onClick={() => setInstead('register')}>{t('register.title')}</Button>}

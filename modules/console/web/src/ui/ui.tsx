@@ -107,15 +107,17 @@ export function useModal (): RefObject<HTMLDialogElement | null> {
 }
 
 /*
- * A native dialog: the browser moves the focus into it, and keeps it there. Escape asks before it discards what
- * the user has typed. Browsers close a dialog at the second Escape even if the first was prevented, so it is
- * opened again.
+ * A native dialog: the browser moves the focus into it, and keeps it there. Escape asks before it discards text
+ * that the user has typed, or content that cannot be shown again (`leaving`: the question). Browsers close a
+ * dialog at the second Escape even if the first was prevented, so it is opened again.
  */
-export function Dialog ({ title, close, wide = false, children }: { title: string, close: () => void, wide?: boolean, children: ReactNode }) {
+export function Dialog ({ title, close, wide = false, leaving, children }: {
+  title: string, close: () => void, wide?: boolean, leaving?: string, children: ReactNode
+}) {
   const ref = useModal()
   const typed = useRef(false)
   const [asking, ask] = useState(false)
-  const leave = () => { if (typed.current) ask(true); else close() }
+  const leave = () => { if (typed.current || leaving) ask(true); else close() }
   const closed = () => {
     if (!ref.current?.isConnected || ref.current.open) return
     ref.current.showModal()
@@ -129,8 +131,10 @@ export function Dialog ({ title, close, wide = false, children }: { title: strin
         <h2>{title}</h2>
         {children}
       </dialog>
-      {asking && <Confirm title={t('do.discardAsk')} text={t('do.discardText')} action={t('do.discard')} cancel={t('do.keep')} close={() => ask(false)} done={close}
-        run={() => Promise.resolve()} />}
+      {asking && (
+        <Confirm title={leaving ? title : t('do.discardAsk')} text={leaving ?? t('do.discardText')} action={t(leaving ? 'do.close' : 'do.discard')}
+          cancel={t(leaving ? 'do.cancel' : 'do.keep')} close={() => ask(false)} done={close} run={() => Promise.resolve()} />
+      )}
     </>
   )
 }
