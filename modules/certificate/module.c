@@ -158,7 +158,8 @@ static const struct bb_field device_key[] = {
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .min = 1,                         \
      .max = CERTIFICATE_GROUP_MOST, .fields = BB_TABLE(device_key),                                \
      .help = "Devices of the organization, by id, uuid or externalId. They must not be in "        \
-             "another group."}
+             "another group.",                                                                     \
+     .example = "[\"PLANT-7\"]"}
 static const struct bb_field group_body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_NAME, .min = 1,
      .max = 255, .help = "Name of the group.", .example = "Rooftops"},

@@ -37,7 +37,7 @@ static json_t *document_event(struct docs_maker *maker, const struct bb_module *
             "Signatures as Standard Webhooks defines them, separated by spaces: `v1,` and base64 "
             "for HMAC, `v1a,` and base64 for Ed25519; two of each while keys are being rotated."));
     json_t *body = json_pack("{s:b, s:{s:{s:o}}}", "required", true, "content", "application/json",
-                             "schema", docs_object(maker, &event->payload, false, true));
+                             "schema", docs_object(maker, &event->payload, true));
     json_t *answers = json_pack(
         "{s:{s:s}, s:{s:s}}", "2XX", "description", "Delivered.", "4XX", "description",
         "The delivery failed. It is sent again, by default up to three attempts in total; 410 ends "
@@ -70,6 +70,108 @@ static void document_webhooks(struct docs_maker *maker, json_t *document)
         docs_put(maker, document, "webhooks", all);
     else
         json_decref(all);
+}
+
+/* ---- named schemas, so that generated clients have types ---- */
+
+/* The objects that these operations return, alone or in a list. An object comes before its parts.
+ */
+static const struct {
+    const char *name, *path;
+} document_names[] = {
+    {"Account", "/api/admin/users"},
+    {"Organization", "/api/admin/organizations"},
+    {"ApiClient", "/api/auth/clients"},
+    {"BulkUpload", "/api/bulk-upload"},
+    {"Conversation", "/api/chat/conversations/user/{email}"},
+    {"Message", "/api/chat/chain/{headUuid}"},
+    {"Webhook", "/api/chat/webhooks"},
+    {"Delivery", "/api/chat/webhooks/{id}/deliveries"},
+    {"Device", "/api/device"},
+    {"Document", "/api/device/{externalId}/documents"},
+    {"Reading", "/api/meter-reads/new/{externalId}"},
+    {"ReadingTotal", "/api/meter-reads/new/{externalId}/totals"},
+    {"RefusedReading", "/api/meter-reads/refused"},
+    {"DeviceGroup", "/api/device-group"},
+    {"SharedGroup", "/api/device-group/shared"},
+    {"GroupShare", "/api/device-group/{id}/share"},
+    {"CertificateEntry", "/api/certificate-log"},
+    {"CertificateTotal", "/api/certificate-log/totals"},
+};
+
+/* Returns the items' schema of a path's list; NULL: the path is not in the document. Borrowed. */
+static json_t *document_items(json_t *paths, const char *path)
+{
+    static const char *const steps[] = {"get",    "responses", "200", "content", "application/json",
+                                        "schema", "items"};
+    json_t *at = json_object_get(paths, path);
+
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        at = json_object_get(at, steps[i]);
+    return at;
+}
+
+/*
+ * Returns whether two schemas differ at most by `warnings`, which only single objects have; then
+ * the named schema gets them, too.
+ */
+static bool document_same(const json_t *schema, json_t *named)
+{
+    json_t *properties = json_object_get(schema, "properties"), *value;
+    json_t *wanted = json_object_get(named, "properties");
+    json_t *warnings = json_object_get(properties, "warnings");
+    size_t more = warnings && !json_object_get(wanted, "warnings");
+    size_t less = !warnings && json_object_get(wanted, "warnings");
+    const char *key;
+
+    if (json_object_size(properties) + less != json_object_size(wanted) + more ||
+        !json_equal(json_object_get(schema, "required"), json_object_get(named, "required")))
+        return false;
+    json_object_foreach(wanted, key, value)
+    {
+        if (!json_equal(json_object_get(properties, key), value) && strcmp(key, "warnings") != 0)
+            return false;
+    }
+    return !more || !json_object_set(wanted, "warnings", warnings);
+}
+
+/* Replaces all equal schemas below `value`. The recursion is bounded by the modules' tables. */
+static void document_replace(struct docs_maker *maker, json_t *value, json_t *named,
+                             json_t *reference)
+{
+    const char *key;
+    json_t *part;
+    void *next;
+
+    json_object_foreach_safe(value, next, key, part)
+    {
+        if (document_same(part, named))
+            docs_put(maker, value, key, json_incref(reference));
+        else
+            document_replace(maker, part, named, reference);
+    }
+    for (size_t i = 0; i < json_array_size(value); i++)
+        document_replace(maker, json_array_get(value, i), named, reference);
+}
+
+static void document_name(struct docs_maker *maker, json_t *paths, json_t *schemas)
+{
+    json_t *found[sizeof(document_names) / sizeof(document_names[0])];
+    size_t count = sizeof(found) / sizeof(found[0]);
+
+    for (size_t i = 0; i < count; i++)
+        found[i] = json_deep_copy(document_items(paths, document_names[i].path));
+    for (size_t i = 0; i < count; i++) {
+        json_t *reference = docs_reference("schemas", document_names[i].name);
+
+        if (found[i]) {
+            document_replace(maker, paths, found[i], reference);
+            document_replace(maker, schemas, found[i], reference);
+            docs_put(maker, schemas, document_names[i].name, json_incref(found[i]));
+        }
+        json_decref(found[i]);
+        json_decref(reference);
+    }
 }
 
 /* ---- the whole document ---- */
@@ -141,6 +243,15 @@ static void document_add_route(struct docs_maker *maker, const struct bb_module 
     free(path);
 }
 
+/* Returns whether a route serves a page or its files to browsers; programs do not call it. */
+static bool document_is_page(const struct bb_route *route)
+{
+    const char *type = route->reply_type ? route->reply_type : "";
+
+    return route->roles & BB_ANYONE &&
+           (route->success == 302 || !strcmp(type, "text/html") || !strcmp(type, "*/*"));
+}
+
 /* Returns the document, owned by the caller; NULL: out of memory. */
 static json_t *document_make(struct bb_host *host)
 {
@@ -159,7 +270,8 @@ static json_t *document_make(struct bb_host *host)
                                   json_sprintf("%s%sModule %s, version %s.", help, *help ? " " : "",
                                                module->name, module->version)));
         for (size_t k = 0; k < module->routes.count; k++)
-            document_add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
+            if (!document_is_page(DOCS_ROW(bb_route, module->routes, k)))
+                document_add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
     }
     docs_put_text(&maker, contact, "url", about->contact);
     json_t *info = json_pack(
@@ -172,6 +284,8 @@ static json_t *document_make(struct bb_host *host)
                   "servers", "url", "/", "description", "This service.", "tags", tags, "paths",
                   paths, "components", document_components(&maker));
 
+    document_name(&maker, paths,
+                  json_object_get(json_object_get(document, "components"), "schemas"));
     document_webhooks(&maker, document);
     if (!maker.failed && document)
         return document;
@@ -194,7 +308,8 @@ static int document_write_yaml(FILE *out, json_t *value, int depth)
     int failed = 0;
 
     if (!json_object_size(value) && !json_array_size(value))
-        return fputc(' ', out) < 0 || json_dumpf(value, out, JSON_ENCODE_ANY) ||
+        return fputc(' ', out) < 0 ||
+               json_dumpf(value, out, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) ||
                fputc('\n', out) < 0;
     if (depth)
         fputc('\n', out);
@@ -231,7 +346,7 @@ int docs_make(struct bb_host *host, struct docs *docs)
     json_t *document = document_make(host);
     bool made = document && !document_yaml(document, &docs->yaml);
 
-    docs->json.bytes = made ? json_dumps(document, JSON_COMPACT) : NULL;
+    docs->json.bytes = made ? json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     docs->json.length = docs->json.bytes ? strlen(docs->json.bytes) : 0;
     json_decref(document);
     for (size_t i = 0; i < 2; i++) {

@@ -21,7 +21,7 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
         json_t *schema;
 
         if (part->kind == BB_PART_FIELDS) {
-            schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
+            schema = docs_object(maker, &route->body, false);
             docs_put(maker, encoding, name, json_pack("{s:s}", "contentType", "application/json"));
         } else {
             /* OpenAPI 3.1 needs only the media type; Swagger UI offers a choice by the format. */
@@ -178,6 +178,8 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                               ? "; clients in the networks of `http.metrics_networks` need no token"
                               : "",
                           columns ? columns : ""));
+    if (strstr(help, "(older path of "))
+        docs_put(maker, operation, "deprecated", json_true());
     free(columns);
     operation_parameters(maker, parameters, &route->segments, "path");
     operation_parameters(maker, parameters, &route->query, "query");
@@ -190,12 +192,19 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
     for (size_t i = 0; i < route->body.count; i++)
         required |= (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
     if (route->body.count) {
-        json_t *schema = docs_object(maker, &route->body, route->flags & BB_KEEP_OTHERS, false);
+        json_t *schema = docs_object(maker, &route->body, false);
 
         if (route->flags & BB_FORM_TOO)
             docs_put(maker, content, "application/x-www-form-urlencoded",
                      json_pack("{s:O}", "schema", schema));
-        docs_put(maker, content, "application/json", json_pack("{s:o}", "schema", schema));
+        json_t *media = json_pack("{s:o}", "schema", schema);
+        json_t *example = docs_example(maker, &route->body);
+
+        if (json_object_size(example))
+            docs_put(maker, media, "example", example);
+        else
+            json_decref(example);
+        docs_put(maker, content, "application/json", media);
     }
     if (route->parts.count)
         docs_put(maker, content, "multipart/form-data", operation_parts(maker, route));

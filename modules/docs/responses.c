@@ -80,7 +80,7 @@ static const struct bb_field error_body[] = {
 
 json_t *docs_error_schema(struct docs_maker *maker)
 {
-    return docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true, true);
+    return docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true);
 }
 
 /* ---- the responses of a route ---- */
@@ -199,7 +199,7 @@ static json_t *responses_schema(struct docs_maker *maker, const struct bb_route 
     const struct bb_field *first = DOCS_ROW(bb_field, route->reply, 0);
     json_t *schema = route->reply.count && !strcmp(first->name, ".")
                          ? docs_schema(maker, first, true)
-                         : docs_object(maker, &route->reply, true, true);
+                         : docs_object(maker, &route->reply, true);
     json_t *properties = json_object_get(schema, "properties");
     size_t given = route->segments.count + route->query.count + route->body.count;
 

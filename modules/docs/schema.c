@@ -125,13 +125,55 @@ json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool
     return schema;
 }
 
-json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool others,
-                    bool answer)
+json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool answer)
 {
     json_t *schema = json_pack("{s:s}", "type", "object");
 
     schema_members(maker, schema, fields, answer);
-    if (others)
-        docs_put(maker, schema, "additionalProperties", json_true());
     return schema;
+}
+
+static json_t *schema_example(struct docs_maker *maker, const struct bb_field *field)
+{
+    json_t *list;
+
+    if (field->example && *field->example)
+        return schema_value(field, field->example);
+    switch (field->type) {
+    case BB_EMAIL:
+        return json_string("ada@example.com");
+    case BB_UUID:
+        return json_string("01a1fdfd-a419-7423-8a51-0d2f3f1c6f11");
+    case BB_TIME:
+        return json_string("2026-04-01T00:00:00Z");
+    case BB_INT:
+    case BB_NUMBER:
+        return json_integer(field->min > 0 ? field->min : 1);
+    case BB_BOOL:
+        return json_true();
+    case BB_CHOICE:
+        return json_string(field->choices[0]);
+    case BB_OBJECT:
+        return docs_example(maker, &field->fields);
+    case BB_LIST:
+        list = json_array();
+        if (field->fields.count)
+            docs_append(maker, list, schema_example(maker, DOCS_ROW(bb_field, field->fields, 0)));
+        return list;
+    default:
+        return json_string(field->flags & BB_SECRET ? "correct horse battery staple" : field->name);
+    }
+}
+
+json_t *docs_example(struct docs_maker *maker, const struct bb_table *fields)
+{
+    json_t *example = json_object();
+
+    for (size_t i = 0; i < fields->count; i++) {
+        const struct bb_field *field = DOCS_ROW(bb_field, *fields, i);
+
+        if (field->flags & BB_REQUIRED || (field->example && *field->example))
+            docs_put(maker, example, field->name, schema_example(maker, field));
+    }
+    return example;
 }

@@ -114,7 +114,8 @@ static const struct bb_field submit_body[] = {
     {.name = "reads", .type = BB_LIST, .flags = BB_NULLABLE | BB_AS_SENT, .min = 1,
      .max = READING_MOST, .fields = BB_ITEMS(read_fields),
      .help = "The readings. If there is only one reading, the body itself can be the reading "
-             "instead."},
+             "instead.",
+     .example = "[{\"startDate\":\"2026-04-01\",\"endDate\":\"2026-04-02\",\"value\":31.4}]"},
     {.name = "startDate", .type = BB_ANY, .alias = "starttimestamp",
      .help = "For a single reading without `reads`."},
     {.name = "endDate", .type = BB_ANY, .alias = "endtimestamp",

@@ -11,7 +11,9 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ o
   await login(admin)
   await page.goto(`${base}/swagger`)
   const operation = page.locator('.opblock', { has: page.locator('[data-path="/api/auth/me"]') })
-  await operation.locator('.opblock-summary-control').click({ timeout: 90000 }) // it renders all operations first
+  await page.locator('[data-tag="auth"]').click({ timeout: 90000 })
+  assert.equal(await page.locator('.opblock', { has: page.locator('[data-path="/api/device"]') }).count(), 0, 'other modules stay closed')
+  await operation.locator('.opblock-summary-control').click()
   await operation.getByText('Required role').first().waitFor()
   await operation.getByRole('button', { name: 'Try it out' }).click()
   await operation.getByRole('button', { name: 'Execute' }).click()
@@ -31,7 +33,8 @@ scene('reference: documents of a device can be uploaded', async ({ open }) => {
 
   await page.goto(`${base}/swagger`)
   const operation = page.locator('.opblock-post', { has: page.locator('[data-path="/api/device"]') })
-  await operation.locator('.opblock-summary-control').click({ timeout: 90000 }) // it renders all operations first
+  await page.locator('[data-tag="device"]').click({ timeout: 90000 })
+  await operation.locator('.opblock-summary-control').click()
   await operation.getByRole('combobox', { name: /media|content/i }).first().selectOption('multipart/form-data')
   await operation.getByRole('button', { name: 'Try it out' }).click()
   await operation.locator('input[type=file]').first().waitFor()

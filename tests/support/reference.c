@@ -282,6 +282,14 @@ static bool is_foreign(const char *target)
     return false;
 }
 
+/* Returns whether the target is a page for browsers or one of its files. The reference omits them.
+ */
+static bool is_page(const char *target)
+{
+    return !strcmp(target, "/") || !strncmp(target, "/console", 8) ||
+           (!strncmp(target, "/swagger", 8) && strchr("/?", target[8]));
+}
+
 /* Checks a response that was sent before an operation was found, or because there is none:
  * docs/reference.md. */
 static const char *common_problem(const struct reference_answer *answer)
@@ -349,7 +357,8 @@ void reference_keeps(const struct reference_answer *answer)
     struct operation *operation = document ? find(answer) : NULL;
     const char *problem;
 
-    if (!document || !answer->status || is_foreign(answer->target) || is_vetoed(answer))
+    if (!document || !answer->status || is_foreign(answer->target) || is_vetoed(answer) ||
+        (answer->status < 400 && is_page(answer->target)))
         return;
     problem = operation && !is_before(answer) ? operation_problem(operation, answer)
                                               : common_problem(answer);

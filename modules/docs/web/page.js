@@ -10,7 +10,7 @@ window.addEventListener('DOMContentLoaded', () => {
     dom_id: '#reference',
     deepLinking: true,
     displayRequestDuration: true,
-    docExpansion: 'list',
+    docExpansion: 'none',
     filter: true,
     persistAuthorization: false,
     queryConfigEnabled: false,

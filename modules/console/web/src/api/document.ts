@@ -113,12 +113,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            client_id: string;
-                            name: string;
-                            createdAt: string;
-                        }[];
+                        "application/json": components["schemas"]["ApiClient"][];
                     };
                 };
             };
@@ -177,18 +172,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            email: string;
-                            firstName: string;
-                            lastName: string;
-                            /** @enum {string} */
-                            role: "Admin" | "OrganizationAdmin" | "DeviceOwner" | "Buyer" | "User" | "ApiUser";
-                            /** @enum {string} */
-                            status: "Pending" | "Active" | "Suspended" | "Deleted";
-                            organizationId: number | null;
-                            createdAt: string;
-                        }[];
+                        "application/json": components["schemas"]["Account"][];
                     };
                 };
             };
@@ -222,14 +206,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            name: string;
-                            type: string;
-                            address: string | null;
-                            apiUserId: number | null;
-                            createdAt: string;
-                        }[];
+                        "application/json": components["schemas"]["Organization"][];
                     };
                 };
             };
@@ -263,16 +240,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            participant1: string;
-                            participant2: string;
-                            headUuid: string;
-                            lastEntryUuid: string;
-                            deviceProjectName: string | null;
-                            unread1?: number;
-                            unread2?: number;
-                        }[];
+                        "application/json": components["schemas"]["Conversation"][];
                     };
                 };
             };
@@ -306,13 +274,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            uuid: string;
-                            username: string;
-                            chatEntry: string;
-                            nextEntryUuid: string | null;
-                            createdAt: string;
-                        }[];
+                        "application/json": components["schemas"]["Message"][];
                     };
                 };
             };
@@ -383,55 +345,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            userId: number;
-                            url?: string;
-                            /** @enum {string} */
-                            kind?: "poll";
-                            events: string[];
-                            secret: string;
-                            active: boolean;
-                            createdAt: string;
-                            name?: string;
-                            description?: string;
-                            filter?: Record<string, never>;
-                            rateLimit?: {
-                                limit: number;
-                                /** @enum {string} */
-                                per: "second" | "minute";
-                            };
-                            /** @enum {string} */
-                            ordering?: "key";
-                            headers?: Record<string, never>;
-                            retryPolicy?: unknown;
-                            /** @enum {string} */
-                            signature?: "hmac" | "ed25519" | "both";
-                            publicKey?: string;
-                            disablePolicy?: Record<string, never>;
-                            /** @enum {string} */
-                            health?: "ok" | "failing" | "disabled";
-                            failingSince?: string;
-                            lastSuccessAt?: string;
-                            /** @enum {string} */
-                            disabledReason?: "failing" | "gone" | "requested";
-                            disabledAt?: string;
-                            authentication?: {
-                                /** @enum {string} */
-                                type?: "basic" | "bearer" | "oauth2" | "mtls";
-                                username?: string;
-                                password?: string;
-                                token?: string;
-                                tokenUrl?: string;
-                                clientId?: string;
-                                clientSecret?: string;
-                                scope?: string;
-                                audience?: string;
-                                certificate?: string;
-                                key?: string;
-                                expiresAt?: string;
-                            };
-                        }[];
+                        "application/json": components["schemas"]["Webhook"][];
                     };
                 };
             };
@@ -505,24 +419,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            event: string;
-                            eventId: string;
-                            /** @enum {string} */
-                            status: "queued" | "delivered" | "abandoned";
-                            createdAt: string;
-                            nextAttemptAt: string | null;
-                            attempts: {
-                                number: number;
-                                at: string;
-                                status: number | null;
-                                durationMs: number;
-                                error: string | null;
-                                answer: string | null;
-                                requestHeaders: Record<string, never> | null;
-                            }[];
-                        }[];
+                        "application/json": components["schemas"]["Delivery"][];
                     };
                 };
             };
@@ -779,38 +676,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            uuid: string;
-                            externalId: string | null;
-                            siteName: string | null;
-                            countryCode: string | null;
-                            commissioningDate: string | null;
-                            capacity: number | null;
-                            address: string | null;
-                            latitude: string | null;
-                            longitude: string | null;
-                            fuelCode: string | null;
-                            deviceTypeCode: string | null;
-                            serialNumber: string | null;
-                            timezone: string | null;
-                            yieldValue: number | null;
-                            organizationId: number;
-                            /** @enum {string} */
-                            status: "Active" | "Inactive";
-                            attributes: Record<string, never>;
-                            documents: {
-                                id: string;
-                                field: string;
-                                name: string;
-                                type: string;
-                                size: number;
-                                createdAt: string;
-                            }[];
-                            createdAt: string;
-                            updatedAt: string;
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["Device"];
                     };
                 };
             };
@@ -844,14 +710,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: string;
-                            field: string;
-                            name: string;
-                            type: string;
-                            size: number;
-                            createdAt: string;
-                        }[];
+                        "application/json": components["schemas"]["Document"][];
                     };
                 };
             };
@@ -885,19 +744,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            startDate: string;
-                            endDate: string;
-                            value: number;
-                            unit: string;
-                            /** @enum {string} */
-                            type: "History" | "Delta";
-                            createdAt: string;
-                            voidedAt?: string;
-                            voidedBy?: string;
-                            reason?: string;
-                        }[];
+                        "application/json": components["schemas"]["Reading"][];
                     };
                 };
             };
@@ -931,18 +778,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            deviceId: number;
-                            startDate: string | null;
-                            endDate: string | null;
-                            value: number | null;
-                            unit: string;
-                            /** @enum {string|null} */
-                            type: "History" | "Delta" | null;
-                            problem: string;
-                            refusedAt: string;
-                        }[];
+                        "application/json": components["schemas"]["RefusedReading"][];
                     };
                 };
             };
@@ -976,14 +812,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            startDate: string;
-                            endDate: string;
-                            value: number;
-                            unit: string;
-                            reads: number;
-                            ceiling: number | null;
-                        }[];
+                        "application/json": components["schemas"]["ReadingTotal"][];
                     };
                 };
             };
@@ -1017,18 +846,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            name: string;
-                            /** @enum {string} */
-                            frequency: "hourly" | "daily" | "weekly" | "monthly" | "quarterly" | "yearly";
-                            start: string;
-                            end: string | null;
-                            deviceIds: number[];
-                            organizationId: number;
-                            carriedWatthour: number;
-                            createdAt: string;
-                        }[];
+                        "application/json": components["schemas"]["DeviceGroup"][];
                     };
                 };
             };
@@ -1062,16 +880,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            name: string;
-                            /** @enum {string} */
-                            frequency: "hourly" | "daily" | "weekly" | "monthly" | "quarterly" | "yearly";
-                            start: string;
-                            end: string | null;
-                            organizationId: number;
-                            sharedAt: string;
-                        }[];
+                        "application/json": components["schemas"]["SharedGroup"][];
                     };
                 };
             };
@@ -1105,10 +914,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            organizationId: number;
-                            sharedAt: string;
-                        }[];
+                        "application/json": components["schemas"]["GroupShare"][];
                     };
                 };
             };
@@ -1292,23 +1098,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            certificate_issuance_start: string;
-                            certificate_issuance_end: string;
-                            readvalue_watthour: number;
-                            /** @enum {string} */
-                            status: "Requested" | "Succeeded" | "Failed" | "Retry" | "Cancelled" | "Carried";
-                            externalId: string | null;
-                            developerId: string | null;
-                            serialNumber: string | null;
-                            deviceId: number;
-                            groupId: number | null;
-                            certificateTransactionUID: string;
-                            timezone: string | null;
-                            ongoing_start_date: string | null;
-                            ongoing_end_date: string | null;
-                        }[];
+                        "application/json": components["schemas"]["CertificateEntry"][];
                     };
                 };
             };
@@ -1342,18 +1132,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            month?: string;
-                            groupId?: number | null;
-                            deviceId?: number;
-                            externalId?: string | null;
-                            developerId?: string | null;
-                            serialNumber?: string | null;
-                            entries: number;
-                            readvalue_watthour: number;
-                            succeeded_watthour: number;
-                            carried_watthour: number;
-                        }[];
+                        "application/json": components["schemas"]["CertificateTotal"][];
                     };
                 };
             };
@@ -1387,31 +1166,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            bulkUploadId: string;
-                            /** @enum {string} */
-                            status: "created" | "confirmed" | "finished" | "cancelled";
-                            reason: string | null;
-                            type: string;
-                            fileName: string;
-                            organizationId: number;
-                            check: {
-                                passed: number;
-                                failed: number;
-                                warned: number;
-                            };
-                            progress: {
-                                done: number;
-                                total: number;
-                                succeeded: number;
-                                failed: number;
-                            };
-                            createdAt: string;
-                            confirmedAt: string | null;
-                            endedAt: string | null;
-                            rows: number;
-                            warnings?: string[];
-                        }[];
+                        "application/json": components["schemas"]["BulkUpload"][];
                     };
                 };
             };
@@ -1510,6 +1265,268 @@ export interface components {
             }[];
             success?: boolean;
             error_description?: string;
+        };
+        Account: {
+            id: number;
+            email: string;
+            firstName: string;
+            lastName: string;
+            /** @enum {string} */
+            role: "Admin" | "OrganizationAdmin" | "DeviceOwner" | "Buyer" | "User" | "ApiUser";
+            /** @enum {string} */
+            status: "Pending" | "Active" | "Suspended" | "Deleted";
+            organizationId: number | null;
+            createdAt: string;
+            warnings?: string[];
+        };
+        Organization: {
+            id: number;
+            name: string;
+            type: string;
+            address: string | null;
+            apiUserId: number | null;
+            createdAt: string;
+            warnings?: string[];
+        };
+        ApiClient: {
+            id: number;
+            client_id: string;
+            name: string;
+            createdAt: string;
+        };
+        BulkUpload: {
+            bulkUploadId: string;
+            /** @enum {string} */
+            status: "created" | "confirmed" | "finished" | "cancelled";
+            reason: string | null;
+            type: string;
+            fileName: string;
+            organizationId: number;
+            check: {
+                passed: number;
+                failed: number;
+                warned: number;
+            };
+            progress: {
+                done: number;
+                total: number;
+                succeeded: number;
+                failed: number;
+            };
+            createdAt: string;
+            confirmedAt: string | null;
+            endedAt: string | null;
+            rows: number;
+            warnings?: string[];
+        };
+        Conversation: {
+            id: number;
+            participant1: string;
+            participant2: string;
+            headUuid: string;
+            lastEntryUuid: string;
+            deviceProjectName: string | null;
+            unread1?: number;
+            unread2?: number;
+        };
+        Message: {
+            uuid: string;
+            username: string;
+            chatEntry: string;
+            nextEntryUuid: string | null;
+            createdAt: string;
+            warnings?: string[];
+        };
+        Webhook: {
+            id: number;
+            userId: number;
+            url?: string;
+            /** @enum {string} */
+            kind?: "poll";
+            events: string[];
+            secret: string;
+            active: boolean;
+            createdAt: string;
+            name?: string;
+            description?: string;
+            filter?: Record<string, never>;
+            rateLimit?: {
+                limit: number;
+                /** @enum {string} */
+                per: "second" | "minute";
+            };
+            /** @enum {string} */
+            ordering?: "key";
+            headers?: Record<string, never>;
+            retryPolicy?: unknown;
+            /** @enum {string} */
+            signature?: "hmac" | "ed25519" | "both";
+            publicKey?: string;
+            disablePolicy?: Record<string, never>;
+            /** @enum {string} */
+            health?: "ok" | "failing" | "disabled";
+            failingSince?: string;
+            lastSuccessAt?: string;
+            /** @enum {string} */
+            disabledReason?: "failing" | "gone" | "requested";
+            disabledAt?: string;
+            authentication?: {
+                /** @enum {string} */
+                type?: "basic" | "bearer" | "oauth2" | "mtls";
+                username?: string;
+                password?: string;
+                token?: string;
+                tokenUrl?: string;
+                clientId?: string;
+                clientSecret?: string;
+                scope?: string;
+                audience?: string;
+                certificate?: string;
+                key?: string;
+                expiresAt?: string;
+            };
+            warnings?: string[];
+        };
+        Delivery: {
+            id: number;
+            event: string;
+            eventId: string;
+            /** @enum {string} */
+            status: "queued" | "delivered" | "abandoned";
+            createdAt: string;
+            nextAttemptAt: string | null;
+            attempts: {
+                number: number;
+                at: string;
+                status: number | null;
+                durationMs: number;
+                error: string | null;
+                answer: string | null;
+                requestHeaders: Record<string, never> | null;
+            }[];
+        };
+        Device: {
+            id: number;
+            uuid: string;
+            externalId: string | null;
+            siteName: string | null;
+            countryCode: string | null;
+            commissioningDate: string | null;
+            capacity: number | null;
+            address: string | null;
+            latitude: string | null;
+            longitude: string | null;
+            fuelCode: string | null;
+            deviceTypeCode: string | null;
+            serialNumber: string | null;
+            timezone: string | null;
+            yieldValue: number | null;
+            organizationId: number;
+            /** @enum {string} */
+            status: "Active" | "Inactive";
+            attributes: Record<string, never>;
+            documents: components["schemas"]["Document"][];
+            createdAt: string;
+            updatedAt: string;
+            warnings?: string[];
+        };
+        Document: {
+            id: string;
+            field: string;
+            name: string;
+            type: string;
+            size: number;
+            createdAt: string;
+        };
+        Reading: {
+            id: number;
+            startDate: string;
+            endDate: string;
+            value: number;
+            unit: string;
+            /** @enum {string} */
+            type: "History" | "Delta";
+            createdAt: string;
+            voidedAt?: string;
+            voidedBy?: string;
+            reason?: string;
+        };
+        ReadingTotal: {
+            startDate: string;
+            endDate: string;
+            value: number;
+            unit: string;
+            reads: number;
+            ceiling: number | null;
+        };
+        RefusedReading: {
+            id: number;
+            deviceId: number;
+            startDate: string | null;
+            endDate: string | null;
+            value: number | null;
+            unit: string;
+            /** @enum {string|null} */
+            type: "History" | "Delta" | null;
+            problem: string;
+            refusedAt: string;
+        };
+        DeviceGroup: {
+            id: number;
+            name: string;
+            /** @enum {string} */
+            frequency: "hourly" | "daily" | "weekly" | "monthly" | "quarterly" | "yearly";
+            start: string;
+            end: string | null;
+            deviceIds: number[];
+            organizationId: number;
+            carriedWatthour: number;
+            createdAt: string;
+            warnings?: string[];
+        };
+        SharedGroup: {
+            id: number;
+            name: string;
+            /** @enum {string} */
+            frequency: "hourly" | "daily" | "weekly" | "monthly" | "quarterly" | "yearly";
+            start: string;
+            end: string | null;
+            organizationId: number;
+            sharedAt: string;
+        };
+        GroupShare: {
+            organizationId: number;
+            sharedAt: string;
+        };
+        CertificateEntry: {
+            id: number;
+            certificate_issuance_start: string;
+            certificate_issuance_end: string;
+            readvalue_watthour: number;
+            /** @enum {string} */
+            status: "Requested" | "Succeeded" | "Failed" | "Retry" | "Cancelled" | "Carried";
+            externalId: string | null;
+            developerId: string | null;
+            serialNumber: string | null;
+            deviceId: number;
+            groupId: number | null;
+            certificateTransactionUID: string;
+            timezone: string | null;
+            ongoing_start_date: string | null;
+            ongoing_end_date: string | null;
+            warnings?: string[];
+        };
+        CertificateTotal: {
+            month?: string;
+            groupId?: number | null;
+            deviceId?: number;
+            externalId?: string | null;
+            developerId?: string | null;
+            serialNumber?: string | null;
+            entries: number;
+            readvalue_watthour: number;
+            succeeded_watthour: number;
+            carried_watthour: number;
         };
     };
     responses: never;

@@ -101,7 +101,7 @@ function Lists ({ of }: { of: Coverage }) {
           </Table>
         </>
       )}
-      {gaps.length > 0 && (
+      {gaps.length > 0 && of.sums.length > 0 && (
         <>
           <h3>{t('coverage.gaps')}</h3>
           <ul>{gaps.map((gap) => <li key={gap.startDate}><Period start={gap.startDate} end={gap.endDate} /></li>)}</ul>
