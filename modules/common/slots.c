@@ -89,3 +89,23 @@ void slot_release(struct slots *slots, int64_t account)
         }
     pthread_mutex_unlock(&slots->lock);
 }
+
+struct held {
+    struct slots *slots;
+    int64_t account;
+};
+
+static void slot_leave(void *arg)
+{
+    const struct held *held = arg;
+
+    slot_release(held->slots, held->account);
+}
+
+void slot_hold(struct bb_request *rq, struct slots *slots)
+{
+    struct held *held = bb_alloc(rq, sizeof(*held));
+
+    *held = (struct held){slots, rq->principal->account};
+    bb_defer(rq, slot_leave, held);
+}

@@ -34,6 +34,9 @@ int slot_await(struct bb_request *rq, struct slots *slots);
  */
 int slot_try(struct slots *slots, int64_t account);
 
+/* Returns the slot that the caller's account has taken when the request ends. */
+void slot_hold(struct bb_request *rq, struct slots *slots);
+
 /* Returns a slot that the account holds. */
 void slot_release(struct slots *slots, int64_t account);
 

@@ -54,15 +54,11 @@ static const struct bb_sql expire_cursors = {
     BB_SQL_WRITE,
 };
 
-static const struct bb_sql gone = {
-    "SELECT webhook FROM webhook_gone WHERE webhook > $1::bigint ORDER BY webhook "
-    "LIMIT " BATCH_TEXT,
-    0,
-};
-
+/* Deletes the waiting deliveries of deleted webhooks. */
 static const struct bb_sql delete_waiting = {
-    "DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM webhook_waiting"
-    " WHERE webhook = $1::bigint LIMIT " BATCH_TEXT "))",
+    "DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT w.id FROM webhook_gone g"
+    " CROSS JOIN LATERAL (SELECT w.id FROM webhook_waiting w WHERE w.webhook = g.webhook"
+    " LIMIT $1::bigint) w LIMIT $1::bigint))",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
@@ -71,7 +67,7 @@ static const struct bb_sql delete_waiting = {
  * deletion stays for an hour.
  */
 static const struct bb_sql forget = {
-    "DELETE FROM webhook_gone WHERE webhook = $1::bigint AND at < now() - interval '1 hour'",
+    "DELETE FROM webhook_gone WHERE at < now() - interval '1 hour'",
     BB_SQL_WRITE,
 };
 
@@ -95,31 +91,13 @@ static int jobs_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t
     return 0;
 }
 
-/*
- * Deletes the waiting deliveries of the next batch of deleted webhooks: those with an id above
- * *last, which it advances. Returns false if there are no more.
- */
-static bool jobs_sweep_gone(struct bb_request *rq, int64_t *last)
-{
-    const struct bb_rows *rows = bb_query(rq, &gone, BB_ARGS(bb_i(*last)));
-    size_t count = rows ? bb_count(rq, rows) : 0;
-
-    for (size_t i = 0; i < count; i++) {
-        *last = bb_cell_int(rq, rows, i, 0);
-        if (jobs_batches(rq, &delete_waiting, *last) ||
-            !bb_query(rq, &forget, BB_ARGS(bb_i(*last))))
-            return false;
-    }
-    return count == BATCH;
-}
-
 void webhook_sweep(struct bb_request *rq)
 {
     const struct webhook *webhook = rq->state;
-    int64_t last = 0, max_age_s = webhook_max_age_ms(webhook->settings) / 1000;
+    int64_t max_age_s = webhook_max_age_ms(webhook->settings) / 1000;
 
-    while (jobs_sweep_gone(rq, &last))
-        ;
+    if (!jobs_batches(rq, &delete_waiting, BATCH) && !bb_query(rq, &forget, BB_NO_ARGS))
+        bb_log(rq, BB_WARN, "cannot forget deleted webhooks: %s", bb_sqlstate(rq));
     if (!jobs_batches(rq, &expire_waiting, max_age_s) && !jobs_batches(rq, &expire_log, max_age_s))
         jobs_batches(rq, &expire_cursors, max_age_s);
     webhook_report_exhausted(rq);

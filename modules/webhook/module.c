@@ -325,9 +325,6 @@ static const struct bb_field attempt[] = {
     {.name = "requestHeaders", .type = BB_OBJECT, .flags = BB_REQUIRED | BB_NULLABLE,
      .help = "The headers that busbar added to the request; null: not recorded."},
 };
-static const struct bb_field attempt_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(attempt)},
-};
 #define DELIVERY                                                                                   \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
     {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},                                      \
@@ -335,15 +332,15 @@ static const struct bb_field attempt_item[] = {
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},                \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
     {.name = "nextAttemptAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},                \
-    {.name = "attempts", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(attempt_item)}
+    {.name = "attempts", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(attempt)}
 
-static const struct bb_field delivery[] = {DELIVERY};
+const struct bb_field webhook_delivery_fields[] = {DELIVERY};
 static const struct bb_field delivery_reply[] = {
     DELIVERY,
     {.name = "body", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "The body that is sent, byte for byte."},
 };
-static const struct bb_field statistics[] = {
+const struct bb_field webhook_statistics_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED, .help = "The webhook."},
     {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
     {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
@@ -351,39 +348,18 @@ static const struct bb_field statistics[] = {
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
      .help = "Median of the attempts that delivered."},
 };
-static const struct bb_field statistics_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(statistics)},
-};
-static const struct bb_field statistics_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(statistics_item)},
-};
-static const struct bb_field hour[] = {
+const struct bb_field webhook_hour_fields[] = {
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When the hour begins."},
     {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
     {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
 };
-static const struct bb_field hours_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_ITEMS(hour)},
-};
 
 /* In a reply whose only field is named ".", that field is the whole body instead of a member. */
-static const struct bb_field webhook_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(webhook_reply_fields)},
-};
-static const struct bb_field delivery_item[] = {
-    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(delivery)},
-};
-static const struct bb_field list_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(webhook_item)},
-};
 static const struct bb_field events_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(text_item)},
 };
-static const struct bb_field deliveries_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(delivery_item)},
-};
-static const struct bb_field filtered[] = {
+const struct bb_field webhook_filtered_fields[] = {
     {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
     {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
@@ -391,7 +367,7 @@ static const struct bb_field filtered[] = {
 };
 static const struct bb_field filter_reply[] = {
     {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED, .help = "Events that match."},
-    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(filtered),
+    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(webhook_filtered_fields),
      .help = "The latest 100 events of the owner's webhooks, newest first."},
 };
 static const struct bb_field jwk[] = {
@@ -453,13 +429,13 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(create_reply),
      .help = "Create a webhook. The response is the only one that shows the secret in full."},
     {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = webhook_list,
-     .query = BB_TABLE(list_query), .reply = BB_TABLE(list_reply),
+     .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(webhook_reply_fields),
      .help = "List your webhooks. An Admin sees everybody's."},
     {.method = "GET", .path = BASE "/events", .roles = BB_ANY_ROLE, .handler = webhook_events,
      .reply = BB_TABLE(events_reply), .help = "List the events that a webhook can subscribe to."},
     {.method = "GET", .path = BASE "/statistics", .roles = BB_ANY_ROLE,
      .handler = webhook_statistics, .query = BB_TABLE(statistics_query),
-     .reply = BB_TABLE(statistics_reply),
+     .reply = BB_ARRAY_OF(webhook_statistics_fields),
      .help = "Get delivery statistics of each webhook for the last 24 hours. Each covers its "
              "latest 1,000 deliveries."},
     {.method = "GET", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_get,
@@ -487,7 +463,7 @@ static const struct bb_route routes[] = {
      .help = "Rotate the secret of a webhook, and its key for Ed25519 signatures. Deliveries are "
              "signed with the old ones as well for 24 hours."},
     {.method = "GET", .path = BASE "/:id/statistics", .roles = BB_ANY_ROLE,
-     .handler = webhook_hours, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(hours_reply),
+     .handler = webhook_hours, .segments = BB_TABLE(id_segment), .reply = BB_ARRAY_OF(webhook_hour_fields),
      .help = "Get the outcomes of a webhook's deliveries in each hour of the last 24, by the time of "
              "their event. Covers its latest 20,000 deliveries."},
     {.method = "GET", .path = BASE "/:id/events", .roles = BB_ANY_ROLE, .handler = webhook_poll,
@@ -511,7 +487,7 @@ static const struct bb_route routes[] = {
              "token, because receivers call it."},
     {.method = "GET", .path = BASE "/:id/deliveries", .roles = BB_ANY_ROLE,
      .handler = webhook_deliveries, .segments = BB_TABLE(id_segment),
-     .query = BB_TABLE(deliveries_query), .reply = BB_TABLE(deliveries_reply),
+     .query = BB_TABLE(deliveries_query), .reply = BB_ARRAY_OF(webhook_delivery_fields),
      .help = "List the deliveries of a webhook with their attempts, newest first."},
     {.method = "GET", .path = BASE "/:id/deliveries/export.csv", .roles = BB_ANY_ROLE,
      .handler = webhook_export, .segments = BB_TABLE(id_segment), .query = BB_TABLE(export_query),

@@ -71,48 +71,21 @@ void webhook_start(struct bb_host *host, void *state)
 
 /* ---- the metrics of the sender ---- */
 
-static struct sender_counters state_counters(const struct webhook *webhook)
-{
-    struct sender_counters counters;
+#define STATE_METRIC(name, read)                                                                   \
+    double name(void *state, size_t value)                                                         \
+    {                                                                                              \
+        struct sender_counters now;                                                                \
+                                                                                                   \
+        (void)value;                                                                               \
+        sender_count(((const struct webhook *)state)->sender, &now);                               \
+        return (double)(read);                                                                     \
+    }
 
-    sender_count(webhook->sender, &counters);
-    return counters;
-}
-
-double webhook_now(void *state, size_t value)
-{
-    struct sender_counters counters = state_counters(state);
-
-    return (double)(value == 0 ? counters.waiting : counters.in_flight);
-}
-
-double webhook_attempts(void *state, size_t value)
-{
-    struct sender_counters counters = state_counters(state);
-    const int64_t outcomes[] = {counters.delivered, counters.retried, counters.abandoned};
-
-    return (double)outcomes[value];
-}
-
-double webhook_lost_leases(void *state, size_t value)
-{
-    (void)value;
-    return (double)state_counters(state).lost_leases;
-}
-
-double webhook_lag(void *state, size_t value)
-{
-    (void)value;
-    return (double)state_counters(state).lag_ms / 1000;
-}
-
-double webhook_states(void *state, size_t value)
-{
-    return (double)state_counters(state).webhooks[value];
-}
-
-double webhook_expanding(void *state, size_t value)
-{
-    (void)value;
-    return (double)state_counters(state).expanding;
-}
+STATE_METRIC(webhook_now, value == 0 ? now.waiting : now.in_flight)
+STATE_METRIC(webhook_attempts, value == 0   ? now.delivered
+                               : value == 1 ? now.retried
+                                            : now.abandoned)
+STATE_METRIC(webhook_lost_leases, now.lost_leases)
+STATE_METRIC(webhook_lag, (double)now.lag_ms / 1000)
+STATE_METRIC(webhook_states, now.webhooks[value])
+STATE_METRIC(webhook_expanding, now.expanding)

@@ -30,6 +30,10 @@
              0},                                                                                   \
     }
 
+/* Fields of responses, in the order of columns (module.c). */
+extern const struct bb_field webhook_delivery_fields[7], webhook_statistics_fields[5],
+    webhook_hour_fields[4], webhook_filtered_fields[4];
+
 int webhook_unknown(struct bb_request *rq);            /* sends the 404 */
 int webhook_check_mine(struct bb_request *rq);         /* parks the fiber */
 int webhook_find(struct bb_request *rq, bool *polled); /* also sets whether its kind is "poll" */
@@ -84,9 +88,7 @@ json_t *options_show(struct bb_request *rq, int64_t webhook, const struct bb_row
                      size_t first, json_t *json);
 size_t options_shown(void); /* the number of columns that options_show() reads */
 
-/* A column of text is a member as it is. */
 int option_text(struct bb_request *rq, json_t *columns, const char *column, const char *text);
-json_t *option_show_text(struct bb_request *rq, int64_t webhook, const char *cell);
 
 /* Seals a text (NULL: none) for the column that has the name of its part, and adds it. */
 int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
@@ -98,7 +100,6 @@ json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, co
 /* ---- filter.c ---- */
 
 int filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-json_t *filter_show(struct bb_request *rq, int64_t webhook, const char *cell);
 int webhook_filter_test(struct bb_request *rq);
 
 /* ---- headers.c ---- */
@@ -145,7 +146,6 @@ int example_of(struct bb_request *rq, const char *event, json_t **payload);
 
 int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int policy_disable_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-json_t *policy_show(struct bb_request *rq, int64_t webhook, const char *cell);
 
 /* ---- poll.c: webhooks whose events are polled ---- */
 
@@ -167,11 +167,9 @@ void webhook_pause_heard(void *state, const char *payload);
 
 /* The columns of webhook_deliveries AS d, in the order of enum delivery_column. */
 #define DELIVERY_COLUMNS                                                                           \
-    "d.id, d.event, d.event_id, d.state, " BB_SQL_MS(                                              \
-        "d.created_at") " AS created,"                                                             \
-                        " " BB_SQL_MS(                                                             \
-                            "nullif(d.next_at, webhook_never())") " AS next, d.log::text AS log, " \
-                                                                  "d.traceparent"
+    "d.id, d.event, d.event_id, d.state, " DELIVERY_TIMES ", d.log::text AS log, d.traceparent"
+#define DELIVERY_TIMES BB_SQL_MS("d.created_at") " AS created, " DELIVERY_NEXT_MS " AS next"
+#define DELIVERY_NEXT_MS BB_SQL_MS("nullif(d.next_at, webhook_never())")
 enum delivery_column {
     DELIVERY_ID,
     DELIVERY_EVENT,

@@ -47,16 +47,7 @@ static int delivery_headers(struct bb_request *rq, const struct bb_rows *rows, s
 
 json_t *webhook_delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, DELIVERY_ID},
-        {"event", BB_COLUMN_TEXT, DELIVERY_EVENT},
-        {"eventId", BB_COLUMN_TEXT, DELIVERY_EVENT_ID},
-        {"status", BB_COLUMN_TEXT, DELIVERY_STATE},
-        {"createdAt", BB_COLUMN_TIME, DELIVERY_CREATED},
-        {"nextAttemptAt", BB_COLUMN_TIME, DELIVERY_NEXT},
-        {"attempts", BB_COLUMN_JSON, DELIVERY_LOG},
-    };
-    json_t *json = BB_ROW_JSON(rq, rows, row, columns), *attempt;
+    json_t *json = BB_ROW_FIELDS(rq, rows, row, 0, webhook_delivery_fields), *attempt;
     size_t i;
 
     /* setting an existing member needs no memory */
@@ -97,14 +88,15 @@ int webhook_delivery(struct bb_request *rq)
 
 #define BATCH 2000
 #define BATCH_TEXT "2000"
+#define RESENT WEBHOOK_QUEUE_AGAIN("ARRAY(SELECT id FROM found)", "false")
+#define RECOVERED WEBHOOK_QUEUE_AGAIN("(SELECT ids FROM found)::bigint[]", "false")
 
 int webhook_resend(struct bb_request *rq)
 {
     static const struct bb_sql again = {
         "WITH found AS (SELECT d.webhook, d.id FROM webhook_hook h"
         " JOIN webhook_delivery d ON d.webhook = h.id WHERE " WEBHOOK_MINE
-        " AND d.id = $4::bigint)," WEBHOOK_QUEUE_AGAIN("ARRAY(SELECT id FROM found)",
-                                                       "false") " SELECT FROM found",
+        " AND d.id = $4::bigint)," RESENT " SELECT FROM found",
         BB_SQL_WRITE};
     int refused = poll_check_sends(rq);
     const struct bb_rows *rows =
@@ -131,11 +123,8 @@ int webhook_recover(struct bb_request *rq)
         " (SELECT created_at FROM webhook_delivery d WHERE d.id = o.id OFFSET 0) d"
         " WHERE o.webhook = $1::bigint AND NOT o.delivered AND o.id > $3::bigint"
         " AND o.id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date - 1)"
-        " AND d.created_at >= $2::timestamptz ORDER BY o.id LIMIT " BATCH_TEXT
-        ") abandoned)," WEBHOOK_QUEUE_AGAIN(
-            "(SELECT ids FROM found)::bigint[]",
-            "false") " SELECT n, last, (SELECT count(*) FROM queued) "
-                     "FROM found",
+        " AND d.created_at >= $2::timestamptz ORDER BY o.id LIMIT " BATCH_TEXT ") abandoned),"
+        " " RECOVERED " SELECT n, last, (SELECT count(*) FROM queued) FROM found",
         BB_SQL_WRITE | BB_SQL_LONG};
     int64_t queued = 0, after = 0, id = bb_segment_int(rq, "id");
     int refused = poll_check_sends(rq);
@@ -175,18 +164,6 @@ struct ping {
     bool polled; /* nothing is sent */
 };
 
-struct place {
-    struct slots *slots;
-    int64_t account;
-};
-
-static void delivery_test_leave(void *arg)
-{
-    const struct place *place = arg;
-
-    slot_release(place->slots, place->account);
-}
-
 /* The row in webhook_waiting also keeps the owner of the shard from sending the ping. */
 static int delivery_test_store(struct bb_request *rq, const struct webhook *webhook,
                                struct ping *ping)
@@ -221,13 +198,11 @@ int webhook_test(struct bb_request *rq)
         .event = {.name = event, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
     };
     json_t *json = NULL;
-    struct place *place = bb_alloc(rq, sizeof(*place));
-
-    *place = (struct place){webhook->tests, rq->principal->account};
-    if (slot_try(place->slots, place->account))
-        return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
-    bb_defer(rq, delivery_test_leave, place);
     int refused = 0;
+
+    if (slot_try(webhook->tests, rq->principal->account))
+        return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
+    slot_hold(rq, webhook->tests);
 
     if (strcmp(event, WEBHOOK_PING) != 0)
         refused = example_of(rq, event, &json);

@@ -70,16 +70,11 @@ static json_t *example_object(struct bb_request *rq, const struct bb_table *fiel
 
 int example_of(struct bb_request *rq, const char *event, json_t **payload)
 {
-    const struct bb_module *module;
+    const struct bb_event_descriptor *row = webhook_event(rq, event);
 
-    for (size_t i = 0; (module = bb_module_at(rq->host, i)); i++)
-        for (size_t k = 0; k < module->events.count; k++) {
-            const struct bb_event_descriptor *row = ROW(bb_event_descriptor, module->events, k);
-
-            if (strcmp(row->name, event) != 0)
-                continue;
-            *payload = example_object(rq, &row->payload);
-            return 0;
-        }
-    return bb_invalid(rq, "event", "must name an event that GET /api/chat/webhooks/events lists");
+    if (!row)
+        return bb_invalid(rq, "event",
+                          "must name an event that GET /api/chat/webhooks/events lists");
+    *payload = example_object(rq, &row->payload);
+    return 0;
 }

@@ -420,13 +420,9 @@ int filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *c
     return 0;
 }
 
-json_t *filter_show(struct bb_request *rq, int64_t webhook, const char *cell)
-{
-    (void)webhook;
-    return bb_json_read(rq, cell);
-}
-
 /* ---- POST /api/chat/webhooks/:id/filter/test ---- */
+
+#define CREATED BB_SQL_MS("d.created_at")
 
 /*
  * Evaluates a filter for the latest events that the owner's webhooks have deliveries of. The
@@ -440,24 +436,16 @@ static const struct bb_sql test = {
     " LIMIT 100) h CROSS JOIN LATERAL (SELECT d.id, d.event_id, d.event, d.created_at, d.body,"
     " d.body_id FROM webhook_delivery d WHERE d.webhook = h.id AND d.event <> '" WEBHOOK_PING
     "' ORDER BY d.id DESC LIMIT 100) d)"
-    " SELECT owner.id, d.event_id, d.event, " BB_SQL_MS(
-        "d.created_at") ", ($4::jsonpath IS NULL OR"
-                        " coalesce(webhook_payload(coalesce(d.body, b.body)) @@ $4::jsonpath, "
-                        "true)) FROM owner"
-                        " LEFT JOIN (SELECT * FROM latest ORDER BY id DESC LIMIT 100) d ON true"
-                        " LEFT JOIN webhook_body b ON b.id = d.body_id ORDER BY d.id DESC",
+    " SELECT owner.id, d.event_id, d.event, " CREATED ", ($4::jsonpath IS NULL"
+    " OR coalesce(webhook_payload(coalesce(d.body, b.body)) @@ $4::jsonpath, true)) FROM owner"
+    " LEFT JOIN (SELECT * FROM latest ORDER BY id DESC LIMIT 100) d ON true"
+    " LEFT JOIN webhook_body b ON b.id = d.body_id ORDER BY d.id DESC",
     BB_SQL_LONG,
 };
-enum test_column { OWNER, EVENT_ID, EVENT, CREATED, MATCHES };
+enum test_column { EVENT_ID = 1, MATCHES = 4 };
 
 int webhook_filter_test(struct bb_request *rq)
 {
-    static const struct bb_column columns[] = {
-        {"eventId", BB_COLUMN_TEXT, EVENT_ID},
-        {"event", BB_COLUMN_TEXT, EVENT},
-        {"createdAt", BB_COLUMN_TIME, CREATED},
-        {"matches", BB_COLUMN_BOOL, MATCHES},
-    };
     json_t *value = json_object_get(bb_body(rq), "filter");
     const char *path = NULL;
     int refused = json_object_size(value) ? filter_compile(rq, value, &path) : 0;
@@ -475,7 +463,7 @@ int webhook_filter_test(struct bb_request *rq)
 
     for (size_t row = 0; bb_cell(rq, rows, row, EVENT_ID); row++) {
         matched += bb_cell_int(rq, rows, row, MATCHES) != 0;
-        events = bb_append(events, BB_ROW_JSON(rq, rows, row, columns));
+        events = bb_append(events, BB_ROW_FIELDS(rq, rows, row, EVENT_ID, webhook_filtered_fields));
         if (row + 1 == bb_count(rq, rows))
             break;
     }

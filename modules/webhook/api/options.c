@@ -1,20 +1,31 @@
 /* Optional members of a webhook: each feature has a row, and its functions in its own file. */
-#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/webhook/api/api.h"
 
+static json_t *option_show_text(struct bb_request *rq, int64_t webhook, const char *cell)
+{
+    (void)rq, (void)webhook;
+    return json_string(cell);
+}
+
+static json_t *option_show_json(struct bb_request *rq, int64_t webhook, const char *cell)
+{
+    (void)webhook;
+    return bb_json_read(rq, cell);
+}
+
 /* In the order of OPTION_COLUMNS_SHOWN. */
 static const struct option options[] = {
     {"name", NULL, option_show_text, "name"},
     {"description", NULL, option_show_text, "description"},
-    {"filter", filter_take, filter_show, NULL},
-    {"rateLimit", NULL, policy_show, "rate_limit"},
+    {"filter", filter_take, option_show_json, NULL},
+    {"rateLimit", NULL, option_show_json, "rate_limit"},
     {"ordering", NULL, option_show_text, "ordering"},
     {"headers", headers_take, headers_show, NULL},
-    {"retryPolicy", policy_retry_take, policy_show, NULL},
-    {"disablePolicy", policy_disable_take, policy_show, NULL},
+    {"retryPolicy", policy_retry_take, option_show_json, NULL},
+    {"disablePolicy", policy_disable_take, option_show_json, NULL},
     {"signature", signature_take, option_show_text, NULL},
     {"publicKey", NULL, option_show_text, NULL},
     {"authentication", authentication_take, authentication_show, NULL},
@@ -67,12 +78,6 @@ int option_text(struct bb_request *rq, json_t *columns, const char *column, cons
     return json_object_set_new(columns, column, value) ? bb_no_memory(rq) : 0;
 }
 
-json_t *option_show_text(struct bb_request *rq, int64_t webhook, const char *cell)
-{
-    (void)rq, (void)webhook;
-    return json_string(cell);
-}
-
 int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
                 json_t *columns)
 {
@@ -95,19 +100,11 @@ int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const 
 
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell)
 {
-    char *text;
-    int opened = webhook_secret_open(rq->host, webhook, part, cell, &text);
+    json_t *json;
 
-    if (opened == SECRET_NO_MEMORY)
-        return NULL;
-    if (opened == SECRET_LOCKED) {
-        bb_log(rq, BB_ERROR, "the field %s of webhook %lld cannot be opened with secrets.keys",
-               part, (long long)webhook);
-        return json_object();
-    }
-    json_t *json = bb_json_read(rq, text);
-
-    OPENSSL_cleanse(text, strlen(text));
-    free(text);
-    return json;
+    if (webhook_secret_json(rq, webhook, part, cell, &json) != SECRET_LOCKED)
+        return json;
+    bb_log(rq, BB_ERROR, "the field %s of webhook %lld cannot be opened with secrets.keys", part,
+           (long long)webhook);
+    return json_object();
 }

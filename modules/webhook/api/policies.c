@@ -98,9 +98,3 @@ int policy_disable_take(struct bb_request *rq, int64_t webhook, json_t *value, j
     }
     return json_object_set(columns, "disable_policy", value) ? bb_no_memory(rq) : 0;
 }
-
-json_t *policy_show(struct bb_request *rq, int64_t webhook, const char *cell)
-{
-    (void)webhook;
-    return bb_json_read(rq, cell);
-}

@@ -119,15 +119,15 @@ static const struct bb_sql low_xact = {
     "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", 0};
 
 /* $1 webhook, $2 the offset before the first event, $3 of the last one */
+#define CREATED BB_SQL_MS("created_at")
+#define BYTES "octet_length(coalesce(d.body, b.body))"
 static const struct bb_sql page = {
-    "SELECT id, event_id, event, " BB_SQL_MS(
-        "created_at") ", body FROM (SELECT d.id, d.event_id,"
-                      " d.event, d.created_at, coalesce(d.body, b.body) AS body,"
-                      " sum(octet_length(coalesce(d.body, b.body))) OVER (ORDER BY d.id)"
-                      " - octet_length(coalesce(d.body, b.body)) AS before FROM webhook_delivery d"
-                      " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE d.webhook = $1::bigint"
-                      " AND d.id > $2::bigint AND d.id <= $3::bigint) d WHERE before < " PAGE_BYTES
-                      " ORDER BY id",
+    "SELECT id, event_id, event, " CREATED ", body FROM (SELECT d.id, d.event_id, d.event,"
+    " d.created_at, coalesce(d.body, b.body) AS body,"
+    " sum(" BYTES ") OVER (ORDER BY d.id) - " BYTES " AS before"
+    " FROM webhook_delivery d LEFT JOIN webhook_body b ON b.id = d.body_id"
+    " WHERE d.webhook = $1::bigint AND d.id > $2::bigint AND d.id <= $3::bigint) d"
+    " WHERE before < " PAGE_BYTES " ORDER BY id",
     BB_SQL_LONG, /* it reads bodies */
 };
 
@@ -192,13 +192,6 @@ static int poll_settle(struct bb_request *rq, struct range *range, int64_t until
     return 0;
 }
 
-static void poll_leave(void *arg)
-{
-    const struct bb_request *rq = arg;
-
-    slot_release(((const struct webhook *)rq->state)->polls, rq->principal->account);
-}
-
 int webhook_poll(struct bb_request *rq)
 {
     const struct webhook *webhook = rq->state;
@@ -210,7 +203,7 @@ int webhook_poll(struct bb_request *rq)
 
     if (refused)
         return refused;
-    bb_defer(rq, poll_leave, rq);
+    slot_hold(rq, webhook->polls);
     do {
         left_ms = until_ms - bb_now_ms(rq->host);
         if (left_ms > 0)

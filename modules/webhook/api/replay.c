@@ -5,6 +5,7 @@
 
 #define SCAN 20000 /* deliveries that a statement counts */
 #define SCAN_TEXT "20000"
+#define MATCHING WEBHOOK_REPLAYED("$2::timestamptz", "$3::timestamptz", "$4::boolean", "$5::jsonb")
 
 /* $1 since, $2 until or null. Returns the ids between which the deliveries of the period are. */
 static const struct bb_sql range = {
@@ -20,12 +21,10 @@ static const struct bb_sql range = {
  */
 static const struct bb_sql count = {
     "SELECT count(*) FILTER (WHERE matches), CASE WHEN count(*) = " SCAN_TEXT
-    " THEN max(id) END FROM (SELECT d.id, " WEBHOOK_REPLAYED(
-        "$2::timestamptz", "$3::timestamptz", "$4::boolean",
-        "$5::jsonb") " AS matches FROM (SELECT * FROM webhook_delivery d WHERE d.webhook ="
-                     " $1::bigint AND d.id > $6::bigint AND d.id <= $7::bigint ORDER BY d.id"
-                     " LIMIT " SCAN_TEXT ") d CROSS JOIN LATERAL (SELECT (SELECT o.delivered"
-                     " FROM webhook_outcome o WHERE o.id = d.id) AS delivered) o) d",
+    " THEN max(id) END FROM (SELECT d.id, " MATCHING " AS matches FROM (SELECT *"
+    " FROM webhook_delivery d WHERE d.webhook = $1::bigint AND d.id > $6::bigint"
+    " AND d.id <= $7::bigint ORDER BY d.id LIMIT " SCAN_TEXT ") d CROSS JOIN LATERAL"
+    " (SELECT (SELECT o.delivered FROM webhook_outcome o WHERE o.id = d.id) AS delivered) o) d",
     BB_SQL_LONG,
 };
 
@@ -51,16 +50,14 @@ static const struct bb_sql cancel = {
     BB_SQL_WRITE,
 };
 
+#define TIMES BB_SQL_TIME("r.since") ", " BB_SQL_TIME("r.until")
+#define TIMES_RUN BB_SQL_TIME("r.created_at") ", " BB_SQL_TIME("r.ended_at")
+
 static const struct bb_sql find = {
-    "SELECT r.state, " BB_SQL_TIME("r.since") ", " BB_SQL_TIME(
-        "r.until") ", CASE WHEN r.delivered THEN 'delivered' ELSE 'abandoned' END,"
-                   " coalesce(r.events, '[]'), r.matched, r.queued, (SELECT count(*) FROM"
-                   " webhook_waiting w WHERE w.webhook = r.webhook AND w.replay), " BB_SQL_TIME(
-                       "r.created_at") ", " BB_SQL_TIME("r.ended_at") ", r.delivered IS NULL"
-                                                                      " FROM webhook_hook h LEFT "
-                                                                      "JOIN webhook_replay r ON "
-                                                                      "r.webhook = h.id"
-                                                                      " WHERE " WEBHOOK_MINE,
+    "SELECT r.state, " TIMES ", CASE WHEN r.delivered THEN 'delivered' ELSE 'abandoned' END,"
+    " coalesce(r.events, '[]'), r.matched, r.queued, (SELECT count(*) FROM webhook_waiting w"
+    " WHERE w.webhook = r.webhook AND w.replay), " TIMES_RUN ", r.delivered IS NULL"
+    " FROM webhook_hook h LEFT JOIN webhook_replay r ON r.webhook = h.id WHERE " WEBHOOK_MINE,
     BB_SQL_LONG,
 };
 

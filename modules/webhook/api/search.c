@@ -43,21 +43,11 @@ static const struct bb_sql list = {
     BB_SQL_LONG,
 };
 
-#define LAST(name) "d.log -> -1 ->> '" name "'"
-
 static const struct bb_sql export_rows = {
-    "SELECT d.id, d.event, d.event_id, d.state, " BB_SQL_TIME(
-        "d.created_at") ", jsonb_array_length(d.log), " LAST("at") ", " LAST("status") ", " LAST("d"
-                                                                                                 "u"
-                                                                                                 "r"
-                                                                                                 "a"
-                                                                                                 "t"
-                                                                                                 "i"
-                                                                                                 "o"
-                                                                                                 "n"
-                                                                                                 "M"
-                                                                                                 "s") ", " LAST("error")
-        FOUND_OF,
+    "SELECT id, event, event_id, state, created, n, last ->> 'at', last ->> 'status',"
+    " last ->> 'durationMs', last ->> 'error' FROM (SELECT d.id, d.event, d.event_id, d.state,"
+    " " BB_SQL_TIME("d.created_at") " AS created, jsonb_array_length(d.log) AS n,"
+                                    " d.log -> -1 AS last" FOUND_OF ") d",
     BB_SQL_LONG,
 };
 

@@ -26,19 +26,9 @@ static const struct bb_sql statistics = {
     BB_SQL_LONG,
 };
 
-enum column { ID, DELIVERED, ABANDONED, QUEUED, DURATION };
-
 static json_t *statistics_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, ID},
-        {"delivered", BB_COLUMN_INT, DELIVERED},
-        {"abandoned", BB_COLUMN_INT, ABANDONED},
-        {"queued", BB_COLUMN_INT, QUEUED},
-        {"durationMs", BB_COLUMN_INT, DURATION},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
+    return BB_ROW_FIELDS(rq, rows, row, 0, webhook_statistics_fields);
 }
 
 int webhook_statistics(struct bb_request *rq)
@@ -49,7 +39,7 @@ int webhook_statistics(struct bb_request *rq)
                                                   bb_b(rq->principal->role == BB_ROLE_ADMIN),
                                                   bb_i(rq->principal->account), bb_i(limit + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, ID, statistics_json) : bb_failed(rq);
+    return rows ? bb_reply_rows(rq, rows, (size_t)limit, 0, statistics_json) : bb_failed(rq);
 }
 
 /*
@@ -70,14 +60,7 @@ static const struct bb_sql hours = {
 
 static json_t *statistics_hour_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"at", BB_COLUMN_TIME, 0},
-        {"delivered", BB_COLUMN_INT, 1},
-        {"abandoned", BB_COLUMN_INT, 2},
-        {"queued", BB_COLUMN_INT, 3},
-    };
-
-    return BB_ROW_JSON(rq, rows, row, columns);
+    return BB_ROW_FIELDS(rq, rows, row, 0, webhook_hour_fields);
 }
 
 int webhook_hours(struct bb_request *rq)

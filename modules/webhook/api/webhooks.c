@@ -3,7 +3,6 @@
  * handlers of notifications about changes.
  */
 #include <inttypes.h>
-#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,8 +103,7 @@ static const char *webhook_mask(struct bb_request *rq, int64_t id, const char *c
     }
     const char *mask = webhook_masked(rq, secret);
 
-    OPENSSL_cleanse(secret, strlen(secret));
-    free(secret);
+    webhook_secret_free(secret);
     return mask;
 }
 
@@ -179,28 +177,12 @@ static int webhook_check_secret(struct bb_request *rq, const char *secret)
     return bb_invalid(rq, "secret", "must have base64 after whsec_");
 }
 
-static bool webhook_is_declared(struct bb_request *rq, const char *name)
-{
-    const char *const *names = NULL;
-    size_t count = bb_event_names(rq->host, &names);
-
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 static bool webhook_is_listed(const json_t *list, const char *name)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
         if (strcmp(json_string_value(json_array_get(list, i)), name) == 0)
             return true;
     return false;
-}
-
-static void webhook_decref(void *json)
-{
-    json_decref(json);
 }
 
 /*
@@ -210,17 +192,16 @@ static void webhook_decref(void *json)
  */
 static int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events)
 {
-    json_t *once = json_array();
+    json_t *once = bb_json_hold(rq, json_array());
 
     if (!once)
         return bb_no_memory(rq);
-    bb_defer(rq, webhook_decref, once);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const char *name = json_string_value(json_array_get(list, i));
 
         if (!strcmp(name, WEBHOOK_PING))
             continue;
-        if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !webhook_is_declared(rq, name))
+        if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !webhook_event(rq, name))
             return bb_invalid(rq, "events",
                               "must name events that GET /api/chat/webhooks/events lists");
         if (!webhook_is_listed(once, name) && json_array_append_new(once, json_string(name)))

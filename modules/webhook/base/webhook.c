@@ -1,6 +1,7 @@
 /* Secrets, the outcome of a test, and waiting requests, shared by the API and the sender. */
 #include "modules/webhook/base/webhook.h"
 
+#include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,24 @@ int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *part,
         return failed == -2 ? SECRET_NO_MEMORY : SECRET_LOCKED;
     *secret = (char *)plain;
     return SECRET_OPEN;
+}
+
+void webhook_secret_free(char *secret)
+{
+    if (secret)
+        OPENSSL_cleanse(secret, strlen(secret));
+    free(secret);
+}
+
+int webhook_secret_json(struct bb_request *rq, int64_t webhook, const char *part, const char *cell,
+                        json_t **json)
+{
+    char *text;
+    int opened = webhook_secret_open(rq->host, webhook, part, cell, &text);
+
+    *json = text ? bb_json_read(rq, text) : NULL;
+    webhook_secret_free(text);
+    return opened == SECRET_OPEN && !*json ? SECRET_NO_MEMORY : opened;
 }
 
 /* ---- the outcome of a test: freed by the request or the sender, whichever ends last ---- */

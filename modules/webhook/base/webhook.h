@@ -118,11 +118,16 @@ int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part,
 enum { SECRET_OPEN, SECRET_LOCKED, SECRET_NO_MEMORY };
 
 /*
- * Opens a sealed secret from a cell (bytea as \x hexadecimal). The caller must free() *secret,
- * which is NULL unless SECRET_OPEN is returned. SECRET_LOCKED: no key opens the secret.
+ * Opens a sealed secret from a cell (bytea as \x hexadecimal). The caller frees *secret, which
+ * is NULL unless SECRET_OPEN is returned. SECRET_LOCKED: no key opens the secret.
  */
 int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *part, const char *cell,
                         char **secret);
+void webhook_secret_free(char *secret); /* NULL is allowed */
+
+/* Opens a sealed JSON object, which the caller owns; NULL unless SECRET_OPEN is returned. */
+int webhook_secret_json(struct bb_request *rq, int64_t webhook, const char *part, const char *cell,
+                        json_t **json);
 
 /* ---- the outcome of a test ---- */
 

@@ -154,6 +154,16 @@ static int sign_head(char head[HEAD], const char *id, int64_t timestamp)
     return length < HEAD ? length : -1;
 }
 
+/* Appends a signature to a list, and returns the new length. */
+static size_t sign_append(char *out, size_t at, const char *version, const unsigned char *signature,
+                          size_t length)
+{
+    char *to = stpcpy(stpcpy(out + at, at ? " " : ""), version);
+
+    return (size_t)(to - out) +
+           (size_t)EVP_EncodeBlock((unsigned char *)to, signature, (int)length);
+}
+
 int sign_standard(const struct sign_key *const *keys, size_t count, const char *id,
                   int64_t timestamp, const void *body, size_t length, char out[SIGN_STANDARD])
 {
@@ -168,11 +178,8 @@ int sign_standard(const struct sign_key *const *keys, size_t count, const char *
 
         if (sign_mac(keys[i]->standard, head, (size_t)head_length, body, length, made))
             return -1;
-        memcpy(out + at, i ? " v1," : "v1,", i ? 4 : 3);
-        at += i ? 4 : 3;
-        at += (size_t)EVP_EncodeBlock((unsigned char *)out + at, made, MAC);
+        at = sign_append(out, at, "v1,", made, MAC);
     }
-    out[at] = '\0';
     return 0;
 }
 
@@ -240,12 +247,9 @@ int sign_ed25519(EVP_PKEY *const *keys, size_t count, const char *id, int64_t ti
         unsigned char signature[RAW_SIGNATURE];
 
         failed = sign_with_pair(keys[i], text, (size_t)head_length + length, signature);
-        memcpy(out + at, i ? " v1a," : "v1a,", i ? 5 : 4);
-        at += i ? 5 : 4;
         if (!failed)
-            at += (size_t)EVP_EncodeBlock((unsigned char *)out + at, signature, RAW_SIGNATURE);
+            at = sign_append(out, at, "v1a,", signature, RAW_SIGNATURE);
     }
-    out[at] = '\0';
     free(text);
     return failed;
 }

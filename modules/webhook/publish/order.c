@@ -38,20 +38,24 @@ static const char *order_find(struct bb_request *rq, const struct bb_table *fiel
     return key;
 }
 
-const char *webhook_event_key(struct bb_request *rq, const struct bb_event *event)
+const struct bb_event_descriptor *webhook_event(struct bb_request *rq, const char *name)
 {
     const struct bb_module *module;
 
-    for (size_t i = 0; (module = bb_module_at(rq->host, i)); i++) {
-        const struct bb_table *events = &module->events;
-
-        for (size_t k = 0; k < events->count; k++) {
+    for (size_t i = 0; (module = bb_module_at(rq->host, i)); i++)
+        for (size_t k = 0; k < module->events.count; k++) {
             const struct bb_event_descriptor *row =
-                (const void *)((const char *)events->rows + k * events->stride);
+                (const void *)((const char *)module->events.rows + k * module->events.stride);
 
-            if (!strcmp(row->name, event->name))
-                return order_find(rq, &row->payload, event->payload, NULL);
+            if (!strcmp(row->name, name))
+                return row;
         }
-    }
     return NULL;
+}
+
+const char *webhook_event_key(struct bb_request *rq, const struct bb_event *event)
+{
+    const struct bb_event_descriptor *row = webhook_event(rq, event->name);
+
+    return row ? order_find(rq, &row->payload, event->payload, NULL) : NULL;
 }

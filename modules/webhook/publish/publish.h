@@ -21,6 +21,9 @@ void webhook_refresh_owners(struct bb_request *rq); /* a job */
 
 /* ---- order.c ---- */
 
+/* Returns the declaration of an event; NULL: no module declares it. */
+const struct bb_event_descriptor *webhook_event(struct bb_request *rq, const char *name);
+
 /* Returns the key of an event, in the request's memory; NULL: it has none. */
 const char *webhook_event_key(struct bb_request *rq, const struct bb_event *event);
 

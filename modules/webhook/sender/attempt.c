@@ -140,8 +140,8 @@ static int attempt_sign(struct attempt *attempt)
     const struct delivery *delivery = attempt->delivery;
     const struct subscription *subscription = delivery->subscription;
     const struct body *body = delivery->body;
-    const struct sign_key *const *keys = (const struct sign_key *const *)subscription->keys;
-    bool both = keys[1] && delivery->at_wall_ms < subscription->previous_until;
+    const struct sign_key *const *keys = (const struct sign_key *const *)subscription->parts.keys;
+    bool both = keys[1] && delivery->at_wall_ms < subscription->parts.previous_until;
     int64_t timestamp = delivery->at_wall_ms / 1000;
     const struct extras *extras = attempt->extras;
     bool hmac = !extras || !extras->no_hmac, pair = extras && extras->pairs[0];
@@ -151,7 +151,7 @@ static int attempt_sign(struct attempt *attempt)
                  sign_standard(keys, both ? 2 : 1, body->id, timestamp, body->bytes, body->length,
                                standard)))
         return -1;
-    both = pair && extras->pairs[1] && delivery->at_wall_ms < subscription->previous_until;
+    both = pair && extras->pairs[1] && delivery->at_wall_ms < subscription->parts.previous_until;
     if (pair && sign_ed25519(extras->pairs, both ? 2 : 1, body->id, timestamp, body->bytes,
                              body->length, ed25519))
         return -1;
@@ -182,9 +182,7 @@ static void attempt_drop(struct attempt *attempt)
 {
     struct http_request *http = &attempt->http;
 
-    if (attempt->bearer.data)
-        OPENSSL_cleanse(attempt->bearer.data, strlen(attempt->bearer.data));
-    free(attempt->bearer.data);
+    webhook_secret_free(attempt->bearer.data);
     attempt->bearer.data = NULL;
 
     if (attempt->receiver) {
@@ -211,7 +209,7 @@ static int attempt_set(struct attempt *attempt)
 {
     struct sender *sender = attempt->sender;
     const struct delivery *delivery = attempt->delivery;
-    const char *url = delivery->subscription->url;
+    const char *url = delivery->subscription->parts.url;
     CURL *easy = attempt->http.easy;
 
     attempt->http = (struct http_request){
@@ -229,7 +227,7 @@ static int attempt_set(struct attempt *attempt)
         .easy = easy,
     };
     attempt->sessions = NULL;
-    attempt->extras = extras_hold(delivery->subscription->extras);
+    attempt->extras = extras_hold(delivery->subscription->parts.extras);
     attempt->version = delivery->subscription->version;
     struct extras *extras = attempt->extras;
     struct curl_blob *certificate =
@@ -570,7 +568,7 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
                           const struct http_request *http)
 {
     bool answered = http->outcome == HTTP_ANSWERED || (http->too_large && http->head_ended);
-    const struct retry_delays *delays = delivery->subscription->retry;
+    const struct retry_delays *delays = delivery->subscription->parts.retry;
     const char *error = answered ? NULL : attempt_error(http, &delivery->kind);
     struct curl_header *after, *wish;
     enum health_asked asked = HEALTH_NOT_ASKED;

@@ -13,7 +13,9 @@
 #include <string.h>
 
 #define PART "128" /* deliveries per statement */
-#define REST 2     /* times the statement's duration */
+#define PAYLOAD "webhook_payload(b.body) FROM e JOIN webhook_body b ON b.id = e.body_id"
+#define MATCHING WEBHOOK_FILTERED("(SELECT " PAYLOAD ")")
+#define REST 2 /* times the statement's duration */
 #define REST_MAX_MS 250
 #define FAILED_MS 60000 /* between two log lines about events that cannot be expanded */
 
@@ -41,17 +43,12 @@ static const struct bb_sql expand = {
     " (webhook, event, event_id, body_id, created_at, traceparent)"
     " SELECT h.id, e.event, e.event_id, coalesce(c.id, e.body_id), e.queued_at, e.traceparent"
     " FROM e LEFT JOIN copied c ON true, webhook_hook h"
-    " WHERE h.id = ANY(e.webhooks[e.done + 1:e.done + " PART
-    "]) AND " WEBHOOK_FILTERED("(SELECT webhook_payload(b.body) FROM e JOIN webhook_body b ON b.id "
-                               "= e.body_id)") " RETURNING webhook, id)"
-                                               " SELECT NULL::bigint, e.account, coalesce(c.id, "
-                                               "e.body_id), e.event, e.event_id, b.body,"
-                                               " e.traceparent, (e.queued_at > now() - "
-                                               "make_interval(secs => $2::bigint / 1000.0))::int"
-                                               " FROM e LEFT JOIN copied c ON true LEFT JOIN "
-                                               "webhook_body b ON b.id = e.body_id"
-                                               " UNION ALL SELECT webhook, id, NULL, NULL, NULL, "
-                                               "NULL, NULL, NULL FROM made",
+    " WHERE h.id = ANY(e.webhooks[e.done + 1:e.done + " PART "]) AND " MATCHING
+    " RETURNING webhook, id) SELECT NULL::bigint, e.account, coalesce(c.id, e.body_id), e.event,"
+    " e.event_id, b.body, e.traceparent,"
+    " (e.queued_at > now() - make_interval(secs => $2::bigint / 1000.0))::int"
+    " FROM e LEFT JOIN copied c ON true LEFT JOIN webhook_body b ON b.id = e.body_id"
+    " UNION ALL SELECT webhook, id, NULL, NULL, NULL, NULL, NULL, NULL FROM made",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 

@@ -31,21 +31,6 @@ void extras_release(struct extras *extras)
     free(extras);
 }
 
-/* Opens a sealed JSON object. The result of SECRET_OPEN is owned by the caller. */
-static int extras_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell,
-                       json_t **json)
-{
-    char *text;
-    int opened = webhook_secret_open(rq->host, webhook, part, cell, &text);
-
-    if (opened != SECRET_OPEN)
-        return opened;
-    *json = bb_json_read(rq, text);
-    OPENSSL_cleanse(text, strlen(text));
-    free(text);
-    return *json ? SECRET_OPEN : SECRET_NO_MEMORY;
-}
-
 static int extras_add_header(struct bb_request *rq, struct extras *extras, const char *name,
                              const char *value)
 {
@@ -64,7 +49,7 @@ static int extras_add_headers(struct bb_request *rq, struct extras *extras, int6
 {
     json_t *headers, *value;
     const char *name;
-    int opened = extras_open(rq, webhook, WEBHOOK_PART_HEADERS, cell, &headers);
+    int opened = webhook_secret_json(rq, webhook, WEBHOOK_PART_HEADERS, cell, &headers);
 
     if (opened != SECRET_OPEN)
         return opened;
@@ -82,14 +67,39 @@ static const char *extras_text(const json_t *object, const char *name)
     return json_string_value(json_object_get(object, name));
 }
 
-static int extras_add_basic(struct bb_request *rq, struct extras *extras, const json_t *given)
+/* Returns the value of the header Authorization, in the request's memory. */
+static const char *extras_basic(struct bb_request *rq, const char *user, const char *password)
 {
-    const char *pair =
-        bb_format(rq, "%s:%s", extras_text(given, "username"), extras_text(given, "password"));
+    const char *pair = bb_format(rq, "%s:%s", user, password);
     char *encoded = bb_alloc(rq, (strlen(pair) + 2) / 3 * 4 + 1);
 
     EVP_EncodeBlock((unsigned char *)encoded, (const unsigned char *)pair, (int)strlen(pair));
-    return extras_add_header(rq, extras, "Authorization", bb_format(rq, "Basic %s", encoded));
+    return bb_format(rq, "Basic %s", encoded);
+}
+
+/* Returns a text form-encoded, with `before` before it; "" if there is no text. */
+static const char *extras_form(struct bb_request *rq, const char *before, const char *text)
+{
+    char *encoded = text ? curl_easy_escape(NULL, text, 0) : NULL;
+
+    if (encoded)
+        bb_defer(rq, curl_free, encoded);
+    return encoded ? bb_format(rq, "%s%s", before, encoded) : text ? NULL : "";
+}
+
+/* NULL: out of memory. */
+static struct oauth *extras_oauth(struct bb_request *rq, const json_t *given)
+{
+    const char *client = extras_form(rq, "", extras_text(given, "clientId"));
+    const char *secret = extras_form(rq, "", extras_text(given, "clientSecret"));
+    const char *scope = extras_form(rq, "&scope=", extras_text(given, "scope"));
+    const char *audience = extras_form(rq, "&audience=", extras_text(given, "audience"));
+
+    if (!client || !secret || !scope || !audience)
+        return NULL;
+    return oauth_new(extras_text(given, "tokenUrl"),
+                     bb_format(rq, "Authorization: %s", extras_basic(rq, client, secret)),
+                     bb_format(rq, "grant_type=client_credentials%s%s", scope, audience));
 }
 
 static int extras_add_blob(struct curl_blob *blob, const char *pem)
@@ -105,7 +115,7 @@ static int extras_add_authentication(struct bb_request *rq, struct extras *extra
                                      const char *cell, bool *authorized)
 {
     json_t *given;
-    int opened = extras_open(rq, webhook, WEBHOOK_PART_AUTHENTICATION, cell, &given);
+    int opened = webhook_secret_json(rq, webhook, WEBHOOK_PART_AUTHENTICATION, cell, &given);
 
     if (opened != SECRET_OPEN)
         return opened;
@@ -113,14 +123,14 @@ static int extras_add_authentication(struct bb_request *rq, struct extras *extra
 
     *authorized = strcmp(type, "mtls") != 0;
     if (!strcmp(type, "basic")) {
-        opened = extras_add_basic(rq, extras, given);
+        opened = extras_add_header(
+            rq, extras, "Authorization",
+            extras_basic(rq, extras_text(given, "username"), extras_text(given, "password")));
     } else if (!strcmp(type, "bearer")) {
         opened = extras_add_header(rq, extras, "Authorization",
                                    bb_format(rq, "Bearer %s", extras_text(given, "token")));
     } else if (!strcmp(type, "oauth2")) {
-        extras->oauth = oauth_new(extras_text(given, "tokenUrl"), extras_text(given, "clientId"),
-                                  extras_text(given, "clientSecret"), extras_text(given, "scope"),
-                                  extras_text(given, "audience"));
+        extras->oauth = extras_oauth(rq, given);
         opened = extras->oauth ? SECRET_OPEN : SECRET_NO_MEMORY;
     } else {
         opened = extras_add_blob(&extras->certificate, extras_text(given, "certificate")) |
@@ -139,8 +149,7 @@ static int extras_add_pair(struct bb_request *rq, struct extras *extras, size_t 
     if (opened != SECRET_OPEN)
         return opened;
     extras->pairs[which] = sign_pair_read(text);
-    OPENSSL_cleanse(text, strlen(text));
-    free(text);
+    webhook_secret_free(text);
     return extras->pairs[which] ? SECRET_OPEN : SECRET_NO_MEMORY;
 }
 

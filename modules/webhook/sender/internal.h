@@ -120,6 +120,15 @@ struct health_notes {
     bool disabled[SENDER_RECORD_MAX]; /* set by health_store() */
 };
 
+/* The members of a webhook that its requests need. */
+struct request_parts {
+    char *url;
+    struct sign_key *keys[SIGN_KEYS_MAX];
+    int64_t previous_until;     /* wall clock, in milliseconds */
+    struct extras *extras;      /* NULL: none */
+    struct retry_delays *retry; /* of its policy; NULL: webhook.retry_delays */
+};
+
 /*
  * A webhook in the sender. Without a backlog, all its deliveries up to the cursor of its shard are
  * finished, in webhook_waiting or in memory. A backlog is read from the log, after the id
@@ -133,11 +142,7 @@ struct subscription {
     unsigned version; /* of the row: counts the changes received */
     bool polled;      /* its owner polls the events: gone for the sender */
     bool unreadable;  /* off, because its row could not be read; retried every 30 s */
-    char *url;
-    struct sign_key *keys[SIGN_KEYS_MAX];
-    int64_t previous_until;     /* wall clock, in milliseconds */
-    struct extras *extras;      /* NULL: none */
-    struct retry_delays *retry; /* of its policy; NULL: webhook.retry_delays */
+    struct request_parts parts;
     struct rate rate;
     bool read_once; /* its row was read before */
     bool backlog;

@@ -2,10 +2,11 @@
 
 #include <jansson.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "modules/webhook/base/webhook.h"
 
 enum {
     ANSWER_MAX = 65536,
@@ -17,70 +18,17 @@ enum {
 
 /* ---- credentials ---- */
 
-static void oauth_wipe(char *text)
-{
-    if (text)
-        OPENSSL_cleanse(text, strlen(text));
-    free(text);
-}
-
-/* Returns a text from its parts, each part with an odd index form-encoded. NULL: out of memory. */
-static char *oauth_join(const char *const *parts, size_t count)
-{
-    char *joined = calloc(1, 1);
-
-    for (size_t i = 0; i < count && joined; i++) {
-        char *encoded = i % 2 ? curl_easy_escape(NULL, parts[i], 0) : NULL;
-        const char *part = i % 2 ? encoded : parts[i];
-        size_t length = strlen(joined);
-        char *longer = part ? realloc(joined, length + strlen(part) + 1) : NULL;
-
-        if (longer)
-            memcpy(longer + length, part, strlen(part) + 1);
-        else
-            oauth_wipe(joined);
-        curl_free(encoded);
-        joined = longer;
-    }
-    return joined;
-}
-
-/* Returns the header with the credentials (RFC 6749, 2.3.1). NULL: out of memory. */
-static char *oauth_basic(const char *client, const char *secret)
-{
-    static const char name[] = "Authorization: Basic ";
-    char *pair = oauth_join((const char *const[]){"", client, ":", secret}, 4);
-    size_t length = pair ? strlen(pair) : 0;
-    char *header = malloc(sizeof(name) + (length + 2) / 3 * 4);
-
-    if (header && pair) {
-        memcpy(header, name, sizeof(name));
-        EVP_EncodeBlock((unsigned char *)header + sizeof(name) - 1, (unsigned char *)pair,
-                        (int)length);
-    }
-    if (!pair) {
-        free(header);
-        header = NULL;
-    }
-    oauth_wipe(pair);
-    return header;
-}
-
-struct oauth *oauth_new(const char *url, const char *client, const char *secret, const char *scope,
-                        const char *audience)
+struct oauth *oauth_new(const char *url, const char *basic, const char *body)
 {
     struct oauth *oauth = calloc(1, sizeof(*oauth));
-    const char *parts[] = {"grant_type=client_credentials", "",
-                           scope ? "&scope=" : "",          scope ? scope : "",
-                           audience ? "&audience=" : "",    audience ? audience : ""};
 
     if (!oauth)
         return NULL;
     STAILQ_INIT(&oauth->waiters);
     oauth->url = strdup(url);
-    oauth->body = oauth_join(parts, sizeof(parts) / sizeof(parts[0]));
-    oauth->basic = oauth_basic(client, secret);
-    if (oauth->url && oauth->body && oauth->basic)
+    oauth->basic = strdup(basic);
+    oauth->body = strdup(body);
+    if (oauth->url && oauth->basic && oauth->body)
         return oauth;
     oauth_free(oauth);
     return NULL;
@@ -92,8 +40,8 @@ void oauth_free(struct oauth *oauth)
         return;
     free(oauth->url);
     free(oauth->body);
-    oauth_wipe(oauth->basic);
-    oauth_wipe(oauth->header);
+    webhook_secret_free(oauth->basic);
+    webhook_secret_free(oauth->header);
     free(oauth);
 }
 
@@ -154,7 +102,7 @@ static const char *oauth_take(struct oauth *oauth, const json_t *answer, int64_t
         return "out of memory";
     memcpy(header, name, sizeof(name) - 1);
     memcpy(header + sizeof(name) - 1, token, strlen(token) + 1);
-    oauth_wipe(oauth->header);
+    webhook_secret_free(oauth->header);
     oauth->header = header;
     oauth->until_ms =
         now_ms + 1000 * seconds - (seconds > 10 * MARGIN_S ? 1000 * MARGIN_S : 100 * seconds);

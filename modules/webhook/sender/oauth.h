@@ -32,12 +32,8 @@ struct oauth {
     void *arg;
 };
 
-/*
- * Makes the object from a client's credentials; scope and audience may be NULL. NULL: out of
- * memory. Any thread.
- */
-struct oauth *oauth_new(const char *url, const char *client, const char *secret, const char *scope,
-                        const char *audience);
+/* Makes the object for a request with this header and form. NULL: out of memory. Any thread. */
+struct oauth *oauth_new(const char *url, const char *basic, const char *body);
 void oauth_free(struct oauth *oauth); /* not while a token is requested; NULL is allowed */
 
 /* Returns the header with a valid token, or NULL. */

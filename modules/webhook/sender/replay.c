@@ -9,6 +9,8 @@
 #define WAITING "64" /* deliveries of a webhook's replay that are queued at a time */
 #define SCAN "1000"  /* deliveries that are checked for a webhook at a time */
 #define WEBHOOKS "50"
+#define QUEUE WEBHOOK_QUEUE_AGAIN("(SELECT ids FROM ids)::bigint[]", "true")
+#define MATCHING WEBHOOK_REPLAYED("r.since", "r.until", "r.delivered", "r.events")
 #define PAUSE_MS 200
 #define FULL_MS 1000 /* if no replay has room: their receivers fail, or are slow */
 
@@ -32,27 +34,18 @@ static const struct bb_sql replay = {
     ") d) s CROSS JOIN LATERAL (SELECT array_agg(id) AS ids FROM (SELECT d.id"
     " FROM webhook_delivery d CROSS JOIN LATERAL (SELECT o.delivered FROM webhook_outcome o"
     " WHERE o.id = d.id OFFSET 0) o WHERE d.webhook = r.webhook AND d.id > r.cursor"
-    " AND d.id <= s.last AND " WEBHOOK_REPLAYED(
-        "r.since", "r.until", "r.delivered",
-        "r.events") " ORDER BY d.id LIMIT r.room) d) m WHERE r.room > 0),"
-                    " ids AS MATERIALIZED (SELECT array_agg(id) AS ids FROM found, "
-                    "unnest(found.ids) AS id),"
-                    " " WEBHOOK_QUEUE_AGAIN(
-                        "(SELECT ids FROM ids)::bigint[]",
-                        "true") ","
-                                " moved AS (UPDATE webhook_replay p SET checked_at = now(), queued "
-                                "= p.queued"
-                                " + (SELECT count(*) FROM queued q WHERE q.webhook = r.webhook),"
-                                " cursor = CASE WHEN f.webhook IS NULL THEN p.cursor"
-                                " WHEN f.full THEN f.ids[cardinality(f.ids)] ELSE "
-                                "coalesce(f.last, p.upto) END,"
-                                " state = CASE WHEN f.ends AND NOT f.full THEN 'done' ELSE p.state "
-                                "END,"
-                                " ended_at = CASE WHEN f.ends AND NOT f.full THEN now() END"
-                                " FROM r LEFT JOIN found f ON f.webhook = r.webhook"
-                                " WHERE p.webhook = r.webhook)"
-                                " SELECT r.webhook, (f.webhook IS NOT NULL)::int FROM r"
-                                " LEFT JOIN found f ON f.webhook = r.webhook",
+    " AND d.id <= s.last AND " MATCHING " ORDER BY d.id LIMIT r.room) d) m WHERE r.room > 0),"
+    " ids AS MATERIALIZED (SELECT array_agg(id) AS ids FROM found, unnest(found.ids) AS id),"
+    " " QUEUE ","
+    " moved AS (UPDATE webhook_replay p SET checked_at = now(), queued = p.queued"
+    " + (SELECT count(*) FROM queued q WHERE q.webhook = r.webhook),"
+    " cursor = CASE WHEN f.webhook IS NULL THEN p.cursor"
+    " WHEN f.full THEN f.ids[cardinality(f.ids)] ELSE coalesce(f.last, p.upto) END,"
+    " state = CASE WHEN f.ends AND NOT f.full THEN 'done' ELSE p.state END,"
+    " ended_at = CASE WHEN f.ends AND NOT f.full THEN now() END"
+    " FROM r LEFT JOIN found f ON f.webhook = r.webhook WHERE p.webhook = r.webhook)"
+    " SELECT r.webhook, (f.webhook IS NOT NULL)::int FROM r"
+    " LEFT JOIN found f ON f.webhook = r.webhook",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 

@@ -465,30 +465,26 @@ static int64_t sender_sooner(int64_t wait, int64_t at, int64_t now)
 /* Returns how long the thread may sleep unless an event wakes it. */
 static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
 {
-    const struct retry_entry *first = retry_first(&sender->retries),
-                             *due = retry_first(&sender->due_times),
-                             *rate = retry_first(&sender->rates);
+    const struct retry_entry *firsts[] = {retry_first(&sender->retries),
+                                          retry_first(&sender->due_times),
+                                          retry_first(&sender->rates)};
     int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
     int64_t wait = tick >= 0 && tick < most ? tick : most;
 
-    if (first)
-        wait = sender_sooner(wait, first->at_ms, now);
-    if (due)
-        wait = sender_sooner(wait, due->at_ms, now);
-    if (rate)
-        wait = sender_sooner(wait, rate->at_ms, now);
+    /* past times, except those of the heaps, are of work that waits for something else */
+    const int64_t times[] = {sender->replay_at, sender->expand_at, sender->retry_db_at,
+                             sender->signal_at};
+
+    for (size_t i = 0; i < 3; i++)
+        if (firsts[i])
+            wait = sender_sooner(wait, firsts[i]->at_ms, now);
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        if (times[i] > now)
+            wait = sender_sooner(wait, times[i], now);
     if (!STAILQ_EMPTY(&sender->results) && !sender->recording && sender->me)
         wait = sender_sooner(wait, record_at(sender), now);
     if (!sender->tending && !sender->leaving)
         wait = sender_sooner(wait, sender->tend_at, now);
-    if (sender->replay_at > now)
-        wait = sender_sooner(wait, sender->replay_at, now);
-    if (sender->expand_at > now)
-        wait = sender_sooner(wait, sender->expand_at, now);
-    if (sender->retry_db_at > now)
-        wait = sender_sooner(wait, sender->retry_db_at, now);
-    if (sender->signal_at > now)
-        wait = sender_sooner(wait, sender->signal_at, now);
     return wait;
 }
 

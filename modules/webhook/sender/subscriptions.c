@@ -27,12 +27,8 @@ struct fresh {
     bool found, unreadable, active;
     bool polled;  /* not found for the sender */
     bool starved; /* out of memory: it is read again */
-    char *url;
-    struct sign_key *keys[SIGN_KEYS_MAX];
-    int64_t previous_until;
-    struct extras *extras;
-    struct retry_delays *retry; /* NULL: webhook.retry_delays */
-    size_t rate;                /* attempts in rate_ms; 0: no limit */
+    struct request_parts parts;
+    size_t rate; /* attempts in rate_ms; 0: no limit */
     int64_t rate_ms;
     struct health health; /* only what health_apply() takes */
 };
@@ -185,14 +181,12 @@ static struct sign_key *subscription_open_key(const struct sender *sender, struc
     int opened = webhook_secret_open(sender->host, id, WEBHOOK_PART_SECRET, cell, &secret);
     struct sign_key *key = secret ? sign_key_new(sender->hmac, secret) : NULL;
 
-    if (secret)
-        OPENSSL_cleanse(secret, strlen(secret));
-    free(secret);
+    webhook_secret_free(secret);
     fresh->starved = fresh->starved || (!key && opened != SECRET_LOCKED);
     return key;
 }
 
-/* Reads the webhook's own policy; without one, fresh->retry stays NULL. */
+/* Reads the webhook's own policy; without one, `retry` stays NULL. */
 static void subscription_read_retry(struct bb_request *rq, struct fresh *fresh, const char *cell)
 {
     struct retry_delays delays;
@@ -200,9 +194,9 @@ static void subscription_read_retry(struct bb_request *rq, struct fresh *fresh, 
     bool own = policy && !retry_time_policy(policy, &delays);
 
     json_decref(policy);
-    if (own && (fresh->retry = malloc(sizeof(delays))))
-        *fresh->retry = delays;
-    fresh->starved = fresh->starved || (cell && !policy) || (own && !fresh->retry);
+    if (own && (fresh->parts.retry = malloc(sizeof(delays))))
+        *fresh->parts.retry = delays;
+    fresh->starved = fresh->starved || (cell && !policy) || (own && !fresh->parts.retry);
 }
 
 static void subscription_read_row(struct bb_request *rq, const struct sender *sender,
@@ -215,17 +209,19 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
     fresh->found = !fresh->polled;
     if (fresh->polled)
         return;
-    fresh->url = strdup(bb_cell(rq, rows, row, 1));
-    fresh->starved = !fresh->url;
-    fresh->keys[0] = subscription_open_key(sender, fresh, id, bb_cell(rq, rows, row, 2));
+    struct request_parts *parts = &fresh->parts;
+
+    parts->url = strdup(bb_cell(rq, rows, row, 1));
+    fresh->starved = !parts->url;
+    parts->keys[0] = subscription_open_key(sender, fresh, id, bb_cell(rq, rows, row, 2));
     if (previous)
-        fresh->keys[1] = subscription_open_key(sender, fresh, id, previous);
-    fresh->previous_until = bb_cell_int(rq, rows, row, 4);
+        parts->keys[1] = subscription_open_key(sender, fresh, id, previous);
+    parts->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
-    int extras = extras_read(rq, id, rows, row, 13, &fresh->extras);
+    int extras = extras_read(rq, id, rows, row, 13, &parts->extras);
 
     fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
-    fresh->unreadable = !fresh->keys[0] || extras == SECRET_LOCKED;
+    fresh->unreadable = !parts->keys[0] || extras == SECRET_LOCKED;
     subscription_read_retry(rq, fresh, bb_cell(rq, rows, row, 6));
     fresh->health.off = !fresh->active;
     fresh->health.since_ms = bb_cell_int(rq, rows, row, 7);
@@ -238,7 +234,7 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
     if (fresh->unreadable)
         bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secrets cannot be opened",
                (long long)id);
-    else if (previous && !fresh->keys[1])
+    else if (previous && !parts->keys[1])
         bb_log(rq, BB_ERROR,
                "webhook %lld does not sign with its previous secret, which cannot be opened",
                (long long)id);
@@ -260,18 +256,14 @@ static void subscription_read(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = true;
 }
 
-static void subscription_forget(struct subscription *subscription)
+static void subscription_forget(struct request_parts *parts)
 {
-    free(subscription->url);
-    free(subscription->retry);
-    subscription->url = NULL;
-    extras_release(subscription->extras);
-    subscription->extras = NULL;
-    subscription->retry = NULL;
-    for (size_t i = 0; i < SIGN_KEYS_MAX; i++) {
-        sign_key_free(subscription->keys[i]);
-        subscription->keys[i] = NULL;
-    }
+    free(parts->url);
+    free(parts->retry);
+    extras_release(parts->extras);
+    for (size_t i = 0; i < SIGN_KEYS_MAX; i++)
+        sign_key_free(parts->keys[i]);
+    *parts = (struct request_parts){.url = NULL};
 }
 
 static void subscription_drop_waiting(struct sender *sender, struct queue_flow *flow)
@@ -283,7 +275,7 @@ static void subscription_drop_waiting(struct sender *sender, struct queue_flow *
 static void subscription_apply(struct sender *sender, struct fresh *fresh)
 {
     struct subscription *subscription = fresh->subscription;
-    const struct extras *before = subscription->extras, *after = fresh->extras;
+    const struct extras *before = subscription->parts.extras, *after = fresh->parts.extras;
 
     if (rate_set(sender, subscription, fresh->rate, fresh->rate_ms)) {
         sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
@@ -293,19 +285,12 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
     subscription->read_once = true;
     if (before && before->oauth && after && after->oauth)
         oauth_move(before->oauth, after->oauth);
-    subscription_forget(subscription);
-    subscription->url = fresh->url;
-    subscription->extras = fresh->extras;
-    fresh->extras = NULL;
-    subscription->retry = fresh->retry;
-    memcpy(subscription->keys, fresh->keys, sizeof(subscription->keys));
-    subscription->previous_until = fresh->previous_until;
+    subscription_forget(&subscription->parts);
+    subscription->parts = fresh->parts;
+    fresh->parts = (struct request_parts){.url = NULL};
     subscription->unreadable = fresh->unreadable;
     subscription->polled = fresh->polled;
     health_apply(&subscription->health, &fresh->health);
-    fresh->url = NULL;
-    fresh->retry = NULL;
-    memset(fresh->keys, 0, sizeof(fresh->keys));
     if (!fresh->found) {
         subscription->state = SUBSCRIPTION_GONE;
         if (fresh->polled && sender->newest)
@@ -348,13 +333,8 @@ static void subscription_read_drop(struct db_task *db_task)
 {
     struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
 
-    for (size_t i = 0; i < reading->count; i++) {
-        free(reading->list[i].url);
-        extras_release(reading->list[i].extras);
-        free(reading->list[i].retry);
-        for (size_t k = 0; k < SIGN_KEYS_MAX; k++)
-            sign_key_free(reading->list[i].keys[k]);
-    }
+    for (size_t i = 0; i < reading->count; i++)
+        subscription_forget(&reading->list[i].parts);
 }
 
 void subscriptions_read(struct sender *sender)
@@ -394,15 +374,16 @@ static void subscription_free(struct sender *sender, struct subscription *subscr
     retry_remove(&sender->rates, &subscription->rate.open_at);
     free(subscription->rate.starts);
     idmap_remove(&sender->subscriptions, &subscription->node);
-    subscription_forget(subscription);
+    subscription_forget(&subscription->parts);
     free(subscription);
 }
 
 /* Returns whether the webhook has an access token that its next delivery can use. */
 static bool subscription_has_token(const struct subscription *subscription)
 {
-    return subscription->extras && subscription->extras->oauth &&
-           oauth_header(subscription->extras->oauth);
+    const struct extras *extras = subscription->parts.extras;
+
+    return extras && extras->oauth && oauth_header(extras->oauth);
 }
 
 /* Returns whether no list, task or delivery refers to the webhook. */
@@ -426,7 +407,7 @@ static void subscription_clean(struct idmap_node *node, void *arg)
         sender->now_ms - subscription->used_ms <= KEEP_MS || subscription_has_token(subscription))
         return;
     if (subscription->due_at.place && subscription->state >= SUBSCRIPTION_READY) {
-        subscription_forget(subscription);
+        subscription_forget(&subscription->parts);
         subscription->state = SUBSCRIPTION_IDLE;
         subscription_update(sender, subscription);
     } else if (!subscription->due_at.place && !subscription->saved) {

@@ -1,8 +1,16 @@
 /* Two hosts on one database: the deliveries of a killed host are made by the other one. */
+#include "exchange.h"
 #include "receive.h"
 #include "suite.h"
 
-enum { HOOKS = 8, MESSAGES = 5, ALL = HOOKS * MESSAGES, GENEROUS_MS = 90000 };
+enum {
+    HOOKS = 8,
+    MESSAGES = 5,
+    ALL = HOOKS * MESSAGES,
+    ORDERED = 20,
+    REPLAYED = 150,
+    GENEROUS_MS = 90000
+};
 
 /* Returns how often the catcher received a delivery of this webhook and event. */
 static size_t times(const struct catcher *catcher, size_t count, int hook, const char *id)
@@ -13,6 +21,14 @@ static size_t times(const struct catcher *catcher, size_t count, int hook, const
         found += !strncmp(catcher->list[i].head, text("POST /%d ", hook), 8) &&
                  !strcmp(caught_header(&catcher->list[i], "webhook-id"), id);
     return found;
+}
+
+/* Waits until each of two hosts has 32 shards in a row: the first host keeps the lower ones. */
+static void await_halves(PGconn *db)
+{
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM (SELECT FROM webhook_shard WHERE owner IS NOT"
+                              " NULL GROUP BY owner HAVING count(*) = 32) h") == 2,
+               GENEROUS_MS);
 }
 
 /* The killed host is stopped before the messages are written, so it begins no attempt. */
@@ -33,10 +49,7 @@ TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
     struct person *admin = admin_of(host);
     struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
 
-    WAIT_UNTIL(sql_number(db,
-                          "SELECT count(*) FROM (SELECT FROM webhook_shard WHERE owner IS NOT NULL"
-                          " GROUP BY owner HAVING count(*) = 32) h") == 2,
-               GENEROUS_MS);
+    await_halves(db);
     /* the shards 60 to 63 and 0 to 3, because each host has 32 shards in a row */
     sql_run(db, text("SELECT setval('webhook_hook_id', %d)", 64 - HOOKS / 2 - 1));
     for (int i = 0; i < HOOKS; i++)
@@ -74,4 +87,92 @@ TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
     host_stop(host);
 }
 
-SUITE(webhook_takeover, .timeout_s = 90)
+/* Fails the test unless each number follows numbers that have all arrived; they may be repeated. */
+static void expect_in_order(const struct catcher *catcher, size_t count, int64_t last)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t number = strtoll(caught_header(&catcher->list[i], "webhook-sequence"), NULL, 10);
+
+        ck_assert_int_le(number, most + 1);
+        most = number > most ? number : most;
+    }
+    ck_assert_int_eq(most, last);
+}
+
+/* Stores deliveries of a webhook that were delivered, with the body of another one. */
+static void store(PGconn *db, int64_t webhook)
+{
+    sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (webhook, event, event_id, body)"
+                     " SELECT %jd, event, gen_random_uuid(), body FROM (SELECT * FROM"
+                     " webhook_delivery WHERE event = 'message.new' LIMIT 1) d,"
+                     " generate_series(1, %d) RETURNING id, webhook) INSERT INTO webhook_outcome"
+                     " (id, webhook, at, duration_ms, status, delivered) SELECT id, webhook,"
+                     " now(), 1, 200, true FROM d",
+                     (intmax_t)webhook, REPLAYED));
+}
+
+/* The webhooks 65 to 67 belong to shards of the first host. */
+TEST(order_replay_and_failing_since_survive_the_kill_of_their_host)
+{
+    const char *database = database_make(the_postgres, "takeall");
+    struct host_spec spec = {.name = "takeall-killed",
+                             .database = database,
+                             .modules = WEBHOOK_MODULES,
+                             .more = WEBHOOK_LOCAL};
+    struct catcher *ordered = catcher_start(NULL), *replayed = catcher_start(NULL);
+    struct catcher *failing = catcher_of(ANSWER_500);
+    PGconn *db = database_connect(the_postgres, database);
+    struct host *killed = host_start(&spec);
+
+    webhook_ready(database, 1);
+    spec.name = "takeall-other";
+    struct host *host = host_start(&spec);
+    struct person *admin = admin_of(host);
+    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+
+    await_halves(db);
+    sql_run(db, "SELECT setval('webhook_hook_id', 64)");
+    struct webhook_made keyed =
+        webhook_make(host, admin, catcher_url(ordered, "ordered"), "message.new");
+    struct webhook_made again =
+        webhook_make(host, admin, catcher_url(replayed, "replayed"), "conversation.created");
+    struct webhook_made broken =
+        webhook_make(host, admin, catcher_url(failing, "failing"), "message.new");
+
+    sql_is(db, 3,
+           "SELECT count(*) FROM webhook_hook JOIN webhook_shard s ON s.shard ="
+           " webhook_shard_of(id) WHERE s.owner = (SELECT min(id) FROM webhook_host)");
+    ask_on(host, admin, 200, NULL, "PATCH %s {'ordering':'key'}", keyed.path);
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "fails"), 201);
+    sql_soon(db, "SELECT count(*) FROM webhook_hook WHERE failing_since IS NOT NULL");
+    const char *since = sql_text(db, "SELECT max(failing_since) FROM webhook_hook", 0, NULL);
+
+    store(db, again.id);
+    ask_on(host, admin, 200, NULL, "POST %s/replay {'since':'2020-01-01T00:00:00Z'}", again.path);
+    for (int i = 1; i < ORDERED; i++)
+        ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, text("%d", i)), 201);
+    catcher_wait(replayed, 1, GENEROUS_MS);
+    host_kill(killed);
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_replay WHERE state = 'done'") == 1 &&
+                   sql_number(db, "SELECT count(*) FROM webhook_queued") == 0,
+               GENEROUS_MS);
+    expect_in_order(ordered, catcher_count(ordered), ORDERED);
+    sql_is(db, ORDERED, "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND delivered",
+           (intmax_t)keyed.id);
+    ask_on(host, admin, 200, text("{'state':'done','queued':%d}", REPLAYED), "GET %s/replay",
+           again.path);
+    sql_is(db, REPLAYED,
+           "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND delivered"
+           " AND log::text LIKE '%%webhook-replay%%'",
+           (intmax_t)again.id);
+    sql_is(db, ORDERED,
+           "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND NOT delivered",
+           (intmax_t)broken.id);
+    ck_assert_str_eq(sql_text(db, "SELECT max(failing_since) FROM webhook_hook", 0, NULL), since);
+    PQfinish(db);
+    host_stop(host);
+}
+
+SUITE(webhook_takeover, .timeout_s = 120)
