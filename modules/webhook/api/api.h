@@ -102,11 +102,6 @@ json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, co
 int filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int webhook_filter_test(struct bb_request *rq);
 
-/* ---- headers.c ---- */
-
-int headers_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-json_t *headers_show(struct bb_request *rq, int64_t webhook, const char *cell);
-
 /* ---- signature.c ---- */
 
 /*
@@ -133,19 +128,6 @@ int webhook_jwks(struct bb_request *rq); /* a route */
 int authentication_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 json_t *authentication_show(struct bb_request *rq, int64_t webhook, const char *cell);
 void webhook_certificates(struct bb_request *rq); /* a job */
-
-/* ---- example.c ---- */
-
-/*
- * Sets *payload to an example of an event, owned by the caller; NULL: out of memory. Returns 0, or
- * the status of the response sent if no module declares the event.
- */
-int example_of(struct bb_request *rq, const char *event, json_t **payload);
-
-/* ---- policies.c ---- */
-
-int policy_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-int policy_disable_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 
 /* ---- poll.c: webhooks whose events are polled ---- */
 

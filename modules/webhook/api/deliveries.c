@@ -145,6 +145,89 @@ int webhook_recover(struct bb_request *rq)
     return bb_reply(rq, 200, json_pack("{s:b, s:I}", "success", 1, "queued", (json_int_t)queued));
 }
 
+/* ---- examples of events, made from the fields that their modules declare ---- */
+
+#define ROW(type, table, index)                                                                    \
+    ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
+
+static json_t *delivery_example_value(struct bb_request *rq, const struct bb_field *field);
+static json_t *delivery_example_object(struct bb_request *rq, const struct bb_table *fields);
+
+/* Returns a value for a field without an example. */
+static json_t *delivery_example_made(struct bb_request *rq, const struct bb_field *field)
+{
+    json_t *list;
+
+    switch (field->type) {
+    case BB_EMAIL:
+        return json_string("person@example.org");
+    case BB_UUID:
+        return json_string(bb_new_uuid(rq));
+    case BB_INT:
+    case BB_NUMBER:
+        return json_integer(field->min > 1 || (field->max && field->max < 1) ? field->min : 1);
+    case BB_BOOL:
+        return json_true();
+    case BB_TIME:
+        return json_string(bb_time_text(rq, bb_wall_ms(rq->host)));
+    case BB_CHOICE:
+        return json_string(field->choices[0]);
+    case BB_OBJECT:
+        return delivery_example_object(rq, &field->fields);
+    case BB_LIST:
+        list = json_array();
+        if (!field->fields.count)
+            return list;
+        if (!json_array_append_new(list,
+                                   delivery_example_value(rq, ROW(bb_field, field->fields, 0))))
+            return list;
+        json_decref(list);
+        return NULL;
+    default:
+        return json_string(field->name);
+    }
+}
+
+static json_t *delivery_example_value(struct bb_request *rq, const struct bb_field *field)
+{
+    bool is_text = field->type < BB_INT || field->type == BB_TIME || field->type == BB_CHOICE;
+
+    if (!field->example)
+        return delivery_example_made(rq, field);
+    return is_text ? json_string(field->example) : bb_json_read(rq, field->example);
+}
+
+/* Returns an object with all fields, owned by the caller; NULL: out of memory. */
+static json_t *delivery_example_object(struct bb_request *rq, const struct bb_table *fields)
+{
+    json_t *object = json_object();
+
+    for (size_t i = 0; i < fields->count && object; i++) {
+        const struct bb_field *field = ROW(bb_field, *fields, i);
+
+        if (json_object_set_new(object, field->name, delivery_example_value(rq, field))) {
+            json_decref(object);
+            object = NULL;
+        }
+    }
+    return object;
+}
+
+/*
+ * Sets *payload to an example of an event, owned by the caller; NULL: out of memory. Returns 0, or
+ * the status of the response sent if no module declares the event.
+ */
+static int delivery_example(struct bb_request *rq, const char *event, json_t **payload)
+{
+    const struct bb_event_descriptor *row = webhook_event(rq, event);
+
+    if (!row)
+        return bb_invalid(rq, "event",
+                          "must name an event that GET /api/chat/webhooks/events lists");
+    *payload = delivery_example_object(rq, &row->payload);
+    return 0;
+}
+
 /*
  * ---- POST /api/chat/webhooks/:id/test ----
  *
@@ -205,7 +288,7 @@ int webhook_test(struct bb_request *rq)
     slot_hold(rq, webhook->tests);
 
     if (strcmp(event, WEBHOOK_PING) != 0)
-        refused = example_of(rq, event, &json);
+        refused = delivery_example(rq, event, &json);
     else
         json = json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
                          bb_time_text(rq, bb_wall_ms(rq->host)));

@@ -1,8 +1,206 @@
-/* Optional members of a webhook: each feature has a row, and its functions in its own file. */
+/*
+ * Optional members of a webhook: each has a row in a table. The functions of members with their own
+ * routes or jobs are in other files.
+ */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "modules/webhook/api/api.h"
+
+/* ---- headers that a webhook's owner adds to each request ---- */
+
+enum { HEADERS_MAX = 20, HEADERS_BYTES = 8192, HEADER_NAME_MAX = 128, SEPARATORS = 4 };
+
+/* Headers that the sender or libcurl sets, and those that belong to a connection. */
+static bool option_header_is_reserved(const char *name)
+{
+    static const char *const names[] = {"Host",       "Connection", "Keep-Alive", "TE",
+                                        "Trailer",    "Upgrade",    "Expect",     "HTTP2-Settings",
+                                        "User-Agent", "traceparent"};
+    static const char *const beginnings[] = {"Content-", "Transfer-", "Proxy-", "webhook-",
+                                             "X-Webhook-"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!strcasecmp(name, names[i]))
+            return true;
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+        if (!strncasecmp(name, beginnings[i], strlen(beginnings[i])))
+            return true;
+    return false;
+}
+
+static bool option_header_is_name(const char *name)
+{
+    static const char token[] = "!#$%&'*+-.^_`|~0123456789"
+                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    size_t length = strlen(name);
+
+    return length && length <= HEADER_NAME_MAX && strspn(name, token) == length;
+}
+
+/* Returns what is wrong with a value, or NULL. */
+static const char *option_header_problem(const json_t *value)
+{
+    const char *text = json_string_value(value);
+
+    if (!text)
+        return "must be a string";
+    if (!text[strspn(text, " \t")])
+        return "must not be empty";
+    if (!strncmp(text, "****", 4))
+        return "must be the value itself, not its masked form";
+    for (size_t i = 0; i < json_string_length(value); i++)
+        if ((text[i] < ' ' && text[i] != '\t') || text[i] > '~')
+            return "must have printable ASCII characters only";
+    return NULL;
+}
+
+static int option_headers_take(struct bb_request *rq, int64_t webhook, json_t *value,
+                               json_t *columns)
+{
+    const char *name;
+    json_t *text;
+    size_t bytes = 0;
+
+    if (json_object_size(value) == 0)
+        return option_seal(rq, webhook, WEBHOOK_PART_HEADERS, NULL, columns);
+    if (json_object_size(value) > HEADERS_MAX)
+        return bb_invalid(rq, "headers", "must have at most %d members", HEADERS_MAX);
+    json_object_foreach(value, name, text)
+    {
+        if (!option_header_is_name(name))
+            return bb_invalid(rq, "headers",
+                              "must have names of headers (RFC 9110), up to %d bytes",
+                              HEADER_NAME_MAX);
+        const char *problem =
+            option_header_is_reserved(name) ? "is reserved" : option_header_problem(text);
+
+        if (problem)
+            return bb_invalid(rq, bb_format(rq, "headers.%s", name), "%s", problem);
+        bytes += strlen(name) + json_string_length(text) + SEPARATORS;
+    }
+    if (bytes > HEADERS_BYTES)
+        return bb_invalid(rq, "headers", "must have at most %d bytes", HEADERS_BYTES);
+    return option_seal(rq, webhook, WEBHOOK_PART_HEADERS, bb_json(rq, value, NULL), columns);
+}
+
+static json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell)
+{
+    json_t *headers = option_open(rq, webhook, WEBHOOK_PART_HEADERS, cell), *value;
+    const char *name;
+
+    json_object_foreach(headers, name, value)
+    {
+        json_t *masked = json_string(webhook_masked(rq, json_string_value(value)));
+
+        if (json_object_set_new(headers, name, masked)) {
+            json_decref(headers);
+            return NULL;
+        }
+    }
+    return headers;
+}
+
+/* ---- retryPolicy and disablePolicy ---- */
+
+enum { DAY_S = 86400, SUM_MAX_S = 7 * DAY_S, AFTER_MIN_S = 3600, AFTER_MAX_S = 30 * DAY_S };
+
+/* Checks an object with a table, and sets *checked. Returns 0, or the status of the response. */
+static int option_check(struct bb_request *rq, const struct bb_table *table, const char *name,
+                        json_t *value, json_t **checked)
+{
+    json_t *object = bb_json_hold(rq, json_pack("{s:O}", name, value)), *errors = json_array();
+
+    *checked = bb_json_hold(rq, object && errors ? bb_check(rq, table, object, errors) : NULL);
+    if (json_array_size(errors))
+        return bb_refuse(rq, errors);
+    json_decref(errors);
+    *checked = json_object_get(*checked, name);
+    return *checked ? 0 : bb_no_memory(rq);
+}
+
+static const struct bb_field delay[] = {
+    {.name = "item", .type = BB_INT, .min = 1, .max = DAY_S},
+};
+static const struct bb_field delays[] = {
+    {.name = "delays",
+     .type = BB_LIST,
+     .flags = BB_REQUIRED,
+     .min = 1,
+     .max = RETRY_DELAYS_MAX,
+     .fields = BB_TABLE(delay)},
+};
+static const struct bb_field retry[] = {
+    {.name = "retryPolicy", .type = BB_OBJECT, .fields = BB_TABLE(delays)},
+};
+static const struct bb_field after[] = {
+    {.name = "after", .type = BB_TEXT, .flags = BB_REQUIRED, .max = 16},
+};
+static const struct bb_field disable[] = {
+    {.name = "disablePolicy", .type = BB_OBJECT, .fields = BB_TABLE(after)},
+};
+
+static int option_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+{
+    static const struct bb_table table = BB_TABLE(retry);
+    const char *name = json_string_value(value);
+    json_int_t sum = 0;
+
+    (void)webhook;
+    if (json_is_object(value)) {
+        int refused = option_check(rq, &table, "retryPolicy", value, &value);
+
+        if (refused)
+            return refused;
+    } else if (!json_is_null(value) &&
+               (!name || (strcmp(name, "default") != 0 && strcmp(name, "standard") != 0))) {
+        return bb_invalid(rq, "retryPolicy",
+                          "must be \"default\", \"standard\" or an object with delays");
+    }
+    const json_t *list = json_object_get(value, "delays");
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        sum += json_integer_value(json_array_get(list, i));
+    if (sum > SUM_MAX_S)
+        return bb_invalid(rq, "retryPolicy.delays", "must add up to at most 7 days (604800)");
+    return json_object_set(columns, "retry_policy", value) ? bb_no_memory(rq) : 0;
+}
+
+/* Returns the seconds of a duration such as 90m, 36h or 5d, or 0 if the text is invalid. */
+static int64_t option_duration_s(const char *text)
+{
+    enum { DIGITS = 6, MINUTE_S = 60, HOUR_S = 3600 };
+    size_t digits = strspn(text, "0123456789");
+    char unit = text[digits];
+    int64_t unit_s = unit == 'd' ? DAY_S : unit == 'h' ? HOUR_S : unit == 'm' ? MINUTE_S : 0;
+
+    return digits && digits <= DIGITS && unit_s && !text[digits + 1]
+               ? unit_s * strtoll(text, NULL, 10)
+               : 0;
+}
+
+static int option_disable_take(struct bb_request *rq, int64_t webhook, json_t *value,
+                               json_t *columns)
+{
+    static const struct bb_table table = BB_TABLE(disable);
+    int refused =
+        json_is_null(value) ? 0 : option_check(rq, &table, "disablePolicy", value, &value);
+
+    (void)webhook;
+    if (refused)
+        return refused;
+    if (json_is_object(value)) {
+        int64_t after_s = option_duration_s(json_string_value(json_object_get(value, "after")));
+
+        if (after_s < AFTER_MIN_S || after_s > AFTER_MAX_S)
+            return bb_invalid(rq, "disablePolicy.after",
+                              "must be a duration from 1h to 30d, such as 5d or 36h");
+    }
+    return json_object_set(columns, "disable_policy", value) ? bb_no_memory(rq) : 0;
+}
+
+/* ---- the table ---- */
 
 static json_t *option_show_text(struct bb_request *rq, int64_t webhook, const char *cell)
 {
@@ -23,9 +221,9 @@ static const struct option options[] = {
     {"filter", filter_take, option_show_json, NULL},
     {"rateLimit", NULL, option_show_json, "rate_limit"},
     {"ordering", NULL, option_show_text, "ordering"},
-    {"headers", headers_take, headers_show, NULL},
-    {"retryPolicy", policy_retry_take, option_show_json, NULL},
-    {"disablePolicy", policy_disable_take, option_show_json, NULL},
+    {"headers", option_headers_take, option_headers_show, NULL},
+    {"retryPolicy", option_retry_take, option_show_json, NULL},
+    {"disablePolicy", option_disable_take, option_show_json, NULL},
     {"signature", signature_take, option_show_text, NULL},
     {"publicKey", NULL, option_show_text, NULL},
     {"authentication", authentication_take, authentication_show, NULL},

@@ -19,16 +19,12 @@ struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who);
 void webhook_auth_heard(void *state, const char *payload);
 void webhook_refresh_owners(struct bb_request *rq); /* a job */
 
-/* ---- order.c ---- */
+/* ---- enqueue.c ---- */
 
 /* Returns the declaration of an event; NULL: no module declares it. */
 const struct bb_event_descriptor *webhook_event(struct bb_request *rq, const char *name);
 
-/* Returns the key of an event, in the request's memory; NULL: it has none. */
-const char *webhook_event_key(struct bb_request *rq, const struct bb_event *event);
-
-/* ---- enqueue.c: the within hook ---- */
-
+/* The within hook. */
 int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
                    void *state);
 

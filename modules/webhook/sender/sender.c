@@ -272,8 +272,7 @@ void sender_heard(struct sender *sender, const char *payload)
         pthread_mutex_unlock(&sender->lock);
         if (webhook > 0 && mine)
             sender_note(sender, webhook, id);
-        if (webhook > 0)
-            waiters_wake(sender->webhook->waiters, webhook);
+        waiters_wake(sender->webhook->waiters, webhook);
         pairs = pairs && webhook > 0;
         at = *end == ',' ? end + 1 : "";
     }
