@@ -470,7 +470,7 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
     int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
     int64_t wait = tick >= 0 && tick < most ? tick : most;
 
-    /* past times, except those of the heaps, are of work that waits for something else */
+    /* if such a time has passed, the work waits for something else */
     const int64_t times[] = {sender->replay_at, sender->expand_at, sender->retry_db_at,
                              sender->signal_at};
 
