@@ -151,7 +151,6 @@ scene('devices: devices are searched, and show the energy of their days', async 
     if (n === 0) await new Promise((resolve) => setTimeout(resolve, 250))
   }
   await page.reload()
-  await enter(page, kim, '#/devices/K-0')
   await page.getByRole('region', { name: 'Certificates' }).getByRole('cell', { name: /kWh/ }).first().waitFor()
   await look(page, 'device')
   await go(page, 'Certificates')

@@ -43,7 +43,7 @@ scene('groups: a Buyer sees the certificates of the groups that are shared with 
   await call('POST', `/api/device-group/${group.id}/share`, dora.token, { organizationId: bea.organization })
   await issued(dora, group.id, 9000)
   await page.reload()
-  await enter(page, bea, '#/certificates')
+  await page.getByLabel('Group').waitFor()
   assert.equal(await page.getByLabel('Group').evaluate((select) => select.selectedOptions[0].textContent), 'Group shared-1')
   await page.getByRole('cell', { name: '5 kWh', exact: true }).waitFor()
   await page.getByText('9 kWh issued').waitFor()

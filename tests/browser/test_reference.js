@@ -10,7 +10,7 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ o
 
   await login(admin)
   await page.goto(`${base}/swagger`)
-  const operation = page.locator('.opblock', { has: page.locator('[data-path="/api/auth/me"]') })
+  const operation = page.locator('.opblock-get', { has: page.locator('[data-path="/api/auth/me"]') })
   await page.locator('[data-tag="auth"]').click({ timeout: 90000 })
   assert.equal(await page.locator('.opblock', { has: page.locator('[data-path="/api/device"]') }).count(), 0, 'other modules stay closed')
   await operation.locator('.opblock-summary-control').click()
@@ -25,6 +25,9 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ o
   await operation.getByRole('button', { name: 'Execute' }).click()
   await operation.locator('.live-responses-table .response').getByText('200').first().waitFor()
   assert.ok((await operation.locator('.live-responses-table').innerText()).includes(admin.email))
+  await page.emulateMedia({ colorScheme: 'dark' })
+  assert.notEqual(await page.evaluate(() => getComputedStyle(document.documentElement).filter), 'none')
+  assert.equal(await page.getByRole('link', { name: 'Console' }).getAttribute('href'), '/console')
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
 }, ['status of 401'])
 

@@ -5,6 +5,13 @@
 window.addEventListener('DOMContentLoaded', () => {
   const own = window.busbarReference
 
+  if (!own) {
+    const back = document.createElement('a')
+    back.className = 'back'
+    back.href = '/console'
+    back.textContent = 'Console'
+    document.body.prepend(back)
+  }
   window.SwaggerUIBundle({
     ...(own ? { spec: own, supportedSubmitMethods: [] } : { url: '/swagger-json' }),
     dom_id: '#reference',

@@ -55,8 +55,9 @@ function Uid ({ uid }: { uid: string }) {
   )
 }
 
-const startOf = (entries: Certificate[]) => entries.map((one) => one.certificate_issuance_start).sort()[0]!
-const endOf = (entries: Certificate[]) => entries.map((one) => one.certificate_issuance_end).sort().pop()!
+/* Energy that was carried over keeps the period of its cycle, so the newest entry has the period of the certificate. */
+const newestOf = (entries: Certificate[]) => entries.reduce((newest, entry) =>
+  entry.certificate_issuance_end > newest.certificate_issuance_end ? entry : newest)
 
 function noteOf (entry: Certificate, latest: string): string {
   if (entry.readvalue_watthour < 0) return t('certs.rest')
@@ -69,13 +70,14 @@ function Rows ({ entries, group, ofOne, parts }: {
 }) {
   const [open, setOpen] = useState(false)
   const [first] = entries as [Certificate]
+  const { certificate_issuance_start: start, certificate_issuance_end: end } = newestOf(entries)
   const devices = new Set(entries.map(({ deviceId }) => deviceId)).size
   const found = [...new Set(entries.map(({ status }) => status))]
 
   return (
     <>
       <tr>
-        <td className='wide'><Period start={startOf(entries)} end={endOf(entries)} /></td>
+        <td className='wide'><Period start={start} end={end} /></td>
         {!ofOne && (
           <td className='wide'>
             {devices > 1 ? t('devices.count', { n: devices }) : <Whose entry={first} />}
@@ -84,7 +86,7 @@ function Rows ({ entries, group, ofOne, parts }: {
         )}
         <td className='number'>{asEnergy(entries.reduce((sum, { readvalue_watthour: wh }) => sum + wh, 0))}</td>
         <td>{found.map((status) => <Badge key={status} tone={tone(status)}>{named('cert', status)}</Badge>)}</td>
-        <td><Uid uid={first.certificateTransactionUID} /></td>
+        <td>{first.status !== 'Carried' && <Uid uid={first.certificateTransactionUID} />}</td>
         {parts && (
           <td>
             {entries.length > 1 && (
@@ -102,7 +104,7 @@ function Rows ({ entries, group, ofOne, parts }: {
           </td>
           {!ofOne && <td className='wide'><Whose entry={entry} /></td>}
           <td className='number'>{asEnergy(entry.readvalue_watthour)}</td>
-          <td colSpan={3}>{noteOf(entry, endOf(entries))}</td>
+          <td colSpan={3}>{noteOf(entry, end)}</td>
         </tr>
       ))}
     </>

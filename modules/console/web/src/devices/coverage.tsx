@@ -54,7 +54,7 @@ function Why ({ device }: { device: number }) {
 
   return (
     <>
-      <form className='row foot' onSubmit={ask}>
+      <form className='filters' onSubmit={ask}>
         <Field label={t('coverage.at')}>
           {(props) => (
             <input {...props} type='datetime-local' required value={typed} onChange={(e) => setTyped(e.target.value)} />
