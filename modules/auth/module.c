@@ -479,7 +479,8 @@ static const struct bb_route routes[] = {
      .fallback = (preset), .bind = BB_BIND(struct auth_settings, key), .help = (text)}
 
 static const struct bb_field settings[] = {
-    DURATION(session_days, BB_DAYS, 1, 365, "7", "Life of a login's token, days."),
+    DURATION(session_days, BB_DAYS, 1, 365, "7",
+             "Life of a login's token, and of an unused refresh token, days."),
     DURATION(client_minutes, BB_MINUTES, 1, 10080, "60", "Life of an API client's token, minutes."),
     SETTING(login_failures_per_account, 1, 1000000, "10",
             "Failed logins to one account from one address in the window; ten times as many from "

@@ -20,8 +20,19 @@ export function useOrganizations () {
   const me = useMe()
   const [{ org }] = useValues('org')
   const admin = isOne(me, 'Admin')
-  const every = useQuery({ queryKey: ['organizations'], queryFn: () => everything<Organization>('/api/admin/organizations?limit=200'), enabled: admin, staleTime: FRESH_MS })
-  const own = useQuery({ queryKey: ['own'], queryFn: () => get<Own>('/api/auth/me'), enabled: !admin, initialData: me, staleTime: FRESH_MS })
+  const every = useQuery({
+    queryKey: ['organizations'],
+    queryFn: () => everything<Organization>('/api/admin/organizations?limit=200'),
+    enabled: admin,
+    staleTime: FRESH_MS
+  })
+  const own = useQuery({
+    queryKey: ['own'],
+    queryFn: () => get<Own>('/api/auth/me'),
+    enabled: !admin,
+    initialData: me,
+    staleTime: FRESH_MS
+  })
   const all: Named[] = (admin ? every.data : own.data.organizations) ?? []
   const waits = admin && every.isPending
   const chosen = all.find(({ id }) => String(id) === org)?.id ?? (waits && /^\d+$/.test(org) ? Number(org) : undefined)
@@ -41,7 +52,11 @@ export function Switcher () {
 
   if (!several) return null
   return (
-    <select className='organization' aria-label={t('accounts.organization')} value={chosen ?? ''} onChange={(e) => choose(e.target.value)}>
+    <select
+      className='organization'
+      aria-label={t('accounts.organization')}
+      value={chosen ?? ''}
+      onChange={(e) => choose(e.target.value)}>
       <option value=''>{t('org.all')}</option>
       <Options all={all} />
     </select>
@@ -60,7 +75,15 @@ export function useTarget (first?: number) {
   return { all, several, value, pick, id: several && value !== '' ? Number(value) : undefined }
 }
 
-export function Target ({ of, problem, optional = false }: { of: ReturnType<typeof useTarget>, problem?: string, optional?: boolean }) {
+export function Target ({
+  of,
+  problem,
+  optional = false
+}: {
+  of: ReturnType<typeof useTarget>
+  problem?: string
+  optional?: boolean
+}) {
   if (!of.several) return null
   return (
     <Field label={t('accounts.organization')} problem={problem}>

@@ -55,7 +55,10 @@ export function useRoute (): string[] {
 
 export function to (...path: Part[]): string {
   const kept = parts()[1].get(KEPT)
-  return written(path.map((part) => encodeURIComponent(part)).join('/'), new URLSearchParams(kept ? { [KEPT]: kept } : {}))
+  return written(
+    path.map((part) => encodeURIComponent(part)).join('/'),
+    new URLSearchParams(kept ? { [KEPT]: kept } : {})
+  )
 }
 
 export const go = (...path: Part[]) => { location.hash = to(...path) }
@@ -117,7 +120,11 @@ export function restore (which: number): (() => void) | undefined {
   const timer = setTimeout(() => stop.abort(), RESTORE_MS)
 
   grown.observe(view, { childList: true, subtree: true })
-  for (const name of ['wheel', 'touchmove', 'keydown', 'pointerdown']) addEventListener(name, () => stop.abort(), { signal: stop.signal, passive: true })
-  stop.signal.addEventListener('abort', () => { grown.disconnect(); clearTimeout(timer) })
+  for (const name of ['wheel', 'touchmove', 'keydown', 'pointerdown'])
+    addEventListener(name, () => stop.abort(), { signal: stop.signal, passive: true })
+  stop.signal.addEventListener('abort', () => {
+    grown.disconnect()
+    clearTimeout(timer)
+  })
   return () => stop.abort()
 }

@@ -35,12 +35,30 @@ function Name () {
       <h2>{t('accounts.name')}</h2>
       {save.isError && !problems.any && <Failed error={save.error} />}
       <Field label={t('register.firstName')} problem={problems.of('firstName')}>
-        {(props) => <input {...props} autoComplete='given-name' required value={firstName} onChange={(e) => setFirst(e.target.value)} />}
+        {(props) => (
+          <input
+            {...props}
+            autoComplete='given-name'
+            required
+            value={firstName}
+            onChange={(e) => setFirst(e.target.value)}
+          />
+        )}
       </Field>
       <Field label={t('register.lastName')} problem={problems.of('lastName')}>
-        {(props) => <input {...props} autoComplete='family-name' required value={lastName} onChange={(e) => setLast(e.target.value)} />}
+        {(props) => (
+          <input
+            {...props}
+            autoComplete='family-name'
+            required
+            value={lastName}
+            onChange={(e) => setLast(e.target.value)}
+          />
+        )}
       </Field>
-      <Button type='submit' disabled={save.isPending || (firstName === me.firstName && lastName === me.lastName)}>{t('do.save')}</Button>
+      <Button type='submit' disabled={save.isPending || (firstName === me.firstName && lastName === me.lastName)}>
+        {t('do.save')}
+      </Button>
     </form>
   )
 }
@@ -51,8 +69,13 @@ function Password () {
   const [values, setValues] = useState(empty)
   const change = useAction({
     mutationFn: () => call('PUT', PASSWORD, { current: values.current, new: values.new }),
-    onSuccess: () => { setValues(empty); void client.invalidateQueries({ queryKey: ['sessions'] }) },
-    onError: (error) => { if (isWrong(error)) get('/api/auth/me').catch(() => {}) } // asks for the login if the session has ended
+    onSuccess: () => {
+      setValues(empty)
+      void client.invalidateQueries({ queryKey: ['sessions'] })
+    },
+    onError: (error) => {
+      if (isWrong(error)) get('/api/auth/me').catch(() => {})
+    } // asks for the login if the session has ended
   })
   const isWrong = (error: unknown) => error instanceof ApiError && error.status === 401
   const problems = problemsOf(change.error)
@@ -71,8 +94,14 @@ function Password () {
       <h2>{t('own.password')}</h2>
       {change.isError && !isWrong(change.error) && !problems.any && <Failed error={change.error} />}
       <div role='status'>{change.isSuccess && <p className='notice'>{t('own.done')}</p>}</div>
-      <input className='hidden' tabIndex={-1} aria-hidden='true' autoComplete='username' value={email} readOnly /> {/* for password managers */}
-      {input('current', t('own.current'), 'current-password', isWrong(change.error) ? t('own.wrong') : problems.of('current'))}
+      <input className='hidden' tabIndex={-1} aria-hidden='true' autoComplete='username' value={email} readOnly />{' '}
+      {/* for password managers */}
+      {input(
+        'current',
+        t('own.current'),
+        'current-password',
+        isWrong(change.error) ? t('own.wrong') : problems.of('current')
+      )}
       {input('new', t('own.new'), 'new-password', problems.of('new'))}
       {input('again', t('own.again'), 'new-password', differ ? t('own.differ') : undefined)}
       <Button kind='main' type='submit' disabled={change.isPending}>{t('own.password')}</Button>
@@ -112,14 +141,24 @@ function Sessions () {
             <Monitor />
             <div>
               <strong>{nameOf(one)}</strong> {one.current && <Badge tone='good'>{t('own.here')}</Badge>}
-              <small>{one.network && `${one.network} · `}{t('own.used')} <Time at={one.usedAt} /> · {t('own.expires')} <Time at={one.expiresAt} /></small>
+              <small>
+                {one.network && `${one.network} · `}
+                {t('own.used')} <Time at={one.usedAt} /> · {t('own.expires')} <Time at={one.expiresAt} />
+              </small>
             </div>
             <Button aria-label={`${t('own.end')}: ${nameOf(one)}`} onClick={() => end(one)}>{t('own.end')}</Button>
           </li>
         ))}
       </ul>
-      {ending && <Confirm title={t('own.end')} text={t(ending.current ? 'own.endOwn' : 'own.endAsk', { name: nameOf(ending) })} action={t('own.end')}
-        close={() => end(null)} run={() => run(ending)} />}
+      {ending && (
+        <Confirm
+          title={t('own.end')}
+          text={t(ending.current ? 'own.endOwn' : 'own.endAsk', { name: nameOf(ending) })}
+          action={t('own.end')}
+          close={() => end(null)}
+          run={() => run(ending)}
+        />
+      )}
     </section>
   )
 }
@@ -140,7 +179,10 @@ function Shown () {
       </Field>
       <Field label={t('own.theme')}>
         {(props) => (
-          <select {...props} value={preferences.theme ?? ''} onChange={(e) => change({ theme: (e.target.value || undefined) as Preferences['theme'] })}>
+          <select
+            {...props}
+            value={preferences.theme ?? ''}
+            onChange={(e) => change({ theme: (e.target.value || undefined) as Preferences['theme'] })}>
             <option value=''>{t('own.asSystem')}</option>
             <option value='light'>{t('own.light')}</option>
             <option value='dark'>{t('own.dark')}</option>
@@ -149,7 +191,10 @@ function Shown () {
       </Field>
       <Field label={t('devices.zone')}>
         {(props) => (
-          <select {...props} value={preferences.zone ?? ''} onChange={(e) => change({ zone: e.target.value === 'UTC' ? 'UTC' : undefined })}>
+          <select
+            {...props}
+            value={preferences.zone ?? ''}
+            onChange={(e) => change({ zone: e.target.value === 'UTC' ? 'UTC' : undefined })}>
             <option value=''>{t('own.zone', { zone: here })}</option>
             <option value='UTC'>{t('own.utc')}</option>
           </select>
@@ -162,14 +207,25 @@ function Shown () {
 export default function Account () {
   const me = useMe()
   const facts = [
-    [t('login.email'), me.email], [t('accounts.name'), `${me.firstName} ${me.lastName}`.trim() || '–'], [t('accounts.role'), t(`role.${me.role}`)],
+    [t('login.email'), me.email],
+    [t('accounts.name'), `${me.firstName} ${me.lastName}`.trim() || '–'],
+    [t('accounts.role'), t(`role.${me.role}`)],
     [t('accounts.organization'), me.organizations.map((one) => one.name).join(', ') || '–']
   ]
 
   return (
     <div className='page'>
-      <header><h1>{t('nav.account')}</h1></header>
-      <dl className='facts panel'>{facts.map(([label, value]) => <div key={label}><dt>{label}</dt><dd>{value}</dd></div>)}</dl>
+      <header>
+        <h1>{t('nav.account')}</h1>
+      </header>
+      <dl className='facts panel'>
+        {facts.map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
       <div className='columns'>
         <Name />
         <Password />

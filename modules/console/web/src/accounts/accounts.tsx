@@ -29,8 +29,12 @@ function askedOf (account: Account, change: { role: Role } | { status: 'Suspende
   if ('role' in change) {
     const role = t(`role.${change.role}`)
     return {
-      title: t('accounts.newRole'), text: t('accounts.roleAsk', { email, before: t(`role.${account.role}`), role }), action: t('accounts.newRole'),
-      done: t('accounts.roleDone', { email, role }), body: change, undo: { role: account.role }
+      title: t('accounts.newRole'),
+      text: t('accounts.roleAsk', { email, before: t(`role.${account.role}`), role }),
+      action: t('accounts.newRole'),
+      done: t('accounts.roleDone', { email, role }),
+      body: change,
+      undo: { role: account.role }
     }
   }
   return change.status === 'Suspended'
@@ -57,7 +61,9 @@ function Row ({ account, organization }: { account: Account, organization: strin
   const change = useChange(account)
   const [asked, ask] = useState<Asked | null>(null)
   const own = account.id === me.id
-  const activate = useAction({ mutationFn: () => change({ status: 'Active' }, t('accounts.activated', { email: account.email })) })
+  const activate = useAction({
+    mutationFn: () => change({ status: 'Active' }, t('accounts.activated', { email: account.email }))
+  })
   const name = `${account.firstName} ${account.lastName}`.trim()
 
   return (
@@ -69,21 +75,44 @@ function Row ({ account, organization }: { account: Account, organization: strin
           run={() => change(asked.body, asked.done, asked.undo)} />}
       </td>
       <td>
-        {own ? t(`role.${account.role}`) : (
-          <select aria-label={`${t('accounts.role')}: ${account.email}`} value={account.role} disabled={account.status === 'Deleted'}
+        {own ? (
+          t(`role.${account.role}`)
+        ) : (
+          <select
+            aria-label={`${t('accounts.role')}: ${account.email}`}
+            value={account.role}
+            disabled={account.status === 'Deleted'}
             onChange={(e) => ask(askedOf(account, { role: e.target.value as Role }))}>
             {roles.map((role) => <option key={role} value={role}>{t(`role.${role}`)}</option>)}
           </select>
         )}
       </td>
       <td className='wide'>{organization}</td>
-      <td><Badge tone={tones[account.status]}>{t(`account.${account.status}`)}</Badge><br /><small><Time at={account.createdAt} /></small></td>
+      <td>
+        <Badge tone={tones[account.status]}>{t(`account.${account.status}`)}</Badge>
+        <br />
+        <small>
+          <Time at={account.createdAt} />
+        </small>
+      </td>
       <td>
         <div className='row'>
-          {account.status === 'Pending' && <Button kind='main' disabled={activate.isPending} onClick={() => activate.mutate()}>{t('accounts.approve')}</Button>}
-          {account.status === 'Pending' && <Button onClick={() => ask(askedOf(account, { status: 'Deleted' }))}>{t('accounts.refuse')}</Button>}
-          {account.status === 'Suspended' && <Button disabled={activate.isPending} onClick={() => activate.mutate()}>{t('accounts.activate')}</Button>}
-          {account.status === 'Active' && !own && <Button onClick={() => ask(askedOf(account, { status: 'Suspended' }))}>{t('accounts.suspend')}</Button>}
+          {account.status === 'Pending' && (
+            <Button kind='main' disabled={activate.isPending} onClick={() => activate.mutate()}>
+              {t('accounts.approve')}
+            </Button>
+          )}
+          {account.status === 'Pending' && (
+            <Button onClick={() => ask(askedOf(account, { status: 'Deleted' }))}>{t('accounts.refuse')}</Button>
+          )}
+          {account.status === 'Suspended' && (
+            <Button disabled={activate.isPending} onClick={() => activate.mutate()}>
+              {t('accounts.activate')}
+            </Button>
+          )}
+          {account.status === 'Active' && !own && (
+            <Button onClick={() => ask(askedOf(account, { status: 'Suspended' }))}>{t('accounts.suspend')}</Button>
+          )}
         </div>
       </td>
     </tr>
@@ -114,7 +143,16 @@ function List () {
     <>
       <div className='filters'>
         <Field label={t('accounts.search')}>
-          {(props) => <input {...props} type='search' maxLength={255} placeholder={t('accounts.searchIn')} value={search} onChange={(e) => change({ search: e.target.value })} />}
+          {(props) => (
+            <input
+              {...props}
+              type='search'
+              maxLength={255}
+              placeholder={t('accounts.searchIn')}
+              value={search}
+              onChange={(e) => change({ search: e.target.value })}
+            />
+          )}
         </Field>
         {select('status', t('accounts.status'), status, states.map((name) => [name, t(`account.${name}`)]))}
         {select('role', t('accounts.role'), role, roles.map((name) => [name, t(`role.${name}`)]))}
@@ -122,12 +160,18 @@ function List () {
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && (
-        <Empty icon={Users} action={<Button onClick={() => change({ status: '', search: '', role: '' })}>{t('accounts.clear')}</Button>}>{t('accounts.empty')}</Empty>
+        <Empty
+          icon={Users}
+          action={<Button onClick={() => change({ status: '', search: '', role: '' })}>{t('accounts.clear')}</Button>}>
+          {t('accounts.empty')}
+        </Empty>
       )}
       {shown.size > 0 && (
         <Table label={t('accounts.title')} busy={list.isPlaceholderData}
           head={[t('login.email'), t('accounts.role'), t('accounts.organization'), t('accounts.status'), '']}>
-          {[...shown.values()].map((account) => <Row key={account.id} account={account} organization={names(account.organizationId)} />)}
+          {[...shown.values()].map((account) => (
+            <Row key={account.id} account={account} organization={names(account.organizationId)} />
+          ))}
         </Table>
       )}
       <More of={list} />
@@ -152,13 +196,24 @@ export default function Accounts ({ rest }: { rest: string[] }) {
         )}
       </header>
       <nav className='tabs' aria-label={t('accounts.title')}>
-        <a href={to('accounts')} aria-current={organizations ? undefined : 'page'}>{t('accounts.title')}</a>
-        <a href={to('accounts', 'organizations')} aria-current={organizations ? 'page' : undefined}>{t('accounts.organizations')}</a>
+        <a href={to('accounts')} aria-current={organizations ? undefined : 'page'}>
+          {t('accounts.title')}
+        </a>
+        <a href={to('accounts', 'organizations')} aria-current={organizations ? 'page' : undefined}>
+          {t('accounts.organizations')}
+        </a>
       </nav>
       {organizations ? <Organizations /> : <List />}
       {inviting && <Invite roles={roles} close={() => setInviting(false)} />}
-      {rotating && <Confirm title={t('accounts.rotate')} text={t('accounts.rotateAsk')} action={t('accounts.rotate')} close={() => setRotating(false)}
-        run={() => call('POST', '/api/admin/rotate-secret').then(() => session.end())} />}
+      {rotating && (
+        <Confirm
+          title={t('accounts.rotate')}
+          text={t('accounts.rotateAsk')}
+          action={t('accounts.rotate')}
+          close={() => setRotating(false)}
+          run={() => call('POST', '/api/admin/rotate-secret').then(() => session.end())}
+        />
+      )}
     </div>
   )
 }

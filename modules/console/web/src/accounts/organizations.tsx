@@ -8,7 +8,10 @@ import { named, t } from '../texts/texts'
 import { Confirm, Empty, Failed, Loading, Table, Time } from '../ui/ui'
 
 function useOrganizations () {
-  return useQuery({ queryKey: ['organizations'], queryFn: () => everything<Organization>('/api/admin/organizations?limit=200') })
+  return useQuery({
+    queryKey: ['organizations'],
+    queryFn: () => everything<Organization>('/api/admin/organizations?limit=200')
+  })
 }
 
 /* Returns a function from an organization's id to its name. */
@@ -22,19 +25,43 @@ function Row ({ organization, actors }: { organization: Organization, actors: Ac
   const [chosen, choose] = useState<number | null>(null)
   const { name } = organization
   const email = (id: number | null) => actors.find((actor) => actor.id === id)?.email ?? String(id)
-  const text = chosen ? t('accounts.actorAsk', { name, email: email(chosen) }) : t('accounts.nobodyAsk', { name, email: email(organization.apiUserId) })
+  const text = chosen
+    ? t('accounts.actorAsk', { name, email: email(chosen) })
+    : t('accounts.nobodyAsk', { name, email: email(organization.apiUserId) })
 
   return (
     <tr>
-      <td className='wide'>{organization.name}{organization.address && <><br /><small>{organization.address}</small></>}</td>
+      <td className='wide'>
+        {organization.name}
+        {organization.address && (
+          <>
+            <br />
+            <small>{organization.address}</small>
+          </>
+        )}
+      </td>
       <td>{named('organization', organization.type)}</td>
       <td>
-        <select aria-label={`${t('accounts.actor')}: ${organization.name}`} value={organization.apiUserId ?? 0} onChange={(e) => choose(Number(e.target.value))}>
+        <select
+          aria-label={`${t('accounts.actor')}: ${organization.name}`}
+          value={organization.apiUserId ?? 0}
+          onChange={(e) => choose(Number(e.target.value))}>
           <option value={0}>{t('accounts.nobody')}</option>
           {actors.map(({ id, email }) => <option key={id} value={id}>{email}</option>)}
         </select>
-        {chosen !== null && <Confirm title={t('accounts.actor')} text={text} action={t('accounts.actorDo')} close={() => choose(null)}
-          run={() => call('PUT', `/api/admin/organizations/${organization.id}`, { apiUserId: chosen }).then(() => client.invalidateQueries({ queryKey: ['organizations'] }))} />}
+        {chosen !== null && (
+          <Confirm
+            title={t('accounts.actor')}
+            text={text}
+            action={t('accounts.actorDo')}
+            close={() => choose(null)}
+            run={() =>
+              call('PUT', `/api/admin/organizations/${organization.id}`, { apiUserId: chosen }).then(() =>
+                client.invalidateQueries({ queryKey: ['organizations'] })
+              )
+            }
+          />
+        )}
       </td>
       <td><Time at={organization.createdAt} /></td>
     </tr>
@@ -43,7 +70,10 @@ function Row ({ organization, actors }: { organization: Organization, actors: Ac
 
 export function Organizations () {
   const list = useOrganizations()
-  const accounts = useQuery({ queryKey: ['accounts', 'actors'], queryFn: () => everything<Account>('/api/admin/users?limit=200&status=Active&role=ApiUser') })
+  const accounts = useQuery({
+    queryKey: ['accounts', 'actors'],
+    queryFn: () => everything<Account>('/api/admin/users?limit=200&status=Active&role=ApiUser')
+  })
   const actors = accounts.data ?? []
 
   if (list.isPending) return <Loading />
@@ -52,9 +82,15 @@ export function Organizations () {
   return (
     <>
       {accounts.isError && <Failed error={accounts.error} again={() => void accounts.refetch()} />}
-      <p><small>{t('accounts.actorIs')}</small></p>
-      <Table label={t('accounts.organizations')} head={[t('accounts.name'), t('accounts.type'), t('accounts.actor'), t('state.since')]}>
-        {list.data.map((organization) => <Row key={organization.id} organization={organization} actors={actors} />)}
+      <p>
+        <small>{t('accounts.actorIs')}</small>
+      </p>
+      <Table
+        label={t('accounts.organizations')}
+        head={[t('accounts.name'), t('accounts.type'), t('accounts.actor'), t('state.since')]}>
+        {list.data.map((organization) => (
+          <Row key={organization.id} organization={organization} actors={actors} />
+        ))}
       </Table>
     </>
   )

@@ -17,7 +17,11 @@ function Make ({ close, done }: { close: () => void, done: (client: MadeClient) 
     <Dialog title={t('clients.new')} close={close}>
       <form onSubmit={(event) => { event.preventDefault(); make.mutate() }}>
         {make.isError && <Failed error={make.error} />}
-        <Field label={t('clients.name')}>{(props) => <input {...props} required maxLength={100} value={name} onChange={(e) => setName(e.target.value)} />}</Field>
+        <Field label={t('clients.name')}>
+          {(props) => (
+            <input {...props} required maxLength={100} value={name} onChange={(e) => setName(e.target.value)} />
+          )}
+        </Field>
         <div className='actions'>
           <Button onClick={close}>{t('do.cancel')}</Button>
           <Button kind='main' type='submit' disabled={make.isPending}>{t('do.save')}</Button>
@@ -28,8 +32,12 @@ function Make ({ close, done }: { close: () => void, done: (client: MadeClient) 
 }
 
 /* A command that gets a token. */
-function Example ({ id, secret }: { id: string, secret: string }) {
-  return <Copy text={`curl -s -u '${id}:${secret}' -d grant_type=client_credentials ${location.origin}/api/auth/getAccess`} />
+function Example ({ id, secret }: { id: string; secret: string }) {
+  return (
+    <Copy
+      text={`curl -s -u '${id}:${secret}' -d grant_type=client_credentials ${location.origin}/api/auth/getAccess`}
+    />
+  )
 }
 
 function Made ({ client, close }: { client: MadeClient, close: () => void }) {
@@ -57,7 +65,12 @@ export default function Clients () {
 
   return (
     <div className='page'>
-      <header><h1>{t('clients.title')}</h1><Button kind='main' onClick={() => setMaking(true)}>{t('clients.new')}</Button></header>
+      <header>
+        <h1>{t('clients.title')}</h1>
+        <Button kind='main' onClick={() => setMaking(true)}>
+          {t('clients.new')}
+        </Button>
+      </header>
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.data?.length === 0 && <Empty icon={KeyRound}>{t('clients.empty')}</Empty>}
@@ -80,10 +93,26 @@ export default function Clients () {
           <p>{t('clients.use')} <a href='/swagger' target='_blank' rel='noreferrer'>{t('nav.reference')}</a></p>
         </section>
       )}
-      {making && <Make close={() => setMaking(false)} done={(client) => { setMaking(false); setMade(client); void changed() }} />}
+      {making && (
+        <Make
+          close={() => setMaking(false)}
+          done={(client) => {
+            setMaking(false)
+            setMade(client)
+            void changed()
+          }}
+        />
+      )}
       {made && <Made client={made} close={() => setMade(null)} />}
-      {deleted && <Confirm title={t('do.delete')} text={t('clients.delete', { name: deleted.name })} action={t('do.delete')} close={() => setDeleted(null)}
-        run={() => call('DELETE', `/api/auth/clients/${deleted.id}`).then(changed)} />}
+      {deleted && (
+        <Confirm
+          title={t('do.delete')}
+          text={t('clients.delete', { name: deleted.name })}
+          action={t('do.delete')}
+          close={() => setDeleted(null)}
+          run={() => call('DELETE', `/api/auth/clients/${deleted.id}`).then(changed)}
+        />
+      )}
     </div>
   )
 }

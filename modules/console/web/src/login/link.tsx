@@ -9,13 +9,28 @@ import { Button, Failed, Field } from '../ui/ui'
 type Input = { name: string, label: string, type: string, complete: string }
 
 /* A form with at most one input, which shows `done` after a success. */
-function Form ({ title, input, path, values, label, done, back }: {
-  title: string, input?: Input, path: string, values: Record<string, string>, label: string, done: string, back: () => void
+function Form ({
+  title,
+  input,
+  path,
+  values,
+  label,
+  done,
+  back
+}: {
+  title: string
+  input?: Input
+  path: string
+  values: Record<string, string>
+  label: string
+  done: string
+  back: () => void
 }) {
   const [value, setValue] = useState('')
   const [error, setError] = useState<unknown>(null)
   const [state, setState] = useState<'open' | 'busy' | 'done'>('open')
-  const problem = error instanceof ApiError ? error.errors.find(({ field }) => field === input?.name)?.problem : undefined
+  const problem =
+    error instanceof ApiError ? error.errors.find(({ field }) => field === input?.name)?.problem : undefined
 
   const submit = (event: FormEvent) => {
     event.preventDefault()
@@ -30,7 +45,17 @@ function Form ({ title, input, path, values, label, done, back }: {
       <div role='status'>{state === 'done' && <p className='notice'>{done}</p>}</div>
       {input && state !== 'done' && (
         <Field label={input.label} problem={problem}>
-          {(props) => <input {...props} type={input.type} autoComplete={input.complete} required autoFocus value={value} onChange={(e) => setValue(e.target.value)} />}
+          {(props) => (
+            <input
+              {...props}
+              type={input.type}
+              autoComplete={input.complete}
+              required
+              autoFocus
+              value={value}
+              onChange={(e) => setValue(e.target.value)}
+            />
+          )}
         </Field>
       )}
       {state !== 'done' && <Button kind='main' type='submit' disabled={state === 'busy'}>{label}</Button>}
@@ -41,7 +66,17 @@ function Form ({ title, input, path, values, label, done, back }: {
 
 export function Forgot ({ back }: { back: () => void }) {
   const input = { name: 'email', label: t('login.email'), type: 'email', complete: 'username' }
-  return <Form title={t('link.forgot')} input={input} path={`${PASSWORD}/reset-request`} values={{}} label={t('link.ask')} done={t('link.sent')} back={back} />
+  return (
+    <Form
+      title={t('link.forgot')}
+      input={input}
+      path={`${PASSWORD}/reset-request`}
+      values={{}}
+      label={t('link.ask')}
+      done={t('link.sent')}
+      back={back}
+    />
+  )
 }
 
 /* #/link/PURPOSE?token=…: the token is after the '#', so that no server gets it in an address. */
@@ -50,7 +85,26 @@ export function Link ({ purpose }: { purpose: string }) {
   const input = { name: 'password', label: t('register.password'), type: 'password', complete: 'new-password' }
 
   if (purpose === 'confirm') {
-    return <Form title={t('link.confirm')} path='/api/user/email/confirm' values={{ token }} label={t('link.confirm')} done={t('link.confirmed')} back={goHome} />
+    return (
+      <Form
+        title={t('link.confirm')}
+        path='/api/user/email/confirm'
+        values={{ token }}
+        label={t('link.confirm')}
+        done={t('link.confirmed')}
+        back={goHome}
+      />
+    )
   }
-  return <Form title={t('link.choose')} input={input} path={`${PASSWORD}/reset`} values={{ token }} label={t('link.choose')} done={t('link.chosen')} back={goHome} />
+  return (
+    <Form
+      title={t('link.choose')}
+      input={input}
+      path={`${PASSWORD}/reset`}
+      values={{ token }}
+      label={t('link.choose')}
+      done={t('link.chosen')}
+      back={goHome}
+    />
+  )
 }

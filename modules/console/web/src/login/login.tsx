@@ -43,10 +43,30 @@ export function Login ({ again, done }: { again?: string, done: (me: Own) => voi
       {again && <p className='notice'>{t('login.again')}</p>}
       {error !== null && <Refused error={error} />}
       <Field label={t('login.email')}>
-        {(props) => <input {...props} type='email' autoComplete='username' required autoFocus={!again} value={email} onChange={(e) => setEmail(e.target.value)} />}
+        {(props) => (
+          <input
+            {...props}
+            type='email'
+            autoComplete='username'
+            required
+            autoFocus={!again}
+            value={email}
+            onChange={(e) => setEmail(e.target.value)}
+          />
+        )}
       </Field>
       <Field label={t('login.password')}>
-        {(props) => <input {...props} type='password' autoComplete='current-password' required autoFocus={Boolean(again)} value={password} onChange={(e) => setPassword(e.target.value)} />}
+        {(props) => (
+          <input
+            {...props}
+            type='password'
+            autoComplete='current-password'
+            required
+            autoFocus={Boolean(again)}
+            value={password}
+            onChange={(e) => setPassword(e.target.value)}
+          />
+        )}
       </Field>
       <Button kind='main' type='submit' disabled={busy}>{t('login.do')}</Button>
       {!again && <Button kind='link' onClick={() => setInstead('register')}>{t('register.title')}</Button>}

@@ -13,8 +13,10 @@ const fields: { name: string, text: Key, type: string, complete: string }[] = [
   { name: 'email', text: 'login.email', type: 'email', complete: 'username' },
   { name: 'password', text: 'register.password', type: 'password', complete: 'new-password' }
 ]
-const types: { name: string, text: Key }[] = [
-  { name: 'Developer', text: 'register.Developer' }, { name: 'Buyer', text: 'register.Buyer' }, { name: 'ApiUser', text: 'register.ApiUser' }
+const types: { name: string; text: Key }[] = [
+  { name: 'Developer', text: 'register.Developer' },
+  { name: 'Buyer', text: 'register.Buyer' },
+  { name: 'ApiUser', text: 'register.ApiUser' }
 ]
 
 export function Register ({ back }: { back: () => void }) {
@@ -26,7 +28,13 @@ export function Register ({ back }: { back: () => void }) {
   const submit = (event: FormEvent) => {
     event.preventDefault()
     setState('busy')
-    call('POST', '/api/user/register', values).then(() => setState('done'), (problem) => { setError(problem); setState('open') })
+    call('POST', '/api/user/register', values).then(
+      () => setState('done'),
+      (problem) => {
+        setError(problem)
+        setState('open')
+      }
+    )
   }
   if (state === 'done') {
     return (
@@ -43,14 +51,30 @@ export function Register ({ back }: { back: () => void }) {
       {error !== null && errors.length === 0 && <Failed error={error} />}
       <Field label={t('register.as')}>
         {(props) => (
-          <select {...props} value={values.organizationType} onChange={(e) => setValues({ ...values, organizationType: e.target.value })}>
-            {types.map(({ name, text }) => <option key={name} value={name}>{t(text)}</option>)}
+          <select
+            {...props}
+            value={values.organizationType}
+            onChange={(e) => setValues({ ...values, organizationType: e.target.value })}>
+            {types.map(({ name, text }) => (
+              <option key={name} value={name}>
+                {t(text)}
+              </option>
+            ))}
           </select>
         )}
       </Field>
       {fields.map(({ name, text, type, complete }) => (
         <Field key={name} label={t(text)} problem={errors.find(({ field }) => field === name)?.problem}>
-          {(props) => <input {...props} type={type} autoComplete={complete} required value={values[name] ?? ''} onChange={(e) => setValues({ ...values, [name]: e.target.value })} />}
+          {(props) => (
+            <input
+              {...props}
+              type={type}
+              autoComplete={complete}
+              required
+              value={values[name] ?? ''}
+              onChange={(e) => setValues({ ...values, [name]: e.target.value })}
+            />
+          )}
         </Field>
       ))}
       <Button kind='main' type='submit' disabled={state === 'busy'}>{t('register.do')}</Button>

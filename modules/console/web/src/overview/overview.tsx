@@ -1,6 +1,8 @@
 /* The front page: things that need attention, and figures, as far as the role can see them. */
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
-import { Award, Bell, KeyRound, MessagesSquare, SunMedium, Upload, UserCheck, Webhook, type LucideIcon } from 'lucide-react'
+import {
+  Award, Bell, KeyRound, MessagesSquare, SunMedium, Upload, UserCheck, Webhook, type LucideIcon
+} from 'lucide-react'
 import type { ReactNode } from 'react'
 
 import { everything, get, page, query } from '../api/client'
@@ -19,7 +21,10 @@ const DAYS = 30
 const SHOWN = 8
 const DAY_MS = 86400000
 
-const monthsAgo = (n: number) => { const now = new Date(); return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - n)) }
+const monthsAgo = (n: number) => {
+  const now = new Date()
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - n))
+}
 
 /* All queries of the page. Only those whose view the role has are sent. */
 function useFigures () {
@@ -27,13 +32,26 @@ function useFigures () {
   const { chosen: organizationId } = useOrganizations()
   const owner = isOne(me, 'Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser')
   const use = <Data,>(name: string, enabled: boolean, queryFn: () => Promise<Data>) =>
-    useQuery({ queryKey: [name, 'overview', organizationId], queryFn, enabled, refetchInterval: AGAIN_MS, placeholderData: keepPreviousData })
+    useQuery({
+      queryKey: [name, 'overview', organizationId],
+      queryFn,
+      enabled,
+      refetchInterval: AGAIN_MS,
+      placeholderData: keepPreviousData
+    })
 
   return {
     owner,
-    devices: use('devices', owner, () => page<Device[]>(`/api/device${query({ limit: SHOWN, count: true, sort: 'updatedAt', order: 'desc', organizationId })}`)),
+    devices: use('devices', owner, () =>
+      page<Device[]>(
+        `/api/device${query({ limit: SHOWN, count: true, sort: 'updatedAt', order: 'desc', organizationId })}`
+      )
+    ),
     months: use('certificates', owner || me.role === 'Buyer', () =>
-      everything<CertificateTotal>(`/api/certificate-log/totals${query({ by: 'month', start: monthsAgo(MONTHS - 1).toISOString(), organizationId })}`)),
+      everything<CertificateTotal>(
+        `/api/certificate-log/totals${query({ by: 'month', start: monthsAgo(MONTHS - 1).toISOString(), organizationId })}`
+      )
+    ),
     unread: use('conversations', true, () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(me.email)}`)),
     hooks: use('statistics', true, () => everything<Statistics>('/api/chat/webhooks/statistics')),
     uploads: use('bulk', owner, () => page<BulkUpload[]>('/api/bulk-upload?limit=20')),
@@ -54,12 +72,33 @@ function tasksOf ({ devices, unread, hooks, uploads, pending, clients }: Figures
   const failed = uploads.data?.items.filter(({ status, progress }) => status !== 'created' && progress.failed > 0) ?? []
   const messages = unread.data?.count ?? 0
   const all: (Task | false)[] = [
-    failing.length > 0 && { icon: Webhook, text: t('todo.hooks', { n: failing.length }), tone: 'bad', address: failing.length === 1 ? to('webhooks', failing[0]!.id) : to('webhooks') },
+    failing.length > 0 && {
+      icon: Webhook,
+      text: t('todo.hooks', { n: failing.length }),
+      tone: 'bad',
+      address: failing.length === 1 ? to('webhooks', failing[0]!.id) : to('webhooks')
+    },
     waiting > 0 && { icon: UserCheck, text: t('todo.pending', { n: waiting }), tone: 'wait', address: to('accounts') },
-    messages > 0 && { icon: MessagesSquare, text: t('todo.unread', { n: messages }), tone: 'wait', address: to('chat') },
-    ...checked.map(({ bulkUploadId, fileName }) => ({ icon: Upload, text: t('todo.checked', { file: fileName }), tone: 'wait' as const, address: to('bulk', bulkUploadId) })),
-    ...failed.slice(0, 3).map(({ bulkUploadId, fileName, progress }) =>
-      ({ icon: Upload, text: t('todo.failed', { n: progress.failed, file: fileName }), tone: 'bad' as const, address: to('bulk', bulkUploadId) })),
+    messages > 0 && {
+      icon: MessagesSquare,
+      text: t('todo.unread', { n: messages }),
+      tone: 'wait',
+      address: to('chat')
+    },
+    ...checked.map(({ bulkUploadId, fileName }) => ({
+      icon: Upload,
+      text: t('todo.checked', { file: fileName }),
+      tone: 'wait' as const,
+      address: to('bulk', bulkUploadId)
+    })),
+    ...failed
+      .slice(0, 3)
+      .map(({ bulkUploadId, fileName, progress }) => ({
+        icon: Upload,
+        text: t('todo.failed', { n: progress.failed, file: fileName }),
+        tone: 'bad' as const,
+        address: to('bulk', bulkUploadId)
+      })),
     clients.data?.items.length === 0 && { icon: KeyRound, text: t('todo.client'), tone: 'off', address: to('clients') },
     devices.data?.total === 0 && { icon: SunMedium, text: t('todo.device'), tone: 'off', address: to('devices') },
     devices.data?.total === 0 && { icon: Upload, text: t('todo.bulk'), tone: 'off', address: to('bulk') },
@@ -68,7 +107,21 @@ function tasksOf ({ devices, unread, hooks, uploads, pending, clients }: Figures
   return all.filter((task) => task !== false)
 }
 
-function Tile ({ icon: Icon, title, address, note, of, children }: { icon: LucideIcon, title: string, address: string, note?: string, of: UseQueryResult, children: ReactNode }) {
+function Tile ({
+  icon: Icon,
+  title,
+  address,
+  note,
+  of,
+  children
+}: {
+  icon: LucideIcon
+  title: string
+  address: string
+  note?: string
+  of: UseQueryResult
+  children: ReactNode
+}) {
   return (
     <a className='tile panel' href={address}>
       <span><Icon />{title}</span>
@@ -85,15 +138,36 @@ function Tiles ({ owner, devices, months, unread, hooks }: Figures) {
 
   return (
     <div className='tiles'>
-      {owner && <Tile icon={SunMedium} title={t('nav.devices')} address={to('devices')} of={devices} note={t('overview.active')}>{asNumber(devices.data?.total ?? 0)}</Tile>}
+      {owner && (
+        <Tile
+          icon={SunMedium}
+          title={t('nav.devices')}
+          address={to('devices')}
+          of={devices}
+          note={t('overview.active')}>
+          {asNumber(devices.data?.total ?? 0)}
+        </Tile>
+      )}
       {months.fetchStatus !== 'idle' || months.data ? (
-        <Tile icon={Award} title={t('overview.certified')} address={to('certificates')} of={months} note={t('overview.entries', { n: now?.entries ?? 0 })}>
+        <Tile
+          icon={Award}
+          title={t('overview.certified')}
+          address={to('certificates')}
+          of={months}
+          note={t('overview.entries', { n: now?.entries ?? 0 })}>
           {asEnergy(now?.readvalue_watthour ?? 0)}
         </Tile>
       ) : null}
-      <Tile icon={MessagesSquare} title={t('overview.unread')} address={to('chat')} of={unread}>{asNumber(unread.data?.count ?? 0)}</Tile>
-      <Tile icon={Webhook} title={t('hooks.success')} address={to('webhooks')} of={hooks} note={ended > 0 ? t('hooks.rate', { ok: asNumber(delivered), all: asNumber(ended) }) : t('hooks.quiet')}>
-        {ended > 0 ? `${asNumber(Math.floor(delivered / ended * 1000) / 10)} %` : '–'}
+      <Tile icon={MessagesSquare} title={t('overview.unread')} address={to('chat')} of={unread}>
+        {asNumber(unread.data?.count ?? 0)}
+      </Tile>
+      <Tile
+        icon={Webhook}
+        title={t('hooks.success')}
+        address={to('webhooks')}
+        of={hooks}
+        note={ended > 0 ? t('hooks.rate', { ok: asNumber(delivered), all: asNumber(ended) }) : t('hooks.quiet')}>
+        {ended > 0 ? `${asNumber(Math.floor((delivered / ended) * 1000) / 10)} %` : '–'}
       </Tile>
     </div>
   )
@@ -105,26 +179,47 @@ function Chart ({ months }: { months: CertificateTotal[] }) {
   const long = new Intl.DateTimeFormat(way(), { month: 'long', year: 'numeric', timeZone: 'UTC' })
   const short = new Intl.DateTimeFormat(way(), { month: 'short', timeZone: 'UTC' })
   const bars = at.map((begin) => ({
-    label: long.format(begin), short: short.format(begin),
-    value: months.find(({ month }) => month !== undefined && Date.parse(month) === begin.getTime())?.readvalue_watthour ?? 0
+    label: long.format(begin),
+    short: short.format(begin),
+    value:
+      months.find(({ month }) => month !== undefined && Date.parse(month) === begin.getTime())?.readvalue_watthour ?? 0
   }))
 
-  return <section className='panel'><Bars title={t('overview.chart')} note={asEnergy(bars.reduce((sum, { value }) => sum + value, 0))} bars={bars} show={asEnergy} /></section>
+  return (
+    <section className='panel'>
+      <Bars
+        title={t('overview.chart')}
+        note={asEnergy(bars.reduce((sum, { value }) => sum + value, 0))}
+        bars={bars}
+        show={asEnergy}
+      />
+    </section>
+  )
 }
 
 function DeviceRow ({ device }: { device: Device }) {
   const days = useQuery({
     queryKey: ['readings', 'overview', device.uuid],
-    queryFn: () => everything<Total>(`/api/meter-reads/new/${device.uuid}/totals${query({ by: 'day', start: new Date(Math.floor(Date.now() / DAY_MS - DAYS) * DAY_MS).toISOString() })}`),
+    queryFn: () =>
+      everything<Total>(
+        `/api/meter-reads/new/${device.uuid}/totals${query({ by: 'day', start: new Date(Math.floor(Date.now() / DAY_MS - DAYS) * DAY_MS).toISOString() })}`
+      ),
     refetchInterval: AGAIN_MS
   })
   const latest = days.data?.map(({ endDate }) => endDate).sort().at(-1)
 
   return (
     <tr>
-      <td className='wide'><a href={to('devices', device.uuid)}>{device.siteName ?? device.externalId ?? device.uuid}</a></td>
+      <td className='wide'>
+        <a href={to('devices', device.uuid)}>{device.siteName ?? device.externalId ?? device.uuid}</a>
+      </td>
       <td className='number'>{days.data && asEnergy(days.data.reduce((sum, { value }) => sum + value, 0))}</td>
-      <td>{latest ? asDay(new Date(Date.parse(latest) - 1).toISOString()) : days.data && <Badge tone='wait'>{t('overview.silent', { n: DAYS })}</Badge>}{days.isError && '–'}</td>
+      <td>
+        {latest
+          ? asDay(new Date(Date.parse(latest) - 1).toISOString())
+          : days.data && <Badge tone='wait'>{t('overview.silent', { n: DAYS })}</Badge>}
+        {days.isError && '–'}
+      </td>
     </tr>
   )
 }
@@ -139,27 +234,55 @@ export default function Overview () {
 
   return (
     <div className='page'>
-      <header><h1>{me.firstName ? t('overview.hello', { name: me.firstName }) : t('nav.overview')}</h1></header>
-      {typeof first === 'object' && <Failed error={first.error} again={() => { for (const each of broken) if (typeof each === 'object') void each.refetch() }} />}
+      <header>
+        <h1>{me.firstName ? t('overview.hello', { name: me.firstName }) : t('nav.overview')}</h1>
+      </header>
+      {typeof first === 'object' && (
+        <Failed
+          error={first.error}
+          again={() => {
+            for (const each of broken) if (typeof each === 'object') void each.refetch()
+          }}
+        />
+      )}
       <Tiles {...figures} />
       {tasks.length > 0 && (
         <section className='panel' aria-labelledby='tasks'>
           <h2 id='tasks'>{t('overview.next')}</h2>
           <ul className='tasks'>
-            {tasks.map(({ icon: Icon, text, address, tone }) => <li key={text}><a href={address}><span className={`badge ${tone}`}><Icon /></span>{text}</a></li>)}
+            {tasks.map(({ icon: Icon, text, address, tone }) => (
+              <li key={text}>
+                <a href={address}>
+                  <span className={`badge ${tone}`}>
+                    <Icon />
+                  </span>
+                  {text}
+                </a>
+              </li>
+            ))}
           </ul>
         </section>
       )}
       {months.data && months.data.length > 0 && <Chart months={months.data} />}
       {figures.owner && devices.isPending && <Loading />}
-      {me.role === 'Buyer' && months.data?.length === 0 && <Empty icon={Award} action={<a href={to('chat')}>{t('overview.ask')}</a>}>{t('overview.buyer')}</Empty>}
+      {me.role === 'Buyer' && months.data?.length === 0 && (
+        <Empty icon={Award} action={<a href={to('chat')}>{t('overview.ask')}</a>}>
+          {t('overview.buyer')}
+        </Empty>
+      )}
       {devices.data && devices.data.items.length > 0 && (
         <section>
           <h2>{t('overview.readings')}</h2>
-          <Table label={t('overview.readings')} head={[t('devices.name'), { text: t('overview.energy', { n: DAYS }), number: true }, t('overview.latest')]}>
-            {devices.data.items.map((device) => <DeviceRow key={device.uuid} device={device} />)}
+          <Table
+            label={t('overview.readings')}
+            head={[t('devices.name'), { text: t('overview.energy', { n: DAYS }), number: true }, t('overview.latest')]}>
+            {devices.data.items.map((device) => (
+              <DeviceRow key={device.uuid} device={device} />
+            ))}
           </Table>
-          {(devices.data.total ?? 0) > SHOWN && <a href={to('devices')}>{t('overview.all', { n: asNumber(devices.data.total ?? 0) })}</a>}
+          {(devices.data.total ?? 0) > SHOWN && (
+            <a href={to('devices')}>{t('overview.all', { n: asNumber(devices.data.total ?? 0) })}</a>
+          )}
         </section>
       )}
     </div>

@@ -17,7 +17,15 @@ const lastOf = ({ samples }: HostSamples) => samples[samples.length - 1]!
 /* A line for each host; if there are several, the user chooses the host whose numbers are shown below. */
 export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: string, show: (key: string) => void }) {
   const newest = Math.max(...hosts.map((host) => lastOf(host).at))
-  const head = [t('status.started'), t('status.version'), t('status.generation'), t('status.generations'), t('status.memory'), t('status.answered'), ...(hosts.length > 1 ? [''] : [])]
+  const head = [
+    t('status.started'),
+    t('status.version'),
+    t('status.generation'),
+    t('status.generations'),
+    t('status.memory'),
+    t('status.answered'),
+    ...(hosts.length > 1 ? [''] : [])
+  ]
 
   return (
     <>
@@ -31,8 +39,22 @@ export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: st
               <td>{asNumber(sums.get('busbar_generation') ?? 0)}</td>
               <td>{asNumber(sums.get('busbar_generations') ?? 0)}</td>
               <td>{asBytes(sums.get('process_resident_memory_bytes') ?? 0)}</td>
-              <td>{newest - at > SILENT_MS ? <Badge tone='bad'><Time at={new Date(at).toISOString()} /></Badge> : <Badge tone='good'>{t('status.now')}</Badge>}</td>
-              {hosts.length > 1 && <td><Button aria-pressed={host.key === shown} onClick={() => show(host.key)}>{t('status.show')}</Button></td>}
+              <td>
+                {newest - at > SILENT_MS ? (
+                  <Badge tone='bad'>
+                    <Time at={new Date(at).toISOString()} />
+                  </Badge>
+                ) : (
+                  <Badge tone='good'>{t('status.now')}</Badge>
+                )}
+              </td>
+              {hosts.length > 1 && (
+                <td>
+                  <Button aria-pressed={host.key === shown} onClick={() => show(host.key)}>
+                    {t('status.show')}
+                  </Button>
+                </td>
+              )}
             </tr>
           )
         })}
@@ -52,7 +74,16 @@ export function Host ({ sample }: { sample: Sample }) {
     ['status.bodies', asBytes(of('busbar_body_bytes') + of('busbar_answer_bytes'))]
   ]
 
-  return <dl className='facts panel'>{facts.map(([name, value]) => <div key={name}><dt>{t(name)}</dt><dd>{value}</dd></div>)}</dl>
+  return (
+    <dl className='facts panel'>
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{t(name)}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
 }
 
 /* Queues with known names; the queues of pools follow them. */
@@ -71,15 +102,27 @@ export function Queues ({ sample }: { sample: Sample }) {
   }
   const rows = known.map(({ name, state, text }) => ({ text: t(text), waits: sum(name, state), busy: '–' }))
   for (const { labels, value } of sample.lines.filter(({ name }) => name === 'busbar_pool_waiting')) {
-    const one = (name: string) => sample.lines.find((line) => line.name === name && line.labels.module === labels.module && line.labels.pool === labels.pool)?.value ?? 0
+    const one = (name: string) =>
+      sample.lines.find(
+        (line) => line.name === name && line.labels.module === labels.module && line.labels.pool === labels.pool
+      )?.value ?? 0
     rows.push({
       text: t('queue.pool', { module: labels.module ?? '', pool: labels.pool ?? '' }),
-      waits: value, busy: t('status.of', { n: asNumber(one('busbar_pool_busy')), most: asNumber(one('busbar_pool_threads')) })
+      waits: value,
+      busy: t('status.of', { n: asNumber(one('busbar_pool_busy')), most: asNumber(one('busbar_pool_threads')) })
     })
   }
   return (
     <Table small label={t('status.queues')} head={[t('status.queue'), t('status.waits'), t('status.busy')]}>
-      {rows.filter(({ waits }) => waits !== null).map(({ text, waits, busy }) => <tr key={text}><td className='wide'>{text}</td><td>{asNumber(waits ?? 0)}</td><td>{busy}</td></tr>)}
+      {rows
+        .filter(({ waits }) => waits !== null)
+        .map(({ text, waits, busy }) => (
+          <tr key={text}>
+            <td className='wide'>{text}</td>
+            <td>{asNumber(waits ?? 0)}</td>
+            <td>{busy}</td>
+          </tr>
+        ))}
     </Table>
   )
 }

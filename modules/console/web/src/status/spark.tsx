@@ -2,7 +2,9 @@
 export function Spark ({ title, values, show }: { title: string, values: number[], show: (value: number) => string }) {
   const last = values[values.length - 1]
   const most = Math.max(1e-9, ...values)
-  const points = values.map((value, i) => `${values.length > 1 ? i / (values.length - 1) * 200 : 0},${38 - value / most * 34}`).join(' ')
+  const points = values
+    .map((value, i) => `${values.length > 1 ? (i / (values.length - 1)) * 200 : 0},${38 - (value / most) * 34}`)
+    .join(' ')
 
   return (
     <figure className='panel spark'>

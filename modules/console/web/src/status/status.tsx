@@ -14,7 +14,11 @@ import { Spark } from './spark'
 const EVERY_MS = 2000
 
 export default function Status () {
-  const state = useQuery({ queryKey: ['health'], queryFn: () => getAnyway<Health>('/api/health/status'), refetchInterval: EVERY_MS })
+  const state = useQuery({
+    queryKey: ['health'],
+    queryFn: () => getAnyway<Health>('/api/health/status'),
+    refetchInterval: EVERY_MS
+  })
   const { hosts, error } = useHosts()
   const [chosen, choose] = useState('')
   const host = hosts.find(({ key }) => key === chosen) ?? hosts[0]
@@ -25,7 +29,11 @@ export default function Status () {
     <div className='page'>
       <header>
         <h1>{t('status.title')}</h1>
-        {state.data && <Badge tone={state.data.status === 'ok' ? 'good' : 'bad'}>{state.data.status === 'ok' ? t('status.well') : t('status.ill')}</Badge>}
+        {state.data && (
+          <Badge tone={state.data.status === 'ok' ? 'good' : 'bad'}>
+            {state.data.status === 'ok' ? t('status.well') : t('status.ill')}
+          </Badge>
+        )}
       </header>
       {state.isPending && <Loading />}
       {state.isError && <Failed error={state.error} again={() => void state.refetch()} />}
@@ -34,7 +42,12 @@ export default function Status () {
           {Object.entries(state.data.details).map(([name, { status, latencyMs }]) => (
             <div key={name}>
               <dt>{named('part', name)}</dt>
-              <dd><Badge tone={status === 'up' ? 'good' : 'bad'}>{status === 'up' ? t('status.up') : t('status.down')}</Badge>{latencyMs !== undefined && ` ${t('status.ms', { ms: latencyMs })}`}</dd>
+              <dd>
+                <Badge tone={status === 'up' ? 'good' : 'bad'}>
+                  {status === 'up' ? t('status.up') : t('status.down')}
+                </Badge>
+                {latencyMs !== undefined && ` ${t('status.ms', { ms: latencyMs })}`}
+              </dd>
             </div>
           ))}
         </dl>
@@ -43,15 +56,26 @@ export default function Status () {
       {last && <><h2>{t('status.host')}</h2><Host sample={last} /></>}
       <h2>{t('status.metrics')}</h2>
       {error !== null && <Failed error={error} />}
-      {last && <div className='sparks'>
-        <Spark title={t('status.requests')} values={rate(samples, 'busbar_http_requests_total')} show={asNumber} />
-        <Spark title={t('status.failures')} values={rate(samples, 'failures')} show={asNumber} />
-        <Spark title={t('status.connections')} values={level(samples, 'busbar_http_connections')} show={asNumber} />
-        <Spark title={t('queue.database')} values={level(samples, 'busbar_database_waiting')} show={asNumber} />
-        <Spark title={t('status.memory')} values={level(samples, 'process_resident_memory_bytes')} show={asBytes} />
-        <Spark title={t('status.cpu')} values={rate(samples, 'process_cpu_seconds_total').map((n) => n * 100)} show={(n) => `${asNumber(n)} %`} />
-      </div>}
-      {last && <><h2>{t('status.queues')}</h2><Queues sample={last} /></>}
+      {last && (
+        <div className='sparks'>
+          <Spark title={t('status.requests')} values={rate(samples, 'busbar_http_requests_total')} show={asNumber} />
+          <Spark title={t('status.failures')} values={rate(samples, 'failures')} show={asNumber} />
+          <Spark title={t('status.connections')} values={level(samples, 'busbar_http_connections')} show={asNumber} />
+          <Spark title={t('queue.database')} values={level(samples, 'busbar_database_waiting')} show={asNumber} />
+          <Spark title={t('status.memory')} values={level(samples, 'process_resident_memory_bytes')} show={asBytes} />
+          <Spark
+            title={t('status.cpu')}
+            values={rate(samples, 'process_cpu_seconds_total').map((n) => n * 100)}
+            show={(n) => `${asNumber(n)} %`}
+          />
+        </div>
+      )}
+      {last && (
+        <>
+          <h2>{t('status.queues')}</h2>
+          <Queues sample={last} />
+        </>
+      )}
       <h2>{t('status.modules')}</h2>
       <Modules />
     </div>

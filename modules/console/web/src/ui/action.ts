@@ -5,7 +5,9 @@
 import { useMutation, type UseMutationOptions } from '@tanstack/react-query'
 import { useRef } from 'react'
 
-export function useAction<Data, Values = void, Context = unknown> (options: UseMutationOptions<Data, Error, Values, Context>) {
+export function useAction<Data, Values = void, Context = unknown> (
+  options: UseMutationOptions<Data, Error, Values, Context>
+) {
   const busy = useRef(false)
   const mutation = useMutation<Data, Error, Values, Context>({
     ...options,

@@ -27,7 +27,11 @@ function One ({ message: { id, text, undo }, close }: { message: Message, close:
     return () => clearTimeout(timer)
   }, [held, id, close])
   return (
-    <li onPointerEnter={() => hold(true)} onPointerLeave={() => hold(false)} onFocus={() => hold(true)} onBlur={() => hold(false)}>
+    <li
+      onPointerEnter={() => hold(true)}
+      onPointerLeave={() => hold(false)}
+      onFocus={() => hold(true)}
+      onBlur={() => hold(false)}>
       <Check />
       <span>{text}</span>
       {undo && <Button kind='link' onClick={() => { close(id); undo() }}>{t('do.undo')}</Button>}
@@ -44,5 +48,15 @@ export function Toasts () {
     show = (message) => set((before) => [...before.slice(-2), message])
     return () => { show = () => {} }
   }, [])
-  return <div className='toasts' role='status'>{all.length > 0 && <ul>{all.map((message) => <One key={message.id} message={message} close={close} />)}</ul>}</div>
+  return (
+    <div className='toasts' role='status'>
+      {all.length > 0 && (
+        <ul>
+          {all.map((message) => (
+            <One key={message.id} message={message} close={close} />
+          ))}
+        </ul>
+      )}
+    </div>
+  )
 }

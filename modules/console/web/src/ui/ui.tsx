@@ -1,6 +1,8 @@
 /* The small parts that all views consist of. */
 import { ArrowDown, ArrowUp, Check, ChevronsUpDown, Copy as CopyIcon, type LucideIcon } from 'lucide-react'
-import { useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode, type RefObject } from 'react'
+import {
+  useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode, type RefObject
+} from 'react'
 
 import { ApiError } from '../api/client'
 import { t } from '../texts/texts'
@@ -19,8 +21,20 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
 }
 
 /* A `quiet` button has no border: for actions in the rows of tables. A button with only an icon needs an aria-label. */
-export function Button ({ kind = 'plain', type = 'button', className = '', icon: Icon, children, ...rest }: ButtonProps) {
-  return <button type={type} className={`button ${kind} ${className}`} {...rest}>{Icon && <Icon />}{children}</button>
+export function Button ({
+  kind = 'plain',
+  type = 'button',
+  className = '',
+  icon: Icon,
+  children,
+  ...rest
+}: ButtonProps) {
+  return (
+    <button type={type} className={`button ${kind} ${className}`} {...rest}>
+      {Icon && <Icon />}
+      {children}
+    </button>
+  )
 }
 
 export function Time ({ at }: { at: string }) {
@@ -44,15 +58,33 @@ export function Loading ({ lines = 4 }: { lines?: number }) {
 export function Failed ({ error, again }: { error: unknown, again?: () => void }) {
   return (
     <div className='failed' role='alert'>
-      <p>{error instanceof ApiError && error.status === 0 ? t('state.offline') : t('state.failed', { problem: problemOf(error) })}</p>
+      <p>
+        {error instanceof ApiError && error.status === 0
+          ? t('state.offline')
+          : t('state.failed', { problem: problemOf(error) })}
+      </p>
       {again && <Button onClick={again}>{t('state.retry')}</Button>}
     </div>
   )
 }
 
 /* `action`: the button or link that helps. */
-export function Empty ({ icon: Icon, action, children }: { icon?: LucideIcon, action?: ReactNode, children: ReactNode }) {
-  return <div className='empty'>{Icon && <Icon />}<p>{children}</p>{action}</div>
+export function Empty ({
+  icon: Icon,
+  action,
+  children
+}: {
+  icon?: LucideIcon
+  action?: ReactNode
+  children: ReactNode
+}) {
+  return (
+    <div className='empty'>
+      {Icon && <Icon />}
+      <p>{children}</p>
+      {action}
+    </div>
+  )
 }
 
 export function Logo () {
@@ -70,8 +102,14 @@ export function Badge ({ tone, children }: { tone: 'good' | 'bad' | 'wait' | 'of
 let fields = 0
 
 /* A label, its input, and the problem with its value. */
-export function Field ({ label, problem, children }: {
-  label: string, problem?: string, children: (props: { id: string, 'aria-invalid'?: boolean, 'aria-describedby'?: string }) => ReactNode
+export function Field ({
+  label,
+  problem,
+  children
+}: {
+  label: string
+  problem?: string
+  children: (props: { id: string; 'aria-invalid'?: boolean; 'aria-describedby'?: string }) => ReactNode
 }) {
   const [id] = useState(() => `field${++fields}`)
   return (
@@ -126,14 +164,31 @@ export function Dialog ({ title, close, wide = false, leaving, children }: {
 
   return (
     <>
-      <dialog ref={ref} aria-label={title} className={wide ? 'wide' : undefined} onInput={() => { typed.current = true }}
-        onCancel={(event) => { event.preventDefault(); leave() }} onClose={closed}>
+      <dialog
+        ref={ref}
+        aria-label={title}
+        className={wide ? 'wide' : undefined}
+        onInput={() => {
+          typed.current = true
+        }}
+        onCancel={(event) => {
+          event.preventDefault()
+          leave()
+        }}
+        onClose={closed}>
         <h2>{title}</h2>
         {children}
       </dialog>
       {asking && (
-        <Confirm title={leaving ? title : t('do.discardAsk')} text={leaving ?? t('do.discardText')} action={t(leaving ? 'do.close' : 'do.discard')}
-          cancel={t(leaving ? 'do.cancel' : 'do.keep')} close={() => ask(false)} done={close} run={() => Promise.resolve()} />
+        <Confirm
+          title={leaving ? title : t('do.discardAsk')}
+          text={leaving ?? t('do.discardText')}
+          action={t(leaving ? 'do.close' : 'do.discard')}
+          cancel={t(leaving ? 'do.cancel' : 'do.keep')}
+          close={() => ask(false)}
+          done={close}
+          run={() => Promise.resolve()}
+        />
       )}
     </>
   )
@@ -143,8 +198,24 @@ export function Dialog ({ title, close, wide = false, leaving, children }: {
  * `text` says what the action will do. `done` is called instead of `close` if something else is shown after the
  * action; `mild`: the action does no harm.
  */
-export function Confirm ({ title, text, action, run, close, done = close, mild = false, cancel = t('do.cancel') }: {
-  title: string, text: ReactNode, action: string, run: () => Promise<unknown>, close: () => void, done?: () => void, mild?: boolean, cancel?: string
+export function Confirm ({
+  title,
+  text,
+  action,
+  run,
+  close,
+  done = close,
+  mild = false,
+  cancel = t('do.cancel')
+}: {
+  title: string
+  text: ReactNode
+  action: string
+  run: () => Promise<unknown>
+  close: () => void
+  done?: () => void
+  mild?: boolean
+  cancel?: string
 }) {
   const [error, setError] = useState<unknown>(null)
   const [busy, setBusy] = useState(false)
@@ -185,7 +256,9 @@ export function Copy ({ text, shown = text }: { text: string, shown?: string }) 
   return (
     <div className='copy'>
       <code ref={code}>{shown}</code>
-      <Button icon={done ? Check : CopyIcon} onClick={() => void copy()}>{done ? t('state.copied') : t('state.copy')}</Button>
+      <Button icon={done ? Check : CopyIcon} onClick={() => void copy()}>
+        {done ? t('state.copied') : t('state.copy')}
+      </Button>
     </div>
   )
 }
@@ -193,7 +266,9 @@ export function Copy ({ text, shown = text }: { text: string, shown?: string }) 
 const arrows = { ascending: ArrowUp, descending: ArrowDown, none: ChevronsUpDown }
 
 /* The header of a column, right-aligned above numbers; clicking a header with `sort` sorts the rows. */
-export type Head = string | { text: string, number?: boolean, sorted?: 'ascending' | 'descending' | 'none', sort?: () => void }
+export type Head =
+  | string
+  | { text: string; number?: boolean; sorted?: 'ascending' | 'descending' | 'none'; sort?: () => void }
 
 function Column ({ head, label }: { head: Head, label: string }) {
   if (typeof head === 'string') return <th scope='col'>{head || <span className='hidden'>{label}</span>}</th>
@@ -206,15 +281,36 @@ function Column ({ head, label }: { head: Head, label: string }) {
 }
 
 /* A table that becomes a list of cards if its columns do not fit; a `small` table always fits. */
-export function Table ({ head, label, busy = false, small = false, children }: { head: Head[], label: string, busy?: boolean, small?: boolean, children: ReactNode }) {
+export function Table ({
+  head,
+  label,
+  busy = false,
+  small = false,
+  children
+}: {
+  head: Head[]
+  label: string
+  busy?: boolean
+  small?: boolean
+  children: ReactNode
+}) {
   const body = useRef<HTMLTableSectionElement>(null)
 
-  useEffect(() => { // on a card, the column's name comes before each value
-    const names = head.map((each) => typeof each === 'string' ? each : each.text)
-    for (const row of body.current?.rows ?? []) [...row.cells].forEach((cell, i) => { cell.dataset.label = names[i] ?? '' })
+  useEffect(() => {
+    // on a card, the column's name comes before each value
+    const names = head.map((each) => (typeof each === 'string' ? each : each.text))
+    for (const row of body.current?.rows ?? [])
+      [...row.cells].forEach((cell, i) => {
+        cell.dataset.label = names[i] ?? ''
+      })
   })
   return (
-    <div className={small ? 'table' : 'table cards'} role='region' aria-label={label} aria-busy={busy || undefined} tabIndex={0}>
+    <div
+      className={small ? 'table' : 'table cards'}
+      role='region'
+      aria-label={label}
+      aria-busy={busy || undefined}
+      tabIndex={0}>
       <table>
         <thead><tr>{head.map((each, i) => <Column key={i} head={each} label={label} />)}</tr></thead>
         <tbody ref={body}>{children}</tbody>
@@ -230,8 +326,12 @@ export function More ({ of, shown, total }: { of: Pages, shown?: number, total?:
   if (!of.hasNextPage) return null
   return (
     <div className='row more'>
-      <Button disabled={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>{t('state.more')}</Button>
-      {shown !== undefined && typeof total === 'number' && <small>{t('state.shown', { n: asNumber(shown), all: asNumber(total) })}</small>}
+      <Button disabled={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>
+        {t('state.more')}
+      </Button>
+      {shown !== undefined && typeof total === 'number' && (
+        <small>{t('state.shown', { n: asNumber(shown), all: asNumber(total) })}</small>
+      )}
     </div>
   )
 }
