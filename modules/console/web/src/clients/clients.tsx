@@ -73,7 +73,11 @@ export default function Clients () {
       </header>
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
-      {list.data?.length === 0 && <Empty icon={KeyRound}>{t('clients.empty')}</Empty>}
+      {list.data?.length === 0 && (
+        <Empty icon={KeyRound} action={<Button onClick={() => setMaking(true)}>{t('clients.first')}</Button>}>
+          {t('clients.empty')}
+        </Empty>
+      )}
       {list.data && list.data.length > 0 && (
         <Table label={t('clients.title')} head={[t('clients.name'), 'client_id', t('state.since'), '']}>
           {list.data.map((client) => (

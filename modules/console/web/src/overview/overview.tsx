@@ -81,11 +81,11 @@ function tasksOf ({ devices, unread, hooks, uploads, pending, clients }: Figures
     waiting > 0 && { icon: UserCheck, text: t('todo.pending', { n: waiting }), tone: 'wait', address: to('accounts') },
     messages > 0 && {
       icon: MessagesSquare,
-      text: t('todo.unread', { n: messages }),
+      text: t('todo.unread', { n: asNumber(messages) }),
       tone: 'wait',
       address: to('chat')
     },
-    ...checked.map(({ bulkUploadId, fileName }) => ({
+    ...checked.slice(0, 3).map(({ bulkUploadId, fileName }) => ({
       icon: Upload,
       text: t('todo.checked', { file: fileName }),
       tone: 'wait' as const,
@@ -95,7 +95,7 @@ function tasksOf ({ devices, unread, hooks, uploads, pending, clients }: Figures
       .slice(0, 3)
       .map(({ bulkUploadId, fileName, progress }) => ({
         icon: Upload,
-        text: t('todo.failed', { n: progress.failed, file: fileName }),
+        text: t('todo.failed', { n: asNumber(progress.failed), file: fileName }),
         tone: 'bad' as const,
         address: to('bulk', bulkUploadId)
       })),
@@ -154,7 +154,7 @@ function Tiles ({ owner, devices, months, unread, hooks }: Figures) {
           title={t('overview.certified')}
           address={to('certificates')}
           of={months}
-          note={t('overview.entries', { n: now?.entries ?? 0 })}>
+          note={t('overview.entries', { n: asNumber(now?.entries ?? 0) })}>
           {asEnergy(now?.readvalue_watthour ?? 0)}
         </Tile>
       ) : null}
@@ -163,7 +163,7 @@ function Tiles ({ owner, devices, months, unread, hooks }: Figures) {
       </Tile>
       <Tile
         icon={Webhook}
-        title={t('hooks.success')}
+        title={t('overview.delivered')}
         address={to('webhooks')}
         of={hooks}
         note={ended > 0 ? t('hooks.rate', { ok: asNumber(delivered), all: asNumber(ended) }) : t('hooks.quiet')}>
@@ -251,7 +251,7 @@ export default function Overview () {
           <h2 id='tasks'>{t('overview.next')}</h2>
           <ul className='tasks'>
             {tasks.map(({ icon: Icon, text, address, tone }) => (
-              <li key={text}>
+              <li key={address + text}>
                 <a href={address}>
                   <span className={`badge ${tone}`}>
                     <Icon />
