@@ -213,16 +213,17 @@ static void read_work(struct bb_request *rq, struct db_task *db_task)
             return;
     }
     if (due->count) {
-        rows =
-            bb_query(rq, &read_due,
-                     BB_ARGS(bb_ints(due->webhooks, due->count), bb_ints(due->most, due->count)));
-        if (!rows || read_rows(rq, reading, due, rows, true))
-            return;
+        /* first, so that rows that become due between the statements are in both results */
         rows = bb_query(rq, &read_next, BB_ARGS(bb_ints(due->webhooks, due->count)));
         if (!rows)
             return;
         for (size_t i = 0; i < due->count; i++)
             due->next_ms[i] = bb_cell(rq, rows, i, 1) ? bb_cell_int(rq, rows, i, 1) : -1;
+        rows =
+            bb_query(rq, &read_due,
+                     BB_ARGS(bb_ints(due->webhooks, due->count), bb_ints(due->most, due->count)));
+        if (!rows || read_rows(rq, reading, due, rows, true))
+            return;
     }
     db_task->ok = true;
 }

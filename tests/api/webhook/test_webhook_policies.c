@@ -166,4 +166,37 @@ TEST(a_retry_that_is_due_in_hours_survives_a_kill_and_is_not_sent_early)
     host_stop(next);
 }
 
+/* The lock makes the read of due deliveries wait until the second one is due, too. */
+TEST(a_delivery_that_becomes_due_while_due_deliveries_are_read_is_sent)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "due"), "message.new");
+    PGconn *lock = database_connect(the_postgres, "hookpolicies");
+
+    say("the first");
+    say("the second");
+    WAIT_UNTIL(sql_number(db, text("SELECT count(*) FROM webhook_outcome WHERE webhook = %jd",
+                                   (intmax_t)made.id)) == 2,
+               60000);
+    sql_run(lock, "BEGIN");
+    sql_run(lock, "LOCK TABLE webhook_body IN ACCESS EXCLUSIVE MODE");
+    sql_run(db, text("WITH o AS (DELETE FROM webhook_outcome WHERE webhook = %jd RETURNING *)"
+                     " INSERT INTO webhook_waiting (id, webhook, next_at) SELECT id, webhook, now()"
+                     " + (row_number() OVER (ORDER BY id) - 1) * interval '1 s' FROM o",
+                     (intmax_t)made.id));
+    sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:0')", (intmax_t)made.id));
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                              " AND query LIKE '%webhook_body%webhook_waiting%'") > 0,
+               60000);
+    WAIT_UNTIL(sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd"
+                                   " AND next_at > now()",
+                                   (intmax_t)made.id)) == 0,
+               60000);
+    sql_run(lock, "COMMIT");
+    catcher_wait(catcher, 4, 60000);
+    PQfinish(lock);
+    forget(&made);
+}
+
 STAGE_SUITE(webhook_policies, set_up, 120)
