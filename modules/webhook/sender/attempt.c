@@ -327,7 +327,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 {
     queue_finished(&sender->queue, &delivery->item, false, sender->now_ms);
     if (delivery->dropped) {
-        delivery_end(sender, delivery);
+        delivery_unsettled(sender, delivery);
         return;
     }
     if (!delivery_is_old(sender, delivery)) {

@@ -143,19 +143,28 @@ void delivery_drop(struct sender *sender, struct delivery *delivery)
         delivery_end(sender, delivery);
 }
 
+/*
+ * Removes a delivery from memory whose last attempt was not recorded. If this host has its shard,
+ * perhaps again after it had lost it, the delivery is read again.
+ */
+void delivery_unsettled(struct sender *sender, struct delivery *delivery)
+{
+    struct subscription *subscription = delivery->subscription;
+    bool mine = sender->mine & sender_shard(delivery->webhook);
+
+    if (mine && delivery->kept)
+        subscription_due(sender, subscription, sender->now_ms);
+    else if (mine)
+        subscription_backlog(sender, subscription, delivery->node.id);
+    delivery_end(sender, delivery);
+}
+
 /* Removes waiting deliveries from memory, because a webhook may be disabled for days. */
 void delivery_put_back(struct sender *sender, struct subscription *subscription)
 {
     /* The analyzer does not see that delivery_end() removes the item from the flow. */
-    for (struct queue_item *item; (item = TAILQ_FIRST(&subscription->flow.waiting));) { // NOLINT
-        struct delivery *delivery = (struct delivery *)(void *)item;
-
-        if (delivery->kept)
-            subscription_due(sender, subscription, sender->now_ms);
-        else
-            subscription_backlog(sender, subscription, delivery->node.id);
-        delivery_end(sender, delivery);
-    }
+    for (struct queue_item *item; (item = TAILQ_FIRST(&subscription->flow.waiting));) // NOLINT
+        delivery_unsettled(sender, (struct delivery *)(void *)item);                  // NOLINT
 }
 
 void delivery_retries_due(struct sender *sender)

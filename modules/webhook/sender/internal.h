@@ -301,6 +301,7 @@ void delivery_free_list(struct delivery_list *list);
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery);
 void delivery_end(struct sender *sender, struct delivery *delivery); /* if resting or waiting */
+void delivery_unsettled(struct sender *sender, struct delivery *delivery);
 void delivery_drop(struct sender *sender, struct delivery *delivery);
 bool delivery_is_busy(const struct delivery *delivery); /* flying, or being recorded */
 bool delivery_is_old(const struct sender *sender, const struct delivery *delivery);
@@ -340,6 +341,7 @@ int rate_set(const struct sender *sender, struct subscription *subscription, siz
 bool rate_is_open(const struct subscription *subscription, int64_t now_ms);
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
 int rate_wait(struct sender *sender, struct subscription *subscription);  /* until it is open */
+void rate_forget(const struct sender *sender, struct subscription *subscription);
 void rates_due(struct sender *sender);
 
 /* attempt.c */

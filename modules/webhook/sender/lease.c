@@ -153,7 +153,7 @@ static void lease_set(struct sender *sender, uint64_t mine)
     sender->owned = mine;
     sender->ready = sender->me;
     pthread_mutex_unlock(&sender->lock);
-    if (!lost)
+    if (!lost && sender->me)
         return;
     idmap_each(&sender->deliveries, lease_drop_delivery, sender);
     subscriptions_drop(sender, lost);
@@ -169,8 +169,6 @@ static void lease_lost(struct sender *sender)
     sender->frontier = 0;
     sender->frontier_safe = false;
     lease_set(sender, 0);
-    if (sender->recent) /* some of these deliveries are not finished */
-        memset(sender->recent, 0, SENDER_RECENT * sizeof(*sender->recent));
     pthread_mutex_lock(&sender->lock);
     sender->counters.lost_leases++;
     pthread_mutex_unlock(&sender->lock);
@@ -232,8 +230,11 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             sender->gained_ms[i] = sender->now_ms;
         }
     lease_set(sender, tending->owned);
-    if (gained)
-        subscriptions_drop(sender, gained); /* their state in memory is old */
+    if (gained) { /* what is in memory about these shards is old */
+        subscriptions_drop(sender, gained);
+        if (sender->recent) /* deliveries that this host dropped when it had a shard before */
+            memset(sender->recent, 0, SENDER_RECENT * sizeof(*sender->recent));
+    }
     if (gained || tending->buried)
         sender->look_wanted = true;
     /* If this host has more than its part, the highest shards are given away. */
@@ -244,6 +245,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             sender->to_give |= sender_shard(i);
             surplus--;
         }
+    sender->look_shards &= ~sender->to_give; /* the rest of the look skips them */
     if (gained || sender->to_give)
         idmap_each(&sender->subscriptions, lease_update_each, sender);
 }

@@ -31,6 +31,13 @@ int rate_set(const struct sender *sender, struct subscription *subscription, siz
     return 0;
 }
 
+/* Other hosts may have started attempts until now. */
+void rate_forget(const struct sender *sender, struct subscription *subscription)
+{
+    for (size_t i = 0; i < subscription->rate.limit; i++)
+        subscription->rate.starts[i] = sender->now_ms;
+}
+
 bool rate_is_open(const struct subscription *subscription, int64_t now_ms)
 {
     const struct rate *rate = &subscription->rate;

@@ -34,10 +34,12 @@
  * as $7 above. Ids are passed to PostgreSQL as arrays, because a join would be planned with
  * statistics that may be old.
  */
+/* The log has the attempt already if it was recorded, but the response was lost. */
 #define LOGGED                                                                                     \
-    WEBHOOK_LOG("coalesce(o.log, '[]')",                                                           \
-                WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("o.log"), "r.began", "r.status", "r.took",          \
-                                "r.details -> 0", "r.details -> 1", "r.details -> 2"))
+    "CASE WHEN o.log -> -1 ->> 'at' = " BB_SQL_TIME("r.began") " THEN o.log ELSE " WEBHOOK_LOG(    \
+        "coalesce(o.log, '[]')",                                                                   \
+        WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("o.log"), "r.began", "r.status", "r.took",                  \
+                        "r.details -> 0", "r.details -> 1", "r.details -> 2")) " END"
 #define RECORD_OTHERS                                                                              \
     "WITH" ME ", r AS MATERIALIZED (SELECT id, webhook, to_timestamp(at / 1000.0) AS began, took," \
     " nullif(status, 0) AS status, verdict, tries, gap, age, details FROM ROWS FROM ("             \
@@ -242,8 +244,8 @@ static void record_back(struct sender *sender, struct db_task *db_task)
     for (size_t i = 0; i < recording->count; i++) {
         if (db_task->ok && !recording->lost)
             record_settle(sender, recording->list[i]);
-        else /* not recorded: another host has the shards */
-            delivery_end(sender, recording->list[i]);
+        else
+            delivery_unsettled(sender, recording->list[i]);
     }
     if (recording->lost && recording->owner == sender->me)
         sender->tend_at = sender->now_ms;
@@ -272,7 +274,7 @@ static void record_take(struct sender *sender, struct recording *recording, bool
         STAILQ_REMOVE_HEAD(&sender->results, next);
         if (delivery->lease_lost) {
             sender->result_count--;
-            delivery_end(sender, delivery);
+            delivery_unsettled(sender, delivery);
             continue;
         }
         if (record_is_plain(delivery) != plain ||

@@ -438,6 +438,7 @@ static void subscription_drop(struct idmap_node *node, void *arg)
     subscription->read_to = dropping->sender->cursors[node->id % SENDER_SHARDS];
     subscription->checked = dropping->sender->newest;
     subscription->health = (struct health){.version = subscription->health.version + 1};
+    rate_forget(dropping->sender, subscription);
     subscription_update(dropping->sender, subscription);
     if (subscription_is_free(dropping->sender, subscription))
         subscription_free(dropping->sender, subscription);

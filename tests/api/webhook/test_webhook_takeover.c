@@ -175,4 +175,91 @@ TEST(order_replay_and_failing_since_survive_the_kill_of_their_host)
     host_stop(host);
 }
 
+/* A transaction that stays open keeps the cursors below the deliveries that are written later. */
+static void cursors_hold(PGconn *db)
+{
+    sql_run(db, "BEGIN");
+    sql_run(db, "SELECT pg_current_xact_id()");
+}
+
+static struct webhook_made limited(const struct host *host, const struct person *admin,
+                                   const struct catcher *catcher)
+{
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "limited"), "message.new");
+
+    ask_on(host, admin, 200, NULL, "PATCH %s {'rateLimit':{'limit':1,'per':'minute'}}", made.path);
+    return made;
+}
+
+/*
+ * The limit keeps the deliveries from being sent, first by the only host, then by one that gets
+ * half of the shards and is killed. The first host must then find them again.
+ */
+TEST(deliveries_that_were_given_away_unsent_are_made_after_the_other_host_is_killed)
+{
+    const char *database = database_make(the_postgres, "takeback");
+    struct host_spec spec = {.name = "takeback-first",
+                             .database = database,
+                             .modules = WEBHOOK_MODULES,
+                             .more = WEBHOOK_LOCAL};
+    struct catcher *catcher = catcher_start(NULL);
+    PGconn *db = database_connect(the_postgres, database),
+           *open = database_connect(the_postgres, database);
+    struct host *host = host_start(&spec);
+    struct person *admin = admin_of(host);
+    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+
+    webhook_ready(database, 1);
+    sql_run(db, "SELECT setval('webhook_hook_id', 62)"); /* the shard 63, which is given away */
+    struct webhook_made made = limited(host, admin, catcher);
+
+    cursors_hold(open);
+    for (int i = 0; i < MESSAGES; i++)
+        ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "who is there?"), 201);
+    spec.name = "takeback-killed";
+    struct host *killed = host_start(&spec);
+
+    WAIT_UNTIL(sql_number(db, "SELECT coalesce(owner, 0) FROM webhook_shard WHERE shard = 63") >
+                   sql_number(db, "SELECT owner FROM webhook_shard WHERE shard = 0"),
+               GENEROUS_MS);
+    host_kill(killed);
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_shard a JOIN webhook_shard b USING"
+                              " (owner) WHERE a.shard = 63 AND b.shard = 0") == 1,
+               GENEROUS_MS);
+    ck_assert_uint_le(catcher_count(catcher), 1);
+    ask_on(host, admin, 200, NULL, "PATCH %s {'rateLimit':null}", made.path);
+    catcher_wait(catcher, MESSAGES, GENEROUS_MS);
+    PQfinish(open);
+    PQfinish(db);
+    host_stop(host);
+}
+
+/* The attempt gets no response. When it ends, the host has its shards again, with another lease. */
+TEST(an_attempt_that_outlives_its_lease_is_repeated_by_the_same_host)
+{
+    const char *database = database_make(the_postgres, "outlived");
+    struct host *host = host_start(&(struct host_spec){.name = "outlived",
+                                                       .database = database,
+                                                       .modules = WEBHOOK_MODULES,
+                                                       .more = WEBHOOK_LOCAL});
+    struct catcher *catcher = catcher_of(ANSWER_NONE, ANSWER_OK);
+    PGconn *db = database_connect(the_postgres, database),
+           *open = database_connect(the_postgres, database);
+    struct person *admin = admin_of(host);
+    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+
+    webhook_ready(database, 1);
+    webhook_make(host, admin, catcher_url(catcher, "outlived"), "message.new");
+    cursors_hold(open);
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "who is there?"), 201);
+    catcher_wait(catcher, 1, GENEROUS_MS);
+    sql_run(db, "DELETE FROM webhook_host");
+    catcher_wait(catcher, 2, GENEROUS_MS);
+    ck_assert_str_eq(caught_header(&catcher->list[1], "X-Webhook-Attempt"), "1");
+    PQfinish(open);
+    PQfinish(db);
+    host_stop(host);
+}
+
 SUITE(webhook_takeover, .timeout_s = 120)
