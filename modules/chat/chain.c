@@ -6,8 +6,11 @@
  * request new messages without storing a cursor. Without `limit` the response has the whole chain:
  * a short chain is sent at once; a chain with more messages or bytes is read page by page while it
  * is sent.
+ *
+ * With `order=desc` the response has a page of the latest messages, or of those before `before`.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "modules/chat/chat.h"
 #include "modules/common/pieces.h"
@@ -48,7 +51,23 @@ static const struct bb_sql next_page = {
     BB_SQL_LONG,
 };
 
-enum column { UUID, USERNAME, ENTRY, CREATED, NEXT, CONVERSATION, ENTRIES };
+/*
+ * $4 head, $5 place of the message before which the page ends, $6 rows, $7 bytes. The first message
+ * may exceed the bytes. The last column is the place of the message. Returns no row if the
+ * conversation is unknown, and one row without a message if none is before the place.
+ */
+#define LATEST                                                                                     \
+    "SELECT " MESSAGE                                                                              \
+    ", e.seq FROM chat_directory c LEFT JOIN LATERAL (SELECT * FROM (SELECT l.*,"                  \
+    " lag(l.uuid) OVER w AS next, sum(octet_length(l.chat_entry)) FILTER (WHERE l.seq <"           \
+    " $5::bigint) OVER w - octet_length(l.chat_entry) AS newer FROM (SELECT * FROM chat_entry"     \
+    " WHERE conversation_id = c.id AND seq <= $5::bigint ORDER BY seq DESC LIMIT $6::bigint + 1)"  \
+    " l WINDOW w AS (ORDER BY l.seq DESC)) n WHERE n.seq < $5::bigint AND n.newer < $7::bigint"    \
+    " ORDER BY n.seq DESC LIMIT $6::bigint) e ON true WHERE c.head_uuid = $4::uuid AND " CHAT_SEES \
+    " ORDER BY e.seq DESC"
+static const struct bb_sql latest[2] = {{LATEST, 0}, {LATEST, BB_SQL_LONG}};
+
+enum column { UUID, USERNAME, ENTRY, CREATED, NEXT, CONVERSATION, ENTRIES, PLACE = CONVERSATION };
 
 /* Does not check UTF-8: the database ensures it, and the check would be the slowest part. */
 static json_t *chain_message(struct bb_request *rq, const struct bb_rows *rows, size_t row)
@@ -84,8 +103,45 @@ static int chain_read_page(struct bb_request *rq, struct csv *text, void *arg)
     return chain->left > 0 && bb_cell(rq, rows, count - 1, NEXT) ? 1 : 0;
 }
 
+/* ---- the latest messages first ---- */
+
+static int chain_latest(struct bb_request *rq)
+{
+    enum { LIMIT = 50, BYTES = 1024 * 1024 };
+    struct chat_scope scope = chat_scope(rq);
+    const char *head = bb_segment(rq, "headUuid");
+    int64_t limit = bb_arg_int(rq, "limit", LIMIT);
+    const struct bb_rows *rows =
+        bb_query(rq, &latest[limit > ARRAY_SHORT],
+                 BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(head),
+                         bb_i(bb_arg_int(rq, "before", INT64_MAX)), bb_i(limit), bb_i(BYTES)));
+
+    if (!rows)
+        return bb_failed(rq);
+    size_t count = bb_count(rq, rows);
+
+    if (count == 0)
+        return bb_fail(rq, 404, "Conversation not found");
+    if (!bb_cell(rq, rows, 0, UUID))
+        count = 0;
+    int64_t first = count ? bb_cell_int(rq, rows, count - 1, PLACE) : 1;
+    const char *next = bb_format(
+        rq, "</api/chat/chain/%s?order=desc&limit=%" PRId64 "&before=%" PRId64 ">; rel=\"next\"",
+        head, limit, first);
+
+    if (first > 1 && bb_reply_header(rq, "Link", next) < 0)
+        return bb_failed(rq);
+    return bb_reply_page(rq, rows, count, NULL, chain_message);
+}
+
 int chat_chain(struct bb_request *rq)
 {
+    const char *order = bb_arg(rq, "order");
+
+    if (order && strcmp(order, "desc") == 0)
+        return chain_latest(rq);
+    if (bb_arg(rq, "before"))
+        return bb_invalid(rq, "before", "needs order=desc");
     static const struct pieces_source source = {.write = chain_read_page};
     const struct chat *chat = rq->state;
     struct chat_scope scope = chat_scope(rq);

@@ -148,6 +148,7 @@ void chat_add_up(struct bb_request *rq);
 
 /* The routes, each in the file of its name; chat_read() and chat_share() are in post.c. */
 int chat_list(struct bb_request *rq);
+int chat_seen(struct bb_request *rq);
 int chat_find(struct bb_request *rq);
 int chat_start(struct bb_request *rq);
 int chat_post(struct bb_request *rq);

@@ -10,6 +10,8 @@
  * of very many. This part is searched in chat_directory, by organization or by both participants.
  *
  * With `unread` each conversation has the number of messages that each participant has not read.
+ *
+ * GET /api/chat/conversations has the same order, pages and cursors (see below).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,11 +25,13 @@
 #define SINCE "coalesce('epoch'::timestamptz + $5::bigint * interval '1 microsecond', 'infinity')"
 #define LATEST_FIRST " ORDER BY c.last_at DESC, c.id DESC LIMIT $7::bigint"
 #define BEHIND "(c.last_at, c.id) < (" SINCE ", $6::bigint) AND " CHAT_SEES
-#define BRANCH(side)                                                                               \
-    "(SELECT c.* FROM chat_conversation c WHERE c.participant" side " = $4::text"                  \
+#define BRANCH(where)                                                                              \
+    "(SELECT c.* FROM chat_conversation c WHERE " where                                            \
     " AND c.last_hour <= date_trunc('hour', " SINCE " AT TIME ZONE 'UTC') AND " BEHIND             \
     " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
-#define OWN "(" BRANCH("1") " UNION ALL " BRANCH("2") ") c"
+#define OWN                                                                                        \
+    "(" BRANCH("c.participant1 = $4::text") " UNION ALL " BRANCH("c.participant2 = $4::text") ") " \
+                                                                                              "c"
 
 #define OF_ORGANIZATION(side)                                                                      \
     "SELECT d.id FROM chat_directory d WHERE d.organisation = ANY($2::bigint[])"                   \
@@ -221,4 +225,92 @@ int chat_list(struct bb_request *rq)
     }
     return bb_reply_page(rq, rows, count, next,
                          has_unread(rq) ? list_item_json : chat_conversation_json);
+}
+
+/* ---- all conversations that the caller sees, with their last messages ---- */
+
+/*
+ * $1 to $3 and $5 to $7 as above; the others are null or a filter: $4 id, $8 organization, $9 part
+ * of an e-mail or device name.
+ */
+#define FILTERS                                                                                    \
+    "($4::bigint IS NULL OR c.id = $4::bigint)"                                                    \
+    " AND ($8::bigint IS NULL OR c.organisation = $8::bigint)"                                     \
+    " AND ($9::text IS NULL OR position(lower($9::text) IN lower(concat_ws(' ', c.participant1,"   \
+    " c.participant2, c.device_project_name))) > 0)"
+#define SEEN_PAGE(rows)                                                                            \
+    "SELECT p.*, e.username, left(e.chat_entry, 200), " BB_SQL_TIME(                               \
+        "e.created_at") " FROM (SELECT " LISTED                                                    \
+                        ", (extract(epoch FROM c.last_at) * 1000000)::bigint AS last,"             \
+                        " c.organisation, c.entries FROM " rows LATEST_FIRST                       \
+                        ") p JOIN chat_entry e"                                                    \
+                        " ON e.conversation_id = p.id AND e.seq = p.entries ORDER BY p.last "      \
+                        "DESC, p.id DESC"
+
+/* The conversations of a caller with organizations are searched by organization and participant. */
+static const struct bb_sql list_one = {
+    SEEN_PAGE("(SELECT c.* FROM chat_conversation c WHERE c.id = $4::bigint AND " BEHIND
+              " AND " FILTERS ") c"),
+    0};
+static const struct bb_sql list_mine = {
+    SEEN_PAGE("(" BRANCH("c.participant1 = $3::text AND " FILTERS) " UNION ALL " BRANCH(
+        "c.participant2 = $3::text AND " FILTERS) ") c"),
+    BB_SQL_LONG};
+static const struct bb_sql list_every = {SEEN_PAGE(BRANCH(FILTERS) " c"), BB_SQL_LONG};
+static const struct bb_sql list_theirs = {
+    SEEN_PAGE("chat_conversation c JOIN (SELECT id FROM chat_directory"
+              " WHERE organisation = ANY($2::bigint[]) UNION SELECT id FROM chat_directory"
+              " WHERE participant1 = $3::text UNION SELECT id FROM chat_directory"
+              " WHERE participant2 = $3::text) d ON d.id = c.id AND " BEHIND " AND " FILTERS),
+    BB_SQL_LONG};
+
+static json_t *list_seen_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    enum { ORGANIZATION = LAST_AT + 1, ENTRIES, USERNAME, TEXT, CREATED };
+    static const struct bb_column more[] = {{"organizationId", BB_COLUMN_INT, ORGANIZATION}};
+    json_t *json = BB_ROW_ADD(rq, rows, row, more, list_item_json(rq, rows, row));
+    json_t *last =
+        json_pack("{s:s, s:s, s:s}", "username", bb_cell(rq, rows, row, USERNAME), "chatEntry",
+                  bb_cell(rq, rows, row, TEXT), "createdAt", bb_cell(rq, rows, row, CREATED));
+
+    if (json_object_set_new(json, "lastMessage", last)) { /* json may be NULL */
+        json_decref(json);
+        json = NULL;
+    }
+    return json;
+}
+
+int chat_seen(struct bb_request *rq)
+{
+    enum { LIMIT = 50 };
+    struct chat_scope scope = chat_scope(rq);
+    int64_t limit = bb_arg_int(rq, "limit", LIMIT);
+    const char *mine = bb_arg(rq, "mine"), *next = NULL;
+    const struct bb_sql *sql = bb_arg(rq, "id")                ? &list_one
+                               : mine && !strcmp(mine, "true") ? &list_mine
+                               : scope.all                     ? &list_every
+                                                               : &list_theirs;
+    struct position position;
+    int refused = list_position(rq, &position);
+
+    if (refused)
+        return refused;
+    const struct bb_rows *rows = bb_query(
+        rq, sql,
+        BB_ARGS(
+            CHAT_SCOPE_ARGS(&scope), bb_arg(rq, "id") ? bb_i(bb_arg_int(rq, "id", 0)) : bb_null(),
+            position.time ? bb_i(position.time) : bb_null(), bb_i(position.id), bb_i(limit + 1),
+            bb_arg(rq, "organizationId") ? bb_i(bb_arg_int(rq, "organizationId", 0)) : bb_null(),
+            bb_t(bb_arg(rq, "search"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    size_t count = bb_count(rq, rows);
+
+    if (count > (size_t)limit) {
+        count = (size_t)limit;
+        next = bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, LAST_AT),
+                         bb_cell_int(rq, rows, count - 1, ID));
+    }
+    return bb_reply_page(rq, rows, count, next, list_seen_json);
 }

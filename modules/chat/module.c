@@ -65,12 +65,30 @@ static const struct bb_field list_query[] = {
     {.name = "unread", .type = BB_BOOL,
      .help = "true: adds unread1 and unread2 to each conversation."},
 };
+static const struct bb_field seen_query[] = {
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
+     .help = "Conversations per page (default 50)."},
+    {.name = "after", .type = BB_TEXT, .max = 64,
+     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    {.name = "mine", .type = BB_BOOL, .help = "true: only conversations in which you take part."},
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Only this conversation."},
+    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Only conversations of this organization."},
+    {.name = "search", .type = BB_TEXT, .max = 100,
+     .help = "Only conversations with this text in an e-mail or the device name, in any case."},
+};
+static const char *const orders[] = {"asc", "desc", NULL};
 static const struct bb_field chain_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
      .help = "Messages per page. Default: all."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
      .help = "Cursor: the number of messages that you already have. Take it from the `Link` header "
              "of the previous page."},
+    {.name = "order", .type = BB_CHOICE, .choices = orders,
+     .help = "desc: the latest messages first, in pages of up to 1 MiB of text (default limit: 50). "
+             "Default: asc."},
+    {.name = "before", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Cursor with order=desc. Take it from the `Link` header of the previous page."},
 };
 
 static const struct bb_field find_body[] = {
@@ -133,6 +151,22 @@ static const struct bb_field listed_conversation[] = {
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},   \
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED,                                   \
      .example = "The inverter is online again."}
+static const struct bb_field last_message[] = {
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The first 200 characters.",
+     .example = "The inverter is online again."},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+};
+static const struct bb_field seen_conversation[] = {
+    CONVERSATION,
+    {.name = "unread1", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Messages that participant1 has not read."},
+    {.name = "unread2", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Messages that participant2 has not read."},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "lastMessage", .type = BB_OBJECT, .flags = BB_REQUIRED,
+     .fields = BB_TABLE(last_message)},
+};
 #define CREATED_AT {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 
 static const struct bb_field first_message[] = {MESSAGE};
@@ -172,6 +206,11 @@ static const struct bb_route routes[] = {
      .handler = chat_list, .segments = BB_TABLE(email_segment), .query = BB_TABLE(list_query),
      .reply = BB_ARRAY_OF(listed_conversation),
      .help = "List the conversations of an e-mail, latest activity first."},
+    {.method = "GET", .path = "/api/chat/conversations", .roles = BB_ANY_ROLE,
+     .handler = chat_seen, .query = BB_TABLE(seen_query),
+     .reply = BB_ARRAY_OF(seen_conversation),
+     .help = "List all conversations that you see, with their last messages, latest activity "
+             "first."},
     {.method = "POST", .path = "/api/chat/conversations/find", .roles = BB_ANY_ROLE,
      .handler = chat_find, .flags = BB_NO_BODY, .body = BB_TABLE(find_body),
      .reply = BB_TABLE(find_reply),
@@ -200,7 +239,7 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/chat/chain/:headUuid", .roles = BB_ANY_ROLE,
      .handler = chat_chain, .segments = BB_TABLE(head_segment), .query = BB_TABLE(chain_query),
      .reply = BB_ARRAY_OF(chained_message),
-     .help = "List the messages of a conversation, oldest first."},
+     .help = "List the messages of a conversation, oldest first, or latest first."},
     {.method = "GET", .path = "/api/chat/unread-count/:email", .roles = BB_ANY_ROLE,
      .handler = chat_unread_count, .segments = BB_TABLE(email_segment),
      .reply = BB_TABLE(count_reply), .help = "Count the unread messages of an e-mail."},

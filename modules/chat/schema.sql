@@ -199,3 +199,7 @@ END
 $$;
 CREATE TRIGGER chat_unread_changes AFTER UPDATE ON chat_conversation FOR EACH ROW
     WHEN (NEW.counted = OLD.counted) EXECUTE FUNCTION chat_unread_changes();
+
+-- step 2: all conversations by their latest activity
+
+CREATE INDEX chat_conversation_active ON chat_conversation (last_hour);

@@ -74,6 +74,7 @@ static const struct matrix_row matrix[] = {
     {"PUT", "/api/admin/users/:id", ADMINS(404)},
     {"POST", "/api/admin/users", ADMINS(400)},
     {"GET", "/api/chat/conversations/user/:email", ALL_ROLES(200)},
+    {"GET", "/api/chat/conversations", ALL_ROLES(200)},
     {"POST", "/api/chat/conversations/find", ALL_ROLES(200)},
     {"POST", "/api/chat/conversations/start", ALL_ROLES(400)},
     {"POST", "/api/chat/conversations/:id/messages", ALL_ROLES(400)},

@@ -282,4 +282,57 @@ TEST(the_pages_of_chains_and_lists_are_complete)
     ask(platform, 400, NULL, "GET /api/chat/conversations/user/%s?after=junk", encoded(user));
 }
 
+/* A message of 600 KiB fills a page together with the next one. */
+TEST(the_latest_messages_come_first_in_pages_of_limited_size)
+{
+    const char *user = "latest@shop.example", *large = text_repeated("x", 600 * 1024);
+    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
+    const char *chain = text("/api/chat/chain/%s", talk.head);
+
+    for (int i = 1; i < 9; i++)
+        post(&talk, platform, user, i == 4 || i == 5 ? large : text("latest entry %d", i));
+    const json_t *whole = ck_status(talk_chain(host, platform, &talk, ""), 200)->json;
+    size_t place = json_array_size(whole), pages = 0;
+
+    for (const char *at = text("%s?order=desc&limit=3", chain); at; pages++) {
+        struct answer *page = ask(platform, 200, NULL, "GET %s", at);
+        size_t i;
+        const json_t *message;
+
+        json_array_foreach(page->json, i, message)
+            ck_assert(json_equal(message, json_array_get(whole, --place)));
+        at = next_page(page);
+    }
+    ck_assert_uint_eq(place, 0);
+    ck_assert_uint_eq(pages, 4); /* 9 8 7, 6 5, 4 3 2, 1 by place: 5 and 4 are large */
+    ask(platform, 200, "[]", "GET %s?order=desc&before=1", chain);
+    ask(platform, 400, NULL, "GET %s?before=3", chain);
+    ask(platform, 404, NULL, "GET /api/chat/chain/%s?order=desc",
+        "0195f3a0-1111-7222-8333-444455556666");
+}
+
+TEST(all_conversations_that_a_caller_sees_are_listed_with_their_last_message)
+{
+    struct talk first = talk_start(host, platform, "seen1@shop.example", ADMIN_EMAIL, "Seen roof");
+    struct talk second = talk_start(host, platform, "seen2@shop.example", ADMIN_EMAIL, NULL);
+
+    post(&first, platform, "seen1@shop.example", "the latest of the first");
+    ask(admin, 200,
+        text("[{'id':%jd,'unread1':0,'unread2':2,'organizationId':%jd,'deviceProjectName':"
+             "'Seen roof','lastMessage':{'username':'seen1@shop.example','chatEntry':"
+             "'the latest of the first'}},{'id':%jd}]",
+             (intmax_t)first.id, (intmax_t)platform->organization, (intmax_t)second.id),
+        "GET /api/chat/conversations?search=SEEN");
+    ask(platform, 200, text("[{'id':%jd}]", (intmax_t)first.id),
+        "GET /api/chat/conversations?search=seen&limit=1");
+    ask(platform, 200, text("[{'id':%jd}]", (intmax_t)second.id),
+        "GET /api/chat/conversations?id=%jd", (intmax_t)second.id);
+    ask(platform, 200, "[]", "GET /api/chat/conversations?mine=true&search=seen");
+    ask(admin, 200, text("[{'id':%jd},{'id':%jd}]", (intmax_t)first.id, (intmax_t)second.id),
+        "GET /api/chat/conversations?mine=true&search=seen&organizationId=%jd",
+        (intmax_t)platform->organization);
+    ask(admin, 200, "[]", "GET /api/chat/conversations?search=seen&organizationId=999999");
+    expect_pages("/api/chat/conversations", 2);
+}
+
 STAGE_SUITE(chat, set_up, 60)
