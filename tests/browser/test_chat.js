@@ -3,7 +3,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
-const { scene, enter, look, figure } = require('./stage')
+const { scene, enter, go, look, figure } = require('./stage')
 const { admin, login, member, converse, say, call } = require('./service')
 const payloads = require('./payloads')
 
@@ -201,18 +201,12 @@ scene('chat: a message counts as read once it is visible, and the chain scrolls 
   let pass
   const held = new Promise((resolve) => { pass = resolve })
 
-  await page.route('**/api/chat/chain/**', async (route) => { // a slow connection: the second page is held back
-    const answer = await route.fetch()
-    const all = await answer.json()
-    const after = Number(new URL(route.request().url()).searchParams.get('after'))
-    if (after > 0) await held
-    const part = after > 0 ? all : all.slice(0, 50)
-    const headers = { ...answer.headers(), link: after > 0 ? '' : `<${new URL(route.request().url()).pathname}?limit=1000&after=50>; rel="next"` }
-    await route.fulfill({ response: answer, headers, json: part })
+  await page.route('**/api/chat/chain/**', async (route) => { // a slow connection
+    await held
+    await route.continue()
   })
   await enter(page, tom)
   await page.getByRole('link', { name: /Scrolled 1/ }).click()
-  await chain(page).getByText('number 49 of a hundred').waitFor()
   await page.getByText('Live', { exact: true }).waitFor()
   assert.equal(await unread(), 100, 'messages that have not come are not read')
   pass()
@@ -251,3 +245,141 @@ scene('chat: the window does not scroll with many conversations', async ({ open 
     return { more: scrollHeight - clientHeight }
   }), { more: 0 })
 })
+
+scene('chat: a long conversation opens at its end with one page, and earlier pages come while scrolling up', async ({ open }) => {
+  const pia = await member('Pia')
+  const { conversation } = await converse(pia, admin, 'number 0 of four hundred', 'Long 1')
+  for (let at = 1; at < 400; at += 50) {
+    await Promise.all(Array.from({ length: Math.min(50, 400 - at) }, () => say(pia, conversation.id, 'one of four hundred')))
+  }
+  await say(pia, conversation.id, 'the last of four hundred')
+  const page = await open()
+  const pages = []
+  page.on('request', (request) => { if (request.url().includes('/api/chat/chain/')) pages.push(new URL(request.url()).search) })
+  await enter(page, pia)
+  await page.getByRole('link', { name: /Long 1/ }).click()
+  await chain(page).getByText('the last of four hundred').waitFor()
+  await page.getByText('Live', { exact: true }).waitFor()
+  assert.equal(pages[0], '?order=desc&limit=100')
+  assert.ok(pages.slice(1).every((search) => search.includes('after=401')), pages.join())
+  await chain(page).hover()
+  const first = chain(page).getByText('number 0 of four hundred')
+  while (await first.count() === 0) await page.mouse.wheel(0, -1500)
+  await first.scrollIntoViewIfNeeded()
+  await page.getByRole('button', { name: 'Newest message' }).click()
+  await chain(page).getByText('the last of four hundred').waitFor()
+  await say(pia, conversation.id, 'after the last of four hundred')
+  await chain(page).getByText('after the last of four hundred').waitFor()
+})
+
+scene('chat: the text does not move while an earlier page arrives', async ({ open }) => {
+  const pim = await member('Pim')
+  const { conversation } = await converse(pim, admin, 'number 0 of three hundred', 'Anchor 1')
+  for (let i = 1; i < 300; i++) await say(pim, conversation.id, `number ${i} of three hundred`)
+  const page = await open()
+  let pass
+  const held = new Promise((resolve) => { pass = resolve })
+
+  await page.route('**/api/chat/chain/**before=*', async (route) => { await held; await route.continue() })
+  await enter(page, pim, `#/chat/${conversation.id}`)
+  await chain(page).getByText('number 299 of').waitFor()
+  await chain(page).hover()
+  const top = chain(page).getByText('number 200 of three hundred') // the first message of the latest page
+  while (await top.count() === 0 || await chain(page).evaluate((box) => box.scrollTop > 0)) await page.mouse.wheel(0, -1500)
+  const before = (await top.boundingBox()).y
+  pass()
+  await chain(page).getByText('number 199 of three hundred').waitFor({ state: 'attached' })
+  await page.waitForTimeout(300)
+  assert.ok(Math.abs((await top.boundingBox()).y - before) < 3)
+})
+
+scene('chat: an Admin sees, searches and shares all conversations', async ({ open }) => {
+  const cora = await member('Cora')
+  const carl = await member('Carl')
+  const { conversation } = await converse(cora, carl, 'Between the two of us', 'Private 1')
+  const page = await open()
+
+  await login(admin)
+  await enter(page, admin)
+  await page.getByRole('button', { name: 'All', exact: true }).click()
+  await page.getByLabel('Search by person or device').fill('PRIVATE 1')
+  const row = page.getByRole('link', { name: new RegExp(`${cora.email}.*Private 1`) })
+  await row.getByText('Between the two of us').waitFor()
+  await row.click()
+  await chain(page).getByText('Between the two of us').waitFor()
+  assert.match(page.url(), /all=1&search=PRIVATE\+1/)
+  await look(page, 'chat-all')
+  await page.getByRole('button', { name: 'Share' }).click()
+  await look(page, 'chat-share')
+  await page.getByRole('dialog').getByRole('button', { name: 'Share' }).click()
+  await page.getByText('The conversation is shared.').waitFor()
+  const other = await open()
+  await enter(other, admin, `#/chat/${conversation.id}`) // an address that somebody sent
+  await chain(other).getByText('Between the two of us').waitFor()
+  const hers = await open()
+  await enter(hers, cora, `#/chat/${conversation.id}`)
+  await chain(hers).getByText('Between the two of us').waitFor()
+  const nobody = await open()
+  await enter(nobody, await member('Cleo'), `#/chat/${conversation.id}`)
+  await nobody.getByText('This conversation is not there').waitFor()
+})
+
+scene('chat: the list shows the last message and its time', async ({ open }) => {
+  const lou = await member('Lou')
+  const { conversation } = await converse(lou, admin, 'The first of the list', 'Listed 1')
+  const page = await open()
+  const row = page.getByRole('link', { name: /Listed 1/ })
+
+  await enter(page, lou)
+  await row.getByText('You: The first of the list').waitFor()
+  assert.match(await row.locator('time').innerText(), /^\d\d:\d\d$/)
+  await login(admin)
+  await say(admin, conversation.id, 'an answer for the list')
+  await row.getByText('an answer for the list', { exact: true }).waitFor()
+  await row.getByText('1 unread').waitFor()
+  await look(page, 'chat-list')
+})
+
+scene('chat: web addresses in messages are links, and nothing else', async ({ open }) => {
+  const lin = await member('Lin')
+  const { conversation } = await converse(lin, admin, 'See (https://meter.example/a?b=1&c=2). Not javascript:hit=1 or ftp://x.example', 'Links 1')
+  const page = await open()
+
+  await say(lin, conversation.id, 'http://<script>hit=1</script> https://')
+  await enter(page, lin, `#/chat/${conversation.id}`)
+  await chain(page).getByText('See (').waitFor()
+  const links = await chain(page).locator('a').evaluateAll((all) => all.map(({ href, rel, target }) => ({ href, rel, target })))
+  assert.deepEqual(links, [{ href: 'https://meter.example/a?b=1&c=2', rel: 'noopener noreferrer', target: '_blank' }])
+})
+
+scene('chat: a message being sent is still shown after another view, and one that failed is in the box', async ({ open }) => {
+  const pen = await member('Pen')
+  const { conversation } = await converse(pen, admin, 'Before the slow line', 'Pending 1')
+  const page = await open()
+  let pass
+  const held = new Promise((resolve) => { pass = resolve })
+
+  await enter(page, pen, `#/chat/${conversation.id}`)
+  await page.getByText('Live', { exact: true }).waitFor()
+  await page.route('**/messages', async (route) => { await held; await route.continue() })
+  await page.getByLabel('Write a message').fill('sent on a slow line')
+  await page.keyboard.press('Enter')
+  await go(page, 'Webhooks')
+  await page.getByText('No webhooks yet').waitFor()
+  await page.goBack()
+  await chain(page).getByRole('listitem').filter({ hasText: 'sent on a slow line' }).getByText('Sending…').waitFor()
+  pass()
+  await chain(page).getByRole('listitem').filter({ hasText: 'sent on a slow line' }).getByText('Sent', { exact: true }).waitFor()
+  await page.unroute('**/messages')
+  let drop
+  const dropped = new Promise((resolve) => { drop = resolve })
+  await page.route('**/messages', async (route) => { await dropped; await route.abort() })
+  await page.getByLabel('Write a message').fill('lost on the line')
+  await page.keyboard.press('Enter')
+  await go(page, 'Webhooks')
+  drop()
+  await page.getByText('No webhooks yet').waitFor()
+  await page.goBack()
+  await page.getByRole('alert').getByText('still there').waitFor()
+  assert.equal(await page.getByLabel('Write a message').inputValue(), 'lost on the line')
+}, ['ERR_FAILED'])

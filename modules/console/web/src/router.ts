@@ -61,6 +61,14 @@ export function to (...path: Part[]): string {
   )
 }
 
+/* An address with values after the '?', except those that are empty. */
+export function toWith (values: Record<string, string>, ...path: Part[]): string {
+  const [address = '', kept] = to(...path).split('?')
+  const all = new URLSearchParams(kept)
+  for (const [name, value] of Object.entries(values)) if (value !== '') all.set(name, value)
+  return `${address}${all.size > 0 ? `?${all}` : ''}`
+}
+
 export const go = (...path: Part[]) => { location.hash = to(...path) }
 
 /* Goes to an address and replaces the current entry of the history, which is no longer valid. */

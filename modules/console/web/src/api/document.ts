@@ -219,7 +219,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/chat/conversations/user/{email}": {
+    "/api/chat/conversations": {
         parameters: {
             query?: never;
             header?: never;
@@ -240,13 +240,78 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["Conversation"][];
+                        "application/json": {
+                            id: number;
+                            participant1: string;
+                            participant2: string;
+                            headUuid: string;
+                            lastEntryUuid: string;
+                            deviceProjectName: string | null;
+                            unread1: number;
+                            unread2: number;
+                            organizationId: number | null;
+                            lastMessage: {
+                                username: string;
+                                chatEntry: string;
+                                createdAt: string;
+                            };
+                        }[];
                     };
                 };
             };
         };
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/chat/conversations/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            conversation: {
+                                id: number;
+                                participant1: string;
+                                participant2: string;
+                                headUuid: string;
+                                lastEntryUuid: string;
+                                deviceProjectName: string | null;
+                            };
+                            message: {
+                                uuid: string;
+                                username: string;
+                                chatEntry: string;
+                                createdAt: string;
+                            };
+                            warnings?: string[];
+                        };
+                    };
+                };
+            };
+        };
         delete?: never;
         options?: never;
         head?: never;

@@ -21,7 +21,8 @@ export type Session = ItemOf<Answer<'/api/auth/sessions', 'get'>>
 export type Client = Required<ItemOf<Answer<'/api/auth/clients', 'get'>>>
 export type MadeClient = Required<Answer<'/api/auth/clients', 'post'>>
 
-export type Conversation = ItemOf<Answer<'/api/chat/conversations/user/{email}', 'get'>>
+export type Conversation = ItemOf<Answer<'/api/chat/conversations', 'get'>>
+export type Started = Answer<'/api/chat/conversations/start', 'post'>['conversation']
 export type Unread = Answer<'/api/chat/unread-count/{email}', 'get'>
 export type Entry = ItemOf<Answer<'/api/chat/chain/{headUuid}', 'get'>>
 

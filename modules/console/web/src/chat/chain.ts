@@ -1,45 +1,75 @@
 /*
- * The messages of a conversation, from the first one on. A chain is read page by page to its end. A message
- * that arrives live is appended once, and stays after pages that are read later.
+ * The messages of a conversation. The latest page is read first, earlier pages when the user scrolls up, and
+ * after a break the messages that are newer. A message that arrives live is appended once.
  */
 import { useCallback, useEffect, useRef, useState } from 'react'
 
 import { page } from '../api/client'
 import type { Entry } from '../api/types'
 
-const PAGE = 1000
+const LATEST = 100
+const EARLIER = 200
+const NEWER = 1000
 
-/* Inserts a page at its place in the chain; known messages that are not in the page follow it. */
-function placed (before: Entry[], from: number, part: Entry[]) {
-  const own = new Set(part.map(({ uuid }) => uuid))
-  return [...before.slice(0, from), ...part, ...before.slice(from).filter(({ uuid }) => !own.has(uuid))]
+/* `first`: the place in the chain of the first message; `exact`: how many are in the host's order. */
+interface Chain {
+  entries: Entry[]
+  first: number
+  exact: number
 }
 
+const NONE: Chain = { entries: [], first: 1, exact: 0 }
+
+/* Inserts newer messages after the exact ones; known messages that are not in the page follow them. */
+function placed ({ entries, first, exact }: Chain, part: Entry[]): Chain {
+  const own = new Set(part.map(({ uuid }) => uuid))
+  const rest = entries.slice(exact).filter(({ uuid }) => !own.has(uuid))
+  return { entries: [...entries.slice(0, exact), ...part, ...rest], first, exact: exact + part.length }
+}
+
+/* The place of the last message of a page, which the link to the next page names; 1 without a link. */
+const placeOf = (next: string | null) => Number(/before=(\d+)/.exec(next ?? '')?.[1] ?? 1)
+
 export function useChain (head: string) {
-  const [entries, setEntries] = useState<Entry[]>([])
+  const [chain, setChain] = useState(NONE)
   const [error, setError] = useState<unknown>(null)
   const [loading, setLoading] = useState(true)
-  const latest = useRef<Entry[]>([])
-  const exact = useRef(0) // messages in the host's order; later ones arrived live
+  const latest = useRef(NONE)
   const reading = useRef<AbortController | null>(null)
+  const earlier = useRef(false)
 
-  const change = useCallback((now: Entry[]) => { latest.current = now; setEntries(now) }, [])
-  const add = useCallback((entry: Entry) => {
-    if (!latest.current.some(({ uuid }) => uuid === entry.uuid)) change([...latest.current, entry])
-  }, [change])
+  const change = useCallback((now: Chain) => {
+    latest.current = now
+    setChain(now)
+  }, [])
+  const add = useCallback(
+    (entry: Entry) => {
+      const { entries } = latest.current
+      if (entries.some(({ uuid }) => uuid === entry.uuid)) return
+      change({ ...latest.current, entries: [...entries, entry] })
+    },
+    [change]
+  )
 
-  /* Reads the unread rest, to the end. */
+  /* Reads the latest messages, or, if there are some, the newer ones to the end. */
   const read = useCallback(async () => {
     reading.current?.abort()
-    const own = reading.current = new AbortController()
+    const own = (reading.current = new AbortController())
     setLoading(true)
     setError(null)
     try {
       for (let more = true; more;) {
-        const { items, next } = await page<Entry[]>(`/api/chat/chain/${head}?limit=${PAGE}&after=${exact.current}`)
+        const { first, exact } = latest.current
+        const path = `/api/chat/chain/${head}?`
+        if (exact === 0) {
+          const { items, next } = await page<Entry[]>(`${path}order=desc&limit=${LATEST}`)
+          if (own.signal.aborted) return
+          change({ ...placed(latest.current, items.reverse()), first: placeOf(next) })
+          break
+        }
+        const { items, next } = await page<Entry[]>(`${path}limit=${NEWER}&after=${first + exact - 1}`)
         if (own.signal.aborted) return
-        change(placed(latest.current, exact.current, items))
-        exact.current += items.length
+        change(placed(latest.current, items))
         more = next !== null && items.length > 0
       }
     } catch (problem) {
@@ -48,11 +78,28 @@ export function useChain (head: string) {
     if (!own.signal.aborted) setLoading(false)
   }, [head, change])
 
+  /* Reads the page before the first message that is known. */
+  const readEarlier = useCallback(async () => {
+    const { first } = latest.current
+    if (earlier.current || first <= 1) return
+    earlier.current = true
+    try {
+      const path = `/api/chat/chain/${head}?order=desc&limit=${EARLIER}&before=${first}`
+      const { items, next } = await page<Entry[]>(path)
+      const { entries, exact } = latest.current
+      if (latest.current.first === first) {
+        change({ entries: [...items.reverse(), ...entries], first: placeOf(next), exact: exact + items.length })
+      }
+    } catch (problem) {
+      setError(problem)
+    }
+    earlier.current = false
+  }, [head, change])
+
   useEffect(() => {
-    exact.current = 0
-    change([])
+    change(NONE)
     void read()
     return () => reading.current?.abort()
   }, [read, change])
-  return { entries, error, loading, add, read }
+  return { entries: chain.entries, first: chain.first, error, loading, add, read, readEarlier }
 }

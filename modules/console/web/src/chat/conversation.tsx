@@ -1,28 +1,37 @@
 /* One conversation: its messages, and the box for the next one. */
 import { useQueryClient } from '@tanstack/react-query'
+import { Share2 } from 'lucide-react'
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 
 import { call } from '../api/client'
 import type { Conversation as Data, Entry } from '../api/types'
-import { to } from '../router'
-import { useMe } from '../session'
+import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
-import { Failed, Loading } from '../ui/ui'
+import { toast } from '../ui/toast'
+import { Button, Confirm, Failed, Loading } from '../ui/ui'
 import { useChain } from './chain'
 import { Compose } from './compose'
+import { onSent, useDraft } from './drafts'
 import { useLive, type Arrival } from './live'
 import { Messages } from './messages'
 
 export const othersOf = (conversation: Data, email: string) =>
-  conversation.participant1 === email ? conversation.participant2
-    : conversation.participant2 === email ? conversation.participant1
+  conversation.participant1 === email
+    ? conversation.participant2
+    : conversation.participant2 === email
+      ? conversation.participant1
       : `${conversation.participant1}, ${conversation.participant2}`
 
 /* The number of messages that a participant has not read: the latest messages of the other participant. */
 export const unreadBy = (conversation: Data, email: string) =>
-  (conversation.participant1 === email ? conversation.unread1 : conversation.participant2 === email ? conversation.unread2 : 0) ?? 0
+  (conversation.participant1 === email
+    ? conversation.unread1
+    : conversation.participant2 === email
+      ? conversation.unread2
+      : 0) ?? 0
 
-const otherOf = ({ participant1, participant2 }: Data, email: string) => participant1 === email ? participant2 : participant1
+const otherOf = ({ participant1, participant2 }: Data, email: string) =>
+  participant1 === email ? participant2 : participant1
 
 /*
  * The first message that the other participant has not read. Messages after the last one in the list of
@@ -49,51 +58,115 @@ function listen (changed: () => void) {
 function countFresh (entries: Entry[], seen: string | null, email: string): number {
   let count = 0
   if (seen === null) return 0
-  for (let at = entries.length - 1; at >= 0 && entries[at]!.uuid !== seen; at--) if (entries[at]!.username !== email) count++
+  for (let at = entries.length - 1; at >= 0 && entries[at]!.uuid !== seen; at--)
+    if (entries[at]!.username !== email) count++
   return count
 }
 
-export function Conversation ({ conversation }: { conversation: Data }) {
+/* Shows the conversation to accounts of its participants that were approved after it began. */
+function Share ({ conversation }: { conversation: Data }) {
+  const [asking, ask] = useState(false)
+  const { id, participant1, participant2 } = conversation
+  const share = () => call('POST', `/api/chat/conversations/${id}/share`).then(() => toast(t('chat.shared')))
+
+  return (
+    <>
+      <Button kind='quiet' icon={Share2} onClick={() => ask(true)}>
+        {t('chat.share')}
+      </Button>
+      {asking && (
+        <Confirm
+          title={t('chat.share')}
+          text={t('chat.shareAsk', { one: participant1, other: participant2 })}
+          mild
+          action={t('chat.share')}
+          run={share}
+          close={() => ask(false)}
+        />
+      )}
+    </>
+  )
+}
+
+export function Conversation ({ conversation, back }: { conversation: Data; back: string }) {
   const me = useMe()
   const client = useQueryClient()
-  const { entries, error, loading, add, read } = useChain(conversation.headUuid)
+  const { entries, first, error, loading, add, read, readEarlier } = useChain(conversation.headUuid)
   const { id } = conversation
   const mine = conversation.participant1 === me.email || conversation.participant2 === me.email
-  const heard = useCallback((arrival: Arrival) => { if (arrival.conversationId === id) add(arrival.message) }, [id, add])
+  const heard = useCallback(
+    (arrival: Arrival) => {
+      if (arrival.conversationId === id) add(arrival.message)
+    },
+    [id, add]
+  )
   const live = useLive(heard)
   const last = entries[entries.length - 1]
   const opened = useRef(false)
-  const [pending, setPending] = useState<string[]>([])
+  const { pending } = useDraft(id)
+  const writes = mine || isOne(me, 'Admin')
   const [atEnd, setAtEnd] = useState(true)
   const [seen, setSeen] = useState<string | null>(null)
   const visible = useSyncExternalStore(listen, isVisible)
   const sees = atEnd && visible && !loading && error === null // the last message is seen, and with it all earlier ones
   const fresh = sees ? 0 : countFresh(entries, seen, me.email)
 
-  useEffect(() => { // once the stream is open, read the messages written while it was not
+  useEffect(
+    () =>
+      onSent((conversationId, entry) => {
+        if (conversationId === id) add(entry)
+        void client.invalidateQueries({ queryKey: ['conversations'] })
+      }),
+    [id, add, client]
+  )
+  useEffect(() => {
+    // once the stream is open, read the messages written while it was not
     if (!live) opened.current = false
-    else if (!loading && !opened.current) { opened.current = true; void read() }
+    else if (!loading && !opened.current) {
+      opened.current = true
+      void read()
+    }
   }, [live, loading, read])
   useEffect(() => {
     if (!last || !sees) return
     setSeen(last.uuid)
     if (!mine) return
-    call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email })
-      .then(() => client.invalidateQueries({ queryKey: ['conversations'] }), () => {})
+    call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email }).then(
+      () => client.invalidateQueries({ queryKey: ['conversations'] }),
+      () => {}
+    )
   }, [id, last, sees, mine, me.email, client])
   return (
     <section className='conversation' aria-label={othersOf(conversation, me.email)}>
       <header>
-        <a className='back' href={to('chat')}>{t('chat.back')}</a>
+        <a className='back' href={back}>
+          {t('chat.back')}
+        </a>
         <div>
           <h1>{othersOf(conversation, me.email)}</h1>
           {conversation.deviceProjectName && <span className='about'>{conversation.deviceProjectName}</span>}
         </div>
-        <span className={live ? 'live on' : 'live'} role='status'>{live ? t('chat.live') : t('chat.notLive')}</span>
+        {isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser') && <Share conversation={conversation} />}
+        <span className={live ? 'live on' : 'live'} role='status'>
+          {live ? t('chat.live') : t('chat.notLive')}
+        </span>
       </header>
       {error !== null && <Failed error={error} again={() => void read()} />}
-      {loading && entries.length === 0 ? <Loading /> : <Messages entries={entries} own={me.email} pending={pending} fresh={fresh} ended={setAtEnd} unreadFrom={mine ? unreadFrom(conversation, entries, me.email) : Infinity} />}
-      <Compose key={id} id={id} sending={setPending} sent={(entry) => { add(entry); void client.invalidateQueries({ queryKey: ['conversations'] }) }} />
+      {loading && entries.length === 0 ? (
+        <Loading />
+      ) : (
+        <Messages
+          entries={entries}
+          first={first}
+          own={me.email}
+          pending={pending}
+          fresh={fresh}
+          ended={setAtEnd}
+          earlier={() => void readEarlier()}
+          unreadFrom={mine ? unreadFrom(conversation, entries, me.email) : Infinity}
+        />
+      )}
+      {writes ? <Compose key={id} id={id} /> : <p className='readonly'>{t('chat.readOnly')}</p>}
     </section>
   )
 }

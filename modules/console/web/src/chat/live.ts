@@ -5,7 +5,7 @@ import { useEffect, useState } from 'react'
 import { follow } from '../api/stream'
 import type { Entry } from '../api/types'
 
-export type Arrival = { conversationId: number, message: Entry }
+export type Arrival = { conversationId: number; message: Entry }
 
 /* Calls `heard` with each new message. Returns true while the stream is open. */
 export function useLive (heard: (arrival: Arrival) => void): boolean {
@@ -14,7 +14,7 @@ export function useLive (heard: (arrival: Arrival) => void): boolean {
 
   useEffect(() => {
     const control = new AbortController()
-    const hear = ({ name, data }: { name: string, data: string }) => {
+    const hear = ({ name, data }: { name: string; data: string }) => {
       if (name === 'message.new') heard(JSON.parse(data) as Arrival)
       void client.invalidateQueries({ queryKey: ['conversations'] })
     }

@@ -2,26 +2,31 @@
  * The visible messages: a window of blocks that moves when you scroll. A block is not rendered again when
  * another one is added, and distant blocks are dropped, so scrolling costs the same in a chain of any length.
  */
+import { ArrowDown } from 'lucide-react'
 import { memo, useLayoutEffect, useRef, useState } from 'react'
 
 import type { Entry } from '../api/types'
 import { t } from '../texts/texts'
 import { asClock, asDay, asUtc } from '../ui/format'
 import { Button } from '../ui/ui'
+import { linked } from './text'
 
 const BLOCK = 25
 const BLOCKS = 8 // at a time
 const NEAR = 800
 const NEAR_END = 60
+const AHEAD = 3 // blocks above the window while earlier messages are read
 
-function Message ({ entry, own, day, read }: { entry: Entry, own: boolean, day: boolean, read: boolean | null }) {
+function Message ({ entry, own, day, read }: { entry: Entry; own: boolean; day: boolean; read: boolean | null }) {
   return (
     <>
       {day && <li className='day'>{asDay(entry.createdAt)}</li>}
       <li className={own ? 'message own' : 'message'}>
         <span className='author'>{own ? t('chat.you') : entry.username}</span>
-        <p dir='auto'>{entry.chatEntry}</p>
-        <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>{asClock(entry.createdAt)}</time>
+        <p dir='auto'>{linked(entry.chatEntry)}</p>
+        <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>
+          {asClock(entry.createdAt)}
+        </time>
         {own && read !== null && <span className='delivery'>{read ? t('chat.read') : t('chat.sent')}</span>}
       </li>
     </>
@@ -29,68 +34,98 @@ function Message ({ entry, own, day, read }: { entry: Entry, own: boolean, day: 
 }
 
 /*
- * `unread`: the first message that the other participant has not read, in the block or at its ends. Infinity:
- * unknown.
+ * `unread`: the number of messages in the block before the first one that the other participant has not read.
+ * Infinity: unknown. `before`: the last message of the previous block; null: the chain begins, undefined: it is
+ * not known, and so is the day.
  */
-interface BlockProps { entries: Entry[], from: number, to: number, own: string, unread: number }
-
-/* A block is unchanged if it has the same messages, whatever else is in the chain by now. */
-function isSame (one: BlockProps, other: BlockProps) {
-  let same = one.from === other.from && one.to === other.to && one.own === other.own && one.unread === other.unread &&
-    one.entries[one.from - 1] === other.entries[other.from - 1]
-  for (let at = one.from; same && at < one.to; at++) same = one.entries[at] === other.entries[at]
-  return same
+interface BlockProps {
+  part: Entry[]
+  before: Entry | null | undefined
+  own: string
+  unread: number
 }
 
-const isNewDay = (entries: Entry[], at: number) =>
-  at === 0 || asDay(entries[at - 1]!.createdAt) !== asDay(entries[at]!.createdAt)
+/* A block is unchanged if it has the same messages, whatever else is in the chain by now. */
+const isSame = (one: BlockProps, other: BlockProps) =>
+  one.own === other.own &&
+  one.unread === other.unread &&
+  one.before === other.before &&
+  one.part.length === other.part.length &&
+  one.part.every((entry, at) => entry === other.part[at])
 
-const Block = memo(function Block ({ entries, from, to, own, unread }: BlockProps) {
+const isNewDay = (before: Entry | null | undefined, entry: Entry) =>
+  before === null || (before !== undefined && asDay(before.createdAt) !== asDay(entry.createdAt))
+
+const Block = memo(function Block({ part, before, own, unread }: BlockProps) {
   return (
     <ol>
-      {entries.slice(from, to).map((entry, i) =>
-        <Message key={entry.uuid} entry={entry} own={entry.username === own} day={isNewDay(entries, from + i)} read={unread === Infinity ? null : from + i < unread} />)}
+      {part.map((entry, i) => (
+        <Message
+          key={entry.uuid}
+          entry={entry}
+          own={entry.username === own}
+          day={isNewDay(i === 0 ? before : part[i - 1], entry)}
+          read={unread === Infinity ? null : i < unread}
+        />
+      ))}
     </ol>
   )
 }, isSame)
 
-/* Messages being sent: at most one, because the box sends them one after the other. */
-function Pending ({ texts }: { texts: string[] }) {
+/* The message that is being sent. */
+function Pending ({ text }: { text: string }) {
   return (
     <ol>
-      {texts.map((text) => (
-        <li key={text} className='message own'>
-          <span className='author'>{t('chat.you')}</span>
-          <p dir='auto'>{text}</p>
-          <span className='delivery'>{t('chat.sending')}</span>
-        </li>
-      ))}
+      <li className='message own'>
+        <span className='author'>{t('chat.you')}</span>
+        <p dir='auto'>{text}</p>
+        <span className='delivery'>{t('chat.sending')}</span>
+      </li>
     </ol>
   )
 }
 
-const within = (place: number, from: number, to: number) => place === Infinity ? place : Math.min(Math.max(place, from), to)
+const within = (place: number, length: number) => (place === Infinity ? place : Math.min(Math.max(place, 0), length))
 
-interface Kept { block: Element, top: number }
+interface Kept {
+  block: Element
+  top: number
+}
 
 /*
- * `fresh`: the number of new messages below the window. `ended` is called with whether the last message is
- * visible.
+ * `first`: the place of the first known message in the chain; `earlier` reads those before it. `fresh`: the
+ * number of new messages below the window. `ended` is called with whether the last message is visible.
  */
-interface MessagesProps { entries: Entry[], own: string, pending: string[], unreadFrom: number, fresh: number, ended: (is: boolean) => void }
+interface MessagesProps {
+  entries: Entry[]
+  first: number
+  own: string
+  pending: string | null
+  unreadFrom: number
+  fresh: number
+  ended: (is: boolean) => void
+  earlier: () => void
+}
 
-export function Messages ({ entries, own, pending, unreadFrom, fresh, ended }: MessagesProps) {
-  const [moved, setMoved] = useState<{ from: number, to: number } | null>(null) // after the first scroll
+export function Messages ({ entries, first, own, pending, unreadFrom, fresh, ended, earlier }: MessagesProps) {
+  const [moved, setMoved] = useState<{ from: number; to: number } | null>(null) // after the first scroll
   const list = useRef<HTMLDivElement>(null)
   const atEnd = useRef(true)
+  const height = useRef({ first, height: 0 }) // of the list, when `first` was the first message
   const [away, setAway] = useState(false) // from the end
-  const kept = useRef<Kept | null>(null) // the element that keeps its place in the window while others are added and removed
-  const count = Math.ceil(entries.length / BLOCK)
-  const from = moved ? moved.from : Math.max(0, count - 2)
+  const kept = useRef<Kept | null>(null) // keeps its place in the window while others are added and removed
+  const before = first - 1 // messages that are not known
+  const least = Math.floor(before / BLOCK)
+  const count = Math.ceil((before + entries.length) / BLOCK)
+  const from = moved ? moved.from : Math.max(least, count - 2)
   const to = Math.min(moved?.to ?? count, count)
-  const blocks = Array.from({ length: to - from }, (_, i) => (from + i) * BLOCK)
+  const blocks = Array.from({ length: to - from }, (_, i) => Math.max(0, (from + i) * BLOCK - before))
 
-  const place = (end: boolean) => { atEnd.current = end; setAway(!end); ended(end) }
+  const place = (end: boolean) => {
+    atEnd.current = end
+    setAway(!end)
+    ended(end)
+  }
   const toEnd = () => {
     const box = list.current
     place(true)
@@ -99,41 +134,65 @@ export function Messages ({ entries, own, pending, unreadFrom, fresh, ended }: M
     if (box) box.scrollTop = box.scrollHeight
   }
 
-  useLayoutEffect(() => { if (pending.length > 0) toEnd() }, [pending]) // show a message being sent
+  useLayoutEffect(() => {
+    if (pending !== null) toEnd() // show a message being sent
+  }, [pending])
   useLayoutEffect(() => {
     const box = list.current
-    if (box && kept.current) box.scrollTop += kept.current.block.getBoundingClientRect().top - kept.current.top
-    else if (box && atEnd.current) box.scrollTop = box.scrollHeight
+    if (!box) return
+    const grown = box.scrollHeight - height.current.height
+    if (kept.current) box.scrollTop += kept.current.block.getBoundingClientRect().top - kept.current.top
+    else if (atEnd.current) box.scrollTop = box.scrollHeight
+    else if (first < height.current.first && from === Math.floor(height.current.first / BLOCK)) box.scrollTop += grown
     kept.current = null
-  }, [from, to, entries, pending])
-  const move = (first: number, last: number, stays: Element | null | undefined) => {
+    const came = first < height.current.first
+    height.current = { first, height: box.scrollHeight }
+    if (came && box.scrollTop < NEAR && from > least && !atEnd.current) up() // it cannot be scrolled further
+  }, [from, to, entries, first, pending])
+  const move = (start: number, end: number, stays: Element | null | undefined) => {
     if (stays) kept.current = { block: stays, top: stays.getBoundingClientRect().top }
     place(false)
-    setMoved({ from: first, to: last >= count ? Infinity : last })
+    setMoved({ from: start, to: end >= count ? Infinity : end })
   }
-  const up = () => move(from - 1, Math.min(to, from - 1 + BLOCKS), list.current?.querySelector('ol'))
-  const down = () => move(Math.max(from, to + 1 - BLOCKS), to + 1, list.current?.querySelectorAll('ol').item(to - from - 1))
+  const up = () => {
+    if (from <= least + AHEAD && before > 0) earlier()
+    if (from > least) move(from - 1, Math.min(to, from - 1 + BLOCKS), list.current?.querySelector('ol'))
+  }
+  const down = () =>
+    move(Math.max(from, to + 1 - BLOCKS), to + 1, list.current?.querySelectorAll('ol').item(to - from - 1))
   const scrolled = () => {
     const box = list.current
     if (!box) return
     const below = box.scrollHeight - box.scrollTop - box.clientHeight
     place(to === count && below < NEAR_END)
-    if (atEnd.current) setMoved(null) // the window follows the end
+    if (atEnd.current)
+      setMoved(null) // the window follows the end
     else if (!moved) setMoved({ from, to: Infinity }) // a new block must not push out the text being read
-    if (box.scrollTop < NEAR && from > 0 && !atEnd.current) up()
+    if (box.scrollTop < NEAR && (from > least || before > 0) && !atEnd.current) up()
     else if (below < NEAR && to < count) down()
   }
   return (
     <div className='messages' ref={list} onScroll={scrolled} tabIndex={0} role='log' aria-label={t('chat.messages')}>
-      {from > 0 && <Button onClick={up}>{t('chat.earlier')}</Button>}
-      {blocks.map((at) => {
-        const end = Math.min(at + BLOCK, entries.length)
-        return <Block key={at} entries={entries} from={at} to={end} own={own} unread={within(unreadFrom, at, end)} />
+      {(from > least || before > 0) && <Button onClick={up}>{t('chat.earlier')}</Button>}
+      {blocks.map((at, i) => {
+        const part = entries.slice(at, Math.max(0, (from + i + 1) * BLOCK - before))
+        const unread = within(unreadFrom - at, part.length)
+        return (
+          <Block
+            key={from + i}
+            part={part}
+            before={at === 0 && before === 0 ? null : entries[at - 1]}
+            own={own}
+            unread={unread}
+          />
+        )
       })}
-      {pending.length > 0 && to === count && <Pending texts={pending} />}
+      {pending !== null && to === count && <Pending text={pending} />}
       {away && (
         <div className='jump'>
-          <Button kind={fresh > 0 ? 'main' : 'plain'} onClick={toEnd}>{fresh > 0 ? t('chat.fresh', { n: fresh }) : t('chat.newest')} <span aria-hidden='true'>↓</span></Button>
+          <Button kind={fresh > 0 ? 'main' : 'plain'} icon={ArrowDown} onClick={toEnd}>
+            {fresh > 0 ? t('chat.fresh', { n: fresh }) : t('chat.newest')}
+          </Button>
         </div>
       )}
     </div>

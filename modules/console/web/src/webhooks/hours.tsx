@@ -4,9 +4,8 @@
  */
 import { useState } from 'react'
 
-import { query } from '../api/client'
 import type { Hour, Webhook } from '../api/types'
-import { to } from '../router'
+import { toWith } from '../router'
 import { t } from '../texts/texts'
 import { asClock, asNumber } from '../ui/format'
 
@@ -17,10 +16,7 @@ const parts = ['delivered', 'abandoned', 'queued'] as const
 const endOf = ({ at }: Hour) => new Date(Date.parse(at) + HOUR_MS).toISOString()
 
 /* The address of the deliveries of an hour. */
-function hrefOf (hook: Webhook, hour: Hour) {
-  const [path, kept] = to('webhooks', hook.id).split('?')
-  return `${path}${query({ since: hour.at, until: endOf(hour) })}${kept ? `&${kept}` : ''}`
-}
+const hrefOf = (hook: Webhook, hour: Hour) => toWith({ since: hour.at, until: endOf(hour) }, 'webhooks', hook.id)
 
 const textOf = (hour: Hour) =>
   `${asClock(hour.at)} – ${asClock(endOf(hour))}: ${
