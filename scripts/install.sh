@@ -1,7 +1,7 @@
 # The tests of ./test install, one function each, which returns 0 if the test passes. Sourced by ./test. All use the
 # build `gcc` of the linters, installed into an empty prefix.
 
-install_names="prefix headers modcheck specimens hello notes contacts cpp rust service tls boot operating man completion
+install_names="prefix headers modcheck specimens hello notes contacts cpp rust parts module dev service tls boot operating man completion
     reference sbom repeat dist"
 
 # need_installed: installs into the empty prefix, once in a run.
@@ -43,11 +43,11 @@ doc_links_lead_on() {
 install_prefix() {
     local file missing=0
 
-    for file in bin/busbar libexec/busbar/modcheck lib/pkgconfig/busbar.pc lib/systemd/system/busbar.service \
+    for file in bin/busbar libexec/busbar/modcheck libexec/busbar/module lib/pkgconfig/busbar.pc lib/systemd/system/busbar.service \
         lib/sysusers.d/busbar.conf share/doc/busbar/modules.md \
         share/doc/busbar/examples/busbar.yaml share/doc/busbar/examples/hello/hello.c \
         share/bash-completion/completions/busbar share/man/man8/busbar.8 share/man/man5/busbar.yaml.5 share/man/man7/busbar-module.7 \
-        $(cd "$top" && ls include/busbar/*.h) \
+        $(cd "$top" && ls include/busbar/*.h*) $(cd "$top/sdk" && printf 'share/busbar/%s\n' rust/src/*.rs) \
         $(cd "$top/modules" && printf '%s\n' */module.c | sed 's,\(.*\)/.*,lib/busbar/modules/\1.so,'); do
         [ -s "$root/$file" ] || {
             say "make install has not installed $file"
@@ -173,14 +173,15 @@ install_hello() {
         grep '"path": "/api/hello"' >/dev/null && tour_shows_hello
 }
 
-# Checks that docs/modules.md shows the whole code of its first module, and builds that module.
+# Checks that docs/modules.md shows the whole code of its first module, and builds a module with all parts.
 install_notes() {
-    diff <(sed '1d; /^$/d' "$top/examples/modules/notes/notes.c") <(sed -n '/^## A first module/,/^## The tables/p' \
-        "$top/docs/modules.md" | sed -n '/^```c$/,/^```$/{/^```/d; /^$/d; p}') >&2 || {
-        say "docs/modules.md shows another notes.c than examples/modules/notes has"
+    "$root/bin/busbar" module new "$work/first/notes" --with route,event,setting >/dev/null &&
+        diff <(sed '1d; /^$/d' "$work/first/notes/notes.c") <(sed -n '/^## A first module/,/^## The tables/p' \
+            "$top/docs/modules.md" | sed -n '/^```c$/,/^```$/{/^```/d; /^$/d; p}') >&2 || {
+        say "docs/modules.md shows another notes.c than busbar module new writes"
         return 1
     }
-    example notes notes CFLAGS="-O2 -g -Wall -Wextra -Werror"
+    made c CFLAGS="-O2 -g -Wall -Wextra -Werror"
 }
 
 # Builds the example of docs/modules.md that adds a type to bulk uploads.
@@ -381,6 +382,9 @@ install_completion() {
     completes "check" -c file --env-file = file che || bad=1
     completes "" -c "" || bad=1 # the name of a file
     completes "" modcheck "" || bad=1
+    completes "dev new test" module "" || bad=1
+    completes "--lang" module new plants --l || bad=1
+    completes "c cpp rust" module new plants --lang "" || bad=1
     return $bad
 }
 

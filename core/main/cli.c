@@ -70,6 +70,24 @@ const struct cli_command cli_commands[] = {
      "Prints a line with the remedy for each problem. The exit status is 1 if there is a problem. "
      "Reads the files with readelf, which must be installed, and runs none of their code.",
      "FILE.so..."},
+    {"module new", cmd_module_tool, "write a module with a schema, a test and a README",
+     "Writes it to the directory NAME. The parts are route, table, event, job, setting and bulk; "
+     "the default is route,table. Every module has a table; event and setting need a route.",
+     "NAME [--lang c|cpp|rust] [--with PART,PART...]"},
+    {"module test", cmd_module_tool, "build and test a module on a private host",
+     "Builds the module in DIR (default: this directory), checks it with modcheck, starts a "
+     "private PostgreSQL, Redis and host, and runs the programs in DIR/tests. C tests, "
+     "DIR/tests/*.c, are compiled first. The programs get the host's address in $BUSBAR_URL, "
+     "tokens in $BUSBAR_TOKEN (of an Admin), $BUSBAR_TOKEN_USER and so on for the other roles, and "
+     "$BUSBAR_DATABASE for psql. DIR/tests/settings.yaml has settings of the host. The exit "
+     "status is 1 if a test fails.",
+     "[DIR]"},
+    {"module dev", cmd_module_tool, "serve a module, and load it again after each change",
+     "Starts a private host, as `module test` does, and prints its address. After each change of a "
+     "file in DIR it builds the module and reloads the host. Prints errors of the compiler, "
+     "warnings and errors of the host, and the lines of the sources in which the module crashed. "
+     "Ctrl-C ends it, and removes the database.",
+     "[DIR]"},
     {"version", cmd_version, "print the version", "Also prints the version of the module ABI.",
      NULL},
     {"help", cmd_help, "list the commands", "Includes the commands of the configured modules.",
@@ -208,13 +226,18 @@ static int cli_not_taken(enum option taken, const char *arg)
 /* Parses -c, --env-file and --help; other words are left to commands that accept some. */
 static int cli_run_command(struct cli *cli)
 {
-    const struct cli_command *command = cli_find(cli->argv[0]);
-    int kept = 0;
+    char two_words[64];
+
+    snprintf(two_words, sizeof two_words, "%s %s", cli->argv[0], cli->argc > 1 ? cli->argv[1] : "");
+    const struct cli_command *command = cli_find(two_words);
+    int kept = 0, words = command ? 2 : 1;
 
     if (!command)
+        command = cli_find(cli->argv[0]);
+    if (!command)
         return cmd_module(cli);
-    cli->argc--;
-    cli->argv++;
+    cli->argc -= words;
+    cli->argv += words;
     for (int i = 0; i < cli->argc; i++) {
         if (cli_is_help(cli->argv[i])) {
             printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s\n\n%s: %s.\n%s\n",

@@ -37,7 +37,7 @@ int cli_main(int argc, char **argv);
 /* Prints a usage error, and where to find help. Returns CLI_USAGE. */
 int cli_misused(const char *reason, const char *arg);
 
-/* Returns the host's command of this name; NULL if there is none. */
+/* Returns the host's command of this name, which may have two words; NULL if there is none. */
 const struct cli_command *cli_find(const char *name);
 
 int cmd_serve(const struct cli *cli);
@@ -51,6 +51,7 @@ int cmd_check(const struct cli *cli);
 int cmd_settings(const struct cli *cli);
 int cmd_inspect(const struct cli *cli);
 int cmd_modcheck(const struct cli *cli);
+int cmd_module_tool(const struct cli *cli);
 int cmd_metrics(const struct cli *cli);
 int cmd_version(const struct cli *cli);
 int cmd_help(const struct cli *cli);

@@ -1,4 +1,4 @@
-/* `busbar inspect` and `busbar modcheck`: tools for modules' files. */
+/* `busbar inspect`, `busbar modcheck` and `busbar module …`: tools for authors of modules. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -82,21 +82,37 @@ int cmd_inspect(const struct cli *cli)
     return status;
 }
 
-/* A separate script, because it needs nothing from the host except the names of its libraries. */
-int cmd_modcheck(const struct cli *cli)
+/*
+ * Runs a separate script, because it needs nothing from the host except the path of the program.
+ * argv[0] is the place for the path of the script.
+ */
+static int cmd_inspect_run_script(const char *script, char **argv)
 {
-    static const char script[] = BUSBAR_LIBEXEC "/modcheck";
     char own[4096];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
 
-    if (!cli->argc)
-        return cli_misused("modcheck needs", "files");
     own[length > 0 ? length : 0] = '\0';
     if (!setenv("BUSBAR_PROGRAM", own, 1)) {
-        cli->argv[-1] = (char *)(uintptr_t)script; /* replaces the command's own name */
-        cli->argv[cli->argc] = NULL;
-        execv(script, cli->argv - 1);
+        argv[0] = (char *)(uintptr_t)script;
+        execv(script, argv);
     }
-    fprintf(stderr, "busbar: modcheck: %s: %s\n", script, strerror(errno));
+    fprintf(stderr, "busbar: %s: %s\n", script, strerror(errno));
     return CLI_FAILED;
+}
+
+int cmd_modcheck(const struct cli *cli)
+{
+    if (!cli->argc)
+        return cli_misused("modcheck needs", "files");
+    cli->argv[cli->argc] = NULL;
+    return cmd_inspect_run_script(BUSBAR_LIBEXEC "/modcheck", cli->argv - 1);
+}
+
+/* The script gets the second word of the command, such as `new`, and the words after it. */
+int cmd_module_tool(const struct cli *cli)
+{
+    if (access(BUSBAR_LIBEXEC "/module", X_OK))
+        fputs("busbar: this command is part of the package busbar-dev\n", stderr);
+    cli->argv[cli->argc] = NULL;
+    return cmd_inspect_run_script(BUSBAR_LIBEXEC "/module", cli->argv - 2);
 }

@@ -1,5 +1,6 @@
 #include "core/module/request.h"
 
+#include <setjmp.h>
 #include <stdlib.h>
 
 #include "core/lib/fiber.h"
@@ -283,6 +284,26 @@ int request_fail(struct core_request *rq, enum failure_kind kind)
     return -1;
 }
 
+struct request_guard {
+    jmp_buf place;
+    struct request_guard *outer;
+};
+
+int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *), void *arg)
+{
+    struct core_request *rq = request_of(pub);
+    struct request_guard guard = {.outer = rq->guard};
+
+    if (setjmp(guard.place)) { /* memory ran out */
+        rq->guard = guard.outer;
+        return -1;
+    }
+    rq->guard = &guard;
+    work(pub, arg);
+    rq->guard = guard.outer;
+    return 0;
+}
+
 void *request_alloc(struct core_request *rq, size_t size)
 {
     void *memory = arena_alloc(rq->arena, size);
@@ -306,6 +327,8 @@ void request_out_of_memory(struct core_request *rq)
     if (!rq->committed ||
         rq->kind != REQUEST_HTTP) /* otherwise the client must get the response of the commit */
         reply_failed(rq);
+    if (rq->guard)
+        longjmp(rq->guard->place, 1);
     fiber_exit();
 }
 

@@ -76,7 +76,8 @@ struct core_request {
     struct generation *generation; /* has a reference */
     struct quota_owner owner;      /* see quota.h */
     struct arena *arena;
-    struct arena *saved_arena; /* its own arena during request_scratch(), otherwise NULL */
+    struct arena *saved_arena;   /* its own arena during request_scratch(), otherwise NULL */
+    struct request_guard *guard; /* the innermost bb_guard() that is running, or NULL */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
     void (*cut)(struct core_request *rq);   /* the deadline has passed without a fiber; or NULL */
@@ -191,10 +192,12 @@ int request_fail(struct core_request *rq, enum failure_kind kind);
 
 /*
  * Ends the request at any depth of calls because memory ran out. The response is 503, or the
- * response that a transaction has already committed. Fiber only.
+ * response that a transaction has already committed. Within bb_guard(), continues there. Fiber
+ * only.
  */
 _Noreturn void request_out_of_memory(struct core_request *rq);
 
+API_FUNCTION(guard);
 API_FUNCTION(completion);
 API_FUNCTION(completion_wait);
 API_FUNCTION(completion_signal);

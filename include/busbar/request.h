@@ -60,6 +60,21 @@ static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_reques
     return rq->api->scratch(rq, work, arg);
 }
 
+/*
+ * Calls work(rq, arg) and returns 0. If memory runs out in a function of the host that `work`
+ * calls, the request does not end there: bb_guard() returns -1, and `work` does not continue
+ * (longjmp()).
+ *
+ * Languages with destructors call each function of the host in this way, with a `work` that has
+ * none. After -1, they return from their own functions, call no function of the host meanwhile, and
+ * then end the request with bb_alloc(rq, SIZE_MAX), which does not return. Calls can be nested.
+ */
+static inline int bb_guard(struct bb_request *rq, void (*work)(struct bb_request *rq, void *arg),
+                           void *arg)
+{
+    return rq->api->guard(rq, work, arg);
+}
+
 /* Returns a declared segment of the path, decoded and checked. Never NULL. */
 static inline const char *bb_segment(struct bb_request *rq, const char *name)
 {

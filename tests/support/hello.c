@@ -13,7 +13,7 @@ static char *replaced(const char *in, const char *from, const char *to)
 {
     const char *at = strstr(in, from);
 
-    ck_assert_msg(at != NULL, "hello.c has no %s", from);
+    ck_assert_msg(at != NULL, "the source has no %s", from);
     return text("%.*s%s%s", (int)(at - in), in, to, at + strlen(from));
 }
 
@@ -56,4 +56,19 @@ char *hello_build_edited(const char *name, const char *const (*edits)[2], size_t
 char *hello_build(const char *name)
 {
     return hello_build_edited(name, NULL, 0);
+}
+
+char *module_build(const char *name, const char *arguments, const char *suffix,
+                   const struct edit *edits, const char *argument)
+{
+    char *directory = harness_path(name), *source = text("%s/%s.%s", directory, name, suffix);
+    const char *const *writing =
+        words("%s module new %s %s", harness_program(false), directory, arguments);
+    const char *log = text("%s.log", directory);
+
+    ck_assert_msg(process_run(&(struct process_spec){.argv = writing, .log = log}) == 0, "%s",
+                  file_text(log));
+    for (; edits && edits->from; edits++)
+        file_write(source, replaced(file_text(source), edits->from, edits->to));
+    return make_example(directory, text("%s.so", name), argument);
 }

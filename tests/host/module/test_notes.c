@@ -1,4 +1,4 @@
-/* The first module of docs/modules.md (examples/modules/notes), built from the installed package.
+/* The first module of docs/modules.md, written by `busbar module new` and built from the package.
  */
 #include "hello.h"
 #include "stage.h"
@@ -9,7 +9,8 @@ static void set_up(void)
 {
     struct host_spec spec = {
         .name = "notes",
-        .modules = text("[auth, \"%s\", \"%s\"]", example_build("notes", "notes", NULL),
+        .modules = text("[auth, \"%s\", \"%s\"]",
+                        module_build("notes", "--with route,event,setting", "c", NULL, NULL),
                         harness_test_module("module_spy")),
         .more = "notes:\n  per_account: 3\n",
     };

@@ -1,7 +1,7 @@
-//! The module API of <busbar/*.h>, ABI 1.11, in Rust: structs, constants and the table of the host's
-//! functions. The headers describe them. `./test install rust` compares the sizes and the order of the
-//! members with the headers.
-#![allow(non_camel_case_types, dead_code)]
+//! The module API of <busbar/*.h>, ABI 1.0, in Rust: structs, constants and the table of the host's functions. The
+//! headers describe them. `./test install rust` compares the sizes and the order of the members with the headers.
+//! Modules use the safe layer in lib.rs; this file is for functions that the layer does not have.
+#![allow(non_camel_case_types, missing_docs)]
 
 use std::mem::{size_of, transmute};
 use std::os::raw::{c_char, c_int, c_uint, c_void};
@@ -15,7 +15,7 @@ macro_rules! opaque { ($($name:ident)*) => { $(#[repr(C)] pub struct $name { _in
 opaque! { json_t bb_rows bb_tx bb_completion bb_stream }
 
 /// Rows of tables: constants with pointers, which threads share. Missing members are zero:
-/// `bb_route { method: c!("GET"), ..bb_route::ZERO }`.
+/// `bb_route { method, ..bb_route::ZERO }`.
 macro_rules! rows {
     ($($name:ident)*) => { $(
         unsafe impl Sync for $name {}
@@ -26,14 +26,7 @@ macro_rules! rows {
     )* };
 }
 rows! { bb_field bb_route bb_part bb_event_descriptor bb_hook bb_service_descriptor bb_need bb_channel bb_job
-        bb_pool bb_worker bb_command bb_metric bb_sql bb_module }
-
-/// A C string from a Rust literal.
-macro_rules! c {
-    ($text:expr) => {
-        concat!($text, "\0").as_ptr() as *const std::os::raw::c_char
-    };
-}
+        bb_pool bb_worker bb_command bb_metric bb_sql bb_module bb_bulk_rows }
 
 // abi.h
 
@@ -46,8 +39,8 @@ pub struct bb_table {
 }
 
 /// BB_TABLE()
-pub const fn table<T, const N: usize>(rows: &'static [T; N]) -> bb_table {
-    bb_table { rows: rows as *const [T; N] as *const c_void, count: N, stride: size_of::<T>() }
+pub const fn table<T>(rows: &'static [T]) -> bb_table {
+    bb_table { rows: rows.as_ptr() as *const c_void, count: rows.len(), stride: size_of::<T>() }
 }
 
 // field.h
@@ -573,4 +566,60 @@ pub struct bb_api {
     pub stream_publish_to: unsafe extern "C" fn(*mut bb_host, *const *const c_char, usize,
         *mut bb_chunk) -> usize,
     pub probe_problem: unsafe extern "C" fn(*mut bb_request, c_uint) -> *const c_char,
+    pub guard: unsafe extern "C" fn(*mut bb_request, Option<unsafe extern "C" fn(*mut bb_request,
+        *mut c_void)>, *mut c_void) -> c_int,
+}
+
+// bulk.h
+
+#[repr(C)]
+pub struct bb_bulk_job {
+    pub size: usize,
+    pub id: *const c_char,
+    pub organization: i64,
+    pub account: i64,
+    pub email: *const c_char,
+    pub role: c_uint,
+    pub file: *const c_char,
+}
+
+#[repr(C)]
+pub struct bb_bulk_problem {
+    pub next: *mut bb_bulk_problem,
+    pub field: *const c_char,
+    pub problem: *const c_char,
+}
+
+#[repr(C)]
+pub struct bb_bulk_claim {
+    pub name: *const c_char,
+    pub field: *const c_char,
+    pub from: i64,
+    pub until: i64,
+}
+
+#[repr(C)]
+pub struct bb_bulk_row {
+    pub size: usize,
+    pub number: i64,
+    pub cells: *const *const c_char,
+    pub problems: *mut bb_bulk_problem,
+    pub claim: bb_bulk_claim,
+    pub name_as_sent: *const c_char,
+    pub warnings: *mut bb_bulk_problem,
+}
+
+#[repr(C)]
+pub struct bb_bulk_rows {
+    pub size: usize,
+    pub help: *const c_char,
+    pub roles: c_uint,
+    pub rows_max: usize,
+    pub columns: bb_table,
+    pub name_column: usize,
+    pub check: Option<extern "C" fn(*mut bb_request, *const bb_bulk_job, *const *mut bb_bulk_row,
+        usize) -> c_int>,
+    pub store: Option<extern "C" fn(*mut bb_request, *mut bb_tx, *const bb_bulk_job,
+        *const *mut bb_bulk_row, usize) -> c_int>,
+    pub together: bool,
 }
