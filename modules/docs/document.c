@@ -243,13 +243,13 @@ static void document_add_route(struct docs_maker *maker, const struct bb_module 
     free(path);
 }
 
-/* Returns whether a route serves a page or its files to browsers; programs do not call it. */
+/* Returns whether a route is for browsers: a redirect, a page or its files. */
 static bool document_is_page(const struct bb_route *route)
 {
     const char *type = route->reply_type ? route->reply_type : "";
 
-    return route->roles & BB_ANYONE &&
-           (route->success == 302 || !strcmp(type, "text/html") || !strcmp(type, "*/*"));
+    return route->success == 302 ||
+           (route->roles & BB_ANYONE && (!strcmp(type, "text/html") || !strcmp(type, "*/*")));
 }
 
 /* Returns the document, owned by the caller; NULL: out of memory. */
@@ -263,15 +263,19 @@ static json_t *document_make(struct bb_host *host)
 
     for (size_t i = 0; (module = bb_module_at(host, i)) != NULL; i++) {
         const char *help = module->help ? module->help : "";
+        bool shown = module->events.count > 0;
 
-        if (module->routes.count || module->events.count)
+        for (size_t k = 0; k < module->routes.count; k++) {
+            if (document_is_page(DOCS_ROW(bb_route, module->routes, k)))
+                continue;
+            document_add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
+            shown = true;
+        }
+        if (shown)
             docs_append(&maker, tags,
                         json_pack("{s:s, s:o}", "name", module->name, "description",
                                   json_sprintf("%s%sModule %s, version %s.", help, *help ? " " : "",
                                                module->name, module->version)));
-        for (size_t k = 0; k < module->routes.count; k++)
-            if (!document_is_page(DOCS_ROW(bb_route, module->routes, k)))
-                document_add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
     }
     docs_put_text(&maker, contact, "url", about->contact);
     json_t *info = json_pack(

@@ -31,7 +31,6 @@ json_t *docs_shared_headers(struct docs_maker *maker)
         {"EntityTag", "string",
          "Version of the body. Send it as `If-None-Match` to get 304 while it is unchanged.",
          "\"5bd1e9955bd1e995\"", true},
-        {"Location", "string", "Address to continue at.", "/console", true},
         {"IgnoredParameters", "string",
          "Query parameters that were ignored because they are unknown, separated by commas. Absent "
          "if none.",
@@ -237,18 +236,13 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
         responses_put_header(maker, headers, "X-Total-Count", "TotalCount");
     if (responses_has_status(route, 304))
         responses_put_header(maker, headers, "ETag", "EntityTag");
-    if (route->success == 302)
-        responses_put_header(maker, headers, "Location", "Location");
     if (route->flags & BB_CREATES)
         responses_put_header(maker, headers, "Idempotency-Replayed", "Replayed");
     if (download)
         responses_put_header(maker, headers, "Content-Disposition", "Disposition");
     return json_pack("{s:s, s:o, s:{s:{s:o}}}", "description",
-                     route->success == 201   ? "Created."
-                     : route->success == 302 ? "Go to `Location`."
-                                             : "Success.",
-                     "headers", headers, "content", type ? type : "application/json", "schema",
-                     schema);
+                     route->success == 201 ? "Created." : "Success.", "headers", headers, "content",
+                     type ? type : "application/json", "schema", schema);
 }
 
 /* Some routes report their state in the usual body, with any status. */

@@ -47,6 +47,7 @@ scene('groups: a Buyer sees the certificates of the groups that are shared with 
   assert.equal(await page.getByLabel('Group').evaluate((select) => select.selectedOptions[0].textContent), 'Group shared-1')
   await page.getByRole('cell', { name: '5 kWh', exact: true }).waitFor()
   await page.getByText('9 kWh issued').waitFor()
+  await page.getByText(`Number of your organization: ${bea.organization}`).waitFor()
   await look(page, 'certificates-buyer')
 })
 

@@ -27,7 +27,7 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ o
   assert.ok((await operation.locator('.live-responses-table').innerText()).includes(admin.email))
   await page.emulateMedia({ colorScheme: 'dark' })
   assert.notEqual(await page.evaluate(() => getComputedStyle(document.documentElement).filter), 'none')
-  assert.equal(await page.getByRole('link', { name: 'Console' }).getAttribute('href'), '/console')
+  assert.equal(await page.getByRole('link', { name: 'Console', exact: true }).getAttribute('href'), '/console')
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
 }, ['status of 401'])
 

@@ -1,6 +1,6 @@
 /* The log of issued energy, with a chart of its months. */
 import { useQuery } from '@tanstack/react-query'
-import { Award } from 'lucide-react'
+import { Award, Download } from 'lucide-react'
 import { useState } from 'react'
 
 import { download, get, query } from '../api/client'
@@ -69,7 +69,8 @@ function NothingShared () {
 }
 
 export default function Certificates () {
-  const buyer = isOne(useMe(), 'Buyer')
+  const me = useMe()
+  const buyer = isOne(me, 'Buyer')
   const [{ status, start, end, externalId, groupId: picked }, change] =
     useValues('status', 'start', 'end', 'externalId', 'groupId')
   const { chosen } = useOrganizations()
@@ -99,7 +100,11 @@ export default function Certificates () {
   }
   return (
     <div className='page'>
-      <header><h1>{t('certs.title')}</h1><Button onClick={save}>{t('certs.export')}</Button></header>
+      <header>
+        <h1>{t('certs.title')}</h1>
+        {buyer && me.organizations.map(({ id }) => <span key={id}>{t('groups.ownNumber', { id })}</span>)}
+        <Button icon={Download} onClick={save}>{t('certs.export')}</Button>
+      </header>
       {error !== null && <Failed error={error} />}
       <div className='filters'>
         <GroupField value={groupId} pick={(id) => change({ groupId: id })} />
