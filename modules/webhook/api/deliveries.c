@@ -315,21 +315,20 @@ int webhook_test(struct bb_request *rq)
             rq, 200,
             json_pack("{s:b, s:n, s:i, s:n}", "success", 1, "status", "durationMs", 0, "error"));
     }
-    struct webhook_outcome *outcome = webhook_outcome_new(rq);
+    struct waiter *first = waiter_add(rq, webhook->waiters, ping.item.id, true);
 
-    if (!outcome)
+    if (!first)
         return bb_no_memory(rq);
-    sender_test(webhook->sender, &ping.event, ping.item, outcome);
-    bb_defer(rq, webhook_outcome_release, outcome);
-    if (bb_completion_wait(rq, outcome->completion, WAIT_MS))
+    sender_test(webhook->sender, &ping.event, ping.item);
+    if (bb_completion_wait(rq, first->completion, WAIT_MS))
         return bb_reply(rq, 200,
                         json_pack("{s:b, s:n, s:I, s:s}", "success", 0, "status", "durationMs",
                                   (json_int_t)WAIT_MS, "error",
                                   "the receiver has not responded yet; the attempt continues"));
-    json_t *status = outcome->status ? json_integer(outcome->status) : json_null();
+    json_t *status = first->status ? json_integer(first->status) : json_null();
 
     return bb_reply(rq, 200,
-                    json_pack("{s:b, s:o, s:I, s:s?}", "success", outcome->delivered, "status",
-                              status, "durationMs", (json_int_t)outcome->duration_ms, "error",
-                              outcome->error[0] ? outcome->error : NULL));
+                    json_pack("{s:b, s:o, s:I, s:s?}", "success", first->delivered, "status",
+                              status, "durationMs", (json_int_t)first->duration_ms, "error",
+                              first->error[0] ? first->error : NULL));
 }

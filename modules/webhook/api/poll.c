@@ -197,7 +197,7 @@ int webhook_poll(struct bb_request *rq)
     const struct webhook *webhook = rq->state;
     int64_t until_ms = bb_now_ms(rq->host) + 1000 * bb_arg_int(rq, "wait", 0), left_ms;
     int64_t id = bb_segment_int(rq, "id");
-    struct bb_completion *news = NULL;
+    struct waiter *news = NULL;
     struct range range = {.last = 0};
     int refused = slot_take(rq, webhook->polls);
 
@@ -207,12 +207,12 @@ int webhook_poll(struct bb_request *rq)
     do {
         left_ms = until_ms - bb_now_ms(rq->host);
         if (left_ms > 0)
-            news = waiter_add(rq, webhook->waiters, id);
+            news = waiter_add(rq, webhook->waiters, id, false);
         refused = poll_look(rq, &range);
         if (refused)
             return refused;
         if (!range.last && news && left_ms > 0)
-            bb_completion_wait(rq, news, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
+            bb_completion_wait(rq, news->completion, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
     } while (!range.last && news && left_ms > 0);
     refused = poll_settle(rq, &range, until_ms);
     if (refused)

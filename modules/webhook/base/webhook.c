@@ -1,4 +1,4 @@
-/* Secrets, the outcome of a test, and waiting requests, shared by the API and the sender. */
+/* Secrets, and requests that wait for the sender. */
 #include "modules/webhook/base/webhook.h"
 
 #include <openssl/crypto.h>
@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 /*
  * ---- secrets: sealed under the webhook's id, and opened ----
@@ -69,51 +68,7 @@ int webhook_secret_json(struct bb_request *rq, int64_t webhook, const char *part
     return opened == SECRET_OPEN && !*json ? SECRET_NO_MEMORY : opened;
 }
 
-/* ---- the outcome of a test: freed by the request or the sender, whichever ends last ---- */
-
-struct webhook_outcome *webhook_outcome_new(struct bb_request *rq)
-{
-    struct webhook_outcome *outcome = calloc(1, sizeof(*outcome));
-
-    if (!outcome)
-        return NULL;
-    outcome->host = rq->host;
-    outcome->completion = bb_completion(rq);
-    if (!outcome->completion) {
-        free(outcome);
-        return NULL;
-    }
-    atomic_init(&outcome->holders, 2);
-    return outcome;
-}
-
-void webhook_outcome_release(void *arg)
-{
-    struct webhook_outcome *outcome = arg;
-
-    if (atomic_fetch_sub(&outcome->holders, 1) == 1)
-        free(outcome);
-}
-
-void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int status,
-                         int64_t duration_ms, const char *error)
-{
-    outcome->delivered = delivered;
-    outcome->status = status;
-    outcome->duration_ms = duration_ms;
-    snprintf(outcome->error, sizeof(outcome->error), "%s", error ? error : "");
-    bb_completion_signal(outcome->host, outcome->completion);
-    webhook_outcome_release(outcome);
-}
-
-/* ---- requests that wait for events of a polled webhook ---- */
-
-struct waiter {
-    LIST_ENTRY(waiter) link;
-    struct waiters *waiters;
-    struct bb_completion *completion; /* NULL: signaled */
-    int64_t webhook;
-};
+/* ---- requests that wait ---- */
 
 struct waiters {
     struct bb_host *host;
@@ -144,7 +99,7 @@ static void waiter_signal(struct waiter *waiter)
 {
     LIST_REMOVE(waiter, link);
     bb_completion_signal(waiter->waiters->host, waiter->completion);
-    waiter->completion = NULL;
+    waiter->signaled = true;
 }
 
 static void waiter_leave(void *arg)
@@ -152,26 +107,26 @@ static void waiter_leave(void *arg)
     struct waiter *waiter = arg;
 
     pthread_mutex_lock(&waiter->waiters->lock);
-    if (waiter->completion)
+    if (!waiter->signaled)
         waiter_signal(waiter);
     pthread_mutex_unlock(&waiter->waiters->lock);
 }
 
-struct bb_completion *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t webhook)
+struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t id, bool test)
 {
     struct waiter *waiter = bb_alloc(rq, sizeof(*waiter));
-    struct bb_completion *completion = bb_completion(rq);
 
-    if (!completion)
+    *waiter = (struct waiter){
+        .waiters = waiters, .completion = bb_completion(rq), .id = id, .test = test};
+    if (!waiter->completion)
         return NULL;
-    *waiter = (struct waiter){.waiters = waiters, .completion = completion, .webhook = webhook};
     pthread_mutex_lock(&waiters->lock);
     LIST_INSERT_HEAD(&waiters->list, waiter, link);
-    bool ended = waiters->ended;
+    bool ended = waiters->ended && !test;
 
     pthread_mutex_unlock(&waiters->lock);
     bb_defer(rq, waiter_leave, waiter);
-    return ended ? NULL : completion;
+    return ended ? NULL : waiter;
 }
 
 void waiters_wake(struct waiters *waiters, int64_t webhook)
@@ -181,7 +136,7 @@ void waiters_wake(struct waiters *waiters, int64_t webhook)
     pthread_mutex_lock(&waiters->lock);
     for (at = LIST_FIRST(&waiters->list); at; at = next) {
         next = LIST_NEXT(at, link);
-        if (!webhook || at->webhook == webhook)
+        if (!at->test && (!webhook || at->id == webhook))
             waiter_signal(at);
     }
     pthread_mutex_unlock(&waiters->lock);
@@ -193,4 +148,23 @@ void waiters_end(struct waiters *waiters)
     waiters->ended = true;
     pthread_mutex_unlock(&waiters->lock);
     waiters_wake(waiters, 0);
+}
+
+void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, int status,
+                    int64_t duration_ms, const char *error)
+{
+    struct waiter *at;
+
+    pthread_mutex_lock(&waiters->lock);
+    LIST_FOREACH(at, &waiters->list, link)
+    if (at->test && at->id == delivery)
+        break;
+    if (at) {
+        at->delivered = delivered;
+        at->status = status;
+        at->duration_ms = duration_ms;
+        snprintf(at->error, sizeof(at->error), "%s", error ? error : "");
+        waiter_signal(at);
+    }
+    pthread_mutex_unlock(&waiters->lock);
 }

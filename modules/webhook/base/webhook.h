@@ -15,7 +15,7 @@
 #ifndef WEBHOOK_H
 #define WEBHOOK_H
 
-#include <stdatomic.h>
+#include <sys/queue.h>
 
 #include <busbar/busbar.h>
 
@@ -129,48 +129,40 @@ void webhook_secret_free(char *secret); /* NULL is allowed */
 int webhook_secret_json(struct bb_request *rq, int64_t webhook, const char *part, const char *cell,
                         json_t **json);
 
-/* ---- the outcome of a test ---- */
+/* ---- requests that wait for events of a polled webhook, or for the result of a test ---- */
 
-/*
- * The outcome of a delivery's first attempt. The waiting request and the sender each hold a
- * reference. The sender reports the outcome exactly once, even if it drops the delivery.
- */
-struct webhook_outcome {
-    atomic_int holders;
-    struct bb_host *host;
+struct waiter {
+    LIST_ENTRY(waiter) link;
+    struct waiters *waiters;
     struct bb_completion *completion;
-    int status; /* of the response; 0: no response */
+    int64_t id; /* of the webhook, or of the delivery of a test */
+    bool test, signaled;
+    /* The first attempt of a test, once the completion is signaled. */
     bool delivered;
+    int status; /* of the response; 0: no response */
     int64_t duration_ms;
     char error[256]; /* "": no error */
 };
-
-/* Creates an outcome with two references. NULL: out of memory. */
-struct webhook_outcome *webhook_outcome_new(struct bb_request *rq);
-void webhook_outcome_release(void *outcome);
-
-/*
- * Fills in the outcome, signals the completion and drops the sender's reference. `error` is NULL if
- * there was no error. Any thread.
- */
-void webhook_outcome_say(struct webhook_outcome *outcome, bool delivered, int status,
-                         int64_t duration_ms, const char *error);
-
-/* ---- requests that wait for events of a polled webhook ---- */
 
 /* Returns NULL if out of memory. The memory belongs to the host; waiters_free() frees the rest. */
 struct waiters *waiters_new(struct bb_host *host);
 void waiters_free(struct waiters *waiters);
 
 /*
- * Returns a completion that is signaled at the next event of the webhook, when the webhook changes,
- * or when the generation ends. NULL: it has ended, or out of memory.
+ * Returns a waiter in the request's memory. Its completion is signaled after waiters_report() for a
+ * test; else at the next event of the webhook, when the webhook changes, or when the generation
+ * ends. NULL: it has ended, or out of memory.
  */
-struct bb_completion *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t webhook);
+struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t id, bool test);
 
-/* Wake the requests that wait for a webhook (0: for any), and all requests for good; any thread. */
+/* Wake the requests that wait for a webhook (0: for any), and all of these for good; any thread. */
 void waiters_wake(struct waiters *waiters, int64_t webhook);
 void waiters_end(struct waiters *waiters);
+
+/* Reports the first attempt of a test; later calls have no effect. `error`: NULL if none. Any
+ * thread. */
+void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, int status,
+                    int64_t duration_ms, const char *error);
 
 /* ---- notifications of changes, to all hosts ---- */
 

@@ -591,10 +591,9 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
     delivery->verdict = retry_time_next(delays, delivery->tries, delivery->status, after_s,
                                         arc4random(), &delivery->delay_ms);
     queue_finished(&sender->queue, &delivery->item, delivered, sender->now_ms);
-    if (delivery->outcome)
-        webhook_outcome_say(delivery->outcome, delivered, delivery->status, delivery->took_ms,
-                            error);
-    delivery->outcome = NULL;
+    if (delivery->test)
+        waiters_report(delivery->test, delivery->node.id, delivered, delivery->status,
+                       delivery->took_ms, error);
     delivery->details = json_pack("[o?, o?, o?]", error ? attempt_text(error, strlen(error)) : NULL,
                                   http->received ? attempt_text(http->bytes, http->received) : NULL,
                                   attempt_sent(http->arg));

@@ -50,8 +50,8 @@ struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body)
 
 void delivery_free(struct sender *sender, struct delivery *delivery)
 {
-    if (delivery->outcome)
-        webhook_outcome_say(delivery->outcome, false, 0, 0, "the attempt was postponed");
+    if (delivery->test) /* unless an attempt was reported */
+        waiters_report(delivery->test, delivery->node.id, false, 0, 0, "the attempt was postponed");
     body_release(sender, delivery->body);
     json_decref(delivery->details);
     free(delivery);

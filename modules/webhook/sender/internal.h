@@ -57,16 +57,15 @@ struct delivery {
     STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be taken */
     struct subscription *subscription; /* NULL: not taken into memory yet */
     struct body *body;
-    struct webhook_outcome *outcome; /* NULL: nobody waits, or it was reported */
     int64_t webhook;
-    int64_t queued_ms; /* since when it is due, monotonic; before delivery_admit() an age */
-    int tries;         /* attempts begun since it was queued */
-    bool kept;         /* it has a row in webhook_waiting */
-    int64_t sequence;  /* its place in the order of its key; 0: it has no order */
-    bool replay;       /* part of a replay: sent after other deliveries */
-    bool test;         /* a ping: sent by this host, even without its shard */
-    bool lease_lost;   /* sent under a lease that was lost: nothing is recorded */
-    bool dropped;      /* to be removed once its attempt has ended or is recorded */
+    int64_t queued_ms;    /* since when it is due, monotonic; before delivery_admit() an age */
+    int tries;            /* attempts begun since it was queued */
+    bool kept;            /* it has a row in webhook_waiting */
+    int64_t sequence;     /* its place in the order of its key; 0: it has no order */
+    bool replay;          /* part of a replay: sent after other deliveries */
+    struct waiters *test; /* a ping: sent by this host, even without its shard; or NULL */
+    bool lease_lost;      /* sent under a lease that was lost: nothing is recorded */
+    bool dropped;         /* to be removed once its attempt has ended or is recorded */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
     bool notes; /* recorded with the health of its webhook */

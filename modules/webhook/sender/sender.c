@@ -228,8 +228,7 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
     sender_hand_off(sender, &list);
 }
 
-void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item,
-                 struct webhook_outcome *outcome)
+void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item)
 {
     struct delivery_list list = STAILQ_HEAD_INITIALIZER(list);
     struct body *body = body_new(event);
@@ -238,11 +237,11 @@ void sender_test(struct sender *sender, const struct sender_event *event, struct
     if (body)
         body_release(NULL, body);
     if (!delivery) {
-        webhook_outcome_say(outcome, false, 0, 0, "out of memory");
+        waiters_report(sender->webhook->waiters, item.id, false, 0, 0, "out of memory");
         return;
     }
-    delivery->test = delivery->kept = true;
-    delivery->outcome = outcome;
+    delivery->test = sender->webhook->waiters;
+    delivery->kept = true;
     STAILQ_INSERT_TAIL(&list, delivery, next);
     sender_hand_off(sender, &list);
 }

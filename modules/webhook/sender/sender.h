@@ -48,11 +48,9 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
 
 /*
  * Sends a committed ping from this host, whoever owns its shard. Its row in webhook_waiting keeps
- * the owner from sending it for sender_hold_ms(). Takes ownership of `outcome`, and reports it
- * exactly once in any case.
+ * the owner from sending it for sender_hold_ms(). Its waiter gets a report in any case.
  */
-void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item,
-                 struct webhook_outcome *outcome);
+void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item);
 
 /* Returns how long a row in webhook_waiting keeps other hosts from sending a delivery in flight. */
 static inline int64_t sender_hold_ms(const struct webhook *webhook)
