@@ -3,6 +3,7 @@ import ctypes
 import json
 import os
 import pwd
+import re
 import signal
 import subprocess
 import time
@@ -17,6 +18,7 @@ HOSTS = {"app1": 41, "app2": 42}
 STORES = {"redis1": 21, "redis2": 22}
 CLIENT = {"client": 51}
 SERVICE = "postgres"  # the user of all programs
+PASSWORDS = {f"{role}_PASSWORD": f"the-password-of-{role.lower()}" for role in ("POSTGRES", "REPLICATION", "BUSBAR", "REDIS")}
 
 
 def address(name):
@@ -191,6 +193,20 @@ class Cluster:
         os.chmod(path, 0o600)
         return path
 
+    def page(self, path, name, *replaced):
+        """Returns a file of docs/cluster.md for a machine, with more texts replaced by others."""
+        with open(f"{self.top}/docs/cluster.md") as file:
+            text = re.search(rf"`{path}`.*?\n```\w*\n(.*?)```", file.read(), re.S).group(1)
+        for old, new in (("NAME", name), ("ADDRESS", address(name)), *PASSWORDS.items(), *replaced):
+            text = re.sub(rf"\b{old}\b" if re.fullmatch("[A-Z_]+", old) else re.escape(old), new, text)
+        return text
+
+    def statements(self):
+        """Returns the statements of docs/cluster.md that make the role and the database."""
+        with open(f"{self.top}/docs/cluster.md") as file:
+            return [text.replace("BUSBAR_PASSWORD", PASSWORDS["BUSBAR_PASSWORD"])
+                    for text in re.findall(r'^psql .* -c "(.*)"$', file.read(), re.M)]
+
     def start(self):
         for name in DATABASES:
             self.place(name)
@@ -209,39 +225,16 @@ class Cluster:
     # ---- etcd and Patroni
 
     def start_etcd(self, name):
-        ip = address(name)
-        members = ",".join(f"{each}=http://{address(each)}:2380" for each in DATABASES)
-        self.programs.start(
-            f"etcd-{name}", name, "etcd", "--name", name, "--data-dir", f"{self.directory}/{name}/etcd",
-            "--listen-peer-urls", f"http://{ip}:2380", "--initial-advertise-peer-urls", f"http://{ip}:2380",
-            "--listen-client-urls", f"http://{ip}:2379,http://127.0.0.1:2379", "--advertise-client-urls",
-            f"http://{ip}:2379", "--initial-cluster", members, "--initial-cluster-token", "busbar", "--log-level", "warn")
+        lines = self.page("/etc/default/etcd", name, ("/var/lib/etcd", f"{self.directory}/{name}/etcd")).splitlines()
+        self.programs.start(f"etcd-{name}", name, "etcd", **dict(line.split("=", 1) for line in lines))
 
     def start_patroni(self, name):
-        ip = address(name)
-        settings = {
-            "scope": "busbar", "name": name,
-            "restapi": {"listen": f"{ip}:8008", "connect_address": f"{ip}:8008"},
-            "etcd3": {"hosts": [f"{address(each)}:2379" for each in DATABASES]},
-            "bootstrap": {
-                "dcs": {"ttl": 20, "loop_wait": 5, "retry_timeout": 5, "maximum_lag_on_failover": 1048576,
-                        "synchronous_mode": True, "synchronous_mode_strict": True,
-                        "postgresql": {"use_pg_rewind": True, "parameters": {
-                            "max_connections": 100, "shared_buffers": "64MB", "wal_keep_size": "256MB",
-                            "wal_receiver_timeout": "5s", "wal_sender_timeout": "5s", "wal_log_hints": "on"}}},
-                "initdb": [{"encoding": "UTF8"}, {"locale": "C.UTF-8"}, "data-checksums"]},
-            "postgresql": {
-                "listen": f"{ip}:5432", "connect_address": f"{ip}:5432", "data_dir": self.programs.data(name),
-                "bin_dir": f"/usr/lib/postgresql/{self.postgres}/bin", "pgpass": f"{self.directory}/{name}/pgpass",
-                "pg_hba": ["local all all trust", "host all all 10.77.0.0/24 trust",
-                           "host replication all 10.77.0.0/24 trust"],
-                "parameters": {"unix_socket_directories": f"{self.directory}/{name}"},
-                "authentication": {"superuser": {"username": "postgres", "password": "p"},
-                                   "replication": {"username": "replicator", "password": "r"},
-                                   "rewind": {"username": "postgres", "password": "p"}}},
-            "watchdog": {"mode": "off"}}
-        path = self.write(f"{self.directory}/{name}/patroni.yml", json.dumps(settings))
-        self.programs.start(f"patroni-{name}", name, "patroni", path)
+        place = f"{self.directory}/{name}"
+        text = self.page("/etc/patroni/config.yml", name, ("/var/lib/postgresql/15/busbar", self.programs.data(name)),
+                         ("/usr/lib/postgresql/15", f"/usr/lib/postgresql/{self.postgres}"),
+                         ("/var/lib/postgresql/pgpass", f"{place}/pgpass"), ("/var/run/postgresql", place),
+                         ("max_connections: 100", "max_connections: 100\n        shared_buffers: 64MB"))
+        self.programs.start(f"patroni-{name}", name, "patroni", self.write(f"{place}/patroni.yml", text))
 
     def members(self):
         """Returns the members as any living Patroni reports them."""
@@ -292,24 +285,27 @@ class Cluster:
         """Runs a statement from inside a machine, on its own server. Returns its output, or None if it failed."""
         found = subprocess.run(
             ["ip", "netns", "exec", self.network.namespace(name), "timeout", str(seconds), "psql", "-XAtq", "-h",
-             server or address(name), "-U", "postgres", "-d", database, "-c", text], capture_output=True, text=True)
+             server or address(name), "-U", "postgres", "-d", database, "-c", text], capture_output=True, text=True,
+            env={**os.environ, "PGPASSWORD": PASSWORDS["POSTGRES_PASSWORD"]})
         return None if found.returncode else found.stdout.strip()
 
     # ---- Redis
 
-    def start_redis(self, name):
-        master = [] if name == "redis1" else ["--replicaof", address("redis1"), "6379"]
-        self.programs.start(name, name, "redis-server", "--bind", address(name), "--protected-mode", "no", "--save", "",
-                            "--dir", self.place(name), *master)
+    def start_redis(self, name, master="redis1"):
+        place = self.place(name)
+        text = self.page("/etc/redis/redis.conf", name, ("/var/lib/redis", place))
+        if name != master:
+            text += f"replicaof {address(master)} 6379\n"
+        self.programs.start(name, name, "redis-server", self.write(f"{place}/redis.conf", text))
 
     def start_sentinel(self, name):
-        path = self.write(f"{self.directory}/{name}/sentinel.conf",
-                          f"bind {address(name)}\nprotected-mode no\nsentinel monitor main {address('redis1')} 6379 2\n"
-                          "sentinel down-after-milliseconds main 2000\nsentinel failover-timeout main 10000\n")
-        self.programs.start(f"sentinel-{name}", name, "redis-server", path, "--sentinel")
+        place = f"{self.directory}/{name}"
+        text = self.page("/etc/redis/sentinel.conf", name, ("/var/lib/redis", place))
+        self.programs.start(f"sentinel-{name}", name, "redis-server", self.write(f"{place}/sentinel.conf", text), "--sentinel")
 
     def redis(self, host, *words, port=6379):
-        return subprocess.run(["redis-cli", "-h", host, "-p", str(port), *words], capture_output=True, text=True,
+        login = ["-a", PASSWORDS["REDIS_PASSWORD"], "--no-auth-warning"] if port == 6379 else []
+        return subprocess.run(["redis-cli", "-h", host, "-p", str(port), *login, *words], capture_output=True, text=True,
                               timeout=10).stdout
 
     def redis_master(self):
@@ -319,12 +315,8 @@ class Cluster:
     # ---- HAProxy
 
     def start_proxy(self, name):
-        servers = "\n".join(f"    server {each} {address(each)}:5432 check port 8008" for each in DATABASES)
         place = self.place(name)
-        self.write(f"{place}/postgres.cfg",
-                   "listen postgres\n    bind :5432\n    mode tcp\n    timeout client 1h\n    timeout server 1h\n"
-                   "    option httpchk GET /primary\n    http-check expect status 200\n"
-                   "    default-server inter 1s fall 2 rise 1 on-marked-down shutdown-sessions\n" + servers + "\n")
+        self.write(f"{place}/postgres.cfg", self.page("/etc/haproxy/postgres.cfg", name))
         self.programs.start(name, name, "haproxy", "-W", "-f", f"{self.top}/conf/haproxy.cfg", "-f",
                             f"{place}/postgres.cfg", BUSBAR_HAPROXY_SOCKET=f"{place}/haproxy.sock",
                             BUSBAR_HOST1=f"{address('app1')}:8081", BUSBAR_HOST2=f"{address('app2')}:8081")
@@ -333,33 +325,20 @@ class Cluster:
 
     def configure(self, name, key):
         place = self.place(name)
-        proxies = ",".join(address(each) for each in PROXIES)
-        sentinels = ",".join(f"{address(each)}:26379" for each in DATABASES)
-        return self.write(f"{place}/busbar.yaml", f"""
-http:
-  listen: "{address(name)}:8081"
-  trusted_proxies: [{proxies}]
-  client_percent: 100
-database:
-  url: "host={proxies} port=5432,5432 dbname=busbar user=busbar target_session_attrs=read-write"
-redis:
-  url: "redis+sentinel://{sentinels}/main"
-  timeout: 500
-secrets:
-  keys: ["{key}"]
+        text = self.page("/etc/busbar/busbar.yaml", name, ("${BUSBAR_SECRET_KEY}", key),
+                         ("/srv/busbar/documents", self.place("documents")),
+                         ("http:", "http:\n  client_percent: 100"))
+        return self.write(f"{place}/busbar.yaml", text + f"""
 control:
   socket: "{place}/control.sock"
 log:
   format: logfmt
 module_path: "{self.busbar}/lib/busbar/modules"
-modules: [auth, chat, device, health, metrics, reading, webhook]
 auth:
   argon2_rounds: 1
   argon2_memory: 64
-device:
-  documents: "{self.place('documents')}"
 webhook:
-  allow_networks: ["10.77.0.0/24"]
+  allow_networks: ["{NETWORK}0/24"]
 """)
 
     def start_host(self, name):
