@@ -48,6 +48,7 @@ struct postgres {
     char *data, *sockets, *log; /* paths */
     pid_t pid;                  /* 0: stopped */
     bool durable;               /* fsync on; else off, for speed */
+    const char *more;           /* further options of the program, or NULL */
 };
 
 /* The run's shared server. Tests that stop a server make their own. */
@@ -65,6 +66,9 @@ struct postgres *postgres_make_apart(const char *name);
 char *postgres_program(const char *name);
 
 void postgres_start(struct postgres *pg);
+
+/* Returns a TCP port of the loopback that is free now. */
+int free_port(void);
 
 /* SIGINT: fast shutdown, SIGQUIT: immediate shutdown, SIGKILL: like a crash. */
 void postgres_stop(struct postgres *pg, int signal);

@@ -1,5 +1,7 @@
 /* PostgreSQL and Redis for the tests: on unix sockets, never as root, removed after the run. */
 #include <dirent.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "harness.h"
 
@@ -45,14 +47,26 @@ static bool answers(const struct postgres *pg)
     return up;
 }
 
+int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, size), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
 void postgres_start(struct postgres *pg)
 {
     struct process_spec spec = {
-        .argv =
-            words("%s -D %s -c listen_addresses= -c unix_socket_directories=%s -c"
-                  " max_connections=200 -c log_min_messages=warning -c"
-                  " log_min_error_statement=panic -c fsync=%s",
-                  postgres_program("postgres"), pg->data, pg->sockets, pg->durable ? "on" : "off"),
+        .argv = words("%s -D %s -c listen_addresses= -c unix_socket_directories=%s -c"
+                      " max_connections=200 -c log_min_messages=warning -c"
+                      " log_min_error_statement=panic -c fsync=%s %s",
+                      postgres_program("postgres"), pg->data, pg->sockets,
+                      pg->durable ? "on" : "off", pg->more ? pg->more : "-c ssl=off"),
         .log = pg->log,
         .as_service = true};
 

@@ -15,19 +15,6 @@ struct redis_server {
     pid_t pid;
 };
 
-/* Returns a port that is free now. */
-static int free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, size), 0);
-    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
-
 /* Runs redis-cli and returns what it prints. */
 static const char *redis_says(const struct redis_server *server, const char *command)
 {
