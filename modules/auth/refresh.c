@@ -245,16 +245,14 @@ int auth_refresh(struct bb_request *rq)
         refresh_forget(rq);
         return auth_unauthorized(rq, "Unauthorized");
     }
+    refresh_set_cookie(rq, turn.id, turn.next); /* also with an error: the secret was replaced */
     status = auth_account_may_act(rq, turn.account.status);
     issued->life_s = AUTH_REFRESHED_S;
     if (!status)
         status = auth_session_issue(rq, rq->state, &turn.account, 0, issued);
     if (!status)
         status = refresh_attach(rq, turn.id, issued->jti);
-    if (status)
-        return status;
-    refresh_set_cookie(rq, turn.id, turn.next);
-    return auth_login_reply(rq, issued);
+    return status ? status : auth_login_reply(rq, issued);
 }
 
 /* ---- logout, and the list of sessions ---- */
