@@ -1,12 +1,15 @@
 /* The front page: things that need attention, and figures, as far as the role can see them. */
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import {
-  Award, Bell, KeyRound, MessagesSquare, SunMedium, Upload, UserCheck, Webhook, type LucideIcon
+  Award, Bell, KeyRound, MessagesSquare, SunMedium, Upload, UserCheck, Webhook as WebhookIcon, type LucideIcon
 } from 'lucide-react'
 import type { ReactNode } from 'react'
 
 import { everything, get, page, query } from '../api/client'
-import type { Account, BulkUpload, CertificateTotal, Client, Device, Statistics, Total, Unread } from '../api/types'
+import type {
+  Account, BulkUpload, CertificateTotal, Client, Device, Statistics,
+  Total, Unread, Webhook
+} from '../api/types'
 import { useOrganizations } from '../organization'
 import { to } from '../router'
 import { isOne, useMe } from '../session'
@@ -31,6 +34,7 @@ function useFigures () {
   const me = useMe()
   const { chosen: organizationId } = useOrganizations()
   const owner = isOne(me, 'Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser')
+  const first = monthsAgo(MONTHS - 1).toISOString()
   const use = <Data,>(name: string, enabled: boolean, queryFn: () => Promise<Data>) =>
     useQuery({
       queryKey: [name, 'overview', organizationId],
@@ -49,11 +53,12 @@ function useFigures () {
     ),
     months: use('certificates', owner || me.role === 'Buyer', () =>
       everything<CertificateTotal>(
-        `/api/certificate-log/totals${query({ by: 'month', start: monthsAgo(MONTHS - 1).toISOString(), organizationId })}`
+        `/api/certificate-log/totals${query({ by: 'month', start: first, organizationId })}`
       )
     ),
     unread: use('conversations', true, () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(me.email)}`)),
     hooks: use('statistics', true, () => everything<Statistics>('/api/chat/webhooks/statistics')),
+    receivers: use('webhooks', true, () => page<Webhook[]>('/api/chat/webhooks?limit=200')),
     uploads: use('bulk', owner, () => page<BulkUpload[]>('/api/bulk-upload?limit=20')),
     pending: use('accounts', me.role === 'Admin', () => page<Account[]>('/api/admin/users?limit=100&status=Pending')),
     clients: use('clients', me.role === 'ApiUser', () => page<Client[]>('/api/auth/clients?limit=1'))
@@ -65,15 +70,15 @@ type Figures = ReturnType<typeof useFigures>
 interface Task { icon: LucideIcon, text: string, address: string, tone: 'bad' | 'wait' | 'off' }
 
 /* Things that need attention, the most important first; then the first steps of a new account. */
-function tasksOf ({ devices, unread, hooks, uploads, pending, clients }: Figures): Task[] {
+function tasksOf ({ devices, unread, receivers, uploads, pending, clients }: Figures): Task[] {
   const waiting = pending.data?.items.length ?? 0
-  const failing = hooks.data?.filter(({ abandoned }) => abandoned > 0) ?? []
+  const failing = receivers.data?.items.filter(({ health = 'ok' }) => health !== 'ok') ?? []
   const checked = uploads.data?.items.filter(({ status }) => status === 'created') ?? []
   const failed = uploads.data?.items.filter(({ status, progress }) => status !== 'created' && progress.failed > 0) ?? []
   const messages = unread.data?.count ?? 0
   const all: (Task | false)[] = [
     failing.length > 0 && {
-      icon: Webhook,
+      icon: WebhookIcon,
       text: t('todo.hooks', { n: failing.length }),
       tone: 'bad',
       address: failing.length === 1 ? to('webhooks', failing[0]!.id) : to('webhooks')
@@ -102,7 +107,7 @@ function tasksOf ({ devices, unread, hooks, uploads, pending, clients }: Figures
     clients.data?.items.length === 0 && { icon: KeyRound, text: t('todo.client'), tone: 'off', address: to('clients') },
     devices.data?.total === 0 && { icon: SunMedium, text: t('todo.device'), tone: 'off', address: to('devices') },
     devices.data?.total === 0 && { icon: Upload, text: t('todo.bulk'), tone: 'off', address: to('bulk') },
-    hooks.data?.length === 0 && { icon: Bell, text: t('todo.hook'), tone: 'off', address: to('webhooks') }
+    receivers.data?.items.length === 0 && { icon: Bell, text: t('todo.hook'), tone: 'off', address: to('webhooks') }
   ]
   return all.filter((task) => task !== false)
 }
@@ -162,7 +167,7 @@ function Tiles ({ owner, devices, months, unread, hooks }: Figures) {
         {asNumber(unread.data?.count ?? 0)}
       </Tile>
       <Tile
-        icon={Webhook}
+        icon={WebhookIcon}
         title={t('overview.delivered')}
         address={to('webhooks')}
         of={hooks}
@@ -198,12 +203,10 @@ function Chart ({ months }: { months: CertificateTotal[] }) {
 }
 
 function DeviceRow ({ device }: { device: Device }) {
+  const start = new Date(Math.floor(Date.now() / DAY_MS - DAYS) * DAY_MS).toISOString()
   const days = useQuery({
     queryKey: ['readings', 'overview', device.uuid],
-    queryFn: () =>
-      everything<Total>(
-        `/api/meter-reads/new/${device.uuid}/totals${query({ by: 'day', start: new Date(Math.floor(Date.now() / DAY_MS - DAYS) * DAY_MS).toISOString() })}`
-      ),
+    queryFn: () => everything<Total>(`/api/meter-reads/new/${device.uuid}/totals${query({ by: 'day', start })}`),
     refetchInterval: AGAIN_MS
   })
   const latest = days.data?.map(({ endDate }) => endDate).sort().at(-1)

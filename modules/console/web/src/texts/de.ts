@@ -12,7 +12,7 @@ export const de: Record<Key, string> = {
   'overview.delivered': 'Zustellungen der Webhooks, 24 h', 'overview.unread': 'Ungelesene Nachrichten', 'overview.next': 'Was zu tun ist', 'overview.chart': 'Energie in Zertifikaten je Monat',
   'overview.readings': 'Anlagen und ihre letzten Messwerte', 'overview.energy': 'Letzte {n} Tage', 'overview.latest': 'Letzter Messwert',
   'overview.silent': 'Keiner in {n} Tagen', 'overview.all': 'Alle {n} {n|Anlage|Anlagen}', 'overview.buyer': 'Hier stehen Zertifikate, sobald eine Organisation eine Gruppe von Anlagen mit Ihrer teilt.',
-  'overview.ask': 'Einer Organisation schreiben', 'todo.hooks': '{n} {n|Webhook konnte|Webhooks konnten} in den letzten 24 Stunden nicht zustellen', 'todo.pending': '{n} {n|Konto wartet|Konten warten} auf Freigabe',
+  'overview.ask': 'Einer Organisation schreiben', 'todo.hooks': '{n} {n|Webhook scheitert|Webhooks scheitern} oder {n|ist|sind} nach Fehlern ausgeschaltet', 'todo.pending': '{n} {n|Konto wartet|Konten warten} auf Freigabe',
   'todo.unread': '{n} ungelesene {n|Nachricht|Nachrichten}', 'todo.checked': '{file} ist geprüft: speichern Sie die Zeilen, oder brechen Sie ab', 'todo.failed': '{n} {n|Zeile|Zeilen} von {file} {n|konnte|konnten} nicht gespeichert werden',
   'todo.client': 'Legen Sie einen API-Client an, damit ein Programm für Sie Anlagen und Messwerte senden kann', 'todo.device': 'Melden Sie Ihre erste Anlage an', 'todo.bulk': 'Laden Sie viele Anlagen oder Messwerte als CSV-Datei hoch',
   'todo.hook': 'Legen Sie einen Webhook an, damit ein Programm sofort von Nachrichten erfährt',

@@ -14,7 +14,7 @@ export const en = {
   'overview.delivered': 'Webhook deliveries, 24 h', 'overview.unread': 'Unread messages', 'overview.next': 'What to do next', 'overview.chart': 'Energy in certificates by month',
   'overview.readings': 'Devices and their last readings', 'overview.energy': 'Last {n} days', 'overview.latest': 'Last reading',
   'overview.silent': 'None in {n} days', 'overview.all': 'All {n} {n|device|devices}', 'overview.buyer': 'You will see certificates here as soon as an organization shares a group of devices with yours.',
-  'overview.ask': 'Write to an organization', 'todo.hooks': '{n} {n|webhook|webhooks} could not deliver in the last 24 hours', 'todo.pending': '{n} {n|account|accounts} {n|waits|wait} for approval',
+  'overview.ask': 'Write to an organization', 'todo.hooks': '{n} {n|webhook is|webhooks are} failing or disabled after failures', 'todo.pending': '{n} {n|account|accounts} {n|waits|wait} for approval',
   'todo.unread': '{n} unread {n|message|messages}', 'todo.checked': '{file} is checked: store its rows, or cancel it', 'todo.failed': '{n} {n|row|rows} of {file} could not be stored',
   'todo.client': 'Create an API client, so that a program can send devices and readings for you', 'todo.device': 'Register your first device', 'todo.bulk': 'Upload many devices or readings as a CSV file',
   'todo.hook': 'Create a webhook, so that a program is notified of each message',
