@@ -108,7 +108,7 @@ PATH=$PATH:$top/build/node/bin
 web_packages=()
 command -v node >/dev/null && command -v npm >/dev/null || web_packages+=(python3-venv)
 test_packages=(abigail-tools check clang clang-tidy clang-format cppcheck curl dbus g++ haproxy iproute2 iptables
-    libclang-rt-dev man-db mandoc openssl pgbouncer procps python3 python3-aiosmtpd rclone rustc socat systemd
+    libclang-rt-dev man-db mandoc openssl pgbackrest pgbouncer procps python3 python3-aiosmtpd rclone rustc socat systemd
     xz-utils)
 contract_packages=(python3-venv)
 cluster_packages=(etcd-server haproxy iproute2 nftables patroni postgresql redis-sentinel)
