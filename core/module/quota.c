@@ -64,6 +64,7 @@ static struct quota_entry *quota_add(struct quota_table *table, struct quota_ent
         if (entry == table->spares)
             table->spares = entry->next;
         entry->owner = *owner;
+        entry->rest_until_ms = 0;
         entry->next = NULL;
         *at = entry;
     }

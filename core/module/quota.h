@@ -149,6 +149,7 @@ struct quota_entry {
     struct quota_owner owner;
     size_t taken;   /* what it holds, including entries between fair_enter() and fair_leave() */
     size_t running; /* the entries in progress, for callers that count them */
+    int64_t rest_until_ms; /* for callers that pause between its entries; initially 0 */
     struct fair_flow flows[];
 };
 

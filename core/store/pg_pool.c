@@ -13,8 +13,10 @@ enum {
     PIPELINE_DEPTH = 2, /* batches in progress per connection: the next one waits in PostgreSQL */
     BATCH_MAX = 64,     /* requests per batch: after a failure, all are sent again */
     READS = 16,         /* places in a batch of reads, of which each owner has a share */
-    PATROL_MS = 250,    /* interval while requests are waiting or in progress */
-    SILENCE_MS = 2000,  /* after this time beyond statement_timeout the connection counts as lost */
+    REST = 3,           /* factor of a pause, see pool_end_long() */
+    REST_MAX_MS = 1000,
+    PATROL_MS = 250,   /* interval while requests are waiting or in progress */
+    SILENCE_MS = 2000, /* after this time beyond statement_timeout the connection counts as lost */
     /* If neither a connection nor the listener has received anything for this time, PostgreSQL is
      * unavailable. A machine that is short of processors may stall for a second. */
     UNAVAILABLE_MS = 2000
@@ -39,10 +41,38 @@ struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq)
     return owner;
 }
 
+static bool pool_is_host(const struct quota_owner *owner)
+{
+    return quota_owner_same(owner, &(struct quota_owner){0});
+}
+
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
 {
-    return quota_owner_same(&owner->owner, &(struct quota_owner){0}) ||
-           owner->running < quota_part(pool->pg->settings.share, pool->count);
+    return pool_is_host(&owner->owner) ||
+           (owner->running < quota_part(pool->pg->settings.share, pool->count) &&
+            owner->rest_until_ms <= pool->pg->loop->now_ms);
+}
+
+/*
+ * Ends a long statement. If other owners used PostgreSQL meanwhile, the owner's waiting long
+ * statements pause, because one or two owners could otherwise use all processors of a small
+ * machine. The pause is a multiple of the time that the statement took and of the number of waiting
+ * owners. So the statements of all owners that have several of them use about a quarter of the
+ * time. Statements that are requested one after the other do not pause.
+ */
+static void pool_end_long(struct pg_request *request)
+{
+    struct pg_pool *pool = request->pool;
+    struct quota_entry *owner = request->queued.owner;
+    int64_t took_us = clock_mono_us() - request->sent_us, rest_ms = 0;
+
+    owner->running--;
+    request->running = false;
+    if (!request->sent_us || pool->pg->shared_us < request->sent_us)
+        return;
+    for (unsigned i = 0; i < pool->count; i++)
+        rest_ms += (REST * pool->conns[i].queue.flows * took_us + 999) / 1000;
+    owner->rest_until_ms = pool->pg->loop->now_ms + (rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS);
 }
 
 void pg_request_leave(struct pg_request *request)
@@ -59,7 +89,8 @@ void pg_request_leave(struct pg_request *request)
         *at = request->large_next;
         request->large = false;
     }
-    owner->running -= request->running;
+    if (request->running)
+        pool_end_long(request);
     fair_leave(&request->pool->owners, owner);
     request->queued.owner = NULL;
 }
@@ -132,6 +163,11 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
             fair_take(&conn->queue);
             return pool_taken(conn, request);
         }
+        int64_t at_ms = request->queued.owner->rest_until_ms;
+        struct pg *pg = conn->pool->pg;
+
+        if (at_ms > pg->loop->now_ms && (!pg->rest.slot || at_ms < pg->rest.at_ms))
+            timer_set(&pg->loop->timers, &pg->rest, at_ms);
         fair_skip(&conn->queue);
     }
     return NULL;
@@ -254,9 +290,15 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
 
     if (!conn || !pg_conn_expected(conn) || pg_is_unavailable(pg))
         return request_fail(request->rq, FAILED_UNAVAILABLE);
+    const struct quota_owner *owner = &request->rq->owner;
+
     request->queued.owner = pg_enter(pool, request->rq);
     if (!request->queued.owner)
         return -1;
+    if (!pool_is_host(owner) && !quota_owner_same(owner, &pg->last)) {
+        pg->last = *owner;
+        pg->shared_us = clock_mono_us();
+    }
     request->pool = pool;
     if (large && kind == PG_UNIT) {
         request->large = true;
@@ -272,6 +314,11 @@ void pg_flush(struct pg *pg)
     for (int kind = 0; kind < PG_POOLS; kind++)
         for (unsigned i = 0; i < pg->pools[kind].count; i++)
             pg_conn_flush(&pg->pools[kind].conns[i]);
+}
+
+static void pool_rested(struct timer *timer)
+{
+    pg_flush(BB_CONTAINER_OF(timer, struct pg, rest));
 }
 
 /*
@@ -314,6 +361,7 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
     pg->loop = loop;
     pg->settings = *settings;
     pg->sweep.fire = pool_sweep;
+    pg->rest.fire = pool_rested;
     for (int kind = 0; kind < PG_POOLS && !failed; kind++) {
         struct pg_pool *pool = &pg->pools[kind];
         bool batched = kind == PG_READ || kind == PG_WRITE || kind == PG_UNIT;
@@ -363,6 +411,7 @@ void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_poo
 void pg_free(struct pg *pg)
 {
     timer_clear(&pg->loop->timers, &pg->sweep);
+    timer_clear(&pg->loop->timers, &pg->rest);
     for (int kind = 0; kind < PG_POOLS; kind++) {
         struct pg_pool *pool = &pg->pools[kind];
 

@@ -75,6 +75,9 @@ struct pg {
     struct pg_settings settings;
     struct pg_pool pools[PG_POOLS];
     struct timer sweep;       /* closes connections that have been silent for too long */
+    struct timer rest;        /* when the next owner may have a long statement again */
+    struct quota_owner last;  /* of the last request */
+    int64_t shared_us;        /* when a request of another owner followed; monotonic */
     struct pg_request *large; /* units in the long pool; units with the same keys also go there */
     int64_t heard_ms;         /* when any of its connections last received something */
 };

@@ -459,6 +459,11 @@ static bool attempt_start_next(struct sender *sender)
 
     if (!item)
         return false;
+    if (!delivery->test && !rate_admits(sender, delivery->subscription, delivery->body->length)) {
+        queue_put_back(&sender->queue, item);
+        subscription_update(sender, delivery->subscription);
+        return true;
+    }
     struct attempt *attempt = attempt_prepare(sender, delivery);
     enum start result = attempt ? attempt_start(sender, attempt) : FAILED;
 

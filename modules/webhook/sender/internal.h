@@ -26,8 +26,9 @@
 
 #define SENDER_CHANGES 64
 #define SENDER_SHARDS 64
-#define SENDER_LEASE_MS 6000    /* from the last heartbeat; webhook_tend() allows 8 s */
-#define SENDER_RECORD_MAX 512   /* results per statement */
+#define SENDER_LEASE_MS 6000  /* from the last heartbeat; webhook_tend() allows 8 s */
+#define SENDER_RECORD_MAX 512 /* results per statement */
+#define SENDER_PACES 1024
 #define SENDER_RECENT (1 << 18) /* ids of deliveries that left memory; a power of two */
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
@@ -78,8 +79,10 @@ struct delivery {
 
 STAILQ_HEAD(delivery_list, delivery);
 
-/* See rate.c. limit 0: none. */
+/* See rate.c. limit 0: none. paced_ms: when its next delivery may be sent, as its account exceeded
+ * its limit of bytes; 0: not set. */
 struct rate {
+    int64_t paced_ms;
     size_t limit;
     int64_t period_ms;
     int64_t *starts; /* times of the last `limit` attempts; the oldest one at `next` */
@@ -143,7 +146,8 @@ struct subscription {
     bool unreadable;  /* off, because its row could not be read; retried every 30 s */
     struct request_parts parts;
     struct rate rate;
-    bool read_once; /* its row was read before */
+    int64_t account; /* of its owner */
+    bool read_once;  /* its row was read before */
     bool backlog;
     bool again;      /* the backlog changed while it was read */
     int64_t read_to; /* the highest delivery that was taken */
@@ -241,6 +245,7 @@ struct sender {
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
     struct retry_heap retries, due_times, rates;
+    int64_t paced_us[SENDER_PACES]; /* see rate_admits() */
     struct http_client *client;
     struct receivers receivers;
     SLIST_HEAD(, attempt) attempts; /* for reuse */
@@ -339,7 +344,9 @@ int rate_set(const struct sender *sender, struct subscription *subscription, siz
              int64_t period_ms); /* 0, or -1 if out of memory */
 bool rate_is_open(const struct subscription *subscription, int64_t now_ms);
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
-int rate_wait(struct sender *sender, struct subscription *subscription);  /* until it is open */
+/* Returns whether the webhook may send this many bytes now; if not, it is not open until it may. */
+bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
+int rate_wait(struct sender *sender, struct subscription *subscription); /* until it is open */
 void rate_forget(const struct sender *sender, struct subscription *subscription);
 void rates_due(struct sender *sender);
 

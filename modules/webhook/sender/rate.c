@@ -3,10 +3,17 @@
  * the last `limit` starts; the next attempt may start one period after the oldest of them. Only the
  * owner of the shard sends, so the limit holds for all hosts together. A new owner does not know
  * the attempts of the previous one, and waits for one period.
+ *
+ * In addition, each host sends at most PACE_BYTES of bodies a second for all webhooks of an account
+ * together, after a burst of a second: otherwise an account with many webhooks and large events
+ * would use as much of the processors and of the network as the sender can. A delivery that exceeds
+ * this waits for the time at which the bodies before it will have been sent at this rate.
  */
 #include "modules/webhook/sender/internal.h"
 
 #include <stdlib.h>
+
+enum { PACE_BYTES = 16 * 1024 * 1024, PACE_BURST_US = 1000000 };
 
 int rate_set(const struct sender *sender, struct subscription *subscription, size_t limit,
              int64_t period_ms)
@@ -25,8 +32,11 @@ int rate_set(const struct sender *sender, struct subscription *subscription, siz
         starts[i] = subscription->read_once ? sender->now_ms : gained_ms;
     for (size_t i = 1; i <= limit && i <= old.limit; i++) /* the latest ones */
         starts[limit - i] = old.starts[(old.next + old.limit - i) % old.limit];
-    *rate = (struct rate){
-        .limit = limit, .period_ms = period_ms, .starts = starts, .open_at = old.open_at};
+    *rate = (struct rate){.limit = limit,
+                          .period_ms = period_ms,
+                          .starts = starts,
+                          .open_at = old.open_at,
+                          .paced_ms = old.paced_ms};
     free(old.starts);
     return 0;
 }
@@ -42,7 +52,27 @@ bool rate_is_open(const struct subscription *subscription, int64_t now_ms)
 {
     const struct rate *rate = &subscription->rate;
 
-    return !rate->limit || rate->starts[rate->next] + rate->period_ms <= now_ms;
+    return rate->paced_ms <= now_ms &&
+           (!rate->limit || rate->starts[rate->next] + rate->period_ms <= now_ms);
+}
+
+/* Accounts with the same remainder share a limit. */
+bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes)
+{
+    int64_t *at_us = &sender->paced_us[(uint64_t)subscription->account % SENDER_PACES];
+    int64_t now_us = 1000 * sender->now_ms, least_us = now_us - PACE_BURST_US;
+    struct rate *rate = &subscription->rate;
+
+    if (!rate->paced_ms) {
+        int64_t begin_us = *at_us > least_us ? *at_us : least_us;
+
+        *at_us = begin_us + (int64_t)bytes * 1000000 / PACE_BYTES;
+        if (begin_us > now_us)
+            rate->paced_ms = begin_us / 1000 + 1;
+        return begin_us <= now_us;
+    }
+    rate->paced_ms = 0;
+    return true;
 }
 
 void rate_note(struct sender *sender, struct subscription *subscription)
@@ -62,7 +92,9 @@ int rate_wait(struct sender *sender, struct subscription *subscription)
     struct rate *rate = &subscription->rate;
 
     retry_remove(&sender->rates, &rate->open_at);
-    rate->open_at.at_ms = rate->starts[rate->next] + rate->period_ms;
+    rate->open_at.at_ms = rate->limit ? rate->starts[rate->next] + rate->period_ms : 0;
+    if (rate->open_at.at_ms < rate->paced_ms)
+        rate->open_at.at_ms = rate->paced_ms;
     return retry_add(&sender->rates, &rate->open_at);
 }
 

@@ -15,7 +15,7 @@ static const struct bb_sql read_subscriptions = {
     " " MS("failing_since") ", " MS("last_success_at") ","
     " " MS("(disable_policy ->> 'after')::interval") ","
     " (rate_limit ->> 'limit')::bigint,"
-    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END, kind IS NOT NULL,"
+    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END, kind IS NOT NULL, account,"
     " " EXTRAS_COLUMNS " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
 };
@@ -29,7 +29,7 @@ struct fresh {
     bool starved; /* out of memory: it is read again */
     struct request_parts parts;
     size_t rate; /* attempts in rate_ms; 0: no limit */
-    int64_t rate_ms;
+    int64_t rate_ms, account;
     struct health health; /* only what health_apply() takes */
 };
 
@@ -218,7 +218,7 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
         parts->keys[1] = subscription_open_key(sender, fresh, id, previous);
     parts->previous_until = bb_cell_int(rq, rows, row, 4);
     fresh->active = bb_cell_int(rq, rows, row, 5);
-    int extras = extras_read(rq, id, rows, row, 13, &parts->extras);
+    int extras = extras_read(rq, id, rows, row, 14, &parts->extras);
 
     fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
     fresh->unreadable = !parts->keys[0] || extras == SECRET_LOCKED;
@@ -229,6 +229,7 @@ static void subscription_read_row(struct bb_request *rq, const struct sender *se
     fresh->health.disable_after_ms = bb_cell_int(rq, rows, row, 9);
     fresh->rate = (size_t)bb_cell_int(rq, rows, row, 10);
     fresh->rate_ms = bb_cell_int(rq, rows, row, 11);
+    fresh->account = bb_cell_int(rq, rows, row, 13);
     if (fresh->starved)
         return;
     if (fresh->unreadable)
@@ -283,6 +284,7 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
         return;
     }
     subscription->read_once = true;
+    subscription->account = fresh->account;
     if (before && before->oauth && after && after->oauth)
         oauth_move(before->oauth, after->oauth);
     subscription_forget(&subscription->parts);

@@ -2,7 +2,16 @@
 #include "deliver.h"
 #include "suite.h"
 
-enum { LIMIT = 5, MESSAGES = 18, HOOKS = 4, GENEROUS_MS = 60000, ROUNDING_MS = 2 };
+enum {
+    LIMIT = 5,
+    MESSAGES = 18,
+    HOOKS = 4,
+    LARGE_HOOKS = 40,
+    LARGE = 1000000,
+    BYTES_A_SECOND = 16 * 1024 * 1024,
+    GENEROUS_MS = 60000,
+    ROUNDING_MS = 2
+};
 
 #define LIMITED "{'rateLimit':{'limit':5,'per':'second'}}"
 
@@ -74,6 +83,32 @@ TEST(a_limit_that_is_cleared_lets_the_waiting_deliveries_go)
     ask(admin, 200, NULL, "PATCH %s {'rateLimit':null}", made.path);
     catcher_wait(catcher, 1 + LIMIT, GENEROUS_MS);
     forget(&made);
+}
+
+/* The first second's bytes are sent at once. */
+TEST(the_webhooks_of_an_account_share_a_limit_of_bytes_a_second)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made[LARGE_HOOKS];
+    char *words = malloc(LARGE + 1);
+    int64_t all_ms = (int64_t)(LARGE_HOOKS - 1) * LARGE * 1000 / BYTES_A_SECOND;
+
+    ck_assert_ptr_nonnull(words);
+    memset(words, 'x', LARGE);
+    words[LARGE] = '\0';
+    for (int i = 0; i < LARGE_HOOKS; i++)
+        made[i] = webhook_make(host, admin, catcher_url(catcher, text("%d", i)), "message.new");
+    say(words);
+    free(words);
+    const char *outcomes = text("FROM webhook_outcome WHERE webhook >= %jd", (intmax_t)made[0].id);
+
+    WAIT_UNTIL(sql_number(db, text("SELECT count(*) %s", outcomes)) == LARGE_HOOKS, GENEROUS_MS);
+    ck_assert_int_ge(
+        sql_number(db,
+                   text("SELECT floor(extract(epoch FROM max(at) - min(at)) * 1000) %s", outcomes)),
+        all_ms - 1000 - ROUNDING_MS);
+    for (int i = 0; i < LARGE_HOOKS; i++)
+        forget(&made[i]);
 }
 
 STAGE_SUITE(webhook_rate, set_up, 90)

@@ -83,6 +83,17 @@ static void crowd(int from, int to, int64_t account)
         wait_for(i, account);
 }
 
+static void submit(enum pg_pool_kind kind, int number, int64_t account, uint64_t key, size_t bytes)
+{
+    struct pg_request *entry = pg_request_new(request_of_account(number, account));
+
+    ck_assert_ptr_nonnull(entry);
+    entries[number] = entry;
+    entry->key = key;
+    entry->bytes = bytes;
+    ck_assert_int_eq(pg_submit(&pg, kind, entry), 0);
+}
+
 TEST(owners_take_turns_in_a_batch)
 {
     crowd(0, 20, ANNA);
@@ -210,6 +221,34 @@ TEST(an_owner_is_limited_to_its_share_of_the_long_pool)
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
 }
 
+/* The share is one of four connections. */
+TEST(an_owner_with_waiting_long_statements_pauses_if_others_use_the_database)
+{
+    enum { TOOK_MS = 10, PAUSE_MS = 3 * TOOK_MS };
+
+    tear_down();
+    set_up_pool(PG_LONG);
+    pool->count = 4;
+    crowd(0, 3, ANNA);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[0]);
+    entries[0]->sent_us = clock_mono_us() - 1000 * TOOK_MS;
+    submit(PG_LONG, 3, BERT, 0, 0);
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[3]);
+    pg_request_free(entries[0]);
+    entries[0] = NULL;
+    ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
+    ck_assert_uint_ne(pg.rest.slot, 0); /* the loop runs again at the end of the pause */
+    ck_assert_int_ge(pg.rest.at_ms, PAUSE_MS);
+    loop.now_ms = pg.rest.at_ms;
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[1]);
+
+    entries[1]->sent_us = clock_mono_us() + 1; /* after Bert's request */
+    pg_request_free(entries[1]);
+    entries[1] = NULL;
+    ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[2]);
+    timers_free(&loop.timers);
+}
+
 /* The first free connection takes the next long statement. */
 TEST(long_statements_use_the_first_free_connection)
 {
@@ -223,17 +262,6 @@ TEST(long_statements_use_the_first_free_connection)
     ck_assert_uint_eq(pool->queued, 0);
 }
 
-static void submit_unit(int number, int64_t account, uint64_t key, size_t bytes)
-{
-    struct pg_request *entry = pg_request_new(request_of_account(number, account));
-
-    ck_assert_ptr_nonnull(entry);
-    entries[number] = entry;
-    entry->key = key;
-    entry->bytes = bytes;
-    ck_assert_int_eq(pg_submit(&pg, PG_UNIT, entry), 0);
-}
-
 /* No other unit waits in a batch with a large unit, or with a unit that waits for the locks of a
  * large one. */
 TEST(large_units_use_the_long_pool)
@@ -245,10 +273,10 @@ TEST(large_units_use_the_long_pool)
     set_up_pool(PG_UNIT);
     *other = (struct pg_pool){
         .pg = &pg, .kind = PG_LONG, .conns = &conn, .count = 1, .owners = QUOTA_TABLE(1)};
-    submit_unit(0, ANNA, 7, PG_BATCH_BYTES + 1);
-    submit_unit(1, ANNA, 7, 1);
-    submit_unit(2, BERT, 8, 1);
-    submit_unit(3, BERT, 9, PG_BATCH_BYTES);
+    submit(PG_UNIT, 0, ANNA, 7, PG_BATCH_BYTES + 1);
+    submit(PG_UNIT, 1, ANNA, 7, 1);
+    submit(PG_UNIT, 2, BERT, 8, 1);
+    submit(PG_UNIT, 3, BERT, 9, PG_BATCH_BYTES);
     ck_assert_uint_eq(other->queued, 2);
     ck_assert_uint_eq(pool->queued, 2);
     ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[0]);
@@ -256,7 +284,7 @@ TEST(large_units_use_the_long_pool)
     pg_request_free(entries[0]);
     ck_assert_ptr_eq(pg_conn_next(&conn, 0), entries[1]);
     pg_request_free(entries[1]);
-    submit_unit(0, ANNA, 7, 1);
+    submit(PG_UNIT, 0, ANNA, 7, 1);
     entries[1] = NULL;
     ck_assert_uint_eq(other->queued, 0);
     ck_assert_uint_eq(pool->queued, 3);
