@@ -319,7 +319,8 @@ int webhook_create(struct bb_request *rq)
  * ---- GET of all webhooks, of one, and of the names of events ----
  *
  * Secrets are masked. Without `limit` the response has all webhooks: a short list is sent at once,
- * a longer list page by page.
+ * a longer list page by page. Pages have limited bytes, because the loop makes a page at once, and
+ * a webhook may have 50 KiB.
  */
 
 int webhook_events(struct bb_request *rq)
@@ -343,35 +344,54 @@ struct list {
     int64_t after;   /* id of the last webhook read */
 };
 
-/* $1 last id seen, $2 all, $3 account, $4 number of webhooks. */
+/*
+ * $1 last id seen, $2 all, $3 account, $4 number of webhooks, $5 limit of bytes; the first webhook
+ * is returned even if it exceeds the limit. The last column, after the options, is the number of
+ * webhooks without the limit of bytes.
+ */
 #define LIST                                                                                       \
-    "SELECT " COLUMNS " FROM webhook_hook h"                                                       \
+    "SELECT " COLUMNS ", h.found FROM (SELECT h.*, count(*) OVER () AS found,"                     \
+    " sum(octet_length(h::text)) OVER (ORDER BY h.id) - octet_length(h::text) AS before"           \
+    " FROM (SELECT * FROM webhook_hook h"                                                          \
     " WHERE h.id > $1::bigint AND ($2::boolean OR h.account = $3::bigint)"                         \
-    " ORDER BY h.id LIMIT $4::bigint"
+    " ORDER BY h.id LIMIT $4::bigint) h) h WHERE h.before < $5::bigint ORDER BY h.id"
 
+#define PAGE_BYTES (1024 * 1024)
 enum { FEW = 25 }; /* more webhooks are read by a long statement */
 
 static const struct bb_sql list_few = {LIST, 0};
 static const struct bb_sql list_long = {LIST, BB_SQL_LONG};
 
-static const struct bb_rows *webhook_fetch(struct bb_request *rq, const struct bb_sql *sql,
-                                           const struct list *list, int64_t count)
+struct page {
+    const struct bb_rows *rows; /* NULL: the statement failed */
+    size_t count, found;
+};
+
+static struct page webhook_fetch(struct bb_request *rq, const struct bb_sql *sql,
+                                 const struct list *list, int64_t count, int64_t bytes)
 {
-    return bb_query(rq, sql,
-                    BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account), bb_i(count)));
+    struct page page = {bb_query(rq, sql,
+                                 BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account),
+                                         bb_i(count), bb_i(bytes))),
+                        0, 0};
+
+    if (page.rows)
+        page.count = bb_count(rq, page.rows);
+    if (page.count)
+        page.found = (size_t)bb_cell_int(rq, page.rows, 0, OPTIONS_FROM + options_shown());
+    return page;
 }
 
 static int webhook_write_page(struct bb_request *rq, struct csv *text, void *arg)
 {
     struct list *list = arg;
-    const struct bb_rows *rows = webhook_fetch(rq, &list_long, list, ARRAY_SHORT);
-    size_t count = rows ? bb_count(rq, rows) : 0;
+    struct page page = webhook_fetch(rq, &list_long, list, ARRAY_SHORT, ARRAY_PAGE_BYTES);
 
-    for (size_t row = 0; row < count; row++)
-        pieces_add(rq, text, webhook_json(rq, rows, row));
-    if (count)
-        list->after = bb_cell_int(rq, rows, count - 1, 0);
-    return !rows ? -1 : count == ARRAY_SHORT;
+    for (size_t row = 0; row < page.count; row++)
+        pieces_add(rq, text, webhook_json(rq, page.rows, row));
+    if (page.count)
+        list->after = bb_cell_int(rq, page.rows, page.count - 1, 0);
+    return !page.rows ? -1 : page.count < page.found || page.found == ARRAY_SHORT;
 }
 
 int webhook_list(struct bb_request *rq)
@@ -381,18 +401,22 @@ int webhook_list(struct bb_request *rq)
     struct list list = {.account = rq->principal->account,
                         .all = rq->principal->role == BB_ROLE_ADMIN,
                         .after = bb_arg_int(rq, "after", 0)};
-    int64_t limit = bb_arg_int(rq, "limit", 0);
-    int64_t most = limit ? limit : ARRAY_SHORT;
-    int64_t few = most < FEW ? most : FEW;
-    const struct bb_rows *rows = webhook_fetch(rq, &list_few, &list, few + 1);
+    size_t limit = (size_t)bb_arg_int(rq, "limit", 0), most = limit ? limit : ARRAY_SHORT;
+    size_t few = most < FEW ? most : FEW;
+    struct page page = webhook_fetch(rq, &list_few, &list, (int64_t)few + 1, PAGE_BYTES);
 
-    if (rows && few < most && (int64_t)bb_count(rq, rows) > few)
-        rows = webhook_fetch(rq, &list_long, &list, most + 1);
-    if (!rows)
+    if (few < most && page.found > few)
+        page = webhook_fetch(rq, &list_long, &list, (int64_t)most + 1, PAGE_BYTES);
+    if (!page.rows)
         return bb_failed(rq);
-    if (!limit && bb_count(rq, rows) > ARRAY_SHORT)
+    if (page.count > most)
+        page.count = most;
+    bool more = page.count < page.found;
+
+    if (more && !limit)
         return pieces_begin_copy(rq, webhook->long_answers, &source, &list, sizeof(list));
-    return bb_reply_rows(rq, rows, (size_t)most, 0, webhook_json);
+    return bb_reply_page(rq, page.rows, page.count,
+                         more ? bb_cell(rq, page.rows, page.count - 1, 0) : NULL, webhook_json);
 }
 
 int webhook_get(struct bb_request *rq)

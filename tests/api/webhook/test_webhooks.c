@@ -237,6 +237,37 @@ TEST(the_list_is_paged_with_a_limit)
     ck_assert_uint_eq(pages, 3);
 }
 
+/* Each of the copies has 8 KiB. */
+TEST(a_page_of_the_list_has_at_most_a_mebibyte)
+{
+    enum { LARGE = 300 };
+    struct person *many = person_make(host, admin, "hook-large", NULL);
+    struct webhook_made made = webhook_make(host, many, PUBLIC_URL, "message.new");
+    const char *path = WEBHOOKS "?limit=1000";
+    size_t found = 0, pages = 0;
+
+    sql_run(db, text("INSERT INTO webhook_hook (id, account, url, events, secret, active, admitted,"
+                     " sees_all, organisations, email, filter) SELECT nextval('webhook_hook_id'),"
+                     " account, 'https://example.com/' || n, events, secret, false, admitted,"
+                     " sees_all, organisations, email,"
+                     " json_build_object('deviceProjectName', repeat('x', 8000))::text"
+                     " FROM webhook_hook, generate_series(1, %d) n WHERE id = %jd",
+                     LARGE, (intmax_t)made.id));
+    for (; path; pages++) {
+        struct answer *answer = ck_status(http(host, "GET", path, many->token, NULL), 200);
+
+        ck_assert_uint_le(answer->length, 1024 * 1024 + 16384);
+        found += json_array_size(answer->json);
+        path = next_page(answer);
+    }
+    ck_assert_uint_eq(found, LARGE + 1);
+    ck_assert_uint_eq(pages, 3);
+    struct answer *all = ck_status(http(host, "GET", WEBHOOKS, many->token, NULL), 200);
+
+    ck_assert_uint_eq(json_array_size(all->json), LARGE + 1);
+    sql_run(db, "DELETE FROM webhook_hook WHERE url LIKE 'https://example.com/%'");
+}
+
 /* More webhooks than the maximum of a page. */
 TEST(the_list_without_a_limit_has_all_webhooks)
 {
