@@ -152,3 +152,24 @@ CREATE FUNCTION busbar_pause_reason() RETURNS text
         WHEN place <> busbar_place() THEN 'the database was restored or cloned: its cluster, or the'
             || ' database in it, is another one than before; `busbar resume` allows it to act'
         END FROM busbar_pause);
+
+-- step 2: the pause of a database that was restored over itself
+
+-- The table's oid is part of the place: a restore into the same database of the same cluster makes the table again.
+CREATE OR REPLACE FUNCTION busbar_place() RETURNS text
+    LANGUAGE sql STABLE
+    RETURN (SELECT s.system_identifier || ' ' || d.oid || ' ' || p.tableoid
+            FROM pg_control_system() s, pg_database d, busbar_pause p WHERE d.datname = current_database());
+
+UPDATE busbar_pause SET place = busbar_place()
+WHERE place = (SELECT s.system_identifier || ' ' || d.oid FROM pg_control_system() s, pg_database d
+               WHERE d.datname = current_database());
+
+CREATE OR REPLACE FUNCTION busbar_pause_reason() RETURNS text
+    LANGUAGE sql STABLE
+    RETURN (SELECT CASE
+        WHEN paused_at IS NOT NULL THEN 'an operator ran `busbar pause` at '
+            || to_char(paused_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+        WHEN place <> busbar_place() THEN 'the database was restored or cloned since it was last allowed to act;'
+            || ' `busbar resume` allows it'
+        END FROM busbar_pause);

@@ -47,14 +47,18 @@ static void run(const char *const *argv)
     ck_assert_msg(process_run(&spec) == 0, "%s: %s", argv[0], file_text(log));
 }
 
-static void restore(struct postgres *from, struct postgres *to, const char *name)
+static const char *dump(struct postgres *pg, const char *name)
 {
-    const char *file = text("%s/%s.dump", from->sockets, name);
+    const char *file = text("%s/%s.dump", pg->sockets, name);
 
-    postgres_run(to, text("CREATE DATABASE %s", name));
-    run((const char *const[]){postgres_program("pg_dump"), "-Fc", "-h", from->sockets, "-U",
-                              "busbar", "-f", file, name, NULL});
-    run((const char *const[]){postgres_program("pg_restore"), "-h", to->sockets, "-U", "busbar",
+    run((const char *const[]){postgres_program("pg_dump"), "-Fc", "-h", pg->sockets, "-U", "busbar",
+                              "-f", file, name, NULL});
+    return file;
+}
+
+static void restore(struct postgres *pg, const char *name, const char *file)
+{
+    run((const char *const[]){postgres_program("pg_restore"), "-h", pg->sockets, "-U", "busbar",
                               "-d", name, file, NULL});
 }
 
@@ -124,7 +128,8 @@ TEST(a_restored_database_is_paused_until_resumed)
     receiver = receiver_start("pause-restored");
     database_make(the_postgres, "pause_restored");
     make_original(the_postgres, "pause_restored", path);
-    restore(the_postgres, after, "pause_restored");
+    postgres_run(after, "CREATE DATABASE pause_restored");
+    restore(after, "pause_restored", dump(the_postgres, "pause_restored"));
     struct host_spec spec = spec_of("restored", after, "pause_restored");
     struct host *host = host_start(&spec);
     PGconn *db = database_connect(after, "pause_restored");
@@ -176,6 +181,23 @@ TEST(a_clone_in_the_same_cluster_is_paused_and_a_new_database_is_not)
 
     ck_assert_ptr_nonnull(strstr(sql_text(db, "SELECT busbar_pause_reason()", 0, NULL), CLONED));
     db = database_connect(the_postgres, "template_busbar");
+    sql_is(db, 1, "SELECT (busbar_pause_reason() IS NULL)::int");
+}
+
+/* A database that cannot be dropped, for example of a provider, is restored over its old tables. */
+TEST(a_database_that_was_restored_over_itself_is_paused)
+{
+    const char *name = database_make(the_postgres, "pause_itself");
+    PGconn *db = database_connect(the_postgres, name);
+
+    const char *file = dump(the_postgres, name);
+
+    sql_is(db, 1, "SELECT (busbar_pause_reason() IS NULL)::int");
+    sql_run(db, "DROP SCHEMA public CASCADE");
+    sql_run(db, "CREATE SCHEMA public");
+    restore(the_postgres, name, file);
+    ck_assert_ptr_nonnull(strstr(sql_text(db, "SELECT busbar_pause_reason()", 0, NULL), CLONED));
+    sql_run(db, "UPDATE busbar_pause SET place = busbar_place()");
     sql_is(db, 1, "SELECT (busbar_pause_reason() IS NULL)::int");
 }
 
