@@ -12,11 +12,12 @@
 
 /*
  * Options that the url may override. With these keepalives the server ends the sessions of a dead
- * machine, and releases their locks, within about 15 seconds instead of two hours.
+ * machine, and releases their locks, within about 15 seconds instead of two hours. It does not end
+ * sessions because they are idle.
  */
 #define PINNED_FIRST                                                                               \
     "-c search_path=\"$user\",public -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 "       \
-    "-c tcp_keepalives_count=3 -c tcp_user_timeout=8000"
+    "-c tcp_keepalives_count=3 -c tcp_user_timeout=8000 -c idle_session_timeout=0"
 
 /* Options that the url cannot override, because the host and the modules need these formats. */
 #define PINNED_LAST                                                                                \
@@ -57,7 +58,8 @@ static void pg_drop_notice(void *arg, const PGresult *result)
 
 /*
  * SQL that returns the settings that differ from the requested ones (limits only if they are not
- * 0), and MARK if the session already has a mark; also sets the mark.
+ * 0), and MARK if the session already has a mark; also sets the mark. If a role or database has
+ * turned synchronous_commit off, turns it on, because every acknowledged write must be durable.
  */
 #define CHECK                                                                                      \
     "SELECT concat_ws(', ', (SELECT string_agg(name, ', ') FROM pg_settings JOIN (VALUES"          \
@@ -67,7 +69,9 @@ static void pg_drop_notice(void *arg, const PGresult *result)
     " ('idle_in_transaction_session_timeout', '%u')) AS requested (name, value) USING (name)"      \
     " WHERE setting <> value AND value <> '0'),"                                                   \
     " CASE WHEN current_setting('" MARK "', true) <> '' THEN '" MARK "' END)"                      \
-    " || left(set_config('" MARK "', '%s', false), 0)"
+    " || left(set_config('" MARK "', '%s', false), 0)"                                             \
+    " || CASE current_setting('synchronous_commit') WHEN 'off'"                                    \
+    " THEN left(set_config('synchronous_commit', 'on', false), 0) ELSE '' END"
 
 /* Runs a statement and returns its result; NULL: none before until_ms. */
 static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
@@ -176,7 +180,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
         snprintf(problem, DIAL_PROBLEM, "%s", PQerrorMessage(conn));
     } else if (conn) {
         PQsetNoticeReceiver(conn, pg_drop_notice, NULL);
-        char text[1024];
+        char text[1280];
 
         snprintf(text, sizeof text, CHECK, login->statement_ms, login->statement_ms * 2,
                  login->mark);

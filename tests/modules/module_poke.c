@@ -55,6 +55,10 @@ static const struct {
      {"SELECT string_agg(name || '=' || reset_val, ' ' ORDER BY name) FROM pg_settings"
       " WHERE name LIKE 'tcp\\_%'",
       0}},
+    {"durable",
+     {"SELECT concat_ws(' ', current_setting('synchronous_commit'),"
+      " current_setting('idle_session_timeout'))",
+      0}},
     {"list", {"SELECT '[1, \"two\"]'", 0}},
     {"object", {"SELECT '{}'", 0}},
     {"word", {"SELECT '\"word\"'", 0}},

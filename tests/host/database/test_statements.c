@@ -258,6 +258,24 @@ TEST(keepalives_are_set_unless_the_database_url_sets_them)
     host_stop(own);
 }
 
+/* A stricter setting stays. */
+TEST(commits_are_durable_and_sessions_stay_whatever_the_database_sets)
+{
+    static const char *const given[] = {"off", "remote_apply"}, *const wanted[] = {
+                                                                    "on 0", "remote_apply 0"};
+
+    for (int i = 0; i < 2; i++) {
+        const char *database = database_make(the_postgres, text("statements_durable_%d", i));
+
+        sql_run(db, text("ALTER DATABASE %s SET synchronous_commit = %s", database, given[i]));
+        sql_run(db, text("ALTER DATABASE %s SET idle_session_timeout = '1min'", database));
+        struct host *own = poke_start(&(struct host_spec){.name = database, .database = database});
+
+        ck_assert_str_eq(answer_text(poke(own, "GET", "query/durable", 200), "cell"), wanted[i]);
+        host_stop(own);
+    }
+}
+
 #define SKIPPED_SINCE "busbar_job_skipped_since_timestamp_seconds{job=\"poke.a\"}"
 
 TEST(a_job_skipped_because_of_its_lock_is_reported)
