@@ -15,14 +15,32 @@ const BLOCK = 25
 const BLOCKS = 8 // at a time
 const NEAR = 800
 const NEAR_END = 60
+const GROUP_MS = 5 * 60000
 const AHEAD = 3 // blocks above the window while earlier messages are read
 
-function Message ({ entry, own, day, read }: { entry: Entry; own: boolean; day: boolean; read: boolean | null }) {
+interface MessageProps {
+  entry: Entry
+  before: Entry | null | undefined
+  own: boolean
+  read: boolean | null
+}
+
+const isNewDay = (before: Entry | null | undefined, entry: Entry) =>
+  before === null || (before !== undefined && asDay(before.createdAt) !== asDay(entry.createdAt))
+
+/* A message that soon follows another one of its author does not show the author again. */
+const follows = (before: Entry | null | undefined, entry: Entry) =>
+  before?.username === entry.username && Date.parse(entry.createdAt) - Date.parse(before.createdAt) < GROUP_MS
+
+function Message ({ entry, before, own, read }: MessageProps) {
+  const day = isNewDay(before, entry)
+  const again = !day && follows(before, entry)
+
   return (
     <>
       {day && <li className='day'>{asDay(entry.createdAt)}</li>}
-      <li className={own ? 'message own' : 'message'}>
-        <span className='author'>{own ? t('chat.you') : entry.username}</span>
+      <li className={`message${own ? ' own' : ''}${again ? ' again' : ''}`}>
+        <span className={again ? 'hidden' : 'author'}>{own ? t('chat.you') : entry.username}</span>
         <p dir='auto'>{linked(entry.chatEntry)}</p>
         <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>
           {asClock(entry.createdAt)}
@@ -53,9 +71,6 @@ const isSame = (one: BlockProps, other: BlockProps) =>
   one.part.length === other.part.length &&
   one.part.every((entry, at) => entry === other.part[at])
 
-const isNewDay = (before: Entry | null | undefined, entry: Entry) =>
-  before === null || (before !== undefined && asDay(before.createdAt) !== asDay(entry.createdAt))
-
 const Block = memo(function Block({ part, before, own, unread }: BlockProps) {
   return (
     <ol>
@@ -63,8 +78,8 @@ const Block = memo(function Block({ part, before, own, unread }: BlockProps) {
         <Message
           key={entry.uuid}
           entry={entry}
+          before={i === 0 ? before : part[i - 1]}
           own={entry.username === own}
-          day={isNewDay(i === 0 ? before : part[i - 1], entry)}
           read={unread === Infinity ? null : i < unread}
         />
       ))}
@@ -141,13 +156,17 @@ export function Messages ({ entries, first, own, pending, unreadFrom, fresh, end
     const box = list.current
     if (!box) return
     const grown = box.scrollHeight - height.current.height
+    const scrolledTo = box.scrollTop
     if (kept.current) box.scrollTop += kept.current.block.getBoundingClientRect().top - kept.current.top
     else if (atEnd.current) box.scrollTop = box.scrollHeight
     else if (first < height.current.first && from === Math.floor(height.current.first / BLOCK)) box.scrollTop += grown
     kept.current = null
     const came = first < height.current.first
     height.current = { first, height: box.scrollHeight }
-    if (came && box.scrollTop < NEAR && from > least && !atEnd.current) up() // it cannot be scrolled further
+    if (!came || box.scrollTop >= NEAR || from <= least || atEnd.current) return
+    up() // it cannot be scrolled further
+    const anchor = kept.current as Kept | null
+    if (anchor) anchor.top -= grown - (box.scrollTop - scrolledTo) // where it was before
   }, [from, to, entries, first, pending])
   const move = (start: number, end: number, stays: Element | null | undefined) => {
     if (stays) kept.current = { block: stays, top: stays.getBoundingClientRect().top }
@@ -156,7 +175,8 @@ export function Messages ({ entries, first, own, pending, unreadFrom, fresh, end
   }
   const up = () => {
     if (from <= least + AHEAD && before > 0) earlier()
-    if (from > least) move(from - 1, Math.min(to, from - 1 + BLOCKS), list.current?.querySelector('ol'))
+    if (from > least)
+      move(from - 1, Math.min(to, from - 1 + BLOCKS), list.current?.querySelector('ol > li:last-child'))
   }
   const down = () =>
     move(Math.max(from, to + 1 - BLOCKS), to + 1, list.current?.querySelectorAll('ol').item(to - from - 1))

@@ -84,7 +84,7 @@ export const de: Record<Key, string> = {
   'hooks.replay': 'Wiederholen', 'hooks.replayNew': 'Einen Zeitraum erneut senden', 'hooks.replayDo': 'Erneut senden', 'hooks.replayCancel': 'Wiederholung abbrechen',
   'hooks.replayIs': 'Zum Beispiel nach einem Ausfall des Empfängers. Neue Ereignisse gehen vor. Die webhook-id bleibt gleich, und Anfragen haben die Kopfzeile webhook-replay.',
   'hooks.period': 'Zeitraum', 'hooks.hour': 'Letzte Stunde', 'hooks.day': 'Letzte 24 Stunden', 'hooks.week': 'Letzte 7 Tage', 'hooks.replaySince': 'Wählen Sie den Beginn.',
-  'hooks.replayCount': '{all} {n|Zustellung passt|Zustellungen passen}.', 'hooks.replayAsk': '{all} {n|Zustellung|Zustellungen} erneut an {url} senden?',
+  'hooks.replayCount': '{n} {n|Zustellung passt|Zustellungen passen}.', 'hooks.replayAsk': '{n} {n|Zustellung|Zustellungen} erneut an {url} senden?',
   'hooks.replayLatest': 'Letzte Wiederholung', 'hooks.replay.running': 'Wiederholung läuft', 'hooks.replay.done': 'Letzte Wiederholung: beendet', 'hooks.replay.canceled': 'Letzte Wiederholung: abgebrochen',
   'hooks.replaySent': '{n} von {all} gesendet',
   'hooks.settings': 'Einstellungen', 'hooks.danger': 'Geheimnis, Zustand und Löschen', 'hooks.rotate': 'Neues Geheimnis',

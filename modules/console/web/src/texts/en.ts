@@ -86,7 +86,7 @@ export const en = {
   'hooks.replay': 'Replay', 'hooks.replayNew': 'Send a period again', 'hooks.replayDo': 'Send again', 'hooks.replayCancel': 'Cancel the replay',
   'hooks.replayIs': 'For example after your receiver was down. New events go first. The webhook-id stays the same, and requests have the header webhook-replay.',
   'hooks.period': 'Period', 'hooks.hour': 'Last hour', 'hooks.day': 'Last 24 hours', 'hooks.week': 'Last 7 days', 'hooks.replaySince': 'Choose the beginning.',
-  'hooks.replayCount': '{all} {n|delivery matches|deliveries match}.', 'hooks.replayAsk': 'Send {all} {n|delivery|deliveries} to {url} again?',
+  'hooks.replayCount': '{n} {n|delivery matches|deliveries match}.', 'hooks.replayAsk': 'Send {n} {n|delivery|deliveries} to {url} again?',
   'hooks.replayLatest': 'Latest replay', 'hooks.replay.running': 'Replay in progress', 'hooks.replay.done': 'Latest replay: done', 'hooks.replay.canceled': 'Latest replay: canceled',
   'hooks.replaySent': '{n} of {all} sent',
   'hooks.settings': 'Settings', 'hooks.danger': 'Secret, state and deletion', 'hooks.rotate': 'New secret',

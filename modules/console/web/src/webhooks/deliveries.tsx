@@ -13,6 +13,8 @@ import { Milliseconds, Moment, Outcome, pathOf, Result, useDeliveries, useEvents
 
 export const states: Delivery['status'][] = ['queued', 'delivered', 'abandoned']
 
+const EXAMPLE = '500'
+
 const isStatus = (code: string) => code === '' || /^[1-5]\d\d$/.test(code)
 
 /* The value of a datetime-local field, in the viewer's zone, and back. */
@@ -135,7 +137,7 @@ function Filters ({ search, change }: { search: Search; change: Change }) {
                 {...props}
                 inputMode='numeric'
                 maxLength={3}
-                placeholder='500'
+                placeholder={EXAMPLE}
                 value={search.code}
                 onChange={(e) => change({ code: e.target.value.trim() })}
               />

@@ -27,6 +27,12 @@ interface Part {
   hook?: Webhook
 }
 
+const EXAMPLES = {
+  filter: '{"deviceProjectName": {"$startsWith": "Rooftop"}}',
+  header: 'X-Api-Key',
+  pem: '-----BEGIN …'
+}
+
 const PLACES = [
   'url',
   'name',
@@ -252,7 +258,7 @@ function Filter ({ form, set, problem, hook }: Part) {
             rows={8}
             spellCheck={false}
             value={form.filter}
-            placeholder='{"deviceProjectName": {"$startsWith": "Rooftop"}}'
+            placeholder={EXAMPLES.filter}
             onChange={(e) => {
               test.reset()
               set({ filter: e.target.value })
@@ -412,7 +418,7 @@ function Headers ({ form, set, problem, hook }: Part) {
         <div key={i} className='row header'>
           <input
             aria-label={t('hooks.headerName')}
-            placeholder='X-Api-Key'
+            placeholder={EXAMPLES.header}
             required={value !== ''}
             maxLength={128}
             value={name}
@@ -459,7 +465,7 @@ function Member ({ name, form, set, problem }: Part & { name: string }) {
             rows={5}
             required
             spellCheck={false}
-            placeholder='-----BEGIN …'
+            placeholder={EXAMPLES.pem}
             value={value}
             onChange={(e) => change(e.target.value)}
           />

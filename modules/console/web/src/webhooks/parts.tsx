@@ -33,10 +33,10 @@ export function eventsOf (hook: Webhook): string {
 }
 
 export function State ({ hook }: { hook: Webhook }) {
-  if (hook.health === 'disabled') return <Badge tone='bad'>{t('hooks.disabled')}</Badge>
-  if (!hook.active) return <Badge tone='off'>{t('hooks.off')}</Badge>
-  if (hook.health === 'failing') return <Badge tone='bad'>{t('hooks.failing')}</Badge>
-  return <Badge tone='good'>{t('hooks.active')}</Badge>
+  const failing = hook.active && hook.health === 'failing'
+  const state = hook.health === 'disabled' ? 'disabled' : !hook.active ? 'off' : failing ? 'failing' : 'active'
+  const tone = state === 'active' ? 'good' : state === 'off' ? 'off' : 'bad'
+  return <Badge tone={tone}>{t(`hooks.${state}`)}</Badge>
 }
 
 const tones = { delivered: 'good', abandoned: 'bad', queued: 'wait' } as const

@@ -155,7 +155,7 @@ export function ReplayTab ({ hook }: { hook: Webhook }) {
                 ? problemOf(count.error)
                 : matched === undefined
                   ? '…'
-                  : t('hooks.replayCount', { n: matched, all: asNumber(matched) })}
+                  : t('hooks.replayCount', { n: matched })}
           </p>
           <Button
             kind='main'
@@ -169,7 +169,7 @@ export function ReplayTab ({ hook }: { hook: Webhook }) {
       {asking && matched !== undefined && (
         <Confirm
           title={t('hooks.replayDo')}
-          text={t('hooks.replayAsk', { n: matched, all: asNumber(matched), url: urlOf(hook) })}
+          text={t('hooks.replayAsk', { n: matched, url: urlOf(hook) })}
           action={t('hooks.replayDo')}
           mild
           close={() => setAsking(false)}

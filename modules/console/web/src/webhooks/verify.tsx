@@ -6,6 +6,8 @@ import { t } from '../texts/texts'
 import { Copy } from '../ui/ui'
 import { pathOf, urlOf } from './parts'
 
+const HEADER = 'X-Webhook-Signature'
+
 const secret: Record<string, string> = {
   'Node.js': `const { createHmac, timingSafeEqual } = require('node:crypto')
 
@@ -58,7 +60,7 @@ export function Verify ({ hook }: { hook: Webhook }) {
       {signature !== 'ed25519' && (
         <section className='panel'>
           <div className='row between'>
-            <h2>X-Webhook-Signature</h2>
+            <h2>{HEADER}</h2>
             <div className='row' role='group' aria-label={t('hooks.verify')}>
               {Object.keys(secret).map((name) => (
                 <button
