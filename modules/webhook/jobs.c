@@ -1,5 +1,5 @@
 /* The jobs webhook.sweep and webhook.partitions. */
-#include "modules/webhook/base/webhook.h"
+#include "modules/webhook/sender/sender.h"
 
 /*
  * ---- webhook.sweep ----
@@ -94,7 +94,9 @@ static int jobs_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t
 void webhook_sweep(struct bb_request *rq)
 {
     const struct webhook *webhook = rq->state;
-    int64_t max_age_s = webhook_max_age_ms(webhook->settings) / 1000;
+    /* an attempt may have begun before its delivery was too old */
+    int64_t max_age_ms = webhook_max_age_ms(webhook->settings) + sender_hold_ms(webhook);
+    int64_t max_age_s = max_age_ms / 1000;
 
     if (!jobs_batches(rq, &delete_waiting, BATCH) && !bb_query(rq, &forget, BB_NO_ARGS))
         bb_log(rq, BB_WARN, "cannot forget deleted webhooks: %s", bb_sqlstate(rq));

@@ -3,7 +3,6 @@
  * too old are not sent, and a day's partitions stay while any of their deliveries must still be
  * sent.
  */
-#include "files.h"
 #include "hook.h"
 #include "receive.h"
 #include "stage.h"
@@ -253,67 +252,6 @@ TEST(a_retry_that_waited_longer_than_max_age_is_given_up_while_the_webhook_is_of
            " AND next_at > now()",
            (intmax_t)made.id);
     sql_is(db, 1, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", (intmax_t)made.id);
-}
-
-/* ---- a database of version 0.9.0, whose deliveries were rows with a state ---- */
-
-/* Makes the tables of the webhook module again as step 1 does, with the same webhooks. */
-static void go_back(void)
-{
-    const char *schema = file_text(TEST_SOURCES "/../modules/webhook/schema.sql");
-    const char *second = strstr(schema, "-- step 2:");
-
-    ck_assert_ptr_nonnull(second);
-    sql_run(db, "SET client_min_messages = warning");
-    sql_run(db, "CREATE TABLE kept AS SELECT * FROM webhook_hook");
-    sql_run(db, "DO $$ DECLARE c text; BEGIN FOR c IN SELECT format('DROP %s IF EXISTS %s CASCADE',"
-                " CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END,"
-                " oid::regclass) FROM pg_class WHERE relname LIKE 'webhook%' AND relkind IN"
-                " ('v', 'p', 'r', 'S') ORDER BY strpos('vprS', relkind::text) LOOP BEGIN EXECUTE c;"
-                " EXCEPTION WHEN undefined_table THEN NULL; END; END LOOP;"
-                " FOR c IN SELECT oid::regprocedure FROM pg_proc WHERE proname LIKE 'webhook%' LOOP"
-                " EXECUTE 'DROP FUNCTION ' || c || ' CASCADE'; END LOOP; END $$");
-    PGresult *made = PQexec(db, text("%.*s", (int)(second - schema), schema));
-
-    ck_assert_msg(PQresultStatus(made) == PGRES_COMMAND_OK, "%s", PQerrorMessage(db));
-    PQclear(made);
-    sql_run(
-        db,
-        "INSERT INTO webhook_hook SELECT id, account, url, events, secret, previous,"
-        " previous_until, active, created_at, admitted, sees_all, organisations, email FROM kept");
-    sql_run(db, "DROP TABLE kept");
-    sql_run(db, "DELETE FROM busbar_migration WHERE module = 'webhook' AND step >= 2");
-}
-
-TEST(deliveries_waiting_in_a_0_9_0_database_are_sent_once_after_migration)
-{
-    static const char name[] = "hookold";
-    struct host *old =
-        host_start(&(struct host_spec){.name = name, .modules = MODULES, .more = WEBHOOK_LOCAL});
-    struct webhook_made made =
-        webhook_make(old, admin_of(old), receiver_url(receiver, "/fast/old"), "message.new");
-
-    host_stop(old);
-    PQfinish(db);
-    db = database_connect(the_postgres, name);
-    go_back();
-    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event_id, event, body, owner, tries,"
-                     " log, state) SELECT %jd, gen_random_uuid(), 'message.new', '{}',"
-                     " CASE n %% 2 WHEN 0 THEN 7 END, n %% 3, CASE n %% 3 WHEN 0 THEN '[]' ELSE"
-                     " '[{\"number\":1,\"at\":\"2026-01-01T00:00:00.000Z\",\"status\":500,"
-                     "\"durationMs\":1,\"error\":null,\"answer\":null}]' END::jsonb,"
-                     " CASE WHEN n <= 20 THEN 'queued' WHEN n <= 30 THEN 'delivered'"
-                     " ELSE 'abandoned' END FROM generate_series(1, 40) n",
-                     (intmax_t)made.id));
-    ck_assert(host_run(old));
-    WAIT_UNTIL(sql_number(db, "SELECT (to_regclass('webhook_deliveries') IS NOT NULL)::int") &&
-                   number("state = 'queued'") == 0,
-               LONG_MS);
-    ck_assert_int_eq((int64_t)receiver_count(receiver, "/fast/old"), 20);
-    ck_assert_int_eq(number("state = 'delivered'"), 30);
-    ck_assert_int_eq(number("state = 'abandoned'"), 10);
-    ck_assert_int_eq(number("jsonb_array_length(log) = 2"), 14);
-    host_stop(old);
 }
 
 STAGE_SUITE(webhook_days, set_up, 180)

@@ -141,6 +141,8 @@ TEST_EACH(deliveries_that_wait_in_a_database_of_an_earlier_version_are_sent_once
                GENEROUS_MS);
     sql_is(connection, 0, "SELECT count(*) FROM webhook_queued");
     sql_is(connection, 1, "SELECT count(*) FROM webhook_outcome WHERE NOT delivered");
+    sql_is(connection, 2,
+           "SELECT count(*) FROM webhook_deliveries WHERE jsonb_array_length(log) = 2");
     ck_assert_uint_eq(catcher_count(catcher), WAITING);
     for (int number = 1; number <= WAITING; number++) {
         size_t found = 0;
