@@ -1,10 +1,12 @@
 #include "core/lib/listener.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -153,4 +155,241 @@ void listeners_tell(const struct listeners *listeners)
         snprintf(text, sizeof text, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
         log_line(BB_INFO, "listening", "address", text, NULL);
     }
+}
+
+/* A network. An IPv4 address is stored as IPv6 (mapped), with 96 added to the prefix length. */
+struct cidr {
+    struct in6_addr network;
+    int prefix;
+};
+
+struct cidr_list {
+    size_t count;
+    struct cidr list[];
+};
+
+static const unsigned char mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+
+static void address_map_v4(struct in_addr v4, struct in6_addr *out)
+{
+    memcpy(out->s6_addr, mapped, sizeof(mapped));
+    memcpy(out->s6_addr + sizeof(mapped), &v4, sizeof(v4));
+}
+
+static bool address_is_v4(const struct in6_addr *address)
+{
+    return !memcmp(address->s6_addr, mapped, sizeof(mapped));
+}
+
+/* Parses a text that is an address and nothing else. Sets *v4 if it was written as IPv4. */
+static bool address_read_address(const char *text, struct in6_addr *out, bool *v4)
+{
+    struct in_addr four;
+
+    *v4 = inet_pton(AF_INET, text, &four) == 1;
+    if (*v4)
+        address_map_v4(four, out);
+    return *v4 || inet_pton(AF_INET6, text, out) == 1;
+}
+
+/* Returns the reason why the text is not a network, or NULL. */
+static const char *address_read_cidr(const char *text, struct cidr *cidr)
+{
+    char address[INET6_ADDRSTRLEN];
+    size_t length = strcspn(text, "/");
+    bool v4;
+
+    if (length >= sizeof(address))
+        return "is not an IP network";
+    memcpy(address, text, length);
+    address[length] = '\0';
+    if (!address_read_address(address, &cidr->network, &v4))
+        return "is not an IP network";
+    cidr->prefix = v4 ? 32 : 128;
+    if (text[length]) {
+        const char *digits = text + length + 1;
+        size_t count = strspn(digits, "0123456789");
+
+        if (!count || count > 3 || digits[count] || atoi(digits) > cidr->prefix)
+            return "has a bad prefix length";
+        cidr->prefix = atoi(digits);
+    }
+    cidr->prefix += v4 ? 96 : 0;
+    for (int bit = cidr->prefix; bit < 128; bit++) {
+        if (cidr->network.s6_addr[bit / 8] & 0x80 >> bit % 8)
+            return "has bits set beyond its prefix length";
+    }
+    return NULL;
+}
+
+struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
+                                size_t why_size)
+{
+    size_t count = json_array_size(texts);
+    struct cidr_list *list =
+        arena_alloc(arena, sizeof(struct cidr_list) + count * sizeof(struct cidr));
+
+    if (!list) {
+        snprintf(why, why_size, "out of memory");
+        return NULL;
+    }
+    for (; list->count < count; list->count++) {
+        const char *text = json_string_value(json_array_get(texts, list->count));
+        const char *reason =
+            text ? address_read_cidr(text, &list->list[list->count]) : "must be a string";
+
+        if (reason) {
+            snprintf(why, why_size, "entry %zu %s", list->count + 1, reason);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static bool address_has(const struct cidr_list *list, const struct in6_addr *address)
+{
+    for (size_t i = 0; list && i < list->count; i++) {
+        const struct cidr *cidr = &list->list[i];
+        int bytes = cidr->prefix / 8, bits = cidr->prefix % 8;
+        int mask = 0xFF << (8 - bits) & 0xFF;
+
+        if (!memcmp(cidr->network.s6_addr, address->s6_addr, (size_t)bytes) &&
+            (!bits || (address->s6_addr[bytes] & mask) == cidr->network.s6_addr[bytes]))
+            return true;
+    }
+    return false;
+}
+
+static bool address_of_socket(const struct sockaddr *address, struct in6_addr *out)
+{
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+
+    if (address && address->sa_family == AF_INET) {
+        memcpy(&four, address, sizeof(four));
+        address_map_v4(four.sin_addr, out);
+        return true;
+    }
+    if (!address || address->sa_family != AF_INET6)
+        return false;
+    memcpy(&six, address, sizeof(six));
+    *out = six.sin6_addr;
+    return true;
+}
+
+bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address)
+{
+    struct in6_addr ip;
+
+    return address_of_socket(address, &ip) && address_has(list, &ip);
+}
+
+bool address_in(const struct cidr_list *list, const char *text)
+{
+    struct in6_addr ip;
+    bool v4;
+
+    return address_read_address(text, &ip, &v4) && address_has(list, &ip);
+}
+
+static struct in6_addr address_network_of(struct in6_addr address)
+{
+    if (!address_is_v4(&address))
+        memset(address.s6_addr + 8, 0, 8);
+    return address;
+}
+
+struct in6_addr address_network(const char *text)
+{
+    struct in6_addr address = {0};
+    bool v4;
+
+    return address_read_address(text, &address, &v4) ? address_network_of(address)
+                                                     : (struct in6_addr){0};
+}
+
+struct in6_addr address_peer_network(const struct sockaddr *peer)
+{
+    struct in6_addr address;
+
+    return address_of_socket(peer, &address) ? address_network_of(address) : (struct in6_addr){0};
+}
+
+static const char *address_as_text(const struct in6_addr *address, char out[INET6_ADDRSTRLEN])
+{
+    if (address_is_v4(address))
+        return inet_ntop(AF_INET, address->s6_addr + sizeof(mapped), out, INET6_ADDRSTRLEN);
+    return inet_ntop(AF_INET6, address, out, INET6_ADDRSTRLEN);
+}
+
+/* Parses 1.2.3.4, 1.2.3.4:80, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. */
+static bool address_read_hop(const char *text, size_t length, struct in6_addr *out)
+{
+    char copy[INET6_ADDRSTRLEN + 8], *address = copy;
+    bool v4;
+
+    if (length >= sizeof(copy))
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    char *port = strrchr(copy, ':');
+
+    if (copy[0] == '[') {
+        char *close = strchr(copy, ']');
+
+        if (!close || (close[1] && port != close + 1))
+            return false;
+        *close = '\0';
+        port = close[1] ? port : NULL;
+        address++;
+    } else if (port && strchr(copy, ':') == port) {
+        *port = '\0';
+    } else {
+        port = NULL;
+    }
+    if (port && (!port[1] || port[1 + strspn(port + 1, "0123456789")]))
+        return false;
+    return address_read_address(address, out, &v4) && (copy[0] != '[' || !v4);
+}
+
+const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,
+                           const char *x_forwarded_for, char out[INET6_ADDRSTRLEN])
+{
+    struct in6_addr client, hop;
+    const char *list = x_forwarded_for ? x_forwarded_for : "";
+    size_t left = strlen(list);
+
+    if (!address_of_socket(peer, &client)) {
+        memcpy(out, "unknown", sizeof("unknown"));
+        return out;
+    }
+    struct in6_addr found = client;
+
+    while (left && address_has(trusted, &found)) {
+        size_t end = left, start; /* of the last hop */
+
+        while (end && strchr(" \t", list[end - 1]))
+            end--;
+        for (start = end; start && list[start - 1] != ',';)
+            start--;
+        left = start ? start - 1 : 0;
+        start += strspn(list + start, " \t");
+        if (!address_read_hop(list + start, end > start ? end - start : 0, &hop))
+            return address_as_text(&client, out);
+        found = hop;
+    }
+    return address_as_text(&found, out);
+}
+
+bool origin_allowed(const json_t *origins, const char *origin)
+{
+    if (!origin || !strcmp(origin, "null") || !strcmp(origin, "*"))
+        return false;
+    for (size_t i = 0; i < json_array_size(origins); i++) {
+        const char *allowed = json_string_value(json_array_get(origins, i));
+
+        if (allowed && !strcmp(allowed, origin))
+            return true;
+    }
+    return false;
 }

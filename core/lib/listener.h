@@ -2,8 +2,13 @@
 #ifndef CORE_LISTENER_H
 #define CORE_LISTENER_H
 
+#include <jansson.h>
+#include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
+#include "core/lib/arena.h"
 #include "core/lib/supervised.h"
 
 enum { LISTENER_BACKLOG = 4096 }; /* maximum number of connections that the kernel queues */
@@ -27,5 +32,50 @@ void listeners_close(struct listeners *listeners);
 
 /* Logs each bound address: address=127.0.0.1:8080. */
 void listeners_tell(const struct listeners *listeners);
+
+/*
+ * Addresses: lists of networks, client addresses reported by trusted proxies, and CORS origins. An
+ * IPv4 address mapped into IPv6 counts as the IPv4 address. Lists do not change after creation.
+ */
+
+struct cidr_list;
+
+/*
+ * Creates a list from a JSON array (NULL: empty) of networks such as "10.0.0.0/8" or "::1", in the
+ * arena. Returns NULL with the reason in `why` if an entry is not a network, or has bits set after
+ * its prefix.
+ */
+struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
+                                size_t why_size);
+
+/* Returns whether the address is in one of the networks; false for families other than IP. */
+bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address);
+
+/* Like cidr_list_has() with an address as address_client() writes it. */
+bool address_in(const struct cidr_list *list, const char *text);
+
+/*
+ * Returns the network that a client controls: an IPv4 address itself, or the 64-bit network of an
+ * IPv6 address, because a client usually can use all addresses of this network. `text` is an
+ * address as address_client() writes it; for all texts that are not addresses it returns the same
+ * network.
+ */
+struct in6_addr address_network(const char *text);
+struct in6_addr address_peer_network(const struct sockaddr *peer);
+
+/*
+ * Writes the client's address as text to `out` and returns it. This is the peer's address, or, if
+ * the peer is trusted, the rightmost address of X-Forwarded-For (NULL: no header) that is not
+ * trusted. If an entry is not an address, writes the peer's address. If the peer is not IP, writes
+ * "unknown".
+ */
+const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,
+                           const char *x_forwarded_for, char out[INET6_ADDRSTRLEN]);
+
+/*
+ * Returns whether `origin` (NULL: none) equals a string of the JSON array (NULL: empty) byte for
+ * byte. "null" and "*" never match.
+ */
+bool origin_allowed(const json_t *origins, const char *origin);
 
 #endif

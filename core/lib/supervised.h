@@ -1,5 +1,5 @@
 /*
- * The supervisor (core/main/supervisor.c) and the server process share an anonymous file and some
+ * The supervisor (core/main/main.c) and the server process share an anonymous file and some
  * sockets. The supervisor creates both, and each server process inherits them. When a server
  * process dies, its listening sockets stay open, so connections wait for the next server process,
  * and none is refused. A server process records in the file when it serves, and why it ends. It
@@ -8,7 +8,7 @@
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
  *
- * This file, supervisor.c, crash.c, mapped_files.c, hang.c, lifecycle_call.c and their headers
+ * This file, main.c, crash.c, hang.c, thread.c and their headers
  * have 2,100 lines, which keep four promises of docs/operating.md: the listener never
  * closes, a crash names its module, a hang is named and ended, and a module that keeps crashing is
  * disabled. 270 of them read symbols, because a signal handler must not call dladdr().

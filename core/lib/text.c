@@ -14,32 +14,20 @@ static bool text_continues(unsigned char byte)
     return (byte & 0xC0) == 0x80;
 }
 
-/* Multibyte characters: with the ranges of table 3-7 of the Unicode standard. */
 int32_t text_code_point(const char *text, size_t length, size_t *size)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    const unsigned char *bytes = (const unsigned char *)text;
+    int32_t code = *bytes;
 
     *size = 1;
-    if (s[0] < 0x80)
-        return s[0];
-    if (s[0] >= 0xC2 && s[0] <= 0xDF && length >= 2 && text_continues(s[1])) {
-        *size = 2;
-        return (s[0] & 0x1F) << 6 | (s[1] & 0x3F);
-    }
-    if ((s[0] & 0xF0) == 0xE0 && length >= 3 && text_continues(s[1]) && text_continues(s[2])) {
-        if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F))
-            return -1;
-        *size = 3;
-        return (s[0] & 0x0F) << 12 | (s[1] & 0x3F) << 6 | (s[2] & 0x3F);
-    }
-    if (s[0] >= 0xF0 && s[0] <= 0xF4 && length >= 4 && text_continues(s[1]) &&
-        text_continues(s[2]) && text_continues(s[3])) {
-        if ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
-            return -1;
-        *size = 4;
-        return (s[0] & 0x07) << 18 | (s[1] & 0x3F) << 12 | (s[2] & 0x3F) << 6 | (s[3] & 0x3F);
-    }
-    return -1;
+    if (code < 0x80)
+        return code;
+    utf8proc_ssize_t read =
+        utf8proc_iterate(bytes, length < 4 ? (utf8proc_ssize_t)length : 4, &code);
+
+    if (read > 0)
+        *size = (size_t)read;
+    return read > 0 ? code : -1;
 }
 
 /* Returns the number of ASCII bytes at the start. Checks eight at a time. */

@@ -15,7 +15,6 @@
 #include "core/main/job.h"
 #include "core/main/metrics.h"
 #include "core/main/readiness.h"
-#include "core/module/module_error.h"
 #include "core/module/pool.h"
 #include "core/module/reply.h"
 #include "core/server/http_txn.h"

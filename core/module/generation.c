@@ -8,7 +8,7 @@
 #include "core/lib/log.h"
 #include "core/lib/meter.h"
 #include "core/lib/thread.h"
-#include "core/module/module_error.h"
+#include "core/module/reply.h"
 
 /* Returns the meter's name, with a line for each value, from malloc(). NULL: out of memory. */
 static char *generation_meter_name(const char *module, const struct bb_metric *metric)

@@ -16,9 +16,9 @@
 
 #include <busbar/busbar.h>
 
-#include "core/lib/address.h"
 #include "core/lib/aead.h"
 #include "core/lib/host_settings.h"
+#include "core/lib/listener.h"
 #include "core/module/module_load.h"
 #include "core/module/route.h"
 

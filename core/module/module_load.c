@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/lib/crash.h"
 #include "core/lib/log.h"
-#include "core/lib/mapped_files.h"
 #include "core/lib/thread.h"
 
 /* ---- tables: copied into arrays with the host's row sizes ---- */

@@ -12,7 +12,7 @@
 #include <busbar/host.h>
 
 #include "core/lib/arena.h"
-#include "core/lib/mapped_files.h"
+#include "core/lib/crash.h"
 #include "core/lib/settings.h"
 
 struct generation;

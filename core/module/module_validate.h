@@ -2,6 +2,8 @@
 #ifndef CORE_MODULE_VALIDATE_H
 #define CORE_MODULE_VALIDATE_H
 
+#include <stddef.h>
+
 #include "core/module/module_load.h"
 
 /* Checks one module: names, fields, routes, hooks, jobs, pools, commands. Adds problems. */
@@ -21,5 +23,24 @@ void metric_full_name(const struct bb_module *descriptor, const struct bb_metric
 
 /* Sets the functions that return whether a name is the host's. Call once, before any check. */
 void module_names_reserve(bool (*command)(const char *name), bool (*metric)(const char *name));
+
+/* Splits the text of a schema into its steps. */
+
+/* A step of a schema; `sql` is borrowed from the text and not NUL-terminated. */
+struct migrate_step {
+    unsigned number;
+    char title[96];
+    const char *sql;
+    size_t length;
+    char checksum[65]; /* SHA-256 of its text without comments and white space, in hexadecimal */
+};
+
+/*
+ * Finds the next step after *cursor, which is initially the schema's text. Returns 1 with *step
+ * filled; 0 at the end; -1 with the reason in `why` if the text is malformed (text before step 1,
+ * or steps not numbered 1, 2, 3…).
+ */
+int migrate_next(const char **cursor, unsigned expected, struct migrate_step *step, char *why,
+                 size_t why_size);
 
 #endif

@@ -13,7 +13,7 @@
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
-#include "core/module/module_error.h"
+#include "core/module/reply.h"
 
 enum { OWN_QUEUE = 4096 };
 

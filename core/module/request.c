@@ -6,7 +6,6 @@
 #include "core/lib/fiber.h"
 #include "core/lib/json.h"
 #include "core/lib/thread.h"
-#include "core/module/module_error.h"
 #include "core/module/reply.h"
 
 static void request_deadline_fire(struct timer *timer)

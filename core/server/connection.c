@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/lib/address.h"
+#include "core/lib/listener.h"
 #include "core/lib/log.h"
 #include "core/module/engine.h"
 #include "core/server/http.h"

@@ -4,11 +4,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/lib/address.h"
 #include "core/lib/json.h"
+#include "core/lib/listener.h"
 #include "core/lib/text.h"
 #include "core/module/engine.h"
-#include "core/module/module_error.h"
 #include "core/module/pool.h"
 #include "core/module/reply.h"
 #include "core/server/body.h"

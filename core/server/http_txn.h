@@ -28,7 +28,7 @@
 #ifndef CORE_HTTP_TXN_H
 #define CORE_HTTP_TXN_H
 
-#include "core/lib/query.h"
+#include "core/lib/field.h"
 #include "core/module/request.h"
 #include "core/module/route.h"
 #include "core/server/head.h"

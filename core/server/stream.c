@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "core/lib/text.h"
-#include "core/module/module_error.h"
 #include "core/module/reply.h"
 #include "core/server/http_txn.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/lib/log.h"
 #include "core/lib/text.h"
-#include "core/module/module_error.h"
+#include "core/module/reply.h"
 #include "core/store/sql.h"
 
 /* Hooks within a transaction may raise events. DEPTH_MAX limits this: they share a stack. */

@@ -14,7 +14,7 @@
 
 #include "core/module/engine.h"
 #include "core/module/generation.h"
-#include "core/module/migrate_steps.h"
+#include "core/module/module_validate.h"
 
 enum migrate_outcome {
     MIGRATE_DONE,

@@ -11,7 +11,7 @@
 #include "core/lib/log.h"
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
-#include "core/module/module_error.h"
+#include "core/module/reply.h"
 #include "core/store/pg_connect.h"
 #include "core/store/pg_listener.h"
 

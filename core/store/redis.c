@@ -20,7 +20,7 @@
 #include "core/lib/log.h"
 #include "core/lib/redis_url.h"
 #include "core/lib/text.h"
-#include "core/module/module_error.h"
+#include "core/module/reply.h"
 #include "core/store/dial.h"
 
 enum { PROBE_MS = 4 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };

@@ -5,7 +5,6 @@
 
 #include "core/lib/sqlstate.h"
 #include "core/module/engine.h"
-#include "core/module/module_error.h"
 #include "core/module/reply.h"
 
 /* ---- failures of statements ---- */

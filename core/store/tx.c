@@ -9,7 +9,6 @@
 
 #include "core/lib/json.h"
 #include "core/lib/sqlstate.h"
-#include "core/module/module_error.h"
 #include "core/module/reply.h"
 #include "core/store/idempotency.h"
 #include "core/store/sql.h"

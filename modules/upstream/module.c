@@ -1,10 +1,519 @@
 /*
- * The tables and the state of the upstream module. Rows are hand-formatted, because clang-format
- * would spread them over six lines.
+ * upstream: HTTP requests of other modules to other servers (<busbar/upstream.h>). A handler
+ * creates a call, passes it to the worker and parks its fiber. The worker is a thread with an HTTP
+ * client (http_client.h), which sends the calls and signals their completion. The worker of a
+ * superseded generation runs until the last request of that generation has ended.
  */
-#include "modules/upstream/upstream.h"
+#include <busbar/busbar.h>
 
+#include <ctype.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 #include <unistd.h>
+
+#include "modules/common/http_client.h"
+#include "modules/common/slots.h"
+
+#define UPSTREAM_WORKER "worker"
+
+/* The outcomes of calls: they follow enum http_outcome, in the order of the metric's label. */
+enum {
+    UPSTREAM_BUSY = HTTP_OUTCOMES, /* not sent: too many calls in progress */
+    UPSTREAM_PAUSED,               /* not sent: the host is paused */
+    UPSTREAM_OUTCOMES
+};
+
+/* The settings, in the units of the table in module.c. */
+struct upstream_settings {
+    int64_t timeout, response_max, calls, calls_per_account, memory, connections, connection_idle;
+    bool http2;
+    const char *authorities; /* a file of certificates; "": the system's */
+    json_t *allow_networks, *allow_ports, *open_networks;
+};
+
+/* The state of one generation. */
+struct upstream {
+    struct bb_host *host;
+    const struct upstream_settings *settings;
+    struct target_rules targets;
+    struct http_client *client; /* used by the worker only */
+    struct slots *slots;
+    pthread_mutex_t lock;
+    struct call *incoming, **last; /* guarded by the lock: calls handed over, in order */
+    /* guarded by the lock: the worker accepts calls; false in a command */
+    bool open;
+    atomic_size_t under_way;
+    atomic_size_t bytes; /* used or reserved by all calls in progress */
+};
+
+/*
+ * A call. Its caller's fiber checks the request, copies it and passes it to the worker. The
+ * worker's thread takes the response.
+ */
+
+enum {
+    MIB = 1024 * 1024,
+    METHOD_MAX = 32,
+    TIMEOUT_MAX_MS = 24 * 3600 * 1000, /* longer than any deadline of a request */
+    HEADERS_MAX = 64,                  /* of a request */
+    BODY_MAX = 16 * MIB,               /* of a request */
+    GRACE_MS = 500,                    /* time for the worker to report a timeout */
+    LEAVING_MS = 50, /* between two checks of the worker whether the last request has ended */
+    WAIT_MS = 60000,
+    NOBODYS = -1 /* the common account of jobs, hooks, commands and public routes */
+};
+
+/*
+ * One request in progress. The caller and the worker each hold a reference; whichever releases last
+ * frees the call. The caller writes it before the hand-over and reads it after the completion; in
+ * between, it belongs to the worker.
+ */
+struct call {
+    struct call *next; /* in the list of calls handed over */
+    struct upstream *upstream;
+    struct bb_completion *completion;
+    atomic_uint holders;
+    atomic_bool left;      /* the caller does not wait any more */
+    bool handed, answered; /* to the worker; the caller saw the completion */
+    int64_t account;       /* the account that holds the slot */
+    /* counted against upstream.memory: body and maximum response; at last only the response */
+    size_t bytes_held;
+
+    /* The request, copied. */
+    char method[METHOD_MAX + 1];
+    char *url, *body;
+    struct http_request http;
+
+    struct bb_upstream_response response;
+    struct bb_upstream_header *lines; /* its headers, followed by their texts */
+};
+
+/* ---- checks of a request ---------------------------------------------------------------- */
+
+/* Returns whether a header's name is a token (RFC 9110). */
+static bool call_is_name(const char *text)
+{
+    static const char others[] = "!#$%&'*+-.^_`|~";
+
+    if (!*text)
+        return false;
+    for (; *text; text++)
+        if ((unsigned char)*text >= 0x80 ||
+            (!isalnum((unsigned char)*text) && !strchr(others, *text)))
+            return false;
+    return true;
+}
+
+/* Returns whether a header's value has no line ends and no control characters except tabs. */
+static bool call_is_value(const char *text)
+{
+    for (; *text; text++)
+        if (((unsigned char)*text < ' ' && *text != '\t') || *text == 0x7F)
+            return false;
+    return true;
+}
+
+static bool call_is_one_of(const char *name, const char *const *list)
+{
+    while (*list && strcasecmp(name, *list) != 0)
+        list++;
+    return *list != NULL;
+}
+
+static bool call_is_method(const char *method)
+{
+    static const char *const tunnels[] = {"CONNECT", "TRACE", NULL};
+    size_t length = strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+    return length && length <= METHOD_MAX && !method[length] && !call_is_one_of(method, tunnels);
+}
+
+/*
+ * Returns why a request cannot be sent, in the request's memory. Returns NULL if it can be sent,
+ * and sets *url to its percent-encoded URL (target_encode()), which lives as long as `rq`.
+ */
+static const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
+                                const struct bb_upstream_request *request, const char **url)
+{
+    if (request->size < sizeof(*request))
+        return "The request's struct has an unsupported version";
+    if (request->method && !call_is_method(request->method))
+        return "The method of the request is not valid";
+    if (!request->url)
+        return "The request has no URL";
+    char *encoded = target_encode(request->url);
+
+    if (!encoded)
+        return "The URL of the request cannot be read now: out of memory";
+    bb_defer(rq, free, encoded);
+    *url = encoded;
+    const char *problem = target_problem(&upstream->targets, encoded);
+
+    if (problem)
+        return bb_format(rq, "The URL of the request %s", problem);
+    if (request->length > BODY_MAX || (request->length && !request->body))
+        return "The body of the request is too long or missing";
+    if (request->length && request->method && !strcmp(request->method, "HEAD"))
+        return "A HEAD request must not have a body";
+    /* headers of the connection and of the body's length, which libcurl writes */
+    static const char *const own[] = {"host",
+                                      "content-length",
+                                      "transfer-encoding",
+                                      "connection",
+                                      "keep-alive",
+                                      "proxy-connection",
+                                      "proxy-authorization",
+                                      "expect",
+                                      "upgrade",
+                                      "http2-settings",
+                                      "te",
+                                      "trailer",
+                                      NULL};
+    size_t bytes = 0;
+
+    if (request->header_count > HEADERS_MAX)
+        return "The request has too many headers";
+    for (size_t i = 0; i < request->header_count; i++) {
+        const char *name = request->headers[i].name, *value = request->headers[i].value;
+
+        if (!name || !value || !call_is_name(name) || !call_is_value(value))
+            return "A header of the request is not valid";
+        if (call_is_one_of(name, own))
+            return bb_format(rq, "The request must not contain the header %s", name);
+        bytes += strlen(name) + strlen(value) + strlen(": \r\n");
+    }
+    return bytes > HTTP_HEAD_MAX ? "The headers of the request are too long" : NULL;
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+/* Drops a reference; the last one frees the call. Any thread. */
+static void call_release(struct call *call)
+{
+    if (atomic_fetch_sub(&call->holders, 1) != 1)
+        return;
+    atomic_fetch_sub(&call->upstream->bytes, call->bytes_held);
+    curl_slist_free_all(call->http.headers);
+    free(call->http.bytes);
+    free(call->url);
+    free(call->body);
+    free(call->lines);
+    free(call);
+}
+
+/* Abandons the call: the request that made it has ended, so nobody needs the response. */
+static void call_leave(void *arg)
+{
+    struct call *call = arg;
+
+    if (call->handed && !call->answered) {
+        atomic_store(&call->left, true);
+        bb_wake(call->upstream->host, UPSTREAM_WORKER);
+    }
+    call_release(call);
+}
+
+static bool call_append(struct call *call, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(call->http.headers, line);
+
+    if (longer)
+        call->http.headers = longer;
+    return longer != NULL;
+}
+
+/*
+ * Adds the headers of the request. A header with an empty value is written as "Name;", because
+ * "Name:" would remove a header of libcurl.
+ */
+static bool call_add_headers(struct bb_request *rq, struct call *call,
+                             const struct bb_upstream_request *request)
+{
+    bool traced = false, typed = false, good = call_append(call, "Expect:");
+
+    for (size_t i = 0; i < request->header_count && good; i++) {
+        const char *name = request->headers[i].name, *value = request->headers[i].value;
+
+        value += strspn(value, BB_BLANKS);
+        traced |= !strcasecmp(name, "traceparent");
+        typed |= !strcasecmp(name, "content-type");
+        good = call_append(call, *value ? bb_format(rq, "%s: %s", name, value)
+                                        : bb_format(rq, "%s;", name));
+    }
+    if (good && !typed)
+        good = call_append(call, "Content-Type:");
+    if (good && !traced)
+        good = call_append(call, bb_format(rq, "traceparent: %s", bb_traceparent(rq)));
+    return good;
+}
+
+static void call_done(struct http_request *http);
+
+/*
+ * Copies a request without problems. `rq` holds the call until it ends. Returns NULL if out of
+ * memory.
+ */
+static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
+                             const struct bb_upstream_request *request, const char *url)
+{
+    const struct upstream_settings *settings = upstream->settings;
+    size_t memory = (size_t)settings->memory * MIB, wanted = request->response_max;
+    int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : settings->timeout;
+    struct call *call = calloc(1, sizeof(*call));
+
+    if (!call)
+        return NULL;
+    atomic_init(&call->holders, 1);
+    call->upstream = upstream;
+    bb_defer(rq, call_leave, call);
+    call->account =
+        rq->principal && rq->principal->account ? rq->principal->account : (int64_t)NOBODYS;
+    strcpy(call->method, request->method ? request->method : "GET");
+    call->url = strdup(url);
+    call->body = request->body ? malloc(request->length + 1) : NULL;
+    if (!call->url || (request->body && !call->body) || !call_add_headers(rq, call, request))
+        return NULL;
+    if (call->body && request->body)
+        memcpy(call->body, request->body, request->length);
+    if (!wanted)
+        wanted = (size_t)settings->response_max * 1024;
+    call->http.method = call->method;
+    call->http.url = call->url;
+    call->http.body = call->body;
+    call->http.length = (int64_t)request->length;
+    call->http.timeout_ms = timeout_ms < TIMEOUT_MAX_MS ? timeout_ms : TIMEOUT_MAX_MS;
+    call->http.body_max = wanted < memory ? wanted : memory;
+    call->http.left = &call->left;
+    call->http.done = call_done;
+    call->http.arg = call;
+    return call;
+}
+
+/* ---- the service ------------------------------------------------------------------------ */
+
+static const struct bb_upstream_response *call_fail(struct bb_request *rq, int failed,
+                                                    const char *error, bool sent)
+{
+    struct bb_upstream_response *response = bb_alloc(rq, sizeof(*response));
+
+    *response = (struct bb_upstream_response){
+        .size = sizeof(*response), .failed = failed, .error = error, .sent = sent, .body = ""};
+    return response;
+}
+
+/* Returns the response to a request that did not become a call. */
+static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
+                                                        struct upstream *upstream, size_t outcome,
+                                                        int failed, const char *error)
+{
+    bb_metric_add(upstream->host, 0, outcome, 1);
+    return call_fail(rq, failed, error, false);
+}
+
+/* A single call may exceed the limit, because otherwise large calls would never be possible. */
+static bool call_take_bytes(struct upstream *upstream, struct call *call)
+{
+    size_t most = (size_t)upstream->settings->memory * MIB;
+    size_t bytes = (size_t)call->http.length + call->http.body_max;
+    size_t held = atomic_load(&upstream->bytes);
+
+    do
+        if (held && held + bytes > most)
+            return false;
+    while (!atomic_compare_exchange_weak(&upstream->bytes, &held, held + bytes));
+    call->bytes_held = bytes;
+    return true;
+}
+
+/*
+ * Releases the call's slot. The bytes of the response stay counted until the call is freed. Any
+ * thread.
+ */
+static void call_leave_place(struct upstream *upstream, struct call *call)
+{
+    size_t over = call->bytes_held - call->response.length;
+
+    call->bytes_held = call->response.length;
+    atomic_fetch_sub(&upstream->bytes, over);
+    slot_release(upstream->slots, call->account);
+}
+
+/* Returns NULL, or why the call cannot be handed over. */
+static const char *call_hand_over(struct bb_request *rq, struct upstream *upstream,
+                                  struct call *call)
+{
+    call->completion = bb_completion(rq);
+    if (!call->completion)
+        return "Out of memory";
+    pthread_mutex_lock(&upstream->lock);
+    bool open = upstream->open;
+
+    if (open) {
+        call->handed = true;
+        atomic_fetch_add(&call->holders, 1);
+        atomic_fetch_add(&upstream->under_way, 1);
+        *upstream->last = call;
+        upstream->last = &call->next;
+    }
+    pthread_mutex_unlock(&upstream->lock);
+    if (open) {
+        bb_wake(upstream->host, UPSTREAM_WORKER);
+        return NULL;
+    }
+    bb_completion_signal(rq->host, call->completion);
+    return "Requests to other servers are not possible at the moment";
+}
+
+static const struct bb_upstream_response *upstream_send(void *state, struct bb_request *rq,
+                                                        const struct bb_upstream_request *request)
+{
+    struct upstream *upstream = state;
+    const char *url;
+    const char *problem = call_problem(rq, upstream, request, &url);
+
+    if (problem)
+        return call_not_sent(rq, upstream, HTTP_REFUSED, 502, problem);
+    if (bb_pause_reason(rq))
+        return call_not_sent(rq, upstream, UPSTREAM_PAUSED, 503,
+                             "Requests to other servers are paused");
+    struct call *call = call_new(rq, upstream, request, url);
+
+    if (!call)
+        return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503, "Out of memory");
+    bool placed = !slot_try(upstream->slots, call->account);
+
+    if (placed && !call_take_bytes(upstream, call)) {
+        slot_release(upstream->slots, call->account);
+        placed = false;
+    }
+    if (!placed)
+        return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503,
+                             "Too many requests to other servers in progress");
+    problem = call_hand_over(rq, upstream, call);
+    if (problem) {
+        call_leave_place(upstream, call);
+        return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503, problem);
+    }
+    /* If the wait timed out, the worker may still be using the call. */
+    if (bb_completion_wait(rq, call->completion, call->http.timeout_ms + GRACE_MS))
+        return call_fail(rq, 504, "The response did not arrive in time", true);
+    call->answered = true;
+    return &call->response;
+}
+
+/* ---- the response, on the worker's thread ------------------------------------------------ */
+
+/* Skips headers that violate RFC 9110. */
+static struct curl_header *call_next_header(CURL *easy, struct curl_header *at)
+{
+    do
+        at = curl_easy_nextheader(easy, CURLH_HEADER, -1, at);
+    while (at && (!call_is_name(at->name) || !call_is_value(at->value)));
+    return at;
+}
+
+/* Copies the headers of the final response. Returns 0, or -1 if out of memory. */
+static int call_take_headers(struct call *call)
+{
+    size_t count = 0, bytes = 0, done = 0;
+    struct curl_header *at = NULL;
+
+    /* libcurl's list is read twice: the first pass counts the sizes, the second copies. */
+    for (; (at = call_next_header(call->http.easy, at)) != NULL; count++)
+        bytes += strlen(at->name) + strlen(at->value) + 2;
+    struct bb_upstream_header *lines = malloc(count * sizeof(*lines) + bytes + 1);
+
+    if (!lines)
+        return -1;
+    char *text = (char *)(lines + count);
+
+    for (; done < count && (at = call_next_header(call->http.easy, at)) != NULL; done++) {
+        lines[done].name = text;
+        for (const char *name = at->name; *name; name++)
+            *text++ = (char)tolower((unsigned char)*name);
+        *text++ = '\0';
+        lines[done].value = text;
+        text = stpcpy(text, at->value) + 1;
+    }
+    call->lines = lines;
+    call->response.headers = lines;
+    call->response.header_count = done;
+    return 0;
+}
+
+/* Once the completion is signaled, the call's result belongs to the caller. */
+static void call_done(struct http_request *http)
+{
+    struct call *call = http->arg;
+    struct upstream *upstream = call->upstream;
+    struct bb_completion *completion = call->completion;
+    struct bb_upstream_response *response = &call->response;
+
+    *response = (struct bb_upstream_response){
+        .size = sizeof(*response), .sent = http->sendings > 0, .body = ""};
+    if (http->outcome == HTTP_ANSWERED && call_take_headers(call)) {
+        http->outcome = HTTP_BROKEN;
+        http->error = curl_easy_strerror(CURLE_OUT_OF_MEMORY);
+    }
+    http_request_close(http);
+    free(call->body); /* the caller may keep the response for long */
+    call->body = NULL;
+    if (http->outcome == HTTP_ANSWERED) {
+        response->status = http->status;
+        response->body = http->bytes ? http->bytes : "";
+        response->length = http->received;
+    } else {
+        response->failed = http->outcome == HTTP_LATE ? 504 : 502;
+        response->error = http->error;
+        free(http->bytes);
+        http->bytes = NULL;
+    }
+    bb_metric_add(upstream->host, 0, http->outcome, 1);
+    atomic_fetch_sub(&upstream->under_way, 1);
+    call_leave_place(upstream, call);
+    call_release(call);
+    bb_completion_signal(upstream->host, completion);
+}
+
+/* ---- the worker --------------------------------------------------------------------------- */
+
+static void call_start_incoming(struct upstream *upstream)
+{
+    pthread_mutex_lock(&upstream->lock);
+    struct call *call = upstream->incoming;
+
+    upstream->incoming = NULL;
+    upstream->last = &upstream->incoming;
+    pthread_mutex_unlock(&upstream->lock);
+    while (call) {
+        struct call *next = call->next;
+
+        http_client_start(upstream->client, &call->http);
+        call = next;
+    }
+}
+
+/* A call keeps its generation alive, because its request does. */
+static void upstream_work(struct bb_worker_context *context)
+{
+    struct upstream *upstream = context->host->state;
+
+    while (!bb_stopping(context) || (bb_leave_ms(context) > 0 && !bb_drained(context))) {
+        call_start_incoming(upstream);
+        http_client_turn(upstream->client, context->wake_fd,
+                         bb_stopping(context) ? LEAVING_MS : WAIT_MS);
+    }
+    pthread_mutex_lock(&upstream->lock);
+    upstream->open = false;
+    pthread_mutex_unlock(&upstream->lock);
+    call_start_incoming(upstream);
+    http_client_end(upstream->client);
+}
+
+/* ---- the module ---- */
 
 // clang-format off
 

@@ -2,7 +2,7 @@
  * path, and all values of a query are declared. */
 #include <string.h>
 
-#include "core/lib/query.h"
+#include "core/lib/field.h"
 #include "core/lib/text.h"
 #include "core/module/route.h"
 #include "fuzz/fuzz.h"

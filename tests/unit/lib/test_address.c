@@ -2,7 +2,7 @@
 #include <arpa/inet.h>
 #include <sys/un.h>
 
-#include "core/lib/address.h"
+#include "core/lib/listener.h"
 #include "fixture.h"
 #include "suite.h"
 

@@ -1,5 +1,5 @@
 /* Query strings and form bodies. */
-#include "core/lib/query.h"
+#include "core/lib/field.h"
 #include "suite.h"
 
 static struct arena *arena;

@@ -1,6 +1,6 @@
 /* Steps of schemas: which changes of a text make a different step; published steps never change. */
 #include "core/lib/text.h"
-#include "core/module/migrate_steps.h"
+#include "core/module/module_validate.h"
 #include "fixture.h"
 #include "suite.h"
 

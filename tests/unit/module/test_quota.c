@@ -1,4 +1,4 @@
-#include "core/lib/address.h"
+#include "core/lib/listener.h"
 #include "core/module/quota.h"
 #include "suite.h"
 
