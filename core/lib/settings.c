@@ -744,8 +744,11 @@ static struct setting_section *settings_section_new(struct settings *settings, c
         section->values[i].field = field_at(fields, i);
     section->name = name;
     section->count = fields->count;
-    section->next = settings->sections;
-    settings->sections = section;
+    struct setting_section **end = &settings->sections;
+
+    while (*end)
+        end = &(*end)->next;
+    *end = section;
     return section;
 }
 
@@ -792,30 +795,18 @@ void settings_claim(struct settings *settings, const char *section)
 
 /* ---- structs of settings ---- */
 
-/* Returns the size and alignment of the C type for a setting of this type. */
-static size_t settings_size_of(enum bb_type type, size_t *align)
-{
-    switch (type) {
-    case BB_INT:
-        *align = alignof(int64_t);
-        return sizeof(int64_t);
-    case BB_NUMBER:
-        *align = alignof(double);
-        return sizeof(double);
-    case BB_BOOL:
-        *align = alignof(bool);
-        return sizeof(bool);
-    default: /* texts; json_t * */
-        *align = alignof(void *);
-        return sizeof(void *);
-    }
-}
-
 const char *settings_bind_fault(const struct bb_table *settings, size_t row, size_t size)
 {
     const struct bb_field *field = field_at(settings, row);
     const struct bb_bind *bind = &field->bind;
-    size_t align, wanted = settings_size_of(field->type, &align);
+    size_t wanted = field->type == BB_INT      ? sizeof(int64_t)
+                    : field->type == BB_NUMBER ? sizeof(double)
+                    : field->type == BB_BOOL   ? sizeof(bool)
+                                               : sizeof(void *);
+    size_t align = field->type == BB_INT      ? alignof(int64_t)
+                   : field->type == BB_NUMBER ? alignof(double)
+                   : field->type == BB_BOOL   ? alignof(bool)
+                                              : alignof(void *);
 
     if (!bind->size)
         return NULL;
@@ -897,51 +888,44 @@ static json_t *settings_shown(json_t *value, const struct bb_field *field)
     return NULL;
 }
 
-/* Prints the sections in the order of binding, which is the reverse of the list. */
-static int settings_print_sections(const struct settings *settings,
-                                   const struct setting_section *section, FILE *out)
-{
-    if (!section)
-        return 0;
-    if (settings_print_sections(settings, section->next, out))
-        return -1;
-    if (*section->name)
-        fprintf(out, "%s:%s\n", section->name, section->count ? "" : " {}");
-    for (size_t i = 0; i < section->count; i++) {
-        const struct setting_value *value = &section->values[i];
-        const struct bb_field *field = value->field;
-        const struct setting_node *map = *section->name ? section->node : settings->root;
-        const char *unit = setting_unit(field), *indent = *section->name ? "  " : "";
-        unsigned line;
-        bool given = settings_member(map, field->name, &line) ||
-                     (field->alias && settings_member(map, field->alias, &line));
-        bool set = value->json != NULL;
-        json_t *shown = set ? settings_shown(value->json, field) : NULL;
-        char *text = shown ? json_dumps(shown, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
-
-        json_decref(shown);
-        if (set && !text)
-            return -1;
-        fprintf(out, "%s%s%s:%s", indent, set ? "" : "# ", field->name, set ? " " : "");
-        for (const char *at = text; at && *at; at++) {
-            if (at[0] == '$' &&
-                at[1] == '{') /* JSON is valid YAML, except that ${ would be expanded */
-                fputc('$', out);
-            fputc(*at, out);
-        }
-        free(text);
-        if (unit || !given)
-            fprintf(out, "  # %s%s%s", unit ? unit : "", unit && !given ? ", " : "",
-                    given ? ""
-                    : set ? "default"
-                          : "not set");
-        fputc('\n', out);
-    }
-    return 0;
-}
-
 int settings_print(const struct settings *settings, FILE *out)
 {
     fprintf(out, "# %s\n", settings->path);
-    return settings_print_sections(settings, settings->sections, out);
+    for (const struct setting_section *section = settings->sections; section;
+         section = section->next) {
+        if (*section->name)
+            fprintf(out, "%s:%s\n", section->name, section->count ? "" : " {}");
+        for (size_t i = 0; i < section->count; i++) {
+            const struct setting_value *value = &section->values[i];
+            const struct bb_field *field = value->field;
+            const struct setting_node *map = *section->name ? section->node : settings->root;
+            const char *unit = setting_unit(field), *indent = *section->name ? "  " : "";
+            unsigned line;
+            bool given = settings_member(map, field->name, &line) ||
+                         (field->alias && settings_member(map, field->alias, &line));
+            bool set = value->json != NULL;
+            json_t *shown = set ? settings_shown(value->json, field) : NULL;
+            char *text =
+                shown ? json_dumps(shown, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
+
+            json_decref(shown);
+            if (set && !text)
+                return -1;
+            fprintf(out, "%s%s%s:%s", indent, set ? "" : "# ", field->name, set ? " " : "");
+            for (const char *at = text; at && *at; at++) {
+                if (at[0] == '$' &&
+                    at[1] == '{') /* JSON is valid YAML, except that ${ would be expanded */
+                    fputc('$', out);
+                fputc(*at, out);
+            }
+            free(text);
+            if (unit || !given)
+                fprintf(out, "  # %s%s%s", unit ? unit : "", unit && !given ? ", " : "",
+                        given ? ""
+                        : set ? "default"
+                              : "not set");
+            fputc('\n', out);
+        }
+    }
+    return 0;
 }
