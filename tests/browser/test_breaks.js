@@ -260,7 +260,7 @@ scene('breaks: very long names fit every view', async ({ open }) => {
   await button(page, 'Cancel').click()
   await go(page, 'Webhooks')
   await page.getByRole('link', { name: /Longname/ }).click()
-  await button(page, 'Send a test').waitFor()
+  await button(page, 'Send a test').first().waitFor()
   await look(page, 'long-webhook')
   await to(page, '/webhooks')
   await page.getByRole('table').waitFor()
