@@ -10,6 +10,7 @@
 #define DRAIN_MS 1000 /* time in which a flow's waiting items should be sent */
 #define FAR_MS 20  /* mean from which every delivery raises the cap; below it, `cap` of them do */
 #define WHILE 64   /* deliveries per struct queue_pace */
+#define SURE 8     /* deliveries from which their mean decides that a flow stays slow */
 #define UNPROVED 8 /* divides the limits of a flow that is not fast, or fails */
 
 /* ---- rings: the flows of a class that may send and have something to send ------------------- */
@@ -311,6 +312,16 @@ static void queue_grow_old(struct queue *queue, struct queue_item *item)
     item->age = QUEUE_OLD;
 }
 
+/*
+ * Returns whether a slow flow remains slow after a fast response. If only some responses of a
+ * receiver are fast, each change of the class would lower the cap again.
+ */
+static bool queue_stays_slow(const struct queue_flow *flow)
+{
+    return flow->class == QUEUE_SLOW && flow->now.count + flow->before.count >= SURE &&
+           queue_mean_ms(flow) > QUEUE_SLOW_MS;
+}
+
 void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms)
 {
     struct queue_flow *flow = item->flow;
@@ -323,9 +334,11 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
     queue->flying[flow->class]--;
     if (delivered)
         queue_note_time(flow, took_ms, now_ms);
-    if (took_ms > QUEUE_SLOW_MS && flow->class != QUEUE_SLOW)
+    bool slow = took_ms > QUEUE_SLOW_MS || queue_stays_slow(flow);
+
+    if (slow && flow->class != QUEUE_SLOW)
         queue_move_class(queue, flow, QUEUE_SLOW, 1);
-    else if (took_ms > QUEUE_SLOW_MS)
+    else if (slow)
         flow->cap = delivered ? queue_more(flow->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
     else if (flow->class != QUEUE_FAST)
         queue_move_class(queue, flow, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);

@@ -8,7 +8,8 @@
  *
  *   fast   the last attempt ended within QUEUE_SLOW_MS     half of the slots; cap grows
  *   fresh  no attempt yet: one delivery at a time          a quarter
- *   slow   an attempt took longer, or is taking longer     a quarter; cap 1, growing
+ *   slow   an attempt took longer, or is taking longer,    a quarter; cap 1, growing
+ *          or the mean of at least eight deliveries does
  *
  * The cap of a fast flow grows with its traffic: by Little's law the number in flight is the rate
  * times the mean time of an attempt. A receiver that responds at once needs few connections for a

@@ -161,6 +161,18 @@ TEST(occasional_immediate_responses_do_not_inflate_the_budget)
     ck_assert_uint_le(flows[0].cap, 32);
 }
 
+static int64_t nine_in_ten_take_3_s(size_t index)
+{
+    return index % 10 ? 3000 : 0;
+}
+
+/* Four a second with a mean of 2.7 s need 11 in flight. */
+TEST(some_immediate_responses_do_not_starve_a_slow_receiver)
+{
+    ck_assert_uint_le(run_flow(&flows[0], 250, 60000, nine_in_ten_take_3_s), 12);
+    ck_assert_int_eq(flows[0].class, QUEUE_SLOW);
+}
+
 TEST(a_flow_has_as_many_in_flight_as_its_rate_requires)
 {
     ck_assert_uint_le(run_flow(&flows[0], 11, 20000, always_100), 20);
