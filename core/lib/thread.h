@@ -103,7 +103,7 @@ struct activity activity_now(void);
  * calls that hang, which the checks of the loops do not, because these calls do not run on a loop.
  */
 
-/* A call, on the stack of the caller. Private to lifecycle_call.c. */
+/* A call, on the stack of the caller. Private to thread.c. */
 struct lifecycle_call {
     struct lifecycle_call *next;
     pthread_t thread;

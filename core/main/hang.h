@@ -1,7 +1,7 @@
 /*
  * The stall watchdog, a thread. It checks every second whether lifecycle functions of modules
- * return (lifecycle_call.h), and, once hang_watch_loops() was called, whether the loops run. A loop
- * that is blocked for a second is logged, with the running code and its backtrace. After
+ * return (thread.h), and, once hang_watch_loops() was called, whether the loops run. A loop that is
+ * blocked for a second is logged, with the running code and its backtrace. After
  * `host.stall_timeout` the process ends with a crash report about the loop's thread, and the
  * supervisor starts the next server process. While a loop is blocked, the other loops send the
  * reason in responses (engine_standstill()); if all loops are blocked, this thread accepts

@@ -55,7 +55,7 @@ void stop_rest(void)
     alarm(REST_S); /* without a thread, the signal ends the process, without a log line */
 }
 
-/* The first loop ends last, because during a stop it gets all work of bb_run() (run.c). */
+/* The first loop ends last, because during a stop it gets all work of bb_run() (job.c). */
 static bool stop_is_last(const struct loop *loop)
 {
     for (unsigned i = 1; !loop->index && i < loop->engine->loop_count; i++) {

@@ -90,7 +90,7 @@ API_FUNCTION(leave_ms);
 API_FUNCTION(drained);
 API_FUNCTION(wake);
 
-/* Functions that pass work from any thread to a loop (run.c). */
+/* Functions that pass work from any thread to a loop (job.c). */
 API_FUNCTION(run);
 API_FUNCTION(run_then);
 

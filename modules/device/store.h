@@ -1,7 +1,7 @@
 /*
- * The store of documents, a table of functions: a directory (store_directory.c), or an S3 bucket
- * (store_s3.c) for several hosts without a shared file system. Incoming files are always written to
- * the directory `incoming/` first, and are moved to the store from there.
+ * The store of documents, a table of functions: a directory, or an S3 bucket for several hosts
+ * without a shared file system. Incoming files are always written to the directory `incoming/`
+ * first, and are moved to the store from there.
  *
  * An object's name is the SHA-256 of its content and the upload's uuid: "<sha256>-<uuid>". If a
  * document already has the same content, its object is used again. So a name that no document has
