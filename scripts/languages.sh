@@ -144,11 +144,14 @@ install_module() {
 
     for language in c cpp rust; do
         [ -e "$work/$language/notes" ] || made "$language" CXX=g++ RUSTC="$(rust_compiler)" || return 1
-        tested 0 "1 passed, 0 failed" "$work/$language/notes" || bad=1
+        RUSTC=$(rust_compiler) tested 0 "1 passed, 0 failed" "$work/$language/notes" || bad=1
     done
-    printf '%s\n' '#include "../notes.c"' '#include <check.h>' 'int main(void)' '{' \
-        '    ck_assert_str_eq(busbar_module.name, "notes");' \
-        '    return routes[0].success == EXPECTED ? 0 : 1;' '}' >"$at/tests/descriptor.c"
+    printf '%s\n' '#include "../notes.c"' '#include <check.h>' 'START_TEST(descriptor)' '{' \
+        '    ck_assert_int_eq(routes[0].success, EXPECTED);' '}' 'END_TEST' 'int main(void)' '{' \
+        '    Suite *suite = suite_create("descriptor");' '    TCase *tests = tcase_create("descriptor");' \
+        '    SRunner *runner = srunner_create(suite);' '    suite_add_tcase(suite, tests);' \
+        '    tcase_add_test(tests, descriptor);' '    srunner_run_all(runner, CK_NORMAL);' \
+        '    return srunner_ntests_failed(runner);' '}' >"$at/tests/descriptor.c"
     rm "$at/tests/notes.sh" # it takes seconds
     sed -i 's/EXPECTED/201/' "$at/tests/descriptor.c"
     tested 0 "ok     tests/descriptor.c" "$at" || bad=1
@@ -158,11 +161,10 @@ install_module() {
     tested 1 "has no programs" "$at" || bad=1
     printf '%s\n' '#!/bin/sh' 'curl -s -H "Authorization: Bearer $BUSBAR_TOKEN" "$BUSBAR_URL/api/notes"' >"$at/tests/crash"
     chmod 755 "$at/tests/crash"
-    sed -i 's/^    int64_t limit = /    *(volatile int *)nowhere = 1;\n&/; s/^static int list(/static int *volatile nowhere;\n&/' \
-        "$at/notes.c"
-    tested 1 "writable data: nowhere" "$at" || bad=1
-    sed -i 's/ \*volatile nowhere;/ *volatile const nowhere = 0;/' "$at/notes.c"
-    tested 1 "  notes.c:$(grep -n 'nowhere = 1' "$at/notes.c" | cut -d: -f1)  in list+" "$at" || bad=1
+    sed -i 's/^static int list(/static int calls;\n&/; s/^    int64_t limit = /    calls++;\n&/' "$at/notes.c"
+    tested 1 "writable data: calls" "$at" || bad=1
+    sed -i 's/^static int calls;//; s/^    calls++;/    abort();/' "$at/notes.c"
+    tested 1 "  notes.c:$(grep -n 'abort()' "$at/notes.c" | cut -d: -f1)  in list+" "$at" || bad=1
     sed -i 's/^static int list(/static int list((/' "$at/notes.c"
     tested 1 "notes.c:$(grep -n '^static int list((' "$at/notes.c" | cut -d: -f1):" "$at" || bad=1
     return $bad
