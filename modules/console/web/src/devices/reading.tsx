@@ -94,11 +94,14 @@ export function Void ({ path, read, close }: { path: string, read: Read, close: 
   })
   const errors = run.error instanceof ApiError ? run.error.errors : []
   const problem = errors.find(({ field }) => field === 'reason')?.problem
+  const certified = run.error instanceof ApiError && run.error.status === 403
 
   return (
     <Dialog title={t('readings.void')} close={close}>
       <form noValidate onSubmit={(event) => { event.preventDefault(); run.mutate() }}>
-        {run.isError && !problem && <Failed error={run.error} />}
+        {run.isError && !problem && (
+          <Failed error={certified ? new ApiError(403, t('readings.certified')) : run.error} />
+        )}
         <p>{t('readings.voidAsk', { energy: asEnergy(read.value), period: asPeriod(read.startDate, read.endDate) })}</p>
         <Field label={t('readings.reason')} problem={problem}>
           {(props) => <input {...props} maxLength={1000} value={reason} onChange={(e) => setReason(e.target.value)} />}

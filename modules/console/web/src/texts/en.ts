@@ -143,7 +143,7 @@ export const en = {
   'readings.type': 'Type', 'readings.History': 'History: certified by itself', 'readings.Delta': 'Delta: certified with the group of the device', 'readings.received': 'Received', 'readings.refusedAt': 'Refused', 'readings.voidedAt': 'Voided',
   'readings.earlier': 'Earlier', 'readings.later': 'Later', 'readings.start': 'Start', 'readings.startDelta': 'Start (empty: the end of the previous reading)', 'readings.end': 'End', 'readings.unit': 'Unit',
   'readings.zone': 'Times are in the time zone of the device ({zone}).', 'readings.ownZone': 'Times are in your time zone, which becomes the time zone of the device.', 'readings.added': 'The reading is stored.',
-  'readings.void': 'Void', 'readings.voidAsk': 'Void the reading of {energy} ({period})? It no longer counts, and a corrected one can be sent for its time.', 'readings.reason': 'Reason', 'readings.isVoided': 'The reading is void.',
+  'readings.void': 'Void', 'readings.voidAsk': 'Void the reading of {energy} ({period})? It no longer counts, and a corrected one can be sent for its time.', 'readings.reason': 'Reason', 'readings.isVoided': 'The reading is void.', 'readings.certified': 'A certificate was issued for the reading, so only an Admin can void it.',
   'kind.FORM_SF_02': 'Application form SF-02', 'kind.SF_02C': 'Compliance form SF-02C', 'kind.METERING_EVIDENCE': 'Metering evidence',
   'kind.SINGLE_LINE_DIAGRAM': 'Single line diagram', 'kind.PROJECT_PHOTOS': 'Photographs', 'kind.COD_PROOF': 'Proof of commissioning',
   'bulk.title': 'Bulk upload', 'bulk.type': 'Rows are', 'bulk.file': 'CSV file', 'bulk.send': 'Upload and check', 'bulk.template': 'Template',
