@@ -98,7 +98,7 @@ install_rust() {
 
 # Checks that modules with every choice of parts compile without warnings.
 install_parts() {
-    local names=(route event job setting bulk) number at parts name bad=0
+    local names=(route event job setting bulk) number at parts name library bad=0
 
     for number in {0..31}; do
         parts=table
@@ -113,12 +113,14 @@ install_parts() {
             bad=1
         }
     done
+    [ -e "$work/rust/notes" ] || made rust RUSTC="$(rust_compiler)" || return 1
+    library=$(echo "$work"/rust/notes/build/*/libbusbar.rlib)
     for name in table "${names[@]}"; do
-        "$root/bin/busbar" module new "$work/parts/cpp/$name" --lang cpp --with "$name" >/dev/null &&
-            make -s --no-print-directory -C "$work/parts/cpp/$name" CXXFLAGS="-Wall -Wextra -Werror -fsyntax-only" >&2 &&
-            "$root/bin/busbar" module new "$work/parts/rust/$name" --lang rust --with "$name" >/dev/null &&
-            make -s --no-print-directory -C "$work/parts/rust/$name" RUSTC="$(rust_compiler)" RUSTFLAGS="-D warnings" \
-                library="$work/rust/notes/build/"*/libbusbar.rlib >&2 || {
+        "$root/bin/busbar" module new "$work/parts/cpp/a_$name" --lang cpp --with "$name" >/dev/null &&
+            make -s --no-print-directory -C "$work/parts/cpp/a_$name" CXXFLAGS="-Wall -Wextra -Werror -fsyntax-only" >&2 &&
+            "$root/bin/busbar" module new "$work/parts/rust/a_$name" --lang rust --with "$name" >/dev/null &&
+            make -s --no-print-directory -C "$work/parts/rust/a_$name" RUSTC="$(rust_compiler)" RUSTFLAGS="-D warnings" \
+                library="$library" >&2 || {
             say "a module in C++ or Rust with $name does not compile"
             bad=1
         }
