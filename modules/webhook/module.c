@@ -70,7 +70,6 @@ static const struct bb_field delivery_segments[] = {
     {.name = "deliveryId", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The delivery."},
 };
 
-static const char *const states[] = {"queued", "delivered", "abandoned", NULL};
 
 static const struct bb_field list_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
@@ -85,7 +84,8 @@ static const struct bb_field statistics_query[] = {
      .help = "Cursor. Take it from the `Link` header of the previous page."},
 };
 #define SEARCH                                                                                     \
-    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only items in this state."}, \
+    {.name = "status", .type = BB_CHOICE, .choices = webhook_delivery_states,                       \
+     .help = "Only items in this state."},                                                         \
     {.name = "event", .type = BB_TEXT, .max = 128, .help = "Only deliveries of this event."},      \
     {.name = "code", .type = BB_INT, .min = 100, .max = 599,                                       \
      .help = "Only deliveries whose last response had this status."},                              \
@@ -313,57 +313,9 @@ static const struct bb_field rotate_reply[] = {
      .help = "The previous secret also signs until this time."},
 };
 
-static const struct bb_field attempt[] = {
-    {.name = "number", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "Status of the response."},
-    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
-    {.name = "answer", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "The first 1 KiB of the response."},
-    {.name = "requestHeaders", .type = BB_OBJECT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "The headers that busbar added to the request; null: not recorded."},
-};
-#define DELIVERY                                                                                   \
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
-    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},                                      \
-    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},  \
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},                \
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
-    {.name = "nextAttemptAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},                \
-    {.name = "attempts", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(attempt)}
-
-const struct bb_field webhook_delivery_fields[] = {DELIVERY};
-static const struct bb_field delivery_reply[] = {
-    DELIVERY,
-    {.name = "body", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "The body that is sent, byte for byte."},
-};
-const struct bb_field webhook_statistics_fields[] = {
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED, .help = "The webhook."},
-    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
-    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "Median of the attempts that delivered."},
-};
-const struct bb_field webhook_hour_fields[] = {
-    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When the hour begins."},
-    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
-    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
-};
-
 /* In a reply whose only field is named ".", that field is the whole body instead of a member. */
 static const struct bb_field events_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(text_item)},
-};
-const struct bb_field webhook_filtered_fields[] = {
-    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
-    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "matches", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 static const struct bb_field filter_reply[] = {
     {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED, .help = "Events that match."},
@@ -494,7 +446,7 @@ static const struct bb_route routes[] = {
      .reply_type = "text/csv", .help = "Download the deliveries of a webhook as CSV."},
     {.method = "GET", .path = BASE "/:id/deliveries/:deliveryId", .roles = BB_ANY_ROLE,
      .handler = webhook_delivery, .segments = BB_TABLE(delivery_segments),
-     .reply = BB_TABLE(delivery_reply), .help = "Get a delivery with its body."},
+     .reply = BB_TABLE(webhook_delivery_body_fields), .help = "Get a delivery with its body."},
     {.method = "POST", .path = BASE "/:id/deliveries/:deliveryId/resend", .roles = BB_ANY_ROLE,
      .handler = webhook_resend, .errors = conflict, .flags = BB_NO_BODY,
      .segments = BB_TABLE(delivery_segments),

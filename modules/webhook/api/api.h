@@ -30,9 +30,11 @@
              0},                                                                                   \
     }
 
-/* Fields of responses, in the order of columns (module.c). */
-extern const struct bb_field webhook_delivery_fields[7], webhook_statistics_fields[5],
-    webhook_hour_fields[4], webhook_filtered_fields[4];
+extern const char *const webhook_delivery_states[];
+
+/* Fields of responses, in the order of columns. */
+extern const struct bb_field webhook_delivery_fields[7], webhook_delivery_body_fields[8],
+    webhook_statistics_fields[5], webhook_hour_fields[4], webhook_filtered_fields[4];
 
 int webhook_unknown(struct bb_request *rq);            /* sends the 404 */
 int webhook_check_mine(struct bb_request *rq);         /* parks the fiber */

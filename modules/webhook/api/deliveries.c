@@ -7,6 +7,37 @@
 #include "modules/common/slots.h"
 #include "modules/webhook/api/api.h"
 
+/* clang-format off */
+const char *const webhook_delivery_states[] = {"queued", "delivered", "abandoned", NULL};
+static const struct bb_field delivery_attempt[] = {
+    {.name = "number", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "Status of the response."},
+    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "answer", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "The first 1 KiB of the response."},
+    {.name = "requestHeaders", .type = BB_OBJECT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "The headers that busbar added to the request; null: not recorded."},
+};
+#define DELIVERY                                                                                   \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},                                      \
+    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},  \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = webhook_delivery_states},                \
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
+    {.name = "nextAttemptAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},                \
+    {.name = "attempts", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(delivery_attempt)}
+
+const struct bb_field webhook_delivery_fields[] = {DELIVERY};
+const struct bb_field webhook_delivery_body_fields[] = {
+    DELIVERY,
+    {.name = "body", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "The body that is sent, byte for byte."},
+};
+/* clang-format on */
+
 /* The parameters of WEBHOOK_MINE come first; $4 is the delivery. */
 static const struct bb_sql one = {
     "SELECT " DELIVERY_COLUMNS ", coalesce(d.body, b.body) FROM webhook_hook h"

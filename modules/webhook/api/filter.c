@@ -14,6 +14,13 @@
 #include "modules/common/csv.h"
 #include "modules/webhook/api/api.h"
 
+const struct bb_field webhook_filtered_fields[] = {
+    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "matches", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
+
 enum {
     FILTER_BYTES = 8192,
     FILTER_PREDICATE = 65536, /* bytes; PostgreSQL reads it for each event */

@@ -1,6 +1,23 @@
 /* The statistics of webhooks, and `busbar webhook status`. */
 #include "modules/webhook/api/api.h"
 
+const struct bb_field webhook_statistics_fields[] = {
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED, .help = "The webhook."},
+    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
+    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "durationMs",
+     .type = BB_INT,
+     .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "Median of the attempts that delivered."},
+};
+const struct bb_field webhook_hour_fields[] = {
+    {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When the hour begins."},
+    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
+    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
+};
+
 /*
  * GET /api/chat/webhooks/statistics returns the outcomes of the deliveries of the last 24 hours, in
  * the order and pages of the list. For each webhook it reads only the latest MOST deliveries, so
