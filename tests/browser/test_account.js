@@ -36,6 +36,7 @@ scene('account: a changed password replaces the old one at login', async ({ open
   await go(page, 'Devices') // the session goes on
   await page.getByText('No devices here').waitFor()
   await button(page, 'Log out').click()
+  await page.getByLabel('E-mail').waitFor()
   await enter(page, { ...person, password: 'a wording that is new' })
 }, ['status of 401', 'status of 400'])
 

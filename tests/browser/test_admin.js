@@ -22,9 +22,11 @@ scene('accounts: approved, refused, suspended', async ({ open }) => {
   await row(pia).waitFor()
   assert.equal(await status(pia), 403)
   await look(page, 'accounts')
+  await page.getByLabel('Search').fill(pia.email) // an approved account may be on a later page
   await button(row(pia), 'Approve').click()
   await button(row(pia), 'Suspend').waitFor()
   assert.equal(await status(pia), 200)
+  await page.getByLabel('Search').fill(rex.email)
   await button(row(rex), 'Refuse').click()
   await look(page, 'accounts-refuse')
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
@@ -32,6 +34,7 @@ scene('accounts: approved, refused, suspended', async ({ open }) => {
   await page.getByRole('dialog').getByRole('button', { name: 'Refuse' }).click()
   await row(rex).getByText('Deleted').waitFor()
   assert.equal(await status(rex), 401)
+  await page.getByLabel('Search').fill(pia.email)
   await button(row(pia), 'Suspend').click()
   await button(page.getByRole('dialog'), 'Cancel').click()
   assert.equal(await status(pia), 200, 'a suspension that was not confirmed')
@@ -142,6 +145,7 @@ scene('accounts: an ApiUser is linked to an organization and manages its own cli
   const found = (await call('GET', '/api/admin/organizations?limit=200', admin.token)).find(({ id }) => id === org.organization)
   assert.equal(found.apiUserId, api.id)
   await button(page, 'Log out').click()
+  await page.getByLabel('E-mail').waitFor() // the logout is done, and leads to the front page
   await enter(page, api, '#/clients')
   await page.getByText('No API clients yet').waitFor()
   await button(page, 'New API client').click()

@@ -191,6 +191,7 @@ scene('breaks: a login as somebody else in another tab does not change the accou
   await enter(one, eva)
   await other.goto(`${base}/console`)
   await button(other, 'Log out').click()
+  await other.getByLabel('E-mail').waitFor()
   await enter(other, ida)
   await one.getByText('Your session has ended').waitFor() // the cookie is of the other account
   await one.reload()

@@ -123,7 +123,7 @@ function Row ({ account, organization }: { account: Account, organization: strin
 function List () {
   const [{ status, search, role }, change] = useValues('status', 'search', 'role')
   const names = useNames()
-  const filter = useSettled(query({ limit: 100, status, role, search: search.trim() }))
+  const filter = useSettled(query({ limit: 200, status, role, search: search.trim() }))
   const filtered = [status, search, role].some(Boolean)
   const { list, all } = usePages<Account>('accounts', `/api/admin/users${filter}`)
   const pending = usePages<Account>('accounts', '/api/admin/users?limit=100&status=Pending', !filtered)
