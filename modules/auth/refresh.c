@@ -123,7 +123,9 @@ static int refresh_read(struct bb_request *rq, struct turn *turn)
     const char *header = bb_header(rq, "Cookie");
     const char *at = header ? strstr(header, COOKIE "=") : NULL;
 
-    if (!at || (at > header && !strchr("; ,", at[-1])))
+    while (at && at > header && !strchr("; ,", at[-1])) /* the end of another cookie's name */
+        at = strstr(at + 1, COOKIE "=");
+    if (!at)
         return -1;
     at += strlen(COOKIE "=");
     for (size_t i = 0; i < UUID; i++)
@@ -146,7 +148,7 @@ static int refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account,
     /* A separate statement, so that it sees the session of a refresh that held the row until now.
      */
     static const struct bb_sql revoke = {
-        "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint AND client IS NULL "
+        "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint "
         "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",
         0};
     const struct bb_rows *forgotten =
@@ -154,7 +156,9 @@ static int refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account,
     const struct bb_rows *revoked =
         forgotten ? bb_tx_query(rq, tx, &revoke, BB_ARGS(bb_t(id), bb_i(account))) : NULL;
 
-    if (!revoked || bb_notify(rq, tx, AUTH_CHANNEL, payload))
+    /* The payload may name only a session; modules hear of accounts. */
+    if (!revoked || bb_notify(rq, tx, AUTH_CHANNEL, payload) ||
+        bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, account)))
         return -1;
     return bb_affected(rq, forgotten) + bb_affected(rq, revoked) > 0;
 }

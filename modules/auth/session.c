@@ -146,7 +146,10 @@ static int session_query(struct bb_request *rq, struct auth *auth, const char *t
     return 0;
 }
 
-/* Sets *who to the principal in the identity, which is in the request's memory. */
+/*
+ * Finds the account of a token, in the cache or in the database, and sets *who, whose texts are in
+ * the request's memory. Returns 0 or the status of the response.
+ */
 static int session_authenticate(void *state, struct bb_request *rq, const char *text,
                                 struct bb_principal *who)
 {
