@@ -204,6 +204,8 @@ int webhook_poll(struct bb_request *rq)
     if (refused)
         return refused;
     slot_hold(rq, webhook->polls);
+    struct waiter_access *access = waiter_access_add(rq, webhook->waiters);
+
     do {
         left_ms = until_ms - bb_now_ms(rq->host);
         if (left_ms > 0)
@@ -213,6 +215,9 @@ int webhook_poll(struct bb_request *rq)
             return refused;
         if (!range.last && news && left_ms > 0)
             bb_completion_wait(rq, news->completion, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
+        /* The token may be revoked: the response is empty, and the next request is checked. */
+        if (atomic_load(&access->changed))
+            left_ms = range.last = 0;
     } while (!range.last && news && left_ms > 0);
     refused = poll_settle(rq, &range, until_ms);
     if (refused)

@@ -74,6 +74,7 @@ struct waiters {
     struct bb_host *host;
     pthread_mutex_t lock;
     LIST_HEAD(, waiter) list;
+    LIST_HEAD(, waiter_access) accesses;
     bool ended;
 };
 
@@ -85,6 +86,7 @@ struct waiters *waiters_new(struct bb_host *host)
         return NULL;
     waiters->host = host;
     LIST_INIT(&waiters->list);
+    LIST_INIT(&waiters->accesses);
     return waiters;
 }
 
@@ -140,6 +142,44 @@ void waiters_wake(struct waiters *waiters, int64_t webhook)
             waiter_signal(at);
     }
     pthread_mutex_unlock(&waiters->lock);
+}
+
+static void waiter_access_leave(void *arg)
+{
+    struct waiter_access *access = arg;
+
+    pthread_mutex_lock(&access->waiters->lock);
+    LIST_REMOVE(access, link);
+    pthread_mutex_unlock(&access->waiters->lock);
+}
+
+struct waiter_access *waiter_access_add(struct bb_request *rq, struct waiters *waiters)
+{
+    struct waiter_access *access = bb_alloc(rq, sizeof(*access));
+
+    access->waiters = waiters;
+    access->account = rq->principal->account;
+    pthread_mutex_lock(&waiters->lock);
+    LIST_INSERT_HEAD(&waiters->accesses, access, link);
+    pthread_mutex_unlock(&waiters->lock);
+    bb_defer(rq, waiter_access_leave, access);
+    return access;
+}
+
+void waiters_access_changed(struct waiters *waiters, int64_t account)
+{
+    struct waiter_access *access;
+    bool any = false;
+
+    pthread_mutex_lock(&waiters->lock);
+    LIST_FOREACH(access, &waiters->accesses, link)
+    if (!account || access->account == account) {
+        atomic_store(&access->changed, true);
+        any = true;
+    }
+    pthread_mutex_unlock(&waiters->lock);
+    if (any)
+        waiters_wake(waiters, 0);
 }
 
 void waiters_end(struct waiters *waiters)

@@ -15,6 +15,7 @@
 #ifndef WEBHOOK_H
 #define WEBHOOK_H
 
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include <busbar/busbar.h>
@@ -154,6 +155,18 @@ void waiters_free(struct waiters *waiters);
  * ends. NULL: it has ended, or out of memory.
  */
 struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t id, bool test);
+
+/* The account of a request that waits for events; in the request's memory. */
+struct waiter_access {
+    LIST_ENTRY(waiter_access) link;
+    struct waiters *waiters;
+    int64_t account;
+    atomic_bool changed; /* the account or one of its tokens has changed since */
+};
+struct waiter_access *waiter_access_add(struct bb_request *rq, struct waiters *waiters);
+
+/* Notes a change of an account (0: of any), and wakes waiting requests. Any thread. */
+void waiters_access_changed(struct waiters *waiters, int64_t account);
 
 /* Wake the requests that wait for a webhook (0: for any), and all of these for good; any thread. */
 void waiters_wake(struct waiters *waiters, int64_t webhook);

@@ -120,7 +120,11 @@ void webhook_auth_heard(void *state, const char *payload)
 {
     const struct webhook *webhook = state;
 
-    if (payload && strncmp(payload, "account:", 8) != 0)
+    bool one = payload && strncmp(payload, "account:", 8) == 0;
+
+    if (!payload || one || !strcmp(payload, "keys"))
+        waiters_access_changed(webhook->waiters, one ? strtoll(payload + 8, NULL, 10) : 0);
+    if (payload && !one)
         return;
     int64_t *account = malloc(sizeof(*account));
 

@@ -134,7 +134,10 @@ static int attempt_add_extras(struct attempt *attempt, const char *token)
     return 0;
 }
 
-/* libcurl only reads a list of headers, so its nodes can be members of the attempt. */
+/*
+ * Signs the request. The nodes of the list of headers can be members of the attempt, because
+ * libcurl only reads the list.
+ */
 static int attempt_sign(struct attempt *attempt)
 {
     const struct delivery *delivery = attempt->delivery;

@@ -245,7 +245,9 @@ struct sender {
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
     struct retry_heap retries, due_times, rates;
-    int64_t paced_us[SENDER_PACES]; /* see rate_admits() */
+    struct pace {
+        int64_t account, at_us;
+    } paces[SENDER_PACES]; /* see rate_admits() */
     struct http_client *client;
     struct receivers receivers;
     SLIST_HEAD(, attempt) attempts; /* for reuse */

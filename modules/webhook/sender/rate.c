@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-enum { PACE_BYTES = 16 * 1024 * 1024, PACE_BURST_US = 1000000 };
+enum { PACE_BYTES = 16 * 1024 * 1024, PACE_BURST_US = 1000000, PACE_PROBES = 8 };
 
 int rate_set(const struct sender *sender, struct subscription *subscription, size_t limit,
              int64_t period_ms)
@@ -56,17 +56,34 @@ bool rate_is_open(const struct subscription *subscription, int64_t now_ms)
            (!rate->limit || rate->starts[rate->next] + rate->period_ms <= now_ms);
 }
 
-/* Accounts with the same remainder share a limit. */
+/* Returns the account's pace; NULL if all places for it are in use by other accounts. */
+static struct pace *rate_pace(struct sender *sender, int64_t account, int64_t least_us)
+{
+    struct pace *unused = NULL;
+
+    for (uint64_t i = 0; i < PACE_PROBES; i++) {
+        struct pace *pace = &sender->paces[((uint64_t)account + i) % SENDER_PACES];
+
+        if (pace->account == account)
+            return pace;
+        if (!unused && pace->at_us <= least_us)
+            unused = pace;
+    }
+    if (unused)
+        unused->account = account;
+    return unused;
+}
+
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes)
 {
-    int64_t *at_us = &sender->paced_us[(uint64_t)subscription->account % SENDER_PACES];
     int64_t now_us = 1000 * sender->now_ms, least_us = now_us - PACE_BURST_US;
     struct rate *rate = &subscription->rate;
+    struct pace *pace = rate->paced_ms ? NULL : rate_pace(sender, subscription->account, least_us);
 
-    if (!rate->paced_ms) {
-        int64_t begin_us = *at_us > least_us ? *at_us : least_us;
+    if (pace) {
+        int64_t begin_us = pace->at_us > least_us ? pace->at_us : least_us;
 
-        *at_us = begin_us + (int64_t)bytes * 1000000 / PACE_BYTES;
+        pace->at_us = begin_us + (int64_t)bytes * 1000000 / PACE_BYTES;
         if (begin_us > now_us)
             rate->paced_ms = begin_us / 1000 + 1;
         return begin_us <= now_us;

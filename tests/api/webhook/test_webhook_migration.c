@@ -26,7 +26,9 @@ static void schema_go_back(PGconn *connection, int step)
     sql_run(connection,
             "DO $$ DECLARE drops text; BEGIN"
             " FOR drops IN SELECT format('DROP %s IF EXISTS %s CASCADE', CASE relkind WHEN 'v'"
-            " THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, relname) FROM pg_class"
+            " THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, relname) FROM"
+            /* a table before the sequence of its identity */
+            " (SELECT relkind, relname FROM pg_class ORDER BY relkind = 'S') c"
             " WHERE relname LIKE 'webhook_%' AND relkind IN ('r', 'p', 'v', 'S')"
             " UNION ALL SELECT 'DROP FUNCTION IF EXISTS ' || oid::regprocedure || ' CASCADE' FROM "
             "pg_proc"

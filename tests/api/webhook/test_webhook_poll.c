@@ -238,6 +238,7 @@ TEST(dropped_events_are_reported_until_the_consumer_begins_again)
 struct long_poll {
     pthread_t thread;
     const struct host *at;
+    const struct person *by;
     const char *path;
     struct answer *got;
 };
@@ -246,23 +247,29 @@ static void *poll_long(void *arg)
 {
     struct long_poll *poll = arg;
 
-    poll->got = http(poll->at, "GET", poll->path, admin->token, NULL);
+    poll->got = http(poll->at, "GET", poll->path, poll->by->token, NULL);
     return NULL;
 }
 
 /* Begins a long poll, and returns when it has looked for events. */
-static void long_poll_begin(struct long_poll *poll, const struct host *at,
-                            const struct webhook_made *made)
+static void long_poll_begin_as(struct long_poll *poll, const struct host *at,
+                               const struct person *by, const struct webhook_made *made)
 {
     const char *now = sql_text(db, "SELECT clock_timestamp()", 0, NULL);
 
-    *poll = (struct long_poll){.at = at, .path = text("%s/events?wait=25", made->path)};
+    *poll = (struct long_poll){.at = at, .by = by, .path = text("%s/events?wait=25", made->path)};
     ck_assert_int_eq(pthread_create(&poll->thread, NULL, poll_long, poll), 0);
     WAIT_UNTIL(sql_number(db, text("SELECT count(*) FROM pg_stat_activity WHERE datname ="
                                    " current_database() AND query LIKE '%%webhook_consumer c ON%%'"
                                    " AND query_start > '%s' AND pid <> pg_backend_pid()",
                                    now)) > 0,
                GENEROUS_MS);
+}
+
+static void long_poll_begin(struct long_poll *poll, const struct host *at,
+                            const struct webhook_made *made)
+{
+    long_poll_begin_as(poll, at, admin, made);
 }
 
 static const struct answer *long_poll_end(struct long_poll *poll)
@@ -317,6 +324,23 @@ TEST(a_long_poll_ends_if_its_webhook_is_deleted_or_the_host_reloads)
     ck_assert(got->seconds < 20);
     expect_json(got->json, "{'events':[],'offset':0}");
     webhook_ready("hookpoll", 1);
+    forget(&made);
+}
+
+TEST(a_long_poll_ends_if_its_token_is_revoked)
+{
+    struct person *owner = person_make(host, admin, "revoked.poller", NULL);
+    struct webhook_made made = poll_make(host, owner, "");
+    struct long_poll poll;
+
+    long_poll_begin_as(&poll, host, owner, &made);
+    ck_status(http(host, "POST", "/api/auth/logout", owner->token, NULL), 200);
+    const struct answer *got = long_poll_end(&poll);
+
+    ck_assert_int_eq(got->status, 200);
+    ck_assert(got->seconds < 20);
+    expect_json(got->json, "{'events':[],'offset':0}");
+    ck_status(http(host, "GET", poll.path, owner->token, NULL), 401);
     forget(&made);
 }
 
