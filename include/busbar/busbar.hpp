@@ -183,30 +183,32 @@ class rows
     }
 
     struct row {
-        const rows &of;
+        bb_request *raw;
+        const bb_rows *list;
         size_t index;
 
         /* Returns a cell; nothing for SQL's null. */
         std::optional<std::string_view> text(size_t column) const
         {
-            const char *cell = bb_cell(of.raw, of.list, index, column);
+            const char *cell = bb_cell(raw, list, index, column);
 
             return cell ? std::optional<std::string_view>(cell) : std::nullopt;
         }
         /* Returns a cell of an integer or boolean column; 0 for SQL's null. */
         int64_t number(size_t column) const
         {
-            return bb_cell_int(of.raw, of.list, index, column);
+            return bb_cell_int(raw, list, index, column);
         }
     };
 
     struct iterator {
-        const rows &of;
+        bb_request *raw;
+        const bb_rows *list;
         size_t index;
 
         row operator*() const
         {
-            return {of, index};
+            return {raw, list, index};
         }
         iterator &operator++()
         {
@@ -221,11 +223,11 @@ class rows
 
     iterator begin() const
     {
-        return {*this, 0};
+        return {raw, list, 0};
     }
     iterator end() const
     {
-        return {*this, size()};
+        return {raw, list, size()};
     }
     size_t size() const
     {
@@ -240,7 +242,7 @@ class rows
     {
         if (index >= size())
             throw std::out_of_range("a row of a statement");
-        return {*this, index};
+        return {raw, list, index};
     }
 };
 

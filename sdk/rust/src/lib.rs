@@ -351,8 +351,15 @@ pub struct Service(bb_service_descriptor);
 unsafe impl Sync for Service {}
 
 impl Service {
-    /// A type of bulk uploads. The name is "bulk rows:TYPE".
+    /// A type of bulk uploads. The name is "bulk rows:TYPE"; another name does not compile.
     pub const fn bulk(name: Text, rows: &'static BulkRows) -> Service {
+        const PREFIX: &[u8] = b"bulk rows:";
+        let mut at = 0;
+        while at < PREFIX.len() {
+            // SAFETY: a Text ends with a NUL, which differs from every byte of the prefix.
+            assert!(unsafe { *name.0.add(at) } as u8 == PREFIX[at], "the name of bulk rows begins with \"bulk rows:\"");
+            at += 1;
+        }
         Service(bb_service_descriptor {
             name: name.0,
             version: 1,
