@@ -200,7 +200,7 @@ static uintptr_t crash_interrupted_at(const ucontext_t *context)
 #endif
 }
 
-/* Returns the caller's address, after a call of an address that is not executable. */
+/* After a call of an address that is not executable: returns the address of the caller. */
 static uintptr_t crash_caller_of_nothing(const ucontext_t *context)
 {
 #if defined(__x86_64__)

@@ -28,7 +28,7 @@ enum sqlstate_flag {
     /* The prepared statement is missing, or belongs to another session: the host prepares it
      * again. */
     SQLSTATE_STALE = 1 << 7,
-    /* A migration that failed with it may succeed if it is started again. */
+    /* A migration that failed with this code may succeed if it is started again. */
     SQLSTATE_MIGRATION_LATER = 1 << 8,
     /* A migration waited too long for a lock: the host retries its steps. */
     SQLSTATE_MIGRATION_LOCKED = 1 << 9,

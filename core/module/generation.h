@@ -116,7 +116,7 @@ bool generation_try_acquire(struct generation *generation);
 
 /*
  * Returns whether another generation is live, so that users of this one should finish soon. Any
- * thread. Requests are also notified, see request_on_superseded().
+ * thread. Requests are also notified, see requests_tell_superseded().
  */
 static inline bool generation_superseded(const struct generation *generation)
 {

@@ -39,7 +39,7 @@ enum quota {
     QUOTA_POOLS,    /* each pool of threads has its own table */
     QUOTA_DATABASE, /* each pool of connections has its own table */
     QUOTAS,
-    QUOTA_UNWRITTEN = QUOTAS, /* JSON that waits to be written as a response; without metrics */
+    QUOTA_UNWRITTEN = QUOTAS, /* JSON that waits to be written as a response; not in metrics */
     QUOTA_TABLES
 };
 extern const char *const quota_names[QUOTAS];

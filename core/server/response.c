@@ -154,7 +154,8 @@ enum MHD_Result response_send(struct http_txn *txn)
 
     txn->phase = PHASE_ANSWER;
     txn->close = txn->close || txn->connection->reader.status;
-    /* they must fit into the connection's memory; only a repeated target can be too large */
+    /* They must fit into the connection's memory. Only a response that repeats the target of the
+     * request can have more. */
     for (const struct response_header *h = response->headers; h; h = h->next)
         bytes += strlen(h->name) + strlen(h->value);
     if (bytes > HEADERS_MAX) {

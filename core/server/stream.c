@@ -25,7 +25,7 @@ enum {
  * ---- chunks: bytes that many streams share ----
  *
  * The reference count precedes the part visible to modules. A chunk can be in queues of several
- * threads; a queue has no lock, so its owner must lock it.
+ * threads. A queue has no lock: the owner of the queue protects it.
  */
 
 struct held {

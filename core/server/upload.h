@@ -6,8 +6,8 @@
  * no room for a second one, the upload continues with one. Files are stored in `incoming/` of the
  * route's directory, and synced to disk (fsync) before the handler gets them; files that still have
  * their names at the end of the request are deleted. Everything runs on the loop, except
- * upload_write() and upload_discard(), which run in the pool and use only the files and the batch
- * that was passed to them. While the pool works, the HTTP transaction cannot be freed: see
+ * upload_write_batch() and upload_discard(), which run in the pool and use only the files and the
+ * batch that was passed to them. While the pool works, the HTTP transaction cannot be freed: see
  * upload_end().
  */
 #ifndef CORE_UPLOAD_H

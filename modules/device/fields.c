@@ -229,7 +229,7 @@ static const char *fields_degrees(struct bb_request *rq, const json_t *value, do
     if (!text || strlen(text) > DEGREES_MAX_LENGTH || !device_is_number(text, DIGITS "+-."))
         *problem = "must be decimal degrees, as in \"52.52\"";
     else if (fabs(strtod(text, NULL)) > most)
-        *problem = most > 90 ? "must be within -180 and 180" : "must be within -90 and 90";
+        *problem = most > 90 ? "must be between -180 and 180" : "must be between -90 and 90";
     return text;
 }
 
