@@ -156,7 +156,7 @@ static int refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account,
     const struct bb_rows *revoked =
         forgotten ? bb_tx_query(rq, tx, &revoke, BB_ARGS(bb_t(id), bb_i(account))) : NULL;
 
-    /* The payload may name only a session; modules hear of accounts. */
+    /* The payload may name only a session, but modules are notified of accounts. */
     if (!revoked || bb_notify(rq, tx, AUTH_CHANNEL, payload) ||
         bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, account)))
         return -1;
