@@ -173,7 +173,7 @@ static void *control_main(void *arg)
 
         if (fd >= 0) {
             struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-            char line[LINE_BYTES];
+            char line[LINE_BYTES] = "";
 
             setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
             int64_t until = clock_mono_ms() + LINE_MS, left;
