@@ -1,4 +1,4 @@
-/* The front page: figures, and what to do next, for each kind of user. */
+/* The front page: figures and next steps for each kind of user. */
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, look } = require('./stage')
