@@ -32,10 +32,14 @@ async function login (person) {
   return person
 }
 
+const registered = new Map() // how often each name was used
+
 async function register (name, type = 'Developer') {
+  const times = (registered.get(name) ?? 0) + 1
+  registered.set(name, times)
   const person = {
     name,
-    email: `${name.toLowerCase()}@${domain}`,
+    email: `${name.toLowerCase()}${times > 1 ? times : ''}@${domain}`,
     password: `the words of ${name} alone`
   }
   const account = await call('POST', '/api/user/register', null, {
