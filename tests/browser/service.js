@@ -43,7 +43,7 @@ async function register (name, type = 'Developer') {
     password: `the words of ${name} alone`
   }
   const account = await call('POST', '/api/user/register', null, {
-    firstName: name, lastName: 'Example', email: person.email, password: person.password, orgName: `${name} at ${domain}`, organizationType: type
+    firstName: name, lastName: 'Example', email: person.email, password: person.password, orgName: `${name}${times > 1 ? times : ''} at ${domain}`, organizationType: type
   })
   return { ...person, id: account.id, organization: account.organizationId }
 }

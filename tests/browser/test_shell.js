@@ -268,7 +268,7 @@ scene('shell: the language of the browser selects German', async ({ open }) => {
   await page.locator('button[type=submit]').click()
   await page.getByRole('navigation').waitFor()
   assert.equal(await page.evaluate(() => document.documentElement.lang), 'de')
-  await page.getByRole('link', { name: 'Anlagen' }).waitFor()
+  await page.getByRole('link', { name: 'Anlagen', exact: true }).waitFor()
   await look(page, 'german')
   for (const [link, heading] of [['Webhooks', 'Webhooks'], ['Anlagen', 'Anlagen'], ['Massenimport', 'Massenimport'], ['Zertifikate', 'Zertifikate'], ['Konten', 'Konten'], ['Status', 'Status']]) {
     await go(page, link)
