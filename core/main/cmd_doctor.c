@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -18,18 +17,13 @@
 #include "core/lib/json.h"
 #include "core/lib/text.h"
 #include "core/main/cli.h"
-#include "core/main/control.h"
 #include "core/store/migrate.h"
 
-struct doctor_check {
-    const char *name;
-    const char *sql;
-};
-
-#define ENDS_BEFORE "'12 hours'"
 #define IS_STANDBY "SELECT FROM pg_stat_replication WHERE application_name !~ '^pg_'"
 
-static const struct doctor_check doctor_checks[] = {
+static const struct {
+    const char *name, *sql;
+} doctor_checks[] = {
     {"rights", "SELECT 'error', 'the role ' || current_user || ' cannot read and change '"
                " || string_agg(relname, ', ' ORDER BY relname) FROM pg_class"
                " WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
@@ -72,7 +66,7 @@ static const struct doctor_check doctor_checks[] = {
      " UNION ALL SELECT 'warning', 'no WAL was archived for a day' FROM pg_stat_archiver"
      " WHERE current_setting('archive_mode') <> 'off'"
      " AND now() - coalesce(last_archived_time, stats_reset) > '1 day'"},
-    /* partitions by time; a module that partitions by other keys has a view */
+    /* By time; a module that partitions by other keys checks them with its command. */
     {"partitions",
      "SELECT CASE WHEN until < now() THEN 'error' ELSE 'warning' END, name || ' has partitions only"
      " until ' || until FROM (SELECT p.partrelid::regclass::text AS name, max((regexp_match("
@@ -80,7 +74,7 @@ static const struct doctor_check doctor_checks[] = {
      " FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid"
      " AND a.attnum = p.partattrs[0] AND a.atttypid = 'timestamptz'::regtype"
      " JOIN pg_inherits i ON i.inhparent = p.partrelid JOIN pg_class c ON c.oid = i.inhrelid"
-     " GROUP BY 1) p WHERE until < now() + interval " ENDS_BEFORE},
+     " GROUP BY 1) p WHERE until < now() + interval '12 hours'"},
     {"vacuum", "SELECT 'warning', 'the oldest row version is ' || age(datfrozenxid)"
                " || ' transactions old: autovacuum does not keep up' FROM pg_database"
                " WHERE datname = current_database() AND age(datfrozenxid) > 1000000000"},
@@ -153,29 +147,30 @@ static void doctor_check_clock(struct doctor *doctor, struct migrate_db *db)
     }
     int64_t theirs = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
     int64_t ahead = before > theirs ? before - theirs : after < theirs ? after - theirs : 0;
-    int64_t off = ahead < 0 ? -ahead : ahead;
 
     PQclear(result);
-    if (off >= SHARED_CLOCK_WARN_MS)
-        doctor_find(doctor, off > SHARED_CLOCK_MOST_MS ? "error" : "warning",
-                    "this machine's clock is %.1f s %s PostgreSQL's", (double)off / 1000,
+    if (llabs(ahead) >= SHARED_CLOCK_WARN_MS)
+        doctor_find(doctor, llabs(ahead) > SHARED_CLOCK_MOST_MS ? "error" : "warning",
+                    "this machine's clock is %.1f s %s PostgreSQL's", (double)llabs(ahead) / 1000,
                     ahead < 0 ? "behind" : "ahead of");
 }
 
-/* Runs the command in a child process, because a module can only be opened once in a process. */
-static pid_t doctor_run_command(const char *conf, const char *module, FILE **out)
+/*
+ * Runs a command in a child process, because a module can only be opened once in a process. Sets
+ * *out to what it prints, also as errors; the caller closes it before it waits for the child. -1:
+ * it does not run.
+ */
+static pid_t doctor_run(int (*run)(const struct cli *), const struct cli *cli, FILE **out)
 {
-    char name[64], doctor[] = "doctor", *argv[] = {name, doctor};
-    struct cli cli = {.conf = conf, .argc = 2, .argv = argv};
     int ends[2];
     pid_t child = -1;
 
-    snprintf(name, sizeof name, "%s", module);
     fflush(stdout);
     if (pipe2(ends, O_CLOEXEC))
         return -1;
     if ((child = fork()) == 0) {
-        int status = dup2(ends[1], STDOUT_FILENO) < 0 ? CLI_FAILED : cmd_module(&cli);
+        bool joined = dup2(ends[1], STDOUT_FILENO) >= 0 && dup2(ends[1], STDERR_FILENO) >= 0;
+        int status = joined ? run(cli) : CLI_FAILED;
 
         fflush(stdout);
         _exit(status);
@@ -188,20 +183,25 @@ static pid_t doctor_run_command(const char *conf, const char *module, FILE **out
 
 static void doctor_check_module(struct doctor *doctor, const char *conf, const char *module)
 {
+    char name[64], word[] = "doctor", *argv[] = {name, word}, line[4096];
     FILE *out = NULL;
-    char line[1024];
     int status = 0;
 
+    snprintf(name, sizeof name, "%s", module);
     doctor_begin(doctor, module);
-    pid_t child = doctor_run_command(conf, module, &out);
+    pid_t child =
+        doctor_run(cmd_module, &(struct cli){.conf = conf, .argc = 2, .argv = argv}, &out);
 
     while (out && fgets(line, sizeof line, out)) {
-        char *text = strchr(line, ' ');
+        size_t skipped = !strncmp(line, "notice ", 7)    ? 7
+                         : !strncmp(line, "warning ", 8) ? 8
+                         : !strncmp(line, "error ", 6)   ? 6
+                                                         : 0;
 
         line[strcspn(line, "\n")] = '\0';
-        if (text)
-            *text = '\0';
-        doctor_find(doctor, line, "%s", text ? text + 1 : "");
+        if (skipped)
+            line[skipped - 1] = '\0';
+        doctor_find(doctor, skipped ? line : "error", "%s", line + skipped);
     }
     if (out)
         fclose(out);
@@ -256,6 +256,7 @@ static void doctor_check_database(struct doctor *doctor, const struct generation
 static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
 {
     enum { LEAST_PERCENT = 5 };
+    bool any = false;
 
     doctor_begin(doctor, "disk");
     for (size_t i = 0; i < g->module_count; i++) {
@@ -271,6 +272,7 @@ static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
             if (!value || !value->text || *value->text != '/' || stat(value->text, &file) ||
                 !S_ISDIR(file.st_mode) || statvfs(value->text, &disk))
                 continue;
+            any = true;
             if (disk.f_bavail * 100 < disk.f_blocks * LEAST_PERCENT)
                 doctor_find(doctor, "error", "%s.%s: less than %d %% of the disk of %s are free",
                             module->name, name, LEAST_PERCENT, value->text);
@@ -279,33 +281,29 @@ static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
                             name, value->text);
         }
     }
-    doctor_end(doctor);
+    if (any)
+        doctor_end(doctor);
 }
 
-/* Returns the status of the host that runs with these settings; NULL: none responds. */
-static json_t *doctor_ask_host(const struct settings *settings)
+/* Returns the output of `busbar status --json`; NULL: no host responds. */
+static json_t *doctor_ask_host(const char *conf)
 {
-    static const char line[] = "status --json\n";
-    char *path = control_path(settings), head[8];
-    int fd = path ? control_connect(path) : -1;
-    FILE *in = NULL;
-    json_t *status = NULL;
+    char word[] = "--json", *argv[] = {word};
+    FILE *out = NULL;
+    pid_t child =
+        doctor_run(cmd_status, &(struct cli){.conf = conf, .argc = 1, .argv = argv}, &out);
+    json_t *status = out ? json_loadf(out, 0, NULL) : NULL;
 
-    free(path);
-    if (fd >= 0 && send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
-        in = fdopen(fd, "r");
-    if (in && fgets(head, sizeof head, in) && !strcmp(head, CONTROL_DONE))
-        status = json_loadf(in, 0, NULL);
-    if (in)
-        fclose(in);
-    else if (fd >= 0)
-        close(fd);
+    if (out)
+        fclose(out);
+    if (child > 0)
+        waitpid(child, NULL, 0);
     return status;
 }
 
-static void doctor_check_host(struct doctor *doctor, const struct settings *settings)
+static void doctor_check_host(struct doctor *doctor, const char *conf)
 {
-    json_t *host = doctor_ask_host(settings), *row;
+    json_t *host = doctor_ask_host(conf), *row;
     bool redis = false, failed = false;
     const char *paused = json_string_value(json_object_get(host, "paused"));
     size_t i;
@@ -358,7 +356,7 @@ int cmd_doctor(const struct cli *cli)
         json_decref(doctor.findings);
         return CLI_FAILED;
     }
-    doctor_check_host(&doctor, g->settings);
+    doctor_check_host(&doctor, cli->conf);
     doctor_check_database(&doctor, g);
     doctor_check_modules(&doctor, cli->conf, g);
     doctor_check_disk(&doctor, g);

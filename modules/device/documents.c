@@ -625,6 +625,8 @@ int device_command_sweep(struct bb_request *rq)
 
 /* ---- `busbar device doctor` ---- */
 
+enum { DOCTOR_LINES = 20 /* of a page of the list */ };
+
 /*
  * Prints the documents whose file is not among the names of the next page of the list. The list and
  * the documents are sorted by the bytes of the name. A document that is added meanwhile is not
@@ -633,12 +635,13 @@ int device_command_sweep(struct bb_request *rq)
 static int doctor_page(struct bb_request *rq, void *arg)
 {
     static const struct bb_sql missing = {
-        "SELECT d.external_id, f.name FROM device_document f JOIN device d ON d.id = f.device"
+        "SELECT d.external_id, f.name, count(*) OVER () FROM device_document f JOIN device d ON "
+        "d.id = f.device"
         " CROSS JOIN LATERAL (SELECT coalesce(f.object, encode(f.sha256, 'hex')) COLLATE \"C\") o "
         "(n)"
         " WHERE n > $2::text AND ($3::text IS NULL OR n <= $3::text)"
         " AND f.created_at < to_timestamp($4::bigint / 1000.0)"
-        " AND n NOT IN (SELECT jsonb_array_elements_text($1::jsonb)) ORDER BY n LIMIT 20",
+        " AND n NOT IN (SELECT jsonb_array_elements_text($1::jsonb)) ORDER BY n LIMIT $5::bigint",
         BB_SQL_LONG};
     struct sweep *sweep = arg;
     struct store_list *list = &sweep->list;
@@ -656,12 +659,15 @@ static int doctor_page(struct bb_request *rq, void *arg)
     const struct bb_rows *rows =
         names ? bb_query(rq, &missing,
                          BB_ARGS(bb_t(names), bb_t(after), bb_t(list->more ? sweep->last : NULL),
-                                 bb_i(sweep->begun_ms)))
+                                 bb_i(sweep->begun_ms), bb_i(DOCTOR_LINES)))
               : NULL;
 
     for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
         bb_print(rq, "error the store has no file for document %s of device %s\n",
                  bb_cell(rq, rows, i, 1), bb_cell(rq, rows, i, 0));
+    if (rows && bb_count(rq, rows) > 0 && bb_cell_int(rq, rows, 0, 2) > DOCTOR_LINES)
+        bb_print(rq, "error the store has no file for %lld further documents\n",
+                 (long long)bb_cell_int(rq, rows, 0, 2) - DOCTOR_LINES);
     return rows ? 0 : -1;
 }
 

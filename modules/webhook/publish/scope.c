@@ -122,7 +122,7 @@ void webhook_auth_heard(void *state, const char *payload)
 
     bool one = payload && strncmp(payload, "account:", 8) == 0;
 
-    if (!payload || one || !strcmp(payload, "keys"))
+    if (!payload || strncmp(payload, "session:", 8) != 0)
         waiters_access_changed(webhook->waiters, one ? strtoll(payload + 8, NULL, 10) : 0);
     if (payload && !one)
         return;
