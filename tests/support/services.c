@@ -47,7 +47,7 @@ static bool answers(const struct postgres *pg)
     return up;
 }
 
-int free_port(void)
+int port_bind(int *port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof at;
@@ -55,8 +55,16 @@ int free_port(void)
 
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, size), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+int free_port(void)
+{
+    int port;
+
+    close(port_bind(&port));
+    return port;
 }
 
 void postgres_start(struct postgres *pg)

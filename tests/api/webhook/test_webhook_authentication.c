@@ -267,14 +267,9 @@ TEST(a_token_endpoint_that_does_not_respond_uses_up_the_timeout_of_the_attempt)
 /* Returns a listening socket of 127.0.0.1 whose client waits as long as the test wants. */
 static int gate_open(int *port)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = port_bind(port);
 
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
     ck_assert_int_eq(listen(fd, 8), 0);
-    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    *port = ntohs(at.sin_port);
     return fd;
 }
 

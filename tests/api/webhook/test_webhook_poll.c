@@ -297,10 +297,15 @@ TEST(a_long_poll_is_woken_by_an_event_on_another_host)
         say(text("news %d", i));
         const struct answer *got = long_poll_end(&poll);
 
+        /* A host that lost or has just opened its connection for notifications ends polls. */
+        bool ended = json_array_size(json_object_get(got->json, "events")) == 0;
+
+        if (ended)
+            got = http(at, "GET", poll.path, admin->token, NULL);
         ck_assert_int_eq(got->status, 200);
         expect_json(json_object_get(got->json, "events"), "[{'event':'message.new'}]");
         commit(host, &made, "default", answer_int(got, "offset"));
-        woken = woken || got->seconds < 4;
+        woken = woken || (!ended && got->seconds < 4);
     }
     ck_assert(woken);
     forget(&made);

@@ -23,6 +23,12 @@ static size_t times(const struct catcher *catcher, size_t count, int hook, const
     return found;
 }
 
+static struct host_spec spec_of(const char *name, const char *database)
+{
+    return (struct host_spec){
+        .name = name, .database = database, .modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL};
+}
+
 /* Waits until each of two hosts has 32 shards in a row: the first host keeps the lower ones. */
 static void await_halves(PGconn *db)
 {
@@ -35,10 +41,7 @@ static void await_halves(PGconn *db)
 TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
 {
     const char *database = database_make(the_postgres, "takeover");
-    struct host_spec spec = {.name = "takeover-killed",
-                             .database = database,
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL};
+    struct host_spec spec = spec_of("takeover-killed", database);
     struct catcher *catcher = catcher_start(NULL);
     PGconn *db = database_connect(the_postgres, database);
     struct host *killed = host_start(&spec);
@@ -117,10 +120,7 @@ static void store(PGconn *db, int64_t webhook)
 TEST(order_replay_and_failing_since_survive_the_kill_of_their_host)
 {
     const char *database = database_make(the_postgres, "takeall");
-    struct host_spec spec = {.name = "takeall-killed",
-                             .database = database,
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL};
+    struct host_spec spec = spec_of("takeall-killed", database);
     struct catcher *ordered = catcher_start(NULL), *replayed = catcher_start(NULL);
     struct catcher *failing = catcher_of(ANSWER_500);
     PGconn *db = database_connect(the_postgres, database);
@@ -199,10 +199,7 @@ static struct webhook_made limited(const struct host *host, const struct person 
 TEST(deliveries_that_were_given_away_unsent_are_made_after_the_other_host_is_killed)
 {
     const char *database = database_make(the_postgres, "takeback");
-    struct host_spec spec = {.name = "takeback-first",
-                             .database = database,
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL};
+    struct host_spec spec = spec_of("takeback-first", database);
     struct catcher *catcher = catcher_start(NULL);
     PGconn *db = database_connect(the_postgres, database),
            *open = database_connect(the_postgres, database);

@@ -10,24 +10,13 @@ enum { LONG_MS = 20000, SHORT_MS = 1500, SERVERS = 3 };
 
 static struct postgres *standby;
 static struct proxy *standby_proxy, *open_proxy, *silent_proxy;
-static int closed_fd;
-
-/* Returns a port that is bound but refuses connections. */
-static int closed_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-
-    closed_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(closed_fd, (struct sockaddr *)&address, length), 0);
-    ck_assert_int_eq(getsockname(closed_fd, (struct sockaddr *)&address, &length), 0);
-    return ntohs(address.sin_port);
-}
+static int closed_port; /* bound, but refuses connections */
 
 /* Makes the server read-only like a standby. */
 static void make_standby(void)
 {
     standby = postgres_make("pg-standby", false);
+    (void)port_bind(&closed_port); /* the socket stays open */
     postgres_run(standby, "ALTER SYSTEM SET default_transaction_read_only = on");
     postgres_run(standby, "SELECT pg_reload_conf()");
 }
@@ -45,7 +34,7 @@ static int port_of(char kind)
 {
     switch (kind) {
     case 'r':
-        return closed_port();
+        return closed_port;
     case 's':
         return proxy_port(standby_proxy);
     case 'q':

@@ -44,7 +44,7 @@ TEST(doctor_finds_that_fsync_is_off_and_nothing_else)
 {
     static const char *const sound[] = {"host",   "database", "rights",     "writes",
                                         "clock",  "sessions", "partitions", "vacuum",
-                                        "schema", "disk",     "webhook",    "device"};
+                                        "schema", "webhook",  "device"};
     const char *said = host_says(host, 1, "doctor");
 
     ck_assert_msg(strstr(said, "error    durability   fsync is off"), "%s", said);
@@ -86,8 +86,35 @@ TEST(doctor_names_a_document_without_a_file)
     upload_file(&body, "SF_02C", "kept.pdf", "kept", 4);
     ck_status(upload_send(host, "POST", DEVICE, m, &body), 201);
     expect_ok("device");
+    expect_ok("disk"); /* the directory is made with the first document */
     ck_assert_int_eq(system(text("grep -lr '^lost$' %s | xargs rm", documents)), 0);
     expect_finding(1, "device", "error", "no file for document lost.pdf of device Lost");
+}
+
+TEST(doctor_counts_the_documents_without_a_file_that_it_does_not_name)
+{
+    struct upload_body body = files_named("Many");
+
+    upload_file(&body, "SF_02C", "many.pdf", "many", 4);
+    ck_status(upload_send(host, "POST", DEVICE, m, &body), 201);
+    sql_run(db, "INSERT INTO device_document (id, device, organisation, field, name, type, size,"
+                " sha256, created_at, place) SELECT gen_random_uuid(), f.device, f.organisation,"
+                " f.field, 'more.pdf', f.type, f.size, sha256(n::text::bytea), f.created_at, n + 1"
+                " FROM (SELECT * FROM device_document WHERE name = 'many.pdf') f,"
+                " generate_series(1, 30) n");
+    expect_finding(1, "device", "error", "no file for document more.pdf of device Many");
+    expect_finding(1, "device", "error", "further documents");
+    sql_run(db, "DELETE FROM device_document WHERE name = 'more.pdf'");
+}
+
+TEST(doctor_says_that_the_database_cannot_be_reached)
+{
+    struct host_spec spec = {.name = "doctor-lost"};
+    struct host *lost = host_prepare(&spec);
+
+    spec.pg = postgres_at(the_postgres, "/nowhere");
+    file_write(lost->conf, host_configuration(&spec));
+    ck_prints(lost, 1, "error    database     ", "doctor");
 }
 
 TEST(doctor_says_that_work_is_paused)
