@@ -492,6 +492,7 @@ const struct bb_api core_api = {
     .service_at = api_service_at,
     .call_as = api_call_as,
     .guard = api_guard,
+    .end = api_end,
     .probe = api_probe,
     .standstill = api_standstill,
     .probe_problem = api_probe_problem,

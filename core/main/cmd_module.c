@@ -166,6 +166,7 @@ static int cmd_module_run_command(struct engine *engine, struct core_module *mod
         json_decref(options);
         return 1;
     }
+    run->status = 1; /* if the command ends in bb_end() or without memory */
     run->command = command;
     run->rq.name = command->name;
     run->rq.entry = command_entry;

@@ -286,6 +286,7 @@ int request_fail(struct core_request *rq, enum failure_kind kind)
 struct request_guard {
     jmp_buf place;
     struct request_guard *outer;
+    bool work; /* request_work(), not bb_guard() */
 };
 
 int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *), void *arg)
@@ -293,7 +294,7 @@ int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *),
     struct core_request *rq = request_of(pub);
     struct request_guard guard = {.outer = rq->guard};
 
-    if (setjmp(guard.place)) { /* memory ran out */
+    if (setjmp(guard.place)) { /* request_leave() */
         rq->guard = guard.outer;
         return -1;
     }
@@ -301,6 +302,41 @@ int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *),
     work(pub, arg);
     rq->guard = guard.outer;
     return 0;
+}
+
+int request_work(struct core_request *rq, struct bb_tx *tx,
+                 int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
+{
+    struct request_guard guard = {.outer = rq->guard, .work = true};
+    struct bb_host *host = rq->pub.host;
+
+    rq->guard = &guard;
+    if (!setjmp(guard.place)) /* else bb_end() was called */
+        rq->work_status = work(&rq->pub, tx, arg);
+    rq->guard = guard.outer;
+    request_enter(rq, host);
+    return rq->work_status;
+}
+
+/* Continues in bb_guard(), or ends the request's fiber. */
+static _Noreturn void request_leave(struct core_request *rq)
+{
+    for (struct request_guard *guard = rq->guard; guard; guard = guard->outer)
+        if (!guard->work)
+            longjmp(guard->place, 1);
+    fiber_exit();
+}
+
+void api_end(struct bb_request *pub, int status)
+{
+    struct core_request *rq = request_of(pub);
+
+    if (rq->guard && rq->guard->work) {
+        rq->work_status = status;
+        longjmp(rq->guard->place, 1);
+    }
+    module_error_check_answer(rq, status);
+    request_leave(rq);
 }
 
 void *request_alloc(struct core_request *rq, size_t size)
@@ -326,9 +362,7 @@ void request_out_of_memory(struct core_request *rq)
     if (!rq->committed ||
         rq->kind != REQUEST_HTTP) /* otherwise the client must get the response of the commit */
         reply_failed(rq);
-    if (rq->guard)
-        longjmp(rq->guard->place, 1);
-    fiber_exit();
+    request_leave(rq);
 }
 
 /*

@@ -77,7 +77,8 @@ struct core_request {
     struct quota_owner owner;      /* see quota.h */
     struct arena *arena;
     struct arena *saved_arena;   /* its own arena during request_scratch(), otherwise NULL */
-    struct request_guard *guard; /* the innermost bb_guard() that is running, or NULL */
+    struct request_guard *guard; /* the innermost bb_guard() or request_work(), or NULL */
+    int work_status;             /* the result of request_work() */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
     void (*cut)(struct core_request *rq);   /* the deadline has passed without a fiber; or NULL */
@@ -187,6 +188,10 @@ int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, vo
 void *request_alloc(struct core_request *rq, size_t size);
 void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);
 
+/* Calls a function of bb_transaction(). Returns its result, or the status given to bb_end(). */
+int request_work(struct core_request *rq, struct bb_tx *tx,
+                 int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg);
+
 /* Records a failure for bb_failed(). Returns -1. */
 int request_fail(struct core_request *rq, enum failure_kind kind);
 
@@ -198,6 +203,7 @@ int request_fail(struct core_request *rq, enum failure_kind kind);
 _Noreturn void request_out_of_memory(struct core_request *rq);
 
 API_FUNCTION(guard);
+API_FUNCTION(end);
 API_FUNCTION(completion);
 API_FUNCTION(completion_wait);
 API_FUNCTION(completion_signal);

@@ -425,7 +425,7 @@ static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct
     char text[32];
 
     rq->response.status = 0;
-    int status = work(&rq->pub, tx, arg), answered = rq->response.status;
+    int status = request_work(rq, tx, work, arg), answered = rq->response.status;
 
     if (!answered)
         rq->response.status = before;

@@ -160,6 +160,7 @@ struct bb_api {
     size_t (*stream_publish_to)(struct bb_host *, const char *const *, size_t, struct bb_chunk *);
     const char *(*probe_problem)(struct bb_request *, enum bb_dependency);
     int (*guard)(struct bb_request *, void (*)(struct bb_request *, void *), void *);
+    void (*end)(struct bb_request *, int);
 };
 
 #endif

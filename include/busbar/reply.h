@@ -117,6 +117,19 @@ static inline int bb_failed(struct bb_request *rq)
 }
 
 /*
+ * Ends a handler, a function of bb_transaction() or a command (which fails) at any depth of calls,
+ * as if it had returned `status`: bb_end(rq, bb_failed(rq)). Does not return. Call it only while
+ * the functions that it ends hold no JSON, other memory, lock or file without bb_defer(). Do not
+ * call it in hooks, services, jobs and workers, whose callers must continue, and not in C++ or
+ * Rust.
+ */
+__attribute__((noreturn)) static inline void bb_end(struct bb_request *rq, int status)
+{
+    rq->api->end(rq, status);
+    __builtin_unreachable();
+}
+
+/*
  * Adds a text to the array `warnings` of the response, if the response is a success whose body is
  * an object. Use it for ignored input, and for values so unlikely that the client should check
  * them. Begin the text with the field: "capacity: is in kW".

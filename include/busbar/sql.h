@@ -189,6 +189,17 @@ static inline struct bb_rows *bb_query(struct bb_request *rq, const struct bb_sq
     return rq->api->query(rq, sql, values, count);
 }
 
+/* Like bb_query(), but on failure calls bb_end(rq, bb_failed(rq)); see bb_end() in reply.h. */
+static inline struct bb_rows *bb_query_or_end(struct bb_request *rq, const struct bb_sql *sql,
+                                              const struct bb_value *values, size_t count)
+{
+    struct bb_rows *rows = bb_query(rq, sql, values, count);
+
+    if (!rows)
+        bb_end(rq, bb_failed(rq));
+    return rows;
+}
+
 static inline size_t bb_count(struct bb_request *rq, const struct bb_rows *rows)
 {
     return rq->api->rows_count(rows);
@@ -312,6 +323,18 @@ static inline struct bb_rows *bb_tx_query(struct bb_request *rq, struct bb_tx *t
                                           size_t count)
 {
     return rq->api->tx_query(tx, sql, values, count);
+}
+
+/* Like bb_tx_query(), but on failure calls bb_end(rq, bb_failed(rq)). */
+static inline struct bb_rows *bb_tx_query_or_end(struct bb_request *rq, struct bb_tx *tx,
+                                                 const struct bb_sql *sql,
+                                                 const struct bb_value *values, size_t count)
+{
+    struct bb_rows *rows = bb_tx_query(rq, tx, sql, values, count);
+
+    if (!rows)
+        bb_end(rq, bb_failed(rq));
+    return rows;
 }
 
 /*

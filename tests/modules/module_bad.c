@@ -74,7 +74,7 @@ static void nothing(void *arg)
 static int leave_open(struct bb_request *rq)
 {
     unit_of(rq, "open");
-    return bb_reply(rq, 200, json_object());
+    bb_end(rq, bb_reply(rq, 200, json_object()));
 }
 
 static int answer_twice(struct bb_request *rq)

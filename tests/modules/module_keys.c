@@ -64,11 +64,9 @@ static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_
 
 static int get_rows(struct bb_request *rq)
 {
-    const struct bb_rows *rows = bb_query(
+    const struct bb_rows *rows = bb_query_or_end(
         rq, &read_rows.one, BB_ARGS(bb_i(bb_segment_int(rq, "key")), bb_t(bb_arg(rq, "said"))));
 
-    if (!rows)
-        return bb_failed(rq);
     return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, row_json);
 }
 

@@ -121,15 +121,14 @@ static int reply_cell(struct bb_request *rq, const struct bb_rows *rows)
 static int query(struct bb_request *rq)
 {
     const struct bb_sql *sql = statement_of(bb_segment(rq, "name"));
-    const struct bb_rows *rows = bb_query(rq, sql, BB_NO_ARGS);
 
-    return rows ? reply_cell(rq, rows) : bb_failed(rq);
+    bb_defer(rq, free, strdup("freed if the handler ends in bb_query_or_end()"));
+    return reply_cell(rq, bb_query_or_end(rq, sql, BB_NO_ARGS));
 }
 
 static int write_one(struct bb_request *rq)
 {
-    if (!bb_query(rq, &write_row, BB_ARGS(bb_t(bb_segment(rq, "name")))))
-        return bb_failed(rq);
+    bb_query_or_end(rq, &write_row, BB_ARGS(bb_t(bb_segment(rq, "name"))));
     return bb_reply(rq, 201, json_object());
 }
 
@@ -150,11 +149,11 @@ static int within(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const char *name = arg;
 
-    bb_tx_query(rq, tx, &write_row, BB_ARGS(bb_t(name)));
+    bb_tx_query_or_end(rq, tx, &write_row, BB_ARGS(bb_t(name)));
     bb_tx_query(rq, tx, statement_of(name), BB_NO_ARGS);
     bb_tx_query(rq, tx, &write_row, BB_ARGS(bb_t(name)));
     if (bb_arg_int(rq, "refuse", 0))
-        return bb_fail(rq, 409, "Rolled back");
+        bb_end(rq, bb_fail(rq, 409, "Rolled back"));
     return bb_reply(rq, 201, json_object());
 }
 
@@ -247,9 +246,10 @@ static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_
 
 static int list_rows(struct bb_request *rq)
 {
-    const struct bb_rows *rows = bb_query(rq, statement_of(bb_segment(rq, "name")), BB_NO_ARGS);
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, statement_of(bb_segment(rq, "name")), BB_NO_ARGS);
 
-    return rows ? bb_reply_rows(rq, rows, 10, 0, row_json) : bb_failed(rq);
+    return bb_reply_rows(rq, rows, 10, 0, row_json);
 }
 
 /* ---- functions that take a text, which must not be read as a format ---- */

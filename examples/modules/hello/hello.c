@@ -20,11 +20,9 @@ static int hello(struct bb_request *rq)
 {
     const char *greeting = bb_setting_text(rq->host, "greeting");
     const char *email = rq->principal->email;
-    struct bb_rows *rows = bb_query(rq, &get, BB_ARGS(bb_t(email)));
-
-    if (!rows)
-        return bb_failed(rq);
+    struct bb_rows *rows = bb_query_or_end(rq, &get, BB_ARGS(bb_t(email)));
     int64_t n = bb_count(rq, rows) ? bb_cell_int(rq, rows, 0, 0) : 0;
+
     return bb_reply(rq, 200,
                     json_pack("{s:s, s:s, s:I}", "greeting", greeting, "email", email, "messages",
                               (json_int_t)n));

@@ -568,6 +568,7 @@ pub struct bb_api {
     pub probe_problem: unsafe extern "C" fn(*mut bb_request, c_uint) -> *const c_char,
     pub guard: unsafe extern "C" fn(*mut bb_request, Option<unsafe extern "C" fn(*mut bb_request,
         *mut c_void)>, *mut c_void) -> c_int,
+    pub end: unsafe extern "C" fn(*mut bb_request, c_int),
 }
 
 // bulk.h
