@@ -29,8 +29,7 @@ static struct host *start(const char *name, const char *modules, const char *aut
 
 static void set_up(void)
 {
-    const char *auth = CHEAP "  links_per_address: 100000\n  registrations_per_address: 100000\n"
-                             "  confirm_email: true\n  invitations: true\n"
+    const char *auth = CHEAP "  confirm_email: true\n  invitations: true\n"
                              "  link: \"https://busbar.example/{purpose}?t={token}&x\"\n";
 
     database_make(the_postgres, "links");
@@ -294,8 +293,7 @@ TEST(requests_are_throttled_by_address)
 TEST(a_service_without_mails_says_so)
 {
     struct host *mute = start("links-4", "[auth, chat, health]",
-                              CHEAP "  confirm_email: true\n  invitations: true\n"
-                                    "  registrations_per_address: 100\n");
+                              CHEAP "  confirm_email: true\n  invitations: true\n");
     const struct exchange rows[] = {
         {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 409, "This service sends"},
         {"POST " RESET "-request {'email':'" ADMIN_EMAIL "'}", NULL, 409, "This service sends"},
@@ -383,8 +381,7 @@ TEST(an_invited_person_chooses_a_password)
 
 TEST(confirmations_and_invitations_are_off_by_default)
 {
-    struct host *plain =
-        start("links-5", "[auth, chat, health, mail]", CHEAP "  registrations_per_address: 100\n");
+    struct host *plain = start("links-5", "[auth, chat, health, mail]", CHEAP);
 
     ask_on(plain, admin, 409, "Invitations are disabled",
            "POST /api/admin/users {'email':'x@example.com','role':'Buyer'}");

@@ -29,7 +29,7 @@ static struct host_spec spec_of(const char *name)
                               .modules = ALL_MODULES,
                               .http = "  body_timeout: 1\n",
                               .auth = "  argon2_memory: 64\n  argon2_rounds: 1\n"
-                                      "  links_per_address: 100000\n  invitations: true\n",
+                                      "  invitations: true\n",
                               .more = text("bulk:\n  files: \"%s\"\n  jobs_per_account: %d\n"
                                            "device:\n  documents: \"%s\"\n",
                                            harness_path(text("%s-bulk", name)), UPLOADS_MAX,
