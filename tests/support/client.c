@@ -61,7 +61,6 @@ static struct curl_slist *request_headers(const struct call *call)
 
 static void set_request(CURL *curl, const struct host *host, const struct call *call)
 {
-    long timeout = call->timeout_ms ? call->timeout_ms : 30000;
     size_t length = call->body && !call->length ? strlen(call->body) : call->length;
 
     curl_easy_reset(curl);
@@ -72,7 +71,7 @@ static void set_request(CURL *curl, const struct host *host, const struct call *
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 30000L * PATIENCE);
     if (!strcmp(call->method, "HEAD"))
         curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
     if (call->body) {

@@ -27,7 +27,6 @@ struct call {
     size_t length;              /* of the body; 0: up to its NUL */
     const char *type;           /* NULL: application/json */
     const char *const *headers; /* further "Name: value"; NULL-terminated */
-    int timeout_ms;             /* 0: 30 s */
     CURL *connection;           /* of client_open(), kept alive between calls; NULL: a new one */
     const struct host *host;    /* NULL: the host that the function is called with */
 };

@@ -18,8 +18,8 @@ static char *section(const char *name, const char *lines)
 }
 
 /*
- * No suite is throttled by limits that it does not name: all suites of a worker have one address
- * and one Redis, where the attempts of earlier suites still count.
+ * Limits that a suite does not name are high: all suites of a worker have one address and one
+ * Redis, and attempts of earlier suites still count there.
  */
 static char *auth_section(const char *lines)
 {
@@ -57,7 +57,8 @@ char *host_configuration(const struct host_spec *spec)
                 spec->redis_ms ? spec->redis_ms : 200, harness_path(text("%s.control", spec->name)),
                 spec->module_path ? spec->module_path : harness_modules(spec->plain),
                 spec->modules ? spec->modules : "[auth, chat, health]", section("log", spec->log),
-                auth_section(spec->auth), section("chat", spec->chat), spec->more ? spec->more : "");
+                auth_section(spec->auth), section("chat", spec->chat),
+                spec->more ? spec->more : "");
 }
 
 struct host *host_prepare(const struct host_spec *spec)

@@ -47,7 +47,7 @@ void live_expect(struct sse *sse, const char *entry)
 
 void live_silence(struct sse *sse)
 {
-    struct sse_event *event = sse_next(sse, QUIET_MS);
+    struct sse_event *event = sse_within(sse, QUIET_MS);
 
     ck_assert_msg(!event, "an event that should not be: %s", event ? event->data : "");
     ck_assert(!sse->ended);

@@ -87,7 +87,7 @@ struct sse *sse_open_at(const struct host *host, const char *path, const char *t
     ck_assert_int_eq(send(sse->fd, request, strlen(request), 0), (ssize_t)strlen(request));
     append(&sse->raw, &sse->raw_length, &sse->raw_room, "", 0);
     append(&sse->text, &sse->text_length, &sse->text_room, "", 0);
-    int64_t until = now_ms() + 10000;
+    int64_t until = now_ms() + 10000 * PATIENCE;
     while (!strstr(sse->raw, "\r\n\r\n"))
         ck_assert_msg(receive(sse, until - now_ms()), "no headers but: %s", sse->raw);
     size_t head = (size_t)(strstr(sse->raw, "\r\n\r\n") - sse->raw) + 4;
@@ -134,7 +134,7 @@ static struct sse_event *take(struct sse *sse, const char *block)
     return kept_event;
 }
 
-struct sse_event *sse_next(struct sse *sse, int ms)
+struct sse_event *sse_within(struct sse *sse, int64_t ms)
 {
     int64_t until = now_ms() + ms;
 
@@ -155,12 +155,17 @@ struct sse_event *sse_next(struct sse *sse, int ms)
     }
 }
 
+struct sse_event *sse_next(struct sse *sse, int ms)
+{
+    return sse_within(sse, (int64_t)ms * PATIENCE);
+}
+
 bool sse_ends(struct sse *sse, int ms)
 {
-    int64_t until = now_ms() + ms;
+    int64_t until = now_ms() + (int64_t)ms * PATIENCE;
 
     while (!sse->ended && now_ms() < until)
-        sse_next(sse, (int)(until - now_ms()));
+        sse_within(sse, until - now_ms());
     return sse->ended;
 }
 

@@ -34,11 +34,15 @@ struct sse *sse_open(const struct host *host, const char *token, const char *las
 struct sse *sse_open_at(const struct host *host, const char *path, const char *token,
                         const char *last, int receive_bytes);
 
-/* Returns the next event with a name or data; NULL if there is none within `ms` or the stream has
- * ended. */
+/* Returns the next event with a name or data; NULL if there is none within `ms` times PATIENCE
+ * (process.h) or the stream has ended. */
 struct sse_event *sse_next(struct sse *sse, int ms);
 
-/* Reads until the host closes; returns false if it does not close within `ms`. Drops the events. */
+/* Like sse_next() without the patience, for events that must not come. */
+struct sse_event *sse_within(struct sse *sse, int64_t ms);
+
+/* Reads until the host closes; returns false if it does not close within `ms` times PATIENCE. Drops
+ * the events. */
 bool sse_ends(struct sse *sse, int ms);
 
 /* Returns the text of the message in an event's payload. */

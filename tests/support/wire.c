@@ -212,7 +212,7 @@ bool wire_closes(struct wire *wire, int ms)
 
 bool wire_has_more(struct wire *wire, int ms)
 {
-    return wire->length > wire->taken || receive(wire, now_ms() + ms);
+    return wire->length > wire->taken || receive(wire, now_ms() + (int64_t)ms * PATIENCE);
 }
 
 /* Uses the request's first line if it has a method and a path; other targets belong to no

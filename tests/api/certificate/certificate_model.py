@@ -190,7 +190,7 @@ class Platform:
     def call(self, method, path, body=None, token="MODEL_TOKEN", expect=(200, 201)):
         headers = {"Authorization": "Bearer " + os.environ[token], "Content-Type": "application/json"}
         if not hasattr(self.local, "connection"):
-            self.local.connection = http.client.HTTPConnection(*self.address, timeout=60)
+            self.local.connection = http.client.HTTPConnection(*self.address, timeout=600)
         sent = None if body is None else json.dumps(body)
         self.local.connection.request(method, path, sent, headers)
         answer = self.local.connection.getresponse()

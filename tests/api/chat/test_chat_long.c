@@ -5,7 +5,6 @@
 #include "talk.h"
 
 enum {
-    PATIENCE_MS = 300000,
     STALLED_MAX = 12,
     CONVERSATIONS = 3000,
     LARGE = 4,
@@ -74,12 +73,7 @@ TEST(a_huge_chain_is_complete_and_needs_little_memory)
 
     struct talk talk = huge_talk("huge@shop.example", entries);
     int64_t before = process_status(host->pid, "VmRSS:");
-    struct answer *whole =
-        ck_status(http_send(host, &(struct call){.method = "GET",
-                                                 .path = text("/api/chat/chain/%s", talk.head),
-                                                 .token = platform->token,
-                                                 .timeout_ms = PATIENCE_MS}),
-                  200);
+    struct answer *whole = ck_status(talk_chain(host, platform, &talk, ""), 200);
     int readers[STALLED_MAX];
 
     expect_chain(whole->json, 0, (size_t)entries + 1);

@@ -36,7 +36,7 @@ TEST(a_stream_resumes_after_any_event_on_any_host)
 
         for (int next = i + 1; next < RESUMED; next++)
             live_expect(again, text("entry %d", next));
-        ck_assert_ptr_null(sse_next(again, 120));
+        ck_assert_ptr_null(sse_within(again, 120));
         sse_close(again);
     }
 }

@@ -163,7 +163,7 @@ static int stalled_export(const struct person *who)
     struct pollfd readable = {.fd = fd, .events = POLLIN};
 
     ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
-    ck_assert_int_eq(poll(&readable, 1, 10000), 1);
+    ck_assert_int_eq(poll(&readable, 1, 60000), 1);
     return fd;
 }
 

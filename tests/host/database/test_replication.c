@@ -71,7 +71,7 @@ static struct wire_answer *answer_to(struct wire *wire, const char *end)
 {
     struct wire_answer *answer = NULL;
 
-    for (int64_t until = now_ms() + PATIENCE_MS; !answer && now_ms() < until;) {
+    for (int64_t until = now_ms() + PATIENCE_MS * PATIENCE; !answer && now_ms() < until;) {
         sql_run(db, text("SELECT %s(pid) " WAITING, end));
         answer = wire_read(wire, 50);
     }
@@ -195,7 +195,7 @@ TEST_EACH(a_migration_not_confirmed_by_the_standby_is_no_success, ENDS)
     pid_t pid = process_start(&(struct process_spec){.argv = argv, .log = fresh->log});
     bool over = false;
 
-    for (int64_t until = now_ms() + PATIENCE_MS; !over && now_ms() < until;) {
+    for (int64_t until = now_ms() + PATIENCE_MS * PATIENCE; !over && now_ms() < until;) {
         sql_run(db, text("SELECT %s(pid) " WAITING, ends[_i]));
         over = process_wait(pid, 50, &status);
     }

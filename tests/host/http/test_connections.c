@@ -162,8 +162,8 @@ static void judge(int fd, const struct sent *sent, unsigned of)
     ssize_t got = 1;
 
     while (got > 0 && length + 1 < ROOM) {
-        ck_assert_msg(poll(&readable, 1, CLOSE_MS) == 1, "seed %u: open after %zu bytes: %.200s",
-                      of, sent->length, sent->bytes);
+        ck_assert_msg(poll(&readable, 1, CLOSE_MS * PATIENCE) == 1,
+                      "seed %u: open after %zu bytes: %.200s", of, sent->length, sent->bytes);
         got = recv(fd, said + length, ROOM - 1 - length, 0);
         length += got > 0 ? (size_t)got : 0;
     }

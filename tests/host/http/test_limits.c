@@ -64,7 +64,7 @@ TEST_EACH(max_connections_and_connections_per_address_limit_connections, 2)
         wires[i] = wire_open_from(few, "127.0.0.9", 0);
         wire_say(wires[i], GET_HEALTH "\r\n");
         ck_assert_msg(i < places[_i].most ? wire_read(wires[i], 6000) != NULL
-                                          : !wire_has_more(wires[i], 100),
+                                          : !wire_has_more(wires[i], 10),
                       "connection %d", i + 1);
     }
     ck_assert(_i || wire_is_served(few)); /* another address */

@@ -31,6 +31,8 @@ static void set_up(void)
         .more = text("bulk:\n  files: \"%s\"\nconsole:\n  pages: \"%s\"\ndocs:\n  pages: \"%s\"\n",
                      harness_path("bulk-matrix"), harness_path("console-matrix"),
                      harness_path("docs-matrix"))});
+    ck_prints(host, 0, "", "pause"); /* otherwise jobs, too, change the database */
+    host_logs(host, 0, "are paused");
 }
 
 /* ---- the table of roles is complete ---- */

@@ -53,7 +53,7 @@ static void expect_data(struct sse *sse, const char *data)
 
 static void expect_none(struct sse *sse)
 {
-    ck_assert_ptr_null(sse_next(sse, SILENT_MS));
+    ck_assert_ptr_null(sse_within(sse, SILENT_MS));
     ck_assert(!sse->ended);
 }
 
