@@ -155,6 +155,10 @@ static const struct bb_field authentication_reply[] = {
     {.name = "expiresAt", .type = BB_TIME, .help = "When the certificate expires."},
 };
 
+static const struct bb_field after[] = {
+    {.name = "after", .type = BB_TEXT, .flags = BB_REQUIRED, .max = 16},
+};
+
 /* Optional members. null clears them; each has a row in the table of options.c. */
 #define OPTIONS                                                                                    \
     {.name = "name", .type = BB_TEXT, .flags = BB_CLEARS, .min = 1, .max = 100,                    \
@@ -180,6 +184,7 @@ static const struct bb_field authentication_reply[] = {
      .help = "How requests are signed: with the secret (hmac, the default), with a private key "   \
              "whose public key receivers get (ed25519), or both."},                                \
     {.name = "disablePolicy", .type = BB_OBJECT, .flags = BB_NULLABLE | BB_CLEARS,                 \
+     .fields = BB_TABLE(after),                                                                    \
      .help = "Has the webhook disabled when all attempts have failed for the duration `after`, "   \
              "from 1h to 30d, or when the receiver asks for it. Only faults of the receiver "      \
              "count. Default: never.",                                                             \
@@ -249,7 +254,6 @@ static const struct bb_field recover_body[] = {
      .help = "Abandoned deliveries created since this time are sent again (ISO 8601)."},
 };
 
-static const char *const outcomes[] = {"delivered", "abandoned", NULL};
 static const char *const replay_states[] = {"running", "done", "canceled", "dry_run", NULL};
 
 static const struct bb_field replay_body[] = {
@@ -257,7 +261,7 @@ static const struct bb_field replay_body[] = {
      .help = "Deliveries created since this time are sent again (ISO 8601)."},
     {.name = "until", .type = BB_TIME,
      .help = "Only deliveries created before this time. Default: now."},
-    {.name = "status", .type = BB_CHOICE, .choices = outcomes,
+    {.name = "status", .type = BB_CHOICE, .choices = webhook_delivery_states + 1,
      .help = "Only deliveries with this status. Default: both."},
     {.name = "events", .type = BB_LIST, .max = 256, .fields = BB_TABLE(event_item),
      .help = "Only deliveries of these events. Default: all."},
@@ -347,14 +351,15 @@ static const struct bb_field recover_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries sent again."},
 };
-static const struct bb_field replay_reply[] = {
+const struct bb_field webhook_replay_fields[] = {
     {.name = "state", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = replay_states},
     {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Deliveries that matched at the start."},
     {.name = "queued", .type = BB_INT, .help = "Deliveries that were queued up to now."},
     {.name = "waiting", .type = BB_INT, .help = "Part of `queued`: those not sent yet."},
     {.name = "since", .type = BB_TIME}, {.name = "until", .type = BB_TIME},
-    {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = outcomes},
+    {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE,
+     .choices = webhook_delivery_states + 1},
     {.name = "events", .type = BB_LIST, .fields = BB_TABLE(text_item), .help = "[]: all."},
     {.name = "createdAt", .type = BB_TIME},
     {.name = "endedAt", .type = BB_TIME, .flags = BB_NULLABLE},
@@ -457,14 +462,14 @@ static const struct bb_route routes[] = {
      .help = "Resend all abandoned deliveries since a time."},
     {.method = "POST", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE, .errors = conflict,
      .handler = webhook_replay, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
-     .body = BB_TABLE(replay_body), .body_max = 65536, .reply = BB_TABLE(replay_reply),
+     .body = BB_TABLE(replay_body), .body_max = 65536, .reply = BB_TABLE(webhook_replay_fields),
      .help = "Send the deliveries of a period again, below live traffic."},
     {.method = "GET", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE,
      .handler = webhook_replay_get, .segments = BB_TABLE(id_segment),
-     .reply = BB_TABLE(replay_reply), .help = "Get the progress of the latest replay."},
+     .reply = BB_TABLE(webhook_replay_fields), .help = "Get the progress of the latest replay."},
     {.method = "DELETE", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE,
      .handler = webhook_replay_cancel, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
-     .reply = BB_TABLE(replay_reply),
+     .reply = BB_TABLE(webhook_replay_fields),
      .help = "Cancel the replay. Deliveries that are queued already are sent."},
 };
 

@@ -34,7 +34,8 @@ extern const char *const webhook_delivery_states[];
 
 /* Fields of responses, in the order of columns. */
 extern const struct bb_field webhook_delivery_fields[7], webhook_delivery_body_fields[8],
-    webhook_statistics_fields[5], webhook_hour_fields[4], webhook_filtered_fields[4];
+    webhook_statistics_fields[5], webhook_hour_fields[4], webhook_filtered_fields[4],
+    webhook_replay_fields[10];
 
 int webhook_unknown(struct bb_request *rq);            /* sends the 404 */
 int webhook_check_mine(struct bb_request *rq);         /* parks the fiber */
@@ -52,43 +53,19 @@ const char *webhook_masked(struct bb_request *rq, const char *secret);
  */
 int webhook_check_url(struct bb_request *rq, const char *field, const char **url);
 
-/* ---- options.c: optional members of a webhook ---- */
+/* ---- options.c: the members of a webhook that its owner sets ---- */
 
-/*
- * The columns of options, which are null while their option is not set. The first list has one
- * column for each row of `options` in options.c, in the same order. The second list has the columns
- * that options_take() sets; SIGNING_COLUMNS are set only with SIGNING_VALUES.
- */
-#define OPTION_COLUMNS_SHOWN                                                                       \
-    "name, description, filter, rate_limit, ordering, headers, retry_policy, disable_policy,"      \
-    " signature, public_key, authentication, kind"
+/* The columns that options_take() sets; SIGNING_COLUMNS are set only with SIGNING_VALUES. */
 #define OPTION_COLUMNS                                                                             \
-    "name, description, filter, rate_limit, ordering, headers, retry_policy, disable_policy,"      \
-    " signature, filter_path, authentication, certificate_until, certificate_warned, kind"
-
-struct option {
-    const char *name; /* of the member */
-    /*
-     * Checks the member of a request, which may be JSON's null, and adds the new values of its
-     * columns, as texts, JSON or null, to `columns`. Returns 0, or the status of the response sent.
-     * NULL: requests cannot set the member, or the table of the body checks it.
-     */
-    int (*take)(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-    /* Returns the member as responses show it, owned by the caller; NULL: out of memory. */
-    json_t *(*show)(struct bb_request *rq, int64_t webhook, const char *cell);
-    const char *column; /* of a member that the table of the body checks, or NULL */
-};
+    "url, events, name, description, filter, rate_limit, ordering, headers, retry_policy,"         \
+    " disable_policy, signature, filter_path, authentication, certificate_until,"                  \
+    " certificate_warned, kind"
 
 /*
- * Checks the options in the body. Sets *columns to the columns that change, as JSON for
+ * Checks the members in the body. Adds the columns that change to `columns`, for
  * jsonb_populate_record(). Returns 0, or the status of the response sent.
  */
-int options_take(struct bb_request *rq, int64_t webhook, const char **columns);
-
-/* Adds the options in a row to `json`, which it takes and returns; NULL: out of memory. */
-json_t *options_show(struct bb_request *rq, int64_t webhook, const struct bb_rows *rows, size_t row,
-                     size_t first, json_t *json);
-size_t options_shown(void); /* the number of columns that options_show() reads */
+int options_take(struct bb_request *rq, int64_t webhook, json_t *columns);
 
 int option_text(struct bb_request *rq, json_t *columns, const char *column, const char *text);
 
@@ -98,13 +75,7 @@ int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const 
 
 /* Returns a sealed JSON object, owned by the caller; an empty one if no key opens it (logged). */
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell);
-
-/* ---- filter.c ---- */
-
-int filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-int webhook_filter_test(struct bb_request *rq);
-
-/* ---- signature.c ---- */
+json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell); /* masked */
 
 /*
  * The keys of Ed25519 signatures. A webhook has them while `signature` requires them; a new pair
@@ -117,11 +88,14 @@ int webhook_filter_test(struct bb_request *rq);
         "h.previous_signing_key") ", " SIGNING_VALUE("h.previous_public_key")
 #define SIGNING_VALUE(value) "CASE WHEN r.signature IN ('ed25519', 'both') THEN " value " END"
 
-int signature_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-
 /* Adds a new pair of keys to `columns`. Returns 0, or the status of the response sent. */
 int signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns);
 int webhook_jwks(struct bb_request *rq); /* a route */
+
+/* ---- filter.c ---- */
+
+int filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+int webhook_filter_test(struct bb_request *rq);
 
 /* ---- authentication.c ---- */
 
@@ -142,30 +116,34 @@ int webhook_commit(struct bb_request *rq);
 int webhook_consumers(struct bb_request *rq);
 int webhook_consumer_delete(struct bb_request *rq);
 
-/* ---- webhooks.c: channels; any thread ---- */
+/* ---- webhooks.c ---- */
 
+/* The members `url` and `events`: see struct option. */
+int webhook_take_url(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+int webhook_take_events(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+
+/* Channels; any thread. */
 void webhook_changed(void *state, const char *payload);
 void webhook_pause_heard(void *state, const char *payload);
 
 /* ---- deliveries.c, search.c ---- */
 
-/* The columns of webhook_deliveries AS d, in the order of enum delivery_column. */
+/*
+ * The columns of webhook_deliveries AS d, in the order of webhook_delivery_fields. The log has the
+ * headers of an attempt as lines, without those that follow from the delivery (see attempt_sign()).
+ */
+// clang-format off
 #define DELIVERY_COLUMNS                                                                           \
-    "d.id, d.event, d.event_id, d.state, " DELIVERY_TIMES ", d.log::text AS log, d.traceparent"
-#define DELIVERY_TIMES BB_SQL_MS("d.created_at") " AS created, " DELIVERY_NEXT_MS " AS next"
-#define DELIVERY_NEXT_MS BB_SQL_MS("nullif(d.next_at, webhook_never())")
-enum delivery_column {
-    DELIVERY_ID,
-    DELIVERY_EVENT,
-    DELIVERY_EVENT_ID,
-    DELIVERY_STATE,
-    DELIVERY_CREATED,
-    DELIVERY_NEXT,
-    DELIVERY_LOG,
-    DELIVERY_TRACE,
-    DELIVERY_FOUND,
-    DELIVERY_BODY = DELIVERY_FOUND
-};
+    "d.id, d.event, d.event_id, d.state, " BB_SQL_MS("d.created_at") " AS created,"                \
+    " CASE WHEN d.state = 'queued' THEN " BB_SQL_MS("nullif(d.next_at, webhook_never())") " END,"  \
+    " (SELECT coalesce(jsonb_agg(a - 'headers' || jsonb_build_object('requestHeaders', CASE"       \
+    " WHEN a ->> 'headers' IS NOT NULL THEN jsonb_strip_nulls(jsonb_build_object('Content-Type',"  \
+    " 'application/json', 'X-Webhook-Event', d.event, 'webhook-id', d.event_id, 'traceparent',"    \
+    " d.traceparent)) || (SELECT coalesce(jsonb_object_agg(split_part(line, ': ', 1),"             \
+    " substr(line, strpos(line, ': ') + 2)), '{}') FROM unnest(string_to_array(a ->> 'headers',"   \
+    " chr(10))) AS line WHERE strpos(line, ': ') > 0) END) ORDER BY n), '[]')"                     \
+    " FROM jsonb_array_elements(d.log) WITH ORDINALITY AS l(a, n))::text AS log"
+// clang-format on
 json_t *webhook_delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
 /* ---- routes and commands ---- */

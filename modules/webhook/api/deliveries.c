@@ -46,52 +46,9 @@ static const struct bb_sql one = {
     BB_SQL_LONG, /* it reads a body */
 };
 
-/*
- * Replaces the headers in the log of an attempt, which are lines, by an object. The log has no
- * headers that follow from the delivery (see attempt_sign()).
- */
-static int delivery_headers(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                            json_t *attempt)
-{
-    const char *lines = json_string_value(json_object_get(attempt, "headers"));
-    char *copy = lines ? bb_format(rq, "%s", lines) : NULL, *rest = NULL, *value;
-    json_t *headers = lines ? json_pack("{s:s, s:s, s:s, s:s*}", "Content-Type", "application/json",
-                                        "X-Webhook-Event", bb_cell(rq, rows, row, DELIVERY_EVENT),
-                                        "webhook-id", bb_cell(rq, rows, row, DELIVERY_EVENT_ID),
-                                        "traceparent", bb_cell(rq, rows, row, DELIVERY_TRACE))
-                            : json_null();
-
-    for (char *name = copy ? strtok_r(copy, "\n", &rest) : NULL; name && headers;
-         name = strtok_r(NULL, "\n", &rest)) {
-        value = strstr(name, ": ");
-        if (!value)
-            continue;
-        *value = '\0';
-        if (json_object_set_new(headers, name, json_string(value + 2))) {
-            json_decref(headers);
-            headers = NULL;
-        }
-    }
-    json_object_del(attempt, "headers");
-    return json_object_set_new(attempt, "requestHeaders", headers);
-}
-
 json_t *webhook_delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    json_t *json = BB_ROW_FIELDS(rq, rows, row, 0, webhook_delivery_fields), *attempt;
-    size_t i;
-
-    /* setting an existing member needs no memory */
-    if (bb_cell(rq, rows, row, DELIVERY_STATE)[0] != 'q')
-        json_object_set_new(json, "nextAttemptAt", json_null());
-    json_array_foreach(json_object_get(json, "attempts"), i, attempt)
-    {
-        if (delivery_headers(rq, rows, row, attempt)) {
-            json_decref(json);
-            return NULL;
-        }
-    }
-    return json;
+    return BB_ROW_FIELDS(rq, rows, row, 0, webhook_delivery_fields);
 }
 
 int webhook_delivery(struct bb_request *rq)
@@ -103,14 +60,7 @@ int webhook_delivery(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Delivery not found");
-    json_t *json = webhook_delivery_json(rq, rows, 0);
-
-    if (json &&
-        json_object_set_new(json, "body", json_string(bb_cell(rq, rows, 0, DELIVERY_BODY)))) {
-        json_decref(json);
-        json = NULL;
-    }
-    return bb_reply(rq, 200, json);
+    return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, webhook_delivery_body_fields));
 }
 
 /*

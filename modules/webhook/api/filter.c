@@ -33,6 +33,7 @@ struct filter {
     struct bb_request *rq;
     struct csv text; /* the predicate */
     size_t conditions, patterns;
+    int refused; /* 0, or the status of the response sent: nothing more is added */
 };
 
 /* A condition: its place in the filter, for errors, and the jsonpath of the value it is about. */
@@ -41,11 +42,17 @@ struct place {
     int depth;
 };
 
-static int filter_add(struct filter *filter, json_t *condition, struct place place);
+#define FILTER_REFUSE(filter, name, ...)                                                           \
+    ((filter)->refused =                                                                           \
+         (filter)->refused ? (filter)->refused : bb_invalid((filter)->rq, name, __VA_ARGS__))
+
+static void filter_add(struct filter *filter, json_t *condition, struct place place);
 
 static struct place filter_below(const struct filter *filter, struct place place, const char *name,
                                  const char *path)
 {
+    if (filter->refused) /* saves memory */
+        return place;
     return (struct place){bb_format(filter->rq, "%s.%s", place.name, name), path, place.depth + 1};
 }
 
@@ -61,7 +68,7 @@ static void filter_put(struct filter *filter, const char *text, ...)
     va_list more;
 
     va_start(more, text);
-    for (; text; text = va_arg(more, const char *))
+    for (; text && !filter->refused; text = va_arg(more, const char *))
         csv_bytes(&filter->text, text, strlen(text));
     va_end(more);
 }
@@ -71,57 +78,60 @@ static const char *filter_literal(const struct filter *filter, const json_t *val
     return bb_json(filter->rq, value, NULL);
 }
 
-static bool filter_is_container(const json_t *value)
+static const char *filter_quote(const struct filter *filter, const char *text)
 {
-    return json_is_object(value) || json_is_array(value);
+    return filter_literal(filter, bb_json_hold(filter->rq, json_string(text)));
 }
 
 /* Returns the path of a member; a JSON string is also a name in jsonpath. */
 static const char *filter_member(const struct filter *filter, const char *path, const char *name)
 {
-    const char *quoted = filter_literal(filter, bb_json_hold(filter->rq, json_string(name)));
-
-    return bb_format(filter->rq, "%s.%s", path, quoted);
+    return filter->refused ? path
+                           : bb_format(filter->rq, "%s.%s", path, filter_quote(filter, name));
 }
 
-static int filter_count(struct filter *filter, struct place place)
+/* Returns whether the filter may have this condition, too. */
+static bool filter_count(struct filter *filter, struct place place)
 {
     if (place.depth > FILTER_DEPTH)
-        return bb_invalid(filter->rq, place.name, "must be nested at most %d times", FILTER_DEPTH);
-    if (++filter->conditions > FILTER_CONDITIONS)
-        return bb_invalid(filter->rq, "filter", "must have at most %d conditions",
-                          FILTER_CONDITIONS);
-    return 0;
+        FILTER_REFUSE(filter, place.name, "must be nested at most %d times", FILTER_DEPTH);
+    else if (++filter->conditions > FILTER_CONDITIONS)
+        FILTER_REFUSE(filter, "filter", "must have at most %d conditions", FILTER_CONDITIONS);
+    return !filter->refused;
+}
+
+static void filter_count_pattern(struct filter *filter)
+{
+    if (++filter->patterns > FILTER_PATTERNS)
+        FILTER_REFUSE(filter, "filter", "must have at most %d texts to search for",
+                      FILTER_PATTERNS);
 }
 
 /* ---- operators ---- */
 
 /* Adds that the value equals `value`, also if both are objects or arrays. */
-static int filter_add_equal(struct filter *filter, json_t *value, struct place place)
+static void filter_add_equal(struct filter *filter, json_t *value, struct place place)
 {
-    int refused = filter_count(filter, place);
     const char *name, *path = place.path;
     json_t *member;
 
-    if (refused)
-        return refused;
+    if (!filter_count(filter, place))
+        return;
     if (json_is_array(value)) {
         filter_put(filter, "(", path, ".type() == \"array\" && ", path,
                    ".size() == ", bb_format(filter->rq, "%zu", json_array_size(value)), NULL);
-        for (size_t i = 0; i < json_array_size(value) && !refused; i++) {
+        for (size_t i = 0; i < json_array_size(value) && !filter->refused; i++) {
             const char *at = bb_format(filter->rq, "%s[%zu]", path, i);
 
             filter_put(filter, " && ", NULL);
-            refused = filter_add_equal(filter, json_array_get(value, i),
-                                       filter_item(filter, place, i, at));
+            filter_add_equal(filter, json_array_get(value, i), filter_item(filter, place, i, at));
         }
     } else if (json_is_object(value)) {
         filter_put(filter, "(", path, ".type() == \"object\" && !exists(", path,
                    ".keyvalue() ? (1 == 1", NULL);
         json_object_foreach(value, name, member)
         {
-            filter_put(filter, " && @.key != ",
-                       filter_literal(filter, bb_json_hold(filter->rq, json_string(name))), NULL);
+            filter_put(filter, " && @.key != ", filter_quote(filter, name), NULL);
         }
         filter_put(filter, "))", NULL);
         json_object_foreach(value, name, member)
@@ -129,37 +139,31 @@ static int filter_add_equal(struct filter *filter, json_t *value, struct place p
             const char *at = filter_member(filter, path, name);
 
             filter_put(filter, " && ", NULL);
-            refused = filter_add_equal(filter, member, filter_below(filter, place, name, at));
-            if (refused)
-                break;
+            filter_add_equal(filter, member, filter_below(filter, place, name, at));
         }
     } else {
         filter_put(filter, "(", path, ".type() != \"array\" && exists(", path,
                    " ? (@ == ", filter_literal(filter, value), "))", NULL);
     }
     filter_put(filter, ")", NULL);
-    return refused;
 }
 
-static int filter_equal(struct filter *filter, json_t *value, struct place place, const char * not )
+static void filter_equal(struct filter *filter, json_t *value, struct place place,
+                         const char * not )
 {
     filter_put(filter, "(exists(", place.path, ") && ", not, NULL);
-    int refused = filter_add_equal(filter, value, place);
-
+    filter_add_equal(filter, value, place);
     filter_put(filter, ")", NULL);
-    return refused;
 }
 
-static int filter_compare(struct filter *filter, json_t *value, struct place place,
-                          const char *sign)
+static void filter_compare(struct filter *filter, json_t *value, struct place place,
+                           const char *sign)
 {
-    const char *type = json_is_string(value) ? "string" : "number";
-
     if (!json_is_string(value) && !json_is_number(value))
-        return bb_invalid(filter->rq, place.name, "must be a string or a number");
-    filter_put(filter, "(", place.path, ".type() == \"", type, "\" && exists(", place.path,
-               " ? (@ ", sign, " ", filter_literal(filter, value), ")))", NULL);
-    return 0;
+        FILTER_REFUSE(filter, place.name, "must be a string or a number");
+    filter_put(filter, "(", place.path, ".type() == \"",
+               json_is_string(value) ? "string" : "number", "\" && exists(", place.path, " ? (@ ",
+               sign, " ", filter_literal(filter, value), ")))", NULL);
 }
 
 /* Adds a regular expression for the text, which must be the end of the value. */
@@ -176,119 +180,97 @@ static void filter_put_end(struct filter *filter, const char *text)
     }
     *to++ = '$';
     *to = '\0';
-    filter_put(filter, "@ like_regex ",
-               filter_literal(filter, bb_json_hold(filter->rq, json_string(pattern))), NULL);
+    filter_put(filter, "@ like_regex ", filter_quote(filter, pattern), NULL);
 }
 
-static int filter_affix(struct filter *filter, json_t *value, struct place place, const char *end)
+static void filter_affix(struct filter *filter, json_t *value, struct place place, const char *end)
 {
-    json_t *list = json_is_array(value) ? value : bb_json_hold(filter->rq, json_pack("[O]", value));
+    size_t count = json_is_array(value) ? json_array_size(value) : 1;
 
-    if (!list)
-        return bb_no_memory(filter->rq);
-    if (!json_array_size(list))
-        return bb_invalid(filter->rq, place.name, "must not be empty");
+    if (!count)
+        FILTER_REFUSE(filter, place.name, "must not be empty");
     filter_put(filter, "(", place.path, ".type() == \"string\" && exists(", place.path, " ? (",
                NULL);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *item = json_array_get(list, i);
-        int refused = filter_count(filter, place);
+    for (size_t i = 0; i < count && filter_count(filter, place); i++) {
+        const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
 
-        if (refused)
-            return refused;
-        if (!json_is_string(item))
-            return bb_invalid(filter->rq, place.name, "must be a string, or a list of strings");
-        if (*end && ++filter->patterns > FILTER_PATTERNS)
-            return bb_invalid(filter->rq, "filter", "must have at most %d texts to search for",
-                              FILTER_PATTERNS);
         filter_put(filter, i ? " || " : "", NULL);
-        if (*end)
+        if (!json_is_string(item)) {
+            FILTER_REFUSE(filter, place.name, "must be a string, or a list of strings");
+        } else if (*end) {
+            filter_count_pattern(filter);
             filter_put_end(filter, json_string_value(item));
-        else
+        } else {
             filter_put(filter, "@ starts with ", filter_literal(filter, item), NULL);
+        }
     }
     filter_put(filter, ")))", NULL);
-    return 0;
 }
 
 /*
  * $in and $nin. With a list, the value must be one of its items. Otherwise the value is an array
  * that contains `value`, or a text that contains it.
  */
-static int filter_in(struct filter *filter, json_t *value, struct place place, const char * not )
+static void filter_in(struct filter *filter, json_t *value, struct place place, const char * not )
 {
     const char *path = place.path, *literal = filter_literal(filter, value);
 
     if (json_is_object(value))
-        return bb_invalid(filter->rq, place.name, "must not be an object");
+        FILTER_REFUSE(filter, place.name, "must not be an object");
     if (json_is_array(value)) {
         filter_put(filter, "(", path, ".type() != \"array\" && ", path, ".type() != \"object\" && ",
                    not, "exists(", path, " ? (1 == 0", NULL);
-        for (size_t i = 0; i < json_array_size(value); i++) {
+        for (size_t i = 0; i < json_array_size(value) && filter_count(filter, place); i++) {
             const json_t *item = json_array_get(value, i);
-            int refused = filter_count(filter, place);
 
-            if (refused)
-                return refused;
-            if (filter_is_container(item))
-                return bb_invalid(filter->rq, place.name, "must not contain objects or arrays");
+            if (json_is_object(item) || json_is_array(item))
+                FILTER_REFUSE(filter, place.name, "must not contain objects or arrays");
             filter_put(filter, " || @ == ", filter_literal(filter, item), NULL);
         }
         filter_put(filter, ")))", NULL);
-        return 0;
+        return;
     }
     filter_put(filter, "((", path, ".type() == \"array\" && ", not, "exists(", path,
                " ? (@ == ", literal, ")))", NULL);
     if (json_is_string(value)) {
-        if (++filter->patterns > FILTER_PATTERNS)
-            return bb_invalid(filter->rq, "filter", "must have at most %d texts to search for",
-                              FILTER_PATTERNS);
+        filter_count_pattern(filter);
         filter_put(filter, " || (", path, ".type() == \"string\" && ", not, "exists(", path,
                    " ? (@ like_regex ", literal, " flag \"q\")))", NULL);
     }
     filter_put(filter, ")", NULL);
-    return 0;
 }
 
-static int filter_exist(struct filter *filter, json_t *value, struct place place,
-                        const char *unused)
+static void filter_exist(struct filter *filter, json_t *value, struct place place,
+                         const char *unused)
 {
     (void)unused;
     if (!json_is_boolean(value))
-        return bb_invalid(filter->rq, place.name, "must be true or false");
+        FILTER_REFUSE(filter, place.name, "must be true or false");
     filter_put(filter, json_is_true(value) ? "" : "!", "exists(", place.path, ")", NULL);
-    return 0;
 }
 
-static int filter_join(struct filter *filter, json_t *value, struct place place, const char *sign)
+static void filter_join(struct filter *filter, json_t *value, struct place place, const char *sign)
 {
     if (!json_is_array(value) || !json_array_size(value))
-        return bb_invalid(filter->rq, place.name, "must be a list of conditions");
-    for (size_t i = 0; i < json_array_size(value); i++) {
+        FILTER_REFUSE(filter, place.name, "must be a list of conditions");
+    for (size_t i = 0; i < json_array_size(value) && !filter->refused; i++) {
         filter_put(filter, i ? sign : "(", NULL);
-        int refused =
-            filter_add(filter, json_array_get(value, i), filter_item(filter, place, i, place.path));
-
-        if (refused)
-            return refused;
+        filter_add(filter, json_array_get(value, i), filter_item(filter, place, i, place.path));
     }
     filter_put(filter, ")", NULL);
-    return 0;
 }
 
-static int filter_not(struct filter *filter, json_t *value, struct place place, const char *unused)
+static void filter_not(struct filter *filter, json_t *value, struct place place, const char *unused)
 {
     (void)unused;
     filter_put(filter, "!(", NULL);
-    int refused = filter_add(filter, value, place);
-
+    filter_add(filter, value, place);
     filter_put(filter, ")", NULL);
-    return refused;
 }
 
 static const struct operator_row {
     const char *name;
-    int (*add)(struct filter *filter, json_t *value, struct place place, const char *arg);
+    void (*add)(struct filter *filter, json_t *value, struct place place, const char *arg);
     const char *arg;
 } operators[] = {
     {"$eq", filter_equal, ""},
@@ -309,23 +291,24 @@ static const struct operator_row {
 
 /* ---- conditions ---- */
 
-static int filter_add_operator(struct filter *filter, const char *name, json_t *value,
-                               struct place place)
+static void filter_add_operator(struct filter *filter, const char *name, json_t *value,
+                                struct place place)
 {
     place = filter_below(filter, place, name, place.path);
     for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
-        if (!strcmp(name, operators[i].name))
-            return operators[i].add(filter, value, place, operators[i].arg);
-    return bb_invalid(filter->rq, place.name, "is not an operator");
+        if (!strcmp(name, operators[i].name)) {
+            operators[i].add(filter, value, place, operators[i].arg);
+            return;
+        }
+    FILTER_REFUSE(filter, place.name, "is not an operator");
 }
 
 /* Adds the operators of an object, and then one predicate for its other members. */
-static int filter_add_object(struct filter *filter, json_t *object, struct place place)
+static void filter_add_object(struct filter *filter, json_t *object, struct place place)
 {
     const char *name, *between = "(";
     json_t *value;
     size_t members = 0;
-    int refused = 0;
 
     json_object_foreach(object, name, value)
     {
@@ -334,9 +317,7 @@ static int filter_add_object(struct filter *filter, json_t *object, struct place
             continue;
         filter_put(filter, between, NULL);
         between = " && ";
-        refused = filter_add_operator(filter, name, value, place);
-        if (refused)
-            return refused;
+        filter_add_operator(filter, name, value, place);
     }
     if (members || *between == '(') {
         filter_put(filter, between, "exists(", place.path, "[*] ? (@.type() == \"object\"", NULL);
@@ -345,44 +326,40 @@ static int filter_add_object(struct filter *filter, json_t *object, struct place
             if (name[0] == '$')
                 continue;
             filter_put(filter, " && ", NULL);
-            refused = filter_add(
-                filter, value, filter_below(filter, place, name, filter_member(filter, "@", name)));
-            if (refused)
-                return refused;
+            filter_add(filter, value,
+                       filter_below(filter, place, name, filter_member(filter, "@", name)));
         }
         filter_put(filter, "))", NULL);
     }
     filter_put(filter, ")", NULL);
-    return 0;
 }
 
 /* Adds the predicate of a condition: a value, a list of items to be contained, or an object. */
-static int filter_add(struct filter *filter, json_t *condition, struct place place)
+static void filter_add(struct filter *filter, json_t *condition, struct place place)
 {
-    int refused = filter_count(filter, place);
-
-    if (refused)
-        return refused;
-    if (json_is_object(condition))
-        return filter_add_object(filter, condition, place);
+    if (!filter_count(filter, place))
+        return;
+    if (json_is_object(condition)) {
+        filter_add_object(filter, condition, place);
+        return;
+    }
     if (!json_is_array(condition)) {
         filter_put(filter, "exists(", place.path, " ? (@ == ", filter_literal(filter, condition),
                    "))", NULL);
-        return 0;
+        return;
     }
     filter_put(filter, "(", place.path, ".type() == \"array\"", NULL);
-    for (size_t i = 0; i < json_array_size(condition) && !refused; i++) {
+    for (size_t i = 0; i < json_array_size(condition) && !filter->refused; i++) {
         json_t *item = json_array_get(condition, i);
         struct place below = filter_item(filter, place, i, "@");
 
         if (json_is_array(item))
-            return bb_invalid(filter->rq, below.name, "must not be an array in an array");
+            FILTER_REFUSE(filter, below.name, "must not be an array in an array");
         filter_put(filter, " && exists(", place.path, "[*] ? (", NULL);
-        refused = filter_add(filter, item, below);
+        filter_add(filter, item, below);
         filter_put(filter, "))", NULL);
     }
     filter_put(filter, ")", NULL);
-    return refused;
 }
 
 static void filter_drop(void *filter)
@@ -401,10 +378,9 @@ static int filter_compile(struct bb_request *rq, json_t *value, const char **pat
     bb_json(rq, value, &bytes);
     if (bytes > FILTER_BYTES)
         return bb_invalid(rq, "filter", "must have at most %d bytes", FILTER_BYTES);
-    int refused = filter_add(filter, value, (struct place){"filter", "$", 0});
-
-    if (refused)
-        return refused;
+    filter_add(filter, value, (struct place){"filter", "$", 0});
+    if (filter->refused)
+        return filter->refused;
     csv_bytes(&filter->text, "", 1);
     if (filter->text.length > FILTER_PREDICATE)
         return bb_invalid(rq, "filter",

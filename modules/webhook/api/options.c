@@ -1,12 +1,14 @@
 /*
- * Optional members of a webhook: each has a row in a table. The functions of members with their own
- * routes or jobs are in other files.
+ * The members of a webhook that its owner sets: each has a row in a table. Members with their own
+ * routes or jobs have their functions in other files; `signature` has its functions here.
  */
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "modules/webhook/api/api.h"
+#include "modules/webhook/http/sign.h"
 
 /* ---- headers that a webhook's owner adds to each request ---- */
 
@@ -85,7 +87,7 @@ static int option_headers_take(struct bb_request *rq, int64_t webhook, json_t *v
     return option_seal(rq, webhook, WEBHOOK_PART_HEADERS, bb_json(rq, value, NULL), columns);
 }
 
-static json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell)
+json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell)
 {
     json_t *headers = option_open(rq, webhook, WEBHOOK_PART_HEADERS, cell), *value;
     const char *name;
@@ -106,20 +108,6 @@ static json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const
 
 enum { DAY_S = 86400, SUM_MAX_S = 7 * DAY_S, AFTER_MIN_S = 3600, AFTER_MAX_S = 30 * DAY_S };
 
-/* Checks an object with a table, and sets *checked. Returns 0, or the status of the response. */
-static int option_check(struct bb_request *rq, const struct bb_table *table, const char *name,
-                        json_t *value, json_t **checked)
-{
-    json_t *object = bb_json_hold(rq, json_pack("{s:O}", name, value)), *errors = json_array();
-
-    *checked = bb_json_hold(rq, object && errors ? bb_check(rq, table, object, errors) : NULL);
-    if (json_array_size(errors))
-        return bb_refuse(rq, errors);
-    json_decref(errors);
-    *checked = json_object_get(*checked, name);
-    return *checked ? 0 : bb_no_memory(rq);
-}
-
 static const struct bb_field delay[] = {
     {.name = "item", .type = BB_INT, .min = 1, .max = DAY_S},
 };
@@ -134,12 +122,6 @@ static const struct bb_field delays[] = {
 static const struct bb_field retry[] = {
     {.name = "retryPolicy", .type = BB_OBJECT, .fields = BB_TABLE(delays)},
 };
-static const struct bb_field after[] = {
-    {.name = "after", .type = BB_TEXT, .flags = BB_REQUIRED, .max = 16},
-};
-static const struct bb_field disable[] = {
-    {.name = "disablePolicy", .type = BB_OBJECT, .fields = BB_TABLE(after)},
-};
 
 static int option_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
 {
@@ -149,10 +131,14 @@ static int option_retry_take(struct bb_request *rq, int64_t webhook, json_t *val
 
     (void)webhook;
     if (json_is_object(value)) {
-        int refused = option_check(rq, &table, "retryPolicy", value, &value);
+        json_t *object = bb_json_hold(rq, json_pack("{s:O}", "retryPolicy", value));
+        json_t *errors = json_array();
+        json_t *checked = bb_json_hold(rq, object ? bb_check(rq, &table, object, errors) : NULL);
 
-        if (refused)
-            return refused;
+        if (json_array_size(errors))
+            return bb_refuse(rq, errors);
+        json_decref(errors);
+        value = json_object_get(checked, "retryPolicy");
     } else if (!json_is_null(value) &&
                (!name || (strcmp(name, "default") != 0 && strcmp(name, "standard") != 0))) {
         return bb_invalid(rq, "retryPolicy",
@@ -183,90 +169,117 @@ static int64_t option_duration_s(const char *text)
 static int option_disable_take(struct bb_request *rq, int64_t webhook, json_t *value,
                                json_t *columns)
 {
-    static const struct bb_table table = BB_TABLE(disable);
-    int refused =
-        json_is_null(value) ? 0 : option_check(rq, &table, "disablePolicy", value, &value);
+    const char *after = json_string_value(json_object_get(value, "after"));
+    int64_t after_s = after ? option_duration_s(after) : 0;
 
     (void)webhook;
-    if (refused)
-        return refused;
-    if (json_is_object(value)) {
-        int64_t after_s = option_duration_s(json_string_value(json_object_get(value, "after")));
-
-        if (after_s < AFTER_MIN_S || after_s > AFTER_MAX_S)
-            return bb_invalid(rq, "disablePolicy.after",
-                              "must be a duration from 1h to 30d, such as 5d or 36h");
-    }
+    if (after && (after_s < AFTER_MIN_S || after_s > AFTER_MAX_S))
+        return bb_invalid(rq, "disablePolicy.after",
+                          "must be a duration from 1h to 30d, such as 5d or 36h");
     return json_object_set(columns, "disable_policy", value) ? bb_no_memory(rq) : 0;
+}
+
+/* ---- signature ---- */
+
+int signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns)
+{
+    char private_key[SIGN_PAIR], public_key[SIGN_PAIR];
+
+    if (sign_pair_make(private_key, public_key))
+        return bb_fail(rq, 503, "No key could be made for the signatures");
+    int refused = option_seal(rq, webhook, WEBHOOK_PART_SIGNING_KEY, private_key, columns);
+
+    OPENSSL_cleanse(private_key, sizeof(private_key));
+    return refused ? refused : option_text(rq, columns, "public_key", public_key);
+}
+
+static int option_signature_take(struct bb_request *rq, int64_t webhook, json_t *value,
+                                 json_t *columns)
+{
+    const char *signature = json_string_value(value);
+    int refused = option_text(rq, columns, "signature", signature);
+
+    if (refused || !signature || !strcmp(signature, "hmac"))
+        return refused;
+    return signature_make_pair(rq, webhook, columns);
+}
+
+/*
+ * GET /api/chat/webhooks/:id/jwks: the public keys as JSON Web Keys (RFC 8037) with thumbprints as
+ * ids (RFC 7638). Receivers call this without a token. A webhook without Ed25519 signatures has the
+ * same response as an unknown one, so the route shows nothing about other webhooks.
+ */
+int webhook_jwks(struct bb_request *rq)
+{
+#define BASE64_TO_URL(of) "translate(rtrim(" of ", '='), '+/', '-_')"
+    static const struct bb_sql find = {
+        "SELECT json_build_object('keys', json_agg(json_build_object('kty', 'OKP',"
+        " 'crv', 'Ed25519', 'use', 'sig', 'alg', 'EdDSA', 'kid', " BASE64_TO_URL(
+            "encode(sha256(convert_to('{\"crv\":\"Ed25519\",\"kty\":\"OKP\",\"x\":\"' || x || "
+            "'\"}',"
+            " 'UTF8')), 'base64')") ", 'x', x) ORDER BY n))::text FROM webhook_hook h,"
+                                    " LATERAL (VALUES (1, h.public_key), (2, CASE WHEN "
+                                    "h.previous_until > now()"
+                                    " THEN h.previous_public_key END)) k(n, key),"
+                                    " LATERAL (SELECT " BASE64_TO_URL(
+                                        "substr(key, length('whpk_') + 1)") " AS x) x"
+                                                                            " WHERE h.id = "
+                                                                            "$1::bigint AND "
+                                                                            "h.public_key IS NOT "
+                                                                            "NULL AND key IS NOT "
+                                                                            "NULL"
+                                                                            " HAVING count(*) > 0",
+        0};
+    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    if (!rows)
+        return bb_failed(rq);
+    if (bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    return bb_reply(rq, 200, bb_json_read(rq, bb_cell(rq, rows, 0, 0)));
 }
 
 /* ---- the table ---- */
 
-static json_t *option_show_text(struct bb_request *rq, int64_t webhook, const char *cell)
-{
-    (void)rq, (void)webhook;
-    return json_string(cell);
-}
-
-static json_t *option_show_json(struct bb_request *rq, int64_t webhook, const char *cell)
-{
-    (void)webhook;
-    return bb_json_read(rq, cell);
-}
-
-/* In the order of OPTION_COLUMNS_SHOWN. */
-static const struct option options[] = {
-    {"name", NULL, option_show_text, "name"},
-    {"description", NULL, option_show_text, "description"},
-    {"filter", filter_take, option_show_json, NULL},
-    {"rateLimit", NULL, option_show_json, "rate_limit"},
-    {"ordering", NULL, option_show_text, "ordering"},
-    {"headers", option_headers_take, option_headers_show, NULL},
-    {"retryPolicy", option_retry_take, option_show_json, NULL},
-    {"disablePolicy", option_disable_take, option_show_json, NULL},
-    {"signature", signature_take, option_show_text, NULL},
-    {"publicKey", NULL, option_show_text, NULL},
-    {"authentication", authentication_take, authentication_show, NULL},
-    {"kind", poll_take, option_show_text, NULL},
+static const struct option {
+    const char *name; /* of the member */
+    /*
+     * Checks the member of a request, which may be JSON's null, and adds the new values of its
+     * columns, as texts, JSON or null, to `columns`. Returns 0, or the status of the response sent.
+     * NULL: the table of the body checks it.
+     */
+    int (*take)(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+    const char *column; /* if `take` is NULL */
+} options[] = {
+    {"url", webhook_take_url, NULL},
+    {"events", webhook_take_events, NULL},
+    {"active", NULL, "active"},
+    {"name", NULL, "name"},
+    {"description", NULL, "description"},
+    {"filter", filter_take, NULL},
+    {"rateLimit", NULL, "rate_limit"},
+    {"ordering", NULL, "ordering"},
+    {"headers", option_headers_take, NULL},
+    {"retryPolicy", option_retry_take, NULL},
+    {"disablePolicy", option_disable_take, NULL},
+    {"signature", option_signature_take, NULL},
+    {"authentication", authentication_take, NULL},
+    {"kind", poll_take, NULL},
 };
 
-size_t options_shown(void)
+int options_take(struct bb_request *rq, int64_t webhook, json_t *columns)
 {
-    return sizeof(options) / sizeof(options[0]);
-}
+    int refused = columns ? 0 : bb_no_memory(rq);
 
-int options_take(struct bb_request *rq, int64_t webhook, const char **columns)
-{
-    json_t *changed = bb_json_hold(rq, json_object());
-
-    if (!changed)
-        return bb_no_memory(rq);
-    for (size_t i = 0; i < options_shown(); i++) {
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !refused; i++) {
         json_t *value = json_object_get(bb_body(rq), options[i].name);
-        int refused = value && options[i].take ? options[i].take(rq, webhook, value, changed) : 0;
 
-        if (refused)
-            return refused;
-        if (value && options[i].column && json_object_set(changed, options[i].column, value))
-            return bb_no_memory(rq);
+        if (value && options[i].take)
+            refused = options[i].take(rq, webhook, value, columns);
+        else if (value && json_object_set(columns, options[i].column, value))
+            refused = bb_no_memory(rq);
     }
-    *columns = bb_json(rq, changed, NULL);
-    return 0;
-}
-
-json_t *options_show(struct bb_request *rq, int64_t webhook, const struct bb_rows *rows, size_t row,
-                     size_t first, json_t *json)
-{
-    for (size_t i = 0; i < options_shown() && json; i++) {
-        const char *cell = bb_cell(rq, rows, row, first + i);
-
-        if (cell &&
-            json_object_set_new(json, options[i].name, options[i].show(rq, webhook, cell))) {
-            json_decref(json);
-            json = NULL;
-        }
-    }
-    return json;
+    return refused;
 }
 
 int option_text(struct bb_request *rq, json_t *columns, const char *column, const char *text)

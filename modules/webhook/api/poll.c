@@ -66,7 +66,9 @@ int poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *col
     (void)webhook;
     if (wrong)
         return bb_invalid(rq, wrong, "is not possible if the events are polled");
-    return option_text(rq, columns, "kind", kind);
+    int refused = kind ? option_text(rq, columns, "url", "") : 0;
+
+    return refused ? refused : option_text(rq, columns, "kind", kind);
 }
 
 int poll_check_change(struct bb_request *rq)

@@ -50,40 +50,29 @@ static const struct bb_sql cancel = {
     BB_SQL_WRITE,
 };
 
-#define TIMES BB_SQL_TIME("r.since") ", " BB_SQL_TIME("r.until")
-#define TIMES_RUN BB_SQL_TIME("r.created_at") ", " BB_SQL_TIME("r.ended_at")
-
+/* Returns webhook_replay_fields. */
 static const struct bb_sql find = {
-    "SELECT r.state, " TIMES ", CASE WHEN r.delivered THEN 'delivered' ELSE 'abandoned' END,"
-    " coalesce(r.events, '[]'), r.matched, r.queued, (SELECT count(*) FROM webhook_waiting w"
-    " WHERE w.webhook = r.webhook AND w.replay), " TIMES_RUN ", r.delivered IS NULL"
-    " FROM webhook_hook h LEFT JOIN webhook_replay r ON r.webhook = h.id WHERE " WEBHOOK_MINE,
+    "SELECT r.state, r.matched, r.queued, (SELECT count(*) FROM webhook_waiting w"
+    " WHERE w.webhook = r.webhook AND w.replay), " BB_SQL_MS("r.since") ", " BB_SQL_MS(
+        "r.until") ", CASE WHEN r.delivered THEN 'delivered' WHEN NOT r.delivered THEN 'abandoned'"
+                   " END, coalesce(r.events, '[]'), " BB_SQL_MS("r.created_at") ", " BB_SQL_MS(
+                       "r.ended_at") " FROM webhook_hook h LEFT JOIN webhook_replay r ON r.webhook "
+                                     "= h.id"
+                                     " WHERE " WEBHOOK_MINE,
     BB_SQL_LONG,
 };
 
 int webhook_replay_get(struct bb_request *rq)
 {
-    enum { STATE, SINCE, UNTIL, STATUS, EVENTS, MATCHED, QUEUED, WAITING, CREATED, ENDED, ALL };
-    static const struct bb_column columns[] = {
-        {"state", BB_COLUMN_TEXT, STATE},       {"matched", BB_COLUMN_INT, MATCHED},
-        {"queued", BB_COLUMN_INT, QUEUED},      {"waiting", BB_COLUMN_INT, WAITING},
-        {"since", BB_COLUMN_TEXT, SINCE},       {"until", BB_COLUMN_TEXT, UNTIL},
-        {"status", BB_COLUMN_TEXT, STATUS},     {"events", BB_COLUMN_JSON, EVENTS},
-        {"createdAt", BB_COLUMN_TEXT, CREATED}, {"endedAt", BB_COLUMN_TEXT, ENDED},
-    };
     const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
 
     if (!rows)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return webhook_unknown(rq);
-    if (!bb_cell(rq, rows, 0, STATE))
+    if (!bb_cell(rq, rows, 0, 0))
         return bb_fail(rq, 404, "The webhook has no replay");
-    json_t *json = BB_ROW_JSON(rq, rows, 0, columns);
-
-    if (bb_cell_int(rq, rows, 0, ALL)) /* setting an existing member needs no memory */
-        json_object_set_new(json, "status", json_null());
-    return bb_reply(rq, 200, json);
+    return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, webhook_replay_fields));
 }
 
 int webhook_replay(struct bb_request *rq)

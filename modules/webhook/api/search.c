@@ -5,7 +5,6 @@
  * not find enough of them, the next page continues after the last one that it has read.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "modules/common/pieces.h"
 #include "modules/webhook/api/api.h"
@@ -17,29 +16,39 @@
 #define SCAN_LAST "19999"
 
 /*
- * $1 webhook, $2 upper bound of the ids; the others are null or a condition: $3 since, $4 until, $5
- * status, $6 event, $7 status of the last response, $8 part of the last error. An id has the day on
- * which it was made, which may differ by one from the day of created_at.
+ * $1 webhook, $2 upper bound of the ids, $3 the conditions, an object with members of the query. An
+ * id has the day on which it was made, which may differ by one from the day of created_at.
  */
-#define DAY(of) "webhook_day_floor((" of "::timestamptz AT TIME ZONE 'UTC')::date"
+#define GIVEN(name) "($3::jsonb ->> '" name "')"
+#define DAY(of) "webhook_day_floor((" GIVEN(of) "::timestamptz AT TIME ZONE 'UTC')::date"
 #define RANGE                                                                                      \
     " d.webhook = $1::bigint AND d.id < least($2::bigint, " DAY(                                   \
-        "$4") " + 2))"                                                                             \
-              " AND d.id >= coalesce(" DAY("$3") " - 1), 0) ORDER BY d.id DESC "
+        "until") " + 2))"                                                                          \
+                 " AND d.id >= coalesce(" DAY("since") " - 1), 0) ORDER BY d.id DESC "
+#define IF_GIVEN(name, condition) " AND (" GIVEN(name) " IS NULL OR " condition ")"
 #define FOUND_OF                                                                                   \
-    " FROM (SELECT * FROM webhook_deliveries d WHERE" RANGE "LIMIT " SCAN ") d"                    \
-    " WHERE ($3::timestamptz IS NULL OR d.created_at >= $3::timestamptz)"                          \
-    " AND ($4::timestamptz IS NULL OR d.created_at < $4::timestamptz)"                             \
-    " AND ($5::text IS NULL OR d.state = $5::text) AND ($6::text IS NULL OR d.event = $6::text)"   \
-    " AND ($7::bigint IS NULL OR (d.log -> -1 ->> 'status')::bigint = $7::bigint)"                 \
-    " AND ($8::text IS NULL OR position(lower($8::text) IN lower(d.log -> -1 ->> 'error')) > 0)"   \
-    " ORDER BY d.id DESC LIMIT $9::bigint"
+    " FROM (SELECT * FROM webhook_deliveries d WHERE" RANGE "LIMIT " SCAN                          \
+    ") d WHERE true" IF_GIVEN(                                                                     \
+        "since",                                                                                   \
+        "d.created_at >= " GIVEN("since") "::timestamptz") IF_GIVEN("until",                       \
+                                                                    "d.created_at < " GIVEN(       \
+                                                                        "until") "::timestamptz")  \
+        IF_GIVEN("status", "d.state = " GIVEN("status")) IF_GIVEN(                                 \
+            "event",                                                                               \
+            "d.event = " GIVEN("event")) IF_GIVEN("code",                                          \
+                                                  "(d.log -> -1 ->> 'status')::bigint = " GIVEN(   \
+                                                      "code") "::bigint")                          \
+            IF_GIVEN(                                                                              \
+                "error",                                                                           \
+                "position(lower(" GIVEN(                                                           \
+                    "error") ") IN lower(d.log -> -1 ->> 'error')) > 0") " ORDER BY d.id DESC "    \
+                                                                         "LIMIT $4::bigint"
 
-/* $10 limit of bytes; the first delivery is returned even if it exceeds the limit */
+/* $5 limit of bytes; the first delivery is returned even if it exceeds the limit */
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM (SELECT " DELIVERY_COLUMNS
-        FOUND_OF ") q) p WHERE upto - octet_length(log) < $10::bigint ORDER BY id DESC",
+        FOUND_OF ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
     BB_SQL_LONG,
 };
 
@@ -58,51 +67,36 @@ static const struct bb_sql scanned = {
 };
 
 struct search {
-    int64_t webhook, before, code;
-    bool any_code;
-    char status[16], since[48], until[48], event[520], error[420]; /* "": any */
+    int64_t webhook, before;
+    char given[2048]; /* JSON; the table of the query limits the texts, so that it is not cut */
 };
 
-/* The table of the query limits the texts, so that none is cut. */
-static void search_text(struct bb_request *rq, const char *name, char *to, size_t size)
+/* Returns 0, or the status of the response sent. */
+static int search_read(struct bb_request *rq, struct search *search)
 {
-    const char *value = bb_arg(rq, name);
+    static const char *const names[] = {"status", "since", "until", "event", "error", "code"};
+    json_t *given = bb_json_hold(rq, json_object());
 
-    snprintf(to, size, "%s", value ? value : "");
+    search->webhook = bb_segment_int(rq, "id");
+    search->before = bb_arg_int(rq, "after", INT64_MAX);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = bb_arg(rq, names[i]);
+
+        if (value && json_object_set_new(given, names[i], json_string(value)))
+            return bb_no_memory(rq);
+    }
+    snprintf(search->given, sizeof(search->given), "%s", bb_json(rq, given, NULL));
+    return webhook_check_mine(rq);
 }
 
-static struct search search_read(struct bb_request *rq)
-{
-    struct search search = {.webhook = bb_segment_int(rq, "id"),
-                            .before = bb_arg_int(rq, "after", INT64_MAX),
-                            .code = bb_arg_int(rq, "code", 0),
-                            .any_code = !bb_arg(rq, "code")};
-
-    search_text(rq, "status", search.status, sizeof(search.status));
-    search_text(rq, "since", search.since, sizeof(search.since));
-    search_text(rq, "until", search.until, sizeof(search.until));
-    search_text(rq, "event", search.event, sizeof(search.event));
-    search_text(rq, "error", search.error, sizeof(search.error));
-    return search;
-}
-
-static struct bb_value search_value(const char *text)
-{
-    return bb_t(*text ? text : NULL);
-}
-
-#define RANGE_ARGS(search)                                                                         \
-    bb_i((search)->webhook), bb_i((search)->before), search_value((search)->since),                \
-        search_value((search)->until)
-#define SEARCH_ARGS(search)                                                                        \
-    RANGE_ARGS(search), search_value((search)->status), search_value((search)->event),             \
-        (search)->any_code ? bb_null() : bb_i((search)->code), search_value((search)->error)
+#define SEARCH_ARGS(search) bb_i((search)->webhook), bb_i((search)->before), bb_t((search)->given)
 
 int webhook_deliveries(struct bb_request *rq)
 {
+    enum { ID, FOUND = sizeof(webhook_delivery_fields) / sizeof(webhook_delivery_fields[0]) };
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
-    struct search search = search_read(rq);
-    int refused = webhook_check_mine(rq);
+    struct search search;
+    int refused = search_read(rq, &search);
 
     if (refused)
         return refused;
@@ -113,11 +107,11 @@ int webhook_deliveries(struct bb_request *rq)
         return bb_failed(rq);
     size_t count = bb_count(rq, rows) > (size_t)limit ? (size_t)limit : bb_count(rq, rows);
     /* Another page follows if the statement found more deliveries than fit in the bytes. */
-    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, DELIVERY_FOUND);
-    const char *next = more ? bb_cell(rq, rows, count - 1, DELIVERY_ID) : NULL;
+    bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
+    const char *next = more ? bb_cell(rq, rows, count - 1, ID) : NULL;
 
     if (!more) {
-        const struct bb_rows *last = bb_query(rq, &scanned, BB_ARGS(RANGE_ARGS(&search)));
+        const struct bb_rows *last = bb_query(rq, &scanned, BB_ARGS(SEARCH_ARGS(&search)));
 
         if (!last)
             return bb_failed(rq);
@@ -143,7 +137,7 @@ static int search_write(struct bb_request *rq, struct csv *csv, void *state)
         csv_end_row(csv);
     }
     if (rows && count < EXPORT_PAGE) {
-        rows = bb_query(rq, &scanned, BB_ARGS(RANGE_ARGS(search)));
+        rows = bb_query(rq, &scanned, BB_ARGS(SEARCH_ARGS(search)));
         count = rows ? bb_count(rq, rows) : 0;
     }
     if (count)
@@ -160,8 +154,8 @@ int webhook_export(struct bb_request *rq)
     static const struct pieces_source source = {
         .name = "deliveries.csv", .columns = columns, .write = search_write};
     const struct webhook *webhook = rq->state;
-    struct search search = search_read(rq);
-    int refused = webhook_check_mine(rq);
+    struct search search;
+    int refused = search_read(rq, &search);
 
     return refused ? refused
                    : pieces_begin_copy(rq, webhook->long_answers, &source, &search, sizeof(search));

@@ -92,62 +92,54 @@ int webhook_hours(struct bb_request *rq)
                 : bb_failed(rq);
 }
 
-/* ---- `busbar webhook status` ---- */
+/* ---- `busbar webhook status` and `busbar webhook doctor` ---- */
 
-/*
- * Returns counts of the tables, and the sums of the counters that live hosts wrote with their last
- * heartbeat.
- */
-static const struct bb_sql hosts = {
-    "SELECT busbar_pause_reason(), count(*),"
-    " coalesce(sum((counters->>'waiting')::bigint), 0),"
-    " coalesce(sum((counters->>'inFlight')::bigint), 0),"
-    " coalesce(sum((counters->>'delivered')::bigint), 0),"
-    " coalesce(sum((counters->>'retried')::bigint), 0),"
-    " coalesce(sum((counters->>'abandoned')::bigint), 0),"
-    " coalesce(sum((counters->>'lostLeases')::bigint), 0)"
-    " FROM webhook_host WHERE heartbeat_at > now() - interval '10 seconds'",
-    0,
-};
-
-/* The last column is the lag of the oldest due delivery of an active webhook, in milliseconds. */
-static const struct bb_sql queue = {
-    "SELECT count(*), count(*) FILTER (WHERE s.owner IS NULL),"
-    " coalesce(floor(extract(epoch FROM now() - min(d.next_at)"
-    " FILTER (WHERE h.active AND h.admitted AND d.next_at <= now())) * 1000), 0)::bigint"
-    " FROM webhook_queued d LEFT JOIN webhook_hook h ON h.id = d.webhook"
-    " LEFT JOIN webhook_shard s ON s.shard = webhook_shard_of(d.webhook)",
-    BB_SQL_LONG,
-};
-
-int webhook_command_status(struct bb_request *rq)
+/* Prints the lines that a statement returns. */
+static int statistics_print(struct bb_request *rq, const struct bb_sql *lines)
 {
-    static const char *const names[] = {"hosts",   "in memory", "in flight",  "delivered",
-                                        "retried", "abandoned", "lost leases"};
-    const struct bb_rows *sums = bb_query(rq, &hosts, BB_NO_ARGS);
-    const struct bb_rows *waiting = sums ? bb_query(rq, &queue, BB_NO_ARGS) : NULL;
-    const struct bb_rows *states = waiting ? bb_query(rq, &sender_states_sql, BB_NO_ARGS) : NULL;
+    const struct bb_rows *rows = bb_query(rq, lines, BB_NO_ARGS);
 
-    if (!states) {
+    if (!rows) {
         bb_failed(rq); /* the host prints the error */
         return 1;
     }
-    const char *reason = bb_cell(rq, sums, 0, 0);
-
-    bb_print(rq, "%-12s %s%s\n", "sending", reason ? "paused: " : "on", reason ? reason : "");
-    bb_print(rq, "%-12s %s active, %s off, %s of owners who are not admitted\n", "webhooks",
-             bb_cell(rq, states, 0, 0), bb_cell(rq, states, 0, 1), bb_cell(rq, states, 0, 2));
-    bb_print(rq, "%-12s %s, %s of them with no host\n", "queued", bb_cell(rq, waiting, 0, 0),
-             bb_cell(rq, waiting, 0, 1));
-    bb_print(rq, "%-12s %s events for many webhooks\n", "to expand",
-             bb_cell(rq, states, 0, WEBHOOK_STATES));
-    bb_print(rq, "%-12s %s ms\n", "lag", bb_cell(rq, waiting, 0, 2));
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        bb_print(rq, "%-12s %s\n", names[i], bb_cell(rq, sums, 0, i + 1));
+    for (size_t i = 0; i < bb_count(rq, rows); i++)
+        bb_print(rq, "%s\n", bb_cell(rq, rows, i, 0));
     return 0;
 }
 
-/* ---- `busbar webhook doctor` ---- */
+/*
+ * Prints counts of the tables, the lag of the oldest due delivery of an active webhook, and the
+ * sums of the counters that live hosts wrote with their last heartbeat.
+ */
+int webhook_command_status(struct bb_request *rq)
+{
+    static const struct bb_sql lines = {
+        "SELECT format('%-12s %s', name, value) FROM (SELECT count(*) AS hosts,"
+        " coalesce(sum(waiting), 0) AS waiting, coalesce(sum(\"inFlight\"), 0) AS flying,"
+        " coalesce(sum(delivered), 0) AS delivered, coalesce(sum(retried), 0) AS retried,"
+        " coalesce(sum(abandoned), 0) AS abandoned, coalesce(sum(\"lostLeases\"), 0) AS lost"
+        " FROM webhook_host, jsonb_to_record(counters) AS c(waiting bigint, \"inFlight\" bigint,"
+        " delivered bigint, retried bigint, abandoned bigint, \"lostLeases\" bigint)"
+        " WHERE heartbeat_at > now() - interval '10 seconds') h,"
+        " (SELECT count(*) AS queued, count(*) FILTER (WHERE s.owner IS NULL) AS free,"
+        " coalesce(floor(extract(epoch FROM now() - min(d.next_at) FILTER (WHERE h.active"
+        " AND h.admitted AND d.next_at <= now())) * 1000), 0)::bigint AS lag"
+        " FROM webhook_queued d LEFT JOIN webhook_hook h ON h.id = d.webhook"
+        " LEFT JOIN webhook_shard s ON s.shard = webhook_shard_of(d.webhook)) q,"
+        " (" SENDER_STATES ") AS w(active, off, shut, expanding), LATERAL (VALUES"
+        " ('sending', coalesce('paused: ' || busbar_pause_reason(), 'on')),"
+        " ('webhooks', format('%s active, %s off, %s of owners who are not admitted',"
+        " active, off, shut)),"
+        " ('queued', format('%s, %s of them with no host', queued, free)),"
+        " ('to expand', format('%s events for many webhooks', expanding)),"
+        " ('lag', lag || ' ms'), ('hosts', hosts::text), ('in memory', waiting::text),"
+        " ('in flight', flying::text), ('delivered', delivered::text), ('retried', retried::text),"
+        " ('abandoned', abandoned::text), ('lost leases', lost::text)) AS l(name, value)",
+        BB_SQL_LONG};
+
+    return statistics_print(rq, &lines);
+}
 
 int webhook_command_doctor(struct bb_request *rq)
 {
@@ -163,13 +155,6 @@ int webhook_command_doctor(struct bb_request *rq)
         " UNION ALL SELECT 'notice ' || count(*) || ' webhooks fail' FROM webhook_hook"
         " WHERE failing_since IS NOT NULL HAVING count(*) > 0 LIMIT 20",
         BB_SQL_LONG};
-    const struct bb_rows *rows = bb_query(rq, &findings, BB_NO_ARGS);
 
-    if (!rows) {
-        bb_failed(rq); /* the host prints the error */
-        return 1;
-    }
-    for (size_t i = 0; i < bb_count(rq, rows); i++)
-        bb_print(rq, "%s\n", bb_cell(rq, rows, i, 0));
-    return 0;
+    return statistics_print(rq, &findings);
 }

@@ -18,25 +18,29 @@ enum {
     SECRET_BYTES = 32  /* of a generated secret, which is hexadecimal */
 };
 
-/* The members about the health of a webhook, which the sender stores. Null ones are not shown. */
+/*
+ * The columns of webhook_hook AS h that webhook_json() reads: the id and all members of the
+ * webhook. Members that are null are not shown. `secret`, `headers` and `authentication` are
+ * sealed.
+ */
 // clang-format off
-#define HEALTH                                                                                     \
-    "json_build_object('health', CASE WHEN h.disabled_at IS NOT NULL THEN 'disabled'"              \
+#define COLUMNS                                                                                    \
+    "h.id, json_build_object('id', h.id, 'userId', h.account, 'url', nullif(h.url, ''),"           \
+    " 'events', h.events, 'secret', h.secret, 'active', h.active,"                                 \
+    " 'createdAt', " BB_SQL_TIME("h.created_at") ","                                               \
+    " 'health', CASE WHEN h.disabled_at IS NOT NULL THEN 'disabled'"                               \
     " WHEN h.failing_since IS NOT NULL THEN 'failing' ELSE 'ok' END,"                              \
     " 'failingSince', " BB_SQL_TIME("h.failing_since") ","                                         \
     " 'lastSuccessAt', " BB_SQL_TIME("h.last_success_at") ","                                      \
     " 'disabledReason', h.disabled_reason,"                                                        \
-    " 'disabledAt', " BB_SQL_TIME("h.disabled_at") ")::text"
+    " 'disabledAt', " BB_SQL_TIME("h.disabled_at") ","                                             \
+    " 'name', h.name, 'description', h.description, 'filter', h.filter::json,"                     \
+    " 'rateLimit', h.rate_limit, 'ordering', h.ordering, 'headers', h.headers,"                    \
+    " 'retryPolicy', h.retry_policy, 'disablePolicy', h.disable_policy,"                           \
+    " 'signature', h.signature, 'publicKey', h.public_key,"                                        \
+    " 'authentication', h.authentication, 'kind', h.kind)::text"
 // clang-format on
-
-/*
- * The columns of webhook_hook AS h, in the order in which webhook_json() reads them. The
- * number of options follows from their table (options.c).
- */
-#define COLUMNS                                                                                    \
-    "h.id, h.account, nullif(h.url, ''), to_json(h.events)::text, h.secret, h.active,"             \
-    " " BB_SQL_MS("h.created_at") ", " HEALTH ", " OPTION_COLUMNS_SHOWN
-enum { HEALTH_COLUMN = 7, OPTIONS_FROM };
+enum { ID, MEMBERS, COLUMN_COUNT };
 
 int webhook_unknown(struct bb_request *rq)
 {
@@ -63,77 +67,70 @@ int webhook_check_mine(struct bb_request *rq)
     return webhook_find(rq, &polled);
 }
 
-static bool webhook_is_first_byte(char byte)
+/* Returns the last characters (code points) of a UTF-8 text: `count`, or all if it has fewer. */
+static const char *webhook_tail(const char *text, int count)
 {
-    return ((unsigned char)byte & 0xc0) != 0x80;
-}
+    const char *at = text + strlen(text);
 
-/* Counts the characters (code points) of a UTF-8 text. */
-static size_t webhook_characters(const char *text)
-{
-    size_t count = 0;
-
-    for (; *text; text++)
-        count += webhook_is_first_byte(*text);
-    return count;
+    while (at > text && count > 0)
+        count -= ((unsigned char)*--at & 0xc0) != 0x80; /* the first byte of a character */
+    return at;
 }
 
 const char *webhook_masked(struct bb_request *rq, const char *secret)
 {
-    size_t count = webhook_characters(secret);
-    const char *shown = count > SHOWN ? secret : "";
+    const char *shown = webhook_tail(secret, SHOWN);
 
-    for (; *shown && (count > SHOWN || !webhook_is_first_byte(*shown)); shown++)
-        count -= webhook_is_first_byte(*shown);
-    return bb_format(rq, "****%s", shown);
+    return bb_format(rq, "****%s", shown > secret ? shown : "");
 }
 
-/* Masks the secret in a cell. "****": secrets.keys lacks its key (logged). NULL: out of memory. */
-static const char *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
+/* Shows a sealed secret masked. "****": secrets.keys lacks its key (logged). */
+static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
 {
     char *secret;
     int opened = webhook_secret_open(rq->host, id, WEBHOOK_PART_SECRET, cell, &secret);
 
-    if (opened == SECRET_NO_MEMORY)
-        return NULL;
-    if (opened == SECRET_LOCKED) {
+    if (opened == SECRET_LOCKED)
         bb_log(rq, BB_ERROR, "the secret of webhook %lld cannot be opened with secrets.keys",
                (long long)id);
-        return "****";
-    }
-    const char *mask = webhook_masked(rq, secret);
+    if (opened != SECRET_OPEN)
+        return opened == SECRET_LOCKED ? json_string("****") : NULL;
+    json_t *mask = json_string(webhook_masked(rq, secret));
 
     webhook_secret_free(secret);
     return mask;
 }
 
-/* Returns the webhook with a masked secret. The caller owns the result; NULL: out of memory. */
+/* Returns the webhook with masked secrets. The caller owns the result; NULL: out of memory. */
 static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    int64_t id = bb_cell_int(rq, rows, row, 0);
-    const char *shown = webhook_mask(rq, id, bb_cell(rq, rows, row, 4));
-    json_t *events = shown ? bb_json_read(rq, bb_cell(rq, rows, row, 3)) : NULL;
-
-    if (!events)
-        return NULL;
-    json_t *json =
-        json_pack("{s:I, s:I, s:s*, s:o, s:s, s:b, s:s}", "id", (json_int_t)id, "userId",
-                  (json_int_t)bb_cell_int(rq, rows, row, 1), "url", bb_cell(rq, rows, row, 2),
-                  "events", events, "secret", shown, "active", bb_cell_int(rq, rows, row, 5) != 0,
-                  "createdAt", bb_cell_time(rq, rows, row, 6));
-    json_t *health = json ? bb_json_read(rq, bb_cell(rq, rows, row, HEALTH_COLUMN)) : NULL, *value;
-    bool failed = !health;
+    static const struct {
+        const char *name;
+        json_t *(*show)(struct bb_request *rq, int64_t webhook, const char *cell);
+    } sealed[] = {
+        {"secret", webhook_mask},
+        {"headers", option_headers_show},
+        {"authentication", authentication_show},
+    };
+    json_t *json = bb_json_read(rq, bb_cell(rq, rows, row, MEMBERS)), *value;
     const char *name;
+    void *next;
 
-    json_object_foreach(health, name, value)
+    json_object_foreach_safe(json, next, name, value)
     {
-        failed = failed || (!json_is_null(value) && json_object_set(json, name, value));
+        if (json_is_null(value))
+            json_object_del(json, name);
     }
-    json_decref(health);
-    if (!failed)
-        return options_show(rq, id, rows, row, OPTIONS_FROM, json);
-    json_decref(json);
-    return NULL;
+    for (size_t i = 0; i < sizeof(sealed) / sizeof(sealed[0]) && json; i++) {
+        const char *cell = json_string_value(json_object_get(json, sealed[i].name));
+
+        if (cell && json_object_set_new(json, sealed[i].name,
+                                        sealed[i].show(rq, bb_cell_int(rq, rows, row, ID), cell))) {
+            json_decref(json);
+            json = NULL;
+        }
+    }
+    return json;
 }
 
 /*
@@ -142,7 +139,7 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
  */
 static json_t *webhook_show_secret(json_t *json, const char *secret)
 {
-    bool is_short = webhook_characters(secret) < SHORT_SECRET;
+    bool is_short = webhook_tail(secret, SHORT_SECRET - 1) == secret;
 
     if (!json_object_set_new(json, "secret", json_string(secret)) &&
         (!is_short ||
@@ -170,11 +167,13 @@ int webhook_check_url(struct bb_request *rq, const char *field, const char **url
     return problem ? bb_invalid(rq, field, "%s", problem) : 0;
 }
 
-static int webhook_check_secret(struct bb_request *rq, const char *secret)
+int webhook_take_url(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
 {
-    if (!secret || sign_secret_good(secret))
-        return 0;
-    return bb_invalid(rq, "secret", "must have base64 after whsec_");
+    const char *url = json_string_value(value);
+    int refused = webhook_check_url(rq, "url", &url);
+
+    (void)webhook;
+    return refused ? refused : option_text(rq, columns, "url", url);
 }
 
 static bool webhook_is_listed(const json_t *list, const char *name)
@@ -186,18 +185,16 @@ static bool webhook_is_listed(const json_t *list, const char *name)
 }
 
 /*
- * Sets *events to the names in the list, each once, as JSON text in the request's memory. [] and
- * ["*"] mean all events. "ping" is dropped because a test needs no subscription, so ["ping"]
- * becomes [].
+ * Takes the names in the list, each once. [] and ["*"] mean all events. "ping" is dropped because a
+ * test needs no subscription, so ["ping"] becomes [].
  */
-static int webhook_check_events(struct bb_request *rq, const json_t *list, const char **events)
+int webhook_take_events(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
 {
     json_t *once = bb_json_hold(rq, json_array());
 
-    if (!once)
-        return bb_no_memory(rq);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_array_get(list, i));
+    (void)webhook;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const char *name = json_string_value(json_array_get(value, i));
 
         if (!strcmp(name, WEBHOOK_PING))
             continue;
@@ -209,52 +206,44 @@ static int webhook_check_events(struct bb_request *rq, const json_t *list, const
     }
     bool all = !json_array_size(once) || webhook_is_listed(once, WEBHOOK_ALL_EVENTS);
 
-    *events = all ? "[\"" WEBHOOK_ALL_EVENTS "\"]" : bb_json(rq, once, NULL);
-    return 0;
+    return json_object_set_new(columns, "events",
+                               all ? json_pack("[s]", WEBHOOK_ALL_EVENTS) : json_incref(once))
+               ? bb_no_memory(rq)
+               : 0;
+}
+
+/*
+ * Adds the given secret to `columns`, or a generated one, and returns it in *secret. Returns 0, or
+ * the status of the response sent.
+ */
+static int webhook_take_secret(struct bb_request *rq, int64_t webhook, json_t *columns,
+                               const char **secret)
+{
+    const char *given = bb_text(rq, "secret");
+
+    if (given && !sign_secret_good(given))
+        return bb_invalid(rq, "secret", "must have base64 after whsec_");
+    *secret = given ? given : bb_random_hex(rq, SECRET_BYTES);
+    if (!*secret)
+        return bb_fail(rq, 503, "The secret could not be generated");
+    return option_seal(rq, webhook, WEBHOOK_PART_SECRET, *secret, columns);
 }
 
 /* ---- POST: besides rotate-secret, only this route shows a secret in full ---- */
 
-struct secret {
-    const char *text;
-    unsigned char *sealed; /* freed when the request ends */
-    size_t length;
-    const char *pair; /* rotate-secret: see signature_make_pair() */
-};
-
-/* Seals the given secret, or a generated one. Returns 0, or the status of the response sent. */
-static int webhook_seal(struct bb_request *rq, int64_t webhook, const char *given,
-                        struct secret *secret)
-{
-    secret->text = given ? given : bb_random_hex(rq, SECRET_BYTES);
-    if (!secret->text || webhook_secret_seal(rq->host, webhook, WEBHOOK_PART_SECRET, secret->text,
-                                             &secret->sealed, &secret->length))
-        return bb_fail(rq, 503, "The secret could not be stored");
-    bb_defer(rq, free, secret->sealed);
-    return 0;
-}
-
 struct creation {
     int64_t id;
-    const char *url;
-    const char *events;  /* a JSON array */
-    const char *options; /* see options_take() */
-    struct secret secret;
+    const char *columns; /* see options_take() */
+    const char *secret;
 };
 
-/*
- * $1 id, $2 account, $3 url, $4 events, $5 secret, $6 to $9 the scope, $10 limit per account, $11
- * options
- */
+/* $1 id, $2 account, $3 to $6 the scope, $7 limit per account, $8 columns */
 static const struct bb_sql insert = {
-    "INSERT INTO webhook_hook AS h (id, account, url, events, secret, admitted, sees_all,"
-    " organisations, email, signing_key, public_key, " OPTION_COLUMNS
-    ") SELECT $1::bigint, $2::bigint, $3,"
-    " ARRAY(SELECT jsonb_array_elements_text($4::jsonb)), $5::bytea, $6::boolean, $7::boolean,"
-    " $8::bigint[], $9, signing_key, public_key, " OPTION_COLUMNS
-    " FROM jsonb_populate_record(NULL::webhook_hook, $11::jsonb) WHERE (SELECT count(*) FROM "
-    "webhook_hook WHERE account = $2::bigint)"
-    " < $10::bigint RETURNING " COLUMNS,
+    "INSERT INTO webhook_hook AS h (id, account, admitted, sees_all, organisations, email, secret,"
+    " signing_key, public_key, " OPTION_COLUMNS ") SELECT $1::bigint, $2::bigint, $3::boolean,"
+    " $4::boolean, $5::bigint[], $6, secret, signing_key, public_key, " OPTION_COLUMNS
+    " FROM jsonb_populate_record(NULL::webhook_hook, $8::jsonb) WHERE (SELECT count(*)"
+    " FROM webhook_hook WHERE account = $2::bigint) < $7::bigint RETURNING " COLUMNS,
     0,
 };
 
@@ -272,11 +261,10 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(account))))
         return bb_failed(rq);
-    const struct bb_rows *rows = bb_tx_query(
-        rq, tx, &insert,
-        BB_ARGS(bb_i(new->id), bb_i(account), bb_t(new->url ? new->url : ""), bb_t(new->events),
-                bb_bytes(new->secret.sealed, new->secret.length), WEBHOOK_SCOPE_ARGS(&scope),
-                bb_i(webhook->settings->per_account), bb_t(new->options)));
+    const struct bb_rows *rows =
+        bb_tx_query(rq, tx, &insert,
+                    BB_ARGS(bb_i(new->id), bb_i(account), WEBHOOK_SCOPE_ARGS(&scope),
+                            bb_i(webhook->settings->per_account), bb_t(new->columns)));
 
     if (!rows)
         return bb_failed(rq);
@@ -286,32 +274,26 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
     json_t *json = webhook_json(rq, rows, 0);
 
     json_object_del(json, "health"); /* a new webhook has none */
-    return bb_reply(rq, 201, webhook_show_secret(json, new->secret.text));
+    return bb_reply(rq, 201, webhook_show_secret(json, new->secret));
 }
 
 int webhook_create(struct bb_request *rq)
 {
-    struct creation new = {.url = bb_text(rq, "url")};
-    const char *secret = bb_text(rq, "secret");
-    bool polled = bb_text(rq, "kind");
-    int refused = polled    ? 0
-                  : new.url ? webhook_check_url(rq, "url", &new.url)
-                            : bb_invalid(rq, "url", "is required");
+    struct creation new;
+    json_t *columns = bb_json_hold(rq, json_object());
 
-    if (!refused)
-        refused = webhook_check_events(rq, json_object_get(bb_body(rq), "events"), &new.events);
-    if (!refused)
-        refused = webhook_check_secret(rq, secret);
-    if (refused)
-        return refused;
+    if (!bb_text(rq, "kind") && !bb_text(rq, "url"))
+        return bb_invalid(rq, "url", "is required");
     new.id = bb_next_id(rq, "webhook_hook_id");
     if (new.id < 0)
         return bb_failed(rq);
-    refused = options_take(rq, new.id, &new.options);
+    int refused = options_take(rq, new.id, columns);
+
     if (!refused)
-        refused = webhook_seal(rq, new.id, secret, &new.secret);
+        refused = webhook_take_secret(rq, new.id, columns, &new.secret);
     if (refused)
         return refused;
+    new.columns = bb_json(rq, columns, NULL);
     return bb_transaction(rq, webhook_insert, &new);
 }
 
@@ -346,8 +328,8 @@ struct list {
 
 /*
  * $1 last id seen, $2 all, $3 account, $4 number of webhooks, $5 limit of bytes; the first webhook
- * is returned even if it exceeds the limit. The last column, after the options, is the number of
- * webhooks without the limit of bytes.
+ * is returned even if it exceeds the limit. The last column is the number of webhooks without the
+ * limit of bytes.
  */
 #define LIST                                                                                       \
     "SELECT " COLUMNS ", h.found FROM (SELECT h.*, count(*) OVER () AS found,"                     \
@@ -378,7 +360,7 @@ static struct page webhook_fetch(struct bb_request *rq, const struct bb_sql *sql
     if (page.rows)
         page.count = bb_count(rq, page.rows);
     if (page.count)
-        page.found = (size_t)bb_cell_int(rq, page.rows, 0, OPTIONS_FROM + options_shown());
+        page.found = (size_t)bb_cell_int(rq, page.rows, 0, COLUMN_COUNT);
     return page;
 }
 
@@ -467,153 +449,99 @@ static const char *webhook_payload(struct bb_request *rq)
     return bb_format(rq, "hook:%lld", (long long)bb_segment_int(rq, "id"));
 }
 
-static int webhook_transact(struct bb_request *rq,
-                            int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
-{
-    int status = bb_transaction(rq, work, arg);
-
-    if (status != 404)
-        webhook_changed(rq->state, webhook_payload(rq));
-    return status;
-}
-
-/*
- * Runs the statement and adds the notification of the change. Returns the rows. On failure it
- * returns NULL and sets *status to the status of the response sent.
- */
-static const struct bb_rows *webhook_run(struct bb_request *rq, struct bb_tx *tx,
-                                         const struct bb_sql *sql, const struct bb_value *values,
-                                         size_t count, int *status)
-{
-    const struct bb_rows *rows = bb_tx_query(rq, tx, sql, values, count);
-
-    *status = 0;
-    if (rows && bb_count(rq, rows) == 0)
-        *status = webhook_unknown(rq);
-    else if (!rows || bb_notify(rq, tx, WEBHOOK_CHANNEL, webhook_payload(rq)))
-        *status = bb_failed(rq);
-    return *status ? NULL : rows;
-}
-
 struct change {
-    const char *url, *events, *active; /* NULL: unchanged */
-    const char *options;               /* see options_take() */
+    const struct bb_sql *sql; /* the parameters of WEBHOOK_MINE come first, $4 is `columns` */
+    const char *columns;      /* see options_take(); NULL: DELETE */
+    const char *secret;       /* rotate-secret: the new one */
 };
 
-static int webhook_update(struct bb_request *rq, struct bb_tx *tx, void *arg)
+static int webhook_write(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    static const struct bb_sql sql = {
-        "UPDATE webhook_hook h SET url = coalesce($4, url), active = coalesce($6::boolean, active),"
-        " failing_since = CASE WHEN $6::boolean AND NOT active THEN NULL ELSE failing_since END,"
-        " disabled_at = CASE WHEN $6::boolean THEN NULL ELSE disabled_at END,"
-        " disabled_reason = CASE WHEN $6::boolean THEN NULL ELSE disabled_reason END,"
-        " events = CASE WHEN $5::jsonb IS NULL THEN events"
-        " ELSE ARRAY(SELECT jsonb_array_elements_text($5::jsonb)) END, (" OPTION_COLUMNS
-        ", " SIGNING_COLUMNS ") = (SELECT " OPTION_COLUMNS ", " SIGNING_VALUES
-        " FROM jsonb_populate_record(h, $7::jsonb) r)"
-        " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS,
-        0};
-    const struct change *change = arg;
-    int status;
-    const struct bb_rows *rows =
-        webhook_run(rq, tx, &sql,
-                    BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(change->url), bb_t(change->events),
-                            bb_t(change->active), bb_t(change->options)),
-                    &status);
-
-    return rows ? bb_reply(rq, 200, webhook_json(rq, rows, 0)) : status;
-}
-
-int webhook_change(struct bb_request *rq)
-{
-    const json_t *events = json_object_get(bb_body(rq), "events");
-    const json_t *active = json_object_get(bb_body(rq), "active");
-    struct change change = {
-        .url = bb_text(rq, "url"),
-        .active = active ? (json_is_true(active) ? "t" : "f") : NULL,
-    };
-    int refused = poll_check_change(rq);
-
-    if (!refused && change.url)
-        refused = webhook_check_url(rq, "url", &change.url);
-    if (!refused && events)
-        refused = webhook_check_events(rq, events, &change.events);
-    if (!refused)
-        refused = options_take(rq, bb_segment_int(rq, "id"), &change.options);
-    return refused ? refused : webhook_transact(rq, webhook_update, &change);
-}
-
-/*
- * The job webhook.sweep deletes the webhook's waiting deliveries later; no sender sends them. The
- * second statement also sees a replay that was started while the first one waited for its lock.
- */
-static int webhook_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    static const struct bb_sql sql = {
-        "WITH gone AS (DELETE FROM webhook_hook h WHERE " WEBHOOK_MINE " RETURNING h.id),"
-        " numbers AS (DELETE FROM webhook_sequence WHERE webhook = (SELECT id FROM gone))"
-        " INSERT INTO webhook_gone (webhook) SELECT id FROM gone RETURNING webhook",
-        0};
     static const struct bb_sql replay = {"DELETE FROM webhook_replay WHERE webhook = $1::bigint",
                                          0};
-    int status;
+    const struct change *change = arg;
+    const struct bb_value values[] = {WEBHOOK_MINE_ARGS(rq), bb_t(change->columns)};
+    const struct bb_rows *rows = bb_tx_query(rq, tx, change->sql, values, change->columns ? 4 : 3);
 
-    (void)arg;
-    if (!webhook_run(rq, tx, &sql, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), &status))
-        return status;
-    if (!bb_tx_query(rq, tx, &replay, BB_ARGS(bb_i(bb_segment_int(rq, "id")))))
+    if (rows && bb_count(rq, rows) == 0)
+        return webhook_unknown(rq);
+    if (!rows || bb_notify(rq, tx, WEBHOOK_CHANNEL, webhook_payload(rq)))
         return bb_failed(rq);
-    return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
-}
+    if (!change->columns) /* this also sees a replay that was started while `sql` waited */
+        return bb_tx_query(rq, tx, &replay, values, 1)
+                   ? bb_reply(rq, 200, json_pack("{s:b}", "success", 1))
+                   : bb_failed(rq);
+    json_t *json = webhook_json(rq, rows, 0);
 
-int webhook_delete(struct bb_request *rq)
-{
-    return webhook_transact(rq, webhook_remove, NULL);
-}
-
-static int webhook_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    static const struct bb_sql sql = {
-        "UPDATE webhook_hook h SET previous = secret, secret = $4::bytea,"
-        " previous_signing_key = signing_key, previous_public_key = public_key,"
-        " signing_key = CASE WHEN signing_key IS NOT NULL THEN ($5::jsonb ->> 'signing_key')::bytea"
-        " END, public_key = CASE WHEN public_key IS NOT NULL THEN $5::jsonb ->> 'public_key' END,"
-        " previous_until = now() + interval '" OLD_SECRET_HOURS " hours'"
-        " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS ", " BB_SQL_MS("h.previous_until"),
-        0};
-    const struct secret *secret = arg;
-    int status;
-    const struct bb_rows *rows =
-        webhook_run(rq, tx, &sql,
-                    BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_bytes(secret->sealed, secret->length),
-                            bb_t(secret->pair)),
-                    &status);
-
-    if (!rows)
-        return status;
-    json_t *json = webhook_show_secret(webhook_json(rq, rows, 0), secret->text);
-    json_t *until = json_string(bb_cell_time(rq, rows, 0, OPTIONS_FROM + options_shown()));
-
-    if (json_object_set_new(json, "previousSecretUntil", until)) {
+    if (change->secret)
+        json = webhook_show_secret(json, change->secret);
+    if (change->secret && json_object_set_new(json, "previousSecretUntil",
+                                              json_string(bb_cell(rq, rows, 0, COLUMN_COUNT)))) {
         json_decref(json);
         json = NULL;
     }
     return bb_reply(rq, 200, json);
 }
 
+static int webhook_transact(struct bb_request *rq, const struct bb_sql *sql, json_t *columns,
+                            const char *secret)
+{
+    struct change change = {sql, columns ? bb_json(rq, columns, NULL) : NULL, secret};
+    int status = bb_transaction(rq, webhook_write, &change);
+
+    if (status != 404)
+        webhook_changed(rq->state, webhook_payload(rq));
+    return status;
+}
+
+int webhook_change(struct bb_request *rq)
+{
+    static const struct bb_sql update = {
+        "UPDATE webhook_hook h SET"
+        " failing_since = CASE WHEN ($4::jsonb -> 'active')::boolean AND NOT active THEN NULL"
+        " ELSE failing_since END,"
+        " disabled_at = CASE WHEN ($4::jsonb -> 'active')::boolean THEN NULL ELSE disabled_at END,"
+        " disabled_reason = CASE WHEN ($4::jsonb -> 'active')::boolean THEN NULL"
+        " ELSE disabled_reason END, (active, " OPTION_COLUMNS ", " SIGNING_COLUMNS
+        ") = (SELECT active, " OPTION_COLUMNS ", " SIGNING_VALUES
+        " FROM jsonb_populate_record(h, $4::jsonb) r)"
+        " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS,
+        0};
+    json_t *columns = bb_json_hold(rq, json_object());
+    int refused = poll_check_change(rq);
+
+    if (!refused)
+        refused = options_take(rq, bb_segment_int(rq, "id"), columns);
+    return refused ? refused : webhook_transact(rq, &update, columns, NULL);
+}
+
+/* The job webhook.sweep deletes the webhook's waiting deliveries later; no sender sends them. */
+int webhook_delete(struct bb_request *rq)
+{
+    static const struct bb_sql remove = {
+        "WITH gone AS (DELETE FROM webhook_hook h WHERE " WEBHOOK_MINE " RETURNING h.id),"
+        " numbers AS (DELETE FROM webhook_sequence WHERE webhook = (SELECT id FROM gone))"
+        " INSERT INTO webhook_gone (webhook) SELECT id FROM gone RETURNING webhook",
+        0};
+
+    return webhook_transact(rq, &remove, NULL, NULL);
+}
+
 int webhook_rotate(struct bb_request *rq)
 {
-    const char *given = bb_text(rq, "secret");
-    struct secret secret;
-    int refused = webhook_check_secret(rq, given);
+    static const struct bb_sql replace = {
+        "UPDATE webhook_hook h SET previous = secret, secret = ($4::jsonb ->> 'secret')::bytea,"
+        " previous_signing_key = signing_key, previous_public_key = public_key,"
+        " signing_key = CASE WHEN signing_key IS NOT NULL THEN ($4::jsonb ->> 'signing_key')::bytea"
+        " END, public_key = CASE WHEN public_key IS NOT NULL THEN $4::jsonb ->> 'public_key' END,"
+        " previous_until = now() + interval '" OLD_SECRET_HOURS " hours'"
+        " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS ", " BB_SQL_TIME("h.previous_until"),
+        0};
+    json_t *columns = bb_json_hold(rq, json_object());
+    const char *secret = NULL;
+    int refused = webhook_take_secret(rq, bb_segment_int(rq, "id"), columns, &secret);
 
     if (!refused)
-        refused = webhook_seal(rq, bb_segment_int(rq, "id"), given, &secret);
-    json_t *pair = bb_json_hold(rq, json_object());
-
-    if (!refused)
-        refused = signature_make_pair(rq, bb_segment_int(rq, "id"), pair);
-    if (!refused)
-        secret.pair = bb_json(rq, pair, NULL);
-    return refused ? refused : webhook_transact(rq, webhook_replace, &secret);
+        refused = signature_make_pair(rq, bb_segment_int(rq, "id"), columns);
+    return refused ? refused : webhook_transact(rq, &replace, columns, secret);
 }

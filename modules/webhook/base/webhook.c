@@ -14,9 +14,13 @@
  * response that shows the secret once.
  */
 
+/* The purpose of the secret, the first part that was sealed, is only the webhook. */
 static void webhook_purpose(int64_t webhook, const char *part, char purpose[64])
 {
-    snprintf(purpose, 64, "webhook:%lld%s%s", (long long)webhook, *part ? ":" : "", part);
+    bool named = strcmp(part, WEBHOOK_PART_SECRET) != 0;
+
+    snprintf(purpose, 64, "webhook:%lld%s%s", (long long)webhook, named ? ":" : "",
+             named ? part : "");
 }
 
 int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part, const char *secret,

@@ -106,11 +106,14 @@ struct webhook {
 
 #define WEBHOOK_SECRET_MAX 256 /* characters */
 
-/* The parts of a webhook that are sealed. The name of a part is bound to its sealed text. */
-#define WEBHOOK_PART_SECRET ""
+/*
+ * The parts of a webhook that are sealed, with the names of their columns. The name of a part is
+ * bound to its sealed text.
+ */
+#define WEBHOOK_PART_SECRET "secret" /* also of the previous one, like the next */
 #define WEBHOOK_PART_HEADERS "headers"
 #define WEBHOOK_PART_AUTHENTICATION "authentication"
-#define WEBHOOK_PART_SIGNING_KEY "signing_key" /* also of the previous one */
+#define WEBHOOK_PART_SIGNING_KEY "signing_key"
 
 /* Seals a part of a webhook. The caller must free() *sealed. Returns 0, or -1. */
 int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part, const char *secret,

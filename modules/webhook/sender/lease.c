@@ -58,12 +58,10 @@ static const struct bb_sql save = {
 
 static const struct bb_sql leave = {"DELETE FROM webhook_host WHERE id = $1::bigint", BB_SQL_WRITE};
 
-const struct bb_sql sender_states_sql = {
-    "SELECT count(*) FILTER (WHERE active AND admitted),"
-    " count(*) FILTER (WHERE NOT active AND admitted), count(*) FILTER (WHERE NOT admitted),"
-    " (SELECT count(*) FROM webhook_expansion),"
-    " (SELECT coalesce(floor(extract(epoch FROM now() - min(queued_at)) * 1000), 0)::bigint"
-    " FROM webhook_expansion) FROM webhook_hook",
+/* Also returns the age of the oldest event to be expanded, in ms. */
+static const struct bb_sql states = {
+    "SELECT w.*, (SELECT coalesce(floor(extract(epoch FROM now() - min(queued_at)) * 1000), 0)"
+    "::bigint FROM webhook_expansion) FROM (" SENDER_STATES ") w",
     BB_SQL_LONG,
 };
 
@@ -122,7 +120,7 @@ static void lease_work(struct bb_request *rq, struct db_task *db_task)
         bb_log(rq, BB_WARN, "the shards of dead hosts are free: hosts %lld",
                (long long)tending->buried);
     if (tending->counts && !tending->lost) {
-        rows = bb_query(rq, &sender_states_sql, BB_NO_ARGS);
+        rows = bb_query(rq, &states, BB_NO_ARGS);
         for (size_t i = 0; rows && i < WEBHOOK_STATES; i++)
             tending->webhooks[i] = bb_cell_int(rq, rows, 0, i);
         if (rows) {

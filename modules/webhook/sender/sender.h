@@ -91,11 +91,11 @@ void sender_pause(struct sender *sender, bool paused);
 
 enum { WEBHOOK_ACTIVE, WEBHOOK_OFF, WEBHOOK_NOT_ADMITTED, WEBHOOK_STATES };
 
-/*
- * Returns one row: webhooks by state (active, off, owner not admitted), the number of events to be
- * expanded, and the age of the oldest of them in milliseconds.
- */
-extern const struct bb_sql sender_states_sql;
+/* SQL of one row: webhooks by state, and the number of events to be expanded. */
+#define SENDER_STATES                                                                              \
+    "SELECT count(*) FILTER (WHERE active AND admitted), count(*) FILTER (WHERE NOT active"        \
+    " AND admitted), count(*) FILTER (WHERE NOT admitted), (SELECT count(*)"                       \
+    " FROM webhook_expansion) FROM webhook_hook"
 
 /* Totals since the sender was created, except for the first five, which are current. */
 struct sender_counters {
