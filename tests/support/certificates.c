@@ -21,9 +21,14 @@ void certificates_alone(const char *name, const char *settings)
 
 static const char *const issue[] = {"certificate", "issue", NULL};
 
+bool certificates_try(void)
+{
+    return host_command(host, NULL, issue) == 0;
+}
+
 void certificates_run(void)
 {
-    ck_assert_int_eq(host_command(host, NULL, issue), 0);
+    ck_assert(certificates_try());
 }
 
 int64_t certificates_issued(int64_t group)

@@ -30,6 +30,9 @@ struct person *certificate_person(const char *name);
 /* Runs `busbar certificate issue` to its end and fails the test unless it succeeds. */
 void certificates_run(void);
 
+/* Returns false if the command fails. */
+bool certificates_try(void);
+
 /* Returns the Wh of a group's certificates. */
 int64_t certificates_issued(int64_t group);
 

@@ -249,7 +249,7 @@ TEST(a_retry_requests_the_token_that_the_first_attempt_could_not_get)
 
 TEST(a_token_endpoint_that_does_not_respond_uses_up_the_timeout_of_the_attempt)
 {
-    struct host *own = webhook_host("hookslowtoken", "  timeout: 1\n");
+    struct host *own = webhook_host("hookslowtoken", "  timeout: 3\n");
     const struct person *by = admin_of(own);
     struct catcher *endpoint = catcher_of(ANSWER_NONE), *catcher = catcher_start(NULL);
     struct webhook_made made =

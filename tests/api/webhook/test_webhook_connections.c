@@ -108,7 +108,7 @@ TEST(a_connection_idle_for_connection_idle_seconds_is_closed)
 TEST(connections_per_receiver_limits_the_idle_connections_to_one_receiver)
 {
     struct host *host = begin(webhook_host("hookfew", "  connections_per_receiver: 2\n"
-                                                      "  connection_idle: 9\n"));
+                                                      "  connection_idle: 60\n"));
     const struct receiver *receiver = receiver_start("few");
 
     for (int i = 0; i < 8; i++)
@@ -302,7 +302,7 @@ TEST(an_http2_request_that_times_out_cancels_only_its_stream)
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {0, NULL, 0}, {200, NULL, 1500}, {200, NULL, 0}, {0, NULL, STOP}};
     struct http2_place place =
-        http2_place("hooksilent", answers, "  timeout: 2\n  retry_delays: [0.1]\n");
+        http2_place("hooksilent", answers, "  timeout: 4\n  retry_delays: [0.1]\n");
 
     if (!place.host)
         return;
@@ -325,7 +325,7 @@ TEST(a_hung_http2_connection_is_closed_with_the_first_request_that_times_out)
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {HTTP2_STUCK, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
     struct http2_place place =
-        http2_place("hookstuck", answers, "  timeout: 1\n  retry_delays: []\n");
+        http2_place("hookstuck", answers, "  timeout: 4\n  retry_delays: []\n");
 
     if (!place.host)
         return;
