@@ -328,7 +328,7 @@ TEST(a_worker_killed_during_a_reload_restarts_with_the_new_file)
     status_soon(host, "/api/health", NULL, 200);
     WAIT_UNTIL(access(bench.order, F_OK) != 0, BACK_MS); /* the module removes the order */
     worker_kill(host);
-    ck_assert(process_wait(reload, BACK_MS, &status));
+    ck_assert(process_wait(reload, BACK_MS * PATIENCE, &status));
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status %d", status);
     status_soon(host, "/api/health", NULL, 200);
     host_says(host, 0, "reload");

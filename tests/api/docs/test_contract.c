@@ -57,7 +57,7 @@ static void run_tool(const char *name, const char *const *argv)
     pid_t pid =
         process_start(&(struct process_spec){.argv = argv, .environment = quiet, .log = log});
 
-    if (!process_wait(pid, TOOL_MS, &status))
+    if (!process_wait(pid, TOOL_MS * PATIENCE, &status))
         status = process_stop(pid, SIGKILL, 1000);
     ck_assert_msg(WIFEXITED(status) && !WEXITSTATUS(status), "%s:\n%.*s", name, SHOWN_MAX,
                   file_text(log)); /* check accepts no longer message */

@@ -112,7 +112,7 @@ TEST(a_server_without_the_expected_tls_gets_no_login_and_no_mail)
     run();
     ask_for_link("ada");
     host_logs(host, 0, "mail not sent, retry in 1 s");
-    ck_assert_uint_ge(host_logged(host, "certificate"), 1);
+    host_logs(host, 0, "certificate");
     mailbox_stop(mailbox);
     mailbox_run(mailbox, ""); /* without TLS */
     size_t from = host_log_size(host);
@@ -158,8 +158,8 @@ TEST(a_refused_recipient_delays_no_other_mail)
     mailbox_wait(mailbox, "later@example.com", 1);
     outbox_is_empty_soon();
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), 2);
-    ck_assert_uint_eq(host_logged(host, "mail abandoned"), 2);
-    ck_assert_uint_eq(host_logged(host, "mail not sent"), 1);
+    WAIT_UNTIL(host_logged(host, "mail abandoned") == 2, 20000);
+    WAIT_UNTIL(host_logged(host, "mail not sent") == 1, 20000);
     struct person *admin = admin_of(host);
 
     ask(admin, 200, "busbar_mail_mails_total{outcome=\"abandoned\"} 2\n", "GET /metrics");

@@ -94,7 +94,8 @@ TEST(an_attempt_in_flight_keeps_the_headers_that_a_patch_removes)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
     struct webhook_made made =
-        option_make(catcher_url(catcher, "headers"), "'headers':{'X-Version':'1'}");
+        option_make(catcher_url(catcher, "headers"),
+                    "'headers':{'X-Version':'1'},'retryPolicy':{'delays':[5]}");
 
     say("fails once");
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 1, 5000), "X-Version"), "1");
