@@ -1,4 +1,5 @@
 /* Rows of accounts (reading, writing, converting to JSON), and the service "accounts". */
+#include <openssl/sha.h>
 #include <string.h>
 
 #include "modules/auth/auth.h"
@@ -43,11 +44,34 @@ int64_t auth_page_limit(struct bb_request *rq)
 
 int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *item)
 {
-    return rows ? bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, item) : bb_failed(rq);
+    return bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, item);
 }
 
-int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
-                        const struct auth_new_account *account, struct bb_rows **rows)
+struct bb_value auth_sha256(struct bb_request *rq, const char *text)
+{
+    unsigned char *hash = bb_alloc(rq, SHA256_DIGEST_LENGTH);
+
+    SHA256((const unsigned char *)text, strlen(text), hash);
+    return bb_bytes(hash, SHA256_DIGEST_LENGTH);
+}
+
+const char *auth_random_hex(struct bb_request *rq, size_t bytes)
+{
+    const char *text = bb_random_hex(rq, bytes);
+
+    if (!text)
+        bb_end(rq, auth_no_random(rq));
+    return text;
+}
+
+int auth_no_random(struct bb_request *rq)
+{
+    return bb_fail(rq, 503,
+                   "The service cannot generate random numbers at the moment. Please try again.");
+}
+
+struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
+                                    const struct auth_new_account *account)
 {
     static const struct bb_sql found = {
         "INSERT INTO auth_organisation AS o (name, type) VALUES (btrim($1), $2) "
@@ -60,27 +84,25 @@ int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         "nullif($7::bigint, 0), CASE WHEN $6 <> 'Pending' THEN now() END) "
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
+    struct bb_rows *rows;
     int64_t organization = 0;
 
     if (account->organization) {
-        *rows = bb_tx_query(rq, tx, &found,
-                            BB_ARGS(bb_t(account->organization), bb_t(account->organization_type),
-                                    bb_b(account->join)));
-        if (!*rows)
-            return bb_failed(rq);
-        if (bb_count(rq, *rows) == 0)
-            return bb_fail(rq, 409, "An organization with this name already exists");
-        organization = bb_cell_int(rq, *rows, 0, 0);
+        rows = bb_tx_query_or_end(rq, tx, &found,
+                                  BB_ARGS(bb_t(account->organization),
+                                          bb_t(account->organization_type), bb_b(account->join)));
+        if (bb_count(rq, rows) == 0)
+            bb_end(rq, bb_fail(rq, 409, "An organization with this name already exists"));
+        organization = bb_cell_int(rq, rows, 0, 0);
     }
-    *rows = bb_tx_query(rq, tx, &insert,
-                        BB_ARGS(bb_t(account->email), bb_t(account->first_name),
-                                bb_t(account->last_name), bb_t(account->password),
-                                bb_t(account->role), bb_t(account->status), bb_i(organization)));
-    if (!*rows)
-        return bb_failed(rq);
-    if (bb_count(rq, *rows) == 0)
-        return bb_fail(rq, 409, "An account with this e-mail already exists");
-    return 0;
+    rows =
+        bb_tx_query_or_end(rq, tx, &insert,
+                           BB_ARGS(bb_t(account->email), bb_t(account->first_name),
+                                   bb_t(account->last_name), bb_t(account->password),
+                                   bb_t(account->role), bb_t(account->status), bb_i(organization)));
+    if (bb_count(rq, rows) == 0)
+        bb_end(rq, bb_fail(rq, 409, "An account with this e-mail already exists"));
+    return rows;
 }
 
 /* ---- the service "accounts": functions return 1 if found, 0 if not found, -1 on failure ---- */

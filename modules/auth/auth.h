@@ -75,15 +75,19 @@ extern const struct bb_accounts auth_accounts;
 unsigned auth_role_bit(const char *name); /* 0: unknown role */
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
-/*
- * Sends a page of a list, or bb_failed() if `rows` is NULL. Select the rows with the limit
- * auth_page_limit() + 1.
- */
+/* Sends a page of a list. Select the rows with the limit auth_page_limit() + 1. */
 int64_t auth_page_limit(struct bb_request *rq);
 int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *item);
 
 /* Sends a 401 with this text. */
 int auth_unauthorized(struct bb_request *rq, const char *text);
+
+/* Returns the SHA-256 of a text, in the request's memory. */
+struct bb_value auth_sha256(struct bb_request *rq, const char *text);
+
+/* Like bb_random_hex(), but ends the handler with auth_no_random(), a 503, instead of NULL. */
+const char *auth_random_hex(struct bb_request *rq, size_t bytes);
+int auth_no_random(struct bb_request *rq);
 
 /* Sends a 403 or 401 if an account with this status may not act. */
 int auth_account_may_act(struct bb_request *rq, const char *status);
@@ -94,15 +98,16 @@ struct auth_new_account {
     const char *role, *status;
     const char *organization, *organization_type; /* the organization's name, or NULL */
     bool join;                                    /* join an existing organization with this name */
-    bool silent; /* the response does not reveal whether the e-mail existed */
+    bool silent;                 /* the response does not reveal whether the e-mail existed */
+    const char *link, *language; /* the purpose of a link that is sent to it; or NULL */
 };
 
 /*
- * Inserts the account and sets *rows to its ACCOUNT_COLUMNS. Sends a 409 if the e-mail or
- * organization exists already.
+ * Inserts the account and returns its ACCOUNT_COLUMNS. Ends the transaction with a 409 if the
+ * e-mail or organization exists already.
  */
-int auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
-                        const struct auth_new_account *account, struct bb_rows **rows);
+struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
+                                    const struct auth_new_account *account);
 
 /* ---- password.c: hashes of passwords, and checking an e-mail and a password ---- */
 
@@ -123,9 +128,8 @@ int auth_account_find(struct bb_request *rq, const char *email, const char *netw
 /* Creates a hash that no password matches. To verify a password against it takes the full time. */
 int auth_password_dummy(struct auth *auth);
 
-/* Hashes a password on a pool (`pool` is its name). *encoded lives as long as the request. */
-int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *pool,
-                       const char *password, const char **encoded);
+/* Hashes a password on a pool (`pool` is its name). The hash lives as long as the request. */
+const char *auth_password_hash(struct bb_request *rq, const char *pool, const char *password);
 
 /*
  * Checks e-mail and password, with the throttle. *good is false if the account is unknown or the
@@ -164,18 +168,20 @@ int auth_throttle_refuse(struct bb_request *rq, int64_t wait_ms, const char *wha
 void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *email);
 void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *email);
 
-/* Count a registration, or a request for a link, from this network; send a 429 if there were too
- * many. */
-int auth_throttle_register(struct bb_request *rq, struct auth *auth);
-int auth_throttle_link(struct bb_request *rq, struct auth *auth);
+/*
+ * Counts a registration ('r') or a request for a link ('l') from this network. Ends the handler
+ * with a 429 if there were more than `limit`. `what` is their plural.
+ */
+void auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what);
 
 /*
- * A change calls bb_notify() on AUTH_CHANNEL in its transaction. After the commit and before the
- * response, the handler also calls auth_changed() with the same payload, because this host receives
- * its own notification only later. Payloads are "account:ID", "session:JTI" and "keys"; any other
- * payload means everything.
+ * A change calls auth_notify() in its transaction. After the commit and before the response, the
+ * handler also calls auth_changed() with the same payload, because this host receives its own
+ * notification only later. Payloads are "account:ID" and "keys"; any other payload means
+ * everything.
  */
 const char *auth_account_payload(struct bb_request *rq, int64_t account);
+void auth_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload);
 void auth_changed(void *auth, const char *payload);
 
 /* ---- keys.c: signing keys ---- */
@@ -225,7 +231,7 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 /*
  * Ends the account's sessions and refresh tokens, but neither the `session` with its refresh token
  * (or NULL) nor the sessions of its clients, and deletes its links for passwords, after its
- * password was changed in the same transaction. Returns 0, or -1: the caller returns bb_failed(rq).
+ * password was changed in the same transaction. Sends the response.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session, const char *payload);
@@ -237,11 +243,10 @@ bool auth_sends_mail(struct bb_host *host);
 
 /*
  * Stores the request for a link in the transaction, after which the mail is sent. Purposes are
- * "reset", "confirm" and "invite". `language` may be NULL. Returns 0, or -1: the caller returns
- * bb_failed(rq).
+ * "reset", "confirm" and "invite". `language` may be NULL.
  */
-int auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
-                  const char *language);
+void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
+                   const char *language);
 
 /* The job auth.links: sends the links whose host ended before it did. */
 void auth_links_job(struct bb_request *rq);

@@ -1,7 +1,4 @@
 /* The routes of the clients of ApiUsers, and of the organizations for which ApiUsers act. */
-#include <openssl/sha.h>
-#include <string.h>
-
 #include "modules/auth/auth.h"
 
 /*
@@ -12,9 +9,7 @@
  */
 
 struct made {
-    const char *client_id, *secret;
-    unsigned char digest[SHA256_DIGEST_LENGTH];
-    const char *name;
+    const char *client_id, *secret, *name;
 };
 
 static json_t *clients_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
@@ -32,13 +27,9 @@ static int clients_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
         0};
     const struct made *made = arg;
     struct bb_rows *rows =
-        bb_tx_query(rq, tx, &insert,
-                    BB_ARGS(bb_t(made->client_id), bb_i(rq->principal->account), bb_t(made->name),
-                            bb_bytes(made->digest, sizeof(made->digest))));
-
-    if (!rows)
-        return bb_failed(rq);
-
+        bb_tx_query_or_end(rq, tx, &insert,
+                           BB_ARGS(bb_t(made->client_id), bb_i(rq->principal->account),
+                                   bb_t(made->name), auth_sha256(rq, made->secret)));
     json_t *client = clients_json(rq, rows, 0);
 
     if (client && json_object_set_new(client, "client_secret", json_string(made->secret))) {
@@ -51,19 +42,12 @@ static int clients_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 int auth_client_create(struct bb_request *rq)
 {
     const char *name = bb_text(rq, "name");
-    struct made *made = bb_alloc(rq, sizeof(*made));
 
     if (rq->principal->client)
         return bb_fail(rq, 403, "Forbidden");
-    made->client_id = bb_random_hex(rq, 16);
-    made->secret = bb_random_hex(rq, 32);
-    if (!made->client_id || !made->secret)
-        return bb_fail(rq, 503,
-                       "The service cannot generate random numbers at the moment. Please "
-                       "try again.");
-    made->name = name ? name : "";
-    SHA256((const unsigned char *)made->secret, strlen(made->secret), made->digest);
-    return bb_transaction(rq, clients_store, made);
+    struct made made = {auth_random_hex(rq, 16), auth_random_hex(rq, 32), name ? name : ""};
+
+    return bb_transaction(rq, clients_store, &made);
 }
 
 int auth_client_list(struct bb_request *rq)
@@ -73,9 +57,9 @@ int auth_client_list(struct bb_request *rq)
         "AND deleted IS NULL AND id > $2::bigint ORDER BY id LIMIT $3::bigint",
         0};
     struct bb_rows *rows =
-        bb_query(rq, &list,
-                 BB_ARGS(bb_i(rq->principal->account), bb_i(bb_arg_int(rq, "after", 0)),
-                         bb_i(auth_page_limit(rq) + 1)));
+        bb_query_or_end(rq, &list,
+                        BB_ARGS(bb_i(rq->principal->account), bb_i(bb_arg_int(rq, "after", 0)),
+                                bb_i(auth_page_limit(rq) + 1)));
 
     return auth_reply_list(rq, rows, clients_json);
 }
@@ -94,12 +78,10 @@ int auth_client_delete(struct bb_request *rq)
     if (rq->principal->client)
         return bb_fail(rq, 403, "Forbidden");
 
-    struct bb_rows *rows = bb_query(
+    struct bb_rows *rows = bb_query_or_end(
         rq, &delete,
         BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(rq->principal->account), bb_t(payload)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Client not found");
     auth_changed(rq->state, payload);
@@ -128,16 +110,13 @@ static int clients_store_organization(struct bb_request *rq, struct bb_tx *tx, v
         "RETURNING " ORGANIZATION_COLUMNS,
         0};
     struct bb_rows *rows =
-        bb_tx_query(rq, tx, &insert,
-                    BB_ARGS(bb_t(bb_text(rq, "name")), bb_t(bb_text(rq, "address")),
-                            bb_i(rq->principal->account)));
+        bb_tx_query_or_end(rq, tx, &insert,
+                           BB_ARGS(bb_t(bb_text(rq, "name")), bb_t(bb_text(rq, "address")),
+                                   bb_i(rq->principal->account)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An organization with this name already exists");
-    if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
-        return bb_failed(rq);
+    auth_notify(rq, tx, arg);
     return bb_reply(rq, 201, clients_organization_json(rq, rows, 0));
 }
 
@@ -166,22 +145,19 @@ static int clients_link_organization(struct bb_request *rq, struct bb_tx *tx, vo
         "WHERE o.id = old.id RETURNING " ORGANIZATION_COLUMNS ", old.api_user",
         0};
     struct link *link = arg;
-    struct bb_rows *rows =
-        link->after ? bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(link->after))) : NULL;
 
-    if (link->after && !rows)
-        return bb_failed(rq);
-    if (link->after && bb_count(rq, rows) == 0)
+    if (link->after && !bb_count(rq, bb_tx_query_or_end(rq, tx, &find, BB_ARGS(bb_i(link->after)))))
         return bb_invalid(rq, "apiUserId", "must be the id of an ApiUser");
-    rows = bb_tx_query(rq, tx, &update, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(link->after)));
-    if (!rows)
-        return bb_failed(rq);
+    struct bb_rows *rows = bb_tx_query_or_end(
+        rq, tx, &update, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(link->after)));
+
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Organization not found");
     link->before = bb_cell_int(rq, rows, 0, 6);
-    if ((link->before && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->before))) ||
-        (link->after && bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, link->after))))
-        return bb_failed(rq);
+    if (link->before)
+        auth_notify(rq, tx, auth_account_payload(rq, link->before));
+    if (link->after)
+        auth_notify(rq, tx, auth_account_payload(rq, link->after));
     return bb_reply(rq, 200, clients_organization_json(rq, rows, 0));
 }
 
@@ -203,7 +179,7 @@ int auth_organization_list(struct bb_request *rq)
                                        " FROM auth_organisation o WHERE o.id > $1::bigint "
                                        "ORDER BY o.id LIMIT $2::bigint",
                                        BB_SQL_LONG};
-    struct bb_rows *rows = bb_query(
+    struct bb_rows *rows = bb_query_or_end(
         rq, &list, BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
 
     return auth_reply_list(rq, rows, clients_organization_json);

@@ -298,11 +298,11 @@ static int keys_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
     static const struct bb_sql insert = {"INSERT INTO auth_key (kid, sealed) VALUES ($1, $2)", 0};
     const struct fresh *fresh = arg;
 
-    if (!bb_tx_query(rq, tx, &lock, BB_NO_ARGS) || !bb_tx_query(rq, tx, &retire, BB_NO_ARGS) ||
-        !bb_tx_query(rq, tx, &insert,
-                     BB_ARGS(bb_t(fresh->kid), bb_bytes(fresh->sealed, fresh->length))) ||
-        bb_notify(rq, tx, AUTH_CHANNEL, "keys"))
-        return bb_failed(rq);
+    bb_tx_query_or_end(rq, tx, &lock, BB_NO_ARGS);
+    bb_tx_query_or_end(rq, tx, &retire, BB_NO_ARGS);
+    bb_tx_query_or_end(rq, tx, &insert,
+                       BB_ARGS(bb_t(fresh->kid), bb_bytes(fresh->sealed, fresh->length)));
+    auth_notify(rq, tx, "keys");
     return bb_reply(rq, 200,
                     json_pack("{ss ss}", "message", "Signing key replaced", "kid", fresh->kid));
 }

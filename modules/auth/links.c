@@ -6,7 +6,6 @@
  * up the account, and adds the mail to the outbox. So neither the response nor its time depends on
  * whether an account has the e-mail, and a request that was answered is not lost.
  */
-#include <openssl/sha.h>
 #include <string.h>
 
 #include "modules/auth/auth.h"
@@ -66,14 +65,6 @@ bool auth_sends_mail(struct bb_host *host)
     return bb_service(host, "mail").interface != NULL;
 }
 
-static struct bb_value links_hash(struct bb_request *rq, const char *token)
-{
-    unsigned char *hash = bb_alloc(rq, SHA256_DIGEST_LENGTH);
-
-    SHA256((const unsigned char *)token, strlen(token), hash);
-    return bb_bytes(hash, SHA256_DIGEST_LENGTH);
-}
-
 /* ---- sending ---- */
 
 /* Returns the text with `value` in the place of `name`, if it is there. */
@@ -96,10 +87,6 @@ static const char *links_address(struct bb_request *rq, const char *purpose, con
                          "{token}", token);
 }
 
-struct request {
-    bool taken; /* there was a request */
-};
-
 /* Takes a request and adds its mail to the outbox, if there is such an account. */
 static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -119,34 +106,25 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "SELECT $1::bytea, id, $3, email, now() + make_interval(secs => $4::bigint) FROM a) "
         "SELECT email, name, organisation FROM a",
         0};
-    struct request *request = arg;
+    bool *taken = arg;
     struct bb_service service = bb_service(rq->host, "mail");
     const struct bb_mail *mail = service.interface;
     const struct purpose *purpose = purposes;
-    const struct bb_rows *asked = bb_tx_query(rq, tx, &take, BB_NO_ARGS);
+    const struct bb_rows *asked = bb_tx_query_or_end(rq, tx, &take, BB_NO_ARGS);
 
-    if (!asked)
-        return bb_failed(rq);
-    request->taken = bb_count(rq, asked) > 0;
-    if (!request->taken)
+    *taken = bb_count(rq, asked) > 0;
+    if (!*taken)
         return 0;
     while (strcmp(purpose->name, bb_cell(rq, asked, 0, 0)) != 0)
         if (++purpose == purposes + sizeof(purposes) / sizeof(purposes[0]))
             return 0; /* of a newer version of this module */
 
-    const char *token = bb_random_hex(rq, TOKEN_BYTES);
-
-    if (!token)
-        return bb_fail(rq, 503,
-                       "The service cannot generate random numbers at the moment. Please "
-                       "try again.");
+    const char *token = auth_random_hex(rq, TOKEN_BYTES);
     const struct bb_rows *made =
-        bb_tx_query(rq, tx, &make,
-                    BB_ARGS(links_hash(rq, token), bb_t(bb_cell(rq, asked, 0, 1)),
-                            bb_t(purpose->name), bb_i(purpose->life_s), bb_i(LINKS_MAX)));
+        bb_tx_query_or_end(rq, tx, &make,
+                           BB_ARGS(auth_sha256(rq, token), bb_t(bb_cell(rq, asked, 0, 1)),
+                                   bb_t(purpose->name), bb_i(purpose->life_s), bb_i(LINKS_MAX)));
 
-    if (!made)
-        return bb_failed(rq);
     if (!bb_count(rq, made))
         return 0;
     const char *email = bb_cell(rq, made, 0, 0), *name = bb_cell(rq, made, 0, 1);
@@ -173,14 +151,14 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 /* Returns 1 if it took a request, 0 if there is none, -1 on failure. */
 static int links_next(struct bb_request *rq, void *arg)
 {
-    struct request request = {.taken = false};
+    bool taken = false;
 
     (void)arg;
-    if (bb_transaction(rq, links_work, &request) >= 400) {
+    if (bb_transaction(rq, links_work, &taken) >= 400) {
         bb_log(rq, BB_WARN, "cannot send a link: %s", bb_sqlstate(rq));
         return -1;
     }
-    return request.taken;
+    return taken;
 }
 
 void auth_links_job(struct bb_request *rq)
@@ -201,8 +179,8 @@ static void links_asked(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_run(arg, links_run, NULL); /* if it fails, the job auth.links sends the link */
 }
 
-int auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
-                  const char *language)
+void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
+                   const char *language)
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_link_request (purpose, email, language) VALUES ($1, $2, $3)", 0};
@@ -214,27 +192,24 @@ int auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, 
             : NULL;
 
     if (bb_add(rq, tx, &insert, BB_ARGS(bb_t(purpose), bb_t(email), bb_t(languages))) < 0)
-        return -1;
+        bb_end(rq, bb_failed(rq));
     bb_after(rq, tx, links_asked, rq->host);
-    return 0;
 }
 
 /* ---- requests for a link ---- */
 
 static int links_request(struct bb_request *rq, const char *purpose, const char *text)
 {
-    int status =
-        auth_sends_mail(rq->host)
-            ? auth_throttle_link(rq, rq->state)
-            : bb_fail(rq, 409, "This service sends no mails. Please ask an administrator.");
+    const struct auth *auth = rq->state;
 
-    if (status)
-        return status;
+    if (!auth_sends_mail(rq->host))
+        return bb_fail(rq, 409, "This service sends no mails. Please ask an administrator.");
+    auth_throttle_count(rq, 'l', auth->settings->links_per_address, "requests for links");
     struct bb_tx *unit = bb_unit(rq, 0);
 
-    if (auth_link_ask(rq, unit, purpose, bb_text(rq, "email"), bb_header(rq, "Accept-Language")))
-        return bb_failed(rq);
-    status = bb_commit(rq, unit, 202, json_pack("{ss}", "message", text));
+    auth_link_ask(rq, unit, purpose, bb_text(rq, "email"), bb_header(rq, "Accept-Language"));
+    int status = bb_commit(rq, unit, 202, json_pack("{ss}", "message", text));
+
     return status ? status : bb_failed(rq);
 }
 
@@ -276,19 +251,15 @@ static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
         "updated = now() FROM l WHERE " VALID " RETURNING a.id",
         0};
     struct reset *reset = arg;
-    const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &use, BB_ARGS(links_hash(rq, reset->token), bb_t(reset->encoded)));
+    const struct bb_rows *rows = bb_tx_query_or_end(
+        rq, tx, &use, BB_ARGS(auth_sha256(rq, reset->token), bb_t(reset->encoded)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_count(rq, rows))
         return links_invalid(rq);
     int64_t account = bb_cell_int(rq, rows, 0, 0);
 
     reset->payload = auth_account_payload(rq, account);
-    if (auth_password_changed(rq, tx, account, NULL, reset->payload))
-        return bb_failed(rq);
-    return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
+    return auth_password_changed(rq, tx, account, NULL, reset->payload);
 }
 
 int auth_reset(struct bb_request *rq)
@@ -298,17 +269,13 @@ int auth_reset(struct bb_request *rq)
         " WHERE l.hash = $1::bytea AND l.purpose <> 'confirm' AND l.expires > now()",
         0};
     struct reset reset = {.token = bb_text(rq, "token")};
-    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(links_hash(rq, reset.token)));
 
-    if (!rows)
-        return bb_failed(rq);
-    if (!bb_count(rq, rows)) /* before the password is hashed */
+    /* before the password is hashed */
+    if (!bb_count(rq, bb_query_or_end(rq, &find, BB_ARGS(auth_sha256(rq, reset.token)))))
         return links_invalid(rq);
-    int status = auth_password_hash(rq, rq->state, "hash", bb_text(rq, "password"), &reset.encoded);
+    reset.encoded = auth_password_hash(rq, "hash", bb_text(rq, "password"));
+    int status = bb_transaction(rq, links_store_password, &reset);
 
-    if (status)
-        return status;
-    status = bb_transaction(rq, links_store_password, &reset);
     if (reset.payload)
         auth_changed(rq->state, reset.payload);
     return status;
@@ -321,11 +288,8 @@ int auth_confirm(struct bb_request *rq)
         "AND expires > now() RETURNING account, email) "
         "UPDATE auth_account a SET confirmed = now() FROM l WHERE " VALID " RETURNING a.id",
         BB_SQL_WRITE};
-    const struct bb_rows *rows = bb_query(rq, &use, BB_ARGS(links_hash(rq, bb_text(rq, "token"))));
 
-    if (!rows)
-        return bb_failed(rq);
-    if (!bb_count(rq, rows))
+    if (!bb_count(rq, bb_query_or_end(rq, &use, BB_ARGS(auth_sha256(rq, bb_text(rq, "token"))))))
         return links_invalid(rq);
     return bb_reply(rq, 200, json_pack("{ss}", "message", "E-mail confirmed"));
 }

@@ -163,7 +163,7 @@ static int login_by_client(struct bb_request *rq)
     const char *id = bb_text(rq, "client_id");
     const char *secret = bb_text(rq, "client_secret");
     const char *named = id;
-    unsigned char digest[SHA256_DIGEST_LENGTH], stored[SHA256_DIGEST_LENGTH];
+    unsigned char stored[SHA256_DIGEST_LENGTH];
 
     if (header && secret)
         return login_bad_request(rq, "invalid_request",
@@ -182,10 +182,9 @@ static int login_by_client(struct bb_request *rq)
 
     if (!rows)
         return bb_failed(rq);
-    SHA256((const unsigned char *)secret, strlen(secret), digest);
     if (bb_count(rq, rows) == 0 ||
         bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) != sizeof(stored) ||
-        CRYPTO_memcmp(digest, stored, sizeof(digest)) != 0)
+        CRYPTO_memcmp(auth_sha256(rq, secret).data, stored, sizeof(stored)) != 0)
         return login_invalid_client(rq);
 
     struct auth_account account = {

@@ -359,8 +359,6 @@ static const int not_known[] = {401, 403, 0};  /* of a login */
 static const int not_refreshed[] = {204, 401, 403, 0};
 static const int registered[] = {202, 409, 0}; /* 202: with register_silent */
 static const int conflict[] = {409, 0};
-static const int without_mail[] = {409, 0};
-static const int not_invited[] = {409, 0};
 
 /* ---- routes ------------------------------------------------------------------------------- */
 
@@ -380,7 +378,7 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(message_reply),
      .help = "Change your password. All your other sessions end."},
     {.method = "POST", .path = "/api/user/password/reset-request", .roles = BB_ANYONE,
-     .handler = auth_reset_request, .errors = without_mail, .body = BB_TABLE(link_request_body),
+     .handler = auth_reset_request, .errors = conflict, .body = BB_TABLE(link_request_body),
      .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(message_reply), .success = 202,
      .help = "Get a mail with a link to choose a new password. The response is the same if no "
              "account has the e-mail. 409: the service sends no mails."},
@@ -389,7 +387,7 @@ static const struct bb_route routes[] = {
      .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(message_reply),
      .help = "Choose a new password with the token of a link. All sessions of the account end."},
     {.method = "POST", .path = "/api/user/email/confirm-request", .roles = BB_ANYONE,
-     .handler = auth_confirm_request, .errors = without_mail, .body = BB_TABLE(link_request_body),
+     .handler = auth_confirm_request, .errors = conflict, .body = BB_TABLE(link_request_body),
      .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(message_reply), .success = 202,
      .help = "Get another mail with a link to confirm your e-mail. The response is the same if no "
              "account has the e-mail. 409: the service sends no mails."},
@@ -453,7 +451,7 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(user_query), .reply = BB_ARRAY_OF(auth_account_fields),
      .help = "List all accounts."},
     {.method = "POST", .path = "/api/admin/users", .roles = BB_ROLE_ADMIN, .handler = auth_invite,
-     .errors = not_invited, .body = BB_TABLE(invite_body), .reply = BB_TABLE(auth_account_fields),
+     .errors = conflict, .body = BB_TABLE(invite_body), .reply = BB_TABLE(auth_account_fields),
      .flags = BB_CREATES, .success = 201,
      .help = "Invite a person: creates an active account, and sends a mail with a link to choose "
              "its password. 409: the service sends no mails."},

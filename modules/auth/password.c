@@ -110,25 +110,21 @@ int auth_password_dummy(struct auth *auth)
     return 0;
 }
 
-int auth_password_hash(struct bb_request *rq, struct auth *auth, const char *pool,
-                       const char *password, const char **encoded)
+const char *auth_password_hash(struct bb_request *rq, const char *pool, const char *password)
 {
+    const struct auth *auth = rq->state;
     struct hashing job = {.cost = auth->cost, .password = password};
     char *text = bb_alloc(rq, AUTH_HASH_MAX);
 
     if (bb_random(auth->host, job.salt, SALT))
-        return bb_fail(rq, 503,
-                       "The service cannot generate random numbers at the moment. Please "
-                       "try again.");
-
+        bb_end(rq, auth_no_random(rq));
     int status = password_run(rq, pool, 0, &job);
 
     if (status)
-        return status;
+        bb_end(rq, status);
     password_encode(&job, text);
     OPENSSL_cleanse(job.hash, HASH);
-    *encoded = text;
-    return 0;
+    return text;
 }
 
 /* ---- an e-mail and a password: checks the throttle, finds the account, hashes and counts ---- */

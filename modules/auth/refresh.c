@@ -39,14 +39,6 @@ enum {
 
 #define GRACE_S "30"
 
-static struct bb_value refresh_hash(struct bb_request *rq, const char *secret)
-{
-    unsigned char *hash = bb_alloc(rq, SHA256_DIGEST_LENGTH);
-
-    SHA256((const unsigned char *)secret, strlen(secret), hash);
-    return bb_bytes(hash, SHA256_DIGEST_LENGTH);
-}
-
 static void refresh_set_cookie(struct bb_request *rq, const char *id, const char *secret)
 {
     const struct auth *auth = rq->state;
@@ -87,15 +79,13 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
     while (agent && length < AGENT_MAX && agent[length] >= ' ' && agent[length] <= '~')
         length++;
     if (bb_random(rq->host, key, sizeof(key)) || bb_random(rq->host, random, sizeof(random)))
-        return bb_fail(rq, 503,
-                       "The service cannot generate random numbers at the moment. Please "
-                       "try again.");
+        return auth_no_random(rq);
     base64_encode(BASE64_URL, random, sizeof(random), secret);
 
     const struct bb_rows *rows =
         bb_query(rq, &insert,
                  BB_ARGS(bb_t(jti), bb_t(id), bb_i(account->id), bb_bytes(key, sizeof(key)),
-                         refresh_hash(rq, secret), bb_i(auth->session_s),
+                         auth_sha256(rq, secret), bb_i(auth->session_s),
                          bb_t(bb_format(rq, "%.*s", (int)length, agent ? agent : "")),
                          bb_t(auth_throttle_network(rq))));
 
@@ -139,9 +129,9 @@ static int refresh_read(struct bb_request *rq, struct turn *turn)
     return 0;
 }
 
-/* Ends a login, or a session without a refresh token. Returns 1, 0 if there is none, or -1. */
-static int refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account, const char *id,
-                       const char *payload)
+/* Ends a login, or a session without a refresh token. Returns whether there was one. */
+static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account, const char *id,
+                        const char *payload)
 {
     static const struct bb_sql forget = {
         "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
@@ -152,14 +142,11 @@ static int refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account,
         "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",
         0};
     const struct bb_rows *forgotten =
-        bb_tx_query(rq, tx, &forget, BB_ARGS(bb_t(id), bb_i(account)));
+        bb_tx_query_or_end(rq, tx, &forget, BB_ARGS(bb_t(id), bb_i(account)));
     const struct bb_rows *revoked =
-        forgotten ? bb_tx_query(rq, tx, &revoke, BB_ARGS(bb_t(id), bb_i(account))) : NULL;
+        bb_tx_query_or_end(rq, tx, &revoke, BB_ARGS(bb_t(id), bb_i(account)));
 
-    /* The payload may name only a session, but modules are notified of accounts. */
-    if (!revoked || bb_notify(rq, tx, AUTH_CHANNEL, payload) ||
-        bb_notify(rq, tx, AUTH_CHANNEL, auth_account_payload(rq, account)))
-        return -1;
+    auth_notify(rq, tx, payload);
     return bb_affected(rq, forgotten) + bb_affected(rq, revoked) > 0;
 }
 
@@ -179,12 +166,10 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct auth *auth = rq->state;
     struct turn *turn = arg;
     struct bb_rows *rows =
-        bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(turn->id), refresh_hash(rq, turn->secret)));
+        bb_tx_query_or_end(rq, tx, &find, BB_ARGS(bb_t(turn->id), auth_sha256(rq, turn->secret)));
     unsigned char key[KEY], mac[SHA256_DIGEST_LENGTH];
     char *next = bb_alloc(rq, SECRET_TEXT);
 
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_count(rq, rows))
         return 0;
     turn->account = (struct auth_account){
@@ -197,39 +182,30 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!current && !bb_cell_int(rq, rows, 0, 5)) {
         bb_log(rq, BB_WARN, "ended a login whose old refresh token was used again");
         turn->ended = auth_account_payload(rq, turn->account.id);
-        return refresh_end(rq, tx, turn->account.id, turn->id, turn->ended) < 0 ? bb_failed(rq) : 0;
+        refresh_end(rq, tx, turn->account.id, turn->id, turn->ended);
+        return 0;
     }
     if (bb_cell_bytes(bb_cell(rq, rows, 0, 3), key, sizeof(key)) != sizeof(key) ||
         !HMAC(EVP_sha256(), key, sizeof(key), (const unsigned char *)turn->secret, SECRET_LENGTH,
               mac, NULL))
         return bb_fail(rq, 500, "The refresh token cannot be replaced");
     base64_encode(BASE64_URL, mac, sizeof(mac), next);
-    if (current &&
-        !bb_tx_query(rq, tx, &rotate,
-                     BB_ARGS(bb_t(turn->id), refresh_hash(rq, next), bb_i(auth->session_s))))
-        return bb_failed(rq);
+    if (current)
+        bb_tx_query_or_end(rq, tx, &rotate,
+                           BB_ARGS(bb_t(turn->id), auth_sha256(rq, next), bb_i(auth->session_s)));
     turn->next = next;
     return 0;
 }
 
-/* Makes the session end with the login. Not if the login was ended, or the key was replaced,
- * meanwhile. */
-static int refresh_attach(struct bb_request *rq, const char *id, const char *jti)
+int auth_refresh(struct bb_request *rq)
 {
+    /* Makes the session end with the login. Not if the login was ended, or the key was replaced,
+     * meanwhile. */
     static const struct bb_sql attach = {
         "WITH r AS (SELECT id, kid FROM auth_refresh WHERE id = $1::uuid FOR SHARE) "
         "UPDATE auth_session s SET login = r.id FROM r WHERE s.jti = $2::uuid AND s.kid = r.kid "
         "RETURNING s.jti",
         BB_SQL_WRITE};
-    const struct bb_rows *rows = bb_query(rq, &attach, BB_ARGS(bb_t(id), bb_t(jti)));
-
-    if (!rows)
-        return bb_failed(rq);
-    return bb_count(rq, rows) ? 0 : auth_unauthorized(rq, "Unauthorized");
-}
-
-int auth_refresh(struct bb_request *rq)
-{
     struct turn turn = {.next = NULL};
     struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
     const char *from = bb_header(rq, "Sec-Fetch-Site");
@@ -254,9 +230,11 @@ int auth_refresh(struct bb_request *rq)
     issued->life_s = AUTH_REFRESHED_S;
     if (!status)
         status = auth_session_issue(rq, rq->state, &turn.account, 0, issued);
-    if (!status)
-        status = refresh_attach(rq, turn.id, issued->jti);
-    return status ? status : auth_login_reply(rq, issued);
+    if (status)
+        return status;
+    return bb_count(rq, bb_query_or_end(rq, &attach, BB_ARGS(bb_t(turn.id), bb_t(issued->jti))))
+               ? auth_login_reply(rq, issued)
+               : auth_unauthorized(rq, "Unauthorized");
 }
 
 /* ---- logout, and the list of sessions ---- */
@@ -274,16 +252,13 @@ static int refresh_leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const char *id = leaving->id;
 
     if (!id) {
-        struct bb_rows *rows = bb_tx_query(rq, tx, &own, BB_ARGS(bb_t(rq->principal->session)));
+        struct bb_rows *rows =
+            bb_tx_query_or_end(rq, tx, &own, BB_ARGS(bb_t(rq->principal->session)));
 
-        if (!rows)
-            return bb_failed(rq);
         id = bb_count(rq, rows) ? bb_cell(rq, rows, 0, 0) : rq->principal->session;
     }
-    int ended = refresh_end(rq, tx, rq->principal->account, id, leaving->payload);
+    bool ended = refresh_end(rq, tx, rq->principal->account, id, leaving->payload);
 
-    if (ended < 0)
-        return bb_failed(rq);
     if (leaving->id)
         return ended ? bb_reply(rq, 200, json_pack("{sb}", "success", 1))
                      : bb_fail(rq, 404, "Session not found");
@@ -337,6 +312,7 @@ int auth_session_list(struct bb_request *rq)
 
     return auth_reply_list(
         rq,
-        bb_query(rq, &list, BB_ARGS(bb_i(who->account), bb_t(who->session), bb_i(AUTH_PAGE_MAX))),
+        bb_query_or_end(rq, &list,
+                        BB_ARGS(bb_i(who->account), bb_t(who->session), bb_i(AUTH_PAGE_MAX))),
         refresh_json);
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "modules/auth/auth.h"
-#include "modules/common/hash.h"
 
 #define ROOM 512 /* enough for an identity with a dozen organizations */
 #define REVOKED "Token revoked. Please log in again."
@@ -29,8 +28,6 @@ struct identity {
     int64_t expires_s;
     int64_t organizations[];
 };
-
-enum { TAG_ACCOUNT, TAG_SESSION };
 
 /* Returns a copy of the cached identity in the request's memory. NULL: it must be queried. */
 static struct identity *session_cached(struct bb_request *rq, struct auth *auth, const char *token,
@@ -52,26 +49,22 @@ const char *auth_account_payload(struct bb_request *rq, int64_t account)
     return bb_format(rq, "account:%lld", (long long)account);
 }
 
-/* Two sessions with the same hash are dropped together, and the wrong one is queried again. */
-static uint64_t session_tag(const char *session)
+void auth_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload)
 {
-    return hash_bytes(HASH_SEED, session, strlen(session));
+    if (bb_notify(rq, tx, AUTH_CHANNEL, payload))
+        bb_end(rq, bb_failed(rq));
 }
 
 /* An unknown payload drops everything, which is always correct. */
 void auth_changed(void *state, const char *payload)
 {
     struct auth *auth = state;
-    const char *id = payload ? strchr(payload, ':') : NULL;
+    uint64_t account =
+        payload && !strncmp(payload, "account:", 8) ? strtoull(payload + 8, NULL, 10) : 0;
 
-    if (id && !strncmp(payload, "account:", 8)) {
-        cache_drop(auth->cache, TAG_ACCOUNT, strtoull(id + 1, NULL, 10));
-    } else if (id && !strncmp(payload, "session:", 8)) {
-        cache_drop(auth->cache, TAG_SESSION, session_tag(id + 1));
-    } else {
+    if (!account)
         auth_keys_stale(auth->keys);
-        cache_drop(auth->cache, CACHE_ALL, 0);
-    }
+    cache_drop(auth->cache, account);
 }
 
 /* ---- reading ---- */
@@ -124,8 +117,6 @@ static int session_query(struct bb_request *rq, struct auth *auth, const char *t
     size_t count = bb_cell_ints(list, NULL);
     size_t size = sizeof(struct identity) + count * sizeof(int64_t) + strlen(email) + 1;
     struct identity *identity = bb_alloc(rq, size);
-    const uint64_t tags[CACHE_TAGS] = {
-        [TAG_ACCOUNT] = (uint64_t)claims.account, [TAG_SESSION] = session_tag(claims.jti)};
 
     identity->who = (struct bb_principal){
         .size = sizeof(identity->who),
@@ -141,7 +132,7 @@ static int session_query(struct bb_request *rq, struct auth *auth, const char *t
     memcpy(identity->session, claims.jti, sizeof(identity->session));
     identity->expires_s = claims.expires_s;
     memcpy(identity->organizations + count, email, strlen(email) + 1);
-    cache_put(auth->cache, token.text, length, identity, size, tags, epoch);
+    cache_put(auth->cache, token.text, length, identity, size, (uint64_t)claims.account, epoch);
     *found = identity;
     return 0;
 }

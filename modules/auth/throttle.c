@@ -232,22 +232,11 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
     bb_redis(rq, 2, argv, NULL);
 }
 
-static int throttle_count(struct bb_request *rq, struct auth *auth, char kind, int64_t limit,
-                          const char *what)
+void auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what)
 {
     struct asked asked = throttle_asked(kind, auth_throttle_network(rq), limit);
 
-    throttle_ask(rq, auth, &asked, 1, true);
-    return asked.wait_ms > 0 ? auth_throttle_refuse(rq, asked.wait_ms, what) : 0;
-}
-
-int auth_throttle_register(struct bb_request *rq, struct auth *auth)
-{
-    return throttle_count(rq, auth, 'r', auth->settings->registrations_per_address,
-                          "registrations");
-}
-
-int auth_throttle_link(struct bb_request *rq, struct auth *auth)
-{
-    return throttle_count(rq, auth, 'l', auth->settings->links_per_address, "requests for links");
+    throttle_ask(rq, rq->state, &asked, 1, true);
+    if (asked.wait_ms > 0)
+        bb_end(rq, auth_throttle_refuse(rq, asked.wait_ms, what));
 }

@@ -21,12 +21,10 @@ int auth_me(struct bb_request *rq)
         {"organizationIds", BB_COLUMN_JSON, ACCOUNT_COLUMN_COUNT},
         {"organizations", BB_COLUMN_JSON, ACCOUNT_COLUMN_COUNT + 1}};
     const struct bb_principal *who = rq->principal;
-    struct bb_rows *rows =
-        bb_query(rq, &find,
-                 BB_ARGS(bb_i(who->account), bb_ints(who->organizations, who->organization_count)));
+    struct bb_rows *rows = bb_query_or_end(
+        rq, &find,
+        BB_ARGS(bb_i(who->account), bb_ints(who->organizations, who->organization_count)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 401, "Unauthorized");
     return bb_reply(rq, 200, BB_ROW_ADD(rq, rows, 0, columns, auth_account_json(rq, rows, 0)));
@@ -41,10 +39,9 @@ int auth_me_change(struct bb_request *rq)
 
     if (rq->principal->client)
         return bb_fail(rq, 403, "Forbidden");
-    if (!bb_query(rq, &change,
-                  BB_ARGS(bb_i(rq->principal->account), bb_t(bb_text(rq, "firstName")),
-                          bb_t(bb_text(rq, "lastName")))))
-        return bb_failed(rq);
+    bb_query_or_end(rq, &change,
+                    BB_ARGS(bb_i(rq->principal->account), bb_t(bb_text(rq, "firstName")),
+                            bb_t(bb_text(rq, "lastName"))));
     return auth_me(rq);
 }
 
@@ -71,11 +68,11 @@ int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t accou
     static const struct bb_sql forget = {
         "DELETE FROM auth_link WHERE account = $1::bigint AND purpose <> 'confirm'", 0};
 
-    return bb_tx_query(rq, tx, &refresh, BB_ARGS(bb_i(account), bb_t(session))) &&
-                   bb_tx_query(rq, tx, &end, BB_ARGS(bb_i(account), bb_t(session))) &&
-                   bb_tx_query(rq, tx, &forget, BB_ARGS(bb_i(account)))
-               ? bb_notify(rq, tx, AUTH_CHANNEL, payload)
-               : -1;
+    bb_tx_query_or_end(rq, tx, &refresh, BB_ARGS(bb_i(account), bb_t(session)));
+    bb_tx_query_or_end(rq, tx, &end, BB_ARGS(bb_i(account), bb_t(session)));
+    bb_tx_query_or_end(rq, tx, &forget, BB_ARGS(bb_i(account)));
+    auth_notify(rq, tx, payload);
+    return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
 }
 
 /* Stores the new hash if the old hash is still stored, and ends the account's other sessions. */
@@ -86,16 +83,12 @@ static int users_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
                                         0};
     const struct change *change = arg;
     int64_t account = rq->principal->account;
-    struct bb_rows *rows = bb_tx_query(
+    struct bb_rows *rows = bb_tx_query_or_end(
         rq, tx, &write, BB_ARGS(bb_i(account), bb_t(change->old), bb_t(change->encoded)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "The password was changed by another request");
-    if (auth_password_changed(rq, tx, account, rq->principal->session, change->payload))
-        return bb_failed(rq);
-    return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
+    return auth_password_changed(rq, tx, account, rq->principal->session, change->payload);
 }
 
 int auth_change_password(struct bb_request *rq)
@@ -118,34 +111,13 @@ int auth_change_password(struct bb_request *rq)
     if (status != 200)
         return status;
     change.old = account.password;
-    status = auth_password_hash(rq, auth, "hash", bb_text(rq, "new"), &change.encoded);
-    if (status)
-        return status;
+    change.encoded = auth_password_hash(rq, "hash", bb_text(rq, "new"));
     status = bb_transaction(rq, users_store_password, &change);
     auth_changed(auth, change.payload);
     return status;
 }
 
 /* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
-
-/* Refuses duplicates before the password is hashed. Later, the unique indexes decide. */
-static int users_refuse_duplicates(struct bb_request *rq, const struct auth_new_account *account)
-{
-    static const struct bb_sql look = {
-        "SELECT EXISTS (SELECT FROM auth_account WHERE email = $1), EXISTS (SELECT FROM "
-        "auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($2)))",
-        0};
-    struct bb_rows *rows =
-        bb_query(rq, &look, BB_ARGS(bb_t(account->email), bb_t(account->organization)));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_cell_int(rq, rows, 0, 0))
-        return bb_fail(rq, 409, "An account with this e-mail already exists");
-    if (bb_cell_int(rq, rows, 0, 1))
-        return bb_fail(rq, 409, "An organization with this name already exists");
-    return 0;
-}
 
 /*
  * With register_silent every registration gets this response, so that it does not reveal which
@@ -162,22 +134,21 @@ static int users_received(struct bb_request *rq)
 static int users_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct auth_new_account *account = arg;
-    struct bb_rows *rows = NULL;
-    const struct auth *auth = rq->state;
-    int status = auth_account_insert(rq, tx, account, &rows);
+    struct bb_rows *rows = auth_account_insert(rq, tx, account);
 
-    if (status)
-        return status;
-    if (auth->settings->confirm_email && strcmp(account->status, "Pending") == 0 &&
-        auth_sends_mail(rq->host) &&
-        auth_link_ask(rq, tx, "confirm", account->email, bb_header(rq, "Accept-Language")))
-        return bb_failed(rq);
+    if (account->link)
+        auth_link_ask(rq, tx, account->link, account->email, account->language);
     return account->silent ? users_received(rq) : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
 int auth_register(struct bb_request *rq)
 {
-    struct auth *auth = rq->state;
+    /* Refuses duplicates before the password is hashed. Later, the unique indexes decide. */
+    static const struct bb_sql look = {
+        "SELECT EXISTS (SELECT FROM auth_account WHERE email = $1), EXISTS (SELECT FROM "
+        "auth_organisation WHERE busbar_fold(name) = busbar_fold(btrim($2)))",
+        0};
+    const struct auth *auth = rq->state;
     const char *type = bb_text(rq, "organizationType");
     struct auth_new_account account = {
         .email = bb_text(rq, "email"),
@@ -188,18 +159,24 @@ int auth_register(struct bb_request *rq)
         .role = type && strcmp(type, "Developer") ? type : "OrganizationAdmin",
         .status = "Pending",
         .silent = auth->settings->register_silent,
+        .link = auth->settings->confirm_email && auth_sends_mail(rq->host) ? "confirm" : NULL,
+        .language = bb_header(rq, "Accept-Language"),
     };
-    int status = auth_throttle_register(rq, auth);
 
+    auth_throttle_count(rq, 'r', auth->settings->registrations_per_address, "registrations");
     /* With `silent`, does the same work, including the hash, whether the account exists or not. */
-    if (!status && !account.silent)
-        status = users_refuse_duplicates(rq, &account);
-    if (!status)
-        status =
-            auth_password_hash(rq, auth, "register", bb_text(rq, "password"), &account.password);
-    if (status)
-        return status;
-    status = bb_transaction(rq, users_store, &account);
+    if (!account.silent) {
+        struct bb_rows *rows =
+            bb_query_or_end(rq, &look, BB_ARGS(bb_t(account.email), bb_t(account.organization)));
+
+        if (bb_cell_int(rq, rows, 0, 0))
+            return bb_fail(rq, 409, "An account with this e-mail already exists");
+        if (bb_cell_int(rq, rows, 0, 1))
+            return bb_fail(rq, 409, "An organization with this name already exists");
+    }
+    account.password = auth_password_hash(rq, "register", bb_text(rq, "password"));
+    int status = bb_transaction(rq, users_store, &account);
+
     return account.silent && status == 409 ? users_received(rq) : status;
 }
 
@@ -220,20 +197,15 @@ int auth_command_user_add(struct bb_request *rq)
     struct auth_account found;
     int there = auth_account_find(rq, account.email, "", &found);
 
-    if (there < 0) {
-        bb_failed(rq); /* the host prints the error */
-        return 1;
-    }
+    if (there < 0)
+        bb_end(rq, bb_failed(rq)); /* the host prints the error */
     if (there) {
         bb_print(rq, "%s already exists\n", account.email);
         return !json_is_true(json_object_get(bb_body(rq), "if-absent"));
     }
+    account.password = auth_password_hash(rq, "hash", bb_text(rq, "password"));
+    int status = bb_transaction(rq, users_store, &account);
 
-    int status =
-        auth_password_hash(rq, rq->state, "hash", bb_text(rq, "password"), &account.password);
-
-    if (!status)
-        status = bb_transaction(rq, users_store, &account);
     if (status >= 400) {
         bb_print(rq, "%s was not added (status %d)\n", account.email, status);
         return 1;
@@ -243,19 +215,6 @@ int auth_command_user_add(struct bb_request *rq)
 }
 
 /* ---- /api/admin/users: the Admin's operations ---- */
-
-static int users_store_invited(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    const struct auth_new_account *account = arg;
-    struct bb_rows *rows = NULL;
-    int status = auth_account_insert(rq, tx, account, &rows);
-
-    if (status)
-        return status;
-    if (auth_link_ask(rq, tx, "invite", account->email, bb_text(rq, "language")))
-        return bb_failed(rq);
-    return bb_reply(rq, 201, auth_account_json(rq, rows, 0));
-}
 
 /* The account is active, but no password matches until its owner uses the link of the mail. */
 int auth_invite(struct bb_request *rq)
@@ -271,6 +230,8 @@ int auth_invite(struct bb_request *rq)
         .organization = bb_text(rq, "orgName"),
         .organization_type = "Developer",
         .join = true,
+        .link = "invite",
+        .language = bb_text(rq, "language"),
     };
 
     if (!auth->settings->invitations)
@@ -279,7 +240,7 @@ int auth_invite(struct bb_request *rq)
                        "them.");
     if (!auth_sends_mail(rq->host))
         return bb_fail(rq, 409, "This service sends no mails, so nobody can be invited.");
-    return bb_transaction(rq, users_store_invited, &account);
+    return bb_transaction(rq, users_store, &account);
 }
 
 int auth_user_list(struct bb_request *rq)
@@ -304,9 +265,9 @@ int auth_user_list(struct bb_request *rq)
     const struct bb_value values[] = {bb_i(bb_arg_int(rq, "after", 0)),
                                       bb_i(auth_page_limit(rq) + 1), bb_t(status), bb_t(role),
                                       bb_t(search)};
-    const struct bb_rows *rows = role || search ? bb_query(rq, &found, values, 5)
-                                 : status       ? bb_query(rq, &of_status, values, 3)
-                                                : bb_query(rq, &all, values, 2);
+    const struct bb_rows *rows = role || search ? bb_query_or_end(rq, &found, values, 5)
+                                 : status       ? bb_query_or_end(rq, &of_status, values, 3)
+                                                : bb_query_or_end(rq, &all, values, 2);
 
     return auth_reply_list(rq, rows, auth_account_json);
 }
@@ -315,10 +276,8 @@ int auth_user_get(struct bb_request *rq)
 {
     static const struct bb_sql find = {
         "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.id = $1::bigint", 0};
-    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+    struct bb_rows *rows = bb_query_or_end(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Account not found");
     return bb_reply(rq, 200, auth_account_json(rq, rows, 0));
@@ -328,59 +287,42 @@ int auth_user_get(struct bb_request *rq)
  * Refuses to remove the last active Admin. Serializes all changes of role and status, so that two
  * Admins cannot remove each other at the same time.
  */
-static int users_keep_admin(struct bb_request *rq, struct bb_tx *tx)
+static void users_keep_admin(struct bb_request *rq, struct bb_tx *tx)
 {
     static const struct bb_sql lock = {
         "SELECT pg_advisory_xact_lock(hashtextextended('busbar.auth.admin', 0))", 0};
-    static const struct bb_sql last = {
-        "SELECT EXISTS (SELECT FROM auth_account WHERE id = $1::bigint AND role = 'Admin' "
-        "AND status = 'Active') AND NOT EXISTS (SELECT FROM auth_account WHERE role = 'Admin' "
-        "AND status = 'Active' AND id <> $1::bigint)",
+    static const struct bb_sql keep = {
+        "SELECT busbar_require(NOT EXISTS (SELECT FROM auth_account WHERE id = $1::bigint AND "
+        "role = 'Admin' AND status = 'Active') OR EXISTS (SELECT FROM auth_account WHERE role = "
+        "'Admin' AND status = 'Active' AND id <> $1::bigint), 409, "
+        "'This is the last active Admin')",
         0};
     const char *role = bb_text(rq, "role");
     const char *status = bb_text(rq, "status");
 
-    if (!role && !status)
-        return 0;
-    if (!bb_tx_query(rq, tx, &lock, BB_NO_ARGS))
-        return bb_failed(rq);
-    if ((!role || strcmp(role, "Admin") == 0) && (!status || strcmp(status, "Active") == 0))
-        return 0;
-
-    struct bb_rows *rows = bb_tx_query(rq, tx, &last, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_cell_int(rq, rows, 0, 0))
-        return bb_fail(rq, 409, "This is the last active Admin");
-    return 0;
+    if (role || status)
+        bb_tx_query_or_end(rq, tx, &lock, BB_NO_ARGS);
+    if ((role && strcmp(role, "Admin") != 0) || (status && strcmp(status, "Active") != 0))
+        bb_tx_query_or_end(rq, tx, &keep, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 }
 
 /*
  * With the setting confirm_email, refuses to approve an account whose e-mail is not confirmed. An
  * Admin who names the e-mail in the same request vouches for it.
  */
-static int users_check_confirmed(struct bb_request *rq, struct bb_tx *tx)
+static void users_check_confirmed(struct bb_request *rq, struct bb_tx *tx)
 {
-    static const struct bb_sql find = {
-        "SELECT FROM auth_account WHERE id = $1::bigint AND approved IS NULL AND confirmed IS NULL",
+    static const struct bb_sql check = {
+        "SELECT busbar_require(approved IS NOT NULL OR confirmed IS NOT NULL, 409, 'The e-mail of "
+        "this account is not confirmed yet. To approve the account anyway, send its `email`, "
+        "too.') FROM auth_account WHERE id = $1::bigint",
         0};
     const struct auth *auth = rq->state;
     const char *status = bb_text(rq, "status");
 
-    if (!auth->settings->confirm_email || bb_text(rq, "email") || !status ||
-        strcmp(status, "Active") != 0 || !auth_sends_mail(rq->host))
-        return 0;
-    const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows))
-        return bb_fail(rq, 409,
-                       "The e-mail of this account is not confirmed yet. To approve the account "
-                       "anyway, send its `email`, too.");
-    return 0;
+    if (auth->settings->confirm_email && !bb_text(rq, "email") && status &&
+        strcmp(status, "Active") == 0 && auth_sends_mail(rq->host))
+        bb_tx_query_or_end(rq, tx, &check, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 }
 
 /*
@@ -441,13 +383,9 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
         "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now()",
         0};
-    int status = users_keep_admin(rq, tx);
 
-    if (!status)
-        status = users_check_confirmed(rq, tx);
-    if (status)
-        return status;
-
+    users_keep_admin(rq, tx);
+    users_check_confirmed(rq, tx);
     struct bb_rows *rows =
         bb_tx_query(rq, tx, &update,
                     BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "firstName")),
@@ -460,9 +398,7 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Account not found");
-    if (bb_notify(rq, tx, AUTH_CHANNEL, arg))
-        return bb_failed(rq);
-
+    auth_notify(rq, tx, arg);
     json_t *account = auth_account_json(rq, rows, 0);
     const char *email = bb_cell(rq, rows, 0, 1);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;

@@ -52,7 +52,7 @@ static void facts_keep(struct bb_request *rq, const struct chat_facts *facts, ui
             return;
         at = stpcpy(at, texts[i]) + 1;
     }
-    cache_put(chat->cache, &facts->id, sizeof(facts->id), block, (size_t)(at - (char *)block), NULL,
+    cache_put(chat->cache, &facts->id, sizeof(facts->id), block, (size_t)(at - (char *)block), 0,
               epoch);
 }
 
@@ -102,7 +102,7 @@ void chat_forget(const struct chat *chat, int64_t id)
     if (id)
         cache_remove(chat->cache, &id, sizeof(id));
     else
-        cache_drop(chat->cache, CACHE_ALL, 0);
+        cache_drop(chat->cache, 0);
 }
 
 void chat_heard(void *state, const char *payload)

@@ -25,7 +25,7 @@ struct cache {
     uint64_t seed, epoch, uses;
     size_t sets;
     struct entry *entries;
-    uint64_t (*tags)[CACHE_TAGS]; /* by entry; separate from the entries, so that a scan is fast */
+    uint64_t *tags; /* by entry; separate from the entries, so that a scan is fast */
 };
 
 struct cache *cache_new(size_t entries, uint64_t seed)
@@ -115,7 +115,7 @@ size_t cache_get(struct cache *cache, const void *key, size_t length, void *into
 }
 
 void cache_put(struct cache *cache, const void *key, size_t length, const void *value, size_t size,
-               const uint64_t *tags, uint64_t epoch)
+               uint64_t tag, uint64_t epoch)
 {
     uint64_t hash = cache_hash(cache, key, length);
     char *bytes = cache->sets ? malloc(length + size) : NULL;
@@ -133,8 +133,7 @@ void cache_put(struct cache *cache, const void *key, size_t length, const void *
         entry = entry ? entry : oldest;
         old = entry->bytes;
         *entry = (struct entry){hash, ++cache->uses, length, size, bytes};
-        if (tags)
-            memcpy(cache->tags[entry - cache->entries], tags, sizeof(*cache->tags));
+        cache->tags[entry - cache->entries] = tag;
         bytes = old;
     }
     pthread_mutex_unlock(&cache->lock);
@@ -161,12 +160,12 @@ void cache_remove(struct cache *cache, const void *key, size_t length)
     pthread_mutex_unlock(&cache->lock);
 }
 
-void cache_drop(struct cache *cache, size_t tag, uint64_t value)
+void cache_drop(struct cache *cache, uint64_t tag)
 {
     pthread_mutex_lock(&cache->lock);
     cache->epoch++;
     for (size_t i = 0; i < cache->sets * WAYS; i++)
-        if (tag == CACHE_ALL || cache->tags[i][tag] == value)
+        if (!tag || cache->tags[i] == tag)
             entry_clear(&cache->entries[i]);
     pthread_mutex_unlock(&cache->lock);
 }

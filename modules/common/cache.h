@@ -10,11 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    CACHE_TAGS = 2, /* numbers by which values are dropped */
-    CACHE_ALL = CACHE_TAGS
-};
-
 struct cache;
 
 /*
@@ -27,15 +22,15 @@ void cache_free(struct cache *cache);
 /*
  * Returns the size of a value, which is copied to `into` if it fits in `room` bytes; 0: not found.
  * Pass *epoch to cache_put() with the value queried after a miss: every removal changes the epoch,
- * so cache_put() keeps only values that no removal has made outdated. tags may be NULL.
+ * so cache_put() keeps only values that no removal has made outdated.
  */
 size_t cache_get(struct cache *cache, const void *key, size_t length, void *into, size_t room,
                  uint64_t *epoch);
 void cache_put(struct cache *cache, const void *key, size_t length, const void *value, size_t size,
-               const uint64_t *tags, uint64_t epoch);
+               uint64_t tag, uint64_t epoch);
 
-/* Removes the value of a key, all values whose tag `tag` is `value`, or all values (CACHE_ALL). */
+/* Remove the value of a key, and all values with a tag; 0: all values. */
 void cache_remove(struct cache *cache, const void *key, size_t length);
-void cache_drop(struct cache *cache, size_t tag, uint64_t value);
+void cache_drop(struct cache *cache, uint64_t tag);
 
 #endif
