@@ -167,8 +167,10 @@ int bulk_failed_csv(struct bb_request *rq)
     struct bulk_job job;
     int refused = bulk_job_find(rq, &job);
 
-    return refused ? refused
-                   : pieces_export(rq, bulk->exports, &source, bulk_failed_new(&job, true));
+    if (refused)
+        return refused;
+    slot_take(rq, bulk->exports);
+    return pieces_begin(rq, bulk->exports, &source, bulk_failed_new(&job, true));
 }
 
 /* Returns a header line with all columns of a type, and an example. */

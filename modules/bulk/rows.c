@@ -76,7 +76,7 @@ static char *rows_copy(struct bb_request *rq, const char *text)
 static const char *rows_value(struct bb_request *rq, const struct bulk_columns *columns,
                               const struct bb_field *column, const char *sent)
 {
-    bool guarded = sent[0] == '=' && sent[1] == '"', defused = csv_is_defused(sent);
+    bool guarded = sent[0] == '=' && sent[1] == '"', defused = csv_take_back(NULL, sent);
     /* A column of any type that has bounds, such as latitude, is a number that may be a text. */
     bool number =
         columns->separator != ',' && (column->type == BB_NUMBER || column->type == BB_INT ||
@@ -87,7 +87,7 @@ static const char *rows_value(struct bb_request *rq, const struct bulk_columns *
     char *value = rows_copy(rq, sent);
 
     if (defused)
-        csv_take_back(value);
+        csv_take_back(value, value);
     scan_unguard(value);
     /* "9,9" comes from spreadsheets with a decimal comma. "1.234,5" is ambiguous and unchanged. */
     char *comma = number ? strchr(value, ',') : NULL;
@@ -142,7 +142,7 @@ static int rows_parse(void *arg, const struct reader_row *input)
         cells[place] = rows_value(rq, columns, column, sent[i]);
         if ((size_t)place != type->rows->name_column)
             continue;
-        if (csv_is_defused(sent[i]))
+        if (csv_take_back(NULL, sent[i]))
             row->name_as_sent = sent[i];
         if (rows_is_shortened(cells[place]))
             bb_bulk_warn(rq, row, column->name,

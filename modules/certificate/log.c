@@ -595,6 +595,8 @@ int certificate_export(struct bb_request *rq)
     struct filter filter;
     int refused = log_filter_read(rq, &filter);
 
-    return refused ? refused
-                   : pieces_export(rq, certificate->exports, &source, log_filter_copy(&filter));
+    if (refused)
+        return refused;
+    slot_take(rq, certificate->exports);
+    return pieces_begin(rq, certificate->exports, &source, log_filter_copy(&filter));
 }

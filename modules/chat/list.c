@@ -179,11 +179,10 @@ static int list_send_long(struct bb_request *rq, const struct bb_sql *sql,
     static const struct pieces_source source = {.write = list_read_page};
     const struct chat *chat = rq->state;
     struct order order = {sql, position, NULL};
-    int refused = slot_await(rq, chat->long_answers);
 
-    if (refused)
-        return refused;
-    refused = bb_scratch(rq, list_take_order, &order);
+    slot_await(rq, chat->long_answers);
+    int refused = bb_scratch(rq, list_take_order, &order);
+
     if (refused) {
         slot_release(chat->long_answers, rq->principal->account);
         return refused;

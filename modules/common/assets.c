@@ -233,13 +233,13 @@ bool assets_known(struct bb_request *rq, const char *tag)
     return known && (!strcmp(known, "*") || strstr(known, tag));
 }
 
-static int assets_answer(struct bb_request *rq, const struct assets *assets, const char *name,
-                         bool hashed)
+int assets_reply(struct bb_request *rq, const struct assets *assets)
 {
     static const char *const codings[ASSET_FORMS] = {NULL, "gzip", "br"};
     const struct asset *asset = assets ? assets->first : NULL;
+    const char *file = bb_segment(rq, "file"), *name = *file ? file : "index.html";
 
-    while (asset && (asset->hashed != hashed || strcmp(asset->name, name) != 0))
+    while (asset && (asset->hashed != (*file != '\0') || strcmp(asset->name, name) != 0))
         asset = asset->next;
     if (!asset)
         return bb_fail(rq, 404, "File not found");
@@ -260,14 +260,4 @@ static int assets_answer(struct bb_request *rq, const struct assets *assets, con
         return bb_reply(rq, 304, NULL);
     return bb_reply_bytes(rq, 200, assets_type(name), asset->forms[form].data,
                           asset->forms[form].length);
-}
-
-int assets_page(struct bb_request *rq, const struct assets *assets, const char *name)
-{
-    return assets_answer(rq, assets, name, false);
-}
-
-int assets_file(struct bb_request *rq, const struct assets *assets, const char *name)
-{
-    return assets_answer(rq, assets, name, true);
 }

@@ -113,28 +113,25 @@ void csv_text(struct csv *csv, const char *text)
     csv_begin_cell(csv);
     if (!text || !*text)
         return;
-    bool quoted = strpbrk(text, ",;|\t\"\r\n") || (csv->separator && strchr(text, csv->separator));
+    bool number = csv_is_number(text);
+    bool quoted = strpbrk(text, ",;|\t\"\r\n") ||
+                  (csv->separator && strchr(text, csv->separator)) ||
+                  (!number && csv_defuse(NULL, text));
 
-    if (!quoted && (csv_is_number(text) || !csv_defuse(NULL, text))) {
-        csv_bytes(csv, text, strlen(text));
-        return;
-    }
-    csv_bytes(csv, "\"", 1);
-    if (csv_is_number(text))
+    csv_bytes(csv, "\"", quoted);
+    if (number)
         csv_bytes(csv, text, strlen(text));
     else
         csv_defuse(csv, text);
-    csv_bytes(csv, "\"", 1);
+    csv_bytes(csv, "\"", quoted);
 }
 
-/*
- * Reverses csv_defuse(): removes the apostrophes that it adds. Returns whether there was one. `out`
- * may be NULL, or the text itself.
- */
-static bool csv_strip(char *out, const char *text)
+bool csv_take_back(char *out, const char *text)
 {
     bool fresh = true, found = false, first = true;
 
+    if (!out && !strchr(text, '\''))
+        return false;
     for (size_t size; *text; text += size, first = false) {
         size_t formula = 0;
 
@@ -152,17 +149,6 @@ static bool csv_strip(char *out, const char *text)
     if (out)
         *out = '\0';
     return found;
-}
-
-void csv_take_back(char *text)
-{
-    if (strchr(text, '\''))
-        csv_strip(text, text);
-}
-
-bool csv_is_defused(const char *text)
-{
-    return strchr(text, '\'') && csv_strip(NULL, text);
 }
 
 void csv_end_row(struct csv *csv)

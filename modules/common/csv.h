@@ -24,11 +24,11 @@ struct csv {
  */
 void csv_text(struct csv *csv, const char *text);
 
-/* Removes, in place, the apostrophes that csv_text() adds. */
-void csv_take_back(char *text);
-
-/* Returns whether csv_take_back() would change the text. */
-bool csv_is_defused(const char *text);
+/*
+ * Copies a text without the apostrophes that csv_text() adds. Returns whether there was one. `out`
+ * may be NULL, or the text itself.
+ */
+bool csv_take_back(char *out, const char *text);
 
 /* Appends a cell whose text the service itself has made: a number, a time or a fixed word. */
 void csv_plain(struct csv *csv, const char *text);

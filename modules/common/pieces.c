@@ -195,21 +195,10 @@ int pieces_begin(struct bb_request *rq, struct slots *slots, const struct pieces
 int pieces_begin_copy(struct bb_request *rq, struct slots *slots,
                       const struct pieces_source *source, const void *from, size_t size)
 {
-    int refused = slot_await(rq, slots);
-    void *copy = refused ? NULL : malloc(size);
+    slot_await(rq, slots);
+    void *copy = malloc(size);
 
     if (copy)
         memcpy(copy, from, size);
-    return refused ? refused : pieces_begin(rq, slots, source, copy);
-}
-
-int pieces_export(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
-                  void *state)
-{
-    int refused = slot_take(rq, slots);
-
-    if (!refused)
-        return pieces_begin(rq, slots, source, state);
-    free(state);
-    return refused;
+    return pieces_begin(rq, slots, source, copy);
 }

@@ -46,8 +46,4 @@ int pieces_begin(struct bb_request *rq, struct slots *slots, const struct pieces
 int pieces_begin_copy(struct bb_request *rq, struct slots *slots,
                       const struct pieces_source *source, const void *from, size_t size);
 
-/* Takes a slot and calls pieces_begin(), or responds with 429 or 503. Usually for a file. */
-int pieces_export(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
-                  void *state);
-
 #endif

@@ -53,30 +53,28 @@ int slot_try(struct slots *slots, int64_t account)
     return status;
 }
 
-static int slot_refuse(struct bb_request *rq, const struct slots *slots, int status)
+static void slot_take_within(struct bb_request *rq, struct slots *slots, int pauses)
 {
-    if (!status)
-        return 0;
-    bb_reply_header(rq, "Retry-After", "5");
-    return status == 429 ? bb_fail(rq, 429, "Too many %s in progress for this account", slots->what)
-                         : bb_fail(rq, 503, "Too many %s in progress", slots->what);
-}
+    int status;
 
-int slot_take(struct bb_request *rq, struct slots *slots)
-{
-    return slot_refuse(rq, slots, slot_try(slots, rq->principal->account));
-}
-
-int slot_await(struct bb_request *rq, struct slots *slots)
-{
-    int status = slot_try(slots, rq->principal->account);
-
-    for (int pauses = 0; status && pauses < PAUSES; pauses++) {
+    while ((status = slot_try(slots, rq->principal->account)) && pauses--)
         if (bb_sleep(rq, PAUSE_MS))
-            return bb_no_memory(rq);
-        status = slot_try(slots, rq->principal->account);
-    }
-    return slot_refuse(rq, slots, status);
+            bb_end(rq, bb_no_memory(rq));
+    if (!status)
+        return;
+    bb_reply_header(rq, "Retry-After", "5");
+    bb_end(rq, bb_fail(rq, status, "Too many %s in progress%s", slots->what,
+                       status == 429 ? " for this account" : ""));
+}
+
+void slot_take(struct bb_request *rq, struct slots *slots)
+{
+    slot_take_within(rq, slots, 0);
+}
+
+void slot_await(struct bb_request *rq, struct slots *slots)
+{
+    slot_take_within(rq, slots, PAUSES);
 }
 
 void slot_release(struct slots *slots, int64_t account)

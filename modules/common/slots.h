@@ -21,17 +21,14 @@ struct slots *slots_new(struct bb_host *host, int64_t count, int64_t each, const
 void slots_free(struct slots *slots); /* NULL is allowed */
 
 /*
- * Takes a slot for the caller's account. Returns 0, or the status of the response sent: 429 if the
- * account holds all slots that it may, 503 if all slots are in use. slot_await() retries for some
- * seconds before it fails, and parks the fiber.
+ * Takes a slot for the caller's account. Otherwise ends the handler: with 429 if the account holds
+ * all slots that it may, with 503 if all slots are in use. slot_await() retries for some seconds
+ * before it fails, and parks the fiber.
  */
-int slot_take(struct bb_request *rq, struct slots *slots);
-int slot_await(struct bb_request *rq, struct slots *slots);
+void slot_take(struct bb_request *rq, struct slots *slots);
+void slot_await(struct bb_request *rq, struct slots *slots);
 
-/*
- * Takes a slot for an account that is not 0. Returns 0, 429 or 503 like slot_take(), but sends no
- * response.
- */
+/* Takes a slot for an account that is not 0. Returns 0, 429 or 503; sends no response. */
 int slot_try(struct slots *slots, int64_t account);
 
 /* Returns the slot that the caller's account has taken when the request ends. */

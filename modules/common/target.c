@@ -161,7 +161,6 @@ void target_rules_free(struct target_rules *rules)
 {
     free(rules->networks);
     free(rules->open);
-    free(rules->ports);
     *rules = (struct target_rules){0};
 }
 
@@ -201,35 +200,16 @@ static const char *target_read_networks(const json_t *list, struct network **net
     return NULL;
 }
 
-static const char *target_read_ports(struct target_rules *rules, const json_t *ports)
-{
-    rules->ports = calloc(json_array_size(ports) + 1, sizeof(*rules->ports));
-    if (!rules->ports)
-        return "out of memory";
-    for (; rules->port_count < json_array_size(ports); rules->port_count++) {
-        json_int_t port = json_integer_value(json_array_get(ports, rules->port_count));
-
-        if (port < 1 || port > 65535)
-            return "an entry is not a port";
-        rules->ports[rules->port_count] = port;
-    }
-    return NULL;
-}
-
 int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
                       const json_t *open, char *why, size_t why_size)
 {
     const char *name = "allow_networks", *reason;
 
-    *rules = (struct target_rules){0};
+    *rules = (struct target_rules){.ports = ports};
     reason = target_read_networks(networks, &rules->networks, &rules->network_count);
     if (!reason) {
         name = "open_networks";
         reason = target_read_networks(open, &rules->open, &rules->open_count);
-    }
-    if (!reason) {
-        name = "allow_ports";
-        reason = target_read_ports(rules, ports);
     }
     if (!reason)
         return 0;
@@ -242,8 +222,8 @@ int target_rules_read(struct target_rules *rules, const json_t *networks, const 
 
 static bool target_is_port_open(const struct target_rules *rules, int port)
 {
-    for (size_t i = 0; i < rules->port_count; i++)
-        if (rules->ports[i] == port)
+    for (size_t i = 0; i < json_array_size(rules->ports); i++)
+        if (json_integer_value(json_array_get(rules->ports, i)) == port)
             return true;
     if (port < 1024)
         return port == 80 || port == 443;

@@ -33,8 +33,7 @@ struct target_rules {
     size_t network_count;
     struct network *open; /* allowed, on every port */
     size_t open_count;
-    int64_t *ports; /* allowed although not a web server's port */
-    size_t port_count;
+    const json_t *ports; /* borrowed: allowed although not a web server's port */
 };
 
 // clang-format off
@@ -59,7 +58,8 @@ extern const struct bb_field target_network_item[1], target_port_item[1];
 
 /*
  * Reads the settings (NULL: empty): lists of networks, of ports, and of networks with all ports.
- * Returns 0, or -1 with the reason in `why` and empty rules.
+ * `ports` must live as long as the rules. Returns 0, or -1 with the reason in `why` and empty
+ * rules.
  */
 int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
                       const json_t *open, char *why, size_t why_size);

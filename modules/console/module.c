@@ -6,22 +6,10 @@
 
 #include "modules/common/assets.h"
 
-struct console {
-    struct assets *pages; /* NULL: not installed */
-};
-
+/* The state is the pages; NULL: they are not installed. */
 static int console_page(struct bb_request *rq)
 {
-    const struct console *console = rq->state;
-
-    return assets_page(rq, console->pages, "index.html");
-}
-
-static int console_file(struct bb_request *rq)
-{
-    const struct console *console = rq->state;
-
-    return assets_file(rq, console->pages, bb_segment(rq, "file"));
+    return assets_reply(rq, rq->state);
 }
 
 static int console_root(struct bb_request *rq)
@@ -51,7 +39,7 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/console", .roles = BB_ANYONE, .handler = console_page,
      .reply_type = "text/html", .errors = known_or_absent,
      .help = "Open the web console."},
-    {.method = "GET", .path = "/console/assets/:file", .roles = BB_ANYONE, .handler = console_file,
+    {.method = "GET", .path = "/console/assets/:file", .roles = BB_ANYONE, .handler = console_page,
      .segments = BB_TABLE(file_segments), .reply_type = "*/*",
      .errors = known_or_absent, .help = "Get a script or style of the console."},
 };
@@ -60,21 +48,18 @@ static const struct bb_route routes[] = {
 
 static int console_open(struct bb_host *host, void **state)
 {
-    struct console *console = bb_host_alloc(host, sizeof(*console));
+    struct assets *pages = NULL;
+    int failed =
+        assets_open(host, bb_setting_text(host, "pages"), CONSOLE_PAGES, "the console", &pages);
 
-    if (!console)
-        return bb_open_fail(host, "out of memory");
-    *state = console;
-    return assets_open(host, bb_setting_text(host, "pages"), CONSOLE_PAGES, "the console",
-                       &console->pages);
+    *state = pages;
+    return failed;
 }
 
 static void console_close(struct bb_host *host, void *state)
 {
-    const struct console *console = state;
-
     (void)host;
-    assets_free(console->pages);
+    assets_free(state);
 }
 
 BB_EXPORT const struct bb_module busbar_module = {

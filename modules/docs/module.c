@@ -60,14 +60,7 @@ static int docs_show_page(struct bb_request *rq)
 {
     const struct docs *docs = rq->state;
 
-    return assets_page(rq, docs->pages, "index.html");
-}
-
-static int docs_show_file(struct bb_request *rq)
-{
-    const struct docs *docs = rq->state;
-
-    return assets_file(rq, docs->pages, bb_segment(rq, "file"));
+    return assets_reply(rq, docs->pages);
 }
 
 /* ---- the tables ---- */
@@ -122,7 +115,7 @@ static const struct bb_route routes[] = {
      .reply_type = "text/html", .errors = known_or_absent,
      .help = "Open this reference as a page on which you can try requests."},
     {.method = "GET", .path = "/swagger/assets/:file", .roles = BB_ANYONE,
-     .handler = docs_show_file, .segments = BB_TABLE(file_segments),
+     .handler = docs_show_page, .segments = BB_TABLE(file_segments),
      .reply_type = "*/*", .errors = known_or_absent,
      .help = "Get a script or style of the reference page."},
 };

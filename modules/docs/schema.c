@@ -34,18 +34,19 @@ json_t *docs_reference(const char *kind, const char *name)
 
 static const struct {
     const char *name, *least, *most; /* the keywords of its bounds, or NULL */
+    const char *format, *example;
 } types[] = {
-    [BB_TEXT] = {"string", "minLength", "maxLength"},
-    [BB_EMAIL] = {"string", NULL, NULL},
-    [BB_UUID] = {"string", NULL, NULL},
-    [BB_INT] = {"integer", "minimum", "maximum"},
-    [BB_NUMBER] = {"number", "minimum", "maximum"},
-    [BB_BOOL] = {"boolean", NULL, NULL},
-    [BB_TIME] = {"string", NULL, NULL},
-    [BB_CHOICE] = {"string", NULL, NULL},
-    [BB_OBJECT] = {"object", NULL, NULL},
-    [BB_LIST] = {"array", "minItems", "maxItems"},
-    [BB_ANY] = {NULL, NULL, NULL},
+    [BB_TEXT] = {"string", "minLength", "maxLength", NULL, NULL},
+    [BB_EMAIL] = {"string", NULL, NULL, "email", "ada@example.com"},
+    [BB_UUID] = {"string", NULL, NULL, "uuid", "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
+    [BB_INT] = {"integer", "minimum", "maximum", NULL, NULL},
+    [BB_NUMBER] = {"number", "minimum", "maximum", NULL, NULL},
+    [BB_BOOL] = {"boolean", NULL, NULL, NULL, NULL},
+    [BB_TIME] = {"string", NULL, NULL, "date-time", "2026-04-01T00:00:00Z"},
+    [BB_CHOICE] = {"string", NULL, NULL, NULL, NULL},
+    [BB_OBJECT] = {"object", NULL, NULL, NULL, NULL},
+    [BB_LIST] = {"array", "minItems", "maxItems", NULL, NULL},
+    [BB_ANY] = {NULL, NULL, NULL, NULL, NULL},
 };
 
 /* Returns an example or default as a value of the field's type. In the table it is a text. */
@@ -78,7 +79,7 @@ static void schema_members(struct docs_maker *maker, json_t *schema, const struc
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer)
 {
     json_t *schema = json_object(), *choices = json_array();
-    const char *type = types[field->type].name, *format = NULL;
+    const char *type = types[field->type].name, *format = types[field->type].format;
     bool counts = field->type == BB_TEXT || field->type == BB_LIST;
     int64_t least = counts && !field->min && field->flags & BB_NOT_BLANK ? 1 : field->min;
     bool null = field->flags & (BB_NULLABLE | BB_CLEARS);
@@ -88,12 +89,8 @@ json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool
                  null ? json_pack("[s, s]", type, "null") : json_string(type));
     if (field->flags & BB_SECRET && !answer)
         format = "password";
-    else if (field->type == BB_EMAIL)
-        format = "email";
-    else if (field->type == BB_UUID)
-        format = "uuid";
-    else if (field->type == BB_TIME && answer)
-        format = "date-time";
+    else if (field->type == BB_TIME && !answer) /* other forms are accepted, too */
+        format = NULL;
     else if (field->type == BB_INT && !field->min && !field->max)
         format = "int64";
     docs_put_text(maker, schema, "format", format);
@@ -139,13 +136,9 @@ static json_t *schema_example(struct docs_maker *maker, const struct bb_field *f
 
     if (field->example && *field->example)
         return schema_value(field, field->example);
+    if (types[field->type].example)
+        return json_string(types[field->type].example);
     switch (field->type) {
-    case BB_EMAIL:
-        return json_string("ada@example.com");
-    case BB_UUID:
-        return json_string("01a1fdfd-a419-7423-8a51-0d2f3f1c6f11");
-    case BB_TIME:
-        return json_string("2026-04-01T00:00:00Z");
     case BB_INT:
     case BB_NUMBER:
         return json_integer(field->min > 0 ? field->min : 1);

@@ -135,16 +135,14 @@ const struct bb_mail mail_service = {.size = sizeof(mail_service), .queue = outb
 /* A mail that the worker has taken from the outbox. */
 struct taken {
     struct mail *mail;
-    struct bb_worker_context *context;
     sem_t done; /* the work on the loop has ended */
     bool found; /* there is a mail to send */
     bool again; /* a mail was abandoned: look again at once */
     char id[40], kind[64], to[TO_MAX + 1];
-    char *message; /* to be freed with free() */
-    size_t length;
+    unsigned char *message; /* to be freed with free() */
     int64_t attempts;
     enum smtp_outcome outcome;
-    char detail[CURL_ERROR_SIZE];
+    struct smtp_call call;
 };
 
 /* Returns 0, or -1 after several attempts. The mail is sent again when its lease has ended. */
@@ -180,14 +178,12 @@ static void outbox_abandon(struct bb_request *rq, const struct taken *taken, con
 static int outbox_unseal(struct bb_request *rq, const char *cell, struct taken *taken)
 {
     size_t room = strlen(cell) / 2;
-    unsigned char *sealed = bb_alloc(rq, room + 1), *plain = NULL;
+    unsigned char *sealed = bb_alloc(rq, room + 1);
     int64_t length = bb_cell_bytes(cell, sealed, room);
-    int failed = length < 0 ? -1
-                            : bb_unseal(rq->host, sealed, (size_t)length, SEAL_PURPOSE, &plain,
-                                        &taken->length);
 
-    taken->message = (char *)plain;
-    return failed;
+    return length < 0 ? -1
+                      : bb_unseal(rq->host, sealed, (size_t)length, SEAL_PURPOSE, &taken->message,
+                                  &taken->call.length);
 }
 
 /* Counts the mails and deletes keys that have no effect any more. */
@@ -263,7 +259,7 @@ static void outbox_record(struct bb_request *rq, void *arg)
         outbox_delete(rq, taken->id);
         return;
     case SMTP_REFUSED:
-        outbox_abandon(rq, taken, taken->detail);
+        outbox_abandon(rq, taken, taken->call.detail);
         return;
     default:
         for (int64_t i = 1; i < taken->attempts && delay_s < RETRY_MAX_S; i++)
@@ -272,7 +268,7 @@ static void outbox_record(struct bb_request *rq, void *arg)
             delay_s = RETRY_MAX_S;
         bb_log(rq, BB_WARN, "mail not sent, retry in %lld s: id=%s kind=%s attempts=%lld: %s",
                (long long)delay_s, taken->id, taken->kind, (long long)taken->attempts,
-               taken->detail);
+               taken->call.detail);
         bb_metric_add(rq->host, MAIL_METRIC_MAILS, MAIL_RETRIED, 1);
         outbox_settle(rq, &delay, BB_ARGS(bb_t(taken->id), bb_i(delay_s)));
     }
@@ -305,20 +301,17 @@ static bool outbox_is_over(void *arg)
 /* Sends the next mail. Returns whether to look for another mail at once. */
 static bool outbox_send_next(struct bb_worker_context *context)
 {
-    struct taken taken = {.mail = context->host->state, .context = context};
+    struct taken taken = {.mail = context->host->state};
 
+    taken.call = (struct smtp_call){.settings = taken.mail->settings,
+                                    .to = taken.to,
+                                    .is_over = outbox_is_over,
+                                    .arg = context};
     sem_init(&taken.done, 0, 0);
     outbox_run(&taken, outbox_take);
     if (taken.found) {
-        struct smtp_call call = {.settings = taken.mail->settings,
-                                 .to = taken.to,
-                                 .message = taken.message,
-                                 .length = taken.length,
-                                 .is_over = outbox_is_over,
-                                 .arg = context};
-
-        taken.outcome = mail_smtp_send(&call);
-        memcpy(taken.detail, call.detail, sizeof(taken.detail));
+        taken.call.message = (const char *)taken.message;
+        taken.outcome = mail_smtp_send(&taken.call);
         taken.again = taken.outcome != SMTP_UNREACHABLE;
         outbox_run(&taken, outbox_record);
     }

@@ -282,6 +282,7 @@ int reading_export(struct bb_request *rq)
         refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
     if (refused)
         return refused;
+    slot_take(rq, reading->exports);
     struct reading_exported *state = calloc(1, sizeof(*state));
 
     if (state) {
@@ -291,5 +292,5 @@ int reading_export(struct bb_request *rq)
         if (device.external_id && strlen(device.external_id) < sizeof(state->name))
             strcpy(state->name, device.external_id);
     }
-    return pieces_export(rq, reading->exports, &source, state);
+    return pieces_begin(rq, reading->exports, &source, state);
 }

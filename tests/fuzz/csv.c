@@ -187,7 +187,7 @@ static void hear_taken_back(struct told *told, const char *cell)
     char *copy = strdup(cell);
 
     must(copy != NULL);
-    csv_take_back(copy);
+    csv_take_back(copy, copy);
     must(strlen(copy) <= strlen(cell));
     hear(told, copy, strlen(copy) + 1);
     free(copy);

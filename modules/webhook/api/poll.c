@@ -201,12 +201,11 @@ int webhook_poll(struct bb_request *rq)
     int64_t id = bb_segment_int(rq, "id");
     struct waiter *news = NULL;
     struct range range = {.last = 0};
-    int refused = slot_take(rq, webhook->polls);
 
-    if (refused)
-        return refused;
+    slot_take(rq, webhook->polls);
     slot_hold(rq, webhook->polls);
     struct waiter_access *access = waiter_access_add(rq, webhook->waiters);
+    int refused;
 
     do {
         left_ms = until_ms - bb_now_ms(rq->host);

@@ -277,8 +277,8 @@ TEST(formulas_are_escaped_when_written_and_unescaped_when_read)
         read_text(&seen, csv.bytes, csv.length - 1, ',', csv.length);
         char *back = strdup(json_string_value(json_array_get(json_array_get(seen.rows, 0), 0)));
 
-        ck_assert_int_eq(csv_is_defused(back), strcmp(back, cells[i][0]) != 0);
-        csv_take_back(back);
+        ck_assert_int_eq(csv_take_back(NULL, back), strcmp(back, cells[i][0]) != 0);
+        csv_take_back(back, back);
         ck_assert_str_eq(back, cells[i][0]);
         free(back);
         json_decref(seen.rows);
