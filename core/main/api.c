@@ -10,7 +10,6 @@
 #include "core/lib/field.h"
 #include "core/lib/json.h"
 #include "core/lib/log.h"
-#include "core/lib/meter.h"
 #include "core/lib/text.h"
 #include "core/main/job.h"
 #include "core/main/metrics.h"
@@ -80,11 +79,6 @@ static void api_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
     request_defer(request_of(rq), undo, arg);
 }
 
-static int api_scratch(struct bb_request *rq, int (*work)(struct bb_request *, void *), void *arg)
-{
-    return request_scratch(request_of(rq), work, arg);
-}
-
 BB_PRINTF(3, 0)
 static void api_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)
 {
@@ -98,27 +92,9 @@ static void api_vprint(struct bb_request *rq, const char *format, va_list args)
     vprintf(format, args);
 }
 
-/*
- * Reports the results of the PostgreSQL listener and of the Redis probes, so it never waits and
- * adds no load.
- */
 static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
 {
-    const struct loop *loop = request_of(rq)->loop;
-
-    *latency_ms = 0;
-    if (dependency == BB_DATABASE)
-        return readiness_of_database(loop->engine, latency_ms);
-    if (dependency == BB_SCHEMA)
-        return readiness_of_schema(loop->engine);
-    if (dependency == BB_HOST)
-        return readiness_of_host(loop->engine);
-    if (dependency == BB_CLOCK)
-        return readiness_of_clock(loop->engine, latency_ms);
-    if (!loop->redis)
-        return 1;
-    *latency_ms = redis_latency_ms(loop->redis);
-    return *latency_ms < 0 ? -1 : 0;
+    return readiness_of(request_of(rq)->loop, dependency, latency_ms);
 }
 
 static const char *api_standstill(struct bb_request *rq)
@@ -126,8 +102,11 @@ static const char *api_standstill(struct bb_request *rq)
     struct engine *engine = request_of(rq)->loop->engine;
     char reason[sizeof engine->standstill];
 
-    if (!engine_standstill(engine, reason, sizeof reason))
+    if (!engine_stands(engine))
         return NULL;
+    pthread_mutex_lock(&engine->lock);
+    memcpy(reason, engine->standstill, sizeof reason);
+    pthread_mutex_unlock(&engine->lock);
     return api_text(rq, reason);
 }
 
@@ -320,12 +299,6 @@ static int api_reply_bytes(struct bb_request *rq, int status, const char *type, 
     }
     memcpy(copy, bytes, length);
     return reply_bytes(request_of(rq), status, copy, length);
-}
-
-static int api_reply_file(struct bb_request *rq, int fd, int64_t length)
-{
-    module_error_log_response(request_of(rq), 200);
-    return reply_file(request_of(rq), fd, length);
 }
 
 BB_PRINTF(3, 0)

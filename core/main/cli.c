@@ -16,10 +16,14 @@
 #define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"
 #endif
 
-/* Results of trying to parse an option of all commands. */
-enum option { OPTION_TAKEN, OPTION_OTHER, OPTION_BARE /* it has no value */, OPTION_FAILED };
-
-const struct cli_command cli_commands[] = {
+static const struct cli_command {
+    const char *name;
+    int (*run)(const struct cli *cli);
+    const char *summary; /* one line for the list */
+    const char *help;    /* further explanation */
+    /* words that it accepts, as shown in the usage text; NULL: only -c, --env-file and --help */
+    const char *words;
+} commands[] = {
     {"serve", cmd_serve, "run the host in the foreground",
      "On SIGTERM or SIGINT the host finishes the requests in progress, for at most 10 seconds, and "
      "stops. SIGHUP reloads the configuration. A supervisor restarts the host after a crash; "
@@ -94,15 +98,155 @@ const struct cli_command cli_commands[] = {
      NULL},
 };
 
-const size_t cli_command_count = sizeof cli_commands / sizeof cli_commands[0];
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-const struct cli_command *cli_find(const char *name)
+/* Returns the command of this name, which may have two words; NULL if there is none. */
+static const struct cli_command *cli_find(const char *name)
 {
-    for (size_t i = 0; i < cli_command_count; i++)
-        if (!strcmp(cli_commands[i].name, name))
-            return &cli_commands[i];
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(commands[i].name, name))
+            return &commands[i];
     return NULL;
 }
+
+bool cli_is_command(const char *name)
+{
+    return cli_find(name) != NULL;
+}
+
+/*
+ * ---- --env-file: sets the environment variables of a file ----
+ *
+ * So a command uses the same configuration as the service. The file has the syntax of
+ * EnvironmentFile= in systemd: a line is NAME=value; blank lines and lines that begin with # or ;
+ * are ignored. At the beginning of a value, and after a closing quote, ' and " quote the following
+ * text, which may span lines; elsewhere they are ordinary characters. A backslash removes the
+ * meaning of the next character; at the end of a line it continues the value in the next line.
+ * Other lines are errors, although systemd ignores them.
+ */
+
+/* The position in the text of the file. */
+struct place {
+    char *at;
+    unsigned line;
+};
+
+static bool env_file_is_end(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
+static bool env_file_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Processes the character after a backslash; removes a backslash and newline. */
+static char *env_file_take_escaped(struct place *place, char quote, char *out)
+{
+    char c = place->at[1];
+
+    if (!c)
+        return out;
+    place->at++;
+    if (c == '\r' && place->at[1] == '\n')
+        place->at++;
+    if (env_file_is_end(c)) {
+        place->line++;
+        return out;
+    }
+    if (quote && !strchr("\"\\`$", c))
+        *out++ = '\\';
+    *out++ = c;
+    return out;
+}
+
+/* Returns NULL, or the error in the variable that begins here. */
+static const char *env_file_take_variable(struct place *place)
+{
+    char *name = place->at;
+    size_t length = 0;
+
+    while (isalnum((unsigned char)name[length]) || name[length] == '_')
+        length++;
+    if (!length || name[length] != '=' || isdigit((unsigned char)*name))
+        return "is not NAME=value";
+    name[length] = '\0';
+    place->at = name + length + 1;
+    char *value = place->at, *out = value, *kept = value; /* blanks before `kept` are kept */
+    char quote = 0;     /* the one that the character is between */
+    bool plain = false; /* the value has begun without a quote, so quotes have no meaning */
+
+    for (; *place->at && (quote || !env_file_is_end(*place->at)); place->at++) {
+        char c = *place->at;
+        bool opens = !quote && !plain && (c == '\'' || c == '"');
+        bool matters = quote || !env_file_is_blank(c);
+
+        if (c == '\\' && quote != '\'') {
+            out = kept = env_file_take_escaped(place, quote, out);
+            plain = !quote;
+            continue;
+        }
+        place->line += c == '\n';
+        if (opens || c == quote) {
+            quote = opens ? c : '\0';
+        } else if (matters || plain) {
+            plain = !quote;
+            *out++ = c;
+        }
+        if (matters)
+            kept = out;
+    }
+    if (*place->at)
+        place->line += *place->at++ == '\n';
+    *kept = '\0';
+    if (quote)
+        return "has an unterminated quote";
+    return setenv(name, value, 1) ? "out of memory" : NULL;
+}
+
+/*
+ * Replaces existing variables. Returns 0, or -1 after a message on standard error, which contains
+ * the line number but never the value.
+ */
+static int env_file_read(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    size_t room = 0;
+    unsigned number = 0;
+    const char *wrong = NULL;
+    ssize_t length = file ? getdelim(&text, &room, '\0', file) : -1;
+    int failed = length < 0 && !(file && feof(file)) ? errno : 0;
+    struct place place = {text, 1};
+
+    if (length > 0 && strlen(text) < (size_t)length)
+        wrong = "has a zero byte";
+    while (length > 0 && !wrong && *place.at) {
+        number = place.line;
+        if (*place.at == '#' || *place.at == ';')
+            place.at += strcspn(place.at, "\r\n");
+        else if (env_file_is_blank(*place.at) || env_file_is_end(*place.at))
+            place.line += *place.at++ == '\n';
+        else
+            wrong = env_file_take_variable(&place);
+    }
+    if (text)
+        explicit_bzero(text, room);
+    free(text);
+    if (file)
+        fclose(file);
+    if (failed)
+        fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(failed));
+    else if (wrong && number)
+        fprintf(stderr, "busbar: %s:%u: %s\n", path, number, wrong);
+    else if (wrong)
+        fprintf(stderr, "busbar: %s: %s\n", path, wrong);
+    pg_clean_environment();
+    return failed || wrong ? -1 : 0;
+}
+
+/* ---- the commands of the host ---- */
 
 static void cli_print_usage(FILE *out)
 {
@@ -118,8 +262,8 @@ int cmd_help(const struct cli *cli)
     cli_print_usage(stdout);
     printf("\n  -c, --config FILE   settings file (or $BUSBAR_CONF; currently %s)\n", cli->conf);
     puts("      --env-file FILE  variables of the service, as NAME=value\n\ncommands:");
-    for (size_t i = 0; i < cli_command_count; i++)
-        printf("  %-18s %s\n", cli_commands[i].name, cli_commands[i].summary);
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-18s %s\n", commands[i].name, commands[i].summary);
     if (access(cli->conf, R_OK))
         return CLI_DONE;
     struct setting_problems problems = {0};
@@ -174,6 +318,18 @@ int cli_misused(const char *reason, const char *arg)
     return CLI_USAGE;
 }
 
+int cli_fail(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fputs("busbar: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return CLI_FAILED;
+}
+
 /* Returns the settings file named by the environment, or the built-in default. */
 static const char *cli_conf_default(void)
 {
@@ -185,21 +341,25 @@ static const char *cli_conf_default(void)
 /* The options of all commands. */
 static const char *const common[] = {"--config", "-c", "--env-file"};
 
-static enum option cli_take_file(struct cli *cli, const char *option, const char *path)
+/* Returns 0, or CLI_FAILED. */
+static int cli_take_file(struct cli *cli, const char *option, const char *path)
 {
     if (strcmp(option, "--env-file") != 0) {
         cli->conf = path;
         cli->conf_given = true;
     } else if (env_file_read(path)) {
-        return OPTION_FAILED;
+        return CLI_FAILED;
     } else if (!cli->conf_given) {
         cli->conf = cli_conf_default();
     }
-    return OPTION_TAKEN;
+    return 0;
 }
 
-/* Parses an option of all commands at argv[*at], whose file is the next word or follows a =. */
-static enum option cli_take_common(struct cli *cli, int argc, char **argv, int *at)
+/*
+ * Parses an option of all commands at argv[*at], whose file is the next word or follows a =.
+ * Returns 0; the exit status if the option is not valid; or -1 if the word is something else.
+ */
+static int cli_take_common(struct cli *cli, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at];
 
@@ -212,15 +372,11 @@ static enum option cli_take_common(struct cli *cli, int argc, char **argv, int *
             return cli_take_file(cli, common[i], arg + length + 1);
         if (arg[length])
             continue;
-        return *at + 1 < argc ? cli_take_file(cli, common[i], argv[++*at]) : OPTION_BARE;
+        if (*at + 1 == argc)
+            return cli_misused("a file must follow", arg);
+        return cli_take_file(cli, common[i], argv[++*at]);
     }
-    return OPTION_OTHER;
-}
-
-/* Returns the exit status for an option that could not be parsed. */
-static int cli_not_taken(enum option taken, const char *arg)
-{
-    return taken == OPTION_BARE ? cli_misused("a file must follow", arg) : CLI_FAILED;
+    return -1;
 }
 
 /* Parses -c, --env-file and --help; other words are left to commands that accept some. */
@@ -245,22 +401,17 @@ static int cli_run_command(struct cli *cli)
                    command->name, command->summary, command->help);
             return CLI_DONE;
         }
-        enum option taken = cli_take_common(cli, cli->argc, cli->argv, &i);
+        int taken = cli_take_common(cli, cli->argc, cli->argv, &i);
 
-        if (taken > OPTION_OTHER)
-            return cli_not_taken(taken, cli->argv[i]);
-        if (taken == OPTION_OTHER && !command->words)
+        if (taken > 0)
+            return taken;
+        if (taken < 0 && !command->words)
             return cli_misused("unknown option", cli->argv[i]);
-        if (taken == OPTION_OTHER)
+        if (taken < 0)
             cli->argv[kept++] = cli->argv[i];
     }
     cli->argc = kept;
     return command->run(cli);
-}
-
-static bool cli_is_command(const char *name)
-{
-    return cli_find(name) != NULL;
 }
 
 int cli_main(int argc, char **argv)
@@ -269,11 +420,11 @@ int cli_main(int argc, char **argv)
 
     module_names_reserve(cli_is_command, host_metric_named);
     for (int i = 1; i < argc; i++) {
-        enum option taken = cli_take_common(&cli, argc, argv, &i);
+        int taken = cli_take_common(&cli, argc, argv, &i);
 
-        if (taken > OPTION_OTHER)
-            return cli_not_taken(taken, argv[i]);
-        if (taken == OPTION_TAKEN)
+        if (taken > 0)
+            return taken;
+        if (!taken)
             continue;
         if (cli_is_help(argv[i]))
             return cmd_help(&cli);
@@ -288,141 +439,4 @@ int cli_main(int argc, char **argv)
     cli_print_usage(stderr);
     fputs("`busbar help` lists the commands.\n", stderr);
     return CLI_USAGE;
-}
-
-/* The position in the text of the file. */
-struct place {
-    char *at;
-    unsigned line;
-};
-
-/* The part of a value that a character is in. Quotes have a meaning only in BEFORE. */
-enum part { BEFORE, PLAIN, SINGLE, DOUBLE };
-
-static bool env_file_is_name(const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (!isalnum((unsigned char)text[i]) && text[i] != '_')
-            return false;
-    return length && !isdigit((unsigned char)*text);
-}
-
-static bool env_file_is_end(char c)
-{
-    return c == '\n' || c == '\r';
-}
-
-static bool env_file_is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static enum part env_file_part_after(enum part part, char c)
-{
-    if (part == SINGLE || part == DOUBLE)
-        return c == (part == SINGLE ? '\'' : '"') ? BEFORE : part;
-    if (part == BEFORE && (c == '\'' || c == '"'))
-        return c == '\'' ? SINGLE : DOUBLE;
-    return part == BEFORE && env_file_is_blank(c) ? BEFORE : PLAIN;
-}
-
-/* Processes the character after a backslash; removes a backslash and newline. */
-static char *env_file_take_escaped(struct place *place, enum part part, char *out)
-{
-    char c = place->at[1];
-
-    if (!c)
-        return out;
-    place->at++;
-    if (c == '\r' && place->at[1] == '\n')
-        place->at++;
-    if (env_file_is_end(c)) {
-        place->line++;
-        return out;
-    }
-    if (part == DOUBLE && !strchr("\"\\`$", c))
-        *out++ = '\\';
-    *out++ = c;
-    return out;
-}
-
-/* Returns NULL, or the error in the variable that begins here. */
-static const char *env_file_take_variable(struct place *place)
-{
-    char *name = place->at;
-    size_t length = strcspn(name, "=\r\n");
-
-    if (name[length] != '=' || !env_file_is_name(name, length))
-        return "is not NAME=value";
-    name[length] = '\0';
-    place->at = name + length + 1;
-    char *value = place->at;
-
-    char *start = place->at, *out = start, *kept = start; /* blanks before `kept` are kept */
-    enum part part = BEFORE;
-
-    for (; *place->at && (part >= SINGLE || !env_file_is_end(*place->at)); place->at++) {
-        char c = *place->at;
-        enum part after = env_file_part_after(part, c);
-
-        if (c == '\\' && part != SINGLE) {
-            out = kept = env_file_take_escaped(place, part, out);
-            part = part == DOUBLE ? DOUBLE : PLAIN;
-            continue;
-        }
-        place->line += c == '\n';
-        if (after == part ? part != BEFORE : after == PLAIN)
-            *out++ = c;
-        if (part >= SINGLE || !env_file_is_blank(c))
-            kept = out;
-        part = after;
-    }
-    if (*place->at)
-        place->line += *place->at++ == '\n';
-    *kept = '\0';
-    if (part >= SINGLE)
-        return "has an unterminated quote";
-    return setenv(name, value, 1) ? "out of memory" : NULL;
-}
-
-int env_file_read(const char *path)
-{
-    FILE *file = fopen(path, "re");
-
-    if (!file) {
-        fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(errno));
-        return -1;
-    }
-    char *text = NULL;
-    size_t room = 0;
-    unsigned number = 0;
-    const char *wrong = NULL;
-    ssize_t length = getdelim(&text, &room, '\0', file);
-    int failed = length < 0 && !feof(file) ? errno : 0;
-
-    struct place place = {text, 1};
-
-    if (length > 0 && strlen(text) < (size_t)length)
-        wrong = "has a zero byte";
-    while (length > 0 && !wrong && *place.at) {
-        number = place.line;
-        if (*place.at == '#' || *place.at == ';')
-            place.at += strcspn(place.at, "\r\n");
-        else if (env_file_is_blank(*place.at) || env_file_is_end(*place.at))
-            place.line += *place.at++ == '\n';
-        else
-            wrong = env_file_take_variable(&place);
-    }
-    if (text)
-        explicit_bzero(text, room);
-    free(text);
-    fclose(file);
-    if (failed)
-        fprintf(stderr, "busbar: %s: cannot be read: %s\n", path, strerror(failed));
-    else if (wrong && number)
-        fprintf(stderr, "busbar: %s:%u: %s\n", path, number, wrong);
-    else if (wrong)
-        fprintf(stderr, "busbar: %s: %s\n", path, wrong);
-    pg_clean_environment();
-    return failed || wrong ? -1 : 0;
 }

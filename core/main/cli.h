@@ -6,8 +6,6 @@
 #ifndef CORE_CLI_H
 #define CORE_CLI_H
 
-#include <jansson.h>
-
 #include "core/module/generation.h"
 
 enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
@@ -19,26 +17,17 @@ struct cli {
     char **argv;
 };
 
-struct cli_command {
-    const char *name;
-    int (*run)(const struct cli *cli);
-    const char *summary; /* one line for the list */
-    const char *help;    /* further explanation */
-    /* words that it accepts, as shown in the usage text; NULL: only -c, --env-file and --help */
-    const char *words;
-};
-
-extern const struct cli_command cli_commands[];
-extern const size_t cli_command_count;
-
 /* Runs a command after main() has set up the process. Returns the exit status. */
 int cli_main(int argc, char **argv);
 
 /* Prints a usage error, and where to find help. Returns CLI_USAGE. */
 int cli_misused(const char *reason, const char *arg);
 
-/* Returns the host's command of this name, which may have two words; NULL if there is none. */
-const struct cli_command *cli_find(const char *name);
+/* Prints an error. Returns CLI_FAILED. */
+BB_PRINTF(1, 2) int cli_fail(const char *format, ...);
+
+/* Returns whether the host has a command of this name, which may have two words. */
+bool cli_is_command(const char *name);
 
 int cmd_serve(const struct cli *cli);
 int cmd_reload(const struct cli *cli);
@@ -74,39 +63,5 @@ struct generation *cli_generation(const struct cli *cli, bool warnings);
 
 /* Prints settings that the modules require and that are missing; returns whether there are any. */
 bool cli_lacks(const struct generation *generation);
-
-/*
- * Parses the options of a module's command by its table. Returns an object, which the caller owns;
- * NULL after a message on standard error. Reads secret options from the environment or standard
- * input.
- */
-json_t *cli_options(const struct bb_table *fields, int argc, char **argv);
-
-/* Returns the first required option, which may be given without its name; NULL: there is none. */
-const struct bb_field *cli_word(const struct bb_table *fields);
-
-/* Writes "first-name" for "firstName" to `out`. */
-void cli_option_name(const char *field, char *out, size_t size);
-
-/* Writes "BUSBAR_CLIENT_SECRET" for "clientSecret", the variable for a secret option. */
-void cli_variable_name(const char *field, char *out, size_t size);
-
-/*
- * Implements --env-file: sets the environment variables of a file, so that a command uses the same
- * configuration as the service. The file has the syntax of EnvironmentFile= in systemd: a line is
- * NAME=value; blank lines and lines that begin with # or ; are ignored. At the beginning of a
- * value, and after a closing quote, ' and " quote the following text, which may span lines;
- * elsewhere they are ordinary characters. A backslash removes the meaning of the next character; at
- * the end of a line it continues the value in the next line. Other lines are errors, although
- * systemd ignores them.
- *
- * Call in the main thread, before other threads are created.
- */
-
-/*
- * Sets all variables of the file, replacing existing ones. Returns 0, or -1 after a message on
- * standard error, which contains the line number but never the value.
- */
-int env_file_read(const char *path);
 
 #endif

@@ -1,22 +1,24 @@
-/* `busbar check` and `busbar version`. */
+/* Commands that read modules without running them: `check`, `inspect`, `modcheck` and `module …`.
+ */
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/lib/host_settings.h"
 #include "core/lib/version.h"
 #include "core/main/cli.h"
+#include "core/main/inspect.h"
 #include "core/module/sandbox.h"
 #include "core/store/migrate.h"
 
-static int cmd_check_print_refusal(const char *problem)
-{
-    fprintf(stderr, "busbar: %s\n", problem);
-    return CLI_FAILED;
-}
+#ifndef BUSBAR_LIBEXEC
+#define BUSBAR_LIBEXEC "/usr/local/libexec/busbar"
+#endif
 
-/* ---- in the child process ---- */
+/* ---- `busbar check`, in the child process ---- */
 
 /* Writes the report, and the schemas for cmd_check_database(): name and schema, a zero byte
  * after each.
@@ -30,8 +32,7 @@ static int cmd_check_in_child(FILE *out, void *arg)
     if (!g || cli_lacks(g))
         return CLI_FAILED;
     if (cli->argc)
-        return settings_print(g->settings, out) ? cmd_check_print_refusal("out of memory")
-                                                : CLI_DONE;
+        return settings_print(g->settings, out) ? cli_fail("out of memory") : CLI_DONE;
     for (size_t i = 0; i < g->module_count; i++)
         routes += g->modules[i].descriptor->routes.count;
     fprintf(out, "ok: %s, %zu modules, %zu routes\n", cli->conf, g->module_count, routes);
@@ -54,7 +55,7 @@ static int cmd_check_in_child(FILE *out, void *arg)
     return CLI_DONE;
 }
 
-/* ---- in the parent ---- */
+/* ---- `busbar check`, in the parent ---- */
 
 /* Compares the schemas with the database. An unavailable database is not an error. */
 static int cmd_check_compare_schemas(const struct generation *g)
@@ -73,7 +74,7 @@ static int cmd_check_compare_schemas(const struct generation *g)
     else if (report.missing && host_settings(g->settings)->database.migrate)
         printf("%s, or let `busbar serve` do it\n", report.problem);
     else
-        return cmd_check_print_refusal(report.problem);
+        return cli_fail("%s", report.problem);
     return CLI_DONE;
 }
 
@@ -107,7 +108,7 @@ static int cmd_check_database(const struct cli *cli, const char *at, const char 
     if (g.modules && g.module_count == room / 2)
         status = cmd_check_compare_schemas(&g);
     else
-        status = cmd_check_print_refusal("the settings cannot be read again");
+        status = cli_fail("the settings cannot be read again");
     setting_problems_free(&problems);
     if (g.arena)
         arena_free(g.arena);
@@ -126,7 +127,7 @@ int cmd_check(const struct cli *cli)
                              why, sizeof why);
 
     if (status < 0)
-        return cmd_check_print_refusal(why);
+        return cli_fail("%s", why);
     fputs(output.bytes, stdout);
     if (!status && !print)
         status = cmd_check_database(cli, output.bytes + strlen(output.bytes) + 1,
@@ -140,4 +141,105 @@ int cmd_version(const struct cli *cli)
     (void)cli;
     printf("busbar %s (module ABI %d.%d)\n", PACKAGE_VERSION, BB_ABI_MAJOR, BB_ABI_MINOR);
     return CLI_DONE;
+}
+
+/* ---- tools for authors of modules ---- */
+
+/* In the child: writes the descriptor to `out` as JSON. */
+static int cmd_inspect_write_descriptor(FILE *out, void *arg)
+{
+    const char *path = arg;
+    struct setting_problems problems = {0};
+    struct core_module module = {0};
+    struct arena *arena = arena_new();
+    json_t *json = NULL;
+
+    sandbox_file(path);
+    if (!arena)
+        setting_problem(&problems, "inspect: %s: out of memory", path);
+    else if (!module_load(&module, arena, path, "inspect", &problems)) {
+        json = inspect_json(module.descriptor);
+        if (!json)
+            setting_problem(&problems, "inspect: %s: has texts that are not UTF-8", path);
+        else if (*module.build_id)
+            json_object_set_new(json, "buildId", json_string(module.build_id));
+    }
+    if (problems.count)
+        fputs("busbar: ", stderr);
+    setting_problems_print(&problems, stderr);
+    return json && !json_dumpf(json, out, JSON_COMPACT) ? CLI_DONE : CLI_FAILED;
+}
+
+int cmd_inspect(const struct cli *cli)
+{
+    bool as_json = false;
+    const char *path = NULL;
+    char place[4096], why[4608];
+    struct sandbox_output output;
+
+    for (int i = 0; i < cli->argc; i++) {
+        if (!strcmp(cli->argv[i], "--json"))
+            as_json = true;
+        else if (cli->argv[i][0] != '-' && !path)
+            path = cli->argv[i];
+        else
+            return cli_misused("inspect does not accept", cli->argv[i]);
+    }
+    if (!path)
+        return cli_misused("inspect needs", "a file");
+    snprintf(place, sizeof place, "./%s", path);
+    if (!strchr(path, '/'))
+        path = place; /* dlopen() would look for the name in the directories of libraries */
+    int status = sandbox_run(cmd_inspect_write_descriptor, (void *)(uintptr_t)path, CLI_SANDBOX_MS,
+                             &output, why, sizeof why);
+
+    if (status < 0)
+        return cli_fail("inspect: %s", why);
+    json_t *json = status ? NULL : json_loadb(output.bytes, output.length, 0, NULL);
+
+    if (!status && !json) {
+        status = cli_fail("inspect: %s: out of memory", path);
+    } else if (!status && as_json) {
+        json_dumpf(json, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else if (!status) {
+        inspect_print(json, stdout);
+    }
+    json_decref(json);
+    free(output.bytes);
+    return status;
+}
+
+/*
+ * Runs a separate script, because it needs nothing from the host except the path of the program.
+ * argv[0] is the place for the path of the script.
+ */
+static int cmd_inspect_run_script(const char *script, char **argv)
+{
+    char own[4096];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+
+    own[length > 0 ? length : 0] = '\0';
+    if (!setenv("BUSBAR_PROGRAM", own, 1)) {
+        argv[0] = (char *)(uintptr_t)script;
+        execv(script, argv);
+    }
+    return cli_fail("%s: %s", script, strerror(errno));
+}
+
+int cmd_modcheck(const struct cli *cli)
+{
+    if (!cli->argc)
+        return cli_misused("modcheck needs", "files");
+    cli->argv[cli->argc] = NULL;
+    return cmd_inspect_run_script(BUSBAR_LIBEXEC "/modcheck", cli->argv - 1);
+}
+
+/* The script gets the second word of the command, such as `new`, and the words after it. */
+int cmd_module_tool(const struct cli *cli)
+{
+    if (access(BUSBAR_LIBEXEC "/module", X_OK))
+        fputs("busbar: this command is part of the package busbar-dev\n", stderr);
+    cli->argv[cli->argc] = NULL;
+    return cmd_inspect_run_script(BUSBAR_LIBEXEC "/module", cli->argv - 2);
 }

@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/lib/host_settings.h"
 #include "core/lib/json.h"
 #include "core/lib/text.h"
 #include "core/main/cli.h"
@@ -123,17 +122,6 @@ static void doctor_end(struct doctor *doctor)
         doctor_find(doctor, "ok", "%s", "");
 }
 
-static void doctor_query(struct doctor *doctor, struct migrate_db *db, const char *sql)
-{
-    PGresult *result = migrate_db_run(db, doctor->check, sql, NULL, 0);
-
-    if (!result)
-        doctor_find(doctor, "error", "%s", db->report->problem);
-    for (int row = 0; row < PQntuples(result); row++)
-        doctor_find(doctor, PQgetvalue(result, row, 0), "%s", PQgetvalue(result, row, 1));
-    PQclear(result);
-}
-
 static void doctor_check_clock(struct doctor *doctor, struct migrate_db *db)
 {
     int64_t before = clock_wall_ms();
@@ -238,7 +226,13 @@ static void doctor_check_database(struct doctor *doctor, const struct generation
     doctor_end(doctor);
     for (size_t i = 0; i < sizeof doctor_checks / sizeof doctor_checks[0]; i++) {
         doctor_begin(doctor, doctor_checks[i].name);
-        doctor_query(doctor, &db, doctor_checks[i].sql);
+        PGresult *result = migrate_db_run(&db, doctor->check, doctor_checks[i].sql, NULL, 0);
+
+        if (!result)
+            doctor_find(doctor, "error", "%s", report.problem);
+        for (int row = 0; row < PQntuples(result); row++)
+            doctor_find(doctor, PQgetvalue(result, row, 0), "%s", PQgetvalue(result, row, 1));
+        PQclear(result);
         doctor_end(doctor);
     }
     doctor_begin(doctor, "clock");
@@ -285,29 +279,21 @@ static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
         doctor_end(doctor);
 }
 
-/* Returns the output of `busbar status --json`; NULL: no host responds. */
-static json_t *doctor_ask_host(const char *conf)
+static void doctor_check_host(struct doctor *doctor, const char *conf)
 {
     char word[] = "--json", *argv[] = {word};
     FILE *out = NULL;
     pid_t child =
         doctor_run(cmd_status, &(struct cli){.conf = conf, .argc = 1, .argv = argv}, &out);
-    json_t *status = out ? json_loadf(out, 0, NULL) : NULL;
+    json_t *host = out ? json_loadf(out, 0, NULL) : NULL, *row;
+    bool redis = false, failed = false;
+    const char *paused = json_string_value(json_object_get(host, "paused"));
+    size_t i;
 
     if (out)
         fclose(out);
     if (child > 0)
         waitpid(child, NULL, 0);
-    return status;
-}
-
-static void doctor_check_host(struct doctor *doctor, const char *conf)
-{
-    json_t *host = doctor_ask_host(conf), *row;
-    bool redis = false, failed = false;
-    const char *paused = json_string_value(json_object_get(host, "paused"));
-    size_t i;
-
     doctor_begin(doctor, "host");
     if (!host)
         doctor_find(doctor, "warning", "no host with these settings runs on this machine");

@@ -1,8 +1,13 @@
-/* Commands of modules, see struct bb_command. */
+/* Commands of modules, see struct bb_command. Their options are parsed by tables of fields. */
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
+#include "core/lib/field.h"
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/main/api.h"
@@ -15,6 +20,200 @@
 #include "core/store/migrate.h"
 
 #define WORDS_MAX 4
+#define NAME_SIZE 64
+#define SECRET_MAX 4096 /* bytes */
+
+/* ---- options ---- */
+
+struct reader {
+    const struct bb_table *fields;
+    struct arena *arena;
+    const char **texts; /* one for each field; NULL: not given */
+};
+
+/* Writes "first-name" for "firstName" to `out`. */
+static void option_name(const char *field, char *out, size_t size)
+{
+    size_t used = 0;
+
+    for (; *field && used + 2 < size; field++) {
+        if (isupper((unsigned char)*field) && used)
+            out[used++] = '-';
+        out[used++] = (char)tolower((unsigned char)*field);
+        if (*field == '_')
+            out[used - 1] = '-';
+    }
+    out[used] = '\0';
+}
+
+/* Returns the field for `--name` or `--name=value`; *value is the text after the =, or NULL. */
+static const struct bb_field *option_find(const struct bb_table *fields, const char *arg,
+                                          const char **value)
+{
+    const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
+    size_t length = strcspn(arg, "=");
+    char name[NAME_SIZE];
+
+    *value = arg[length] ? arg + length + 1 : NULL;
+    if (strncmp(arg, "--", 2) != 0)
+        return NULL;
+    for (size_t i = 0; i < fields->count; i++) {
+        option_name(rows[i].name, name, sizeof name);
+        if (strlen(name) == length - 2 && !strncmp(name, arg + 2, length - 2))
+            return &rows[i];
+    }
+    return NULL;
+}
+
+static int option_complain(const char *option, const char *reason)
+{
+    fprintf(stderr, "busbar: %s: %s\n", option, reason);
+    return -1;
+}
+
+/* Returns the first required option, which may be given without its name; NULL: there is none. */
+static const struct bb_field *option_word(const struct bb_table *fields)
+{
+    const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
+
+    for (size_t i = 0; i < fields->count; i++)
+        if ((rows[i].flags & (BB_REQUIRED | BB_SECRET)) == BB_REQUIRED)
+            return &rows[i];
+    return NULL;
+}
+
+/* Parses the option at argv[*at], and its value if that is a separate word. */
+static int option_take(struct reader *reader, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at], *value;
+    const struct bb_field *field = option_find(reader->fields, arg, &value);
+
+    if (!field && (arg[0] != '-' || !arg[1])) {
+        field = option_word(reader->fields);
+        value = arg;
+    }
+    if (!field)
+        return option_complain(arg, "unknown option");
+    size_t index = (size_t)(field - MODULE_ROWS(bb_field, *reader->fields));
+
+    if (field->flags & BB_SECRET)
+        return option_complain(argv[*at],
+                               "is secret and cannot be given on the command line, because "
+                               "other users can see it; see --help");
+    if (reader->texts[index])
+        return option_complain(arg, "is given twice");
+    if (!value && field->type == BB_BOOL)
+        value = "true";
+    if (!value && *at + 1 < argc)
+        value = argv[++*at];
+    if (!value)
+        return option_complain(arg, "needs a value");
+    reader->texts[index] = value;
+    return 0;
+}
+
+/* Writes "BUSBAR_CLIENT_SECRET" for "clientSecret", the variable for a secret option. */
+static void option_variable(const char *field, char *out, size_t size)
+{
+    char option[64];
+
+    option_name(field, option, sizeof option);
+    snprintf(out, size, "BUSBAR_%s", option);
+    for (; *out; out++) {
+        *out = (char)toupper((unsigned char)*out);
+        if (*out == '-')
+            *out = '_';
+    }
+}
+
+/* Secret options are never in argv, which every user of the machine can read. */
+static const char *option_secret(const struct bb_field *field, struct arena *arena)
+{
+    struct termios kept, quiet;
+    char option[64], variable[80], line[SECRET_MAX];
+
+    option_name(field->name, option, sizeof option);
+    option_variable(field->name, variable, sizeof variable);
+    const char *value = getenv(variable);
+
+    if (value || !(field->flags & BB_REQUIRED))
+        return value;
+    bool terminal = isatty(STDIN_FILENO);
+    bool hidden = terminal && !tcgetattr(STDIN_FILENO, &kept);
+
+    if (hidden) { /* no echo while the user types */
+        quiet = kept;
+        quiet.c_lflag &= ~(tcflag_t)ECHO;
+        hidden = !tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+    }
+    if (terminal)
+        fprintf(stderr, "%s: ", option);
+    bool got = fgets(line, sizeof line, stdin);
+
+    if (hidden) {
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &kept);
+        fputc('\n', stderr);
+    }
+    const char *text = got ? arena_text(arena, line, strcspn(line, "\r\n")) : NULL;
+
+    explicit_bzero(line, sizeof line);
+    return text;
+}
+
+/* Checks one option and sets it in `object`. Returns 0, or -1 after a message. */
+static int option_set(struct reader *reader, const struct bb_field *field, const char *text,
+                      json_t *object)
+{
+    struct problems found = {.arena = reader->arena};
+    char option[NAME_SIZE + 2] = "--";
+
+    option_name(field->name, option + 2, NAME_SIZE);
+    if (!text && field->flags & BB_SECRET)
+        text = option_secret(field, reader->arena);
+    if (!text)
+        text = field->fallback;
+    const char *normal = field_check_text(field, text, reader->arena, &found);
+
+    if (!normal && !text && !found.count)
+        return 0; /* absent and not required */
+    if (!normal)
+        return option_complain(option, found.count ? found.list[0].text : "out of memory");
+    return json_object_set_new(object, field->name, field_json(field, normal))
+               ? option_complain(option, "out of memory")
+               : 0;
+}
+
+/*
+ * Parses the options of a module's command by its table. Returns an object, which the caller owns;
+ * NULL after a message on standard error. Reads secret options from the environment or standard
+ * input.
+ */
+static json_t *options_read(const struct bb_table *fields, int argc, char **argv)
+{
+    struct reader reader = {.fields = fields, .arena = arena_new()};
+    bool failed = !reader.arena;
+    json_t *object = NULL;
+
+    if (reader.arena)
+        reader.texts = arena_alloc(reader.arena, (fields->count + 1) * sizeof *reader.texts);
+    if (!reader.texts)
+        failed = option_complain("options", "out of memory");
+    for (int i = 0; !failed && i < argc; i++)
+        failed = option_take(&reader, argc, argv, &i);
+    if (!failed) {
+        object = json_object();
+        failed = !object;
+    }
+    for (size_t i = 0; !failed && i < fields->count; i++)
+        failed = option_set(&reader, &MODULE_ROWS(bb_field, *fields)[i], reader.texts[i], object);
+    arena_free(reader.arena);
+    if (!failed)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+/* ---- finding a command, and its help ---- */
 
 void cmd_module_list(const struct generation *generation)
 {
@@ -59,12 +258,12 @@ static void cmd_module_print_option(const struct bb_field *field)
     char name[80];
 
     if (field->flags & BB_SECRET) {
-        cli_variable_name(field->name, name, sizeof name);
+        option_variable(field->name, name, sizeof name);
         printf("  $%s%s\n      %s\n", name,
                field->flags & BB_REQUIRED ? ", or a line of standard input" : "", help);
         return;
     }
-    cli_option_name(field->name, name, sizeof name);
+    option_name(field->name, name, sizeof name);
     printf("  --%s%s%s\n      %s", name, field->type == BB_BOOL ? "" : " VALUE",
            field->flags & BB_REQUIRED ? " (required)" : "", help);
     for (const char *const *choice = field->choices; choice && *choice; choice++)
@@ -77,11 +276,11 @@ static void cmd_module_print_option(const struct bb_field *field)
 static void cmd_module_print_help(const struct bb_command *command)
 {
     const struct bb_field *options = MODULE_ROWS(bb_field, command->options);
-    const struct bb_field *word = cli_word(&command->options);
+    const struct bb_field *word = option_word(&command->options);
     char name[80] = "";
 
     if (word)
-        cli_variable_name(word->name, name, sizeof name);
+        option_variable(word->name, name, sizeof name);
     printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s%s\n\n%s\n", command->name,
            word ? " " : "", word ? name + strlen("BUSBAR_") : "",
            command->options.count ? " [options]" : "", command->help ? command->help : "");
@@ -154,39 +353,6 @@ static void cmd_module_forget_interrupts(void)
             signal(interrupts[i], SIG_DFL);
 }
 
-static int cmd_module_run_command(struct engine *engine, struct core_module *module,
-                                  const struct bb_command *command, json_t *options)
-{
-    struct command_run *run = NULL;
-    struct migrate_report report;
-
-    if (!engine_init(engine, 1) && !reload_create_pools(engine->generation))
-        run = request_make(sizeof *run, REQUEST_COMMAND, &engine->loops[0], engine->generation);
-    if (!run) {
-        json_decref(options);
-        return 1;
-    }
-    run->status = 1; /* if the command ends in bb_end() or without memory */
-    run->command = command;
-    run->rq.name = command->name;
-    run->rq.entry = command_entry;
-    run->rq.ended = command_ended;
-    run->rq.body = options;
-    if (!(command->flags & BB_COMMAND_LONG))
-        run->rq.deadline_ms = clock_mono_ms() + COMMAND_MS;
-    request_enter(&run->rq, &module->handle.host);
-    request_schedule(&run->rq);
-    loop_run(&engine->loops[0]);
-    int status = run->status;
-
-    /* the database may not be migrated */
-    if (status && run->rq.response.status >= 500 && *engine->database_url &&
-        migrate_run(engine->generation, false, NULL, NULL, &report) != MIGRATE_DONE)
-        fprintf(stderr, "busbar: %s\n", report.problem);
-    request_free(&run->rq);
-    return status;
-}
-
 /* Opens the modules and runs the command on an engine. Takes the generation and the options. */
 static int cmd_module_run(struct generation *g, struct core_module *module,
                           const struct bb_command *command, json_t *options)
@@ -194,6 +360,9 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
     struct engine engine = {.generation = g};
     bool lasts = command->flags & BB_COMMAND_LONG;
     struct setting_problems problems = {0};
+    struct migrate_report report;
+    struct command_run *run = NULL;
+    int status = CLI_FAILED;
 
     if (command->flags & BB_COMMAND_ALONE) {
         g->api = module->handle.host.api = &core_api;
@@ -210,8 +379,29 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         setvbuf(stdout, NULL, _IOLBF, 0); /* a pipe gets each line of the progress at once */
         cmd_module_hear_interrupts(g);
     }
-    int status = cmd_module_run_command(&engine, module, command, options);
-
+    if (!engine_init(&engine, 1) && !reload_create_pools(g))
+        run = request_make(sizeof *run, REQUEST_COMMAND, &engine.loops[0], g);
+    if (run) {
+        run->status = CLI_FAILED; /* if the command ends in bb_end() or without memory */
+        run->command = command;
+        run->rq.name = command->name;
+        run->rq.entry = command_entry;
+        run->rq.ended = command_ended;
+        run->rq.body = options;
+        if (!lasts)
+            run->rq.deadline_ms = clock_mono_ms() + COMMAND_MS;
+        request_enter(&run->rq, &module->handle.host);
+        request_schedule(&run->rq);
+        loop_run(&engine.loops[0]);
+        status = run->status;
+        /* the database may not be migrated */
+        if (status && run->rq.response.status >= 500 && *engine.database_url &&
+            migrate_run(g, false, NULL, NULL, &report) != MIGRATE_DONE)
+            fprintf(stderr, "busbar: %s\n", report.problem);
+        request_free(&run->rq);
+    } else {
+        json_decref(options);
+    }
     if (lasts)
         cmd_module_forget_interrupts();
     engine_free(&engine);
@@ -238,7 +428,7 @@ int cmd_module(const struct cli *cli)
     if (help) {
         cmd_module_print_help(command);
     } else if (command) {
-        json_t *options = cli_options(&command->options, cli->argc - words, cli->argv + words);
+        json_t *options = options_read(&command->options, cli->argc - words, cli->argv + words);
 
         if (options)
             return cmd_module_run(g, module, command, options);

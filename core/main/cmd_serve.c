@@ -10,31 +10,22 @@
 #include "core/main/cli.h"
 #include "core/main/hang.h"
 #include "core/main/serve.h"
-#include "core/main/stop.h"
-#include "core/module/engine.h"
-
-static int cmd_serve_open_log(const struct generation *g)
-{
-    enum bb_level level = log_level_of(host_settings(g->settings)->log.level);
-    bool json = !strcmp(host_settings(g->settings)->log.format, "json");
-    const char *file = host_settings(g->settings)->log.file;
-
-    supervised_log(json);
-    if (!*file)
-        return log_open(STDERR_FILENO, level, json);
-    const char *path =
-        *file == '/' ? file : arena_format(g->arena, "%s/%s", g->settings->directory, file);
-
-    return path ? log_open_file(path, level, json) : -1;
-}
 
 static int cmd_serve_run(struct generation *g)
 {
     const struct crash_note *last = &supervised_history()->last;
+    const struct host_settings *host = host_settings(g->settings);
+    enum bb_level level = log_level_of(host->log.level);
+    bool json = !strcmp(host->log.format, "json");
+    const char *file = host->log.file;
     struct setting_problems problems = {0};
     int status = CLI_FAILED;
 
-    if (cmd_serve_open_log(g)) {
+    supervised_log(json);
+    if (*file && *file != '/')
+        file = arena_format(g->arena, "%s/%s", g->settings->directory, file);
+    if (!file ||
+        (*file ? log_open_file(file, level, json) : log_open(STDERR_FILENO, level, json))) {
         perror("busbar: the log cannot be opened");
         generation_destroy(g);
         return CLI_FAILED;
@@ -60,12 +51,17 @@ static int cmd_serve_run(struct generation *g)
 int cmd_serve(const struct cli *cli)
 {
     int status = CLI_FAILED;
+    sigset_t set;
 
     for (int i = 0; i < cli->argc; i++) /* parsed by supervisor_run() already */
         if (strcmp(cli->argv[i], "--no-supervisor") != 0)
             return cli_misused("unknown option", cli->argv[i]);
     guard_process();
-    signals_hold_reload();
+    /* they would end the process before the host can handle them */
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
     crash_install();
     if (hang_watch_begin())
         return CLI_FAILED;

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -23,7 +22,6 @@
 #include "core/main/reload.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"
-#include "core/server/http.h"
 #include "core/store/pg.h"
 #include "core/store/pg_listener.h"
 #include "core/store/redis.h"
@@ -55,7 +53,8 @@ struct control {
     struct engine *engine;
     pthread_t thread;
     char *path;
-    int listen_fd, stop_fd;
+    int listen_fd;
+    atomic_bool stop;
     ino_t inode; /* of the socket file, which another host may have replaced */
 };
 
@@ -79,6 +78,22 @@ void control_answer(int fd, const char *text)
     close(fd);
 }
 
+void control_read(int fd, char *text, size_t size, const char *end, int64_t until_ms)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    size_t length = 0;
+    ssize_t got = 1;
+    int64_t left;
+
+    for (*text = '\0'; got > 0 && length + 1 < size && !strstr(text, end); text[length] = '\0') {
+        left = until_ms - clock_mono_ms();
+        if (left <= 0 || poll(&one, 1, (int)left) <= 0)
+            return;
+        got = recv(fd, text + length, size - 1 - length, MSG_DONTWAIT);
+        length += got > 0 ? (size_t)got : 0;
+    }
+}
+
 /* ---- the socket ---- */
 
 static int control_address_of(const char *path, struct sockaddr_un *address)
@@ -92,7 +107,7 @@ static int control_address_of(const char *path, struct sockaddr_un *address)
     return 0;
 }
 
-static int control_connect_to(const char *path, int flags)
+int control_connect(const char *path, int flags)
 {
     struct sockaddr_un address;
     int fd = control_address_of(path, &address)
@@ -108,15 +123,10 @@ static int control_connect_to(const char *path, int flags)
     return -1;
 }
 
-int control_connect(const char *path)
-{
-    return control_connect_to(path, 0);
-}
-
 /* Returns whether a process listens on the socket. */
 static bool control_is_taken(const char *path)
 {
-    int fd = control_connect_to(path, SOCK_NONBLOCK);
+    int fd = control_connect(path, SOCK_NONBLOCK);
 
     if (fd < 0)
         return errno == EAGAIN;
@@ -160,47 +170,31 @@ static int control_listen(struct control *control)
 static void *control_main(void *arg)
 {
     struct control *control = arg;
-    struct pollfd fds[] = {{.fd = control->listen_fd, .events = POLLIN},
-                           {.fd = control->stop_fd, .events = POLLIN}};
+    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+    char line[LINE_BYTES];
 
     thread_name("control", NULL);
-    while (!fds[1].revents) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
-            break;
-        if (!fds[0].revents || fds[1].revents)
-            continue;
+    while (!atomic_load(&control->stop)) {
         int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 
-        if (fd >= 0) {
-            struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-            char line[LINE_BYTES] = "";
+        if (fd < 0) {
+            if (!atomic_load(&control->stop))
+                poll(NULL, 0, PAUSE_MS);
+            continue;
+        }
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        control_read(fd, line, sizeof line, "\n", clock_mono_ms() + LINE_MS);
+        line[strcspn(line, "\n")] = '\0';
+        if (!strcmp(line, "reload")) {
+            reloader_ask(control->engine->reloader, fd);
+        } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
+            char *text = status_text(control->engine, line[6] != '\0');
 
-            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-            int64_t until = clock_mono_ms() + LINE_MS, left;
-            struct pollfd one = {.fd = fd, .events = POLLIN};
-            size_t length = 0;
-            ssize_t got = 1;
-
-            while (got > 0 && length + 1 < LINE_BYTES && !memchr(line, '\n', length) &&
-                   (left = until - clock_mono_ms()) > 0 && poll(&one, 1, (int)left) > 0) {
-                got = recv(fd, line + length, LINE_BYTES - 1 - length, MSG_DONTWAIT);
-                length += got > 0 ? (size_t)got : 0;
-            }
-            line[length] = '\0';
-            line[strcspn(line, "\n")] = '\0';
-            if (!strcmp(line, "reload")) {
-                reloader_ask(control->engine->reloader, fd);
-            } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
-                char *text = status_text(control->engine, line[6] != '\0');
-
-                control_answer(fd, text);
-                free(text);
-            } else {
-                control_answer(fd, CONTROL_FAILED
-                               "unknown command: this host accepts reload and status\n");
-            }
+            control_answer(fd, text);
+            free(text);
         } else {
-            poll(&fds[1], 1, PAUSE_MS);
+            control_answer(fd,
+                           CONTROL_FAILED "unknown command: this host accepts reload and status\n");
         }
     }
     return NULL;
@@ -217,8 +211,6 @@ static void control_leave(struct control *control)
         if (!stat(control->path, &about) && about.st_ino == control->inode)
             unlink(control->path);
     }
-    if (control->stop_fd >= 0)
-        close(control->stop_fd);
     free(control->path);
     free(control);
 }
@@ -234,12 +226,9 @@ struct control *control_new(struct engine *engine)
         free(path);
         return NULL;
     }
-    *control = (struct control){.engine = engine, .path = path, .listen_fd = -1, .stop_fd = -1};
-    if (!control_listen(control)) {
-        control->stop_fd = eventfd(0, EFD_CLOEXEC);
-        if (control->stop_fd >= 0 && !pthread_create(&control->thread, NULL, control_main, control))
-            return control;
-    }
+    *control = (struct control){.engine = engine, .path = path, .listen_fd = -1};
+    if (!control_listen(control) && !pthread_create(&control->thread, NULL, control_main, control))
+        return control;
     log_line(BB_WARN,
              "no control socket: `busbar reload` and `busbar status` will not reach this "
              "host",
@@ -251,12 +240,10 @@ struct control *control_new(struct engine *engine)
 
 void control_free(struct control *control)
 {
-    uint64_t one = 1;
-
     if (!control)
         return;
-    while (write(control->stop_fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    atomic_store(&control->stop, true);
+    shutdown(control->listen_fd, SHUT_RDWR); /* makes accept4() return */
     pthread_join(control->thread, NULL);
     control_leave(control);
 }
@@ -434,13 +421,15 @@ static json_t *status_database_json(struct engine *engine)
     char schema[sizeof engine->schema_problem], connection[512] = "";
     int64_t ms = engine->pg_listener ? pg_listener_latency_ms() : -1;
 
-    readiness_problem(engine, schema, sizeof schema);
+    pthread_mutex_lock(&engine->lock);
+    memcpy(schema, engine->schema_problem, sizeof schema);
+    pthread_mutex_unlock(&engine->lock);
     if (ms < 0)
         pg_listener_problem(connection, sizeof connection);
     return json_pack("{so so ss si so* so so ss?}", "latencyMs",
                      ms < 0 ? json_null() : json_integer(ms), "clockOffsetMs",
                      shared_clock_known() ? json_integer(shared_clock_offset_ms()) : json_null(),
-                     "schema", states[readiness_schema(engine)], "migrationsPending",
+                     "schema", states[atomic_load(&engine->schema)], "migrationsPending",
                      (int)atomic_load(&engine->migrations_pending), "problem",
                      *schema || *connection ? json_out_text(*schema ? schema : connection) : NULL,
                      "schemaProblem", status_known_json(schema), "connectionProblem",

@@ -13,8 +13,9 @@
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
+#include "core/main/control.h"
 #include "core/main/sd_notify.h"
-#include "core/main/stop.h"
+#include "core/main/serve.h"
 
 enum {
     CHECK_MS = 1000,
@@ -42,31 +43,6 @@ static struct {
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- answering clients while all loops are blocked ---- */
-
-/* Reads the head, because closing a connection with unread data would lose the response. */
-static void hang_read_head(int fd, int64_t until)
-{
-    char head[HEAD_BYTES + 1];
-    size_t length = 0;
-    int64_t own = clock_mono_ms() + CLIENT_MS;
-
-    until = own < until ? own : until;
-    while (length < HEAD_BYTES) {
-        int64_t left = until - clock_mono_ms();
-        struct pollfd one = {.fd = fd, .events = POLLIN};
-
-        if (left <= 0 || poll(&one, 1, (int)left) <= 0)
-            return;
-        ssize_t got = recv(fd, head + length, HEAD_BYTES - length, MSG_DONTWAIT);
-
-        if (got <= 0)
-            return;
-        length += (size_t)got;
-        head[length] = '\0';
-        if (strstr(head, "\r\n\r\n"))
-            return;
-    }
-}
 
 /* Escapes a text for a JSON string; cuts it if it does not fit. This thread allocates no memory. */
 static void hang_escape(const char *text, char *out, size_t size)
@@ -105,7 +81,8 @@ void hang_answer(const struct listeners *listeners, int ms, const char *reason)
             fd = accept4(listeners->fds[i], NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             return;
-        char body[768], text[1280], id[TEXT_UUID_SIZE], message[512];
+        char body[768], text[1280], id[TEXT_UUID_SIZE], message[512], head[HEAD_BYTES];
+        int64_t head_ms = clock_mono_ms() + CLIENT_MS;
 
         hang_escape(reason, message, sizeof message);
         text_uuid7(id);
@@ -120,7 +97,8 @@ void hang_answer(const struct listeners *listeners, int ms, const char *reason)
                      "%zu\r\n\r\n%s",
                      id, strlen(body), body);
 
-        hang_read_head(fd, until);
+        /* because closing a connection with unread data would lose the response */
+        control_read(fd, head, sizeof head, "\r\n\r\n", head_ms < until ? head_ms : until);
         (void)send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
         shutdown(fd, SHUT_WR);
         close(fd);

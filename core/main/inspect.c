@@ -141,15 +141,8 @@ static json_t *inspect_hook(const void *row)
                      hook->kind == BB_WITHIN ? "within" : "committed");
 }
 
-static json_t *inspect_service(const void *row)
-{
-    const struct bb_service_descriptor *service = row;
-
-    return json_pack("{s:s, s:i}", "name", inspect_text(service->name), "version",
-                     (int)service->version);
-}
-
-static json_t *inspect_need(const void *row)
+/* A service or a need: both begin with name and version, which is all that is shown. */
+static json_t *inspect_versioned(const void *row)
 {
     const struct bb_need *need = row;
 
@@ -225,9 +218,9 @@ json_t *inspect_json(const struct bb_module *descriptor)
         inspect_rows(&descriptor->routes, inspect_route), "events",
         inspect_rows(&descriptor->events, inspect_event), "hooks",
         inspect_rows(&descriptor->hooks, inspect_hook), "services",
-        inspect_rows(&descriptor->services, inspect_service), "needs",
-        inspect_rows(&descriptor->needs, inspect_need), "wants",
-        inspect_rows(&descriptor->wants, inspect_need), "channels",
+        inspect_rows(&descriptor->services, inspect_versioned), "needs",
+        inspect_rows(&descriptor->needs, inspect_versioned), "wants",
+        inspect_rows(&descriptor->wants, inspect_versioned), "channels",
         inspect_rows(&descriptor->channels, inspect_named), "jobs",
         inspect_rows(&descriptor->jobs, inspect_job), "pools",
         inspect_rows(&descriptor->pools, inspect_pool), "workers",

@@ -110,8 +110,8 @@ struct job {
 
 struct jobs {
     struct generation *generation;
-    struct job *list;
     size_t count;
+    struct job list[];
 };
 
 struct job_run {
@@ -300,19 +300,15 @@ static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_jo
 
 struct jobs *jobs_new(struct engine *engine, struct generation *generation)
 {
-    struct jobs *jobs = calloc(1, sizeof *jobs);
     size_t count = 1;
+
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].descriptor->jobs.count;
+    struct jobs *jobs = calloc(1, sizeof *jobs + count * sizeof jobs->list[0]);
 
     if (!jobs)
         return NULL;
-    for (size_t i = 0; i < generation->module_count; i++)
-        count += generation->modules[i].descriptor->jobs.count;
     jobs->generation = generation;
-    jobs->list = calloc(count, sizeof *jobs->list);
-    if (!jobs->list) {
-        free(jobs);
-        return NULL;
-    }
     job_add(jobs, engine, &own_job, NULL);
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
@@ -351,12 +347,6 @@ void jobs_end(struct jobs *jobs, struct loop *loop)
         if (jobs->list[i].loop == loop)
             timer_clear(&loop->timers, &jobs->list[i].timer);
     }
-}
-
-void jobs_free(struct jobs *jobs)
-{
-    free(jobs->list);
-    free(jobs);
 }
 
 /* bb_run(), bb_run_then(): pass work from a module's thread to a loop. */

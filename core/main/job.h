@@ -9,7 +9,10 @@
 
 #include "core/module/engine.h"
 
-/* Creates the jobs of a generation; none is scheduled. NULL: out of memory. */
+/*
+ * Creates the jobs of a generation; none is scheduled. NULL: out of memory. Free them with free(),
+ * after jobs_end() on all loops and the last run.
+ */
 struct jobs *jobs_new(struct engine *engine, struct generation *generation);
 
 /*
@@ -22,9 +25,6 @@ void jobs_end(struct jobs *jobs, struct loop *loop);
 
 /* Schedules another run right after the current run. */
 void api_again(struct bb_request *rq);
-
-/* Call after jobs_end() on all loops and the last run. Any thread. */
-void jobs_free(struct jobs *jobs);
 
 /*
  * The results of a job's runs, by its name. They outlive generations, so that they are known after

@@ -190,7 +190,8 @@ static struct numbers metrics_numbers(const struct metrics *metrics)
     struct engine *engine = metrics->engine;
     const struct generation *g = metrics->rq->generation;
     const struct redis *redis = metrics->rq->loop->redis;
-    int schema = readiness_of_schema(engine); /* 1: there is no database */
+    int64_t ms;
+    int schema = readiness_of(metrics->rq->loop, BB_SCHEMA, &ms); /* 1: there is no database */
     int64_t database_ms = engine->pg_listener ? pg_listener_latency_ms() : -1;
     int64_t redis_ms = redis ? redis_latency_ms(redis) : -1, now = clock_mono_ms();
     struct generation *generations[GENERATIONS_MAX];

@@ -12,8 +12,11 @@
 #include "core/lib/thread.h"
 #include "core/store/migrate.h"
 #include "core/store/pg_listener.h"
+#include "core/store/redis.h"
 
-void readiness_set_schema(struct engine *engine, enum schema_state state, const char *problem)
+/* `problem` is one line for the operator, NULL: none. */
+static void readiness_set_schema(struct engine *engine, enum schema_state state,
+                                 const char *problem)
 {
     pthread_mutex_lock(&engine->lock);
     snprintf(engine->schema_problem, sizeof engine->schema_problem, "%s", problem ? problem : "");
@@ -21,55 +24,44 @@ void readiness_set_schema(struct engine *engine, enum schema_state state, const 
     atomic_store(&engine->schema, state);
 }
 
-enum schema_state readiness_schema(const struct engine *engine)
+int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms)
 {
-    return (enum schema_state)atomic_load(&engine->schema);
+    struct engine *engine = loop->engine;
+    enum schema_state schema = (enum schema_state)atomic_load(&engine->schema);
+
+    *ms = 0;
+    switch (dependency) {
+    case BB_DATABASE:
+        if (!*engine->database_url)
+            return 1;
+        *ms = pg_listener_fresh_ms() > 0 ? pg_listener_latency_ms() : -1;
+        return *ms < 0 || pg_listener_no_writes() ? -1 : 0;
+    case BB_SCHEMA:
+        return schema == SCHEMA_NONE ? 1 : schema == SCHEMA_READY ? 0 : -1;
+    case BB_HOST:
+        return engine_stopping(engine) || engine_stands(engine) ? -1 : 0;
+    case BB_CLOCK:
+        if (!*engine->database_url || !shared_clock_known())
+            return 1;
+        *ms = shared_clock_offset_ms();
+        return llabs(*ms) > SHARED_CLOCK_MOST_MS ? -1 : 0;
+    default: /* BB_REDIS */
+        if (!loop->redis)
+            return 1;
+        *ms = redis_latency_ms(loop->redis);
+        return *ms < 0 ? -1 : 0;
+    }
 }
 
-void readiness_problem(struct engine *engine, char *out, size_t size)
+bool readiness(const struct engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
-    snprintf(out, size, "%s", engine->schema_problem);
-    pthread_mutex_unlock(&engine->lock);
-}
+    static const enum bb_dependency needed[] = {BB_HOST, BB_SCHEMA, BB_DATABASE, BB_CLOCK};
+    bool ready = true;
+    int64_t ms;
 
-int readiness_of_schema(const struct engine *engine)
-{
-    enum schema_state state = readiness_schema(engine);
-
-    if (state == SCHEMA_NONE)
-        return 1;
-    return state == SCHEMA_READY ? 0 : -1;
-}
-
-int readiness_of_host(struct engine *engine)
-{
-    return engine_stopping(engine) || engine_stands(engine) ? -1 : 0;
-}
-
-int readiness_of_database(const struct engine *engine, int64_t *latency_ms)
-{
-    if (!*engine->database_url)
-        return 1;
-    *latency_ms = pg_listener_fresh_ms() > 0 ? pg_listener_latency_ms() : -1;
-    return *latency_ms < 0 || pg_listener_no_writes() ? -1 : 0;
-}
-
-int readiness_of_clock(const struct engine *engine, int64_t *offset_ms)
-{
-    if (!*engine->database_url || !shared_clock_known())
-        return 1;
-    *offset_ms = shared_clock_offset_ms();
-    return llabs(*offset_ms) > SHARED_CLOCK_MOST_MS ? -1 : 0;
-}
-
-bool readiness(struct engine *engine)
-{
-    int64_t latency_ms, offset_ms;
-
-    return readiness_of_host(engine) >= 0 && readiness_of_schema(engine) >= 0 &&
-           readiness_of_database(engine, &latency_ms) >= 0 &&
-           readiness_of_clock(engine, &offset_ms) >= 0;
+    for (size_t i = 0; ready && i < sizeof needed / sizeof *needed; i++)
+        ready = readiness_of(&engine->loops[0], needed[i], &ms) >= 0;
+    return ready;
 }
 
 /* ---- the migrator ---- */
@@ -81,7 +73,8 @@ struct migrator {
     struct generation *generation;
     bool apply; /* false after a step has failed: the thread then only checks the database */
     char logged[sizeof((struct migrate_report){0}.problem)]; /* last problem in the log */
-    atomic_bool stop, done;
+    atomic_bool stop;
+    bool done; /* the database was up to date */
 };
 
 void migrator_say(void *arg, const char *line)
@@ -126,10 +119,9 @@ static void *readiness_migrator_main(void *arg)
             snprintf(migrator->logged, sizeof migrator->logged, "%s", problem);
             readiness_set_schema(engine, unfit ? SCHEMA_UNFIT : SCHEMA_PENDING, problem);
         }
-        if (outcome == MIGRATE_DONE) {
-            atomic_store(&migrator->done, true);
+        migrator->done = outcome == MIGRATE_DONE;
+        if (migrator->done)
             break;
-        }
         failed = failed || (migrator->apply && outcome == MIGRATE_FAILED);
         migrator->apply = migrator->apply && !failed;
         for (int i = 0; i < ticks && !atomic_load(&migrator->stop); i++)
@@ -137,11 +129,6 @@ static void *readiness_migrator_main(void *arg)
     }
     generation_release(migrator->generation);
     return NULL;
-}
-
-bool migrator_done(struct migrator *migrator)
-{
-    return atomic_load(&migrator->done);
 }
 
 struct migrator *migrator_start(struct generation *generation)
@@ -162,11 +149,14 @@ struct migrator *migrator_start(struct generation *generation)
     return NULL;
 }
 
-void migrator_stop(struct migrator *migrator)
+bool migrator_stop(struct migrator *migrator)
 {
     if (!migrator)
-        return;
+        return false;
     atomic_store(&migrator->stop, true);
     pthread_join(migrator->thread, NULL);
+    bool done = migrator->done;
+
     free(migrator);
+    return done;
 }

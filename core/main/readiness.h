@@ -10,26 +10,14 @@
 
 #include "core/module/engine.h"
 
-/* Sets the state of the schema; `problem` is one line for the operator, NULL: none. */
-void readiness_set_schema(struct engine *engine, enum schema_state state, const char *problem);
-
-enum schema_state readiness_schema(const struct engine *engine);
-
-/* Gets the problem, or "" if there is none. */
-void readiness_problem(struct engine *engine, char *out, size_t size);
-
-/* Return the state of a dependency as bb_probe() does: 0, -1: down, 1: not configured. */
-int readiness_of_schema(const struct engine *engine);
-int readiness_of_host(struct engine *engine);
-int readiness_of_database(const struct engine *engine, int64_t *latency_ms);
-
 /*
- * Returns -1 while this host's clock differs too much; *offset_ms is PostgreSQL's clock minus it.
+ * Returns the state of a dependency as bb_probe() does: 0, -1: down, 1: not configured. It uses the
+ * results of the PostgreSQL listener and of the Redis probes, so it never waits and adds no load.
  */
-int readiness_of_clock(const struct engine *engine, int64_t *offset_ms);
+int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms);
 
-/* Returns whether no dependency is down. */
-bool readiness(struct engine *engine);
+/* Returns whether no dependency that the host needs is down. */
+bool readiness(const struct engine *engine);
 
 /*
  * ---- the migrator ----
@@ -47,13 +35,10 @@ struct migrator;
  */
 struct migrator *migrator_start(struct generation *generation);
 
-/* Returns whether the database has been up to date at least once. Any thread. */
-bool migrator_done(struct migrator *migrator);
-
 /* Logs a step; a callback for migrate_run(). */
 void migrator_say(void *arg, const char *line);
 
-/* Ends and joins the thread; NULL is allowed. */
-void migrator_stop(struct migrator *migrator);
+/* Ends and joins the thread; NULL is allowed. Returns whether the database was up to date once. */
+bool migrator_stop(struct migrator *migrator);
 
 #endif

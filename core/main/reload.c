@@ -1,6 +1,8 @@
 #include "core/main/reload.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +26,16 @@ enum { ASKERS_MAX = 32, MEMORY_AGAIN_MS = 100 };
 
 struct reloader {
     struct engine *engine;
-    pthread_t thread;
+    pthread_t thread, reclaimer;
     struct migrator *migrator; /* for the live generation; NULL: no database */
     pthread_mutex_t lock;      /* protects the members below */
-    pthread_cond_t news;
+    pthread_cond_t news;       /* for both threads */
     int askers[ASKERS_MAX];
     size_t asker_count;
     bool wanted, stop;
     struct reload_history history;
+    struct generation *superseded; /* the reclaimer's list */
+    bool last;                     /* no further one follows */
 };
 
 /*
@@ -69,8 +73,7 @@ void reload_discard(struct generation *g)
 {
     if (g->workers)
         workers_free(g->workers);
-    if (g->jobs)
-        jobs_free(g->jobs);
+    free(g->jobs);
     if (g->pools)
         work_pools_free(g->pools);
     generation_destroy(g);
@@ -97,47 +100,104 @@ void reload_first(struct engine *engine)
     workers_go(g->workers);
 }
 
-struct reload_change {
-    struct engine *engine;
-    struct generation *from, *to;
+/* ---- calls on all loops ---- */
+
+enum { CALLS_MS = 2000 }; /* the maximum time to wait for the calls */
+
+/* It has references to the generations. The last of the loops and the caller frees it. */
+struct loop_calls {
+    atomic_uint holders;
+    sem_t done;
+    void (*call)(struct loop *, const struct loop_calls *);
+    struct generation *from, *to; /* `to` may be NULL */
+    struct loop_call {
+        struct message message; /* first member */
+        struct loop *loop;
+        struct loop_calls *calls;
+    } loops[];
 };
 
-/* Runs on each loop, whose later requests use nothing of the old generation. */
-static void reload_apply_on_loop(struct loop *loop, void *arg)
+static void reload_calls_release(struct loop_calls *calls)
 {
-    const struct reload_change *change = arg;
-    struct pg_settings pg = engine_pg_settings(change->engine, change->to);
-    struct http_settings http = http_settings_of(change->to, &change->engine->listeners);
+    if (atomic_fetch_sub(&calls->holders, 1) != 1)
+        return;
+    generation_release(calls->from);
+    if (calls->to)
+        generation_release(calls->to);
+    sem_destroy(&calls->done);
+    free(calls);
+}
+
+static void reload_call_on_loop(struct message *message)
+{
+    const struct loop_call *one = (struct loop_call *)(void *)message;
+    struct loop_calls *calls = one->calls;
+
+    calls->call(one->loop, calls);
+    sem_post(&calls->done);
+    reload_calls_release(calls);
+}
+
+/*
+ * Makes the call on every loop and waits for the calls, except for blocked loops, which make the
+ * call when they resume. Takes a reference to each generation. Returns the number of loops that
+ * have not made the call yet. Waits for memory if it runs out, because the swap must not fail. Hold
+ * the engine during the call.
+ */
+static unsigned reload_call_on_loops(struct engine *engine,
+                                     void (*call)(struct loop *, const struct loop_calls *),
+                                     struct generation *from, struct generation *to)
+{
+    unsigned count = engine->loop_count, left = count, blocked = 0;
+    struct loop_calls *calls;
+
+    while (!(calls = calloc(1, sizeof *calls + count * sizeof *calls->loops)))
+        poll(NULL, 0, MEMORY_AGAIN_MS);
+    sem_init(&calls->done, 0, 0);
+    atomic_init(&calls->holders, count + 1);
+    calls->call = call;
+    calls->from = from;
+    calls->to = to;
+    for (unsigned i = 0; i < count; i++) {
+        struct loop_call *one = &calls->loops[i];
+
+        *one = (struct loop_call){
+            .message.run = reload_call_on_loop, .loop = &engine->loops[i], .calls = calls};
+        loop_post(one->loop, &one->message);
+    }
+    int64_t until = clock_mono_ms() + CALLS_MS;
+
+    for (unsigned i = 0; i < count; i++)
+        blocked += atomic_load(&engine->loops[i].stands_ms) != 0;
+    while (left > blocked) {
+        if (!semaphore_wait(&calls->done, until))
+            left--;
+        else if (errno != EINTR)
+            break;
+    }
+    reload_calls_release(calls);
+    return left;
+}
+
+/* The loop's later requests use nothing of the old generation. */
+static void reload_apply_on_loop(struct loop *loop, const struct loop_calls *calls)
+{
+    struct engine *engine = loop->engine;
+    struct pg_settings pg = engine_pg_settings(engine, calls->to);
+    struct http_settings http = http_settings_of(calls->to, &engine->listeners);
 
     http_apply(loop->http, &http);
     if (loop->pg)
         pg_set_limits(loop->pg, &pg);
-    if (!engine_stopping(change->engine))
-        jobs_begin(change->to->jobs, change->from->jobs, loop);
-    jobs_end(change->from->jobs, loop);
-    requests_tell_superseded(loop, change->from);
+    if (!engine_stopping(engine))
+        jobs_begin(calls->to->jobs, calls->from->jobs, loop);
+    jobs_end(calls->from->jobs, loop);
+    requests_tell_superseded(loop, calls->from);
 }
 
-/* Called after the last loop, which may have been blocked. */
-static void reload_swap_ended(void *arg)
+static void reload_cut_on_loop(struct loop *loop, const struct loop_calls *calls)
 {
-    struct reload_change *change = arg;
-
-    generation_release(change->from);
-    generation_release(change->to);
-    free(change);
-}
-
-/* Like engine_call_on_loops(), but waits for memory if it runs out, because the swap must not fail.
- */
-static int reload_call_on_loops(struct engine *engine, void (*call)(struct loop *, void *),
-                                void (*ended)(void *), void *arg)
-{
-    int left;
-
-    while ((left = engine_call_on_loops(engine, call, ended, arg)) < 0)
-        poll(NULL, 0, MEMORY_AGAIN_MS);
-    return left;
+    requests_cut(loop, calls->from);
 }
 
 /*
@@ -150,29 +210,15 @@ static int reload_call_on_loops(struct engine *engine, void (*call)(struct loop 
  * the generation remains; this is logged once and shown by `busbar status`.
  */
 
-struct reclaimer {
-    struct engine *engine;
-    pthread_t thread;
-    pthread_mutex_t lock; /* protects the members below */
-    pthread_cond_t news;
-    struct generation *list;
-    bool stop;
-};
-
 /* Called by the last user of the generation on any thread. Only notifies the reclaimer's thread. */
 static void reload_reclaim_released(struct generation *g)
 {
-    struct reclaimer *reclaimer = g->engine->reclaimer;
+    struct reloader *reloader = g->engine->reloader;
 
-    pthread_mutex_lock(&reclaimer->lock);
+    pthread_mutex_lock(&reloader->lock);
     g->reclaim_gone = true;
-    pthread_cond_signal(&reclaimer->news);
-    pthread_mutex_unlock(&reclaimer->lock);
-}
-
-static void reload_reclaim_cut_ended(void *g)
-{
-    generation_release(g);
+    pthread_cond_broadcast(&reloader->news);
+    pthread_mutex_unlock(&reloader->lock);
 }
 
 static void reload_reclaim_cut(struct engine *engine, struct generation *g)
@@ -183,7 +229,7 @@ static void reload_reclaim_cut(struct engine *engine, struct generation *g)
     if (engine_hold(engine))
         return;
     if (generation_try_acquire(g))
-        reload_call_on_loops(engine, requests_cut, reload_reclaim_cut_ended, g);
+        reload_call_on_loops(engine, reload_cut_on_loop, g, NULL);
     engine_unhold(engine);
 }
 
@@ -191,12 +237,12 @@ static void reload_reclaim_cut(struct engine *engine, struct generation *g)
  * Returns a generation that has no references (removes it from the list) or must be cut. NULL:
  * none; sets *until to the time at which the next generation must be cut.
  */
-static struct generation *reload_reclaim_next_due(struct reclaimer *reclaimer, int64_t *until)
+static struct generation *reload_reclaim_next_due(struct reloader *reloader, int64_t *until)
 {
     int64_t now = clock_mono_ms();
 
     *until = INT64_MAX;
-    for (struct generation **at = &reclaimer->list; *at; at = &(*at)->reclaim_next) {
+    for (struct generation **at = &reloader->superseded; *at; at = &(*at)->reclaim_next) {
         struct generation *g = *at;
 
         if (g->reclaim_gone)
@@ -211,86 +257,54 @@ static struct generation *reload_reclaim_next_due(struct reclaimer *reclaimer, i
 
 static void *reload_reclaimer_main(void *arg)
 {
-    struct reclaimer *reclaimer = arg;
+    struct reloader *reloader = arg;
+    struct engine *engine = reloader->engine;
     int64_t until;
 
     thread_name("reclaimer", NULL);
-    pthread_mutex_lock(&reclaimer->lock);
-    while (!reclaimer->stop || reclaimer->list) {
-        struct generation *due = reload_reclaim_next_due(reclaimer, &until);
+    pthread_mutex_lock(&reloader->lock);
+    while (!reloader->last || reloader->superseded) {
+        struct generation *due = reload_reclaim_next_due(reloader, &until);
 
         if (!due && until == INT64_MAX)
-            pthread_cond_wait(&reclaimer->news, &reclaimer->lock);
+            pthread_cond_wait(&reloader->news, &reloader->lock);
         else if (!due)
-            condition_wait(&reclaimer->news, &reclaimer->lock, until);
+            condition_wait(&reloader->news, &reloader->lock, until);
         if (!due)
             continue;
         bool gone = due->reclaim_gone;
 
         due->reclaim_cut = true;
-        pthread_mutex_unlock(&reclaimer->lock);
+        pthread_mutex_unlock(&reloader->lock);
         if (gone) {
-            struct generation **at = &reclaimer->engine->alive;
+            struct generation **at = &engine->alive;
             unsigned number = due->number;
             int64_t ms = clock_mono_ms() - due->superseded_ms;
 
-            pthread_mutex_lock(&reclaimer->engine->lock);
+            pthread_mutex_lock(&engine->lock);
             while (*at != due)
                 at = &(*at)->next_alive;
             *at = due->next_alive;
-            reclaimer->engine->alive_count--;
-            pthread_mutex_unlock(&reclaimer->engine->lock);
+            engine->alive_count--;
+            pthread_mutex_unlock(&engine->lock);
             reload_discard(due);
             log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
                      LOG_NUMBER(ms), NULL);
         } else {
-            reload_reclaim_cut(reclaimer->engine, due);
+            reload_reclaim_cut(engine, due);
         }
-        pthread_mutex_lock(&reclaimer->lock);
+        pthread_mutex_lock(&reloader->lock);
     }
-    pthread_mutex_unlock(&reclaimer->lock);
+    pthread_mutex_unlock(&reloader->lock);
     arena_thread_end();
     return NULL;
-}
-
-struct reclaimer *reload_reclaimer_new(struct engine *engine)
-{
-    struct reclaimer *reclaimer = calloc(1, sizeof *reclaimer);
-
-    if (!reclaimer)
-        return NULL;
-    reclaimer->engine = engine;
-    pthread_mutex_init(&reclaimer->lock, NULL);
-    condition_init(&reclaimer->news);
-    if (!pthread_create(&reclaimer->thread, NULL, reload_reclaimer_main, reclaimer))
-        return reclaimer;
-    log_line(BB_ERROR, "cannot start the thread that closes generations", NULL);
-    pthread_cond_destroy(&reclaimer->news);
-    pthread_mutex_destroy(&reclaimer->lock);
-    free(reclaimer);
-    return NULL;
-}
-
-void reload_reclaimer_free(struct reclaimer *reclaimer)
-{
-    if (!reclaimer)
-        return;
-    pthread_mutex_lock(&reclaimer->lock);
-    reclaimer->stop = true;
-    pthread_cond_signal(&reclaimer->news);
-    pthread_mutex_unlock(&reclaimer->lock);
-    pthread_join(reclaimer->thread, NULL);
-    pthread_cond_destroy(&reclaimer->news);
-    pthread_mutex_destroy(&reclaimer->lock);
-    free(reclaimer);
 }
 
 /* ---- the swap itself ---- */
 
 static void reload_swap(struct engine *engine, struct generation *g)
 {
-    struct reclaimer *reclaimer = engine->reclaimer;
-    struct reload_change *change = NULL;
+    struct reloader *reloader = engine->reloader;
 
     reload_add_alive(engine, g);
     if (engine->pg_listener)
@@ -307,21 +321,18 @@ static void reload_swap(struct engine *engine, struct generation *g)
     lifecycle_calls_set_limit(host_settings(g->settings)->host.stall_timeout * 1000);
     generation_acquire(before);
     generation_acquire(g);
-    while (!change && !(change = malloc(sizeof *change)))
-        poll(NULL, 0, MEMORY_AGAIN_MS);
-    *change = (struct reload_change){.engine = engine, .from = before, .to = g};
-    if (reload_call_on_loops(engine, reload_apply_on_loop, reload_swap_ended, change))
+    if (reload_call_on_loops(engine, reload_apply_on_loop, before, g))
         log_line(BB_WARN, "event loop blocked: it will use the new configuration when it resumes",
                  NULL);
     workers_go(g->workers);
     workers_stop(before->workers, before->cut_ms);
     generation_quiesce(before);
-    pthread_mutex_lock(&reclaimer->lock);
+    pthread_mutex_lock(&reloader->lock);
     before->released = reload_reclaim_released;
-    before->reclaim_next = reclaimer->list;
-    reclaimer->list = before;
-    pthread_cond_signal(&reclaimer->news);
-    pthread_mutex_unlock(&reclaimer->lock);
+    before->reclaim_next = reloader->superseded;
+    reloader->superseded = before;
+    pthread_cond_broadcast(&reloader->news);
+    pthread_mutex_unlock(&reloader->lock);
     generation_release(before);
 }
 
@@ -376,8 +387,6 @@ static struct generation *reload_build(struct engine *engine, const struct gener
     return NULL;
 }
 
-/* ---- reporting ---- */
-
 /* ---- the thread ---- */
 
 /* Returns 0 with the message in `now`, or -1 with problems. */
@@ -414,10 +423,9 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
      * If the migration of the previous generation is not done, starts one for the new generation.
      * This may wait for the database, so call it without holding the engine.
      */
-    bool pending = !reloader->migrator || !migrator_done(reloader->migrator);
+    bool done = migrator_stop(reloader->migrator);
 
-    migrator_stop(reloader->migrator);
-    reloader->migrator = pending && *engine->database_url ? migrator_start(next) : NULL;
+    reloader->migrator = !done && *engine->database_url ? migrator_start(next) : NULL;
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",
              number, modules, (long long)(clock_mono_ms() - began));
     return 0;
@@ -498,7 +506,7 @@ void reloader_ask(struct reloader *reloader, int fd)
     else if (fd >= 0)
         reloader->askers[reloader->asker_count++] = fd;
     reloader->wanted = true;
-    pthread_cond_signal(&reloader->news);
+    pthread_cond_broadcast(&reloader->news);
     pthread_mutex_unlock(&reloader->lock);
     if (full)
         control_answer(fd, CONTROL_FAILED "too many reloads are waiting\n");
@@ -511,6 +519,23 @@ void reloader_history(struct reloader *reloader, struct reload_history *history)
     pthread_mutex_unlock(&reloader->lock);
 }
 
+/* Ends one of the threads by its flag. */
+static void reload_join(struct reloader *reloader, pthread_t thread, bool *flag)
+{
+    pthread_mutex_lock(&reloader->lock);
+    *flag = true;
+    pthread_cond_broadcast(&reloader->news);
+    pthread_mutex_unlock(&reloader->lock);
+    pthread_join(thread, NULL);
+}
+
+static void reload_drop(struct reloader *reloader)
+{
+    pthread_cond_destroy(&reloader->news);
+    pthread_mutex_destroy(&reloader->lock);
+    free(reloader);
+}
+
 struct reloader *reloader_new(struct engine *engine)
 {
     struct reloader *reloader = calloc(1, sizeof *reloader);
@@ -519,16 +544,17 @@ struct reloader *reloader_new(struct engine *engine)
         return NULL;
     reloader->engine = engine;
     pthread_mutex_init(&reloader->lock, NULL);
-    pthread_cond_init(&reloader->news, NULL);
-    if (!pthread_create(&reloader->thread, NULL, reload_main, reloader)) {
-        if (*engine->database_url)
-            reloader->migrator = migrator_start(engine->generation);
-        return reloader;
+    condition_init(&reloader->news);
+    if (!pthread_create(&reloader->reclaimer, NULL, reload_reclaimer_main, reloader)) {
+        if (!pthread_create(&reloader->thread, NULL, reload_main, reloader)) {
+            if (*engine->database_url)
+                reloader->migrator = migrator_start(engine->generation);
+            return reloader;
+        }
+        reload_join(reloader, reloader->reclaimer, &reloader->last);
     }
     log_line(BB_ERROR, "cannot start the reload thread", NULL);
-    pthread_cond_destroy(&reloader->news);
-    pthread_mutex_destroy(&reloader->lock);
-    free(reloader);
+    reload_drop(reloader);
     return NULL;
 }
 
@@ -536,15 +562,10 @@ void reloader_free(struct reloader *reloader)
 {
     if (!reloader)
         return;
-    pthread_mutex_lock(&reloader->lock);
-    reloader->stop = true;
-    pthread_cond_signal(&reloader->news);
-    pthread_mutex_unlock(&reloader->lock);
-    pthread_join(reloader->thread, NULL);
+    reload_join(reloader, reloader->thread, &reloader->stop);
     migrator_stop(reloader->migrator);
     for (size_t i = 0; i < reloader->asker_count; i++)
         control_answer(reloader->askers[i], CONTROL_FAILED "the host is stopping\n");
-    pthread_cond_destroy(&reloader->news);
-    pthread_mutex_destroy(&reloader->lock);
-    free(reloader);
+    reload_join(reloader, reloader->reclaimer, &reloader->last);
+    reload_drop(reloader);
 }

@@ -14,10 +14,16 @@
 
 #include "core/module/engine.h"
 
-/* Creates the thread, which first migrates for the first generation. NULL: failed (logged). */
+/*
+ * Creates the thread, another thread that closes superseded generations, and the migrator for the
+ * first generation. NULL: failed (logged).
+ */
 struct reloader *reloader_new(struct engine *engine);
 
-/* Waits for the current reload and ends the thread. NULL is allowed. */
+/*
+ * Waits for the current reload, closes the superseded generations and ends the threads. Call after
+ * the loops have ended. NULL is allowed.
+ */
 void reloader_free(struct reloader *reloader);
 
 /*
@@ -25,15 +31,6 @@ void reloader_free(struct reloader *reloader);
  * control.h, and closes `fd`. Any thread; does not wait.
  */
 void reloader_ask(struct reloader *reloader, int fd);
-
-/* Creates the thread that closes superseded generations. NULL: failed (logged). */
-struct reclaimer *reload_reclaimer_new(struct engine *engine);
-
-/*
- * Call after the loops have ended: closes the remaining generations and ends the thread. NULL is
- * allowed.
- */
-void reload_reclaimer_free(struct reclaimer *reclaimer);
 
 /* Creates the threads of a generation. Returns 0, or -1 (logged): then call reload_discard(). */
 int reload_start_threads(struct engine *engine, struct generation *generation);

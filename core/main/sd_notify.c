@@ -1,7 +1,7 @@
 #include "core/main/sd_notify.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,26 +14,20 @@
 #include "core/lib/supervised.h"
 
 /*
- * Returns a socket that stays open, so that a host without free descriptors can still send
- * keep-alive messages. -1: no socket.
+ * The socket stays open, so that a host without free descriptors can still send keep-alive
+ * messages. -1: no socket.
  */
-static int sd_notify_own_socket(void)
-{
-    static atomic_int kept = -1;
-    int fd = atomic_load(&kept), none = -1;
+static int socket_fd = -1;
 
-    if (fd >= 0)
-        return fd;
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || atomic_compare_exchange_strong(&kept, &none, fd))
-        return fd;
-    close(fd); /* another thread was faster */
-    return none;
+static void sd_notify_open(void)
+{
+    socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
 /* The service manager's address is a path, or an abstract name after @. */
 void sd_notify(const char *text)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *name = getenv("NOTIFY_SOCKET");
     size_t length = name ? strlen(name) : 0;
@@ -43,10 +37,9 @@ void sd_notify(const char *text)
     memcpy(address.sun_path, name, length);
     if (*name == '@')
         address.sun_path[0] = '\0';
-    int fd = sd_notify_own_socket();
-
-    if (fd >= 0)
-        (void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address,
+    pthread_once(&once, sd_notify_open);
+    if (socket_fd >= 0)
+        (void)sendto(socket_fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address,
                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
 }
 

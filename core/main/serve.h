@@ -1,9 +1,22 @@
-/* Sets up an engine, and runs the service or one command of a module. */
+/*
+ * Sets up an engine, and runs the service or one command of a module.
+ *
+ * A separate thread, independent of the loops, handles signals. On SIGHUP it reloads (reload.h), on
+ * SIGUSR1 it reopens the log file. On SIGTERM and SIGINT each loop stops accepting, closes idle
+ * connections, and finishes requests in progress, for at most 10 s.
+ */
 #ifndef CORE_SERVE_H
 #define CORE_SERVE_H
 
+#include <signal.h>
+
 #include "core/module/engine.h"
 #include "core/store/pg.h"
+
+/*
+ * Blocks the signals in this thread and in threads that it starts. Call before threads are created.
+ */
+void signals_block(sigset_t *set);
 
 /*
  * Serves HTTP until SIGTERM or SIGINT, with the calling thread as the first loop. Takes the

@@ -1,6 +1,6 @@
 /*
  * The engine of the process: the loops with their parts, the generations, and the listening
- * sockets. engine_serve() in engine.c and cmd_module_run() in cmd_module.c create it.
+ * sockets. engine_serve() in serve.c and cmd_module_run() in cmd_module.c create it.
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
@@ -11,7 +11,6 @@
 #include "core/module/quota.h"
 
 struct pg_listener;
-struct reclaimer;
 struct reloader;
 struct job_log;
 
@@ -49,9 +48,8 @@ struct engine {
     char *conf, *database_url, *redis_url, *redis_authorities;
     int64_t started_ms;
     struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */
-    struct reclaimer *reclaimer;     /* NULL in a command, like the next */
-    struct reloader *reloader;
-    struct listeners listeners; /* empty in a command */
+    struct reloader *reloader;       /* NULL in a command */
+    struct listeners listeners;      /* empty in a command */
 };
 
 /* Returns the live generation with an additional reference. Any thread. */
@@ -71,20 +69,8 @@ void engine_generations_release(struct generation **list, size_t count);
 int engine_hold(struct engine *engine);
 void engine_unhold(struct engine *engine);
 
-/*
- * Runs call(loop, arg) on every loop and waits for the calls, except for blocked loops, which make
- * the call when they resume. Calls ended(arg) after the last call, possibly later and on a loop.
- * Returns the number of loops that have not made the call yet; -1 if memory ran out and nothing was
- * called. Hold the engine during the call.
- */
-int engine_call_on_loops(struct engine *engine, void (*call)(struct loop *loop, void *arg),
-                         void (*ended)(void *arg), void *arg);
-
 /* Returns whether a loop is blocked, according to the stall watchdog. Any thread. */
 bool engine_stands(const struct engine *engine);
-
-/* Like engine_stands(), and sets the reason if a loop is blocked. */
-bool engine_standstill(struct engine *engine, char *reason, size_t size);
 
 /*
  * Return whether the host is stopping; whether the engine is not held and all workers have ended.

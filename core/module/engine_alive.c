@@ -1,15 +1,10 @@
 /*
  * Access to the engine from other threads: references to live generations, and holding the engine.
  */
-#include <errno.h>
-#include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/lib/log.h"
-#include "core/lib/text.h"
-#include "core/lib/thread.h"
 #include "core/module/engine.h"
 #include "core/module/pool.h"
 
@@ -84,92 +79,12 @@ bool engine_idle(struct engine *engine)
     return idle;
 }
 
-enum { CALLS_MS = 2000 }; /* the maximum time to wait for the calls */
-
-/* The last of the loops and the caller frees it. */
-struct loop_calls {
-    atomic_uint holders;
-    sem_t done;
-    void (*call)(struct loop *, void *);
-    void (*ended)(void *);
-    void *arg;
-    struct loop_call {
-        struct message message; /* first member */
-        struct loop *loop;
-        struct loop_calls *calls;
-    } loops[];
-};
-
-static void engine_loop_calls_release(struct loop_calls *calls)
-{
-    if (atomic_fetch_sub(&calls->holders, 1) != 1)
-        return;
-    calls->ended(calls->arg);
-    sem_destroy(&calls->done);
-    free(calls);
-}
-
-static void engine_call_on_loop(struct message *message)
-{
-    const struct loop_call *one = (struct loop_call *)(void *)message;
-    struct loop_calls *calls = one->calls;
-
-    calls->call(one->loop, calls->arg);
-    sem_post(&calls->done);
-    engine_loop_calls_release(calls);
-}
-
-int engine_call_on_loops(struct engine *engine, void (*call)(struct loop *, void *),
-                         void (*ended)(void *), void *arg)
-{
-    unsigned count = engine->loop_count;
-    struct loop_calls *calls = calloc(1, sizeof *calls + count * sizeof *calls->loops);
-
-    if (!calls)
-        return -1;
-    sem_init(&calls->done, 0, 0);
-    atomic_init(&calls->holders, count + 1);
-    calls->call = call;
-    calls->ended = ended;
-    calls->arg = arg;
-    for (unsigned i = 0; i < count; i++) {
-        struct loop_call *one = &calls->loops[i];
-
-        *one = (struct loop_call){
-            .message.run = engine_call_on_loop, .loop = &engine->loops[i], .calls = calls};
-        loop_post(one->loop, &one->message);
-    }
-    int64_t until = clock_mono_ms() + CALLS_MS;
-    unsigned left = count, blocked = 0;
-
-    for (unsigned i = 0; i < count; i++)
-        blocked += atomic_load(&engine->loops[i].stands_ms) != 0;
-    while (left > blocked) {
-        if (!semaphore_wait(&calls->done, until))
-            left--;
-        else if (errno != EINTR)
-            break;
-    }
-    engine_loop_calls_release(calls);
-    return (int)left;
-}
-
 bool engine_stands(const struct engine *engine)
 {
     for (unsigned i = 0; i < engine->loop_count; i++)
         if (atomic_load_explicit(&engine->loops[i].stands_ms, memory_order_relaxed))
             return true;
     return false;
-}
-
-bool engine_standstill(struct engine *engine, char *reason, size_t size)
-{
-    if (!engine_stands(engine))
-        return false;
-    pthread_mutex_lock(&engine->lock);
-    snprintf(reason, size, "%s", engine->standstill);
-    pthread_mutex_unlock(&engine->lock);
-    return true;
 }
 
 /* ---- pausing of background work ---- */

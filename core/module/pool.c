@@ -35,9 +35,9 @@ struct work_pool {
 };
 
 struct work_pools {
-    struct work_pool *list; /* the host's own pool first */
-    size_t count;
     struct bb_pool own;
+    size_t count;
+    struct work_pool list[]; /* the host's own pool first */
 };
 
 /* ---- threads ---- */
@@ -315,7 +315,6 @@ void work_pools_free(struct work_pools *pools)
         quota_table_free(&pool->owners);
         free(pool->threads);
     }
-    free(pools->list);
     free(pools);
 }
 
@@ -344,16 +343,16 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
 
 struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
 {
-    struct work_pools *pools = calloc(1, sizeof *pools);
     size_t count = 1;
+
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].descriptor->pools.count;
+    struct work_pools *pools = calloc(1, sizeof *pools + count * sizeof pools->list[0]);
 
     if (!pools)
         return NULL;
-    for (size_t i = 0; i < generation->module_count; i++)
-        count += generation->modules[i].descriptor->pools.count;
-    pools->list = calloc(count, sizeof *pools->list);
     pools->own = (struct bb_pool){.name = "bodies", .queue = OWN_QUEUE, .nice = 10};
-    bool failed = !pools->list || pool_start(pools, generation, NULL, &pools->own, loops);
+    bool failed = pool_start(pools, generation, NULL, &pools->own, loops);
 
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
@@ -378,14 +377,14 @@ struct worker {
 };
 
 struct workers {
-    struct worker *list;
-    size_t count; /* threads */
     pthread_mutex_t lock;
     pthread_cond_t gone; /* signals that `go` or `stop` has changed */
     bool go;
     atomic_bool stop;
     atomic_int_least64_t until_ms; /* deadline for returning, once stopped */
     atomic_size_t ended;
+    size_t count; /* threads */
+    struct worker list[];
 };
 
 static void worker_ring(int fd)
@@ -480,17 +479,17 @@ static int worker_start(struct workers *workers, const struct bb_worker *descrip
 
 struct workers *workers_new(struct generation *generation)
 {
-    struct workers *workers = calloc(1, sizeof *workers);
-    size_t count = 1;
+    size_t count = 0;
+    bool failed = false;
+
+    for (size_t i = 0; i < generation->module_count; i++)
+        count += generation->modules[i].descriptor->workers.count;
+    struct workers *workers = calloc(1, sizeof *workers + count * sizeof workers->list[0]);
 
     if (!workers)
         return NULL;
     pthread_mutex_init(&workers->lock, NULL);
     pthread_cond_init(&workers->gone, NULL);
-    for (size_t i = 0; i < generation->module_count; i++)
-        count += generation->modules[i].descriptor->workers.count;
-    workers->list = calloc(count, sizeof *workers->list);
-    bool failed = !workers->list;
 
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
@@ -539,6 +538,5 @@ void workers_free(struct workers *workers)
     }
     pthread_cond_destroy(&workers->gone);
     pthread_mutex_destroy(&workers->lock);
-    free(workers->list);
     free(workers);
 }

@@ -65,8 +65,11 @@ void reply_drop(struct core_request *rq)
 }
 
 /* response.file can use 0 for "none", because descriptor 0 is always standard input. */
-int reply_file(struct core_request *rq, int fd, int64_t length)
+int api_reply_file(struct bb_request *pub, int fd, int64_t length)
 {
+    struct core_request *rq = request_of(pub);
+
+    module_error_log_response(rq, 200);
     reply_bytes(rq, 200, NULL, (size_t)length);
     rq->response.file = fd;
     return 200;
@@ -358,31 +361,33 @@ static int reply_sql(struct core_request *rq)
 
 int reply_failed(struct core_request *rq)
 {
-    switch (rq->failure.kind) {
-    case FAILED_ANSWERED:
+    static const struct {
+        int status;
+        const char *message;
+    } answers[] = {
+        [FAILED_UNAVAILABLE] = {503, "A dependency of the service is not available"},
+        [FAILED_BUSY] = {503, "The service is busy"},
+        [FAILED_DEADLINE] = {503, "The request took too long"},
+        [FAILED_MEMORY] = {503, "The service is out of memory"},
+        [FAILED_REFUSED] = {500, "Internal server error"},
+    };
+    enum failure_kind kind = rq->failure.kind;
+
+    if (kind == FAILED_ANSWERED)
         return rq->response.status;
-    case FAILED_SQL:
+    if (kind == FAILED_SQL)
         return reply_sql(rq);
-    case FAILED_UNAVAILABLE:
-        return reply_error(rq, 503, "A dependency of the service is not available");
-    case FAILED_BUSY:
-        return reply_error(rq, 503, "The service is busy");
-    case FAILED_SHARE:
+    if (kind == FAILED_SHARE) {
         if (!reply_header_get(rq, "Retry-After"))
             reply_header(rq, "Retry-After", "1");
         return reply_error(rq, 429, "Too many requests in progress for this %s",
                            rq->owner.account ? "account" : "address");
-    case FAILED_DEADLINE:
-        return reply_error(rq, 503, "The request took too long");
-    case FAILED_REFUSED:
-        return reply_error(rq, 500, "Internal server error");
-    case FAILED_MEMORY:
-        return reply_error(rq, 503, "The service is out of memory");
-    default:
-        if (reply_error(rq, 500, "Internal server error") == 500)
-            module_error_log(rq, BB_ERROR, "module returned a failure without a cause", NULL);
-        return rq->response.status;
     }
+    if (kind != FAILED_NOT)
+        return reply_error(rq, answers[kind].status, "%s", answers[kind].message);
+    if (reply_error(rq, 500, "Internal server error") == 500)
+        module_error_log(rq, BB_ERROR, "module returned a failure without a cause", NULL);
+    return rq->response.status;
 }
 
 int reply_failure(struct core_request *rq, enum failure_kind kind)

@@ -44,9 +44,6 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
 /* Answers with bytes; takes `bytes`. */
 int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length);
 
-/* Answers with the content of a file; takes `fd`. */
-int reply_file(struct core_request *rq, int fd, int64_t length);
-
 /* Frees the body of a response that will not be sent. */
 void reply_drop(struct core_request *rq);
 
@@ -58,6 +55,7 @@ int reply_header(struct core_request *rq, const char *name, const char *value);
 /* Returns a header of the response; NULL if it is not set. */
 const char *reply_header_get(const struct core_request *rq, const char *name);
 
+API_FUNCTION(reply_file);
 BB_PRINTF(2, 0) API_FUNCTION(vwarn);
 
 /*

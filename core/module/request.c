@@ -65,7 +65,7 @@ void request_free(struct core_request *rq)
     reply_drop(rq);
     struct arena *own = rq->saved_arena ? rq->saved_arena : rq->arena;
 
-    if (rq->saved_arena) /* memory ran out within request_scratch() */
+    if (rq->saved_arena) /* memory ran out within bb_scratch() */
         arena_free(rq->arena);
     arena_free(own);
     loop->requests--;
@@ -91,18 +91,20 @@ int api_call_as(struct bb_request *pub, struct bb_host *giver,
     return status;
 }
 
-int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg)
+int api_scratch(struct bb_request *pub, int (*work)(struct bb_request *, void *), void *arg)
 {
+    struct core_request *rq = request_of(pub);
     struct response_header *headers = rq->response.headers;
-    struct arena *arena = rq->saved_arena ? NULL : arena_new();
 
     if (rq->saved_arena)
-        return work(&rq->pub, arg);
+        return work(pub, arg);
+    struct arena *arena = arena_new();
+
     if (!arena)
         request_out_of_memory(rq);
     rq->saved_arena = rq->arena;
     rq->arena = arena;
-    int status = work(&rq->pub, arg);
+    int status = work(pub, arg);
 
     rq->arena = rq->saved_arena;
     rq->saved_arena = NULL;
@@ -163,7 +165,9 @@ bool request_start(struct core_request *rq)
 
     rq->running = true;
     at_work = rq;
-    if (fiber_start(rq->loop->fibers, request_fiber_entry, rq, &rq->fiber))
+    if (rq->fiber && fiber_resume(rq->fiber))
+        rq->fiber = NULL;
+    else if (!rq->fiber && fiber_start(rq->loop->fibers, request_fiber_entry, rq, &rq->fiber))
         reply_failure(rq, FAILED_MEMORY);
     rq->running = false;
     at_work = NULL;
@@ -174,36 +178,26 @@ bool request_start(struct core_request *rq)
     return true;
 }
 
-/* Resumes a parked request, or starts a scheduled one. */
-static void request_resume(struct task *task)
+static void request_run_task(struct task *task)
 {
     struct core_request *rq = BB_CONTAINER_OF(task, struct core_request, task);
 
     rq->ready = false;
-    if (!rq->fiber) {
-        request_start(rq);
-        return;
-    }
-    bool *before = json_set_oom_flag(&rq->json_oom);
+    request_start(rq);
+}
 
-    rq->running = true;
-    at_work = rq;
-    bool ended = fiber_resume(rq->fiber);
-    rq->running = false;
-    at_work = NULL;
-    json_set_oom_flag(before);
-    if (!ended)
-        return;
-    rq->fiber = NULL;
-    rq->ended(rq);
+/* Parks until one of the flags is set, or the deadline passes. */
+static void request_park(struct core_request *rq, const bool *done, const bool *over)
+{
+    if (rq->deadline_ms && !rq->deadline.slot && !rq->timed_out)
+        rq->timed_out = timer_try(&rq->loop->timers, &rq->deadline, rq->deadline_ms);
+    while (!*done && !*over && !rq->timed_out)
+        fiber_park();
 }
 
 bool request_wait_in_time(struct core_request *rq, const bool *done)
 {
-    if (rq->deadline_ms && !rq->deadline.slot && !rq->timed_out)
-        rq->timed_out = timer_try(&rq->loop->timers, &rq->deadline, rq->deadline_ms);
-    while (!*done && !rq->timed_out)
-        fiber_park();
+    request_park(rq, done, done);
     return *done;
 }
 
@@ -212,29 +206,31 @@ int request_wait(struct core_request *rq, const bool *done)
     return request_wait_in_time(rq, done) ? 0 : request_fail(rq, FAILED_DEADLINE);
 }
 
-struct request_sleep {
+struct request_limit {
     struct timer timer;
     struct core_request *rq;
     bool over;
 };
 
-static void request_sleep_over(struct timer *timer)
+static void request_limit_over(struct timer *timer)
 {
-    struct request_sleep *own = BB_CONTAINER_OF(timer, struct request_sleep, timer);
+    struct request_limit *limit = BB_CONTAINER_OF(timer, struct request_limit, timer);
 
-    own->over = true;
-    request_wake(own->rq);
+    limit->over = true;
+    request_wake(limit->rq);
 }
 
-void request_sleep(struct core_request *rq, int64_t ms)
+int request_wait_for(struct core_request *rq, const bool *done, int64_t ms)
 {
-    struct timers *timers = &rq->loop->timers;
-    struct request_sleep own = {.timer.fire = request_sleep_over, .rq = rq};
+    struct loop *loop = rq->loop;
+    struct request_limit limit = {.timer.fire = request_limit_over, .rq = rq};
+    int64_t longest = INT64_MAX - loop->now_ms;
 
-    if (timer_try(timers, &own.timer, rq->loop->now_ms + ms))
-        return;
-    request_wait_in_time(rq, &own.over);
-    timer_clear(timers, &own.timer);
+    if (timer_try(&loop->timers, &limit.timer, loop->now_ms + (ms < longest ? ms : longest)))
+        return -1;
+    request_park(rq, done, &limit.over);
+    timer_clear(&loop->timers, &limit.timer);
+    return 0;
 }
 
 void request_wake(struct core_request *rq)
@@ -246,7 +242,7 @@ void request_wake(struct core_request *rq)
 void request_schedule(struct core_request *rq)
 {
     rq->ready = true;
-    rq->task.run = request_resume;
+    rq->task.run = request_run_task;
     rq->task.patient = rq->kind == REQUEST_JOB;
     loop_schedule(rq->loop, &rq->task);
 }
@@ -264,7 +260,7 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
 }
 
 /* For a parked fiber, the deadline passes; other requests (reading or writing) are cut. */
-void requests_cut(struct loop *loop, void *generation)
+void requests_cut(struct loop *loop, const struct generation *generation)
 {
     for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {
         if (rq->generation != generation)
@@ -376,10 +372,8 @@ struct bb_completion {
     struct message message;  /* first member */
     struct core_request *rq; /* NULL: the request no longer waits */
     struct loop *loop;
-    struct timer timer;
     bool waited; /* a second wait is not allowed */
     bool open;
-    bool done; /* open, or timed out */
 };
 
 static void request_completion_signaled(struct message *message)
@@ -391,15 +385,6 @@ static void request_completion_signaled(struct message *message)
         return;
     }
     completion->open = true;
-    completion->done = true;
-    request_wake(completion->rq);
-}
-
-static void request_completion_timer(struct timer *timer)
-{
-    struct bb_completion *completion = BB_CONTAINER_OF(timer, struct bb_completion, timer);
-
-    completion->done = true;
     request_wake(completion->rq);
 }
 
@@ -408,7 +393,6 @@ static void request_completion_leave(void *arg)
 {
     struct bb_completion *completion = arg;
 
-    timer_clear(&completion->loop->timers, &completion->timer);
     completion->rq = NULL;
     if (completion->open)
         free(completion);
@@ -422,7 +406,6 @@ struct bb_completion *api_completion(struct bb_request *pub)
     if (!completion)
         return NULL;
     completion->message.run = request_completion_signaled;
-    completion->timer.fire = request_completion_timer;
     completion->rq = rq;
     completion->loop = rq->loop;
     if (!arena_defer(rq->arena, request_completion_leave, completion))
@@ -445,13 +428,8 @@ int api_completion_wait(struct bb_request *pub, struct bb_completion *completion
         return -1;
     }
     completion->waited = true;
-    int64_t longest = INT64_MAX - completion->loop->now_ms;
-
-    if (timer_try(&completion->loop->timers, &completion->timer,
-                  completion->loop->now_ms + (timeout_ms < longest ? timeout_ms : longest)))
+    if (request_wait_for(rq, &completion->open, timeout_ms))
         return request_fail(rq, FAILED_MEMORY);
-    if (request_wait(rq, &completion->done))
-        return -1;
     return completion->open ? 0 : request_fail(rq, FAILED_DEADLINE);
 }
 

@@ -141,11 +141,17 @@ const char *request_trace(struct core_request *rq);
 void request_enter(struct core_request *rq, struct bb_host *host);
 API_FUNCTION(call_as);
 
-/* Starts entry(rq) on a fiber. Returns true if the fiber has ended, after calling ended(rq). */
+/*
+ * Starts entry(rq) on a fiber, or continues the parked fiber. Returns true if the fiber has ended,
+ * after calling ended(rq).
+ */
 bool request_start(struct core_request *rq);
 
-/* Parks the fiber for `ms` milliseconds or until the deadline; not at all if out of memory. */
-void request_sleep(struct core_request *rq, int64_t ms);
+/*
+ * Waits until *done, for `ms` milliseconds or until the deadline. Returns 0; -1 if out of memory,
+ * without waiting. Fiber only.
+ */
+int request_wait_for(struct core_request *rq, const bool *done, int64_t ms);
 
 /* Returns the request whose fiber is running on this thread; NULL: none. */
 struct core_request *request_running(void);
@@ -176,10 +182,7 @@ void request_wake(struct core_request *rq);
 void requests_tell_superseded(struct loop *loop, const struct generation *generation);
 
 /* Ends this loop's requests of the generation, as if their deadline had passed. Loop's thread. */
-void requests_cut(struct loop *loop, void *generation);
-
-/* bb_scratch(). Fiber only. */
-int request_scratch(struct core_request *rq, int (*work)(struct bb_request *, void *), void *arg);
+void requests_cut(struct loop *loop, const struct generation *generation);
 
 /*
  * Return zeroed memory of the request; call undo(arg) at its end. If memory runs out, both end the
@@ -204,6 +207,7 @@ _Noreturn void request_out_of_memory(struct core_request *rq);
 
 API_FUNCTION(guard);
 API_FUNCTION(end);
+API_FUNCTION(scratch);
 API_FUNCTION(completion);
 API_FUNCTION(completion_wait);
 API_FUNCTION(completion_signal);

@@ -189,18 +189,6 @@ int connection_epoll_wait(int epoll, struct epoll_event *events, int most, int t
 
 /* ---- limits: in total, and for each address ---- */
 
-static bool connection_is_localhost(const struct sockaddr *peer)
-{
-    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr;
-    static const uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
-
-    if (peer->sa_family == AF_INET)
-        return ((const struct sockaddr_in *)(const void *)peer)->sin_addr.s_addr ==
-               htonl(INADDR_LOOPBACK);
-    return peer->sa_family == AF_INET6 &&
-           (IN6_IS_ADDR_LOOPBACK(six) || !memcmp(six, mapped, sizeof mapped));
-}
-
 /* Returns whether the connection waits for a request or a head: closing it loses no work. */
 static bool connection_is_idle(const struct connection *connection)
 {
@@ -275,7 +263,8 @@ static bool connection_count(struct connection *connection)
     struct quota_owner owner = {.network = address_peer_network(peer)};
     struct quota_limits bounds = {http->settings.max_connections, http->settings.per_address};
     struct generation *generation = engine_generation(http->loop->engine);
-    bool localhost = connection_is_localhost(peer);
+    bool localhost =
+        !strcmp(connection->address, "127.0.0.1") || !strcmp(connection->address, "::1");
 
     if (cidr_list_has(generation->trusted_proxies, peer))
         bounds.each = SIZE_MAX;
@@ -321,8 +310,10 @@ bool connection_accept(struct http *http, int listener)
     }
     struct connection *connection = calloc(1, sizeof *connection);
 
-    if (connection)
+    if (connection) {
         *connection = (struct connection){.http = http, .fd = fd, .peer = peer};
+        address_client(NULL, (const struct sockaddr *)&peer, NULL, connection->address);
+    }
     if (!connection || connection_map(http, fd, connection) || !connection_count(connection)) {
         connection_map(http, fd, NULL);
         free(connection);
@@ -330,7 +321,6 @@ bool connection_accept(struct http *http, int listener)
         http->rejected++;
         return true;
     }
-    address_client(NULL, (const struct sockaddr *)&peer, NULL, connection->address);
     LIST_INSERT_HEAD(&http->connections, connection, link);
     http->connection_count++;
     connection_stage(connection, STAGE_HEADER, 0);

@@ -65,11 +65,6 @@ static bool head_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool head_is_hex(char c)
-{
-    return isxdigit((unsigned char)c);
-}
-
 static bool head_is_blank(char c)
 {
     return c == ' ' || c == '\t';
@@ -82,13 +77,14 @@ static bool head_is_host(const char *host, size_t length)
     unsigned port = 0;
 
     if (length && *host == '[') { /* an IPv6 address */
-        for (at++; at < end && (head_is_hex(*at) || *at == ':' || *at == '.');)
+        for (at++; at < end && (isxdigit((unsigned char)*at) || *at == ':' || *at == '.');)
             at++;
         if (at - host < 3 || at == end || *at++ != ']')
             return false;
     }
     for (; *host != '[' && at < end && *at != ':'; at++) {
-        if (*at == '%' && end - at > 2 && head_is_hex(at[1]) && head_is_hex(at[2]))
+        if (*at == '%' && end - at > 2 && isxdigit((unsigned char)at[1]) &&
+            isxdigit((unsigned char)at[2]))
             at += 2;
         else if (!(classes[(unsigned char)*at] & NAME))
             return false;

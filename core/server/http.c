@@ -164,8 +164,9 @@ void http_apply(struct http *http, const struct http_settings *settings)
 }
 
 /* Runs libmicrohttpd several times per iteration, because each run reads only 4 KiB of a body. */
-void http_run(struct http *http)
+void http_run(void *of)
 {
+    struct http *http = of;
     unsigned runs = 0;
 
     connections_run(http);
@@ -176,8 +177,9 @@ void http_run(struct http *http)
     connections_run(NULL);
 }
 
-int64_t http_timeout_ms(struct http *http)
+int64_t http_timeout_ms(void *of)
 {
+    const struct http *http = of;
     MHD_UNSIGNED_LONG_LONG ms;
 
     if (http->again)

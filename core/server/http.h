@@ -54,11 +54,12 @@ void http_free(struct http *http);
 /* Applies the settings that a reload may change: the timeouts of headers, bodies and responses. */
 void http_apply(struct http *http, const struct http_settings *settings);
 
-/* Runs libmicrohttpd. Called once per loop iteration. */
-void http_run(struct http *http);
-
-/* Returns the milliseconds until libmicrohttpd must run again; -1: no timeout. */
-int64_t http_timeout_ms(struct http *http);
+/*
+ * Functions of a struct loop_part whose `of` is the struct http: run libmicrohttpd, once per loop
+ * iteration; return the milliseconds until it must run again, -1: no timeout.
+ */
+void http_run(void *of);
+int64_t http_timeout_ms(void *of);
 
 /* Accepts nothing for a short time, because descriptors or memory ran out. */
 void http_refuse_for_a_while(struct http *http);

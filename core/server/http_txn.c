@@ -225,11 +225,12 @@ static bool txn_is_undelayed_429(const struct http_txn *txn)
 static void txn_delay_429(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
+    bool never = false;
 
     if (!txn_is_undelayed_429(txn))
         return;
     txn->delayed = true;
-    request_sleep(rq, DELAY_429_MS);
+    request_wait_for(rq, &never, DELAY_429_MS);
 }
 
 /*

@@ -123,12 +123,6 @@ static size_t stream_chunks_take(struct chunks *chunks, char *into, size_t room)
     return used;
 }
 
-static void stream_chunks_clear(struct chunks *chunks)
-{
-    while (chunks->first)
-        stream_chunk_drop_first(chunks);
-}
-
 /* ---- streams ---- */
 
 struct bb_stream {
@@ -164,7 +158,8 @@ size_t streams_open(void)
 
 static void stream_free(struct bb_stream *stream)
 {
-    stream_chunks_clear(&stream->queue);
+    while (stream->queue.first)
+        stream_chunk_drop_first(&stream->queue);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
 }

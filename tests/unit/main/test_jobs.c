@@ -48,7 +48,7 @@ static void tear_down(void)
     jobs_end(jobs, &loop);
     while (!LIST_EMPTY(&loop.alive))
         request_free(LIST_FIRST(&loop.alive));
-    jobs_free(jobs);
+    free(jobs);
     loop_free(&loop);
     pthread_mutex_destroy(&engine.lock);
 }
@@ -90,7 +90,7 @@ TEST(jobs_run_one_after_another_after_a_pause_with_a_reload)
     ck_assert_ptr_nonnull(jobs);
     jobs_begin(jobs, before, &loop);
     jobs_end(before, &loop);
-    jobs_free(before);
+    free(before);
     pause_note(&engine, NULL);
     ck_assert_uint_eq(pass(SPREAD_MS), JOBS + 1);
 }

@@ -29,7 +29,7 @@ static int ask_within(struct bb_request *pub, struct bb_tx *tx, void *arg)
     api_after(tx, hear_of_commit, call);
     rows = api_tx_query(tx, &call->sql, NULL, 0);
     if (slow)
-        request_sleep(request_of(pub), 1);
+        request_wait_for(request_of(pub), &(bool){false}, 1);
     if (!rows && !heedless)
         return -1;
     if (rows)

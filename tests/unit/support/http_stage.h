@@ -1,5 +1,5 @@
 /*
- * A loop with the host's HTTP part, set up as in core/main/engine.c, in the process of a unit test.
+ * A loop with the host's HTTP part, set up as in core/main/serve.c, in the process of a unit test.
  * There is one thread: the host, the handlers (http_routes.h) and the clients (http_client.h) all
  * run in this loop, so the order of events is the same in each run.
  *

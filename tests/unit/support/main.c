@@ -11,11 +11,6 @@
 #include "core/module/module_validate.h"
 #include "suite.h"
 
-static bool is_command(const char *name)
-{
-    return cli_find(name) != NULL;
-}
-
 int main(int argc, char **argv)
 {
     struct suite_sums sums = {0};
@@ -31,7 +26,7 @@ int main(int argc, char **argv)
     fcntl(fileno(failed), F_SETFD, FD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN); /* as the program itself does */
     json_object_seed(0);
-    module_names_reserve(is_command, host_metric_named);
+    module_names_reserve(cli_is_command, host_metric_named);
     for (size_t i = 0; i < count; i++) {
         if (suite_is_selected(suites[i]) &&
             !suite_run(suites[i], suite_processor_seconds, &sums, failed) &&

@@ -1,8 +1,12 @@
-#include "core/module/engine.h"
+#include "core/main/serve.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "core/lib/crash.h"
@@ -15,8 +19,6 @@
 #include "core/main/job.h"
 #include "core/main/reload.h"
 #include "core/main/sd_notify.h"
-#include "core/main/serve.h"
-#include "core/main/stop.h"
 #include "core/module/pool.h"
 #include "core/module/request.h"
 #include "core/server/http.h"
@@ -25,6 +27,197 @@
 #include "core/store/pg_listener.h"
 #include "core/store/redis.h"
 #include "core/store/sql.h"
+
+/* ---- signals, and the stop ---- */
+
+enum { STOP_MS = 10000, LATE_MS = 1000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20, REST_S = 5 };
+
+struct stop {
+    struct message message; /* first member */
+    struct timer timer;
+    struct loop *loop;
+    int64_t until_ms;
+};
+
+static _Noreturn void stop_end_now(const char *why, int status)
+{
+    log_line(BB_WARN, why, NULL);
+    log_close();
+    crash_exits();
+    _exit(status);
+}
+
+/* Ends the process after a time, because a reload may be blocked by a database lock or a pipe. */
+static void *stop_rest_main(void *arg)
+{
+    (void)arg;
+    sleep(REST_S);
+    stop_end_now("stopped with threads unfinished", 0);
+}
+
+/*
+ * Makes the process end within five seconds, even if a thread still waits. Call after the loops
+ * have ended.
+ */
+static void stop_rest(void)
+{
+    pthread_t thread;
+
+    if (!pthread_create(&thread, NULL, stop_rest_main, NULL)) {
+        pthread_detach(thread);
+        return;
+    }
+    signal(SIGALRM, SIG_DFL); /* ignored until now, see guard_process() */
+    alarm(REST_S); /* without a thread, the signal ends the process, without a log line */
+}
+
+/* The first loop ends last, because during a stop it gets all work of bb_run() (job.c). */
+static bool stop_is_last(const struct loop *loop)
+{
+    for (unsigned i = 1; !loop->index && i < loop->engine->loop_count; i++) {
+        if (!atomic_load(&loop->engine->loops[i].ended))
+            return false;
+    }
+    return true;
+}
+
+static void stop_tick(struct timer *timer)
+{
+    struct stop *stop = BB_CONTAINER_OF(timer, struct stop, timer);
+    struct loop *loop = stop->loop;
+    bool empty = http_drain(loop->http);
+
+    if (empty && !loop->requests && stop_is_last(loop) && engine_idle(loop->engine) &&
+        loop_quiet(loop)) {
+        loop->stop = true;
+        atomic_store(&loop->ended, true);
+        return;
+    }
+    /* requests were cut, so the exit status is not 0 */
+    if (loop->now_ms >= stop->until_ms)
+        stop_end_now("stopped with requests unfinished", 1);
+    timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
+}
+
+static void stop_begin(struct message *message)
+{
+    struct stop *stop = (struct stop *)(void *)message;
+    struct generation *generation = engine_generation(stop->loop->engine);
+
+    jobs_end(generation->jobs, stop->loop);
+    generation_release(generation);
+    streams_stop(stop->loop);
+    stop->until_ms = stop->loop->now_ms + STOP_MS;
+    stop_tick(&stop->timer);
+}
+
+struct signals {
+    struct engine *engine;
+    pthread_t thread;
+    int fd, end_fd;
+    int64_t until_ms;    /* deadline of a stop; 0: not stopping */
+    struct stop stops[]; /* one per loop */
+};
+
+/* Returns the time left for the loops to end. Ends the process if no time is left. */
+static int stop_wait_ms(const struct signals *signals)
+{
+    int64_t left = signals->until_ms - clock_mono_ms();
+
+    if (!signals->until_ms)
+        return -1;
+    if (left <= 0)
+        stop_end_now("stopped with a blocked event loop", 1);
+    return (int)left;
+}
+
+static void *signals_main(void *arg)
+{
+    struct signals *signals = arg;
+    struct pollfd fds[] = {{.fd = signals->fd, .events = POLLIN},
+                           {.fd = signals->end_fd, .events = POLLIN}};
+    struct signalfd_siginfo info;
+
+    thread_name("signals", NULL);
+    while (!fds[1].revents) {
+        if (poll(fds, 2, stop_wait_ms(signals)) <= 0 || !fds[0].revents)
+            continue;
+        while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info) {
+            if (info.ssi_signo == SIGUSR1) {
+                log_reopen();
+            } else if (info.ssi_signo == SIGHUP) {
+                reloader_ask(signals->engine->reloader, -1);
+            } else if (!engine_stopping(signals->engine)) {
+                struct engine *engine = signals->engine;
+
+                log_line(BB_INFO, "stopping", NULL);
+                sd_notify_stopping();
+                signals->until_ms = clock_mono_ms() + STOP_MS + LATE_MS;
+                engine_stop(engine, clock_mono_ms() + WORKERS_MS);
+                for (unsigned i = 0; i < engine->loop_count; i++) {
+                    struct stop *stop = &signals->stops[i];
+
+                    *stop = (struct stop){.message.run = stop_begin,
+                                          .timer.fire = stop_tick,
+                                          .loop = &engine->loops[i]};
+                    loop_post(stop->loop, &stop->message);
+                }
+            }
+        }
+    }
+    return NULL;
+}
+
+void signals_block(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+    sigaddset(set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+static void signals_drop(struct signals *signals)
+{
+    if (signals->fd >= 0)
+        close(signals->fd);
+    if (signals->end_fd >= 0)
+        close(signals->end_fd);
+    free(signals);
+}
+
+static struct signals *signals_new(struct engine *engine, const sigset_t *set)
+{
+    struct signals *signals =
+        calloc(1, sizeof *signals + engine->loop_count * sizeof signals->stops[0]);
+
+    if (!signals)
+        return NULL;
+    signals->engine = engine;
+    signals->fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
+    signals->end_fd = eventfd(0, EFD_CLOEXEC);
+    if (signals->fd >= 0 && signals->end_fd >= 0 &&
+        !pthread_create(&signals->thread, NULL, signals_main, signals))
+        return signals;
+    log_line(BB_ERROR, "cannot start the signal thread", NULL);
+    signals_drop(signals);
+    return NULL;
+}
+
+static void signals_free(struct signals *signals)
+{
+    uint64_t one = 1;
+
+    if (!signals)
+        return;
+    while (write(signals->end_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    pthread_join(signals->thread, NULL);
+    signals_drop(signals);
+}
+
+/* ---- setting up an engine ---- */
 
 struct pg_settings engine_pg_settings(const struct engine *engine, const struct generation *g)
 {
@@ -43,16 +236,6 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
         .statement_ms = (unsigned)host->database.statement_timeout,
         .connect_ms = (unsigned)host->database.connect_timeout,
     };
-}
-
-static void engine_run_http(void *http)
-{
-    http_run(http);
-}
-
-static int64_t engine_wait_for_http(void *http)
-{
-    return http_timeout_ms(http);
 }
 
 static void engine_flush_pg(void *pg)
@@ -152,26 +335,11 @@ int engine_init(struct engine *engine, unsigned loop_count)
             return -1;
         /* in this order: statements of requests that begin in an iteration are sent in it */
         if (loop->http)
-            loop_add_part(loop,
-                          &(struct loop_part){engine_run_http, engine_wait_for_http, loop->http});
+            loop_add_part(loop, &(struct loop_part){http_run, http_timeout_ms, loop->http});
         if (loop->pg)
             loop_add_part(loop, &(struct loop_part){.run = engine_flush_pg, .of = loop->pg});
     }
     return 0;
-}
-
-/*
- * Starts the PostgreSQL listener, except in a command, which ends before a notification could
- * matter. Returns 0, or -1 (logged).
- */
-static int engine_grow_listener(struct engine *engine)
-{
-    struct pg_settings pg = engine_pg_settings(engine, engine->generation);
-
-    if (!*pg.url)
-        return 0;
-    engine->pg_listener = pg_listener_new(&engine->loops[0], &pg);
-    return engine->pg_listener ? 0 : -1;
 }
 
 static void *loop_main(void *arg)
@@ -193,13 +361,13 @@ static _Noreturn void engine_give_up(void)
 /* Runs the loops, and the other threads for as long as the loops run. */
 static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 {
-    struct signals *signals = signals_new(engine, set);
     struct control *control = NULL;
     int status = 1;
 
-    engine->reclaimer = reload_reclaimer_new(engine);
     engine->reloader = reloader_new(engine);
-    if (signals && engine->reclaimer && engine->reloader && !signals_go(signals)) {
+    struct signals *signals = engine->reloader ? signals_new(engine, set) : NULL;
+
+    if (signals) {
         reload_first(engine);
         control = control_new(engine);
         if (hang_watch_loops(engine))
@@ -220,7 +388,6 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
     control_free(control);
     signals_free(signals); /* uses the reloader */
     reloader_free(engine->reloader);
-    reload_reclaimer_free(engine->reclaimer);
     return status;
 }
 
@@ -237,9 +404,14 @@ int engine_serve(struct generation *generation)
     pthread_mutex_init(&engine.lock, NULL);
     if (!listeners_open(&engine.listeners, host_settings(generation->settings)->http.listen,
                         (unsigned)host_settings(generation->settings)->http.max_connections) &&
-        !engine_init(&engine, loops) && !engine_grow_listener(&engine) &&
-        !reload_start_threads(&engine, generation))
-        status = engine_serve_beside(&engine, &set);
+        !engine_init(&engine, loops)) {
+        struct pg_settings pg = engine_pg_settings(&engine, generation);
+
+        if (*pg.url)
+            engine.pg_listener = pg_listener_new(&engine.loops[0], &pg);
+        if ((engine.pg_listener || !*pg.url) && !reload_start_threads(&engine, generation))
+            status = engine_serve_beside(&engine, &set);
+    }
     engine_free(&engine);
     log_line(BB_INFO, "stopped", NULL);
     return status;
