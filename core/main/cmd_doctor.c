@@ -206,8 +206,8 @@ static void doctor_check_modules(struct doctor *doctor, const char *conf,
         char name[64];
 
         snprintf(name, sizeof name, "%s doctor", module->name);
-        for (size_t row = 0; row < module->commands.count; row++)
-            if (!strcmp(MODULE_ROWS(bb_command, module->commands)[row].name, name))
+        MODULE_EACH (bb_command, command, module->commands)
+            if (!strcmp(command->name, name))
                 doctor_check_module(doctor, conf, module->name);
     }
 }

@@ -25,10 +25,11 @@
 
 /* ---- options ---- */
 
-struct reader {
+/* The options that were read so far. */
+struct options {
     const struct bb_table *fields;
     struct arena *arena;
-    const char **texts; /* one for each field; NULL: not given */
+    json_t *object;
 };
 
 /* Writes "first-name" for "firstName" to `out`. */
@@ -50,17 +51,16 @@ static void option_name(const char *field, char *out, size_t size)
 static const struct bb_field *option_find(const struct bb_table *fields, const char *arg,
                                           const char **value)
 {
-    const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
     size_t length = strcspn(arg, "=");
     char name[NAME_SIZE];
 
     *value = arg[length] ? arg + length + 1 : NULL;
     if (strncmp(arg, "--", 2) != 0)
         return NULL;
-    for (size_t i = 0; i < fields->count; i++) {
-        option_name(rows[i].name, name, sizeof name);
+    MODULE_EACH (bb_field, field, *fields) {
+        option_name(field->name, name, sizeof name);
         if (strlen(name) == length - 2 && !strncmp(name, arg + 2, length - 2))
-            return &rows[i];
+            return field;
     }
     return NULL;
 }
@@ -74,42 +74,10 @@ static int option_complain(const char *option, const char *reason)
 /* Returns the first required option, which may be given without its name; NULL: there is none. */
 static const struct bb_field *option_word(const struct bb_table *fields)
 {
-    const struct bb_field *rows = MODULE_ROWS(bb_field, *fields);
-
-    for (size_t i = 0; i < fields->count; i++)
-        if ((rows[i].flags & (BB_REQUIRED | BB_SECRET)) == BB_REQUIRED)
-            return &rows[i];
+    MODULE_EACH (bb_field, field, *fields)
+        if ((field->flags & (BB_REQUIRED | BB_SECRET)) == BB_REQUIRED)
+            return field;
     return NULL;
-}
-
-/* Parses the option at argv[*at], and its value if that is a separate word. */
-static int option_take(struct reader *reader, int argc, char **argv, int *at)
-{
-    const char *arg = argv[*at], *value;
-    const struct bb_field *field = option_find(reader->fields, arg, &value);
-
-    if (!field && (arg[0] != '-' || !arg[1])) {
-        field = option_word(reader->fields);
-        value = arg;
-    }
-    if (!field)
-        return option_complain(arg, "unknown option");
-    size_t index = (size_t)(field - MODULE_ROWS(bb_field, *reader->fields));
-
-    if (field->flags & BB_SECRET)
-        return option_complain(argv[*at],
-                               "is secret and cannot be given on the command line, because "
-                               "other users can see it; see --help");
-    if (reader->texts[index])
-        return option_complain(arg, "is given twice");
-    if (!value && field->type == BB_BOOL)
-        value = "true";
-    if (!value && *at + 1 < argc)
-        value = argv[++*at];
-    if (!value)
-        return option_complain(arg, "needs a value");
-    reader->texts[index] = value;
-    return 0;
 }
 
 /* Writes "BUSBAR_CLIENT_SECRET" for "clientSecret", the variable for a secret option. */
@@ -160,27 +128,52 @@ static const char *option_secret(const struct bb_field *field, struct arena *are
     return text;
 }
 
-/* Checks one option and sets it in `object`. Returns 0, or -1 after a message. */
-static int option_set(struct reader *reader, const struct bb_field *field, const char *text,
-                      json_t *object)
+/* Checks one option and adds it; `text` is NULL if it is not given. Returns 0, or -1 after a
+ * message. */
+static int option_set(const struct options *options, const struct bb_field *field, const char *text)
 {
-    struct problems found = {.arena = reader->arena};
+    struct problems found = {.arena = options->arena};
     char option[NAME_SIZE + 2] = "--";
 
     option_name(field->name, option + 2, NAME_SIZE);
     if (!text && field->flags & BB_SECRET)
-        text = option_secret(field, reader->arena);
+        text = option_secret(field, options->arena);
     if (!text)
         text = field->fallback;
-    const char *normal = field_check_text(field, text, reader->arena, &found);
+    const char *normal = field_check_text(field, text, options->arena, &found);
 
     if (!normal && !text && !found.count)
         return 0; /* absent and not required */
     if (!normal)
         return option_complain(option, found.count ? found.list[0].text : "out of memory");
-    return json_object_set_new(object, field->name, field_json(field, normal))
+    return json_object_set_new(options->object, field->name, field_json(field, normal))
                ? option_complain(option, "out of memory")
                : 0;
+}
+
+/* Reads the option at argv[*at], and its value if that is a separate word. */
+static int option_take(const struct options *options, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at], *value;
+    const struct bb_field *field = option_find(options->fields, arg, &value);
+
+    if (!field && (arg[0] != '-' || !arg[1])) {
+        field = option_word(options->fields);
+        value = arg;
+    }
+    if (!field)
+        return option_complain(arg, "unknown option");
+    if (field->flags & BB_SECRET)
+        return option_complain(argv[*at],
+                               "is secret and cannot be given on the command line, because "
+                               "other users can see it; see --help");
+    if (json_object_get(options->object, field->name))
+        return option_complain(arg, "is given twice");
+    if (!value && field->type == BB_BOOL)
+        value = "true";
+    if (!value && *at + 1 < argc)
+        value = argv[++*at];
+    return value ? option_set(options, field, value) : option_complain(arg, "needs a value");
 }
 
 /*
@@ -190,26 +183,20 @@ static int option_set(struct reader *reader, const struct bb_field *field, const
  */
 static json_t *options_read(const struct bb_table *fields, int argc, char **argv)
 {
-    struct reader reader = {.fields = fields, .arena = arena_new()};
-    bool failed = !reader.arena;
-    json_t *object = NULL;
+    struct options options = {fields, arena_new(), json_object()};
+    int failed = 0;
 
-    if (reader.arena)
-        reader.texts = arena_alloc(reader.arena, (fields->count + 1) * sizeof *reader.texts);
-    if (!reader.texts)
+    if (!options.arena || !options.object)
         failed = option_complain("options", "out of memory");
     for (int i = 0; !failed && i < argc; i++)
-        failed = option_take(&reader, argc, argv, &i);
-    if (!failed) {
-        object = json_object();
-        failed = !object;
-    }
-    for (size_t i = 0; !failed && i < fields->count; i++)
-        failed = option_set(&reader, &MODULE_ROWS(bb_field, *fields)[i], reader.texts[i], object);
-    arena_free(reader.arena);
+        failed = option_take(&options, argc, argv, &i);
+    MODULE_EACH (bb_field, field, *fields)
+        if (!failed && !json_object_get(options.object, field->name))
+            failed = option_set(&options, field, NULL);
+    arena_free(options.arena);
     if (!failed)
-        return object;
-    json_decref(object);
+        return options.object;
+    json_decref(options.object);
     return NULL;
 }
 
@@ -217,13 +204,9 @@ static json_t *options_read(const struct bb_table *fields, int argc, char **argv
 
 void cmd_module_list(const struct generation *generation)
 {
-    for (size_t i = 0; i < generation->module_count; i++) {
-        const struct bb_table *table = &generation->modules[i].descriptor->commands;
-        const struct bb_command *rows = MODULE_ROWS(bb_command, *table);
-
-        for (size_t k = 0; k < table->count; k++)
-            printf("  %-18s %s\n", rows[k].name, rows[k].help ? rows[k].help : "");
-    }
+    for (size_t i = 0; i < generation->module_count; i++)
+        MODULE_EACH (bb_command, row, generation->modules[i].descriptor->commands)
+            printf("  %-18s %s\n", row->name, row->help ? row->help : "");
 }
 
 /* Finds the longest command name at the beginning of the arguments; sets *words to its length. */
@@ -275,7 +258,6 @@ static void cmd_module_print_option(const struct bb_field *field)
 
 static void cmd_module_print_help(const struct bb_command *command)
 {
-    const struct bb_field *options = MODULE_ROWS(bb_field, command->options);
     const struct bb_field *word = option_word(&command->options);
     char name[80] = "";
 
@@ -284,8 +266,8 @@ static void cmd_module_print_help(const struct bb_command *command)
     printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s%s\n\n%s\n", command->name,
            word ? " " : "", word ? name + strlen("BUSBAR_") : "",
            command->options.count ? " [options]" : "", command->help ? command->help : "");
-    for (size_t i = 0; i < command->options.count; i++)
-        cmd_module_print_option(&options[i]);
+    MODULE_EACH (bb_field, option, command->options)
+        cmd_module_print_option(option);
 }
 
 /* ---- running a command on one fiber of an engine without a listener ---- */

@@ -1,8 +1,7 @@
 /*
  * `busbar settings` and `busbar metrics` print references, generated from the tables of the
- * sources. scripts/make-docs puts them into docs/, and scripts/make-man (315 lines) makes manual
- * pages from them and from the public headers. scdoc would replace only the 20 lines that write
- * troff.
+ * sources. scripts/make-docs puts them into docs/, and scripts/make-man makes manual pages from
+ * them and from the public headers.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,8 +47,7 @@ static void cmd_reference_print_section(const char *title, const char *help,
         return;
     }
     puts("| Setting | Type | Default | Bounds | Meaning |\n|---|---|---|---|---|");
-    for (size_t i = 0; i < fields->count; i++) {
-        const struct bb_field *field = &MODULE_ROWS(bb_field, *fields)[i];
+    MODULE_EACH (bb_field, field, *fields) {
         static const char *const types[] = {
             [BB_TEXT] = "text",      [BB_EMAIL] = "e-mail address",
             [BB_UUID] = "UUID",      [BB_INT] = "integer",
@@ -138,8 +136,7 @@ int cmd_metrics(const struct cli *cli)
             continue;
         snprintf(title, sizeof title, "Module %s %s", module->name, module->version);
         cmd_reference_print_head(title);
-        for (size_t k = 0; k < module->metrics.count; k++) {
-            const struct bb_metric *metric = &MODULE_ROWS(bb_metric, module->metrics)[k];
+        MODULE_EACH (bb_metric, metric, module->metrics) {
             char name[METRIC_NAME_MAX];
 
             metric_full_name(module, metric, name);

@@ -313,9 +313,8 @@ struct jobs *jobs_new(struct engine *engine, struct generation *generation)
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
 
-        for (size_t j = 0; j < module->descriptor->jobs.count; j++)
-            job_add(jobs, engine, &MODULE_ROWS(bb_job, module->descriptor->jobs)[j],
-                    &module->handle.host);
+        MODULE_EACH (bb_job, row, module->descriptor->jobs)
+            job_add(jobs, engine, row, &module->handle.host);
     }
     return jobs;
 }

@@ -184,9 +184,8 @@ static void reload_apply_on_loop(struct loop *loop, const struct loop_calls *cal
 {
     struct engine *engine = loop->engine;
     struct pg_settings pg = engine_pg_settings(engine, calls->to);
-    struct http_settings http = http_settings_of(calls->to, &engine->listeners);
 
-    http_apply(loop->http, &http);
+    loop->http->settings = http_settings_of(calls->to, &engine->listeners);
     if (loop->pg)
         pg_set_limits(loop->pg, &pg);
     if (!engine_stopping(engine))

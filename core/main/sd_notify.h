@@ -7,7 +7,6 @@
 #ifndef CORE_SD_NOTIFY_H
 #define CORE_SD_NOTIFY_H
 
-/* Sends this text. */
 void sd_notify(const char *text);
 
 /*

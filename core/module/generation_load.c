@@ -304,10 +304,8 @@ static void generation_load_entry(struct generation *g, const char *entry,
     struct setting_problems own = {0};
     bool no_directory = !strchr(entry, '/') && !g->host->root.module_path;
 
-    if (!where || !file || (!path && !no_directory)) {
-        setting_problem(problems, "%s: out of memory", g->settings->path);
+    if (!where || !file || (!path && !no_directory))
         return;
-    }
     if (no_directory) { /* the directory is invalid, which was reported already */
         settings_claim(g->settings, file);
         return;
@@ -337,10 +335,8 @@ static void generation_load_modules(struct generation *g, struct setting_problem
 
     g->modules = arena_alloc(g->arena, (count + 1) * sizeof *g->modules);
     g->left_out = arena_alloc(g->arena, (count + 1) * sizeof *g->left_out);
-    if (!g->modules || !g->left_out) {
-        setting_problem(problems, "%s: out of memory", g->settings->path);
+    if (!g->modules || !g->left_out)
         return;
-    }
     for (size_t i = 0; i < count; i++) {
         const char *entry = json_string_value(json_array_get(entries, i));
         const char *file = generation_entry_file(g, entry);
@@ -378,18 +374,15 @@ static void generation_load_modules(struct generation *g, struct setting_problem
         module_validate(&g->modules[i], problems);
     }
     module_validate_set(g->modules, g->module_count, problems);
-    size_t *order = calloc(g->module_count + 1, sizeof *order);
+    size_t *order = arena_alloc(g->arena, (g->module_count + 1) * sizeof *order);
     struct core_module *copy = arena_alloc(g->arena, (g->module_count + 1) * sizeof *copy);
 
     /* by their services; after a problem they keep the configured order */
-    if (!order || !copy)
-        setting_problem(problems, "%s: out of memory", g->settings->path);
-    else if (!service_order(g->modules, g->module_count, order, problems)) {
+    if (order && copy && !service_order(g->modules, g->module_count, order, problems)) {
         for (size_t i = 0; i < g->module_count; i++)
             copy[i] = g->modules[order[i]];
         g->modules = copy;
     }
-    free(order);
     for (size_t i = 0; i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
         const char *name = module->descriptor->name;
@@ -407,13 +400,11 @@ static void generation_load_modules(struct generation *g, struct setting_problem
 /* Returns the hooks of a kind on an event, in an array with room for all hooks. */
 static const struct core_hook *generation_hooks_on(struct generation *g, const char *event,
                                                    enum bb_hook_kind kind, size_t all,
-                                                   size_t *count, struct setting_problems *problems)
+                                                   size_t *count)
 {
     struct core_hook *hooks = arena_alloc(g->arena, (all + 1) * sizeof *hooks);
 
     *count = 0;
-    if (!hooks)
-        setting_problem(problems, "%s: out of memory", g->settings->path);
     for (size_t i = 0; hooks && i < g->module_count; i++)
         MODULE_EACH (bb_hook, hook, g->modules[i].descriptor->hooks)
             if (hook->event && hook->kind == kind &&
@@ -422,7 +413,7 @@ static const struct core_hook *generation_hooks_on(struct generation *g, const c
     return hooks;
 }
 
-static void generation_link_events(struct generation *g, struct setting_problems *problems)
+static void generation_link_events(struct generation *g)
 {
     size_t count = 0, hooks = 0;
 
@@ -433,10 +424,8 @@ static void generation_link_events(struct generation *g, struct setting_problems
     struct core_event *events = arena_alloc(g->arena, (count + 1) * sizeof *events);
 
     g->event_names = arena_alloc(g->arena, (count + 1) * sizeof *g->event_names);
-    if (!events || !g->event_names) {
-        setting_problem(problems, "%s: out of memory", g->settings->path);
+    if (!events || !g->event_names)
         return;
-    }
     for (size_t i = 0; i < g->module_count; i++)
         MODULE_EACH (bb_event_descriptor, row, g->modules[i].descriptor->events) {
             struct core_event *event = &events[g->event_count];
@@ -446,9 +435,9 @@ static void generation_link_events(struct generation *g, struct setting_problems
             event->descriptor = row;
             event->module = &g->modules[i];
             event->within =
-                generation_hooks_on(g, row->name, BB_WITHIN, hooks, &event->within_count, problems);
-            event->committed = generation_hooks_on(g, row->name, BB_COMMITTED, hooks,
-                                                   &event->committed_count, problems);
+                generation_hooks_on(g, row->name, BB_WITHIN, hooks, &event->within_count);
+            event->committed =
+                generation_hooks_on(g, row->name, BB_COMMITTED, hooks, &event->committed_count);
             g->event_names[g->event_count++] = row->name;
         }
     g->events = events;
@@ -489,8 +478,6 @@ static void generation_link_routes(struct generation *g, struct setting_problems
     char why[256];
 
     g->router = router_new(g->arena);
-    if (!g->router)
-        setting_problem(problems, "%s: out of memory", g->settings->path);
     for (size_t i = 0; g->router && i < g->module_count; i++) {
         struct core_module *module = &g->modules[i];
 
@@ -558,11 +545,13 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     PQconninfoFree(options);
     generation_load_modules(g, problems);
     generation_link_routes(g, problems);
-    generation_link_events(g, problems);
+    generation_link_events(g);
     generation_link_authenticator(g, problems);
     /* Without a valid module directory (reported already), sections of installed modules would be
      * reported as typing errors. */
     if (host->root.module_path)
         settings_unknown(g->settings, generation_is_installed, g, problems);
+    if (arena_starved(g->arena))
+        setting_problem(problems, "%s: out of memory", g->settings->path);
     return 0;
 }

@@ -73,7 +73,6 @@ struct workers;
 /* Creates the threads of all modules' workers. NULL (logged): a thread cannot be created. */
 struct workers *workers_new(struct generation *generation);
 
-/* Starts the workers. */
 void workers_go(struct workers *workers);
 
 /* Asks all workers to return by until_ms (monotonic). A later call can only set an earlier time. */

@@ -31,7 +31,6 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
  */
 int body_check(struct http_txn *txn);
 
-/* Frees the body. */
 void body_drop(struct http_txn *txn);
 
 /*

@@ -59,7 +59,6 @@ void head_begin(struct head_reading *reading);
 /* Continues to parse the text, of which `length` bytes have arrived. */
 enum head_state head_read(struct head_reading *reading, char *text, size_t length);
 
-/* Refuses the head for this reason. */
 enum head_state head_refuse(struct head_reading *reading, int status, const char *reason);
 
 /* Copies the result to the arena. Returns 0, or -1 if memory ran out. */

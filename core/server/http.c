@@ -156,13 +156,6 @@ void http_free(struct http *http)
     free(http);
 }
 
-void http_apply(struct http *http, const struct http_settings *settings)
-{
-    http->settings.header_ms = settings->header_ms;
-    http->settings.body_ms = settings->body_ms;
-    http->settings.write_ms = settings->write_ms;
-}
-
 /* Runs libmicrohttpd several times per iteration, because each run reads only 4 KiB of a body. */
 void http_run(void *of)
 {

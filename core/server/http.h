@@ -51,9 +51,6 @@ struct http {
 struct http *http_new(struct loop *loop, const struct http_settings *settings);
 void http_free(struct http *http);
 
-/* Applies the settings that a reload may change: the timeouts of headers, bodies and responses. */
-void http_apply(struct http *http, const struct http_settings *settings);
-
 /*
  * Functions of a struct loop_part whose `of` is the struct http: run libmicrohttpd, once per loop
  * iteration; return the milliseconds until it must run again, -1: no timeout.

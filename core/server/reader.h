@@ -61,7 +61,6 @@ struct reader {
     char out[READER_OUT_MAX]; /* out[out_at..out_end) is passed to libmicrohttpd next */
 };
 
-/* Frees the buffer. */
 void reader_free(struct reader *reader);
 
 /* Replaces recv(fd, into, size, 0). */
