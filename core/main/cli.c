@@ -21,7 +21,10 @@ static const struct cli_command {
     int (*run)(const struct cli *cli);
     const char *summary; /* one line for the list */
     const char *help;    /* further explanation */
-    /* words that it accepts, as shown in the usage text; NULL: only -c, --env-file and --help */
+    /*
+     * The words that it accepts, as shown in the usage text; NULL: only -c, --env-file and --help.
+     * If it is one option, as in "[--json]", the command gets nothing else.
+     */
     const char *words;
 } commands[] = {
     {"serve", cmd_serve, "run the host in the foreground",
@@ -269,10 +272,11 @@ int cmd_help(const struct cli *cli)
     struct setting_problems problems = {0};
     struct generation *g = generation_check(cli->conf, 0, &problems);
 
-    if (g) {
-        cmd_module_list(g);
+    for (size_t i = 0; g && i < g->module_count; i++)
+        MODULE_EACH (bb_command, row, g->modules[i].descriptor->commands)
+            printf("  %-18s %s\n", row->name, row->help ? row->help : "");
+    if (g)
         generation_destroy(g);
-    }
     setting_problems_free(&problems);
     puts("\n`busbar COMMAND --help` prints more.");
     return CLI_DONE;
@@ -379,6 +383,15 @@ static int cli_take_common(struct cli *cli, int argc, char **argv, int *at)
     return -1;
 }
 
+static bool cli_accepts(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+
+    if (!words || strncmp(words, "[--", 3) != 0 || strcspn(words, "]") + 1 < strlen(words))
+        return words != NULL;
+    return !strncmp(words + 1, word, length) && !strcmp(words + 1 + length, "]");
+}
+
 /* Parses -c, --env-file and --help; other words are left to commands that accept some. */
 static int cli_run_command(struct cli *cli)
 {
@@ -405,7 +418,7 @@ static int cli_run_command(struct cli *cli)
 
         if (taken > 0)
             return taken;
-        if (taken < 0 && !command->words)
+        if (taken < 0 && !cli_accepts(command->words, cli->argv[i]))
             return cli_misused("unknown option", cli->argv[i]);
         if (taken < 0)
             cli->argv[kept++] = cli->argv[i];

@@ -48,12 +48,6 @@ int cmd_help(const struct cli *cli);
 /* Runs a command of a module; argv begins with the command's words. */
 int cmd_module(const struct cli *cli);
 
-/* Prints name and help of all commands of a generation's modules, for cmd_help(). */
-void cmd_module_list(const struct generation *generation);
-
-/* The time limit for the child process (sandbox.h) that loads modules for `inspect` and `check`. */
-enum { CLI_SANDBOX_MS = 30000 };
-
 /*
  * Loads and checks the configuration. If there are errors, prints them and returns NULL. If
  * `warnings` is set, also prints warnings; only `serve` and `check` set it, because a service often

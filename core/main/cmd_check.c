@@ -1,5 +1,4 @@
-/* Commands that read modules without running them: `check`, `inspect`, `modcheck` and `module …`.
- */
+/* `busbar check`, `inspect`, `modcheck` and `module …`: commands that read files of modules. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +16,8 @@
 #ifndef BUSBAR_LIBEXEC
 #define BUSBAR_LIBEXEC "/usr/local/libexec/busbar"
 #endif
+
+enum { SANDBOX_MS = 30000 }; /* for the child that loads the modules */
 
 /* ---- `busbar check`, in the child process ---- */
 
@@ -117,14 +118,11 @@ static int cmd_check_database(const struct cli *cli, const char *at, const char 
 
 int cmd_check(const struct cli *cli)
 {
-    bool print = cli->argc == 1 && !strcmp(cli->argv[0], "--print");
+    bool print = cli->argc > 0; /* --print */
     struct sandbox_output output;
     char why[4608];
-
-    if (cli->argc && !print)
-        return cli_misused("unknown option", cli->argv[cli->argc - 1]);
-    int status = sandbox_run(cmd_check_in_child, (void *)(uintptr_t)cli, CLI_SANDBOX_MS, &output,
-                             why, sizeof why);
+    int status = sandbox_run(cmd_check_in_child, (void *)(uintptr_t)cli, SANDBOX_MS, &output, why,
+                             sizeof why);
 
     if (status < 0)
         return cli_fail("%s", why);
@@ -146,7 +144,7 @@ int cmd_version(const struct cli *cli)
 /* ---- tools for authors of modules ---- */
 
 /* In the child: writes the descriptor to `out` as JSON. */
-static int cmd_inspect_write_descriptor(FILE *out, void *arg)
+static int cmd_check_write_descriptor(FILE *out, void *arg)
 {
     const char *path = arg;
     struct setting_problems problems = {0};
@@ -190,7 +188,7 @@ int cmd_inspect(const struct cli *cli)
     snprintf(place, sizeof place, "./%s", path);
     if (!strchr(path, '/'))
         path = place; /* dlopen() would look for the name in the directories of libraries */
-    int status = sandbox_run(cmd_inspect_write_descriptor, (void *)(uintptr_t)path, CLI_SANDBOX_MS,
+    int status = sandbox_run(cmd_check_write_descriptor, (void *)(uintptr_t)path, SANDBOX_MS,
                              &output, why, sizeof why);
 
     if (status < 0)
@@ -214,7 +212,7 @@ int cmd_inspect(const struct cli *cli)
  * Runs a separate script, because it needs nothing from the host except the path of the program.
  * argv[0] is the place for the path of the script.
  */
-static int cmd_inspect_run_script(const char *script, char **argv)
+static int cmd_check_run_script(const char *script, char **argv)
 {
     char own[4096];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -232,7 +230,7 @@ int cmd_modcheck(const struct cli *cli)
     if (!cli->argc)
         return cli_misused("modcheck needs", "files");
     cli->argv[cli->argc] = NULL;
-    return cmd_inspect_run_script(BUSBAR_LIBEXEC "/modcheck", cli->argv - 1);
+    return cmd_check_run_script(BUSBAR_LIBEXEC "/modcheck", cli->argv - 1);
 }
 
 /* The script gets the second word of the command, such as `new`, and the words after it. */
@@ -241,5 +239,5 @@ int cmd_module_tool(const struct cli *cli)
     if (access(BUSBAR_LIBEXEC "/module", X_OK))
         fputs("busbar: this command is part of the package busbar-dev\n", stderr);
     cli->argv[cli->argc] = NULL;
-    return cmd_inspect_run_script(BUSBAR_LIBEXEC "/module", cli->argv - 2);
+    return cmd_check_run_script(BUSBAR_LIBEXEC "/module", cli->argv - 2);
 }

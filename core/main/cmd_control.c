@@ -80,11 +80,7 @@ int cmd_reload(const struct cli *cli)
 
 int cmd_status(const struct cli *cli)
 {
-    bool json = cli->argc == 1 && !strcmp(cli->argv[0], "--json");
-
-    if (cli->argc && !json)
-        return cli_misused("unknown option", cli->argv[cli->argc - 1]);
-    return cmd_control_ask(cli, json ? "status --json\n" : "status\n");
+    return cmd_control_ask(cli, cli->argc ? "status --json\n" : "status\n");
 }
 
 /* ---- the database ---- */
@@ -97,7 +93,7 @@ int cmd_status(const struct cli *cli)
     "WITH done AS (UPDATE busbar_pause SET paused_at = NULL, place = busbar_place())"              \
     " SELECT pg_notify('" BB_PAUSE_CHANNEL "', 'resumed')"
 
-static void cmd_database_say(void *arg, const char *line)
+static void cmd_control_say(void *arg, const char *line)
 {
     (void)arg;
     puts(line);
@@ -105,16 +101,13 @@ static void cmd_database_say(void *arg, const char *line)
 
 int cmd_migrate(const struct cli *cli)
 {
-    bool dry = cli->argc == 1 && !strcmp(cli->argv[0], "--dry-run");
-
-    if (cli->argc && !dry)
-        return cli_misused("unknown option", cli->argv[cli->argc - 1]);
+    bool dry = cli->argc > 0; /* --dry-run */
     struct generation *g = cli_generation(cli, false);
     struct migrate_report report;
 
     if (!g)
         return CLI_FAILED;
-    enum migrate_outcome outcome = migrate_run(g, !dry, cmd_database_say, NULL, &report);
+    enum migrate_outcome outcome = migrate_run(g, !dry, cmd_control_say, NULL, &report);
 
     generation_destroy(g);
     if (outcome != MIGRATE_DONE && !report.missing)
@@ -128,8 +121,8 @@ int cmd_migrate(const struct cli *cli)
     return CLI_DONE;
 }
 
-static int cmd_database_change(struct migrate_db *db, const struct settings *settings,
-                               const char *sql)
+static int cmd_control_change(struct migrate_db *db, const struct settings *settings,
+                              const char *sql)
 {
     PGresult *result = NULL;
 
@@ -146,7 +139,7 @@ static int cmd_database_change(struct migrate_db *db, const struct settings *set
     return migrate_db_do(db, "busbar_pause", sql, NULL, 0);
 }
 
-static int cmd_database_turn(const struct cli *cli, const char *sql, const char *done)
+static int cmd_control_turn(const struct cli *cli, const char *sql, const char *done)
 {
     struct generation *g = cli_generation(cli, false);
     struct migrate_report report = {0};
@@ -154,7 +147,7 @@ static int cmd_database_turn(const struct cli *cli, const char *sql, const char 
 
     if (!g)
         return CLI_FAILED;
-    int failed = cmd_database_change(&db, g->settings, sql);
+    int failed = cmd_control_change(&db, g->settings, sql);
 
     migrate_db_close(&db);
     generation_destroy(g);
@@ -167,10 +160,10 @@ static int cmd_database_turn(const struct cli *cli, const char *sql, const char 
 
 int cmd_pause(const struct cli *cli)
 {
-    return cmd_database_turn(cli, PAUSE, "paused");
+    return cmd_control_turn(cli, PAUSE, "paused");
 }
 
 int cmd_resume(const struct cli *cli)
 {
-    return cmd_database_turn(cli, RESUME, "resumed");
+    return cmd_control_turn(cli, RESUME, "resumed");
 }

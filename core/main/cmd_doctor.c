@@ -110,16 +110,13 @@ static void doctor_find(struct doctor *doctor, const char *state, const char *fo
                                                       state, "text", json_out_text(text)));
 }
 
+/* Ends the previous check, and begins one; NULL: none follows. */
 static void doctor_begin(struct doctor *doctor, const char *check)
 {
+    if (doctor->check && !doctor->found)
+        doctor_find(doctor, "ok", "%s", "");
     doctor->check = check;
     doctor->found = 0;
-}
-
-static void doctor_end(struct doctor *doctor)
-{
-    if (!doctor->found)
-        doctor_find(doctor, "ok", "%s", "");
 }
 
 static void doctor_check_clock(struct doctor *doctor, struct migrate_db *db)
@@ -195,7 +192,6 @@ static void doctor_check_module(struct doctor *doctor, const char *conf, const c
         fclose(out);
     if (child < 0 || waitpid(child, &status, 0) < 0 || status || !out)
         doctor_find(doctor, "error", "the checks of the module failed");
-    doctor_end(doctor);
 }
 
 static void doctor_check_modules(struct doctor *doctor, const char *conf,
@@ -223,7 +219,6 @@ static void doctor_check_database(struct doctor *doctor, const struct generation
         migrate_db_close(&db);
         return;
     }
-    doctor_end(doctor);
     for (size_t i = 0; i < sizeof doctor_checks / sizeof doctor_checks[0]; i++) {
         doctor_begin(doctor, doctor_checks[i].name);
         PGresult *result = migrate_db_run(&db, doctor->check, doctor_checks[i].sql, NULL, 0);
@@ -233,17 +228,14 @@ static void doctor_check_database(struct doctor *doctor, const struct generation
         for (int row = 0; row < PQntuples(result); row++)
             doctor_find(doctor, PQgetvalue(result, row, 0), "%s", PQgetvalue(result, row, 1));
         PQclear(result);
-        doctor_end(doctor);
     }
     doctor_begin(doctor, "clock");
     doctor_check_clock(doctor, &db);
-    doctor_end(doctor);
     migrate_db_close(&db);
 
     doctor_begin(doctor, "schema");
     if (migrate_run(g, false, NULL, NULL, &report) != MIGRATE_DONE)
         doctor_find(doctor, "error", "%s", report.problem);
-    doctor_end(doctor);
 }
 
 /* Checks the file systems of all directories in the modules' settings. */
@@ -252,7 +244,6 @@ static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
     enum { LEAST_PERCENT = 5 };
     bool any = false;
 
-    doctor_begin(doctor, "disk");
     for (size_t i = 0; i < g->module_count; i++) {
         const struct bb_module *module = g->modules[i].descriptor;
         const struct setting_section *section = settings_section(g->settings, module->name);
@@ -266,6 +257,8 @@ static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
             if (!value || !value->text || *value->text != '/' || stat(value->text, &file) ||
                 !S_ISDIR(file.st_mode) || statvfs(value->text, &disk))
                 continue;
+            if (!any)
+                doctor_begin(doctor, "disk");
             any = true;
             if (disk.f_bavail * 100 < disk.f_blocks * LEAST_PERCENT)
                 doctor_find(doctor, "error", "%s.%s: less than %d %% of the disk of %s are free",
@@ -275,8 +268,6 @@ static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
                             name, value->text);
         }
     }
-    if (any)
-        doctor_end(doctor);
 }
 
 static void doctor_check_host(struct doctor *doctor, const char *conf)
@@ -313,30 +304,26 @@ static void doctor_check_host(struct doctor *doctor, const char *conf)
             doctor_find(doctor, "warning", "job %s is skipped: its lock is held elsewhere",
                         json_string_value(json_object_get(row, "name")));
     }
-    doctor_end(doctor);
     json_array_foreach(json_object_get(host, "loops"), i, row)
     {
         failed |= json_is_true(json_object_get(row, "redisFailed"));
         redis |= failed || json_is_integer(json_object_get(row, "redisMs"));
     }
-    doctor_begin(doctor, "redis");
+    if (redis)
+        doctor_begin(doctor, "redis");
     if (failed)
         doctor_find(doctor, "error", "Redis does not respond or refuses writes");
-    if (redis)
-        doctor_end(doctor);
     json_decref(host);
 }
 
 int cmd_doctor(const struct cli *cli)
 {
-    bool json = cli->argc == 1 && !strcmp(cli->argv[0], "--json");
+    bool json = cli->argc > 0; /* --json */
     struct generation *g = NULL;
     struct doctor doctor = {0};
     json_t *finding;
     size_t i;
 
-    if (cli->argc && !json)
-        return cli_misused("unknown option", cli->argv[cli->argc - 1]);
     doctor.findings = json_array();
     if (!doctor.findings || !(g = cli_generation(cli, false))) {
         json_decref(doctor.findings);
@@ -346,6 +333,7 @@ int cmd_doctor(const struct cli *cli)
     doctor_check_database(&doctor, g);
     doctor_check_modules(&doctor, cli->conf, g);
     doctor_check_disk(&doctor, g);
+    doctor_begin(&doctor, NULL);
     if (json && !json_dumpf(doctor.findings, stdout, JSON_INDENT(2)))
         putchar('\n');
     json_array_foreach(doctor.findings, i, finding)

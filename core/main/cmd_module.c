@@ -12,10 +12,9 @@
 #include "core/lib/text.h"
 #include "core/main/api.h"
 #include "core/main/cli.h"
-#include "core/main/reload.h"
 #include "core/main/serve.h"
 #include "core/module/engine.h"
-#include "core/module/generation.h"
+#include "core/module/pool.h"
 #include "core/module/request.h"
 #include "core/store/migrate.h"
 
@@ -202,13 +201,6 @@ static json_t *options_read(const struct bb_table *fields, int argc, char **argv
 
 /* ---- finding a command, and its help ---- */
 
-void cmd_module_list(const struct generation *generation)
-{
-    for (size_t i = 0; i < generation->module_count; i++)
-        MODULE_EACH (bb_command, row, generation->modules[i].descriptor->commands)
-            printf("  %-18s %s\n", row->name, row->help ? row->help : "");
-}
-
 /* Finds the longest command name at the beginning of the arguments; sets *words to its length. */
 static const struct bb_command *cmd_module_find(const struct generation *g, const struct cli *cli,
                                                 int *words, struct core_module **module)
@@ -218,19 +210,17 @@ static const struct bb_command *cmd_module_find(const struct generation *g, cons
     size_t used = 0;
 
     for (int i = 0; i < cli->argc && i < WORDS_MAX && cli->argv[i][0] != '-'; i++) {
-        struct core_module *owner;
-
         used +=
             (size_t)snprintf(name + used, sizeof name - used, "%s%s", i ? " " : "", cli->argv[i]);
         if (used >= sizeof name)
             break;
-        const struct bb_command *command = generation_command(g, name, &owner);
-
-        if (command) {
-            found = command;
-            *words = i + 1;
-            *module = owner;
-        }
+        for (size_t k = 0; k < g->module_count; k++)
+            MODULE_EACH (bb_command, command, g->modules[k].descriptor->commands)
+                if (!strcmp(command->name, name)) {
+                    found = command;
+                    *words = i + 1;
+                    *module = &g->modules[k];
+                }
     }
     return found;
 }
@@ -361,7 +351,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         setvbuf(stdout, NULL, _IOLBF, 0); /* a pipe gets each line of the progress at once */
         cmd_module_hear_interrupts(g);
     }
-    if (!engine_init(&engine, 1) && !reload_create_pools(g))
+    if (!engine_init(&engine, 1) && (g->pools = work_pools_new(g)))
         run = request_make(sizeof *run, REQUEST_COMMAND, &engine.loops[0], g);
     if (run) {
         run->status = CLI_FAILED; /* if the command ends in bb_end() or without memory */

@@ -53,9 +53,6 @@ int cmd_serve(const struct cli *cli)
     int status = CLI_FAILED;
     sigset_t set;
 
-    for (int i = 0; i < cli->argc; i++) /* parsed by supervisor_run() already */
-        if (strcmp(cli->argv[i], "--no-supervisor") != 0)
-            return cli_misused("unknown option", cli->argv[i]);
     guard_process();
     /* they would end the process before the host can handle them */
     sigemptyset(&set);

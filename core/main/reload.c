@@ -42,29 +42,14 @@ struct reloader {
  * ---- the swap of generations ----
  *
  * The swap makes the new generation the live one. It cannot fail, because everything that can fail
- * was created before. The steps are:
- * - the listener subscribes to the channels of the new modules;
- * - their `start` is called;
- * - a pointer is changed under the engine's lock: requests that begin from now on use the new
- *   generation;
- * - the loops take over settings and jobs, and notify long-lived requests;
- * - the workers of the new generation start, and the old ones are asked to return;
- * - `quiesce` of the old generation is called;
- * - the reclaimer gets the old generation.
+ * was created before. docs/architecture.md lists its steps.
  */
-
-int reload_create_pools(struct generation *g)
-{
-    g->pools = work_pools_new(g, g->engine ? g->engine->loop_count : 1);
-    return g->pools ? 0 : -1;
-}
 
 int reload_start_threads(struct engine *engine, struct generation *g)
 {
     g->engine = engine;
-    if (reload_create_pools(g))
-        return -1;
-    g->workers = workers_new(g);
+    g->pools = work_pools_new(g);
+    g->workers = g->pools ? workers_new(g) : NULL;
     g->jobs = g->workers ? jobs_new(engine, g) : NULL;
     return g->jobs ? 0 : -1;
 }

@@ -35,9 +35,6 @@ void reloader_ask(struct reloader *reloader, int fd);
 /* Creates the threads of a generation. Returns 0, or -1 (logged): then call reload_discard(). */
 int reload_start_threads(struct engine *engine, struct generation *generation);
 
-/* Creates only the pools, which commands need. Returns 0, or -1 (logged). */
-int reload_create_pools(struct generation *generation);
-
 /*
  * Ends the threads of reload_start_threads(), and frees the generation. Only the caller and the
  * workers may have references to it.

@@ -199,19 +199,6 @@ const struct core_event *generation_event(const struct generation *g, const char
     return NULL;
 }
 
-const struct bb_command *generation_command(const struct generation *g, const char *name,
-                                            struct core_module **module)
-{
-    for (size_t i = 0; i < g->module_count; i++) {
-        *module = &g->modules[i];
-        MODULE_EACH (bb_command, command, g->modules[i].descriptor->commands)
-            if (command->name && !strcmp(command->name, name))
-                return command;
-    }
-    *module = NULL;
-    return NULL;
-}
-
 /* ---- the functions of struct bb_api that need only a generation ---- */
 
 /* Refuses calls outside of `open`, because the arena has no lock. */

@@ -126,11 +126,9 @@ static inline bool generation_superseded(const struct generation *generation)
 /* Closes the modules in reverse order and frees everything. There must be no references. */
 void generation_destroy(struct generation *generation);
 
-/* Return the module, event or command of this name; NULL if there is none. */
+/* Return the module or event of this name; NULL if there is none. */
 const struct core_module *generation_module(const struct generation *generation, const char *name);
 const struct core_event *generation_event(const struct generation *generation, const char *name);
-const struct bb_command *generation_command(const struct generation *generation, const char *name,
-                                            struct core_module **module);
 
 /* Functions of struct bb_api that need only the generation. */
 API_FUNCTION(superseded);

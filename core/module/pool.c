@@ -13,6 +13,7 @@
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
+#include "core/module/engine.h"
 #include "core/module/reply.h"
 
 enum { OWN_QUEUE = 4096 };
@@ -320,10 +321,11 @@ void work_pools_free(struct work_pools *pools)
 
 /* Returns 0, or -1 if its first thread cannot be started. */
 static int pool_start(struct work_pools *pools, const struct generation *generation,
-                      const struct bb_host *host, const struct bb_pool *descriptor, unsigned loops)
+                      const struct bb_host *host, const struct bb_pool *descriptor)
 {
     struct work_pool *pool = &pools->list[pools->count++];
-    unsigned threads = descriptor->threads ? descriptor->threads : loops;
+    const struct engine *engine = generation->engine;
+    unsigned threads = descriptor->threads ? descriptor->threads : engine ? engine->loop_count : 1;
     enum quota_result answer;
 
     *pool = (struct work_pool){
@@ -341,7 +343,7 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
     return pool->own && pool->threads ? pool_add_thread(pool) : -1;
 }
 
-struct work_pools *work_pools_new(const struct generation *generation, unsigned loops)
+struct work_pools *work_pools_new(const struct generation *generation)
 {
     size_t count = 1;
 
@@ -352,13 +354,13 @@ struct work_pools *work_pools_new(const struct generation *generation, unsigned 
     if (!pools)
         return NULL;
     pools->own = (struct bb_pool){.name = "bodies", .queue = OWN_QUEUE, .nice = 10};
-    bool failed = pool_start(pools, generation, NULL, &pools->own, loops);
+    bool failed = pool_start(pools, generation, NULL, &pools->own);
 
     for (size_t i = 0; i < generation->module_count; i++) {
         const struct core_module *module = &generation->modules[i];
 
         MODULE_EACH (bb_pool, row, module->descriptor->pools)
-            failed = failed || pool_start(pools, generation, &module->handle.host, row, loops);
+            failed = failed || pool_start(pools, generation, &module->handle.host, row);
     }
     if (!failed)
         return pools;

@@ -16,7 +16,7 @@
 struct work_pools;
 
 /* Starts the pools of all modules. NULL (logged): the first thread of a pool cannot be created. */
-struct work_pools *work_pools_new(const struct generation *generation, unsigned loops);
+struct work_pools *work_pools_new(const struct generation *generation);
 
 /* Stops and joins all threads; no call may be queued any more. */
 void work_pools_free(struct work_pools *pools);

@@ -76,7 +76,7 @@ struct core_request {
     struct generation *generation; /* has a reference */
     struct quota_owner owner;      /* see quota.h */
     struct arena *arena;
-    struct arena *saved_arena;   /* its own arena during request_scratch(), otherwise NULL */
+    struct arena *saved_arena;   /* its own arena during bb_scratch(), otherwise NULL */
     struct request_guard *guard; /* the innermost bb_guard() or request_work(), or NULL */
     int work_status;             /* the result of request_work() */
     void (*entry)(struct core_request *rq); /* runs on the fiber */

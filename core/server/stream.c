@@ -59,12 +59,12 @@ void api_chunk_release(struct bb_chunk *chunk)
 }
 
 struct chunk_link {
-    struct chunk_link *next;
+    STAILQ_ENTRY(chunk_link) next;
     struct bb_chunk *chunk; /* the link holds a reference */
 };
 
 struct chunks {
-    struct chunk_link *first, *last;
+    STAILQ_HEAD(, chunk_link) list;
     size_t taken; /* bytes already taken from the first chunk */
     size_t bytes; /* bytes not yet taken from all chunks */
 };
@@ -78,24 +78,18 @@ static int stream_chunks_add(struct chunks *chunks, struct bb_chunk *chunk)
         return -1;
     atomic_fetch_add_explicit(&stream_chunk_held_of(chunk)->holders, 1, memory_order_relaxed);
     *link = (struct chunk_link){.chunk = chunk};
-    if (chunks->last)
-        chunks->last->next = link;
-    else
-        chunks->first = link;
-    chunks->last = link;
+    STAILQ_INSERT_TAIL(&chunks->list, link, next);
     chunks->bytes += chunk->length;
     return 0;
 }
 
 static void stream_chunk_drop_first(struct chunks *chunks)
 {
-    struct chunk_link *link = chunks->first;
+    struct chunk_link *link = STAILQ_FIRST(&chunks->list);
 
     chunks->bytes -= link->chunk->length - chunks->taken;
     chunks->taken = 0;
-    chunks->first = link->next;
-    if (!chunks->first)
-        chunks->last = NULL;
+    STAILQ_REMOVE_HEAD(&chunks->list, next);
     api_chunk_release(link->chunk);
     free(link);
 }
@@ -108,8 +102,8 @@ static size_t stream_chunks_take(struct chunks *chunks, char *into, size_t room)
 {
     size_t used = 0;
 
-    while (chunks->first && used < room) {
-        const struct bb_chunk *chunk = chunks->first->chunk;
+    while (!STAILQ_EMPTY(&chunks->list) && used < room) {
+        const struct bb_chunk *chunk = STAILQ_FIRST(&chunks->list)->chunk;
         size_t left = chunk->length - chunks->taken;
         size_t piece = left < room - used ? left : room - used;
 
@@ -158,7 +152,7 @@ size_t streams_open(void)
 
 static void stream_free(struct bb_stream *stream)
 {
-    while (stream->queue.first)
+    while (!STAILQ_EMPTY(&stream->queue.list))
         stream_chunk_drop_first(&stream->queue);
     pthread_mutex_destroy(&stream->lock);
     free(stream);
@@ -390,6 +384,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     }
     memcpy(&stream->options, options,
            options->size < sizeof *options ? options->size : sizeof *options);
+    STAILQ_INIT(&stream->queue.list);
     stream->watch = (struct watch){.fd = -1, .ready = stream_client_left};
     stream->message.run = stream_wake;
     stream->loop = rq->loop;

@@ -78,7 +78,7 @@ static void set_up(void)
     ck_assert_int_eq(loop_init(&loop, NULL, 0), 0);
     sem_init(&begun, 0, 0);
     sem_init(&go, 0, 0);
-    generation.pools = work_pools_new(&generation, 1);
+    generation.pools = work_pools_new(&generation);
     ck_assert_ptr_nonnull(generation.pools);
     ck_assert_int_eq(submit(0, block, true), 0);
     sem_wait(&begun);
@@ -337,7 +337,7 @@ TEST(a_pool_starts_a_thread_when_all_are_busy)
     struct work_pools *pools;
 
     module.handle.host.module = &wide_module;
-    pools = work_pools_new(&wide, 1);
+    pools = work_pools_new(&wide);
     ck_assert_ptr_nonnull(pools);
     ck_assert_uint_eq(wide_threads(pools), 1);
     for (int i = 1; i <= WIDE + 1; i++) {
