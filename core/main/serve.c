@@ -238,11 +238,6 @@ struct pg_settings engine_pg_settings(const struct engine *engine, const struct 
     };
 }
 
-static void engine_flush_pg(void *pg)
-{
-    pg_flush(pg);
-}
-
 static int loop_fill(struct engine *engine, struct loop *loop)
 {
     const struct generation *g = engine->generation;
@@ -337,7 +332,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
         if (loop->http)
             loop_add_part(loop, &(struct loop_part){http_run, http_timeout_ms, loop->http});
         if (loop->pg)
-            loop_add_part(loop, &(struct loop_part){.run = engine_flush_pg, .of = loop->pg});
+            loop_add_part(loop, &(struct loop_part){.run = pg_flush, .of = loop->pg});
     }
     return 0;
 }

@@ -122,8 +122,8 @@ struct pg_pool_status {
 
 void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
 
-/* Sends the requests that wait and fit into the next batches. Called once per iteration. */
-void pg_flush(struct pg *pg);
+/* Sends the requests of a struct pg that wait and fit into the next batches; once per iteration. */
+void pg_flush(void *of);
 
 /*
  * Create a request without or with one statement. If memory runs out, the caller ends. Fiber only.

@@ -309,8 +309,10 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
     return 0;
 }
 
-void pg_flush(struct pg *pg)
+void pg_flush(void *of)
 {
+    struct pg *pg = of;
+
     for (int kind = 0; kind < PG_POOLS; kind++)
         for (unsigned i = 0; i < pg->pools[kind].count; i++)
             pg_conn_flush(&pg->pools[kind].conns[i]);
