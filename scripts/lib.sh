@@ -100,7 +100,7 @@ exec_child() {
 build_packages=(gcc libc6-dev make autoconf automake pkg-config libmicrohttpd-dev
     libjansson-dev libpq-dev libssl-dev libcurl4-openssl-dev libyaml-dev libargon2-dev
     libhiredis-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
-    libutf8proc-dev libidn2-dev)
+    libutf8proc-dev libidn2-dev libnats-dev)
 run_packages=(postgresql redis-server tzdata)
 # Node.js and npm build the web pages. Debian's npm would install 350 packages, so need_node() takes both from PyPI if
 # this machine does not have them.
@@ -108,7 +108,7 @@ PATH=$PATH:$top/build/node/bin
 web_packages=()
 command -v node >/dev/null && command -v npm >/dev/null || web_packages+=(python3-venv)
 test_packages=(abigail-tools check clang clang-tidy clang-format cppcheck curl dbus g++ haproxy iproute2 iptables
-    libclang-rt-dev man-db mandoc openssl pgbackrest pgbouncer procps python3 python3-aiosmtpd rclone rustc socat systemd
+    libclang-rt-dev man-db mandoc nats-server openssl pgbackrest pgbouncer procps python3 python3-aiosmtpd rclone rustc socat systemd
     xz-utils)
 contract_packages=(python3-venv)
 cluster_packages=(etcd-server haproxy iproute2 nftables patroni postgresql redis-sentinel)

@@ -58,7 +58,7 @@ lint_includes() {
     local libraries
 
     libraries=$(pkg-config --cflags-only-I libmicrohttpd jansson libpq libcrypto libcurl yaml-0.1 \
-        hiredis libargon2 libutf8proc libidn2 check)
+        hiredis libargon2 libutf8proc libidn2 libnats check)
     includes=(-I"$top/include" -I"$top" -I"$top/build/gcc" -I"$top/tests"
         -I"$top/tests/support" -I"$top/tests/unit/support")
     # shellcheck disable=SC2206 # words are wanted

@@ -233,4 +233,49 @@ struct bb_mail {
                  const struct bb_mail_message *message);
 };
 
+/* An event of the log, as struct bb_destination gets it. */
+struct bb_logged_event {
+    size_t size;
+    const char *id;      /* UUID; the same if the event is published again */
+    const char *name;    /* "message.new" */
+    const char *payload; /* JSON */
+    int64_t created_ms;  /* Unix time in ms */
+};
+
+/*
+ * "destination:NAME" 1: publishes the events of the webhooks whose `destination` is NAME to another
+ * system. The provider needs the service "event log" and has a job with BB_ONCE and `every_s` 1,
+ * which calls bb_forward().
+ */
+#define BB_DESTINATION "destination:" /* the prefix of the names of these services */
+
+struct bb_destination {
+    size_t size;
+    /*
+     * Publishes events in this order, as the providing module (bb_call_as()). Returns the number of
+     * events, from the first one on, that the other system has stored. An event that it did not
+     * confirm is published again later, with the same id, before the events that follow it.
+     */
+    size_t (*publish)(struct bb_request *rq, const struct bb_logged_event *events, size_t count);
+};
+
+/* "event log" 1: see bb_forward(). */
+struct bb_event_log {
+    size_t size;
+    int (*forward)(void *state, struct bb_request *rq, const char *destination);
+};
+
+/*
+ * Passes up to 100 events of a webhook with this destination, in the order of their commits, to
+ * publish() of the service "destination:NAME", and stores how far it got. Parks. Returns 1 if
+ * further events wait: `bb_again(rq)`; 0 if none wait or publish() did not confirm all; -1 on
+ * failure, which is logged.
+ */
+static inline int bb_forward(struct bb_service log, struct bb_request *rq, const char *destination)
+{
+    const struct bb_event_log *interface = (const struct bb_event_log *)log.interface;
+
+    return interface->forward(log.state, rq, destination);
+}
+
 #endif

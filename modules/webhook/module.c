@@ -189,6 +189,9 @@ static const struct bb_field after[] = {
              "from 1h to 30d, or when the receiver asks for it. Only faults of the receiver "      \
              "count. Default: never.",                                                             \
      .example = "{\"after\":\"5d\"}"},                                                             \
+    {.name = "destination", .type = BB_TEXT, .flags = BB_CLEARS, .min = 1, .max = 64,              \
+     .help = "System to which a module of the service publishes the events, such as nats; only "   \
+             "with kind poll, and only an Admin may set it.", .example = "nats"},                  \
     {.name = "authentication", .type = BB_OBJECT, .flags = BB_CLEARS,                              \
      .fields = BB_TABLE(authentication),                                                           \
      .help = "How requests authenticate to the receiver. Responses mask the secrets."}
@@ -277,6 +280,7 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "userId", .type = BB_INT, .flags = BB_REQUIRED, .help = "The owner."},                \
     {.name = "url", .type = BB_TEXT, .help = "Absent if the events are polled."},                  \
     {.name = "kind", .type = BB_CHOICE, .choices = kinds, .help = "Absent: events are sent."},     \
+    {.name = "destination", .type = BB_TEXT, .help = "Where a module publishes the events."},      \
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(text_item)},      \
     {.name = "secret", .type = BB_TEXT, .flags = BB_REQUIRED,                                      \
      .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
@@ -478,6 +482,10 @@ static const struct bb_hook hooks[] = {
 };
 
 static const struct bb_need needs[] = {{"accounts", 1}};
+static const struct bb_need wants[] = {{BB_DESTINATION "*", 1}};
+static const struct bb_service_descriptor services[] = {
+    {.name = "event log", .version = 1, .interface = &webhook_event_log},
+};
 
 static const struct bb_field ping_payload[] = {
     {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED, .example = WEBHOOK_PING,
@@ -627,7 +635,9 @@ BB_EXPORT const struct bb_module busbar_module = {
     .routes = BB_TABLE(routes),
     .events = BB_TABLE(events),
     .hooks = BB_TABLE(hooks),
+    .services = BB_TABLE(services),
     .needs = BB_TABLE(needs),
+    .wants = BB_TABLE(wants),
     .channels = BB_TABLE(channels),
     .jobs = BB_TABLE(jobs),
     .workers = BB_TABLE(workers),

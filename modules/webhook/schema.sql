@@ -588,3 +588,9 @@ BEGIN
     RETURN true;
 END
 $$;
+
+-- step 16: destinations
+
+-- destination: the module that publishes the events of a polled webhook, as a consumer of this name; null: none.
+ALTER TABLE webhook_hook ADD COLUMN destination text;
+CREATE INDEX webhook_hook_destination ON webhook_hook (destination) WHERE destination IS NOT NULL;

@@ -59,7 +59,7 @@ int webhook_check_url(struct bb_request *rq, const char *field, const char **url
 #define OPTION_COLUMNS                                                                             \
     "url, events, name, description, filter, rate_limit, ordering, headers, retry_policy,"         \
     " disable_policy, signature, filter_path, authentication, certificate_until,"                  \
-    " certificate_warned, kind"
+    " certificate_warned, kind, destination"
 
 /*
  * Checks the members in the body. Adds the columns that change to `columns`, for
@@ -107,6 +107,8 @@ void webhook_certificates(struct bb_request *rq); /* a job */
 
 /* ---- poll.c: webhooks whose events are polled ---- */
 
+extern const struct bb_sql poll_page;
+int poll_refuse_destination(struct bb_request *rq); /* of a webhook that is not polled */
 extern const struct bb_field poll_event_fields[5], poll_consumer_fields[3];
 int poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int poll_check_change(struct bb_request *rq); /* refuses members of a PATCH */
@@ -115,6 +117,11 @@ int webhook_poll(struct bb_request *rq);      /* routes, like those below */
 int webhook_commit(struct bb_request *rq);
 int webhook_consumers(struct bb_request *rq);
 int webhook_consumer_delete(struct bb_request *rq);
+
+/* ---- forward.c: destinations ---- */
+
+extern const struct bb_event_log webhook_event_log;
+int destination_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 
 /* ---- webhooks.c ---- */
 

@@ -265,6 +265,7 @@ static const struct option {
     {"signature", option_signature_take, NULL},
     {"authentication", authentication_take, NULL},
     {"kind", poll_take, NULL},
+    {"destination", destination_take, NULL},
 };
 
 int options_take(struct bb_request *rq, int64_t webhook, json_t *columns)

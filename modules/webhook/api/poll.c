@@ -71,14 +71,23 @@ int poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *col
     return refused ? refused : option_text(rq, columns, "kind", kind);
 }
 
+int poll_refuse_destination(struct bb_request *rq)
+{
+    return bb_invalid(rq, "destination", "is only possible with the kind poll");
+}
+
 int poll_check_change(struct bb_request *rq)
 {
     const char *wrong = poll_find_sending(rq);
-    bool polled = false;
-    int refused = wrong ? webhook_find(rq, &polled) : 0;
+    bool polled = false, forwarded = bb_text(rq, "destination");
+    int refused = wrong || forwarded ? webhook_find(rq, &polled) : 0;
 
-    if (refused || !polled)
+    if (refused)
         return refused;
+    if (forwarded && !polled)
+        return poll_refuse_destination(rq);
+    if (!wrong || !polled)
+        return 0;
     return bb_invalid(rq, wrong, "is not possible if the events are polled");
 }
 
@@ -123,7 +132,7 @@ static const struct bb_sql low_xact = {
 /* $1 webhook, $2 the offset before the first event, $3 of the last one */
 #define CREATED BB_SQL_MS("created_at")
 #define BYTES "octet_length(coalesce(d.body, b.body))"
-static const struct bb_sql page = {
+const struct bb_sql poll_page = {
     "SELECT id, event_id, event, " CREATED ", body FROM (SELECT d.id, d.event_id, d.event,"
     " d.created_at, coalesce(d.body, b.body) AS body,"
     " sum(" BYTES ") OVER (ORDER BY d.id) - " BYTES " AS before"
@@ -224,7 +233,7 @@ int webhook_poll(struct bb_request *rq)
     if (refused)
         return refused;
     const struct bb_rows *rows =
-        bb_query(rq, &page, BB_ARGS(bb_i(id), bb_i(range.from), bb_i(range.last)));
+        bb_query(rq, &poll_page, BB_ARGS(bb_i(id), bb_i(range.from), bb_i(range.last)));
 
     if (!rows)
         return bb_failed(rq);

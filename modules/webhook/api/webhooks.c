@@ -38,7 +38,8 @@ enum {
     " 'rateLimit', h.rate_limit, 'ordering', h.ordering, 'headers', h.headers,"                    \
     " 'retryPolicy', h.retry_policy, 'disablePolicy', h.disable_policy,"                           \
     " 'signature', h.signature, 'publicKey', h.public_key,"                                        \
-    " 'authentication', h.authentication, 'kind', h.kind)::text"
+    " 'authentication', h.authentication, 'kind', h.kind,"                        \
+    " 'destination', h.destination)::text"
 // clang-format on
 enum { ID, MEMBERS, COLUMN_COUNT };
 
@@ -282,6 +283,8 @@ int webhook_create(struct bb_request *rq)
     struct creation new;
     json_t *columns = bb_json_hold(rq, json_object());
 
+    if (!bb_text(rq, "kind") && bb_text(rq, "destination"))
+        return poll_refuse_destination(rq);
     if (!bb_text(rq, "kind") && !bb_text(rq, "url"))
         return bb_invalid(rq, "url", "is required");
     new.id = bb_next_id(rq, "webhook_hook_id");

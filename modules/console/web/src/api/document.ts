@@ -1408,6 +1408,7 @@ export interface components {
             url?: string;
             /** @enum {string} */
             kind?: "poll";
+            destination?: string;
             events: string[];
             secret: string;
             active: boolean;

@@ -1,0 +1,326 @@
+/*
+ * nats: publishes the events of webhooks with the destination "nats" to NATS JetStream.
+ *
+ * A job on one host at a time gets the events in the order of their commits from the service "event
+ * log". A pool thread publishes one event after the other, and waits for each acknowledgement of
+ * JetStream, so the order of the events in a stream is the same. After any failure the connection
+ * is closed, and the next run of the job connects to the next server. So libnats never buffers
+ * messages and never reconnects on its own. An event that is published twice has the same
+ * Nats-Msg-Id, and JetStream drops the second message.
+ */
+#include <nats/nats.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <busbar/busbar.h>
+
+enum { SERVER_MAX = 256, REASON_SIZE = 512, SUBJECT_SIZE = 256 };
+
+#define POOL "publish"
+
+struct nats_settings {
+    const char *subject, *credentials, *user, *password, *authorities, *certificate, *key;
+    json_t *servers;
+    int64_t timeout;
+};
+
+/* The state of one generation. */
+struct nats {
+    const struct nats_settings *settings;
+    struct bb_service log;
+    natsConnection *connection; /* these three are used by the pool's thread, and by `close` */
+    jsCtx *jetstream;
+    size_t server;        /* index of the server to connect to */
+    bool failing;         /* used by the job */
+    atomic_llong late_ms; /* age of the first event that could not be published; 0: none */
+};
+
+enum { NATS_METRIC_EVENTS };
+enum { NATS_PUBLISHED, NATS_FAILED };
+
+/* ---- the pool's thread ---- */
+
+struct batch {
+    struct nats *nats;
+    const struct bb_logged_event *events;
+    size_t count, published;
+    char reason[REASON_SIZE]; /* why an event was not published */
+};
+
+static void nats_disconnect(struct nats *nats)
+{
+    jsCtx_Destroy(nats->jetstream);
+    natsConnection_Destroy(nats->connection);
+    nats->jetstream = NULL;
+    nats->connection = NULL;
+}
+
+/* Copies the host of a server's URL, which server_problem() has checked. */
+static void server_host(const char *url, char host[SERVER_MAX])
+{
+    const char *from = strstr(url, "://") + 3;
+    const char *end = *from == '[' ? strchr(from, ']') : from + strcspn(from, ":/");
+
+    from += *from == '[';
+    snprintf(host, SERVER_MAX, "%.*s", (int)(end - from), from);
+}
+
+static natsStatus nats_secure(const struct nats_settings *settings, natsOptions *options,
+                              const char *url)
+{
+    char host[SERVER_MAX];
+    natsStatus status = natsOptions_SetSecure(options, true);
+
+    server_host(url, host);
+    if (status == NATS_OK)
+        status = natsOptions_SetExpectedHostname(options, host);
+    if (status == NATS_OK && *settings->authorities)
+        status = natsOptions_LoadCATrustedCertificates(options, settings->authorities);
+    if (status == NATS_OK && *settings->certificate)
+        status = natsOptions_LoadCertificatesChain(options, settings->certificate, settings->key);
+    return status;
+}
+
+static natsStatus nats_options(const struct nats *nats, natsOptions *options)
+{
+    const struct nats_settings *settings = nats->settings;
+    const char *url = json_string_value(json_array_get(settings->servers, nats->server));
+    natsStatus status = natsOptions_SetURL(options, url);
+
+    if (status == NATS_OK)
+        status = natsOptions_SetName(options, "busbar");
+    if (status == NATS_OK)
+        status = natsOptions_SetTimeout(options, settings->timeout * 1000);
+    if (status == NATS_OK)
+        status = natsOptions_SetAllowReconnect(options, false);
+    if (status == NATS_OK && *settings->user)
+        status = natsOptions_SetUserInfo(options, settings->user, settings->password);
+    if (status == NATS_OK && *settings->credentials)
+        status = natsOptions_SetUserCredentialsFromFiles(options, settings->credentials, NULL);
+    if (status == NATS_OK && !strncmp(url, "tls://", strlen("tls://")))
+        status = nats_secure(settings, options, url);
+    return status;
+}
+
+static natsStatus nats_connect(struct nats *nats)
+{
+    jsOptions jetstream;
+    natsOptions *options = NULL;
+    natsStatus status = natsOptions_Create(&options);
+
+    if (status == NATS_OK)
+        status = nats_options(nats, options);
+    if (status == NATS_OK)
+        status = natsConnection_Connect(&nats->connection, options);
+    natsOptions_Destroy(options);
+    if (status == NATS_OK)
+        status = jsOptions_Init(&jetstream);
+    if (status != NATS_OK)
+        return status;
+    jetstream.Wait = nats->settings->timeout * 1000;
+    return natsConnection_JetStream(&nats->jetstream, nats->connection, &jetstream);
+}
+
+static natsStatus nats_publish_one(const struct nats *nats, const struct bb_logged_event *event)
+{
+    jsPubOptions options;
+    char subject[SUBJECT_SIZE];
+    natsStatus status = jsPubOptions_Init(&options);
+
+    if (status != NATS_OK)
+        return status;
+    options.MsgId = event->id;
+    snprintf(subject, sizeof(subject), "%s.%s", nats->settings->subject, event->name);
+    return js_Publish(NULL, nats->jetstream, subject, event->payload, (int)strlen(event->payload),
+                      &options, NULL);
+}
+
+static void nats_publish_batch(void *arg)
+{
+    struct batch *batch = arg;
+    struct nats *nats = batch->nats;
+    natsStatus status = nats->jetstream ? NATS_OK : nats_connect(nats);
+
+    while (status == NATS_OK && batch->published < batch->count) {
+        status = nats_publish_one(nats, &batch->events[batch->published]);
+        batch->published += status == NATS_OK;
+    }
+    if (status == NATS_OK)
+        return;
+    const char *detail = nats_GetLastError(NULL);
+
+    snprintf(batch->reason, sizeof(batch->reason), "%s%s%s", natsStatus_GetText(status),
+             detail && *detail ? ": " : "", detail ? detail : "");
+    nats_disconnect(nats);
+    nats->server = (nats->server + 1) % json_array_size(nats->settings->servers);
+}
+
+/* ---- the service and the job ---- */
+
+static size_t nats_publish(struct bb_request *rq, const struct bb_logged_event *events,
+                           size_t count)
+{
+    struct nats *nats = rq->state;
+    struct batch batch = {.nats = nats, .events = events, .count = count};
+
+    if (bb_offload(rq, POOL, nats_publish_batch, &batch))
+        return 0;
+    bool failed = batch.published < count;
+
+    bb_metric_add(rq->host, NATS_METRIC_EVENTS, NATS_PUBLISHED, batch.published);
+    bb_metric_add(rq->host, NATS_METRIC_EVENTS, NATS_FAILED, failed);
+    atomic_store(&nats->late_ms,
+                 failed ? bb_wall_ms(rq->host) - events[batch.published].created_ms : 0);
+    if (failed && !nats->failing)
+        bb_log(rq, BB_WARN, "an event cannot be published, retrying every second: %s",
+               batch.reason);
+    else if (!failed && nats->failing)
+        bb_log(rq, BB_INFO, "events are published again");
+    nats->failing = failed;
+    return batch.published;
+}
+
+static void nats_run(struct bb_request *rq)
+{
+    const struct nats *nats = rq->state;
+
+    if (bb_forward(nats->log, rq, "nats") > 0)
+        bb_again(rq);
+}
+
+static double nats_late(void *state, size_t value)
+{
+    (void)value;
+    return (double)atomic_load(&((struct nats *)state)->late_ms) / 1000;
+}
+
+/* ---- opening and closing ---- */
+
+/* Returns what is wrong with a server's URL; NULL: nothing. */
+static const char *server_problem(const char *url)
+{
+    const char *host = url + strcspn(url, ":");
+
+    if (strncmp(url, "nats://", strlen("nats://")) != 0 &&
+        strncmp(url, "tls://", strlen("tls://")) != 0)
+        return "must begin with nats:// or tls://";
+    host += strlen("://");
+    if (!*host || strpbrk(host, "@/?# ,\t") || (*host == '[' && !strchr(host, ']')))
+        return "must be a name or an address, and a port if it is not 4222; use nats.user and "
+               "nats.password for a login";
+    return NULL;
+}
+
+static int nats_check(struct bb_host *host, const struct nats_settings *settings)
+{
+    const char *const files[] = {settings->credentials, settings->authorities,
+                                 settings->certificate, settings->key};
+    const json_t *server;
+    size_t i;
+
+    if (!json_array_size(settings->servers))
+        return bb_open_fail(host, "servers: must have at least one server");
+    json_array_foreach(settings->servers, i, server)
+    {
+        const char *url = json_string_value(server), *problem = server_problem(url);
+
+        if (problem)
+            return bb_open_fail(host, "servers: item %zu %s", i + 1, problem);
+        if (*settings->user && strncmp(url, "tls://", strlen("tls://")) != 0)
+            return bb_open_fail(host, "user: a password is not sent without TLS");
+    }
+    if (strpbrk(settings->subject, " \t*>") || strstr(settings->subject, "..") ||
+        *settings->subject == '.' || settings->subject[strlen(settings->subject) - 1] == '.')
+        return bb_open_fail(host, "subject: must be words with full stops between them");
+    if (!*settings->certificate != !*settings->key)
+        return bb_open_fail(host, "certificate: needs key, and key needs certificate");
+    for (i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (*files[i] && access(files[i], R_OK))
+            return bb_open_fail(host, "%s cannot be read", files[i]);
+    return 0;
+}
+
+static int nats_open(struct bb_host *host, void **state)
+{
+    struct nats *nats = bb_host_alloc(host, sizeof(*nats));
+
+    if (!nats)
+        return bb_open_fail(host, "out of memory");
+    nats->settings = bb_settings(host);
+    nats->log = bb_service(host, "event log");
+    *state = nats;
+    return nats_check(host, nats->settings);
+}
+
+static void nats_close(struct bb_host *host, void *state)
+{
+    (void)host;
+    nats_disconnect(state);
+}
+
+// clang-format off
+
+#define TEXT(key, bits, most, preset, text)                                                        \
+    {.name = #key, .type = BB_TEXT, .flags = (bits), .max = (most), .fallback = (preset),          \
+     .bind = BB_BIND(struct nats_settings, key), .help = (text)}
+
+static const struct bb_field server_item[] = {
+    {.name = "item", .type = BB_TEXT, .flags = BB_VERBATIM, .max = SERVER_MAX - 1},
+};
+static const struct bb_field settings[] = {
+    {.name = "servers", .type = BB_LIST, .max = 16, .fallback = "[\"nats://127.0.0.1:4222\"]",
+     .fields = BB_TABLE(server_item), .bind = BB_BIND(struct nats_settings, servers),
+     .help = "URLs of the servers of a cluster: nats://HOST:PORT, or tls://HOST:PORT. If one fails, "
+             "the next one is used."},
+    {.name = "subject", .type = BB_TEXT, .min = 1, .max = 100, .fallback = "busbar",
+     .bind = BB_BIND(struct nats_settings, subject),
+     .help = "First words of the subjects. The subject of an event is this text, a full stop and the "
+             "event's name: busbar.message.new."},
+    TEXT(credentials, BB_VERBATIM, 1024, "",
+         "File with a user's JWT and seed (.creds), for decentralized authentication. Empty: none."),
+    TEXT(user, 0, 255, "", "User name for the login. Empty: no login."),
+    TEXT(password, BB_SECRET, 1024, "", "Password of the user."),
+    TEXT(authorities, BB_VERBATIM, 1024, "",
+         "PEM file of the authorities that may sign the servers' certificates. Empty: the system's "
+         "authorities."),
+    TEXT(certificate, BB_VERBATIM, 1024, "", "PEM file with the client certificate. Empty: none."),
+    TEXT(key, BB_VERBATIM, 1024, "", "PEM file with the private key of the client certificate."),
+    {.name = "timeout", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 30, .fallback = "5",
+     .bind = BB_BIND(struct nats_settings, timeout),
+     .help = "Seconds to wait for a connection, and for the acknowledgement of an event."},
+};
+
+static const struct bb_destination destination = {.size = sizeof(destination), .publish = nats_publish};
+static const struct bb_service_descriptor services[] = {
+    {.name = BB_DESTINATION "nats", .version = 1, .interface = &destination},
+};
+static const struct bb_need needs[] = {{"event log", 1}};
+static const struct bb_job jobs[] = {
+    {.name = "nats.publish", .every_s = 1, .flags = BB_ONCE, .run = nats_run},
+};
+static const struct bb_pool pools[] = {{.name = POOL, .threads = 1, .queue = 1}};
+
+static const char *const outcomes[] = {"published", "failed", NULL};
+static const struct bb_metric metrics[] = {
+    {.name = "events_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
+     .help = "Events by outcome. failed: each attempt; the event is published again."},
+    {.name = "lag_seconds", .kind = BB_GAUGE, .read = nats_late,
+     .help = "Age of the first event that could not be published, at the last attempt of this host; "
+             "0: the attempt was successful."},
+};
+
+BB_EXPORT const struct bb_module busbar_module = {
+    BB_MODULE_HEAD("nats", "1.0.0"),
+    .help = "Publishes events to NATS JetStream.",
+    .settings = BB_TABLE(settings),
+    .settings_size = sizeof(struct nats_settings),
+    .services = BB_TABLE(services),
+    .needs = BB_TABLE(needs),
+    .jobs = BB_TABLE(jobs),
+    .pools = BB_TABLE(pools),
+    .metrics = BB_TABLE(metrics),
+    .open = nats_open,
+    .close = nats_close,
+};
