@@ -586,7 +586,7 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
     bool delivered = delivery->status / 100 == 2;
 
     if (answered && !curl_easy_header(http->easy, "Retry-After", 0, CURLH_HEADER, -1, &after))
-        after_s = retry_time_after(after->value, (int64_t)time(NULL));
+        after_s = retry_time_after(after->value, bb_wall_ms(sender->host) / 1000);
     if (answered && !curl_easy_header(http->easy, "webhook-delivery", 0, CURLH_HEADER, -1, &wish) &&
         !strcasecmp(wish->value, "disable"))
         asked = HEALTH_REQUESTED;
