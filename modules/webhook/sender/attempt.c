@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "modules/webhook/sender/internal.h"
