@@ -10,29 +10,13 @@ image_words() { # JSON: prints its words, each with a NUL at the end
     python3 -c 'import json, sys; print("\0".join(json.loads(sys.argv[1])), end="\0")' "$1"
 }
 
-# image_base ROOT: makes a minimal Debian 12. tests/boot/empty uses the same file.
-image_base() {
-    local base=$package_place/minbase.tar
-
-    if [ ! -s "$base" ]; then
-        rm -rf "$package_place/minbase"
-        mkdir -p "$package_place"
-        debootstrap --variant=minbase bookworm "$package_place/minbase" ${FRESH_MIRROR:+"$FRESH_MIRROR"} || return 1
-        tar -C "$package_place/minbase" -cf "$base.new" . && mv "$base.new" "$base" || return 1
-        rm -rf "$package_place/minbase"
-    fi
-    rm -rf "$1"
-    mkdir -p "$1"
-    tar -C "$1" -xf "$base" && cp /etc/resolv.conf "$1/etc/resolv.conf"
-}
-
 # image_copy ROOT [--from=STAGE] SOURCE TARGET: the instruction COPY. The context has the files that git tracks and the
 # web pages that are already built, so the check needs no registry of npm.
 image_copy() {
     local root=$1
     shift
     case $1 in
-    --from=*) mkdir -p "$root$3" && cp -a "$package_place/image-${1#--from=}$2/." "$root$3" ;;
+    --from=*) mkdir -p "$root$3" && cp -a "$debian_place/image-${1#--from=}$2/." "$root$3" ;;
     .) mkdir -p "$root$2" && (cd "$top" && { git ls-files && find modules -path 'modules/*/web/dist/*' -type f; } |
         tar -cf - -T -) | tar -xf - -C "$root$2" ;;
     *) say "COPY $*: this check does not know this form" && return 1 ;;
@@ -47,9 +31,10 @@ image_build() {
         say "$word $rest"
         case $word in
         FROM)
-            root=$package_place/image-final
-            [[ $rest != *" AS "* ]] || root=$package_place/image-${rest##* AS }
-            image_base "$root" || return 1
+            root=$debian_place/image-final
+            [[ $rest != *" AS "* ]] || root=$debian_place/image-${rest##* AS }
+            rest=${rest#*/debian:}
+            debian_root "${rest%%-*}" "$root" || return 1
             ;;
         COPY) image_copy "$root" $rest || return 1 ;;
         RUN) in_root "$root" sh -c "$rest" </dev/null || return 1 ;;
@@ -164,11 +149,11 @@ image_run_health() { # PORT
 }
 
 package_image() {
-    local image_root='' image_user='' image_state=$package_place/image-state image_entry=() image_command=()
+    local image_root='' image_user='' image_state=$debian_place/image-state image_entry=() image_command=()
     local image_health=() image_pids=() image_hosts=() pg_port redis_port status=0
 
     image_build || return 1
-    rm -rf "${package_place:?}/image-build"
+    rm -rf "${debian_place:?}/image-build"
     du -sh "$image_root"
     mkdir -p "$image_state"
     pg_port=$(free_port) redis_port=$(free_port)

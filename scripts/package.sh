@@ -1,48 +1,15 @@
-# The part `package` of ./test: builds the Debian packages in a minimal Debian 12 (debootstrap), checks them with
-# lintian, and installs, upgrades and purges them there. Sourced by ./test. The packages are in build/packages.
+# The part `package` of ./test: builds the Debian packages in a minimal Debian 12 (or BUSBAR_DEBIAN), checks
+# them with lintian, and installs, upgrades and purges them there. Sourced by ./test after debian.sh. The packages are in
+# build/packages.
 package_names="build lintian repeat serve upgrade image"
 
-# Sets the names of two file systems: one for the build, one for a user of the packages.
-package_roots() {
-    package_place=${FRESH_DIR:-$top/build/fresh}
-    builder=$package_place/package-builder user=$package_place/package-user
-}
+# Two file systems: one for the build, one for a user of the packages.
+package_suite=${BUSBAR_DEBIAN:-bookworm}
+builder=$debian_place/package-builder user=$debian_place/package-user
 
-# in_root ROOT COMMAND…: runs a command in a file system of Debian, with separate processes and mounts.
-in_root() {
-    # shellcheck disable=SC2016 # expanded by the inner shell
-    unshare --mount --pid --ipc --uts --fork --kill-child bash -c '
-        set -e
-        mount --make-rprivate /
-        mount --rbind "$1" "$1"
-        mount -t proc proc "$1/proc"
-        mount --rbind /dev "$1/dev"
-        root=$1
-        shift
-        exec chroot "$root" env -i HOME=/root TERM=dumb DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
-            PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' package "$@"
-}
-
-# Makes ROOT from the base system that tests/fresh and tests/boot use, too. Services start when a system is booted, not
-# when their packages are installed.
+# Makes ROOT a minimal Debian in which packages can be installed.
 package_root() { # ROOT
-    local base=$package_place/bookworm.tar
-
-    if [ ! -s "$base" ]; then
-        mkdir -p "$package_place"
-        rm -rf "$package_place/bookworm.new"
-        debootstrap --variant=minbase --include=git,ca-certificates,curl,sudo bookworm "$package_place/bookworm.new" \
-            ${FRESH_MIRROR:+"$FRESH_MIRROR"} >"$package_place/bookworm.log" 2>&1 || return 1
-        tar -C "$package_place/bookworm.new" -cf "$base.new" . && mv "$base.new" "$base" || return 1
-        rm -rf "$package_place/bookworm.new"
-    fi
-    rm -rf "$1"
-    mkdir -p "$1"
-    tar -C "$1" -xf "$base" || return 1
-    cp /etc/resolv.conf "$1/etc/resolv.conf"
-    printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d"
-    chmod 755 "$1/usr/sbin/policy-rc.d"
-    in_root "$1" apt-get update -qq
+    debian_root "$package_suite" "$1" && no_services "$1" && in_root "$1" apt-get update -qq
 }
 
 # Builds in DIRECTORY of the builder, and copies the packages to build/packages/NAME.
@@ -99,8 +66,8 @@ package_serve() {
     in_root "$user" bash -ec 'apt-get install -qq -y --no-install-recommends /root/*.deb curl openssl postgresql \
         redis-server systemd systemd-sysv dbus' || return 1
     rm "$user/usr/sbin/policy-rc.d"
-    mkdir -p "$package_place/nothing"
-    BOOT_ROOT=$user "$top/tests/boot/boot" "$package_place/nothing" "$top/debian/tests/serve" \
+    mkdir -p "$debian_place/nothing"
+    BOOT_ROOT=$user "$top/tests/boot/boot" "$debian_place/nothing" "$top/debian/tests/serve" \
         "$top/build/package-serve.log" || status=$?
     cat "$top/build/package-serve.log"
     return "$status"
