@@ -286,7 +286,7 @@ install_tls() {
     pids+=($!)
     until [ "$(tls_curl one /api/health)" = '{"status":"ok"}' ]; do
         tries=$((tries + 1))
-        kill -0 "${pids[0]}" && kill -0 "${pids[1]}" && [ "$tries" -lt 100 ] || {
+        kill -0 "${pids[0]}" && kill -0 "${pids[1]}" && [ "$tries" -lt 1000 ] || {
             tail -n 20 "$work"/tls/*.log >&2
             status=1
             break

@@ -14,6 +14,7 @@ const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
 const pictures = process.env.BUSBAR_PICTURES
 const WIDTHS = [1280, 400]
 const MORE_PX = 2400
+const PATIENCE_MS = 100000 // a busy machine takes long; no test waits for the end of this time
 const flags = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync']
 const wanted = process.argv.slice(2)
@@ -52,7 +53,7 @@ async function keepWhatIsShown (name, contexts) {
  */
 function scene (name, run, expected = []) {
   if (wanted.length > 0 && !wanted.some((part) => name.includes(part))) return
-  test(name, { timeout: 180000 }, async () => {
+  test(name, { timeout: 10 * PATIENCE_MS }, async () => {
     const told = []
     const contexts = []
     const open = async (options = {}) => {
@@ -60,7 +61,7 @@ function scene (name, run, expected = []) {
         locale: 'en-GB', timezoneId: 'Europe/Berlin', viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options
       })
       contexts.push(context)
-      context.setDefaultTimeout(10000)
+      context.setDefaultTimeout(PATIENCE_MS)
       const page = await context.newPage()
       watch(page, told, expected)
       return page

@@ -221,7 +221,7 @@ scene('status: an error while reading the status is shown', async ({ open }) => 
   await page.route('**/openapi.json', (route) => route.abort())
   await page.route('**/metrics', (route) => route.abort())
   await enter(page, admin, '#/status')
-  await page.getByRole('alert').nth(1).waitFor({ timeout: 20000 })
+  await page.getByRole('alert').nth(1).waitFor()
   await look(page, 'status-error')
 }, ['ERR_FAILED'])
 

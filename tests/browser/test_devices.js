@@ -61,7 +61,7 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   const names = page.getByRole('region', { name: 'Documents' }).getByRole('row')
   assert.match(await names.nth(1).innerText(), /roof.png/, 'the newest document is the first')
   const [viewer] = await Promise.all([page.context().waitForEvent('page'), row.getByRole('button', { name: /Look at diagram/ }).click()])
-  await viewer.waitForURL(/^blob:/).catch(() => {}) // without a viewer, the browser downloads the PDF
+  await viewer.waitForURL(/^blob:/, { timeout: 10000 }).catch(() => {}) // without a viewer, the browser downloads the PDF
   await viewer.close().catch(() => {})
   await row.getByRole('button', { name: /Delete diagram/ }).click()
   await button(form, 'Delete').click()
@@ -382,7 +382,7 @@ scene('devices: readings by hour are read from the chart by keyboard, added, voi
   await page.getByRole('row', { name: /9 MWh.*plausible ceiling/ }).waitFor()
   await look(page, 'readings-refused')
   assert.match(page.url(), /by=hour.*readings=refused|readings=refused.*by=hour/)
-  for (let tries = 0, n = 0; n === 0 && tries < 240; tries++) { // the job that issues certificates runs every ten seconds
+  for (let n = 0; n === 0;) { // the job that issues certificates runs every ten seconds
     n = (await call('GET', '/api/certificate-log?limit=5', ria.token)).length
     if (n === 0) await new Promise((resolve) => setTimeout(resolve, 250))
   }

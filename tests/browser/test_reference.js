@@ -11,7 +11,7 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ o
   await login(admin)
   await page.goto(`${base}/swagger`)
   const operation = page.locator('.opblock-get', { has: page.locator('[data-path="/api/auth/me"]') })
-  await page.locator('[data-tag="auth"]').click({ timeout: 90000 })
+  await page.locator('[data-tag="auth"]').click()
   assert.equal(await page.locator('.opblock', { has: page.locator('[data-path="/api/device"]') }).count(), 0, 'other modules stay closed')
   await operation.locator('.opblock-summary-control').click()
   await operation.getByText('Required role').first().waitFor()
@@ -36,7 +36,7 @@ scene('reference: documents of a device can be uploaded', async ({ open }) => {
 
   await page.goto(`${base}/swagger`)
   const operation = page.locator('.opblock-post', { has: page.locator('[data-path="/api/device"]') })
-  await page.locator('[data-tag="device"]').click({ timeout: 90000 })
+  await page.locator('[data-tag="device"]').click()
   await operation.locator('.opblock-summary-control').click()
   await operation.getByRole('combobox', { name: /media|content/i }).first().selectOption('multipart/form-data')
   await operation.getByRole('button', { name: 'Try it out' }).click()

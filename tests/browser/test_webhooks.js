@@ -67,7 +67,7 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     assert.deepEqual(hook.got, [{ event: 'ping', genuine: true }])
     hook.status = 500
     await test(page, 'The test failed: it answered 500.', 'message.new')
-    await page.getByRole('row', { name: /Abandoned.*Status 500/ }).waitFor({ timeout: 15000 })
+    await page.getByRole('row', { name: /Abandoned.*Status 500/ }).waitFor()
     await page.getByRole('combobox', { name: 'State' }).selectOption('abandoned')
     await page.getByRole('row', { name: /Delivered/ }).waitFor({ state: 'detached' })
     await page.getByRole('link', { name: 'Replay' }).last().click()
@@ -80,12 +80,12 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     const sent = hook.got.length
     await button(page, 'Send again').click()
     await button(page.getByRole('dialog'), 'Send again').click()
-    await page.getByText('1 of 1 sent').waitFor({ timeout: 20000 })
+    await page.getByText('1 of 1 sent').waitFor()
     await until(() => hook.got.length === sent + 3) // it fails once more
     hook.status = 200
     await call('POST', `/api/chat/webhooks/${/webhooks\/(\d+)/.exec(page.url())[1]}/recover`, wim.token, { since: new Date(Date.now() - 3600000).toISOString() })
     await page.getByRole('link', { name: 'Deliveries' }).click()
-    await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor({ timeout: 20000 }) // updated without a click
+    await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor() // updated without a click
     await look(page, 'webhook')
     await page.getByRole('link', { name: 'Verify' }).click()
     for (const language of ['Python', 'Go', 'PHP', 'Java', 'curl', 'Node.js']) {
@@ -279,7 +279,7 @@ scene('webhooks: deliveries are filtered in the address, exported, and each has 
     await say(person, conversation.id, 'one that fails')
     await enter(page, person, `#/webhooks/${id}`)
     const failed = page.getByRole('row', { name: /Abandoned.*message.new.*:\d\d:\d\d.*Status 503/ }) // times with seconds
-    await failed.waitFor({ timeout: 20000 })
+    await failed.waitFor()
     await page.getByRole('combobox', { name: 'Event' }).selectOption('message.new')
     await page.getByRole('row', { name: /conversation.created/ }).waitFor({ state: 'detached' })
     await button(page, 'More filters').click()
@@ -331,7 +331,7 @@ scene('webhooks: the head of a failing webhook shows since when, its last error,
     hook.status = 500
     await say(person, conversation.id, 'it fails from now on')
     await enter(page, person, `#/webhooks/${id}`)
-    await page.getByText('Every attempt has failed since').waitFor({ timeout: 20000 })
+    await page.getByText('Every attempt has failed since').waitFor()
     await page.getByRole('region', { name: 'Health' }).getByRole('link', { name: 'Status 500' }).waitFor()
     await page.getByRole('link', { name: /1 Delivered, 1 Abandoned|1 Abandoned/ }).last().waitFor()
     await look(page, 'webhook-failing')
@@ -340,7 +340,7 @@ scene('webhooks: the head of a failing webhook shows since when, its last error,
     hook.status = 410
     await say(person, conversation.id, 'and it is gone')
     await to(page, `/webhooks/${id}`)
-    await page.getByText('Disabled, because the receiver answered 410 (gone).').waitFor({ timeout: 20000 })
+    await page.getByText('Disabled, because the receiver answered 410 (gone).').waitFor()
     await look(page, 'webhook-disabled')
     hook.status = 200
     await button(page, 'Enable').click()
