@@ -304,7 +304,7 @@ int request_work(struct core_request *rq, struct bb_tx *tx,
                  int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
 {
     struct request_guard guard = {.outer = rq->guard, .work = true};
-    struct bb_host *host = rq->pub.host;
+    struct bb_host *volatile host = rq->pub.host; /* a register might lose it in longjmp() */
 
     rq->guard = &guard;
     if (!setjmp(guard.place)) /* else bb_end() was called */
