@@ -175,13 +175,13 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
 void auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what);
 
 /*
- * A change calls auth_notify() in its transaction. After the commit and before the response, the
- * handler also calls auth_changed() with the same payload, because this host receives its own
- * notification only later. Payloads are "account:ID" and "keys"; any other payload means
- * everything.
+ * A change of an account, or of the keys (0), calls auth_notify() in its transaction. It notifies
+ * all hosts with the payload "account:ID" or "keys", and calls auth_changed() after the commit and
+ * before the response, because this host receives its own notification only later. Any other
+ * payload of auth_changed() means everything.
  */
-const char *auth_account_payload(struct bb_request *rq, int64_t account);
-void auth_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload);
+void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account);
+char *auth_account_payload(struct bb_request *rq, int64_t account);
 void auth_changed(void *auth, const char *payload);
 
 /* ---- keys.c: signing keys ---- */
@@ -234,7 +234,7 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
  * password was changed in the same transaction. Sends the response.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
-                          const char *session, const char *payload);
+                          const char *session);
 
 /* ---- links.c: links that are sent by mail ---- */
 

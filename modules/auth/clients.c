@@ -104,6 +104,7 @@ static json_t *clients_organization_json(struct bb_request *rq, const struct bb_
 
 static int clients_store_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
+    (void)arg;
     static const struct bb_sql insert = {
         "INSERT INTO auth_organisation AS o (name, type, address, api_user) "
         "VALUES (btrim($1), 'Developer', $2, $3::bigint) ON CONFLICT DO NOTHING "
@@ -116,22 +117,14 @@ static int clients_store_organization(struct bb_request *rq, struct bb_tx *tx, v
 
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An organization with this name already exists");
-    auth_notify(rq, tx, arg);
+    auth_notify(rq, tx, rq->principal->account);
     return bb_reply(rq, 201, clients_organization_json(rq, rows, 0));
 }
 
 int auth_organization_create(struct bb_request *rq)
 {
-    const char *payload = auth_account_payload(rq, rq->principal->account);
-    int status = bb_transaction(rq, clients_store_organization, (void *)(uintptr_t)payload);
-
-    auth_changed(rq->state, payload);
-    return status;
+    return bb_transaction(rq, clients_store_organization, NULL);
 }
-
-struct link {
-    int64_t before, after; /* accounts; 0: none */
-};
 
 static int clients_link_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -144,33 +137,26 @@ static int clients_link_organization(struct bb_request *rq, struct bb_tx *tx, vo
         "UPDATE auth_organisation o SET api_user = nullif($2::bigint, 0) FROM old "
         "WHERE o.id = old.id RETURNING " ORGANIZATION_COLUMNS ", old.api_user",
         0};
-    struct link *link = arg;
+    int64_t after = json_integer_value(json_object_get(bb_body(rq), "apiUserId"));
 
-    if (link->after && !bb_count(rq, bb_tx_query_or_end(rq, tx, &find, BB_ARGS(bb_i(link->after)))))
+    (void)arg;
+    if (after && !bb_count(rq, bb_tx_query_or_end(rq, tx, &find, BB_ARGS(bb_i(after)))))
         return bb_invalid(rq, "apiUserId", "must be the id of an ApiUser");
-    struct bb_rows *rows = bb_tx_query_or_end(
-        rq, tx, &update, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(link->after)));
+    struct bb_rows *rows =
+        bb_tx_query_or_end(rq, tx, &update, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(after)));
 
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Organization not found");
-    link->before = bb_cell_int(rq, rows, 0, 6);
-    if (link->before)
-        auth_notify(rq, tx, auth_account_payload(rq, link->before));
-    if (link->after)
-        auth_notify(rq, tx, auth_account_payload(rq, link->after));
+    if (bb_cell(rq, rows, 0, 6))
+        auth_notify(rq, tx, bb_cell_int(rq, rows, 0, 6));
+    if (after)
+        auth_notify(rq, tx, after);
     return bb_reply(rq, 200, clients_organization_json(rq, rows, 0));
 }
 
 int auth_organization_link(struct bb_request *rq)
 {
-    struct link link = {.after = json_integer_value(json_object_get(bb_body(rq), "apiUserId"))};
-    int status = bb_transaction(rq, clients_link_organization, &link);
-
-    if (link.before)
-        auth_changed(rq->state, auth_account_payload(rq, link.before));
-    if (link.after)
-        auth_changed(rq->state, auth_account_payload(rq, link.after));
-    return status;
+    return bb_transaction(rq, clients_link_organization, NULL);
 }
 
 int auth_organization_list(struct bb_request *rq)

@@ -302,7 +302,7 @@ static int keys_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_tx_query_or_end(rq, tx, &retire, BB_NO_ARGS);
     bb_tx_query_or_end(rq, tx, &insert,
                        BB_ARGS(bb_t(fresh->kid), bb_bytes(fresh->sealed, fresh->length)));
-    auth_notify(rq, tx, "keys");
+    auth_notify(rq, tx, 0);
     return bb_reply(rq, 200,
                     json_pack("{ss ss}", "message", "Signing key replaced", "kid", fresh->kid));
 }
@@ -312,11 +312,7 @@ int auth_rotate(struct bb_request *rq)
     struct fresh *fresh = bb_alloc(rq, sizeof(*fresh));
     int status = keys_make(rq, fresh->kid, &fresh->sealed, &fresh->length);
 
-    if (status)
-        return status;
-    status = bb_transaction(rq, keys_replace, fresh);
-    auth_changed(rq->state, "keys");
-    return status;
+    return status ? status : bb_transaction(rq, keys_replace, fresh);
 }
 
 int auth_command_rotate(struct bb_request *rq)

@@ -238,7 +238,6 @@ static int links_invalid(struct bb_request *rq)
 
 struct reset {
     const char *token, *encoded;
-    const char *payload; /* result: for auth_changed(); NULL: nothing was changed */
 };
 
 static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -250,16 +249,13 @@ static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
         "UPDATE auth_account a SET password = $2, confirmed = coalesce(a.confirmed, now()), "
         "updated = now() FROM l WHERE " VALID " RETURNING a.id",
         0};
-    struct reset *reset = arg;
+    const struct reset *reset = arg;
     const struct bb_rows *rows = bb_tx_query_or_end(
         rq, tx, &use, BB_ARGS(auth_sha256(rq, reset->token), bb_t(reset->encoded)));
 
     if (!bb_count(rq, rows))
         return links_invalid(rq);
-    int64_t account = bb_cell_int(rq, rows, 0, 0);
-
-    reset->payload = auth_account_payload(rq, account);
-    return auth_password_changed(rq, tx, account, NULL, reset->payload);
+    return auth_password_changed(rq, tx, bb_cell_int(rq, rows, 0, 0), NULL);
 }
 
 int auth_reset(struct bb_request *rq)
@@ -274,11 +270,7 @@ int auth_reset(struct bb_request *rq)
     if (!bb_count(rq, bb_query_or_end(rq, &find, BB_ARGS(auth_sha256(rq, reset.token)))))
         return links_invalid(rq);
     reset.encoded = auth_password_hash(rq, "hash", bb_text(rq, "password"));
-    int status = bb_transaction(rq, links_store_password, &reset);
-
-    if (reset.payload)
-        auth_changed(rq->state, reset.payload);
-    return status;
+    return bb_transaction(rq, links_store_password, &reset);
 }
 
 int auth_confirm(struct bb_request *rq)

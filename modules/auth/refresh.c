@@ -102,7 +102,6 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 struct turn {
     const char *id, *secret, *next; /* next: NULL if the cookie is not valid */
     struct auth_account account;
-    const char *ended; /* the payload of auth_changed(), if an old secret has ended the login */
 };
 
 /* Returns 0 if the request has the cookie in exactly the form that was sent to the browser. */
@@ -130,8 +129,7 @@ static int refresh_read(struct bb_request *rq, struct turn *turn)
 }
 
 /* Ends a login, or a session without a refresh token. Returns whether there was one. */
-static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account, const char *id,
-                        const char *payload)
+static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account, const char *id)
 {
     static const struct bb_sql forget = {
         "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
@@ -146,7 +144,7 @@ static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account
     const struct bb_rows *revoked =
         bb_tx_query_or_end(rq, tx, &revoke, BB_ARGS(bb_t(id), bb_i(account)));
 
-    auth_notify(rq, tx, payload);
+    auth_notify(rq, tx, account);
     return bb_affected(rq, forgotten) + bb_affected(rq, revoked) > 0;
 }
 
@@ -181,8 +179,7 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (!current && !bb_cell_int(rq, rows, 0, 5)) {
         bb_log(rq, BB_WARN, "ended a login whose old refresh token was used again");
-        turn->ended = auth_account_payload(rq, turn->account.id);
-        refresh_end(rq, tx, turn->account.id, turn->id, turn->ended);
+        refresh_end(rq, tx, turn->account.id, turn->id);
         return 0;
     }
     if (bb_cell_bytes(bb_cell(rq, rows, 0, 3), key, sizeof(key)) != sizeof(key) ||
@@ -219,8 +216,6 @@ int auth_refresh(struct bb_request *rq)
 
     if (status)
         return status;
-    if (turn.ended)
-        auth_changed(rq->state, turn.ended);
     if (!turn.next) {
         refresh_forget(rq);
         return auth_unauthorized(rq, "Unauthorized");
@@ -239,17 +234,12 @@ int auth_refresh(struct bb_request *rq)
 
 /* ---- logout, and the list of sessions ---- */
 
-struct leaving {
-    const char *id; /* of the login or session; NULL: the caller's own */
-    const char *payload;
-};
-
+/* `arg` is the id of a login or session; NULL: the caller's own. */
 static int refresh_leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql own = {
         "SELECT coalesce(login, jti) FROM auth_session WHERE jti = $1::uuid", 0};
-    const struct leaving *leaving = arg;
-    const char *id = leaving->id;
+    const char *id = arg;
 
     if (!id) {
         struct bb_rows *rows =
@@ -257,33 +247,25 @@ static int refresh_leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
         id = bb_count(rq, rows) ? bb_cell(rq, rows, 0, 0) : rq->principal->session;
     }
-    bool ended = refresh_end(rq, tx, rq->principal->account, id, leaving->payload);
+    bool ended = refresh_end(rq, tx, rq->principal->account, id);
 
-    if (leaving->id)
+    if (arg)
         return ended ? bb_reply(rq, 200, json_pack("{sb}", "success", 1))
                      : bb_fail(rq, 404, "Session not found");
     refresh_forget(rq);
     return bb_reply(rq, 200, json_pack("{ss}", "message", "Logout successful"));
 }
 
-static int refresh_leave_with(struct bb_request *rq, const char *id)
-{
-    struct leaving leaving = {id, auth_account_payload(rq, rq->principal->account)};
-    int status = bb_transaction(rq, refresh_leave, &leaving);
-
-    auth_changed(rq->state, leaving.payload);
-    return status;
-}
-
 int auth_logout(struct bb_request *rq)
 {
-    return refresh_leave_with(rq, NULL);
+    return bb_transaction(rq, refresh_leave, NULL);
 }
 
 int auth_session_delete(struct bb_request *rq)
 {
-    return rq->principal->client ? bb_fail(rq, 403, "Forbidden")
-                                 : refresh_leave_with(rq, bb_segment(rq, "id"));
+    return rq->principal->client
+               ? bb_fail(rq, 403, "Forbidden")
+               : bb_transaction(rq, refresh_leave, (void *)(uintptr_t)bb_segment(rq, "id"));
 }
 
 static json_t *refresh_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)

@@ -44,15 +44,24 @@ static struct identity *session_cached(struct bb_request *rq, struct auth *auth,
     }
 }
 
-const char *auth_account_payload(struct bb_request *rq, int64_t account)
+char *auth_account_payload(struct bb_request *rq, int64_t account)
 {
     return bb_format(rq, "account:%lld", (long long)account);
 }
 
-void auth_notify(struct bb_request *rq, struct bb_tx *tx, const char *payload)
+static void session_committed(struct bb_request *rq, struct bb_tx *tx, void *payload)
 {
+    (void)tx;
+    auth_changed(rq->state, payload);
+}
+
+void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account)
+{
+    char *payload = account ? auth_account_payload(rq, account) : bb_format(rq, "keys");
+
     if (bb_notify(rq, tx, AUTH_CHANNEL, payload))
         bb_end(rq, bb_failed(rq));
+    bb_after(rq, tx, session_committed, payload);
 }
 
 /* An unknown payload drops everything, which is always correct. */

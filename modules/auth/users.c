@@ -47,7 +47,6 @@ int auth_me_change(struct bb_request *rq)
 
 struct change {
     const char *old, *encoded; /* hashes */
-    const char *payload;
 };
 
 /*
@@ -55,7 +54,7 @@ struct change {
  * held the account's lock until now.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
-                          const char *session, const char *payload)
+                          const char *session)
 {
     static const struct bb_sql refresh = {
         "DELETE FROM auth_refresh WHERE account = $1::bigint AND id IS DISTINCT FROM "
@@ -71,7 +70,7 @@ int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t accou
     bb_tx_query_or_end(rq, tx, &refresh, BB_ARGS(bb_i(account), bb_t(session)));
     bb_tx_query_or_end(rq, tx, &end, BB_ARGS(bb_i(account), bb_t(session)));
     bb_tx_query_or_end(rq, tx, &forget, BB_ARGS(bb_i(account)));
-    auth_notify(rq, tx, payload);
+    auth_notify(rq, tx, account);
     return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
 }
 
@@ -88,7 +87,7 @@ static int users_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
 
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "The password was changed by another request");
-    return auth_password_changed(rq, tx, account, rq->principal->session, change->payload);
+    return auth_password_changed(rq, tx, account, rq->principal->session);
 }
 
 int auth_change_password(struct bb_request *rq)
@@ -96,7 +95,7 @@ int auth_change_password(struct bb_request *rq)
     struct auth *auth = rq->state;
     const struct bb_principal *who = rq->principal;
     struct auth_account account = {0};
-    struct change change = {.payload = auth_account_payload(rq, who->account)};
+    struct change change;
     bool good = false;
 
     if (who->client)
@@ -112,9 +111,7 @@ int auth_change_password(struct bb_request *rq)
         return status;
     change.old = account.password;
     change.encoded = auth_password_hash(rq, "hash", bb_text(rq, "new"));
-    status = bb_transaction(rq, users_store_password, &change);
-    auth_changed(auth, change.payload);
-    return status;
+    return bb_transaction(rq, users_store_password, &change);
 }
 
 /* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
@@ -384,6 +381,7 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now()",
         0};
 
+    (void)arg;
     users_keep_admin(rq, tx);
     users_check_confirmed(rq, tx);
     struct bb_rows *rows =
@@ -398,7 +396,7 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Account not found");
-    auth_notify(rq, tx, arg);
+    auth_notify(rq, tx, bb_segment_int(rq, "id"));
     json_t *account = auth_account_json(rq, rows, 0);
     const char *email = bb_cell(rq, rows, 0, 1);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
@@ -437,9 +435,5 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int auth_user_change(struct bb_request *rq)
 {
-    const char *payload = auth_account_payload(rq, bb_segment_int(rq, "id"));
-    int status = bb_transaction(rq, users_change, (void *)(uintptr_t)payload);
-
-    auth_changed(rq->state, payload);
-    return status;
+    return bb_transaction(rq, users_change, NULL);
 }

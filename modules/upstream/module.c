@@ -603,7 +603,7 @@ static int upstream_open(struct bb_host *host, void **state)
     struct upstream *upstream = bb_host_alloc(host, sizeof(*upstream));
     char why[256];
 
-    if (!upstream)
+    if (!upstream || pthread_mutex_init(&upstream->lock, NULL))
         return bb_open_fail(host, "out of memory");
     upstream->host = host;
     upstream->settings = own;
@@ -620,10 +620,8 @@ static int upstream_open(struct bb_host *host, void **state)
                                                       .connections = (size_t)own->connections,
                                                       .http2 = own->http2});
     upstream->slots = slots_new(host, own->calls, own->calls_per_account, "calls");
-    if (!upstream->client || !upstream->slots || pthread_mutex_init(&upstream->lock, NULL)) {
-        http_client_free(upstream->client);
-        target_rules_free(&upstream->targets);
-        slots_free(upstream->slots);
+    if (!upstream->client || !upstream->slots) {
+        upstream_close(host, upstream);
         return bb_open_fail(host, "out of memory");
     }
     *state = upstream;
