@@ -60,8 +60,6 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
 
 /* responses.c: the responses of a route, and the components to which they refer. */
 json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route);
-json_t *docs_shared_answers(struct docs_maker *maker);
-json_t *docs_shared_headers(struct docs_maker *maker);
-json_t *docs_error_schema(struct docs_maker *maker);
+json_t *docs_components(struct docs_maker *maker);
 
 #endif

@@ -187,28 +187,6 @@ static const char how[] =
     "Sending it again then returns the first response and creates nothing.\n\nA request whose head "
     "is malformed or too large is refused (400, 414, 431) before the operation is known.";
 
-static json_t *document_components(struct docs_maker *maker)
-{
-    json_t *schemes = json_pack(
-        "{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s, s:{s:{s:s, s:{}}}}}", "bearer", "type", "http",
-        "scheme", "bearer", "bearerFormat", "JWT", "description",
-        "Paste the `accessToken` from `POST /api/auth/login` or `POST /api/auth/getAccess`.",
-        "clientCredentials", "type", "oauth2", "description",
-        "For programs: the `client_id` and `client_secret` from `POST /api/auth/clients`.", "flows",
-        "clientCredentials", "tokenUrl", "/api/auth/getAccess", "scopes");
-    json_t *key = json_pack(
-        "{s:s, s:s, s:b, s:s, s:{s:s, s:i, s:i}}", "name", "Idempotency-Key", "in", "header",
-        "required", false, "description",
-        "A text of your choice, new for each thing you create (a UUID, for example). The same "
-        "request with the same key returns the first response again and creates nothing.",
-        "schema", "type", "string", "minLength", 1, "maxLength", 255);
-
-    return json_pack("{s:{s:o}, s:o, s:o, s:{s:o}, s:o}", "schemas", "Error",
-                     docs_error_schema(maker), "responses", docs_shared_answers(maker), "headers",
-                     docs_shared_headers(maker), "parameters", "IdempotencyKey", key,
-                     "securitySchemes", schemes);
-}
-
 /*
  * Adds a route below its path, in which each :name becomes {name}. {name} is one character longer,
  * so a path of colons would double in length.
@@ -286,7 +264,7 @@ static json_t *document_make(struct bb_host *host)
     json_t *document =
         json_pack("{s:s, s:o, s:[{s:s, s:s}], s:o, s:o, s:o}", "openapi", "3.1.0", "info", info,
                   "servers", "url", "/", "description", "This service.", "tags", tags, "paths",
-                  paths, "components", document_components(&maker));
+                  paths, "components", docs_components(&maker));
 
     document_name(&maker, paths,
                   json_object_get(json_object_get(document, "components"), "schemas"));

@@ -9,7 +9,7 @@
 
 /* ---- components: headers, and the body of errors ---- */
 
-json_t *docs_shared_headers(struct docs_maker *maker)
+static json_t *responses_shared_headers(struct docs_maker *maker)
 {
     static const struct {
         const char *name, *type, *help, *example;
@@ -76,11 +76,6 @@ static const struct bb_field error_body[] = {
 };
 
 // clang-format on
-
-json_t *docs_error_schema(struct docs_maker *maker)
-{
-    return docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true);
-}
 
 /* ---- the responses of a route ---- */
 
@@ -282,7 +277,7 @@ json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route)
     return answers;
 }
 
-json_t *docs_shared_answers(struct docs_maker *maker)
+static json_t *responses_shared(struct docs_maker *maker)
 {
     json_t *answers = json_object();
 
@@ -308,4 +303,26 @@ json_t *docs_shared_answers(struct docs_maker *maker)
         docs_put(maker, answers, shared[i].name, answer);
     }
     return answers;
+}
+
+json_t *docs_components(struct docs_maker *maker)
+{
+    json_t *schemes = json_pack(
+        "{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s, s:{s:{s:s, s:{}}}}}", "bearer", "type", "http",
+        "scheme", "bearer", "bearerFormat", "JWT", "description",
+        "Paste the `accessToken` from `POST /api/auth/login` or `POST /api/auth/getAccess`.",
+        "clientCredentials", "type", "oauth2", "description",
+        "For programs: the `client_id` and `client_secret` from `POST /api/auth/clients`.", "flows",
+        "clientCredentials", "tokenUrl", "/api/auth/getAccess", "scopes");
+    json_t *key = json_pack(
+        "{s:s, s:s, s:b, s:s, s:{s:s, s:i, s:i}}", "name", "Idempotency-Key", "in", "header",
+        "required", false, "description",
+        "A text of your choice, new for each thing you create (a UUID, for example). The same "
+        "request with the same key returns the first response again and creates nothing.",
+        "schema", "type", "string", "minLength", 1, "maxLength", 255);
+
+    return json_pack("{s:{s:o}, s:o, s:o, s:{s:o}, s:o}", "schemas", "Error",
+                     docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true), "responses",
+                     responses_shared(maker), "headers", responses_shared_headers(maker),
+                     "parameters", "IdempotencyKey", key, "securitySchemes", schemes);
 }
