@@ -41,7 +41,7 @@ TIMEOUT_S = 1  # webhook.timeout
 DEFAULT_DELAYS = [1, 2]  # webhook.retry_delays
 RETRY_AFTER_S = 2
 ROUNDING_S = 0.01  # the product's times are whole milliseconds
-STUCK_S = 90  # without an arrival, while deliveries wait
+STUCK_S = 300  # without an arrival, while deliveries wait
 EVENTS = ["message.new", "reading.accepted"]
 ANSWERS = {  # kind: (status, further headers); hang and reset have no response
     "ok": (200, ""), "slow": (200, ""), "error": (500, ""), "later": (503, f"Retry-After: {RETRY_AFTER_S}\r\n"),
@@ -181,12 +181,16 @@ webhook:
         self.process.send_signal(number)
         return self.process.wait()
 
+    def listens(self):
+        with socket.socket() as client:
+            return not client.connect_ex(("127.0.0.1", self.port))
+
     def crashed(self):
         with open(self.log, errors="replace") as log:
             return re.search(r".*(AddressSanitizer|LeakSanitizer|: runtime error: |level=fatal).*", log.read())
 
 
-def wait_until(what, condition, seconds=120):
+def wait_until(what, condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -206,7 +210,7 @@ class Api:
             headers["Authorization"] = f"Bearer {self.token}"
         if key:
             headers["Idempotency-Key"] = key
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while True:
             port = self.rng.choice(self.hosts).port
             connection = self.connections.setdefault(port, http.client.HTTPConnection("127.0.0.1", port, timeout=5))
@@ -442,6 +446,7 @@ class Trial:
         host.process.send_signal(signal.SIGCONT)
 
     def terminate(self, host):
+        wait_until("the host", host.listens)  # earlier, SIGTERM would end it at once
         status = host.end(signal.SIGTERM)
         if status:
             self.problems.append(f"{host.name} ended with status {status}")
