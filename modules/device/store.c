@@ -193,8 +193,8 @@ struct store *store_directory_new(const char *directory)
  * Each thread of the pool uses an HTTP client with one connection. libcurl signs the requests
  * (CURLOPT_AWS_SIGV4). It signs the hash in x-amz-content-sha256, and the path and query as they
  * are in the URL, which libcurl 7.88 neither encodes nor sorts. So path and query are written in
- * canonical form, and a PUT is signed with the hash of its content. No header may have an empty
- * value ("Expect:"), because libcurl would sign it but not send it.
+ * canonical form, and a PUT is signed with the hash of its content. libcurl 8.14 does not sign with
+ * CURLOPT_PATH_AS_IS. No header may be empty ("Expect:"): libcurl would sign but not send it.
  */
 
 enum {
@@ -367,6 +367,7 @@ static int s3_send(struct s3 *s3, struct s3_request *request, char why[STORE_WHY
     if (client && http->headers && !http_request_prepare(client, http) &&
         !curl_easy_setopt(http->easy, CURLOPT_USERNAME, s3->settings->s3_access_key) &&
         !curl_easy_setopt(http->easy, CURLOPT_PASSWORD, s3->settings->s3_secret_key) &&
+        !curl_easy_setopt(http->easy, CURLOPT_PATH_AS_IS, 0L) &&
         !curl_easy_setopt(http->easy, CURLOPT_AWS_SIGV4, s3->scope) &&
         !curl_easy_setopt(http->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS))
         http_client_perform(client, http);
