@@ -1,11 +1,14 @@
 #include "core/lib/crash.h"
 
+#include "config.h"
+
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
+#include <poll.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,7 +21,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -27,7 +29,6 @@
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
-#include "core/lib/version.h"
 
 enum {
     ANSWER_MS = 500,
@@ -36,7 +37,8 @@ enum {
     REPORTS = 100,
     FRAMES_MAX = 48,
     OWN_FRAMES = 8, /* maximum number of the handler's own frames */
-    LINE_FRAMES = 12
+    LINE_FRAMES = 12,
+    FRAME_TEXT = 192
 };
 
 struct frame {
@@ -72,584 +74,33 @@ static volatile sig_atomic_t staged;
 static atomic_bool installed, agreed;
 static pid_t owner; /* only this process reports; its child processes do not */
 
-static void crash_keep(char *out, size_t size, const char *text)
+/* ---- text: vsnprintf() of glibc neither locks nor allocates for the conversions used here ---- */
+
+/* Writes a text of up to 1,023 bytes. */
+BB_PRINTF(2, 3) static void crash_write(int fd, const char *format, ...)
 {
-    size_t length = 0;
-
-    while (text && text[length] && length + 1 < size) {
-        out[length] = text[length];
-        length++;
-    }
-    out[length] = '\0';
-}
-
-/* ---- text, with async-signal-safe functions only ---- */
-
-struct crash_text {
-    int fd; /* -1: keep the text, cut to the size of `bytes` */
-    size_t used;
-    bool cut; /* a part could not be written */
-    char bytes[1024];
-};
-
-static void crash_text_flush(struct crash_text *text)
-{
-    size_t done = 0;
-
-    while (text->fd >= 0 && done < text->used) {
-        ssize_t wrote = write(text->fd, text->bytes + done, text->used - done);
-
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0) {
-            text->cut = true;
-            break;
-        }
-        done += (size_t)wrote;
-    }
-    text->used = 0;
-}
-
-static void crash_put(struct crash_text *text, char c)
-{
-    if (text->used + 1 == sizeof text->bytes && text->fd >= 0)
-        crash_text_flush(text);
-    if (text->used + 1 < sizeof text->bytes)
-        text->bytes[text->used++] = c;
-}
-
-static void crash_put_text(struct crash_text *text, const char *from)
-{
-    for (; from && *from; from++)
-        crash_put(text, *from);
-}
-
-static void crash_put_digits(struct crash_text *text, unsigned long long number, unsigned base)
-{
-    char digits[24];
-    size_t count = 0;
-
-    do
-        digits[count++] = "0123456789abcdef"[number % base];
-    while (number /= base);
-    while (count)
-        crash_put(text, digits[--count]);
-}
-
-/* Appends a text. The format may have only %s (NULL: nothing), %lld and %#lx. */
-BB_PRINTF(2, 3) static void crash_text_add(struct crash_text *text, const char *format, ...)
-{
+    char text[1024] = "";
     va_list args;
 
     va_start(args, format);
-    for (; *format; format++) {
-        if (*format != '%') {
-            crash_put(text, *format);
-        } else if (*++format == 's') {
-            crash_put_text(text, va_arg(args, const char *));
-        } else if (*format == '#') {
-            crash_put_text(text, "0x");
-            crash_put_digits(text, va_arg(args, unsigned long), 16);
-            format += 2;
-        } else {
-            long long number = va_arg(args, long long);
-
-            crash_put_text(text, number < 0 ? "-" : NULL);
-            crash_put_digits(
-                text, number < 0 ? -(unsigned long long)number : (unsigned long long)number, 10);
-            format += 2;
-        }
-    }
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-}
+    for (size_t done = 0, length = strlen(text); done < length;) {
+        ssize_t wrote = TEMP_FAILURE_RETRY(write(fd, text + done, length - done));
 
-/* Returns the text if fd is -1. */
-static const char *crash_text_end(struct crash_text *text)
-{
-    text->bytes[text->used] = '\0';
-    return text->bytes;
-}
-
-/* ---- finding the code that ran ---- */
-
-static void crash_activity(struct report *of)
-{
-    struct activity now = activity_now();
-    struct crash_snapshot *who = &of->who;
-    struct crash_text what = {.fd = -1};
-
-    of->guard = of->address && fiber_guards((const void *)of->address); // NOLINT
-    crash_text_add(&what, "%s%s%s%s%s", now.name, now.name && now.method ? ", " : "", now.method,
-                   now.method ? " " : "", now.path);
-    crash_keep(who->module, sizeof who->module, now.module);
-    crash_keep(who->kind, sizeof who->kind, now.kind);
-    crash_keep(who->what, sizeof who->what, crash_text_end(&what));
-    crash_keep(who->request, sizeof who->request, now.request);
-}
-
-/* Returns the address at which the thread was interrupted. */
-static uintptr_t crash_interrupted_at(const ucontext_t *context)
-{
-#if defined(__x86_64__)
-    return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-#elif defined(__aarch64__)
-    return (uintptr_t)context->uc_mcontext.pc;
-#else
-    (void)context;
-    return 0;
-#endif
-}
-
-/* After a call of an address that is not executable: returns the address of the caller. */
-static uintptr_t crash_caller_of_nothing(const ucontext_t *context)
-{
-#if defined(__x86_64__)
-    return *(const uintptr_t *)context->uc_mcontext.gregs[REG_RSP]; // NOLINT
-#elif defined(__aarch64__)
-    return (uintptr_t)context->uc_mcontext.regs[30];
-#else
-    (void)context;
-    return 0;
-#endif
-}
-
-static void crash_add_frame(struct report *of, uintptr_t address)
-{
-    const struct object *object = mapped_files_find(address);
-
-    if (!address || of->frame_count == FRAMES_MAX)
-        return;
-    of->frames[of->frame_count++] = (struct frame){.address = address, .object = object};
-    if (object && object->module && !of->blamed)
-        of->blamed = object;
-}
-
-/* Stores the backtrace, at least one frame. May fault if the stack is damaged. */
-static void crash_frames(struct report *of)
-{
-    void *found[FRAMES_MAX + OWN_FRAMES];
-    uintptr_t place = crash_interrupted_at(of->context);
-    int at = 0;
-
-    of->frame_count = 0;
-    of->blamed = NULL;
-    crash_add_frame(of, place);
-    if (!mapped_files_find(place))
-        crash_add_frame(of, crash_caller_of_nothing(of->context));
-    int count = backtrace(found, FRAMES_MAX + OWN_FRAMES);
-
-    while (at < count && (uintptr_t)found[at] != place)
-        at++;
-    for (at = at < count ? at + 1 : 1; at < count;
-         at++) /* from 1: no frame of the handler was found */
-        crash_add_frame(of, (uintptr_t)found[at]);
-}
-
-/* Names the frames; looks up the byte before a return address, which belongs to the call. */
-static void crash_names(struct report *of)
-{
-    for (size_t i = 0; i < of->frame_count; i++) {
-        struct frame *frame = &of->frames[i];
-
-        if (frame->object &&
-            !mapped_files_symbol(frame->object, frame->address - (i > 0), frame->symbol,
-                                 sizeof frame->symbol, &frame->into))
-            frame->symbol[0] = '\0';
+        if (wrote <= 0)
+            return;
+        done += (size_t)wrote;
     }
 }
 
-/* Returns the module of the innermost code, or else the recorded one; "": none. */
-static const char *crash_module_of(const struct report *of)
+/* Returns the text, or `none` if it is NULL or empty. */
+static const char *crash_or(const char *text, const char *none)
 {
-    return of->blamed ? of->blamed->name : of->who.module;
+    return text && *text ? text : none;
 }
 
-/* ---- the report, as a file, a line, and a note for the supervisor ---- */
-
-/* Appends "function+0x12 (module)". */
-static void crash_frame_text(struct crash_text *out, const struct frame *frame)
-{
-    const char *name = frame->object ? frame->object->name : "unknown";
-    uintptr_t base = frame->object ? frame->object->base : 0;
-
-    if (*frame->symbol)
-        crash_text_add(out, "%s+%#lx (%s)", frame->symbol, (unsigned long)frame->into, name);
-    else
-        crash_text_add(out, "%#lx (%s)", frame->address - base, name);
-}
-
-static const char *crash_stack_text(struct crash_text *out, const struct report *of)
-{
-    for (size_t i = 0; i < of->frame_count && i < LINE_FRAMES; i++) {
-        crash_text_add(out, "%s", i ? " < " : "");
-        crash_frame_text(out, &of->frames[i]);
-    }
-    return crash_text_end(out);
-}
-
-static const char *crash_or_none(const char *text)
-{
-    return *text ? text : "none";
-}
-
-static void crash_write_file(struct report *of)
-{
-    struct crash_text out = {.fd = -1};
-    char time[TEXT_TIME_SIZE];
-
-    text_time(clock_wall_ms(), time);
-    if (*of->directory) {
-        /*
-         * The name is crash-2026-11-24T00-11-22.123Z-4711.txt, because some file systems do not
-         * allow colons.
-         */
-        struct crash_text path = {.fd = -1};
-
-        crash_text_add(&path, "%s/crash-%s-%lld.txt", of->directory, time, (long long)getpid());
-        crash_keep(of->path, sizeof of->path, crash_text_end(&path));
-        for (char *at = of->path + strlen(of->directory); *at; at++)
-            if (*at == ':')
-                *at = '-';
-        int fd = open(of->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-
-        if (fd < 0)
-            of->path[0] = '\0';
-        out.fd = fd;
-    }
-    if (out.fd < 0)
-        return;
-    const struct crash_snapshot *who = &of->who;
-    const struct object *object;
-    char thread[16] = "";
-
-    prctl(PR_GET_NAME, thread, 0, 0, 0);
-    crash_text_add(&out, "busbar: %s\ntime: %s\nprocess: %lld, thread %lld called: %s\n",
-                   PACKAGE_VERSION, time, (long long)getpid(), (long long)syscall(SYS_gettid),
-                   crash_or_none(thread));
-    if (of->exit)
-        crash_text_add(&out, "exit: %s\n", of->exit);
-    crash_text_add(&out, "signal: %lld %s", (long long)of->signal, crash_or_none(of->name));
-    if (of->sent)
-        crash_text_add(&out, ", sent\n");
-    else
-        crash_text_add(&out, ", address %#lx\n", of->address);
-    crash_text_add(&out, "guard of a fiber: %s\n", of->guard ? "yes: its stack overflowed" : "no");
-    if (of->reason)
-        crash_text_add(&out, "reason: %s\n", of->reason);
-    crash_text_add(&out, "module: %s\nran: %s %s, of module: %s\nrequest: %s\n",
-                   crash_or_none(crash_module_of(of)),
-                   *who->kind ? who->kind : "nothing of a module", who->what,
-                   crash_or_none(who->module), crash_or_none(who->request));
-    crash_text_add(&out, "\nbacktrace:\n");
-    for (size_t i = 0; i < of->frame_count; i++) {
-        const struct frame *frame = &of->frames[i];
-
-        crash_text_add(&out, "%s%lld  %#lx  ", i < 10 ? "   " : "  ", (long long)i, frame->address);
-        crash_frame_text(&out, frame);
-        if (frame->object)
-            crash_text_add(&out, "  %s+%#lx", frame->object->file,
-                           frame->address - frame->object->base);
-        crash_text_add(&out, "\n");
-    }
-    crash_text_add(&out, "\nbuild ids:\n");
-    for (size_t i = 0; (object = mapped_files_at(i)); i++)
-        crash_text_add(&out, "  %s  %s  %s  at %#lx\n", object->name, crash_or_none(object->build),
-                       object->file, object->base);
-    crash_text_flush(&out);
-    if (out.cut && !lseek(out.fd, 0, SEEK_CUR)) { /* nothing could be written */
-        unlink(of->path);
-        of->path[0] = '\0';
-    }
-    close(out.fd);
-}
-
-static void crash_write_line(struct report *of)
-{
-    struct crash_text stack = {.fd = -1}, address = {.fd = -1};
-    const struct crash_snapshot *who = &of->who;
-
-    crash_text_add(&address, "%#lx", of->address);
-    const struct log_pair pairs[] = {
-        {"signal", text_some(of->name)},
-        {"exit", of->exit},
-        {"address", of->sent ? NULL : crash_text_end(&address)},
-        {"guard", of->guard ? "the stack of a fiber overflowed" : NULL},
-        {"reason", of->reason},
-        {"module", text_some(crash_module_of(of))},
-        {"ran", text_some(who->kind)},
-        {"what", text_some(who->what)},
-        {"request", text_some(who->request)},
-        {"report", text_some(of->path)},
-        {"stack", crash_stack_text(&stack, of)},
-    };
-
-    log_now(BB_ERROR, "crashed", pairs, sizeof pairs / sizeof *pairs);
-}
-
-/* Leaves a note for the supervisor. For "/usr/lib/hello.so" the file is named "hello". */
-static void crash_leave_note(struct report *of)
-{
-    static struct crash_note note;
-    const char *how = of->exit ? of->exit : of->name;
-    const char *file = of->blamed ? of->blamed->file : of->who.module;
-
-    if (!of->foreign) {
-        crash_keep(note.module, sizeof note.module, crash_module_of(of));
-        for (const char *at = file; *at; at++)
-            if (*at == '/')
-                file = at + 1;
-        crash_keep(note.file, sizeof note.file, file);
-        for (char *at = note.file; *at; at++)
-            if (*at == '.')
-                *at = '\0';
-    }
-    crash_keep(note.how, sizeof note.how, of->reason ? of->reason : how);
-    crash_keep(note.report, sizeof note.report, of->path);
-    supervised_crashed(&note);
-}
-
-/* Writes the report; omits stages that fault. */
-static void crash_write_report(void)
-{
-    static void (*const stages[])(struct report *) = {crash_activity,   crash_frames,
-                                                      crash_names,      crash_write_file,
-                                                      crash_write_line, crash_leave_note};
-
-    for (volatile size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
-        staged = 1;
-        if (!sigsetjmp(behind, 0))
-            stages[i](&report);
-        staged = 0;
-    }
-}
-
-/* ---- the ends of the process ---- */
-
-/* Sleeps for `ms` milliseconds, regardless of signals. */
-static void crash_rest(int ms)
-{
-    struct timespec until;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        ;
-}
-
-/*
- * Restores the default action. Sends the signal again, unless an instruction will raise it again.
- */
-static void crash_die(int number, const siginfo_t *info)
-{
-    signal(number, SIG_DFL);
-    if (info->si_code <= 0)
-        syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), number);
-}
-
-static void crash_on_signal(int number, siginfo_t *info, void *context)
-{
-    struct crash_text name = {.fd = -1};
-    pid_t self = (pid_t)syscall(SYS_gettid);
-    int nobody = 0;
-
-    if (getpid() != owner) {
-        crash_die(number, info);
-        return;
-    }
-    if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
-        if (nobody != self)
-            crash_rest(OTHERS_MS); /* the other thread reports, and ends the process */
-        else if (staged)
-            siglongjmp(behind, 1);
-        crash_die(number, info);
-        return;
-    }
-    report.signal = number;
-    crash_text_add(&name, "SIG%s", sigabbrev_np(number));
-    crash_keep(report.name, sizeof report.name, crash_text_end(&name));
-    report.address = info->si_code > 0 ? (uintptr_t)info->si_addr : 0;
-    report.sent = info->si_code <= 0;
-    report.foreign = report.sent && (info->si_code != SI_TKILL || info->si_pid != owner);
-    report.context = context;
-    crash_write_report();
-    crash_die(number, info);
-}
-
-void crash_exits(void)
-{
-    atomic_store(&agreed, true);
-}
-
-/* Reports a call of exit() or _exit() like a crash, unless crash_exits() was called. */
-static void crash_exited(const char *how)
-{
-    pid_t self = (pid_t)syscall(SYS_gettid);
-    int nobody = 0;
-    ucontext_t here;
-
-    if (!atomic_load(&installed) || atomic_load(&agreed) || getpid() != owner ||
-        getcontext(&here) || !atomic_compare_exchange_strong(&reporter, &nobody, self))
-        return;
-    report.sent = true;
-    report.exit = how;
-    report.context = &here;
-    crash_write_report();
-    report.context = NULL;
-}
-
-/* exit() calls this handler first; after a report, the handler ends the process without cleanup. */
-static void crash_on_exit(int status, void *arg)
-{
-    (void)arg;
-    if (atomic_load(&agreed) || getpid() != owner)
-        return;
-    crash_exited("exit()");
-    syscall(SYS_exit_group, status);
-}
-
-#if !THREAD_SANITIZED
-/* Reports calls of _exit(), which run no exit handlers. A program may define functions of libc. */
-void _exit(int status)
-{
-    crash_exited("_exit()");
-    for (;;)
-        syscall(SYS_exit_group, status);
-}
-
-void _Exit(int status) __attribute__((alias("_exit")));
-#endif
-
-/* ---- inspecting another thread ---- */
-
-static struct report snapshot_report; /* filled by the inspected thread … */
-static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, or the response came too late */
-static sem_t answered;
-
-static int crash_snapshot_signal(void)
-{
-    return SIGRTMIN + 4;
-}
-
-static void crash_on_snapshot_signal(int number, siginfo_t *info, void *context)
-{
-    int before = errno;
-
-    (void)number;
-    (void)info;
-    if (atomic_load(&wanted) != pthread_self())
-        return;
-    snapshot_report.context = context;
-    crash_activity(&snapshot_report);
-    crash_frames(&snapshot_report);
-    sem_post(&answered);
-    errno = before;
-}
-
-bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
-{
-    struct report *of = &snapshot_report;
-    struct crash_text stack = {.fd = -1};
-    int failed = -1;
-
-    if (!atomic_load(&installed))
-        return false;
-    while (!sem_trywait(&answered)) /* a response that came too late */
-        ;
-    atomic_store(&wanted, thread);
-    if (!pthread_kill(thread, crash_snapshot_signal())) {
-        int64_t until = clock_mono_ms() + ANSWER_MS;
-
-        do
-            failed = semaphore_wait(&answered, until);
-        while (failed && errno == EINTR);
-    }
-    atomic_store(&wanted, 0);
-    if (failed)
-        return false;
-    crash_names(of);
-    *snapshot = of->who;
-    crash_keep(snapshot->module, sizeof snapshot->module, crash_module_of(of));
-    crash_keep(snapshot->stack, sizeof snapshot->stack, crash_stack_text(&stack, of));
-    return true;
-}
-
-void crash_end(pthread_t thread, const char *reason)
-{
-    report.reason = reason;
-    log_flush(); /* writes earlier lines, which may explain the reason */
-    if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
-        crash_rest(REPORT_MS);
-    if (atomic_load(&reporter)) { /* a report hangs, so end without one */
-        signal(SIGABRT, SIG_DFL);
-        raise(SIGABRT);
-        kill(getpid(), SIGKILL);
-    }
-    abort(); /* the thread does not accept signals, or there is no handler */
-}
-
-/* ---- setup ---- */
-
-static void crash_handle_by(int number, void (*handler)(int, siginfo_t *, void *), int flags)
-{
-    struct sigaction action = {.sa_sigaction = handler,
-                               .sa_flags = flags | SA_SIGINFO | SA_ONSTACK};
-
-    sigemptyset(&action.sa_mask);
-    sigaction(number, &action, NULL);
-}
-
-void crash_install(void)
-{
-    void *frames[4];
-
-    if (THREAD_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
-        return;
-    mapped_files_snapshot();
-    backtrace(frames, 4); /* loads libgcc, which allocates its memory now */
-    thread_alternate_stack();
-    for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
-        crash_handle_by(reported[i], crash_on_signal, SA_NODEFER);
-    crash_handle_by(crash_snapshot_signal(), crash_on_snapshot_signal, SA_RESTART);
-    owner = getpid();
-    on_exit(crash_on_exit, NULL);
-    atomic_store(&installed, true);
-}
-
-/* Sorted by name, the oldest report is first. */
-static int crash_is_report(const struct dirent *entry)
-{
-    size_t length = strlen(entry->d_name);
-
-    return length > 10 && !strncmp(entry->d_name, "crash-2", 7) &&
-           !strcmp(entry->d_name + length - 4, ".txt");
-}
-
-int crash_directory(const char *path)
-{
-    struct dirent **found = NULL;
-    char old[512];
-
-    if (!atomic_load(&installed))
-        return 0;
-    snprintf(report.directory, sizeof report.directory, "%s", path ? path : "");
-    if (!*report.directory)
-        return 0;
-    if ((mkdir(report.directory, 0700) && errno != EEXIST) || access(report.directory, W_OK | X_OK))
-        return -1;
-    int count = scandir(report.directory, &found, crash_is_report, alphasort);
-
-    for (int i = 0; i < count; i++) {
-        if (i < count - REPORTS && snprintf(old, sizeof old, "%s/%s", report.directory,
-                                            found[i]->d_name) < (int)sizeof old)
-            unlink(old);
-        free(found[i]);
-    }
-    free(found);
-    return 0;
-}
+/* ---- the files whose code is mapped ---- */
 
 enum { OBJECTS_MAX = 256 };
 
@@ -734,11 +185,6 @@ void mapped_files_module(const void *address, const char *name, const char *file
     object->module = true;
 }
 
-const struct object *mapped_files_at(size_t index)
-{
-    return index < atomic_load(&object_count) ? &objects[index] : NULL;
-}
-
 const struct object *mapped_files_find(uintptr_t address)
 {
     size_t count = atomic_load(&object_count);
@@ -763,20 +209,6 @@ static const void *mapped_part_of(const struct image *image, uint64_t offset, ui
     if (offset > image->size || count > (image->size - offset) / each)
         return NULL;
     return image->bytes + offset;
-}
-
-/* Returns the full symbol table, or, if the file is stripped, the table of exported symbols. */
-static const ElfW(Shdr) * find_table(const ElfW(Shdr) * sections, size_t count)
-{
-    const ElfW(Shdr) *found = NULL;
-
-    for (size_t i = 0; i < count; i++) {
-        if (sections[i].sh_type == SHT_SYMTAB)
-            return &sections[i];
-        if (sections[i].sh_type == SHT_DYNSYM)
-            found = &sections[i];
-    }
-    return found;
 }
 
 static bool mapped_find_symbol(const struct image *image, const ElfW(Shdr) * table,
@@ -815,15 +247,23 @@ static bool mapped_read_image(const struct image *image, uintptr_t at, char *nam
         return false;
     const ElfW(Shdr) *sections =
         mapped_part_of(image, head->e_shoff, head->e_shnum, sizeof(ElfW(Shdr)));
-    const ElfW(Shdr) *table = sections ? find_table(sections, head->e_shnum) : NULL;
+    const ElfW(Shdr) *table = NULL;
 
+    /* the full symbol table, or, if the file is stripped, the table of exported symbols */
+    for (size_t i = 0; sections && i < head->e_shnum; i++)
+        if (sections[i].sh_type == SHT_SYMTAB || (!table && sections[i].sh_type == SHT_DYNSYM))
+            table = &sections[i];
     if (!table || table->sh_link >= head->e_shnum)
         return false;
     return mapped_find_symbol(image, table, &sections[table->sh_link], at, name, size, into);
 }
 
-bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
-                         size_t *into)
+/*
+ * Writes the name of the function at the address, and sets *into to the offset in the function.
+ * Returns false if it is unknown.
+ */
+static bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name,
+                                size_t size, size_t *into)
 {
     int fd = open(object->open, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
@@ -841,4 +281,451 @@ bool mapped_files_symbol(const struct object *object, uintptr_t address, char *n
 
     munmap(bytes, image.size);
     return found;
+}
+
+/* ---- finding the code that ran ---- */
+
+static void crash_activity(struct report *of)
+{
+    struct activity now = activity_now();
+    struct crash_snapshot *who = &of->who;
+
+    of->guard = of->address && fiber_guards((const void *)of->address); // NOLINT
+    snprintf(who->what, sizeof who->what, "%s%s%s%s%s", crash_or(now.name, ""),
+             now.name && now.method ? ", " : "", crash_or(now.method, ""), now.method ? " " : "",
+             crash_or(now.path, ""));
+    snprintf(who->module, sizeof who->module, "%s", crash_or(now.module, ""));
+    snprintf(who->kind, sizeof who->kind, "%s", crash_or(now.kind, ""));
+    snprintf(who->request, sizeof who->request, "%s", crash_or(now.request, ""));
+}
+
+/*
+ * Returns the address at which the thread was interrupted; with `caller`, the address of the caller
+ * after a call of an address that is not executable.
+ */
+static uintptr_t crash_address(const ucontext_t *context, bool caller)
+{
+#if defined(__x86_64__)
+    const greg_t *registers = context->uc_mcontext.gregs;
+
+    return caller ? *(const uintptr_t *)registers[REG_RSP]
+                  : (uintptr_t)registers[REG_RIP]; // NOLINT
+#elif defined(__aarch64__)
+    return caller ? context->uc_mcontext.regs[30] : context->uc_mcontext.pc;
+#else
+    (void)context;
+    (void)caller;
+    return 0;
+#endif
+}
+
+static void crash_add_frame(struct report *of, uintptr_t address)
+{
+    const struct object *object = mapped_files_find(address);
+
+    if (!address || of->frame_count == FRAMES_MAX)
+        return;
+    of->frames[of->frame_count++] = (struct frame){.address = address, .object = object};
+    if (object && object->module && !of->blamed)
+        of->blamed = object;
+}
+
+/* Stores the backtrace, at least one frame. May fault if the stack is damaged. */
+static void crash_frames(struct report *of)
+{
+    void *found[FRAMES_MAX + OWN_FRAMES];
+    uintptr_t place = crash_address(of->context, false);
+    int at = 0;
+
+    of->frame_count = 0;
+    of->blamed = NULL;
+    crash_add_frame(of, place);
+    if (!mapped_files_find(place))
+        crash_add_frame(of, crash_address(of->context, true));
+    int count = backtrace(found, FRAMES_MAX + OWN_FRAMES);
+
+    while (at < count && (uintptr_t)found[at] != place)
+        at++;
+    for (at = at < count ? at + 1 : 1; at < count;
+         at++) /* from 1: no frame of the handler was found */
+        crash_add_frame(of, (uintptr_t)found[at]);
+}
+
+/* Names the frames; looks up the byte before a return address, which belongs to the call. */
+static void crash_names(struct report *of)
+{
+    for (size_t i = 0; i < of->frame_count; i++) {
+        struct frame *frame = &of->frames[i];
+
+        if (frame->object &&
+            !mapped_files_symbol(frame->object, frame->address - (i > 0), frame->symbol,
+                                 sizeof frame->symbol, &frame->into))
+            frame->symbol[0] = '\0';
+    }
+}
+
+/* Returns the module of the innermost code, or else the recorded one; "": none. */
+static const char *crash_module_of(const struct report *of)
+{
+    return of->blamed ? of->blamed->name : of->who.module;
+}
+
+/* ---- the report, as a file, a line, and a note for the supervisor ---- */
+
+/* Writes "function+0x12 (module)" to `out`, and returns it. */
+static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *frame)
+{
+    const char *name = frame->object ? frame->object->name : "unknown";
+    uintptr_t base = frame->object ? frame->object->base : 0;
+
+    if (*frame->symbol)
+        snprintf(out, FRAME_TEXT, "%s+0x%zx (%s)", frame->symbol, frame->into, name);
+    else
+        snprintf(out, FRAME_TEXT, "0x%zx (%s)", frame->address - base, name);
+    return out;
+}
+
+static const char *crash_stack_text(char *out, size_t size, const struct report *of)
+{
+    char text[FRAME_TEXT];
+    size_t used = 0;
+
+    *out = '\0';
+    for (size_t i = 0; i < of->frame_count && i < LINE_FRAMES && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? " < " : "",
+                                 crash_frame_text(text, &of->frames[i]));
+    return out;
+}
+
+static void crash_write_file(struct report *of)
+{
+    const struct crash_snapshot *who = &of->who;
+    char time[TEXT_TIME_SIZE], thread[16] = "", text[FRAME_TEXT];
+
+    if (!*of->directory)
+        return;
+    /* The name is crash-2026-11-24T00-11-22.123Z-4711.txt: some file systems allow no colons. */
+    text_time(clock_wall_ms(), time);
+    snprintf(of->path, sizeof of->path, "%s/crash-%s-%d.txt", of->directory, time, getpid());
+    for (char *at = of->path + strlen(of->directory); *at; at++)
+        if (*at == ':')
+            *at = '-';
+    int fd = open(of->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0) {
+        of->path[0] = '\0';
+        return;
+    }
+    prctl(PR_GET_NAME, thread, 0, 0, 0);
+    crash_write(fd, "busbar: %s\ntime: %s\nprocess: %d, thread %d called: %s\n", PACKAGE_VERSION,
+                time, getpid(), gettid(), crash_or(thread, "none"));
+    if (of->exit)
+        crash_write(fd, "exit: %s\n", of->exit);
+    crash_write(fd, "signal: %d %s", of->signal, crash_or(of->name, "none"));
+    if (of->sent)
+        crash_write(fd, ", sent\n");
+    else
+        crash_write(fd, ", address 0x%zx\n", of->address);
+    crash_write(fd, "guard of a fiber: %s\n", of->guard ? "yes: its stack overflowed" : "no");
+    if (of->reason)
+        crash_write(fd, "reason: %s\n", of->reason);
+    crash_write(fd, "module: %s\nran: %s %s, of module: %s\nrequest: %s\n",
+                crash_or(crash_module_of(of), "none"), crash_or(who->kind, "nothing of a module"),
+                who->what, crash_or(who->module, "none"), crash_or(who->request, "none"));
+    crash_write(fd, "\nbacktrace:\n");
+    for (size_t i = 0; i < of->frame_count; i++) {
+        const struct frame *frame = &of->frames[i];
+        const struct object *object = frame->object;
+
+        crash_write(fd, "%4zu  0x%zx  %s", i, frame->address, crash_frame_text(text, frame));
+        if (object)
+            crash_write(fd, "  %s+0x%zx", object->file, frame->address - object->base);
+        crash_write(fd, "\n");
+    }
+    crash_write(fd, "\nbuild ids:\n");
+    for (const struct object *at = objects; at < objects + atomic_load(&object_count); at++)
+        crash_write(fd, "  %s  %s  %s  at 0x%zx\n", at->name, crash_or(at->build, "none"), at->file,
+                    at->base);
+    if (!lseek(fd, 0, SEEK_CUR)) { /* nothing could be written */
+        unlink(of->path);
+        of->path[0] = '\0';
+    }
+    close(fd);
+}
+
+static void crash_write_line(struct report *of)
+{
+    const struct crash_snapshot *who = &of->who;
+    char stack[1024], address[20];
+
+    snprintf(address, sizeof address, "0x%zx", of->address);
+    const struct log_pair pairs[] = {
+        {"signal", text_some(of->name)},
+        {"exit", of->exit},
+        {"address", of->sent ? NULL : address},
+        {"guard", of->guard ? "the stack of a fiber overflowed" : NULL},
+        {"reason", of->reason},
+        {"module", text_some(crash_module_of(of))},
+        {"ran", text_some(who->kind)},
+        {"what", text_some(who->what)},
+        {"request", text_some(who->request)},
+        {"report", text_some(of->path)},
+        {"stack", crash_stack_text(stack, sizeof stack, of)},
+    };
+
+    log_now(BB_ERROR, "crashed", pairs, sizeof pairs / sizeof *pairs);
+}
+
+/* Leaves a note for the supervisor. For "/usr/lib/hello.so" the file is named "hello". */
+static void crash_leave_note(struct report *of)
+{
+    static struct crash_note note;
+    const char *how = of->exit ? of->exit : of->name;
+    const char *file = of->blamed ? of->blamed->file : of->who.module;
+
+    if (!of->foreign) {
+        const char *slash = strrchr(file, '/');
+
+        file = slash ? slash + 1 : file;
+        snprintf(note.module, sizeof note.module, "%s", crash_module_of(of));
+        snprintf(note.file, sizeof note.file, "%.*s", (int)strcspn(file, "."), file);
+    }
+    snprintf(note.how, sizeof note.how, "%s", of->reason ? of->reason : how);
+    snprintf(note.report, sizeof note.report, "%s", of->path);
+    supervised_crashed(&note);
+}
+
+/* Writes the report; omits stages that fault. */
+static void crash_write_report(void)
+{
+    static void (*const stages[])(struct report *) = {crash_activity,   crash_frames,
+                                                      crash_names,      crash_write_file,
+                                                      crash_write_line, crash_leave_note};
+
+    for (volatile size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        staged = 1;
+        if (!sigsetjmp(behind, 0))
+            stages[i](&report);
+        staged = 0;
+    }
+}
+
+/* ---- the ends of the process ---- */
+
+/* Sleeps for `ms` milliseconds, regardless of signals. */
+static void crash_rest(int ms)
+{
+    int64_t until = clock_mono_ms() + ms;
+
+    for (int64_t left = ms; left > 0; left = until - clock_mono_ms())
+        poll(NULL, 0, (int)left);
+}
+
+/*
+ * Restores the default action. Sends the signal again, unless an instruction will raise it again.
+ */
+static void crash_die(int number, const siginfo_t *info)
+{
+    signal(number, SIG_DFL);
+    if (info->si_code <= 0)
+        tgkill(getpid(), gettid(), number);
+}
+
+static void crash_on_signal(int number, siginfo_t *info, void *context)
+{
+    pid_t self = gettid();
+    int nobody = 0;
+
+    if (getpid() != owner) {
+        crash_die(number, info);
+        return;
+    }
+    if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
+        if (nobody != self)
+            crash_rest(OTHERS_MS); /* the other thread reports, and ends the process */
+        else if (staged)
+            siglongjmp(behind, 1);
+        crash_die(number, info);
+        return;
+    }
+    report.signal = number;
+    snprintf(report.name, sizeof report.name, "SIG%s", sigabbrev_np(number));
+    report.address = info->si_code > 0 ? (uintptr_t)info->si_addr : 0;
+    report.sent = info->si_code <= 0;
+    report.foreign = report.sent && (info->si_code != SI_TKILL || info->si_pid != owner);
+    report.context = context;
+    crash_write_report();
+    crash_die(number, info);
+}
+
+void crash_exits(void)
+{
+    atomic_store(&agreed, true);
+}
+
+/* Reports a call of exit() or _exit() like a crash, unless crash_exits() was called. */
+static void crash_exited(const char *how)
+{
+    pid_t self = gettid();
+    int nobody = 0;
+    ucontext_t here;
+
+    if (!atomic_load(&installed) || atomic_load(&agreed) || getpid() != owner ||
+        getcontext(&here) || !atomic_compare_exchange_strong(&reporter, &nobody, self))
+        return;
+    report.sent = true;
+    report.exit = how;
+    report.context = &here;
+    crash_write_report();
+    report.context = NULL;
+}
+
+/* exit() calls this handler first; after a report, the handler ends the process without cleanup. */
+static void crash_on_exit(int status, void *arg)
+{
+    (void)arg;
+    if (atomic_load(&agreed) || getpid() != owner)
+        return;
+    crash_exited("exit()");
+    syscall(SYS_exit_group, status);
+}
+
+#if !THREAD_SANITIZED
+/* Reports calls of _exit(), which run no exit handlers. A program may define functions of libc. */
+void _exit(int status)
+{
+    crash_exited("_exit()");
+    for (;;)
+        syscall(SYS_exit_group, status);
+}
+
+void _Exit(int status) __attribute__((alias("_exit")));
+#endif
+
+/* ---- inspecting another thread ---- */
+
+static struct report snapshot_report; /* filled by the inspected thread … */
+static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, or the response came too late */
+static sem_t answered;
+
+static int crash_snapshot_signal(void)
+{
+    return SIGRTMIN + 4;
+}
+
+static void crash_on_snapshot_signal(int number, siginfo_t *info, void *context)
+{
+    int before = errno;
+
+    (void)number;
+    (void)info;
+    if (atomic_load(&wanted) != pthread_self())
+        return;
+    snapshot_report.context = context;
+    crash_activity(&snapshot_report);
+    crash_frames(&snapshot_report);
+    sem_post(&answered);
+    errno = before;
+}
+
+bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
+{
+    struct report *of = &snapshot_report;
+    int failed = -1;
+
+    if (!atomic_load(&installed))
+        return false;
+    while (!sem_trywait(&answered)) /* a response that came too late */
+        ;
+    atomic_store(&wanted, thread);
+    if (!pthread_kill(thread, crash_snapshot_signal())) {
+        int64_t until = clock_mono_ms() + ANSWER_MS;
+
+        do
+            failed = semaphore_wait(&answered, until);
+        while (failed && errno == EINTR);
+    }
+    atomic_store(&wanted, 0);
+    if (failed)
+        return false;
+    crash_names(of);
+    *snapshot = of->who;
+    snprintf(snapshot->module, sizeof snapshot->module, "%s", crash_module_of(of));
+    crash_stack_text(snapshot->stack, sizeof snapshot->stack, of);
+    return true;
+}
+
+void crash_end(pthread_t thread, const char *reason)
+{
+    report.reason = reason;
+    log_flush(); /* writes earlier lines, which may explain the reason */
+    if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
+        crash_rest(REPORT_MS);
+    if (atomic_load(&reporter)) { /* a report hangs, so end without one */
+        signal(SIGABRT, SIG_DFL);
+        raise(SIGABRT);
+        kill(getpid(), SIGKILL);
+    }
+    abort(); /* the thread does not accept signals, or there is no handler */
+}
+
+/* ---- setup ---- */
+
+static void crash_handle_by(int number, void (*handler)(int, siginfo_t *, void *), int flags)
+{
+    struct sigaction action = {.sa_sigaction = handler,
+                               .sa_flags = flags | SA_SIGINFO | SA_ONSTACK};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+void crash_install(void)
+{
+    void *frames[4];
+
+    if (THREAD_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
+        return;
+    mapped_files_snapshot();
+    backtrace(frames, 4); /* loads libgcc, which allocates its memory now */
+    thread_alternate_stack();
+    for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
+        crash_handle_by(reported[i], crash_on_signal, SA_NODEFER);
+    crash_handle_by(crash_snapshot_signal(), crash_on_snapshot_signal, SA_RESTART);
+    owner = getpid();
+    on_exit(crash_on_exit, NULL);
+    atomic_store(&installed, true);
+}
+
+/* Sorted by name, the oldest report is first. */
+static int crash_is_report(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+
+    return length > 10 && !strncmp(entry->d_name, "crash-2", 7) &&
+           !strcmp(entry->d_name + length - 4, ".txt");
+}
+
+int crash_directory(const char *path)
+{
+    struct dirent **found = NULL;
+    char old[512];
+
+    if (!atomic_load(&installed))
+        return 0;
+    snprintf(report.directory, sizeof report.directory, "%s", path ? path : "");
+    if (!*report.directory)
+        return 0;
+    if ((mkdir(report.directory, 0700) && errno != EEXIST) || access(report.directory, W_OK | X_OK))
+        return -1;
+    int count = scandir(report.directory, &found, crash_is_report, alphasort);
+
+    for (int i = 0; i < count; i++) {
+        if (i < count - REPORTS && snprintf(old, sizeof old, "%s/%s", report.directory,
+                                            found[i]->d_name) < (int)sizeof old)
+            unlink(old);
+        free(found[i]);
+    }
+    free(found);
+    return 0;
 }

@@ -5,10 +5,11 @@
  * default effect and ends the process. It reports a call of exit() or _exit() in the same way,
  * unless the host has called crash_exits() before.
  *
- * The handler runs on an alternate stack (thread_name() creates one for each thread) and uses
- * async-signal-safe functions, and backtrace(), which is safe after a first call: libgcc finds
- * frames without a lock (glibc 2.35 and later). If writing a part of the report faults, this part
- * is omitted. A build with a sanitizer leaves the signals to the sanitizer.
+ * The handler runs on an alternate stack (thread_name() creates one for each thread). It uses
+ * async-signal-safe functions, vsnprintf(), which neither allocates nor locks for texts and
+ * integers (glibc), and backtrace(), which is safe after a first call: libgcc finds frames without
+ * a lock (glibc 2.35 and later). If writing a part of the report faults, this part is omitted. A
+ * build with a sanitizer leaves the signals to the sanitizer.
  */
 #ifndef CORE_CRASH_H
 #define CORE_CRASH_H
@@ -71,17 +72,7 @@ void mapped_files_snapshot(void);
  * mapped_files_snapshot(). */
 void mapped_files_module(const void *address, const char *name, const char *file);
 
-/* Returns a row by index, in the order of addition; NULL after the last. Async-signal-safe. */
-const struct object *mapped_files_at(size_t index);
-
 /* Returns the object that contains this address; NULL: none. Async-signal-safe. */
 const struct object *mapped_files_find(uintptr_t address);
-
-/*
- * Writes the name of the function at the address, and sets *into to the offset in the function.
- * Returns false if it is unknown. Async-signal-safe.
- */
-bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name, size_t size,
-                         size_t *into);
 
 #endif

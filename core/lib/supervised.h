@@ -8,9 +8,9 @@
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
  *
- * This file, main.c, crash.c, hang.c, thread.c and their headers have 2,300 lines, which keep four
+ * This file, main.c, crash.c, hang.c, thread.c and their headers have 2,200 lines, which keep four
  * promises of docs/operating.md: the listener never closes, a crash names its module, a hang is
- * named and ended, and a module that keeps crashing is disabled. 270 of these lines read tables of
+ * named and ended, and a module that keeps crashing is disabled. 200 of these lines read tables of
  * symbols, because a signal handler must not call dladdr().
  */
 #ifndef CORE_SUPERVISED_H

@@ -1,4 +1,6 @@
 /* `busbar check`, `inspect`, `modcheck` and `module …`: commands that read files of modules. */
+#include "config.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,7 +9,6 @@
 #include <unistd.h>
 
 #include "core/lib/host_settings.h"
-#include "core/lib/version.h"
 #include "core/main/cli.h"
 #include "core/main/inspect.h"
 #include "core/module/sandbox.h"

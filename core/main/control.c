@@ -1,5 +1,7 @@
 #include "core/main/control.h"
 
+#include "config.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,7 +18,6 @@
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
-#include "core/lib/version.h"
 #include "core/main/job.h"
 #include "core/main/readiness.h"
 #include "core/main/reload.h"

@@ -1,5 +1,7 @@
 #include "core/main/metrics.h"
 
+#include "config.h"
+
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +13,6 @@
 #include "core/lib/meter.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
-#include "core/lib/version.h"
 #include "core/main/job.h"
 #include "core/main/readiness.h"
 #include "core/module/engine.h"
