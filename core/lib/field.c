@@ -213,21 +213,6 @@ static bool field_has_max(const struct bb_field *field)
     return field_bounded(field) && field->max >= field->min;
 }
 
-static bool field_too_short(const struct bb_field *field, size_t count)
-{
-    return field->min > 0 && count < (uint64_t)field->min;
-}
-
-static bool field_too_long(const struct bb_field *field, size_t count)
-{
-    return field_has_max(field) && field->max > 0 && count > (uint64_t)field->max;
-}
-
-static const char *field_plural(int64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 /* Returns true if the value is within the bounds; otherwise adds a problem. */
 static bool field_bounds_fit(const struct bb_field *field, bool below, bool above,
                              const struct place *place, struct problems *problems)
@@ -268,20 +253,30 @@ static void field_type_problem(const struct bb_field *field, const struct place 
         [BB_ANY] = "must be a JSON value",
     };
 
-    char list[512] = "";
-    size_t used = 0;
+    const char *list = "";
 
     if (field->type != BB_CHOICE) {
         place_problem(place, problems, "%s", texts[field->type]);
         return;
     }
-    for (const char *const *choice = field->choices; choice && *choice; choice++) {
-        if (used + strlen(*choice) + 3 > sizeof(list))
-            break;
-        used +=
-            (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", *choice);
-    }
-    place_problem(place, problems, "must be one of: %s", list);
+    for (const char *const *choice = field->choices; list && choice && *choice; choice++)
+        list = arena_format(problems->arena, "%s%s%s", list, *list ? ", " : "", *choice);
+    if (list)
+        place_problem(place, problems, "must be one of: %s", list);
+}
+
+/* Checks the number of characters or items, which the text must "be" or the list must "have". */
+static bool field_count_fits(const struct bb_field *field, size_t count, const char *verb,
+                             const char *what, const struct place *place, struct problems *problems)
+{
+    bool few = field->min > 0 && count < (uint64_t)field->min;
+    int64_t bound = few ? field->min : field->max;
+
+    if (!few && (!field_has_max(field) || bound <= 0 || count <= (uint64_t)bound))
+        return true;
+    place_problem(place, problems, "must %s at %s %" PRId64 " %s%s", verb, few ? "least" : "most",
+                  bound, what, bound == 1 ? "" : "s");
+    return false;
 }
 
 static bool field_text_fits(const struct bb_field *field, const char *text,
@@ -291,19 +286,8 @@ static bool field_text_fits(const struct bb_field *field, const char *text,
         place_problem(place, problems, "must not be blank");
         return false;
     }
-    if (!field_bounded(field))
-        return true;
-    size_t count = text_characters(text);
-
-    if (field_too_short(field, count))
-        place_problem(place, problems, "must be at least %" PRId64 " character%s", field->min,
-                      field_plural(field->min));
-    else if (field_too_long(field, count))
-        place_problem(place, problems, "must be at most %" PRId64 " character%s", field->max,
-                      field_plural(field->max));
-    else
-        return true;
-    return false;
+    return !field_bounded(field) ||
+           field_count_fits(field, text_characters(text), "be", "character", place, problems);
 }
 
 /*
@@ -541,14 +525,8 @@ static json_t *field_list_value(const struct bb_field *field, json_t *value,
 {
     size_t count = json_array_size(value);
 
-    if (field_too_short(field, count) || field_too_long(field, count)) {
-        bool few = field_too_short(field, count);
-        int64_t bound = few ? field->min : field->max;
-
-        place_problem(place, problems, "must have at %s %" PRId64 " item%s", few ? "least" : "most",
-                      bound, field_plural(bound));
+    if (!field_count_fits(field, count, "have", "item", place, problems))
         return NULL;
-    }
     if (!field->fields.count || field->flags & BB_AS_SENT)
         return json_incref(value);
     const struct bb_field *row = field_at(&field->fields, 0);
@@ -901,54 +879,28 @@ struct slot {
     struct pair by_name, by_alias; /* value NULL: not given */
 };
 
-/* Returns whether a list "a, b" contains this name of `length` bytes. */
-static bool query_is_listed(const char *list, const char *name, size_t length)
-{
-    while (list) {
-        if (!strncmp(list, name, length) && (!list[length] || list[length] == ','))
-            return true;
-        list = strchr(list, ' ');
-        if (list)
-            list++;
-    }
-    return false;
-}
-
-/* Percent-encodes as much of a name as fits; sets *left to the number of bytes that did not fit. */
-static size_t query_encode(const char *name, size_t *left, char *out, size_t room)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                "0123456789-._~";
-    size_t used = 0;
-
-    for (; *left && used + sizeof "%00" < room; name++, --*left) {
-        const char *format = strchr(plain, *name) ? "%c" : "%%%02X";
-
-        used += (size_t)snprintf(out + used, room - used, format, (unsigned char)*name);
-    }
-    return used;
-}
-
-/* Adds a name to the ignored ones, if there is room. */
+/* Adds a name, percent-encoded, to the ignored ones (", a, b, ") if there is room. */
 static void query_ignore(struct query_values *values, const char *name, size_t length,
                          struct arena *arena)
 {
-    char encoded[QUERY_IGNORED_MAX];
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                "0123456789-._~";
+    char entry[QUERY_IGNORED_MAX] = ", ";
+    size_t size = strlen(entry);
 
-    if (!values->ignored)
-        values->ignored = length ? arena_alloc(arena, QUERY_IGNORED_MAX) : NULL;
-    if (!length || !values->ignored)
+    if (!length || (!values->ignored && !(values->ignored = arena_alloc(arena, sizeof entry))))
         return;
-    size_t size = query_encode(name, &length, encoded, sizeof encoded),
-           used = strlen(values->ignored);
-    bool full = used >= strlen(MORE) && !strcmp(values->ignored + used - strlen(MORE), MORE);
-
-    if (full || query_is_listed(values->ignored, encoded, size))
+    if (!*values->ignored)
+        memcpy(values->ignored, entry, size);
+    for (; length && size + sizeof "%00, " < sizeof entry; name++, length--)
+        size += (size_t)snprintf(entry + size, sizeof entry - size,
+                                 strchr(plain, *name) ? "%c" : "%%%02X", (unsigned char)*name);
+    memcpy(entry + size, ", ", sizeof ", ");
+    if (strstr(values->ignored, ", " MORE ", ") || strstr(values->ignored, entry))
         return;
-    bool fits = !length && used + size + strlen(", , " MORE) < QUERY_IGNORED_MAX;
+    bool fits = !length && strlen(values->ignored) + size + strlen(MORE ", ") < sizeof entry;
 
-    snprintf(values->ignored + used, QUERY_IGNORED_MAX - used, "%s%s", used ? ", " : "",
-             fits ? encoded : MORE);
+    strcat(values->ignored, fits ? entry + strlen(", ") : MORE ", ");
 }
 
 /* Assigns a pair to its field, if there is one. */
@@ -957,28 +909,20 @@ static void query_sort_in(const struct bb_table *fields, struct slot *slots,
                           struct problems *problems)
 {
     struct arena *arena = problems->arena;
-    char *name;
-    size_t length;
+    const char *name = text_percent(pair->name, pair->name_length, true, arena);
+    const struct bb_field *field = name ? field_find(fields, name) : NULL;
 
-    if (text_percent(pair->name, pair->name_length, true, arena, &name, &length)) {
-        query_ignore(values, pair->name, pair->name_length, arena);
+    if (!field) {
+        query_ignore(values, name ? name : pair->name, name ? strlen(name) : pair->name_length,
+                     arena);
         return;
     }
-    for (size_t i = 0; i < fields->count; i++) {
-        const struct bb_field *field = field_at(fields, i);
+    struct slot *slot = &slots[field - field_at(fields, 0)];
+    struct pair *place = strcmp(field->name, name) != 0 ? &slot->by_alias : &slot->by_name;
 
-        struct pair *place = !strcmp(field->name, name) ? &slots[i].by_name : NULL;
-
-        if (field->alias && !strcmp(field->alias, name))
-            place = &slots[i].by_alias;
-        if (!place)
-            continue;
-        if (place->value && problems->warnings)
-            warnings_add(problems->warnings, "%s: is given twice; the last value was used", name);
-        *place = *pair;
-        return;
-    }
-    query_ignore(values, name, length, arena);
+    if (place->value && problems->warnings)
+        warnings_add(problems->warnings, "%s: is given twice; the last value was used", name);
+    *place = *pair;
 }
 
 /* Decodes and checks the value of a field. Returns false after a problem, or if memory ran out. */
@@ -986,9 +930,10 @@ static bool query_take(const struct bb_field *field, const struct slot *slot, st
                        struct query_values *values, struct problems *problems)
 {
     const struct pair *pair = slot->by_name.value ? &slot->by_name : &slot->by_alias;
-    char *text = NULL;
+    const char *text =
+        pair->value ? text_percent(pair->value, pair->value_length, true, arena) : NULL;
 
-    if (pair->value && text_percent(pair->value, pair->value_length, true, arena, &text, NULL)) {
+    if (pair->value && !text) {
         problems_add(problems, field->name, "is not properly encoded");
         return false;
     }
@@ -1017,6 +962,10 @@ int query_check(const struct bb_table *fields, const char *raw, struct arena *ar
         return -1;
     while (query_next_pair(&at, end, &pair))
         query_sort_in(fields, slots, &pair, values, problems);
+    if (values->ignored) { /* removes the separators at both ends */
+        values->ignored[strlen(values->ignored) - strlen(", ")] = '\0';
+        values->ignored += strlen(", ");
+    }
     for (size_t i = 0; i < fields->count; i++) {
         if (!query_take(field_at(fields, i), &slots[i], arena, values, problems))
             good = false;
@@ -1042,10 +991,10 @@ json_t *form_read(const char *bytes, size_t length, struct json_problem *problem
     struct pair pair = {.name = bytes};
 
     while (!reason && query_next_pair(&at, bytes + length, &pair)) {
-        char *name, *value;
+        const char *name = text_percent(pair.name, pair.name_length, true, arena);
+        const char *value = text_percent(pair.value, pair.value_length, true, arena);
 
-        if (text_percent(pair.name, pair.name_length, true, arena, &name, NULL) ||
-            text_percent(pair.value, pair.value_length, true, arena, &value, NULL))
+        if (!name || !value)
             reason = "not properly encoded";
         else if (json_object_get(object, name))
             reason = "a name is given twice";

@@ -144,24 +144,13 @@ static bool multipart_has_controls(const char *text, bool strict)
 static char *multipart_extended(char *value)
 {
     char *language = strchr(value, '\'');
-    char *text = language ? strchr(language + 1, '\'') : NULL, *to;
+    char *text = language ? strchr(language + 1, '\'') : NULL;
 
-    if (!text || strncasecmp(value, "utf-8'", 6) != 0)
+    if (!text || strncasecmp(value, "utf-8'", 6) != 0 ||
+        text_percent_decode(text + 1, strlen(text + 1), false) ||
+        multipart_has_controls(text + 1, true))
         return NULL;
-    to = ++text;
-    for (const char *from = text; *from; from++) {
-        unsigned char byte = (unsigned char)*from;
-
-        if (byte == '%') {
-            if (text_hex_decode((char[]){from[1], from[1] ? from[2] : '\0', '\0'}, &byte, 1) ||
-                !byte)
-                return NULL;
-            from += 2;
-        }
-        *to++ = (char)byte;
-    }
-    *to = '\0';
-    return text_utf8(text, strlen(text)) && !multipart_has_controls(text, true) ? text : NULL;
+    return text + 1;
 }
 
 struct head {

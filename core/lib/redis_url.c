@@ -54,12 +54,8 @@ static int url_server(const char *at, const char *end, const char *port, struct 
 
 static int url_decode(const char *at, const char *end, struct arena *arena, const char **out)
 {
-    char *text;
-
-    if (text_percent(at, (size_t)(end - at), false, arena, &text, NULL) || !*text)
-        return -1;
-    *out = text;
-    return 0;
+    *out = text_percent(at, (size_t)(end - at), false, arena);
+    return *out && **out ? 0 : -1;
 }
 
 /* Reads "/name/database" or "/database", which may be missing. */

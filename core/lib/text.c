@@ -1,7 +1,5 @@
 #include "core/lib/text.h"
 
-#include <openssl/err.h>
-#include <openssl/rand.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,20 +139,16 @@ bool text_is_uuid(const char *text)
     return text[36] == '\0';
 }
 
-int text_percent(const char *in, size_t length, bool plus_is_space, struct arena *arena, char **out,
-                 size_t *out_length)
+int text_percent_decode(char *text, size_t length, bool plus_is_space)
 {
-    char *text = arena_text(arena, in, length);
     size_t used = 0;
 
-    if (!text)
-        return -1;
     for (size_t at = 0; at < length; at++) {
-        int byte = (unsigned char)in[at];
+        int byte = (unsigned char)text[at];
 
         if (byte == '%') {
-            int high = length - at > 2 ? text_hex_digit(in[at + 1]) : -1;
-            int low = high < 0 ? -1 : text_hex_digit(in[at + 2]);
+            int high = length - at > 2 ? text_hex_digit(text[at + 1]) : -1;
+            int low = high < 0 ? -1 : text_hex_digit(text[at + 2]);
 
             byte = low < 0 ? -1 : high << 4 | low;
             at += 2;
@@ -165,13 +159,15 @@ int text_percent(const char *in, size_t length, bool plus_is_space, struct arena
             return -1;
         text[used++] = (char)byte;
     }
-    if (!text_utf8(text, used))
-        return -1;
     text[used] = '\0';
-    *out = text;
-    if (out_length)
-        *out_length = used;
-    return 0;
+    return text_utf8(text, used) ? 0 : -1;
+}
+
+const char *text_percent(const char *in, size_t length, bool plus_is_space, struct arena *arena)
+{
+    char *text = arena_text(arena, in, length);
+
+    return text && !text_percent_decode(text, length, plus_is_space) ? text : NULL;
 }
 
 void text_hex(const void *bytes, size_t length, char *out)
@@ -232,15 +228,12 @@ void text_ms(int64_t us, char out[TEXT_MS_SIZE])
 /* Ends the process if there are no random bytes, because ids cannot be made without them. */
 void text_random(unsigned char *out, size_t length)
 {
-    static _Thread_local unsigned char buffer[TEXT_RANDOM_MAX * 32];
+    static _Thread_local unsigned char buffer[TEXT_RANDOM_MAX * 16];
     static _Thread_local size_t left;
 
     if (left < length) {
-        if (RAND_bytes(buffer, sizeof(buffer)) != 1) {
-            ERR_clear_error();
-            if (getrandom(buffer, sizeof(buffer), 0) != (ssize_t)sizeof(buffer))
-                abort();
-        }
+        if (getentropy(buffer, sizeof(buffer)))
+            abort();
         left = sizeof(buffer);
     }
     left -= length;
@@ -574,31 +567,19 @@ enum {
     TRACE_WHOLE = 55
 };
 
-/* Returns whether `count` lower-case hexadecimal digits follow, and then a dash or the end. */
-static bool text_trace_has_digits(const char *at, size_t count)
-{
-    return strspn(at, TRACE_HEX) == count && (at[count] == '-' || !at[count]);
-}
-
-static bool text_trace_is_zero(const char *at, size_t count)
-{
-    return strspn(at, "0") >= count;
-}
-
 /* Accepts later versions, which may have more fields after the flags, except ff. */
 static bool text_trace_is_well_formed(const char *given)
 {
-    size_t length = strlen(given);
+    for (int i = 0; i < TRACE_WHOLE; i++) {
+        bool dash = i == TRACE_AT - 1 || i == SPAN_AT - 1 || i == FLAGS_AT - 1;
 
-    if (length < TRACE_WHOLE || !text_trace_has_digits(given, 2) || !strncmp(given, "ff", 2))
+        if (!given[i] || !strchr(dash ? "-" : TRACE_HEX, given[i]))
+            return false;
+    }
+    if (given[TRACE_WHOLE] && (!strncmp(given, "00", 2) || given[TRACE_WHOLE] != '-'))
         return false;
-    if (length > TRACE_WHOLE && (!strncmp(given, "00", 2) || given[TRACE_WHOLE] != '-'))
-        return false;
-    return text_trace_has_digits(given + TRACE_AT, TRACE_DIGITS) &&
-           !text_trace_is_zero(given + TRACE_AT, TRACE_DIGITS) &&
-           text_trace_has_digits(given + SPAN_AT, SPAN_DIGITS) &&
-           !text_trace_is_zero(given + SPAN_AT, SPAN_DIGITS) &&
-           text_trace_has_digits(given + FLAGS_AT, 2);
+    return strncmp(given, "ff", 2) != 0 && strspn(given + TRACE_AT, "0") < TRACE_DIGITS &&
+           strspn(given + SPAN_AT, "0") < SPAN_DIGITS;
 }
 
 static void text_trace_random_digits(char *out, size_t count)

@@ -48,12 +48,14 @@ void text_trim(const char **text, size_t *length);
 bool text_is_uuid(const char *text);
 
 /*
- * Decodes %XX once, and + to a space if requested. *out is in the arena and ends with a NUL;
- * out_length may be NULL. Returns 0, or -1 for an invalid escape, a NUL, another control character,
- * invalid UTF-8, or lack of memory.
+ * Decodes %XX once, and + to a space if requested, in place; `text` has room for a NUL after
+ * `length`. Returns 0, or -1 for an invalid escape, a NUL, another control character, or invalid
+ * UTF-8.
  */
-int text_percent(const char *in, size_t length, bool plus_is_space, struct arena *arena, char **out,
-                 size_t *out_length);
+int text_percent_decode(char *text, size_t length, bool plus_is_space);
+
+/* Like text_percent_decode(), in the arena. Returns NULL on failure, or if memory ran out. */
+const char *text_percent(const char *in, size_t length, bool plus_is_space, struct arena *arena);
 
 enum { TEXT_RANDOM_MAX = 16 };
 

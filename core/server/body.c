@@ -326,12 +326,11 @@ int body_check(struct http_txn *txn)
 
     for (size_t i = 0; i < match->count; i++) {
         struct bb_field field = *match->segment[i].field;
-        char *text;
-        size_t length;
+        const char *text =
+            text_percent(match->segment[i].start, match->segment[i].length, false, rq->arena);
 
         field.flags |= BB_REQUIRED; /* blanks are refused; a segment is never absent */
-        if (text_percent(match->segment[i].start, match->segment[i].length, false, rq->arena, &text,
-                         &length))
+        if (!text)
             problems_add(&problems, field.name, "must be text in UTF-8, percent-encoded");
         else
             txn->segments[i] = field_check_text(&field, text, rq->arena, &problems);

@@ -63,11 +63,11 @@ static void follow(const char *method, const char *path, struct arena *arena)
         return;
     for (size_t i = 0; i < match.count; i++) {
         const char *start = match.segment[i].start;
-        char *text;
-        size_t length;
 
         must(start >= path && start + match.segment[i].length <= path + strlen(path));
-        if (!text_percent(start, match.segment[i].length, false, arena, &text, &length))
+        const char *text = text_percent(start, match.segment[i].length, false, arena);
+
+        if (text)
             field_check_text(match.segment[i].field, text, arena, &problems);
     }
 }
