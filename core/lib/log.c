@@ -206,7 +206,7 @@ static void log_text_end(struct log_text *line)
 #define RETRY_MS 100 /* pause after a failed write, to avoid a busy loop if the disk is full */
 
 /*
- * `lock` protects everything except the bytes of `ring`: only the writer reads the bytes between
+ * log_lock protects everything except the bytes of `ring`: only the writer reads the bytes between
  * tail and head, and only the holder of the lock writes the other bytes. tail and head count all
  * bytes since the start.
  */
@@ -218,13 +218,11 @@ struct writer {
     uint64_t dropped, reported; /* number of lines lost; of these, the number already reported */
     bool sleeping, closing, done, abandoned, reopening;
     bool torn; /* the last write ended inside a line; used by the writer thread only */
-    pthread_mutex_t lock;
-    pthread_cond_t wake, finished;
     pthread_t thread;
 };
 
-/* `writer_use` prevents a writer from being freed while a caller uses it. */
-static pthread_rwlock_t writer_use = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t log_wake = PTHREAD_COND_INITIALIZER, log_finished = PTHREAD_COND_INITIALIZER;
 static struct writer *current;
 static atomic_int lowest = BB_INFO;
 static atomic_uint_fast64_t lost; /* outlives the writer, for log_dropped() */
@@ -308,9 +306,6 @@ static void writer_free(struct writer *writer)
     if (writer->path)
         close(writer->fd);
     free(writer->path);
-    pthread_mutex_destroy(&writer->lock);
-    pthread_cond_destroy(&writer->wake);
-    pthread_cond_destroy(&writer->finished);
     free(writer);
 }
 
@@ -319,12 +314,12 @@ static void *writer_run(void *arg)
     struct writer *writer = arg;
 
     thread_name("log", NULL);
-    pthread_mutex_lock(&writer->lock);
+    pthread_mutex_lock(&log_lock);
     while (!writer->closing || writer->reopening || writer->head != writer->tail) {
         if (writer->reopening) {
             /* Opens the file again between two writes, so no line is lost. */
             writer->reopening = false;
-            pthread_mutex_unlock(&writer->lock);
+            pthread_mutex_unlock(&log_lock);
             int fd = log_open_path(writer->path);
 
             if (fd < 0) { /* reports this to the file that is still open */
@@ -342,14 +337,14 @@ static void *writer_run(void *arg)
                 writer->torn = false;
                 close(old);
             }
-            pthread_mutex_lock(&writer->lock);
+            pthread_mutex_lock(&log_lock);
         }
         if (writer->head != writer->tail) {
             size_t start = writer->tail % RING_SIZE;
             size_t length = (size_t)(writer->head - writer->tail);
             uint64_t dropped = writer->dropped;
 
-            pthread_mutex_unlock(&writer->lock);
+            pthread_mutex_unlock(&log_lock);
             size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
             bool failed = !log_report_drops(writer, dropped);
             uint64_t unwritten = log_write_part(writer, start, first, &failed);
@@ -357,20 +352,20 @@ static void *writer_run(void *arg)
             unwritten += log_write_part(writer, 0, length - first, &failed);
             if (unwritten)
                 poll(NULL, 0, RETRY_MS);
-            pthread_mutex_lock(&writer->lock);
+            pthread_mutex_lock(&log_lock);
             writer->tail += length;
             log_drop(writer, unwritten);
-            pthread_cond_broadcast(&writer->finished);
+            pthread_cond_broadcast(&log_finished);
             if (!writer->closing) {
-                pthread_mutex_unlock(&writer->lock);
+                pthread_mutex_unlock(&log_lock);
                 poll(NULL, 0, GATHER_MS);
-                pthread_mutex_lock(&writer->lock);
+                pthread_mutex_lock(&log_lock);
             }
             continue;
         }
         writer->sleeping = true;
         if (!writer->reopening) /* reopening may have been requested while the lock was released */
-            pthread_cond_wait(&writer->wake, &writer->lock);
+            pthread_cond_wait(&log_wake, &log_lock);
         writer->sleeping = false;
     }
     if (writer->dropped != writer->reported)
@@ -378,8 +373,8 @@ static void *writer_run(void *arg)
     writer->done = true;
     bool abandoned = writer->abandoned;
 
-    pthread_cond_broadcast(&writer->finished);
-    pthread_mutex_unlock(&writer->lock);
+    pthread_cond_broadcast(&log_finished);
+    pthread_mutex_unlock(&log_lock);
     if (abandoned)
         writer_free(writer);
     return NULL;
@@ -399,9 +394,6 @@ static int writer_start(const char *path, int fd, enum bb_level level, bool json
         return -1;
     }
     writer->fd = fd;
-    pthread_mutex_init(&writer->lock, NULL);
-    pthread_cond_init(&writer->wake, NULL);
-    condition_init(&writer->finished);
     sigfillset(&all); /* the writer blocks all signals; other threads handle them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&writer->thread, NULL, writer_run, writer);
@@ -414,9 +406,9 @@ static int writer_start(const char *path, int fd, enum bb_level level, bool json
     }
     log_level(level, json);
     atomic_store(&lost, 0);
-    pthread_rwlock_wrlock(&writer_use);
+    pthread_mutex_lock(&log_lock);
     current = writer;
-    pthread_rwlock_unlock(&writer_use);
+    pthread_mutex_unlock(&log_lock);
     return 0;
 }
 
@@ -434,55 +426,50 @@ int log_open_file(const char *path, enum bb_level level, bool json)
 
 void log_reopen(void)
 {
-    pthread_rwlock_rdlock(&writer_use);
+    pthread_mutex_lock(&log_lock);
     if (current && current->path) {
-        pthread_mutex_lock(&current->lock);
         current->reopening = true;
-        pthread_cond_signal(&current->wake);
-        pthread_mutex_unlock(&current->lock);
+        pthread_cond_signal(&log_wake);
     }
-    pthread_rwlock_unlock(&writer_use);
+    pthread_mutex_unlock(&log_lock);
 }
 
 void log_flush(void)
 {
     int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
 
-    pthread_rwlock_rdlock(&writer_use);
-    if (current) {
-        pthread_mutex_lock(&current->lock);
-        uint64_t head = current->head;
+    pthread_mutex_lock(&log_lock);
+    const struct writer *writer = current;
+    uint64_t head = writer ? writer->head : 0;
 
-        while (current->tail < head &&
-               condition_wait(&current->finished, &current->lock, until) != ETIMEDOUT)
-            ;
-        pthread_mutex_unlock(&current->lock);
-    }
-    pthread_rwlock_unlock(&writer_use);
+    while (writer && current == writer && writer->tail < head &&
+           condition_wait(&log_finished, &log_lock, until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&log_lock);
 }
 
 void log_close(void)
 {
     int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
 
-    pthread_rwlock_wrlock(&writer_use);
+    pthread_mutex_lock(&log_lock);
     struct writer *writer = current;
 
     current = NULL;
-    pthread_rwlock_unlock(&writer_use);
-    if (!writer)
+    if (!writer) {
+        pthread_mutex_unlock(&log_lock);
         return;
+    }
     pthread_t thread = writer->thread;
 
-    pthread_mutex_lock(&writer->lock);
     writer->closing = true;
-    pthread_cond_signal(&writer->wake);
-    while (!writer->done && condition_wait(&writer->finished, &writer->lock, until) != ETIMEDOUT)
+    pthread_cond_signal(&log_wake);
+    while (!writer->done && condition_wait(&log_finished, &log_lock, until) != ETIMEDOUT)
         ;
     bool done = writer->done;
 
     writer->abandoned = !done; /* the thread frees it when its write returns */
-    pthread_mutex_unlock(&writer->lock);
+    pthread_mutex_unlock(&log_lock);
     if (done) {
         pthread_join(thread, NULL);
         writer_free(writer);
@@ -519,26 +506,24 @@ uint64_t log_dropped(void)
 static void log_submit(struct log_text *line)
 {
     log_text_end(line);
-    pthread_rwlock_rdlock(&writer_use);
-    if (current) {
-        pthread_mutex_lock(&current->lock);
-        if (line->used > RING_SIZE - (size_t)(current->head - current->tail)) {
-            log_drop(current, 1);
-        } else {
-            size_t start = current->head % RING_SIZE;
-            size_t first = line->used < RING_SIZE - start ? line->used : RING_SIZE - start;
+    pthread_mutex_lock(&log_lock);
+    bool direct = !current;
 
-            memcpy(current->ring + start, line->bytes, first);
-            memcpy(current->ring, line->bytes + first, line->used - first);
-            current->head += line->used;
-        }
-        if (current->sleeping)
-            pthread_cond_signal(&current->wake);
-        pthread_mutex_unlock(&current->lock);
-    } else {
-        log_write_some(STDERR_FILENO, line->bytes, line->used);
+    if (current && line->used > RING_SIZE - (size_t)(current->head - current->tail)) {
+        log_drop(current, 1);
+    } else if (current) {
+        size_t start = current->head % RING_SIZE;
+        size_t first = line->used < RING_SIZE - start ? line->used : RING_SIZE - start;
+
+        memcpy(current->ring + start, line->bytes, first);
+        memcpy(current->ring, line->bytes + first, line->used - first);
+        current->head += line->used;
     }
-    pthread_rwlock_unlock(&writer_use);
+    if (current && current->sleeping)
+        pthread_cond_signal(&log_wake);
+    pthread_mutex_unlock(&log_lock);
+    if (direct)
+        log_write_some(STDERR_FILENO, line->bytes, line->used);
 }
 
 void log_line(enum bb_level level, const char *message, ...)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sanitizer/tsan_interface.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +18,7 @@
 #include "core/lib/log.h"
 
 #ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
 #endif
 
 enum { SLICE_NS = 100000, ALTERNATE = 64 * 1024 };
@@ -156,16 +156,6 @@ unsigned thread_processors(void)
 
 /* ---- conditions and semaphores ---- */
 
-void condition_init(pthread_cond_t *condition)
-{
-    pthread_condattr_t monotonic;
-
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 static struct timespec thread_time_of(int64_t until_ms)
 {
     return (struct timespec){.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
@@ -187,7 +177,7 @@ int condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t unt
 {
     const struct timespec until = thread_time_of(until_ms);
 
-    return pthread_cond_timedwait(condition, lock, &until);
+    return pthread_cond_clockwait(condition, lock, CLOCK_MONOTONIC, &until);
 }
 
 /* ---- the work of a thread ---- */

@@ -11,14 +11,13 @@
 #include <stdint.h>
 
 /* 1 if the build has a sanitizer, which installs its own signal handlers and stacks. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define THREAD_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define THREAD_SANITIZED 1
+#ifndef __has_feature
+#define __has_feature(feature) 0
 #endif
-#endif
-#ifndef THREAD_SANITIZED
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define THREAD_SANITIZED 1
+#else
 #define THREAD_SANITIZED 0
 #endif
 
@@ -50,13 +49,9 @@ unsigned thread_processors(void);
 
 /* ---- conditions and semaphores, with timeouts on the monotonic clock ---- */
 
-/* Use instead of pthread_cond_init(); free with pthread_cond_destroy() as usual. */
-void condition_init(pthread_cond_t *condition);
-
 /*
  * Like pthread_cond_wait(), but only until clock_mono_ms() reaches `until_ms`. Returns 0 or
- * ETIMEDOUT. The condition must have been initialized by condition_init(). The caller holds the
- * lock.
+ * ETIMEDOUT.
  */
 int condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ms);
 

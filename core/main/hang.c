@@ -206,7 +206,7 @@ int hang_watch_begin(void)
 {
     sigset_t before, set;
 
-    condition_init(&watch.news);
+    pthread_cond_init(&watch.news, NULL);
     pthread_sigmask(SIG_BLOCK, NULL, &before);
     signals_block(&set); /* they are handled by the calling thread */
     int failed = pthread_create(&watch.thread, NULL, watch_main, NULL);

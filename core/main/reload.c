@@ -528,7 +528,7 @@ struct reloader *reloader_new(struct engine *engine)
         return NULL;
     reloader->engine = engine;
     pthread_mutex_init(&reloader->lock, NULL);
-    condition_init(&reloader->news);
+    pthread_cond_init(&reloader->news, NULL);
     if (!pthread_create(&reloader->reclaimer, NULL, reload_reclaimer_main, reloader)) {
         if (!pthread_create(&reloader->thread, NULL, reload_main, reloader)) {
             if (*engine->database_url)

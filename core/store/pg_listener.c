@@ -472,7 +472,7 @@ struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings 
     listener->timer.fire = pg_listener_timer;
     listener->subscribe.run = pg_listener_called;
     pthread_mutex_init(&listener->lock, NULL);
-    condition_init(&listener->more_served);
+    pthread_cond_init(&listener->more_served, NULL);
     pg_listener_connect(listener);
     return listener;
 }
