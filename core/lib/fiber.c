@@ -4,18 +4,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #define FIBER_ASAN 1
 #endif
-#if __has_feature(thread_sanitizer)
-#define FIBER_TSAN 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define FIBER_ASAN 1
-#endif
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 #define FIBER_TSAN 1
 #endif
 

@@ -2,36 +2,31 @@
 
 #include <string.h>
 
+#include "core/lib/field.h"
+
 #ifndef BUSBAR_MODULES
 #define BUSBAR_MODULES "/usr/local/lib/busbar/modules"
 #endif
 
 /* A row of each type, bound to the member of the same name. */
 // NOLINTBEGIN(bugprone-macro-parentheses)
-#define ROW(section, key, kind, options, least, most, absent, text)                                \
-    .name = #key, .type = kind, .flags = options, .min = least, .max = most, .fallback = absent,   \
-    .help = text, .bind = BB_BIND(struct host_settings, section.key)
+#define ROW(section, key, kind, options, least, most, absent, text, ...)                           \
+    {                                                                                              \
+        .name = #key, .type = kind, .flags = options, .min = least, .max = most,                   \
+        .fallback = absent, .help = text, .bind = BB_BIND(struct host_settings, section.key),      \
+        __VA_ARGS__                                                                                \
+    }
 #define INT(section, key, options, least, most, absent, text)                                      \
-    {                                                                                              \
-        ROW(section, key, BB_INT, options, least, most, absent, text)                              \
-    }
+    ROW(section, key, BB_INT, options, least, most, absent, text, .example = NULL)
 #define BOOL(section, key, absent, text)                                                           \
-    {                                                                                              \
-        ROW(section, key, BB_BOOL, 0, 0, 0, absent, text)                                          \
-    }
+    ROW(section, key, BB_BOOL, 0, 0, 0, absent, text, .example = NULL)
 #define TEXT(section, key, options, most, absent, text, sample)                                    \
-    {                                                                                              \
-        ROW(section, key, BB_TEXT, options, 0, most, absent, text), .example = sample              \
-    }
+    ROW(section, key, BB_TEXT, options, 0, most, absent, text, .example = sample)
 #define CHOICE(section, key, list, absent, text)                                                   \
-    {                                                                                              \
-        ROW(section, key, BB_CHOICE, 0, 0, 0, absent, text), .choices = list                       \
-    }
+    ROW(section, key, BB_CHOICE, 0, 0, 0, absent, text, .choices = list)
 #define LIST(section, key, options, most, items, text, sample)                                     \
-    {                                                                                              \
-        ROW(section, key, BB_LIST, options, 0, most, "[]", text), .fields = BB_TABLE(items),       \
-                                                                  .example = sample                \
-    }
+    ROW(section, key, BB_LIST, options, 0, most, "[]", text, .fields = BB_TABLE(items),            \
+        .example = sample)
 // NOLINTEND(bugprone-macro-parentheses)
 
 static const struct bb_field text_item[] = {
@@ -267,8 +262,5 @@ bool host_settings_own(const char *section)
     for (size_t i = 0; i < host_section_count; i++)
         if (!strcmp(host_sections[i].name, section))
             return true;
-    for (size_t i = 0; i < sizeof root_fields / sizeof root_fields[0]; i++)
-        if (!strcmp(root_fields[i].name, section))
-            return true;
-    return false;
+    return field_find(&host_sections[0].fields, section) != NULL;
 }

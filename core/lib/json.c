@@ -102,26 +102,18 @@ static const char *json_in_excess(const char *at, const char *end, size_t most, 
 /* Returns a message for an error. jansson's own messages quote the input. */
 static const char *json_in_words(enum json_error_code code)
 {
-    switch (code) {
-    case json_error_out_of_memory:
-        return "out of memory";
-    case json_error_stack_overflow:
-        return "nested too deeply";
-    case json_error_invalid_utf8:
-        return "invalid UTF-8";
-    case json_error_premature_end_of_input:
-        return "the text ends too early";
-    case json_error_end_of_input_expected:
-        return "unexpected text after the end";
-    case json_error_duplicate_key:
-        return "a key is given twice";
-    case json_error_numeric_overflow:
-        return "a number is too large";
-    case json_error_null_character:
-        return "the character NUL is not allowed";
-    default:
-        return "not valid JSON";
-    }
+    static const char *const words[] = {
+        [json_error_out_of_memory] = "out of memory",
+        [json_error_stack_overflow] = "nested too deeply",
+        [json_error_invalid_utf8] = "invalid UTF-8",
+        [json_error_premature_end_of_input] = "the text ends too early",
+        [json_error_end_of_input_expected] = "unexpected text after the end",
+        [json_error_duplicate_key] = "a key is given twice",
+        [json_error_numeric_overflow] = "a number is too large",
+        [json_error_null_character] = "the character NUL is not allowed",
+    };
+
+    return code < sizeof words / sizeof *words && words[code] ? words[code] : "not valid JSON";
 }
 
 /*
@@ -333,9 +325,8 @@ static int json_out_put_real(struct sink *sink, double number)
 
     if (!isfinite(number))
         return -1;
-    if (fabs(number) < EXACT_MAX && number == trunc(number)) {
+    if (fabs(number) < EXACT_MAX && number == trunc(number))
         return json_out_put(sink, out, text_integer((int64_t)number, out));
-    }
     json_out_shortest(fabs(number), text, sizeof(text));
     char *e = strchr(text, 'e');
 

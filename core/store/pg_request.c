@@ -1,6 +1,5 @@
 #include "core/store/pg_pool.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,8 +41,11 @@ static const char *pg_request_ints_text(struct arena *memory, const int64_t *num
     if (!text)
         return NULL;
     *at++ = '{';
-    for (size_t i = 0; i < count; i++)
-        at += snprintf(at, 22, "%s%" PRId64, i ? "," : "", numbers[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            *at++ = ',';
+        at += text_integer(numbers[i], at);
+    }
     *at = '}';
     return text;
 }
