@@ -37,38 +37,16 @@ static void conn_prepared_keep(void *sql)
     (void)sql; /* belongs to a module or the host */
 }
 
-/* ---- expected results: a ring buffer, in the order of sending -------------------------------- */
-
-static struct pg_expect *conn_expect_at(struct pg_conn *conn, size_t i)
+/* Moves to the statement of the batch whose result is next; after the last one, the Sync is next.
+ */
+static void conn_batch_advance(struct pg_batch *batch)
 {
-    return &conn->expects[(conn->expect_first + i) % conn->expect_room];
-}
-
-static int conn_expect(struct pg_conn *conn, struct pg_expect what)
-{
-    if (conn->expect_count == conn->expect_room) {
-        size_t room = conn->expect_room ? conn->expect_room * 2 : 128;
-        struct pg_expect *bigger = calloc(room, sizeof *bigger);
-
-        if (!bigger)
-            return -1;
-        for (size_t i = 0; i < conn->expect_count; i++)
-            bigger[i] = *conn_expect_at(conn, i);
-        free(conn->expects);
-        conn->expects = bigger;
-        conn->expect_room = room;
-        conn->expect_first = 0;
+    batch->op = batch->op ? batch->op->next : NULL;
+    while (!batch->op && batch->rest) {
+        batch->request = batch->rest;
+        batch->rest = batch->request->next;
+        batch->op = batch->request->uses_earlier_result ? NULL : batch->request->ops;
     }
-    *conn_expect_at(conn, conn->expect_count) = what;
-    conn->expect_count++;
-    return 0;
-}
-
-/* Removes the first expected result, because it has arrived. */
-static void conn_expect_next(struct pg_conn *conn)
-{
-    conn->expect_first = (conn->expect_first + 1) % conn->expect_room;
-    conn->expect_count--;
 }
 
 /* ---- the settings of the session ------------------------------------------------------------- */
@@ -258,8 +236,7 @@ static void conn_attempt(struct timer *timer)
 
 /* ---- sending a batch ------------------------------------------------------------------------- */
 
-static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_request *request,
-                        struct pg_op *op)
+static int conn_send_op(struct pg_conn *conn, struct pg_request *request, struct pg_op *op)
 {
     const struct bb_sql *sql = op->sql;
     const char *const *values = op->values;
@@ -276,14 +253,11 @@ static int conn_send_op(struct pg_conn *conn, struct pg_batch *batch, struct pg_
     }
     name[0] = 's'; /* its name on the server: the address, which is unique */
     text_hex(&sql, sizeof sql, name + 1);
-    if (!tfind(sql, &conn->prepared, conn_prepared_compare) &&
-        (!tsearch(sql, &conn->prepared, conn_prepared_compare) ||
-         !PQsendPrepare(conn->pg, name, sql->text, 0, NULL) ||
-         conn_expect(conn, (struct pg_expect){PG_EXPECT_PREPARE, sql, batch, request, op})))
+    op->preparing = !tfind(sql, &conn->prepared, conn_prepared_compare);
+    if (op->preparing && (!tsearch(sql, &conn->prepared, conn_prepared_compare) ||
+                          !PQsendPrepare(conn->pg, name, sql->text, 0, NULL)))
         return -1;
-    if (!PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0))
-        return -1;
-    return conn_expect(conn, (struct pg_expect){PG_EXPECT_ROWS, sql, batch, request, op});
+    return PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0) ? 0 : -1;
 }
 
 static void conn_fail_list(struct pg_request *list)
@@ -299,7 +273,7 @@ static void conn_fail_list(struct pg_request *list)
 /* Sends requests followed by one Sync. -1: the connection is unusable. */
 static int conn_send_batch(struct pg_conn *conn, struct pg_request *requests, size_t count)
 {
-    struct pg_batch *batch = calloc(1, sizeof *batch);
+    struct pg_batch *batch = calloc(1, sizeof *batch), **end = &conn->oldest;
     int64_t sent_us = clock_mono_us();
     bool failed = false;
 
@@ -307,27 +281,24 @@ static int conn_send_batch(struct pg_conn *conn, struct pg_request *requests, si
         conn_fail_list(requests);
         return 0;
     }
-    *batch = (struct pg_batch){.requests = requests, .count = count};
+    *batch = (struct pg_batch){.requests = requests, .count = count, .rest = requests};
+    while (*end)
+        end = &(*end)->next;
+    *end = batch;
     if (!conn->batches++)
         conn->oldest_ms = conn->pool->pg->loop->now_ms;
     pg_merge(conn->pool, requests);
+    conn_batch_advance(batch);
     for (struct pg_request *request = requests; request && !failed; request = request->next) {
         request->sent = true;
         request->sent_us = sent_us;
         request->tries++;
         for (struct pg_op *op = request->uses_earlier_result ? NULL : request->ops; op && !failed;
              op = op->next)
-            failed = conn_send_op(conn, batch, request, op) != 0;
+            failed = conn_send_op(conn, request, op) != 0;
     }
-    if (failed || !PQpipelineSync(conn->pg) ||
-        conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
-        /* Without a Sync the batch cannot be committed; conn_results_lost() frees it. */
-        if (conn_expect(conn, (struct pg_expect){.kind = PG_EXPECT_SYNC, .batch = batch})) {
-            conn_fail_list(requests);
-            free(batch);
-        }
-        return -1;
-    }
+    if (failed || !PQpipelineSync(conn->pg))
+        return -1; /* without a Sync the batch cannot be committed; conn_results_lost() frees it */
     conn_flush_output(conn);
     return 0;
 }
@@ -458,12 +429,15 @@ static void conn_results_lost(struct pg_conn *conn)
 {
     bool reads = conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG;
 
-    while (conn->expect_count) {
-        struct pg_expect e = *conn_expect_at(conn, --conn->expect_count);
+    while (conn->oldest) {
+        struct pg_batch **last = &conn->oldest, *batch;
 
-        if (e.kind != PG_EXPECT_SYNC)
-            continue;
-        struct pg_request *request = conn_reverse(e.batch->requests);
+        while ((*last)->next)
+            last = &(*last)->next;
+        batch = *last;
+        *last = NULL;
+        struct pg_request *request = conn_reverse(batch->requests);
+
         while (request) {
             struct pg_request *next = request->next;
 
@@ -475,7 +449,7 @@ static void conn_results_lost(struct pg_conn *conn)
                 pg_request_fail(request, FAILED_UNAVAILABLE);
             request = next;
         }
-        free(e.batch);
+        free(batch);
     }
     conn->batches = 0;
 }
@@ -491,20 +465,20 @@ static bool conn_is_lost_result(const PGresult *result)
            !PQresultErrorField(result, PG_DIAG_SQLSTATE);
 }
 
-static void conn_take_error(struct pg_conn *conn, const struct pg_expect *e, const PGresult *result)
+static void conn_take_error(struct pg_conn *conn, struct pg_batch *batch, const PGresult *result)
 {
-    struct failure *failure = &e->request->failure;
+    struct failure *failure = &batch->request->failure;
 
-    e->batch->failed = true;
+    batch->failed = true;
     if (conn_is_lost_result(result)) {
         conn->fault = outcome_unknown;
     } else if (PQresultStatus(result) == PGRES_PIPELINE_ABORTED || failure->kind) {
         return;
-    } else if (e->request->members) {
-        pg_merge_failed(e->request, result);
+    } else if (batch->request->members) {
+        pg_merge_failed(batch->request, result);
         conn->recycle |= pg_is_stale(result);
     } else {
-        pg_failure(failure, e->op, result);
+        pg_failure(failure, batch->op, result);
         conn->recycle |= failure->stale;
     }
 }
@@ -513,7 +487,7 @@ static void conn_take_error(struct pg_conn *conn, const struct pg_expect *e, con
  * Returns whether a module's statement began or ended a transaction, or changed the session, which
  * other callers share. The first word of the result's command tag names the command.
  */
-static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expect *e,
+static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_op *op,
                                 PGresult *result)
 {
     static const char *const words[] = {"BEGIN",   "START",    "COMMIT",  "ROLLBACK",   "SAVEPOINT",
@@ -522,7 +496,7 @@ static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expe
     const char *tag = PQcmdStatus(result);
     size_t length = strcspn(tag, " ");
 
-    if (PQresultStatus(result) != PGRES_COMMAND_OK || e->op->sql->flags & PG_SQL_OF_HOST)
+    if (PQresultStatus(result) != PGRES_COMMAND_OK || op->sql->flags & PG_SQL_OF_HOST)
         return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strlen(words[i]) == length && !strncmp(tag, words[i], length))
@@ -530,42 +504,46 @@ static bool conn_is_not_allowed(const struct pg_conn *conn, const struct pg_expe
     return conn->pool->kind != PG_TX && !strcmp(tag, "SET");
 }
 
-static void conn_take_result(struct pg_conn *conn, const struct pg_expect *e, PGresult *result)
+/* Takes the result of preparing or executing the next statement of the batch. */
+static void conn_take_result(struct pg_conn *conn, struct pg_batch *batch, PGresult *result)
 {
-    struct failure *failure = &e->request->failure;
+    struct pg_request *request = batch->request;
+    struct pg_op *op = batch->op;
     ExecStatusType status = PQresultStatus(result);
     bool good =
         status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY;
+    bool allowed = op->preparing || !good || !conn_is_not_allowed(conn, op, result);
 
-    if (good && e->kind == PG_EXPECT_ROWS && !conn_is_not_allowed(conn, e, result)) {
-        const char *text = e->op->sql->text;
+    if (good && !op->preparing && allowed) {
+        const char *text = op->sql->text;
 
         /* PostgreSQL gives SET LOCAL and SET TRANSACTION the command tag of SET */
         conn->recycle |= !strcmp(PQcmdStatus(result), "SET") &&
                          strncasecmp(text, "SET LOCAL ", 10) != 0 &&
                          strncasecmp(text, "SET TRANSACTION ", 16) != 0;
-        if (!e->request->members)
-            e->op->rows = (struct bb_rows){.result = result, .count = PQntuples(result)};
-        else if (pg_merge_distribute(e->request, e->op, result))
+        if (!request->members)
+            op->rows = (struct bb_rows){.result = result, .count = PQntuples(result)};
+        else if (pg_merge_distribute(request, op, result))
             conn->fault = outcome_unknown;
         return;
     }
-    if (good && e->kind == PG_EXPECT_ROWS) {
+    if (!good) {
+        conn_take_error(conn, batch, result);
+        if (op->preparing)
+            tdelete(request->members ? pg_many(op->sql) : op->sql, &conn->prepared,
+                    conn_prepared_compare);
+    } else if (!allowed) {
         /* the connection is closed, and other statements of the batch may be lost */
         conn->fault = misused;
-        e->batch->failed = true;
+        batch->failed = true;
         /* otherwise sending each request separately shows which one sent it */
-        if (!e->request->members) {
-            *failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
-            failure->sql = e->op->sql;
-            failure->host = e->op->host;
-            snprintf(failure->text, sizeof failure->text,
+        if (!request->members) {
+            request->failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
+            request->failure.sql = op->sql;
+            request->failure.host = op->host;
+            snprintf(request->failure.text, sizeof request->failure.text,
                      "a module must not begin or end a transaction, or change the session");
         }
-    } else if (!good) {
-        conn_take_error(conn, e, result);
-        if (e->kind == PG_EXPECT_PREPARE)
-            tdelete(e->sql, &conn->prepared, conn_prepared_compare);
     }
     PQclear(result);
 }
@@ -589,7 +567,7 @@ static bool conn_is_starved(const struct pg_conn *conn)
 static int conn_read_one(struct pg_conn *conn, bool *after_null)
 {
     PGresult *result = PQgetResult(conn->pg);
-    const struct pg_expect now = *conn_expect_at(conn, 0);
+    struct pg_batch *batch = conn->oldest;
 
     if (!result) {
         /* NULL ends the results of a statement; a second NULL means that there are no more */
@@ -605,7 +583,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
     }
     bool synced = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
 
-    if (synced && now.kind == PG_EXPECT_SYNC) {
+    if (synced && !batch->op) {
         PQclear(result);
         /*
          * Completes a batch, unless it has left its transaction open or failed: later statements
@@ -620,13 +598,13 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
             conn->fault = left_open;
             return -1;
         }
-        conn_expect_next(conn);
-        bool changed = !own && pg_session_has_changed(
-                                   conn, now.batch->count == 1 ? now.batch->requests->rq : NULL);
+        conn->oldest = batch->next;
+        bool changed =
+            !own && pg_session_has_changed(conn, batch->count == 1 ? batch->requests->rq : NULL);
 
         if (changed)
             conn->end = "a setting was changed";
-        conn_batch_synced(conn, now.batch);
+        conn_batch_synced(conn, batch);
         return changed ? -1 : 0;
     }
     if (synced) { /* an earlier result was lost */
@@ -634,19 +612,22 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         conn->fault = outcome_unknown;
         return -1;
     }
-    if (now.kind == PG_EXPECT_SYNC) {
+    if (!batch->op) {
         /* The commit failed (for instance because of a deferred constraint) and undid the batch;
          * the result of the Sync follows. Sending each request separately shows which one failed.
          */
-        now.batch->failed = true;
+        batch->failed = true;
         if (conn_is_lost_result(result))
             conn->fault = outcome_unknown;
-        else if (now.batch->count == 1 && !now.batch->requests->failure.kind)
-            pg_failure(&now.batch->requests->failure, NULL, result);
+        else if (batch->count == 1 && !batch->requests->failure.kind)
+            pg_failure(&batch->requests->failure, NULL, result);
         PQclear(result);
     } else {
-        conn_expect_next(conn);
-        conn_take_result(conn, &now, result);
+        conn_take_result(conn, batch, result);
+        if (batch->op->preparing)
+            batch->op->preparing = false;
+        else
+            conn_batch_advance(batch);
     }
     return 0;
 }
@@ -665,12 +646,12 @@ static void conn_ready(struct watch *watch, uint32_t events)
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;
     }
-    while (conn->expect_count && !conn->fault && !PQisBusy(conn->pg)) {
+    while (conn->oldest && !conn->fault && !PQisBusy(conn->pg)) {
         if (conn_read_one(conn, &after_null))
             break;
     }
     /* even if nothing is expected, because this makes libpq process unsolicited messages */
-    if (PQisBusy(conn->pg) && conn->expect_count && conn_is_starved(conn))
+    if (PQisBusy(conn->pg) && conn->oldest && conn_is_starved(conn))
         conn->fault = outcome_unknown;
     if (conn->fault)
         pg_conn_lost(conn, conn->fault);
@@ -700,5 +681,4 @@ void pg_conn_close(struct pg_conn *conn)
     conn_results_lost(conn);
     pg_conn_fail_waiting(conn);
     timer_clear(&conn->pool->pg->loop->timers, &conn->timer);
-    free(conn->expects);
 }

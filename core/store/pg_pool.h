@@ -9,25 +9,19 @@ enum { PG_REPORTED = 10 /* number of settings, see pg_session_has_changed() */ }
 
 enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
 
-/* The type of the next result on a connection. */
-enum pg_expect_kind { PG_EXPECT_PREPARE, PG_EXPECT_ROWS, PG_EXPECT_SYNC };
-
-struct pg_expect {
-    enum pg_expect_kind kind;
-    const struct bb_sql *sql;
-    struct pg_batch *batch;
-    struct pg_request *request; /* for PREPARE and ROWS */
-    struct pg_op *op;           /* for PREPARE and ROWS */
-};
-
 /* Maximum size of the values of a batch with more than one request. */
 enum { PG_BATCH_BYTES = 65536 };
 
 /* Requests that are followed by one Sync. */
 struct pg_batch {
+    struct pg_batch *next; /* was sent later */
     struct pg_request *requests;
     size_t count;
     bool failed;
+    /* the next result belongs to `op` of `request`; op NULL: it is the result of the Sync */
+    struct pg_request *request;
+    struct pg_op *op;
+    struct pg_request *rest; /* the requests after it */
 };
 
 struct pg_conn {
@@ -43,9 +37,8 @@ struct pg_conn {
     const char *fault; /* why it is closed at once, see pg_conn.c; or NULL */
     const char *end;   /* why it is closed after the results that have arrived; or NULL */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
-    struct pg_expect *expects;      /* a ring buffer */
-    size_t expect_first, expect_count, expect_room;
-    size_t batches;    /* in progress */
+    struct pg_batch *oldest;        /* of the batches in progress */
+    size_t batches;                 /* their number */
     int64_t oldest_ms; /* when the oldest batch in progress was sent or last made progress */
     void *prepared;    /* the statements that the session has prepared, see pg_conn.c */
     struct pg_tx *checked_out; /* tx pool */
