@@ -43,7 +43,9 @@ int warnings_vadd(json_t **warnings, const char *format, va_list args)
         return 0;
     if (!*warnings)
         *warnings = json_array();
-    return *warnings ? json_array_append_new(*warnings, json_stringn(text, text_valid(text))) : -1;
+    return *warnings ? json_array_append_new(*warnings,
+                                             json_stringn(text, text_valid(text, strlen(text))))
+                     : -1;
 }
 
 int warnings_add(json_t **warnings, const char *format, ...)

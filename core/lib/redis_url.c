@@ -1,6 +1,5 @@
 #include "core/lib/redis_url.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,16 +10,10 @@ enum { DATABASE_MAX = 65535, PORT_MAX = 65535 };
 /* Reads a decimal number that ends at `end`. Returns it, or -1 if it is above `most` or invalid. */
 static long url_number(const char *at, const char *end, long most)
 {
-    long number = 0;
+    size_t digits = strspn(at, "0123456789");
+    long number = strtol(at, NULL, 10);
 
-    if (at == end)
-        return -1;
-    for (; at < end && number <= most; at++) {
-        if (!isdigit((unsigned char)*at))
-            return -1;
-        number = number * 10 + (*at - '0');
-    }
-    return number <= most ? number : -1;
+    return digits && at + digits == end && number <= most ? number : -1;
 }
 
 /* Reads "host", "host:port" or "[address]:port"; `port` is the default, NULL: it is required. */

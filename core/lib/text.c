@@ -46,18 +46,16 @@ static size_t text_ascii_run(const char *text, size_t length)
     return at;
 }
 
-bool text_utf8(const char *text, size_t length)
+size_t text_valid(const char *text, size_t length)
 {
-    size_t at = 0;
+    size_t at = 0, size;
 
     while ((at += text_ascii_run(text + at, length - at)) < length) {
-        size_t size;
-
         if (text_code_point(text + at, length - at, &size) < 0)
-            return false;
+            break;
         at += size;
     }
-    return true;
+    return at;
 }
 
 size_t text_characters(const char *text)
@@ -74,15 +72,6 @@ bool text_space(int32_t c)
     return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
            c == 0x205F || c == 0x3000 || c == 0xFEFF;
-}
-
-size_t text_valid(const char *text)
-{
-    size_t left = strlen(text), all = left, size;
-
-    while (left && text_code_point(text + (all - left), left, &size) >= 0)
-        left -= size;
-    return all - left;
 }
 
 void text_trim(const char **text, size_t *length)
@@ -108,15 +97,8 @@ bool text_blank(const char *text)
 {
     size_t length = strlen(text);
 
-    while (length) {
-        size_t size;
-
-        if (!text_space(text_code_point(text, length, &size)))
-            return false;
-        text += size;
-        length -= size;
-    }
-    return true;
+    text_trim(&text, &length);
+    return !length;
 }
 
 int text_hex_digit(char c)

@@ -14,11 +14,16 @@
 #define TEXT_UUID_SIZE 37 /* including the NUL */
 #define TEXT_TIME_SIZE 25
 
-/* Returns whether the bytes are UTF-8: no overlong form, no surrogate, nothing over U+10FFFF. */
-bool text_utf8(const char *text, size_t length);
+/*
+ * Returns the number of bytes at the start of a text, which may have been cut, that are UTF-8: no
+ * overlong form, no surrogate, nothing over U+10FFFF.
+ */
+size_t text_valid(const char *text, size_t length);
 
-/* Returns the number of valid UTF-8 bytes at the start of a text that may have been cut. */
-size_t text_valid(const char *text);
+static inline bool text_utf8(const char *text, size_t length)
+{
+    return text_valid(text, length) == length;
+}
 
 /*
  * Returns the code point at the start of `text`, with its length in bytes in *size; -1 with *size 1

@@ -218,7 +218,7 @@ const char *reply_header_get(const struct core_request *rq, const char *name)
 
 json_t *reply_text(const char *text)
 {
-    return json_stringn(text, text_valid(text));
+    return json_stringn(text, text_valid(text, strlen(text)));
 }
 
 /* Adds the members of RFC 6749, which all errors of the token endpoint have, also the host's. */

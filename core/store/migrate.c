@@ -43,18 +43,6 @@ struct migration {
 /* A read-only check does not wait for a session that changes the tables. */
 #define LOOK "-c statement_timeout=5s"
 
-/* Converts a text to one line, as the log needs it. */
-static void migrate_db_flatten(char *text)
-{
-    size_t length = strlen(text);
-
-    while (length && strchr(" \n\r\t", text[length - 1]))
-        text[--length] = '\0';
-    for (; *text; text++)
-        if (strchr("\n\r\t", *text))
-            *text = ' ';
-}
-
 static void migrate_db_take_notice(void *arg, const PGresult *result)
 {
     struct migrate_db *db = arg;
@@ -78,7 +66,7 @@ int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool
     if (!db->conn) {
         db->outcome = MIGRATE_UNREACHABLE;
         snprintf(db->report->problem, sizeof db->report->problem, "database: %.400s", problem);
-        migrate_db_flatten(db->report->problem);
+        pg_one_line(db->report->problem);
         return -1;
     }
     PQsetNoticeReceiver(db->conn, migrate_db_take_notice, db);
@@ -119,7 +107,7 @@ PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sq
     snprintf(db->report->problem, sizeof db->report->problem, "%s: %s%s%s%s", what,
              *text ? text : "unexpected result", state ? " (SQLSTATE " : "", state ? state : "",
              state ? ")" : "");
-    migrate_db_flatten(db->report->problem);
+    pg_one_line(db->report->problem);
     PQclear(result);
     return NULL;
 }

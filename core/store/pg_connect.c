@@ -47,6 +47,17 @@ bool pg_notice_is_unreplicated(const PGresult *notice)
     return function && !strcmp(function, "SyncRepWaitForLSN");
 }
 
+void pg_one_line(char *text)
+{
+    size_t length = strlen(text);
+
+    while (length && (unsigned char)text[length - 1] <= ' ')
+        text[--length] = '\0';
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ')
+            *text = ' ';
+}
+
 /* Discards notices, which libpq would write to stderr, between the lines of the log. */
 static void pg_drop_notice(void *arg, const PGresult *result)
 {

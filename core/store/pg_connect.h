@@ -55,4 +55,8 @@ void pg_clean_environment(void);
  */
 bool pg_notice_is_unreplicated(const PGresult *notice);
 
+/* Makes an error message one line: removes blanks at its end, and replaces line breaks by blanks.
+ */
+void pg_one_line(char *text);
+
 #endif

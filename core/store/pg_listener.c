@@ -86,9 +86,7 @@ static void pg_listener_note_problem(const char *reason)
 {
     pthread_mutex_lock(&problem_lock);
     snprintf(last_problem, sizeof last_problem, "%s", reason ? reason : "");
-    for (char *at = last_problem; *at; at++)
-        if ((unsigned char)*at < ' ')
-            *at = ' ';
+    pg_one_line(last_problem);
     pthread_mutex_unlock(&problem_lock);
 }
 
