@@ -120,8 +120,9 @@ static void mapped_find_build(struct object *object, const char *notes, size_t s
             return;
         const char *vendor = notes + at + sizeof *note;
         if (note->n_type == NT_GNU_BUILD_ID && name == 4 && !memcmp(vendor, "GNU", 4))
-            for (size_t i = 0; i < note->n_descsz && 2 * i + 2 < OBJECT_BUILD; i++)
-                snprintf(object->build + 2 * i, 3, "%02x", (unsigned char)vendor[name + i]);
+            text_hex(vendor + name,
+                     note->n_descsz < OBJECT_BUILD / 2 ? note->n_descsz : OBJECT_BUILD / 2,
+                     object->build);
         at += sizeof *note + name + text;
     }
 }
@@ -195,7 +196,7 @@ const struct object *mapped_files_find(uintptr_t address)
     return NULL;
 }
 
-/* ---- symbols, with async-signal-safe calls only ---- */
+/* ---- symbols, for signal handlers ---- */
 
 struct image {
     const char *bytes;
@@ -211,10 +212,25 @@ static const void *mapped_part_of(const struct image *image, uint64_t offset, ui
     return image->bytes + offset;
 }
 
-static bool mapped_find_symbol(const struct image *image, const ElfW(Shdr) * table,
-                               const ElfW(Shdr) * texts, uintptr_t at, char *name, size_t size,
-                               size_t *into)
+/* Names the frame by the symbol of the function that has the offset `at` in the file. */
+static void mapped_find_symbol(const struct image *image, uintptr_t at, struct frame *frame)
 {
+    const ElfW(Ehdr) *head = mapped_part_of(image, 0, 1, sizeof *head);
+
+    if (!head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
+        head->e_shentsize != sizeof(ElfW(Shdr)))
+        return;
+    const ElfW(Shdr) *sections =
+        mapped_part_of(image, head->e_shoff, head->e_shnum, sizeof(ElfW(Shdr)));
+    const ElfW(Shdr) *table = NULL;
+
+    /* the full symbol table, or, if the file is stripped, the table of exported symbols */
+    for (size_t i = 0; sections && i < head->e_shnum; i++)
+        if (sections[i].sh_type == SHT_SYMTAB || (!table && sections[i].sh_type == SHT_DYNSYM))
+            table = &sections[i];
+    if (!table || table->sh_link >= head->e_shnum)
+        return;
+    const ElfW(Shdr) *texts = &sections[table->sh_link];
     size_t count = table->sh_size / sizeof(ElfW(Sym));
     const ElfW(Sym) *symbols = mapped_part_of(image, table->sh_offset, count, sizeof *symbols);
     const char *strings = mapped_part_of(image, texts->sh_offset, texts->sh_size, 1);
@@ -225,62 +241,33 @@ static bool mapped_find_symbol(const struct image *image, const ElfW(Shdr) * tab
         if ((symbol->st_info & 15) != STT_FUNC || at < symbol->st_value ||
             at - symbol->st_value >= symbol->st_size || symbol->st_name >= texts->sh_size)
             continue;
-        const char *from = strings + symbol->st_name;
-        size_t length = 0, most = texts->sh_size - symbol->st_name;
+        size_t most = texts->sh_size - symbol->st_name;
 
-        for (; length + 1 < size && length < most && from[length]; length++)
-            name[length] = from[length];
-        name[length] = '\0';
-        *into = at - symbol->st_value;
-        return true;
+        most = most < sizeof frame->symbol ? most : sizeof frame->symbol;
+        snprintf(frame->symbol, sizeof frame->symbol, "%.*s", (int)most, strings + symbol->st_name);
+        frame->into = at - symbol->st_value;
+        return;
     }
-    return false;
 }
 
-static bool mapped_read_image(const struct image *image, uintptr_t at, char *name, size_t size,
-                              size_t *into)
+/* Names the frame, if its file has a symbol for the address. */
+static void mapped_name_frame(struct frame *frame, uintptr_t address)
 {
-    const ElfW(Ehdr) *head = mapped_part_of(image, 0, 1, sizeof *head);
-
-    if (!head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
-        head->e_shentsize != sizeof(ElfW(Shdr)))
-        return false;
-    const ElfW(Shdr) *sections =
-        mapped_part_of(image, head->e_shoff, head->e_shnum, sizeof(ElfW(Shdr)));
-    const ElfW(Shdr) *table = NULL;
-
-    /* the full symbol table, or, if the file is stripped, the table of exported symbols */
-    for (size_t i = 0; sections && i < head->e_shnum; i++)
-        if (sections[i].sh_type == SHT_SYMTAB || (!table && sections[i].sh_type == SHT_DYNSYM))
-            table = &sections[i];
-    if (!table || table->sh_link >= head->e_shnum)
-        return false;
-    return mapped_find_symbol(image, table, &sections[table->sh_link], at, name, size, into);
-}
-
-/*
- * Writes the name of the function at the address, and sets *into to the offset in the function.
- * Returns false if it is unknown.
- */
-static bool mapped_files_symbol(const struct object *object, uintptr_t address, char *name,
-                                size_t size, size_t *into)
-{
-    int fd = open(object->open, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = open(frame->object->open, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
     void *bytes = MAP_FAILED;
 
     if (fd < 0)
-        return false;
+        return;
     if (!fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_size > 0)
         bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (bytes == MAP_FAILED)
-        return false;
+        return;
     struct image image = {bytes, (size_t)about.st_size};
-    bool found = mapped_read_image(&image, address - object->base, name, size, into);
 
+    mapped_find_symbol(&image, address - frame->object->base, frame);
     munmap(bytes, image.size);
-    return found;
 }
 
 /* ---- finding the code that ran ---- */
@@ -357,10 +344,8 @@ static void crash_names(struct report *of)
     for (size_t i = 0; i < of->frame_count; i++) {
         struct frame *frame = &of->frames[i];
 
-        if (frame->object &&
-            !mapped_files_symbol(frame->object, frame->address - (i > 0), frame->symbol,
-                                 sizeof frame->symbol, &frame->into))
-            frame->symbol[0] = '\0';
+        if (frame->object)
+            mapped_name_frame(frame, frame->address - (i > 0));
     }
 }
 

@@ -147,11 +147,8 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 
 #define LOCAL_MAX 64
 #define LABEL_MAX 63
-
-static bool field_is_alphanumeric(int32_t c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
+#define DIGITS "0123456789"
+#define ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" DIGITS
 
 /* Returns whether it consists of words separated by single dots (RFC 5322, 3.2.3). */
 static bool field_local_valid(const char *text, size_t length)
@@ -168,8 +165,8 @@ static bool field_local_valid(const char *text, size_t length)
             return false;
         bool foreign = c > 0x9F && !text_space(c);
 
-        if (!field_is_alphanumeric(c) && !foreign &&
-            (c <= 0 || c > 0x7E || !strchr(".!#$%&'*+/=?^_`{|}~-", (int)c)))
+        if (!foreign &&
+            (c <= 0 || c > 0x7E || !strchr(ALPHANUMERIC ".!#$%&'*+/=?^_`{|}~-", (int)c)))
             return false;
         before = c;
     }
@@ -185,12 +182,9 @@ static bool field_email_is_valid(const char *text)
     for (const char *label = at + 1;;) {
         size_t length = strcspn(label, ".");
 
-        if (!length || length > LABEL_MAX || label[0] == '-' || label[length - 1] == '-')
+        if (!length || length > LABEL_MAX || label[0] == '-' || label[length - 1] == '-' ||
+            strspn(label, ALPHANUMERIC "-") != length)
             return false;
-        for (size_t i = 0; i < length; i++) {
-            if (!field_is_alphanumeric(label[i]) && label[i] != '-')
-                return false;
-        }
         if (!label[length])
             return true; /* one label is enough, for mail in networks without a domain */
         label += length + 1;
@@ -199,7 +193,6 @@ static bool field_email_is_valid(const char *text)
 
 /* ---- single values ---- */
 
-#define DIGITS "0123456789"
 #define WHOLE_MAX 9007199254740992.0 /* 2^53: doubles are exact up to here */
 
 enum { DECIMAL_MAX = 400 }; /* maximum length of a number in a string, enough for every double */
@@ -714,7 +707,7 @@ static bool field_is_number(const char *text, double *number)
     const char *digits = text + (*text == '-' || *text == '+');
     char *end = NULL;
 
-    if (*digits && strchr("0123456789.", *digits) && !digits[strspn(digits, "0123456789.eE+-")])
+    if (*digits && strchr(DIGITS ".", *digits) && !digits[strspn(digits, DIGITS ".eE+-")])
         *number = strtod(text, &end);
     return end && !*end;
 }
@@ -885,8 +878,6 @@ struct slot {
 static void query_ignore(struct query_values *values, const char *name, size_t length,
                          struct arena *arena)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                "0123456789-._~";
     char entry[QUERY_IGNORED_MAX] = ", ";
     size_t size = strlen(entry);
 
@@ -896,7 +887,8 @@ static void query_ignore(struct query_values *values, const char *name, size_t l
         memcpy(values->ignored, entry, size);
     for (; length && size + sizeof "%00, " < sizeof entry; name++, length--)
         size += (size_t)snprintf(entry + size, sizeof entry - size,
-                                 strchr(plain, *name) ? "%c" : "%%%02X", (unsigned char)*name);
+                                 strchr(ALPHANUMERIC "-._~", *name) ? "%c" : "%%%02X",
+                                 (unsigned char)*name);
     memcpy(entry + size, ", ", sizeof ", ");
     if (strstr(values->ignored, ", " MORE ", ") || strstr(values->ignored, entry))
         return;

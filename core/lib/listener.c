@@ -325,31 +325,25 @@ static const char *address_as_text(const struct in6_addr *address, char out[INET
 /* Parses 1.2.3.4, 1.2.3.4:80, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. */
 static bool address_read_hop(const char *text, size_t length, struct in6_addr *out)
 {
-    char copy[INET6_ADDRSTRLEN + 8], *address = copy;
-    bool v4;
+    char copy[INET6_ADDRSTRLEN + 8];
+    bool v4, bracket = length && *text == '[';
 
     if (length >= sizeof(copy))
         return false;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    char *port = strrchr(copy, ':');
+    char *end = bracket ? strchr(copy, ']') : strchrnul(copy, ':');
 
-    if (copy[0] == '[') {
-        char *close = strchr(copy, ']');
-
-        if (!close || (close[1] && port != close + 1))
-            return false;
-        *close = '\0';
-        port = close[1] ? port : NULL;
-        address++;
-    } else if (port && strchr(copy, ':') == port) {
-        *port = '\0';
-    } else {
-        port = NULL;
-    }
-    if (port && (!port[1] || port[1 + strspn(port + 1, "0123456789")]))
+    if (!bracket && *end && strchr(end + 1, ':'))
+        end = copy + length; /* an IPv6 address without a port */
+    if (!end)
         return false;
-    return address_read_address(address, out, &v4) && (copy[0] != '[' || !v4);
+    const char *port = end + bracket;
+
+    if (*port && (*port != ':' || !port[1] || port[1 + strspn(port + 1, "0123456789")]))
+        return false;
+    *end = '\0';
+    return address_read_address(copy + bracket, out, &v4) && !(bracket && v4);
 }
 
 const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,

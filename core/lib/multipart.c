@@ -81,15 +81,12 @@ static int multipart_parameter(char **at, char **name, char **value)
 
 static bool multipart_boundary_fits(const char *boundary)
 {
-    static const char more[] = "'()+_,-./:=? ";
-    size_t length = strlen(boundary);
+    static const char allowed[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "'()+_,-./:=? ";
+    size_t length = strspn(boundary, allowed);
 
-    if (!length || length > MULTIPART_BOUNDARY_MAX || boundary[length - 1] == ' ')
-        return false;
-    for (; *boundary; boundary++)
-        if (!isalnum((unsigned char)*boundary) && !strchr(more, *boundary))
-            return false;
-    return true;
+    return length && !boundary[length] && length <= MULTIPART_BOUNDARY_MAX &&
+           boundary[length - 1] != ' ';
 }
 
 /* Returns 1, or -1 if the boundary is missing, duplicate or malformed. */

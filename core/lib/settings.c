@@ -306,15 +306,13 @@ static struct setting_node *settings_read_node(struct reader *reader, const char
     return NULL;
 }
 
-/* Finds a member of a mapping, and the line of its key; NULL: there is none. */
-static const struct setting_node *settings_member(const struct setting_node *map, const char *key,
-                                                  unsigned *line)
+/* Finds a member of a mapping (NULL: empty); NULL: there is none. */
+static const struct setting_node *settings_member(const struct setting_node *map, const char *key)
 {
     const struct setting_node *at = map ? map->first : NULL;
 
     while (at && strcmp(at->key, key) != 0)
         at = at->next;
-    *line = at ? at->line : 0;
     return at;
 }
 
@@ -483,13 +481,11 @@ void settings_unknown(struct settings *settings, settings_is_module *is_module, 
 
 unsigned settings_line(const struct settings *settings, const char *section, const char *name)
 {
-    unsigned line = 0, own = 0;
-    const struct setting_node *map =
-        *section ? settings_member(settings->root, section, &line) : settings->root;
+    const struct setting_node *top = *section ? settings_member(settings->root, section) : NULL;
+    const struct setting_node *own =
+        name ? settings_member(*section ? top : settings->root, name) : NULL;
 
-    if (name)
-        settings_member(map, name, &own);
-    return own ? own : line;
+    return own ? own->line : top ? top->line : 0;
 }
 
 void settings_complain(const struct settings *settings, struct setting_problems *problems,
@@ -685,48 +681,46 @@ static void settings_bind_field(struct binder *binder, struct setting_value *val
     struct settings *settings = binder->settings;
     const char *section = binder->section->name;
     const struct setting_node *map = *section ? binder->section->node : settings->root;
-    unsigned line;
-    const struct setting_node *node = settings_member(map, field->name, &line);
-    json_t *json = NULL;
+    const struct setting_node *node = settings_member(map, field->name);
 
     if (!node && field->alias)
-        node = settings_member(map, field->alias, &line);
+        node = settings_member(map, field->alias);
     if (node && settings_is_null(node) && field->type != BB_ANY && !(field->flags & BB_NULLABLE)) {
         COMPLAIN(binder, field->name, "has no value (write \"\" for an empty text)");
-    } else if (node && node->kind != NODE_TEXT && field->type < BB_OBJECT) {
-        COMPLAIN(binder, field->name, "must be one value, not %s", settings_kind(node));
-    } else {
-        const char *where =
-            arena_format(settings->arena, "%s%s%s", section, *section ? "." : "", field->name);
-
-        if (node)
-            json = where ? settings_json(binder, node, field, where) : NULL;
-        if (json || !node) {
-            /* An absent value gets its default. The arena owns the result. */
-            struct arena *arena = binder->settings->arena;
-            struct problems found = {.arena = arena};
-            struct bb_table table = {field, 1, sizeof *field};
-            const char *unit = setting_unit(field);
-            json_t *object = json_pack("{s:o*}", field->name, json);
-            json_t *checked = object ? fields_check(&table, object, &found) : NULL;
-
-            if (checked && arena_defer(arena, settings_json_undo, checked)) {
-                json_decref(checked);
-                checked = NULL;
-            }
-            for (size_t i = 0; i < found.count; i++)
-                COMPLAIN(binder, found.list[i].field, "%s%s%s", found.list[i].text,
-                         unit ? ", in " : "", unit ? unit : "");
-            binder->failed = binder->failed || !checked;
-            json_decref(object);
-            value->json = json_object_get(checked, field->name);
-            value->text = json_string_value(value->json);
-            value->number = json_number_value(value->json);
-            value->integer = json_is_true(value->json) ? 1 : json_integer_value(value->json);
-        } else {
-            binder->failed = true;
-        }
+        return;
     }
+    if (node && node->kind != NODE_TEXT && field->type < BB_OBJECT) {
+        COMPLAIN(binder, field->name, "must be one value, not %s", settings_kind(node));
+        return;
+    }
+    struct arena *arena = settings->arena;
+    const char *where = arena_format(arena, "%s%s%s", section, *section ? "." : "", field->name);
+    json_t *json = node && where ? settings_json(binder, node, field, where) : NULL;
+
+    if (node && !json) {
+        binder->failed = true;
+        return;
+    }
+    /* An absent value gets its default. The arena owns the result. */
+    struct problems found = {.arena = arena};
+    struct bb_table table = {field, 1, sizeof *field};
+    const char *unit = setting_unit(field);
+    json_t *object = json_pack("{s:o*}", field->name, json);
+    json_t *checked = object ? fields_check(&table, object, &found) : NULL;
+
+    if (checked && arena_defer(arena, settings_json_undo, checked)) {
+        json_decref(checked);
+        checked = NULL;
+    }
+    for (size_t i = 0; i < found.count; i++)
+        COMPLAIN(binder, found.list[i].field, "%s%s%s", found.list[i].text, unit ? ", in " : "",
+                 unit ? unit : "");
+    binder->failed = binder->failed || !checked;
+    json_decref(object);
+    value->json = json_object_get(checked, field->name);
+    value->text = json_string_value(value->json);
+    value->number = json_number_value(value->json);
+    value->integer = json_is_true(value->json) ? 1 : json_integer_value(value->json);
 }
 
 /* Creates a section. The rows must live as long as the settings. NULL: out of memory. */
@@ -759,13 +753,12 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
     struct setting_section *section = settings_section_new(settings, name, fields);
     struct binder binder = {.settings = settings, .section = section, .problems = problems};
     size_t before = problems->count;
-    unsigned line;
 
     if (!section) {
         setting_problem(problems, "%s: %s: out of memory", settings->path, name);
         return NULL;
     }
-    const struct setting_node *node = *name ? settings_member(settings->root, name, &line) : NULL;
+    const struct setting_node *node = *name ? settings_member(settings->root, name) : NULL;
 
     if (node && node->kind == NODE_TEXT && !node->text)
         return NULL; /* reported when the file was read */
@@ -900,9 +893,8 @@ int settings_print(const struct settings *settings, FILE *out)
             const struct bb_field *field = value->field;
             const struct setting_node *map = *section->name ? section->node : settings->root;
             const char *unit = setting_unit(field), *indent = *section->name ? "  " : "";
-            unsigned line;
-            bool given = settings_member(map, field->name, &line) ||
-                         (field->alias && settings_member(map, field->alias, &line));
+            bool given = settings_member(map, field->name) ||
+                         (field->alias && settings_member(map, field->alias));
             bool set = value->json != NULL;
             json_t *shown = set ? settings_shown(value->json, field) : NULL;
             char *text =

@@ -193,16 +193,22 @@ size_t text_integer(int64_t number, char out[TEXT_INTEGER_SIZE])
     return sizeof digits - at;
 }
 
+/* Writes exactly `digits` digits. */
+static void text_put(char *out, int digits, int number)
+{
+    while (digits--) {
+        out[digits] = (char)('0' + number % 10);
+        number /= 10;
+    }
+}
+
 void text_ms(int64_t us, char out[TEXT_MS_SIZE])
 {
     char *at = out + text_integer(us / 1000, out);
-    int rest = (int)(us % 1000);
 
-    *at++ = '.';
-    *at++ = (char)('0' + rest / 100);
-    *at++ = (char)('0' + rest / 10 % 10);
-    *at++ = (char)('0' + rest % 10);
-    *at = '\0';
+    *at = '.';
+    text_put(at + 1, 3, (int)(us % 1000));
+    at[4] = '\0';
 }
 
 /* ---- random bytes and UUIDs ---- */
@@ -267,14 +273,6 @@ static int64_t text_days_of(int year, int month, int day)
     int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
 
     return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-static void text_put(char *out, int digits, int number)
-{
-    while (digits--) {
-        out[digits] = (char)('0' + number % 10);
-        number /= 10;
-    }
 }
 
 void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])

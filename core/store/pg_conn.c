@@ -32,11 +32,6 @@ static int conn_prepared_compare(const void *one, const void *other)
     return one < other ? -1 : one > other;
 }
 
-static void conn_prepared_keep(void *sql)
-{
-    (void)sql; /* belongs to a module or the host */
-}
-
 /* Moves to the statement of the batch whose result is next; after the last one, the Sync is next.
  */
 static void conn_batch_advance(struct pg_batch *batch)
@@ -126,8 +121,8 @@ static void conn_forget_server(struct pg_conn *conn)
     conn->recycle = false;
     conn->fault = NULL;
     conn->end = NULL;
-    tdestroy(conn->prepared, conn_prepared_keep);
-    conn->prepared = NULL;
+    while (conn->prepared) /* the root points to its key; the keys are not owned */
+        tdelete(*(void **)conn->prepared, &conn->prepared, conn_prepared_compare);
 }
 
 void pg_conn_lost(struct pg_conn *conn, const char *reason)
@@ -260,16 +255,6 @@ static int conn_send_op(struct pg_conn *conn, struct pg_request *request, struct
     return PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0) ? 0 : -1;
 }
 
-static void conn_fail_list(struct pg_request *list)
-{
-    while (list) {
-        struct pg_request *next = list->next;
-
-        pg_request_fail(list, FAILED_MEMORY);
-        list = next;
-    }
-}
-
 /* Sends requests followed by one Sync. -1: the connection is unusable. */
 static int conn_send_batch(struct pg_conn *conn, struct pg_request *requests, size_t count)
 {
@@ -277,10 +262,12 @@ static int conn_send_batch(struct pg_conn *conn, struct pg_request *requests, si
     int64_t sent_us = clock_mono_us();
     bool failed = false;
 
-    if (!batch) {
-        conn_fail_list(requests);
-        return 0;
+    for (struct pg_request *next; !batch && requests; requests = next) {
+        next = requests->next;
+        pg_request_fail(requests, FAILED_MEMORY);
     }
+    if (!batch)
+        return 0;
     *batch = (struct pg_batch){.requests = requests, .count = count, .rest = requests};
     while (*end)
         end = &(*end)->next;

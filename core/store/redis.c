@@ -448,19 +448,13 @@ static void redis_wake_in_time(struct redis *redis)
 
 static enum bb_redis_type redis_type_of(const redisReply *reply)
 {
-    switch (reply->type) {
-    case REDIS_REPLY_INTEGER:
-        return BB_REDIS_INT;
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-        return BB_REDIS_TEXT;
-    case REDIS_REPLY_ARRAY:
-        return BB_REDIS_LIST;
-    case REDIS_REPLY_ERROR:
-        return BB_REDIS_ERROR;
-    default:
-        return BB_REDIS_NIL;
-    }
+    static const enum bb_redis_type types[] = {
+        [REDIS_REPLY_INTEGER] = BB_REDIS_INT, [REDIS_REPLY_STRING] = BB_REDIS_TEXT,
+        [REDIS_REPLY_STATUS] = BB_REDIS_TEXT, [REDIS_REPLY_ARRAY] = BB_REDIS_LIST,
+        [REDIS_REPLY_ERROR] = BB_REDIS_ERROR,
+    };
+
+    return (size_t)reply->type < sizeof types / sizeof *types ? types[reply->type] : BB_REDIS_NIL;
 }
 
 /* Copies a reply into the arena, without lists in lists. Returns 0, or -1 if out of memory. */
