@@ -41,6 +41,19 @@ enum {
     FRAME_TEXT = 192
 };
 
+enum { OBJECT_PATH = 256, OBJECT_BUILD = 65 };
+
+/* A file whose code is mapped. */
+struct object {
+    /* the offset between addresses in the file and in memory; its range in memory */
+    uintptr_t base, from, to;
+    char name[64];            /* the module's name, or the file's */
+    char file[OBJECT_PATH];   /* the path shown in reports */
+    char open[OBJECT_PATH];   /* the path from which it can be read */
+    char build[OBJECT_BUILD]; /* build id in hexadecimal, or "" */
+    bool module;
+};
+
 struct frame {
     uintptr_t address;
     const struct object *object; /* NULL: no known file */
@@ -175,18 +188,7 @@ void mapped_files_snapshot(void)
     dl_iterate_phdr(mapped_add, NULL);
 }
 
-void mapped_files_module(const void *address, const char *name, const char *file)
-{
-    struct object *object = (struct object *)(uintptr_t)mapped_files_find((uintptr_t)address);
-
-    if (!object)
-        return;
-    snprintf(object->name, sizeof object->name, "%s", name);
-    snprintf(object->file, sizeof object->file, "%s", file);
-    object->module = true;
-}
-
-const struct object *mapped_files_find(uintptr_t address)
+static struct object *mapped_find(uintptr_t address)
 {
     size_t count = atomic_load(&object_count);
 
@@ -194,6 +196,18 @@ const struct object *mapped_files_find(uintptr_t address)
         if (address >= objects[i].from && address < objects[i].to)
             return &objects[i];
     return NULL;
+}
+
+const char *mapped_files_module(const void *address, const char *name, const char *file)
+{
+    struct object *object = mapped_find((uintptr_t)address);
+
+    if (!object)
+        return "";
+    snprintf(object->name, sizeof object->name, "%s", name);
+    snprintf(object->file, sizeof object->file, "%s", file);
+    object->module = true;
+    return object->build;
 }
 
 /* ---- symbols, for signal handlers ---- */
@@ -308,7 +322,7 @@ static uintptr_t crash_address(const ucontext_t *context, bool caller)
 
 static void crash_add_frame(struct report *of, uintptr_t address)
 {
-    const struct object *object = mapped_files_find(address);
+    const struct object *object = mapped_find(address);
 
     if (!address || of->frame_count == FRAMES_MAX)
         return;
@@ -327,7 +341,7 @@ static void crash_frames(struct report *of)
     of->frame_count = 0;
     of->blamed = NULL;
     crash_add_frame(of, place);
-    if (!mapped_files_find(place))
+    if (!mapped_find(place))
         crash_add_frame(of, crash_address(of->context, true));
     int count = backtrace(found, FRAMES_MAX + OWN_FRAMES);
 
@@ -593,10 +607,7 @@ static struct report snapshot_report; /* filled by the inspected thread … */
 static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, or the response came too late */
 static sem_t answered;
 
-static int crash_snapshot_signal(void)
-{
-    return SIGRTMIN + 4;
-}
+#define SNAPSHOT_SIGNAL (SIGRTMIN + 4)
 
 static void crash_on_snapshot_signal(int number, siginfo_t *info, void *context)
 {
@@ -623,7 +634,7 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
     while (!sem_trywait(&answered)) /* a response that came too late */
         ;
     atomic_store(&wanted, thread);
-    if (!pthread_kill(thread, crash_snapshot_signal())) {
+    if (!pthread_kill(thread, SNAPSHOT_SIGNAL)) {
         int64_t until = clock_mono_ms() + ANSWER_MS;
 
         do
@@ -676,7 +687,7 @@ void crash_install(void)
     thread_alternate_stack();
     for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
         crash_handle_by(reported[i], crash_on_signal, SA_NODEFER);
-    crash_handle_by(crash_snapshot_signal(), crash_on_snapshot_signal, SA_RESTART);
+    crash_handle_by(SNAPSHOT_SIGNAL, crash_on_snapshot_signal, SA_RESTART);
     owner = getpid();
     on_exit(crash_on_exit, NULL);
     atomic_store(&installed, true);

@@ -53,26 +53,13 @@ _Noreturn void crash_end(pthread_t thread, const char *reason);
  * removed.
  */
 
-enum { OBJECT_NAME = 64, OBJECT_PATH = 256, OBJECT_BUILD = 65 };
-
-struct object {
-    /* the offset between addresses in the file and in memory; its range in memory */
-    uintptr_t base, from, to;
-    char name[OBJECT_NAME];   /* the module's name, or the file's */
-    char file[OBJECT_PATH];   /* the path shown in reports */
-    char open[OBJECT_PATH];   /* the path from which it can be read */
-    char build[OBJECT_BUILD]; /* build id in hexadecimal, or "" */
-    bool module;
-};
-
 /* Adds files that were loaded since the last call. One thread at a time. */
 void mapped_files_snapshot(void);
 
-/* Marks the object with this address as a module from this file. Call after
- * mapped_files_snapshot(). */
-void mapped_files_module(const void *address, const char *name, const char *file);
-
-/* Returns the object that contains this address; NULL: none. Async-signal-safe. */
-const struct object *mapped_files_find(uintptr_t address);
+/*
+ * Marks the file with this address as a module. Returns its build id in hexadecimal; "": it has
+ * none. Call after mapped_files_snapshot().
+ */
+const char *mapped_files_module(const void *address, const char *name, const char *file);
 
 #endif

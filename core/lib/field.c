@@ -197,6 +197,13 @@ static bool field_email_is_valid(const char *text)
 
 enum { DECIMAL_MAX = 400 }; /* maximum length of a number in a string, enough for every double */
 
+/* Returns whether the values of the row are strings in JSON. */
+static bool field_is_text(const struct bb_field *field)
+{
+    return field->type < BB_OBJECT && field->type != BB_INT && field->type != BB_NUMBER &&
+           field->type != BB_BOOL;
+}
+
 static bool field_bounded(const struct bb_field *field)
 {
     return field->min || field->max;
@@ -380,8 +387,6 @@ static const char *field_time_string(const char *text, struct arena *arena)
 static const char *field_string(const struct bb_field *field, const char *text, struct arena *arena,
                                 const struct place *place, struct problems *problems)
 {
-    bool fits;
-
     switch (field->type) {
     case BB_TEXT:
         if (!field_text_fits(field, text, place, problems))
@@ -396,19 +401,17 @@ static const char *field_string(const struct bb_field *field, const char *text, 
     case BB_UUID:
         if (text_is_uuid(text))
             return unicode_fold(text, arena);
-        fits = false;
         break;
     case BB_TIME:
         text = field_time_string(text, arena);
-        fits = text != NULL;
+        if (text)
+            return text;
         break;
     default:
-        fits = false;
         for (const char *const *choice = field->choices; choice && *choice; choice++)
-            fits = fits || !strcmp(*choice, text);
+            if (!strcmp(*choice, text))
+                return text;
     }
-    if (fits)
-        return text;
     field_type_problem(field, place, problems);
     return NULL;
 }
@@ -543,57 +546,37 @@ static json_t *field_list_value(const struct bb_field *field, json_t *value,
 static json_t *field_plain_value(const struct bb_field *field, json_t *value,
                                  const struct place *place, struct problems *problems)
 {
-    switch (field->type) {
-    case BB_INT:
-        return field_int_value(field, value, place, problems);
-    case BB_NUMBER:
-        if (!json_is_number(value))
-            break;
-        return field_number_fits(field, json_number_value(value), place, problems)
-                   ? json_incref(value)
-                   : NULL;
-    case BB_OBJECT:
-        if (!json_is_object(value))
-            break;
-        return field->fields.count ? fields_object(&field->fields, value, place, problems)
-                                   : json_incref(value);
-    case BB_LIST:
-        if (!json_is_array(value))
-            break;
-        return field_list_value(field, value, place, problems);
-    case BB_BOOL:
-        if (!json_is_boolean(value))
-            break;
-        return json_incref(value);
-    case BB_ANY:
-        return json_incref(value);
-    default:
-        return field_string_value(field, value, place, problems);
+    bool fits = field->type == BB_NUMBER   ? json_is_number(value)
+                : field->type == BB_OBJECT ? json_is_object(value)
+                : field->type == BB_LIST   ? json_is_array(value)
+                                           : field->type != BB_BOOL || json_is_boolean(value);
+
+    if (!fits) {
+        field_type_problem(field, place, problems);
+        return NULL;
     }
-    field_type_problem(field, place, problems);
-    return NULL;
+    if (field_is_text(field))
+        return field_string_value(field, value, place, problems);
+    if (field->type == BB_INT)
+        return field_int_value(field, value, place, problems);
+    if (field->type == BB_LIST)
+        return field_list_value(field, value, place, problems);
+    if (field->type == BB_OBJECT && field->fields.count)
+        return fields_object(&field->fields, value, place, problems);
+    if (field->type == BB_NUMBER &&
+        !field_number_fits(field, json_number_value(value), place, problems))
+        return NULL;
+    return json_incref(value);
 }
 
 /* Returns a new reference to the normalized value; NULL after a problem, or if memory ran out. */
 static json_t *field_value(const struct bb_field *field, json_t *value, const struct place *place,
                            struct problems *problems)
 {
-    json_t *taken;
-
-    switch (field->type) {
-    case BB_INT:
-    case BB_NUMBER:
-        taken = field_as_number(value, problems);
-        break;
-    case BB_BOOL:
-    case BB_OBJECT:
-    case BB_LIST:
-    case BB_ANY:
-        taken = json_incref(value);
-        break;
-    default:
-        taken = field_as_string(field, value, problems);
-    }
+    json_t *taken = field_is_text(field) ? field_as_string(field, value, problems)
+                    : field->type == BB_INT || field->type == BB_NUMBER
+                        ? field_as_number(value, problems)
+                        : json_incref(value);
     json_t *checked = taken ? field_plain_value(field, taken, place, problems) : NULL;
 
     json_decref(taken);
@@ -686,19 +669,6 @@ json_t *fields_check(const struct bb_table *fields, json_t *object, struct probl
     return fields_object(fields, object, NULL, problems);
 }
 
-int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *checked)
-{
-    const char *name;
-    json_t *value;
-
-    json_object_foreach(object, name, value)
-    {
-        if (!field_find(fields, name) && json_object_set_nocheck(checked, name, value))
-            return -1;
-    }
-    return 0;
-}
-
 /* ---- values given as text ---- */
 
 /* Checks the characters first, because strtod() also accepts hexadecimal, "nan" and white space. */
@@ -734,13 +704,8 @@ json_t *field_json(const struct bb_field *field, const char *text)
         if (field_is_whole(text, &whole) && !errno)
             return json_integer(whole);
         return field_is_number(text, &real) ? json_real(real) : NULL;
-    case BB_BOOL:
-    case BB_OBJECT:
-    case BB_LIST:
-    case BB_ANY:
-        return json_read_stored(text, &memory);
     default:
-        return json_string(text);
+        return field_is_text(field) ? json_string(text) : json_read_stored(text, &memory);
     }
 }
 
@@ -795,7 +760,7 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
                              struct problems *problems)
 {
     struct place place = {.name = field->name};
-    double number;
+    double real = 0;
 
     if (!text) {
         if (field->flags & BB_REQUIRED)
@@ -818,26 +783,19 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
         text = arena_text(arena, text, length);
     if (!text)
         return NULL;
-    switch (field->type) {
-    case BB_INT:
-        return field_int_text(field, text, arena, &place, problems);
-    case BB_NUMBER:
-        if (!field_is_number(text, &number))
-            break;
-        return field_number_fits(field, number, &place, problems) ? text : NULL;
-    case BB_BOOL:
-        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-            break;
-        return text;
-    case BB_OBJECT:
-    case BB_LIST:
-    case BB_ANY:
-        return field_json_text(field, text, arena, &place, problems);
-    default:
+    if (field_is_text(field))
         return field_string(field, text, arena, &place, problems);
+    if (field->type == BB_INT)
+        return field_int_text(field, text, arena, &place, problems);
+    if (field->type >= BB_OBJECT)
+        return field_json_text(field, text, arena, &place, problems);
+    bool number = field->type == BB_NUMBER;
+
+    if (number ? !field_is_number(text, &real) : strcmp(text, "true") && strcmp(text, "false")) {
+        field_type_problem(field, &place, problems);
+        return NULL;
     }
-    field_type_problem(field, &place, problems);
-    return NULL;
+    return !number || field_number_fits(field, real, &place, problems) ? text : NULL;
 }
 
 #define FORM_PAIRS_MAX 1000

@@ -63,11 +63,6 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 json_t *fields_check(const struct bb_table *fields, json_t *object, struct problems *problems);
 
 /*
- * Adds the undeclared fields of `object` to `checked` as sent. Returns 0, or -1 if memory ran out.
- */
-int fields_keep_others(const struct bb_table *fields, json_t *object, json_t *checked);
-
-/*
  * Checks and normalizes a value given as text: a segment, a parameter, an option. BB_INT is decimal
  * digits with an optional minus; BB_BOOL "true" or "false"; BB_LIST, BB_OBJECT and BB_ANY are JSON.
  * If `text` is NULL (absent), returns NULL, and adds a problem only for a required field. For other

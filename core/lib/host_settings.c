@@ -93,15 +93,13 @@ static const struct bb_field http_fields[] = {
     INT(http, header_timeout, BB_SECONDS, 1, 600, "15",
         "Seconds within which the headers of a request must arrive."),
     INT(http, body_timeout, BB_SECONDS, 1, 3600, "30",
-        "Seconds within which the body of a request "
-        "must arrive."),
+        "Seconds within which the body of a request must arrive."),
     INT(http, idle_timeout, BB_RESTART | BB_SECONDS, 1, 3600, "75",
         "Seconds after which an idle connection is closed."),
     INT(http, write_timeout, BB_SECONDS, 1, 3600, "30",
         "Seconds within which a client must receive a response."),
     LIST(http, trusted_proxies, 0, 256, text_item,
-         "Networks of the proxies whose header X-Forwarded-For the host "
-         "trusts.",
+         "Networks of the proxies whose header X-Forwarded-For the host trusts.",
          "[127.0.0.1, 10.0.0.0/8]"),
     LIST(http, metrics_networks, 0, 256, text_item,
          "Networks whose clients need no token for /metrics. Do not list a public proxy here, "
@@ -182,8 +180,7 @@ static const struct bb_field log_fields[] = {
            "slow (http.slow_request), got a status of 400 or more, or was aborted."),
     INT(log, sample, 0, 1, 1000000, "1",
         "With `requests: all` and a number N, the host logs one of N requests without a problem, "
-        "and "
-        "every request with a problem."),
+        "and every request with a problem."),
     BOOL(log, access, "true", "false has the same effect as `requests: none`."),
 };
 
@@ -220,9 +217,7 @@ static const struct bb_field host_fields[] = {
 };
 
 const struct host_section host_sections[] = {
-    {SETTINGS_ROOT,
-     "Settings at the top of the file, outside of any "
-     "section.",
+    {SETTINGS_ROOT, "Settings at the top of the file, outside of any section.",
      BB_TABLE(root_fields)},
     {"http", "The HTTP server and its limits.", BB_TABLE(http_fields)},
     {"database", "Connections to PostgreSQL.", BB_TABLE(database_fields)},

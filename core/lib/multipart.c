@@ -1,6 +1,5 @@
 #include "core/lib/multipart.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -40,9 +39,8 @@ static char *multipart_quoted(char **at)
 }
 
 /*
- * Takes the next parameter of a header's value; *at is after the preceding ';'. Sets the name in
- * lower case and the unquoted value, both modified in place. Returns 1, 0 at the end, or -1 if
- * malformed.
+ * Takes the next parameter of a header's value; *at is after the preceding ';'. Sets the name and
+ * the unquoted value, both modified in place. Returns 1, 0 at the end, or -1 if malformed.
  */
 static int multipart_parameter(char **at, char **name, char **value)
 {
@@ -58,8 +56,6 @@ static int multipart_parameter(char **at, char **name, char **value)
     if (equals == *at || *equals != '=')
         return -1;
     *equals = '\0';
-    for (char *byte = *name; *byte; byte++)
-        *byte = (char)tolower((unsigned char)*byte);
     *at = equals + 1;
     if (**at == '"') {
         (*at)++;
@@ -96,7 +92,7 @@ static int multipart_find_boundary(char *at, char boundary[MULTIPART_BOUNDARY_MA
     int more, found = 0;
 
     while ((more = multipart_parameter(&at, &name, &value)) > 0) {
-        if (strcmp(name, "boundary") != 0)
+        if (strcasecmp(name, "boundary") != 0)
             continue;
         if (found++ || !multipart_boundary_fits(value))
             return -1;
@@ -167,13 +163,13 @@ static const char *multipart_disposition(struct head *head, char *value)
     if (length != 9 || strncasecmp(value, "form-data", 9) != 0)
         return "the Content-Disposition of a part is not form-data";
     while ((more = multipart_parameter(&at, &name, &text)) > 0) {
-        if (!strcmp(name, "name") && !head->part->name)
+        if (!strcasecmp(name, "name") && !head->part->name)
             head->part->name = text;
-        else if (!strcmp(name, "filename") && !head->plain)
+        else if (!strcasecmp(name, "filename") && !head->plain)
             head->plain = text;
-        else if (!strcmp(name, "filename*") && !head->extended)
+        else if (!strcasecmp(name, "filename*") && !head->extended)
             head->extended = multipart_extended(text);
-        else if (!strcmp(name, "name") || !strcmp(name, "filename"))
+        else if (!strcasecmp(name, "name") || !strcasecmp(name, "filename"))
             return "the Content-Disposition of a part names something twice";
     }
     return more < 0 ? "the Content-Disposition of a part is malformed" : NULL;

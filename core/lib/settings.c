@@ -117,6 +117,8 @@ struct reader {
 };
 
 static const char no_aliases[] = "aliases (*name) are not supported";
+static const char no_tags[] =
+    "tags (!name) are not supported"; /* the settings have their own types */
 
 static int settings_refuse(struct reader *reader, unsigned line, const char *where,
                            const char *reason)
@@ -209,14 +211,6 @@ static int settings_next(struct reader *reader)
     return settings_refuse(reader, line, "", parser->problem ? parser->problem : "out of memory");
 }
 
-/* Refuses a tag of YAML (such as !!str), because the settings have their own types. */
-static void settings_check_tag(struct reader *reader, const yaml_char_t *tag, const char *where,
-                               unsigned line)
-{
-    if (tag)
-        settings_refuse(reader, line, where, "tags (!name) are not supported");
-}
-
 /*
  * Reads the key of a mapping's next member, and sets *path to the path of the member. Returns NULL
  * with a problem. A duplicate key is a problem, too.
@@ -235,7 +229,8 @@ static const char *settings_read_key(struct reader *reader, const struct setting
                         event->type == YAML_ALIAS_EVENT ? no_aliases : "a key must be plain text");
         return NULL;
     }
-    settings_check_tag(reader, event->data.scalar.tag, where, line);
+    if (event->data.scalar.tag)
+        settings_refuse(reader, line, where, no_tags);
     const char *key = arena_text(arena, text, strlen(text));
 
     *path = key ? arena_format(arena, "%s%s%s", where, *where ? "." : "", key) : NULL;
@@ -268,11 +263,10 @@ static struct setting_node *settings_read_node(struct reader *reader, const char
                                   .kind = map    ? NODE_MAPPING
                                           : list ? NODE_LIST
                                                  : NODE_TEXT};
-    settings_check_tag(reader,
-                       map    ? event->data.mapping_start.tag
-                       : list ? event->data.sequence_start.tag
-                              : event->data.scalar.tag,
-                       where, line);
+    if (map    ? event->data.mapping_start.tag
+        : list ? event->data.sequence_start.tag
+               : event->data.scalar.tag)
+        settings_refuse(reader, line, where, no_tags);
     if (!map && !list) {
         const char *text = (const char *)event->data.scalar.value;
 
@@ -667,13 +661,8 @@ static void settings_json_undo(void *json)
     json_decref(json);
 }
 
-/* Returns "text", "a list" or "a mapping", for messages. */
-static const char *settings_kind(const struct setting_node *node)
-{
-    static const char *const kinds[] = {"text", "a list", "a mapping"};
-
-    return kinds[node->kind];
-}
+/* The kinds of nodes, for messages. */
+static const char *const settings_kinds[] = {"text", "a list", "a mapping"};
 
 static void settings_bind_field(struct binder *binder, struct setting_value *value)
 {
@@ -690,7 +679,7 @@ static void settings_bind_field(struct binder *binder, struct setting_value *val
         return;
     }
     if (node && node->kind != NODE_TEXT && field->type < BB_OBJECT) {
-        COMPLAIN(binder, field->name, "must be one value, not %s", settings_kind(node));
+        COMPLAIN(binder, field->name, "must be one value, not %s", settings_kinds[node->kind]);
         return;
     }
     struct arena *arena = settings->arena;
@@ -764,7 +753,7 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
         return NULL; /* reported when the file was read */
     if (node && node->kind != NODE_MAPPING && !settings_is_null(node)) {
         settings_complain(settings, problems, name, NULL, "must be a mapping of settings, not %s",
-                          settings_kind(node));
+                          settings_kinds[node->kind]);
         return NULL;
     }
     section->node = node;

@@ -12,7 +12,7 @@
 #define UNSTORABLE 400, "The text has characters that cannot be stored"
 
 /* An SQLSTATE matches the first row whose code it begins with, so a code comes before its class. */
-static const struct sqlstate table[] = {
+const struct sqlstate sqlstate_table[] = {
     {"BB409", SQLSTATE_RAISED | SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 0, NULL},
     {"BB", SQLSTATE_RAISED | SQLSTATE_EXPECTED, 0, NULL},
     {"08", PASSING | LATER, 0, NULL}, /* connection lost */
@@ -46,7 +46,7 @@ static const struct sqlstate table[] = {
 
 const struct sqlstate *sqlstate_of(const char *code)
 {
-    const struct sqlstate *line = table;
+    const struct sqlstate *line = sqlstate_table;
 
     while (strncmp(code, line->code, strlen(line->code)) != 0)
         line++;
@@ -56,10 +56,4 @@ const struct sqlstate *sqlstate_of(const char *code)
 bool sqlstate_has(const char *code, unsigned flags)
 {
     return code && sqlstate_of(code)->flags & flags;
-}
-
-const struct sqlstate *sqlstate_table(size_t *count)
-{
-    *count = sizeof table / sizeof *table;
-    return table;
 }

@@ -43,13 +43,12 @@ struct sqlstate {
     const char *text; /* for the client, with a status */
 };
 
+extern const struct sqlstate sqlstate_table[]; /* the last row, "", is for unknown codes */
+
 /* Returns the row for a code. For unknown codes, and for "", it has no flags and no status. */
 const struct sqlstate *sqlstate_of(const char *code);
 
 /* Returns whether the code (NULL: none) has one of the flags. */
 bool sqlstate_has(const char *code, unsigned flags);
-
-/* Returns the rows in their order, the last one for unknown codes; sets *count. */
-const struct sqlstate *sqlstate_table(size_t *count);
 
 #endif

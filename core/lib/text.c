@@ -1,5 +1,7 @@
 #include "core/lib/text.h"
 
+#include <ctype.h>
+#include <openssl/crypto.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,21 +103,12 @@ bool text_blank(const char *text)
     return !length;
 }
 
-int text_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 bool text_is_uuid(const char *text)
 {
     for (int i = 0; i < 36; i++) {
         bool dash = i == 8 || i == 13 || i == 18 || i == 23;
 
-        if (dash ? text[i] != '-' : text_hex_digit(text[i]) < 0)
+        if (dash ? text[i] != '-' : !isxdigit((unsigned char)text[i]))
             return false;
     }
     return text[36] == '\0';
@@ -129,8 +122,8 @@ int text_percent_decode(char *text, size_t length, bool plus_is_space)
         int byte = (unsigned char)text[at];
 
         if (byte == '%') {
-            int high = length - at > 2 ? text_hex_digit(text[at + 1]) : -1;
-            int low = high < 0 ? -1 : text_hex_digit(text[at + 2]);
+            int high = length - at > 2 ? OPENSSL_hexchar2int((unsigned char)text[at + 1]) : -1;
+            int low = high < 0 ? -1 : OPENSSL_hexchar2int((unsigned char)text[at + 2]);
 
             byte = low < 0 ? -1 : high << 4 | low;
             at += 2;
@@ -167,8 +160,8 @@ void text_hex(const void *bytes, size_t length, char *out)
 int text_hex_decode(const char *text, unsigned char *out, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        int high = text_hex_digit(text[2 * i]);
-        int low = high < 0 ? -1 : text_hex_digit(text[2 * i + 1]);
+        int high = OPENSSL_hexchar2int((unsigned char)text[2 * i]);
+        int low = high < 0 ? -1 : OPENSSL_hexchar2int((unsigned char)text[2 * i + 1]);
 
         if (low < 0)
             return -1;
@@ -425,9 +418,7 @@ int64_t clock_wall_ms(void)
 
 bool unicode_is_ascii(const char *text)
 {
-    while (*text && !(*text & 0x80))
-        text++;
-    return !*text;
+    return !text[text_ascii_run(text, strlen(text))];
 }
 
 /* Returns NULL if the code point is allowed. */

@@ -89,9 +89,6 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
  */
 int text_time_parse(const char *text, int64_t *wall_ms);
 
-/* Returns the value of a hexadecimal digit of either case; -1: it is another character. */
-int text_hex_digit(char c);
-
 /* Writes 2 * length lower-case hexadecimal digits and a NUL to `out`. */
 void text_hex(const void *bytes, size_t length, char *out);
 

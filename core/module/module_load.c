@@ -543,10 +543,7 @@ static const char *module_load_file(struct core_module *module, struct arena *ar
     if (!module->descriptor)
         return why;
     module_set_handle(module);
-    mapped_files_module(descriptor, module->descriptor->name, path);
-    const struct object *object = mapped_files_find((uintptr_t)descriptor);
-
-    snprintf(module->build_id, sizeof module->build_id, "%s", object ? object->build : "");
+    module->build_id = mapped_files_module(descriptor, module->descriptor->name, path);
     return NULL;
 }
 

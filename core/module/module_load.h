@@ -12,7 +12,6 @@
 #include <busbar/host.h>
 
 #include "core/lib/arena.h"
-#include "core/lib/crash.h"
 #include "core/lib/settings.h"
 
 struct generation;
@@ -44,8 +43,8 @@ struct core_module {
     const struct bb_module *descriptor; /* a full copy; all its tables have the host's row sizes */
     const char *path;
     void *dl;
-    char build_id[OBJECT_BUILD]; /* hexadecimal; "": the file has none */
-    struct host_handle handle;   /* handle.host.state is the state that `open` returned */
+    const char *build_id;      /* hexadecimal; "": the file has none */
+    struct host_handle handle; /* handle.host.state is the state that `open` returned */
     bool opened, started;
 };
 

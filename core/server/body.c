@@ -305,9 +305,15 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
         return body_refuse(txn, problems);
     }
     json_t *checked = fields_check(&route->body, object, problems);
-    bool lost = checked && route->flags & BB_KEEP_OTHERS &&
-                fields_keep_others(&route->body, object, checked);
+    json_t *others = checked && route->flags & BB_KEEP_OTHERS ? object : NULL, *value;
+    const char *name;
+    bool lost = false;
 
+    json_object_foreach(others, name, value)
+    {
+        if (!field_find(&route->body, name))
+            lost |= json_object_set_nocheck(checked, name, value) != 0;
+    }
     txn->rq.body = checked;
     json_decref(object);
     if (lost)

@@ -2,6 +2,7 @@
 #include "core/server/reader.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,10 +296,10 @@ static int reader_take_size(struct reader *reader, const char *line, size_t leng
     const char *at = line, *end = line + length;
     int64_t size = 0;
 
-    for (; at < end && text_hex_digit(*at) >= 0; at++) {
+    for (; at < end && OPENSSL_hexchar2int((unsigned char)*at) >= 0; at++) {
         if (size >> 4 * (DIGITS_MAX - 1))
             return reader_fail(reader, 413, "The body is too large");
-        size = size * 16 + text_hex_digit(*at);
+        size = size * 16 + OPENSSL_hexchar2int((unsigned char)*at);
     }
     reader->spent += (size_t)(end - at);
     if (at == line || !reader_are_extensions(at, end))

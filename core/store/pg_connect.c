@@ -87,11 +87,9 @@ static void pg_drop_notice(void *arg, const PGresult *result)
 /* Runs a statement and returns its result; NULL: none before until_ms. */
 static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
 {
-    PGresult *last = NULL, *result = NULL;
-
     if (!PQsendQuery(conn, text))
         return NULL;
-    do {
+    for (PGresult *last = NULL, *result;; last = result) {
         while (PQisBusy(conn)) {
             int64_t left = until_ms - clock_mono_ms();
 
@@ -102,12 +100,10 @@ static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
             }
         }
         result = PQgetResult(conn);
-        if (result) {
-            PQclear(last);
-            last = result;
-        }
-    } while (result);
-    return last;
+        if (!result)
+            return last;
+        PQclear(last);
+    }
 }
 
 /* ---- connecting ------------------------------------------------------------------------------ */

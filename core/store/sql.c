@@ -139,9 +139,9 @@ const char *api_constraint(struct bb_request *rq)
 
 struct id_block {
     struct id_block *next;
-    char *sequence;
     size_t count;
     int64_t ids[32];
+    char sequence[]; /* its name */
 };
 
 int64_t api_next_id(struct bb_request *rq, const char *sequence)
@@ -156,15 +156,13 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
     while (block && strcmp(block->sequence, sequence) != 0)
         block = block->next;
     if (!block) {
-        char *copy = strdup(sequence);
+        size_t size = strlen(sequence) + 1;
 
-        block = calloc(1, sizeof *block);
-        if (!block || !copy) {
-            free(block);
-            free(copy);
+        block = calloc(1, sizeof *block + size);
+        if (!block)
             request_out_of_memory(core);
-        }
-        *block = (struct id_block){.next = core->loop->ids, .sequence = copy};
+        memcpy(block->sequence, sequence, size);
+        block->next = core->loop->ids;
         core->loop->ids = block;
     }
     if (!block->count) {
@@ -184,7 +182,6 @@ void sql_ids_free(struct loop *loop)
     while (loop->ids) {
         struct id_block *next = loop->ids->next;
 
-        free(loop->ids->sequence);
         free(loop->ids);
         loop->ids = next;
     }
