@@ -646,7 +646,7 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
         return false;
     crash_names(of);
     *snapshot = of->who;
-    snprintf(snapshot->module, sizeof snapshot->module, "%s", crash_module_of(of));
+    snprintf(snapshot->module, sizeof snapshot->module, "%.63s", crash_module_of(of));
     crash_stack_text(snapshot->stack, sizeof snapshot->stack, of);
     return true;
 }

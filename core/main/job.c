@@ -9,7 +9,6 @@
 #include "core/module/engine.h"
 #include "core/module/pool.h"
 #include "core/module/request.h"
-#include "core/store/idempotency.h"
 #include "core/store/sql.h"
 
 /* ---- results of runs ---- */

@@ -14,8 +14,8 @@
 #include "core/server/response.h"
 #include "core/server/stream.h"
 #include "core/server/upload.h"
-#include "core/store/idempotency.h"
 #include "core/store/pg.h"
+#include "core/store/sql.h"
 
 enum {
     TOKEN_VALID_US = 500 * 1000, /* validity of the authenticator's result */

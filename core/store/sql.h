@@ -65,6 +65,17 @@ void sql_failed(struct core_request *rq, const struct failure *failure);
 struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
                           const struct bb_value *values, size_t count);
 
+/*
+ * Checks the Idempotency-Key of a request; `target` is its raw path with the query, `body` its raw
+ * body. Returns 0 if the request must be processed. Otherwise answers with the stored response or
+ * an error, and returns the status. Parks.
+ */
+int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
+                      const char *key, const char *body, size_t body_length);
+
+/* Deletes expired keys; a job of the host. */
+void idempotency_expire(struct core_request *rq);
+
 /* Frees the blocks of ids that the loop holds. Loop's thread, or after it has ended. */
 void sql_ids_free(struct loop *loop);
 
