@@ -59,20 +59,21 @@ static void listen_free_headers(void *headers)
     curl_slist_free_all(headers);
 }
 
-/* Adds a header to a list that is freed with the request. Returns 0, or -1 if out of memory. */
-BB_PRINTF(3, 4)
-static int listen_header(struct bb_request *rq, struct curl_slist **headers, const char *format,
-                         ...)
+/* Returns a list of headers that is freed with the request; `lines` ends with NULL. */
+static struct curl_slist *listen_headers(struct bb_request *rq, const char *const *lines)
 {
-    va_list args;
+    struct curl_slist *headers = NULL;
 
-    va_start(args, format);
-    struct curl_slist *longer = curl_slist_append(*headers, rq->api->vformat(rq, format, args));
-    va_end(args);
-    if (longer && !*headers)
-        bb_defer(rq, listen_free_headers, longer);
-    *headers = longer ? longer : *headers;
-    return longer ? 0 : -1;
+    for (; *lines; lines++) {
+        struct curl_slist *longer = curl_slist_append(headers, *lines);
+
+        if (!longer)
+            bb_end(rq, bb_no_memory(rq)); /* the next round tries again */
+        if (!headers)
+            bb_defer(rq, listen_free_headers, longer);
+        headers = longer;
+    }
+    return headers;
 }
 
 /*
@@ -84,11 +85,10 @@ static const json_t *listen_call(struct bb_request *rq, struct listen *listen, c
 {
     const char *url = bb_format(rq, "%s/%s", listen->webhook, path);
     int64_t pause_ms = PAUSE_MS;
-    struct curl_slist *headers = NULL;
+    const char *const lines[] = {bb_format(rq, "Authorization: Bearer %s", listen->token),
+                                 "Content-Type: application/json", NULL};
+    struct curl_slist *headers = listen_headers(rq, lines);
 
-    if (listen_header(rq, &headers, "Authorization: Bearer %s", listen->token) ||
-        listen_header(rq, &headers, "Content-Type: application/json"))
-        return NULL;
     while (!bb_superseded(listen->host)) {
         struct http_request http = {.method = method,
                                     .url = url,
@@ -116,7 +116,7 @@ static const json_t *listen_call(struct bb_request *rq, struct listen *listen, c
     return NULL;
 }
 
-/* Returns the headers of an attempt; NULL if out of memory. */
+/* Returns the headers of an attempt. */
 static struct curl_slist *listen_sign(struct bb_request *rq, const struct listen *listen,
                                       const json_t *event, const char *body, size_t length,
                                       int attempt)
@@ -125,21 +125,22 @@ static struct curl_slist *listen_sign(struct bb_request *rq, const struct listen
     const char *id = json_string_value(json_object_get(event, "eventId"));
     int64_t now = bb_wall_ms(listen->host) / 1000;
     char hex[SIGN_HEX], standard[SIGN_STANDARD];
-    struct curl_slist *headers = NULL;
 
-    return sign_body(listen->key, body, length, hex) ||
-                   sign_standard(keys, 1, id, now, body, length, standard) ||
-                   listen_header(rq, &headers, "Content-Type: application/json") ||
-                   listen_header(rq, &headers, "Expect:") ||
-                   listen_header(rq, &headers, "X-Webhook-Event: %s",
-                                 json_string_value(json_object_get(event, "event"))) ||
-                   listen_header(rq, &headers, "X-Webhook-Signature: %s", hex) ||
-                   listen_header(rq, &headers, "X-Webhook-Attempt: %d", attempt) ||
-                   listen_header(rq, &headers, "webhook-id: %s", id) ||
-                   listen_header(rq, &headers, "webhook-timestamp: %" PRId64, now) ||
-                   listen_header(rq, &headers, "webhook-signature: %s", standard)
-               ? NULL
-               : headers;
+    if (sign_body(listen->key, body, length, hex) ||
+        sign_standard(keys, 1, id, now, body, length, standard))
+        bb_end(rq, bb_no_memory(rq));
+    const char *const lines[] = {
+        "Content-Type: application/json",
+        "Expect:",
+        bb_format(rq, "X-Webhook-Event: %s", json_string_value(json_object_get(event, "event"))),
+        bb_format(rq, "X-Webhook-Signature: %s", hex),
+        bb_format(rq, "X-Webhook-Attempt: %d", attempt),
+        bb_format(rq, "webhook-id: %s", id),
+        bb_format(rq, "webhook-timestamp: %" PRId64, now),
+        bb_format(rq, "webhook-signature: %s", standard),
+        NULL};
+
+    return listen_headers(rq, lines);
 }
 
 /* Sends an event until it succeeds, and commits it. Returns whether the next event may follow. */
@@ -163,7 +164,7 @@ static bool listen_forward(struct bb_request *rq, struct listen *listen, const j
                                     .timeout_ms = FORWARD_MS,
                                     .body_max = ANSWER_MAX};
         int64_t began_ms = bb_now_ms(listen->host);
-        int status = http.headers ? listen_send(listen, &http) : 0;
+        int status = listen_send(listen, &http);
 
         free(http.bytes);
         if (bb_superseded(listen->host) && !status)
@@ -171,9 +172,7 @@ static bool listen_forward(struct bb_request *rq, struct listen *listen, const j
         bb_print(rq, "%s %s %s: %s in %lld ms\n", bb_time_text(rq, bb_wall_ms(listen->host)),
                  json_string_value(json_object_get(event, "event")),
                  json_string_value(json_object_get(event, "eventId")),
-                 status       ? bb_format(rq, "%d", status)
-                 : http.error ? http.error
-                              : "out of memory",
+                 status ? bb_format(rq, "%d", status) : http.error,
                  (long long)(bb_now_ms(listen->host) - began_ms));
         if ((status >= 200 && status < 300) || status == 410)
             return listen_call(rq, listen, "POST", "commit", commit) != NULL;

@@ -257,8 +257,6 @@ static const struct bb_field recover_body[] = {
      .help = "Abandoned deliveries created since this time are sent again (ISO 8601)."},
 };
 
-static const char *const replay_states[] = {"running", "done", "canceled", "dry_run", NULL};
-
 static const struct bb_field replay_body[] = {
     {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED,
      .help = "Deliveries created since this time are sent again (ISO 8601)."},
@@ -325,9 +323,15 @@ static const struct bb_field rotate_reply[] = {
 static const struct bb_field events_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(text_item)},
 };
+static const struct bb_field filtered[] = {
+    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "matches", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
 static const struct bb_field filter_reply[] = {
     {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED, .help = "Events that match."},
-    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(webhook_filtered_fields),
+    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(filtered),
      .help = "The latest 100 events of the owner's webhooks, newest first."},
 };
 static const struct bb_field jwk[] = {
@@ -354,19 +358,6 @@ static const struct bb_field success_reply[] = {
 static const struct bb_field recover_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries sent again."},
-};
-const struct bb_field webhook_replay_fields[] = {
-    {.name = "state", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = replay_states},
-    {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Deliveries that matched at the start."},
-    {.name = "queued", .type = BB_INT, .help = "Deliveries that were queued up to now."},
-    {.name = "waiting", .type = BB_INT, .help = "Part of `queued`: those not sent yet."},
-    {.name = "since", .type = BB_TIME}, {.name = "until", .type = BB_TIME},
-    {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE,
-     .choices = webhook_delivery_states + 1},
-    {.name = "events", .type = BB_LIST, .fields = BB_TABLE(text_item), .help = "[]: all."},
-    {.name = "createdAt", .type = BB_TIME},
-    {.name = "endedAt", .type = BB_TIME, .flags = BB_NULLABLE},
 };
 static const struct bb_field test_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},

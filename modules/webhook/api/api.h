@@ -1,6 +1,6 @@
 /*
  * The routes and commands of webhook, and the handlers of its channels. Functions that take a
- * request run on its fiber.
+ * request run on its fiber; if they fail, or find an error in the request, they end it (bb_end()).
  */
 #ifndef WEBHOOK_API_H
 #define WEBHOOK_API_H
@@ -34,12 +34,15 @@ extern const char *const webhook_delivery_states[];
 
 /* Fields of responses, in the order of columns. */
 extern const struct bb_field webhook_delivery_fields[7], webhook_delivery_body_fields[8],
-    webhook_statistics_fields[5], webhook_hour_fields[4], webhook_filtered_fields[4],
-    webhook_replay_fields[10];
+    webhook_statistics_fields[5], webhook_hour_fields[4], webhook_replay_fields[10];
 
-int webhook_unknown(struct bb_request *rq);            /* sends the 404 */
-int webhook_check_mine(struct bb_request *rq);         /* parks the fiber */
-int webhook_find(struct bb_request *rq, bool *polled); /* also sets whether its kind is "poll" */
+/* Runs a statement. If it returns no row, ends the request with 404 "(what) not found". */
+const struct bb_rows *webhook_rows(struct bb_request *rq, const struct bb_sql *sql,
+                                   const struct bb_value *values, size_t count, const char *what);
+
+/* Ends the request with 404 unless the caller may access the webhook. Returns whether it is polled.
+ */
+bool webhook_find(struct bb_request *rq);
 
 /*
  * Returns "****" and the last 4 characters of a secret in the request's memory; only "****" for a
@@ -47,11 +50,8 @@ int webhook_find(struct bb_request *rq, bool *polled); /* also sets whether its 
  */
 const char *webhook_masked(struct bb_request *rq, const char *secret);
 
-/*
- * Checks the URL in a field, and replaces it by its encoded form (see target.h). Returns 0, or the
- * status of the response sent.
- */
-int webhook_check_url(struct bb_request *rq, const char *field, const char **url);
+/* Checks the URL in a field. Returns its encoded form (see target.h), or refuses the request. */
+const char *webhook_check_url(struct bb_request *rq, const char *field, const char *url);
 
 /* ---- options.c: the members of a webhook that its owner sets ---- */
 
@@ -62,16 +62,17 @@ int webhook_check_url(struct bb_request *rq, const char *field, const char **url
     " certificate_warned, kind, destination"
 
 /*
- * Checks the members in the body. Adds the columns that change to `columns`, for
- * jsonb_populate_record(). Returns 0, or the status of the response sent.
+ * Checks the members in the body, or refuses the request. Returns the columns that change, for
+ * jsonb_populate_record(); they live as long as the request.
  */
-int options_take(struct bb_request *rq, int64_t webhook, json_t *columns);
+json_t *options_take(struct bb_request *rq, int64_t webhook);
 
-int option_text(struct bb_request *rq, json_t *columns, const char *column, const char *text);
+/* Sets a member of an object that lives as long as the request. Takes the value. */
+void option_set(struct bb_request *rq, json_t *object, const char *name, json_t *value);
 
 /* Seals a text (NULL: none) for the column that has the name of its part, and adds it. */
-int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
-                json_t *columns);
+void option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
+                 json_t *columns);
 
 /* Returns a sealed JSON object, owned by the caller; an empty one if no key opens it (logged). */
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell);
@@ -88,32 +89,32 @@ json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *
         "h.previous_signing_key") ", " SIGNING_VALUE("h.previous_public_key")
 #define SIGNING_VALUE(value) "CASE WHEN r.signature IN ('ed25519', 'both') THEN " value " END"
 
-/* Adds a new pair of keys to `columns`. Returns 0, or the status of the response sent. */
-int signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns);
+/* Adds a new pair of keys to `columns`. */
+void signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns);
 int webhook_jwks(struct bb_request *rq); /* a route */
 
 /* ---- filter.c ---- */
 
-int filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 int webhook_filter_test(struct bb_request *rq);
 
 /* ---- authentication.c ---- */
 
 #define WEBHOOK_EXPIRING "webhook.certificate_expiring" /* an event */
 
-int authentication_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void authentication_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 json_t *authentication_show(struct bb_request *rq, int64_t webhook, const char *cell);
 void webhook_certificates(struct bb_request *rq); /* a job */
 
 /* ---- poll.c: webhooks whose events are polled ---- */
 
 extern const struct bb_sql poll_page;
-int poll_refuse_destination(struct bb_request *rq); /* of a webhook that is not polled */
+void poll_refuse_destination(struct bb_request *rq); /* of a webhook that is not polled */
 extern const struct bb_field poll_event_fields[5], poll_consumer_fields[3];
-int poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-int poll_check_change(struct bb_request *rq); /* refuses members of a PATCH */
-int poll_check_sends(struct bb_request *rq);  /* refuses polled webhooks, and unknown ones */
-int webhook_poll(struct bb_request *rq);      /* routes, like those below */
+void poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void poll_check_change(struct bb_request *rq); /* refuses members of a PATCH */
+void poll_check_sends(struct bb_request *rq);  /* refuses polled webhooks, and unknown ones */
+int webhook_poll(struct bb_request *rq);       /* routes, like those below */
 int webhook_commit(struct bb_request *rq);
 int webhook_consumers(struct bb_request *rq);
 int webhook_consumer_delete(struct bb_request *rq);
@@ -121,13 +122,13 @@ int webhook_consumer_delete(struct bb_request *rq);
 /* ---- forward.c: destinations ---- */
 
 extern const struct bb_event_log webhook_event_log;
-int destination_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void destination_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 
 /* ---- webhooks.c ---- */
 
 /* The members `url` and `events`: see struct option. */
-int webhook_take_url(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-int webhook_take_events(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void webhook_take_url(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void webhook_take_events(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
 
 /* Channels; any thread. */
 void webhook_changed(void *state, const char *payload);

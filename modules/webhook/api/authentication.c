@@ -59,21 +59,20 @@ static const char *authentication_problem(const struct member *member, const cha
     return NULL;
 }
 
-/* Checks a member and adds it to `stored`. Returns 0, or the status of the response sent. */
-static int authentication_add(struct bb_request *rq, const struct member *member,
-                              const json_t *value, json_t *stored)
+/* Checks a member and adds it to `stored`. */
+static void authentication_add(struct bb_request *rq, const struct member *member,
+                               const json_t *value, json_t *stored)
 {
     const char *text = json_string_value(json_object_get(value, member->name));
     const char *field = bb_format(rq, "authentication.%s", member->name);
     const char *problem = authentication_problem(member, text);
 
     if (problem)
-        return bb_invalid(rq, field, "%s", problem);
-    if (!text)
-        return 0;
-    int refused = member->flags & URL ? webhook_check_url(rq, field, &text) : 0;
-
-    return refused ? refused : option_text(rq, stored, member->name, text);
+        bb_end(rq, bb_invalid(rq, field, "%s", problem));
+    if (text && member->flags & URL)
+        text = webhook_check_url(rq, field, text);
+    if (text)
+        option_set(rq, stored, member->name, json_string(text));
 }
 
 /* ---- certificates ---- */
@@ -104,11 +103,8 @@ static int64_t authentication_expiry_ms(const X509 *certificate)
     return (int64_t)timegm(&at) * 1000;
 }
 
-/*
- * Checks a certificate and its key, and adds the time at which it expires to `stored` and
- * `columns`. Returns 0, or the status of the response sent.
- */
-static int authentication_check_pair(struct bb_request *rq, json_t *stored, json_t *columns)
+/* Checks a certificate and its key. Adds the time at which it expires to `stored` and `columns`. */
+static void authentication_check_pair(struct bb_request *rq, json_t *stored, json_t *columns)
 {
     const char *certificate_text = json_string_value(json_object_get(stored, "certificate"));
     const char *key_text = json_string_value(json_object_get(stored, "key"));
@@ -134,35 +130,30 @@ static int authentication_check_pair(struct bb_request *rq, json_t *stored, json
     BIO_free(key_in);
     BIO_free(in);
     ERR_clear_error();
-    if (!refused)
-        refused = option_text(rq, stored, "expiresAt", bb_time_text(rq, until_ms));
-    return refused ? refused
-                   : option_text(rq, columns, "certificate_until", bb_time_text(rq, until_ms));
+    if (refused)
+        bb_end(rq, refused);
+    option_set(rq, stored, "expiresAt", json_string(bb_time_text(rq, until_ms)));
+    option_set(rq, columns, "certificate_until", json_string(bb_time_text(rq, until_ms)));
 }
 
 /* ---- the option ---- */
 
-int authentication_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void authentication_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
 {
     const char *type = json_string_value(json_object_get(value, "type"));
     json_t *stored = bb_json_hold(rq, json_object());
-    int refused = option_text(rq, columns, "certificate_until", NULL);
 
-    if (!refused)
-        refused = option_text(rq, columns, "certificate_warned", NULL);
-    if (!refused && !type)
-        return option_seal(rq, webhook, WEBHOOK_PART_AUTHENTICATION, NULL, columns);
-    if (!refused)
-        refused = option_text(rq, stored, "type", type);
-    for (size_t i = 0; i < MEMBERS && !refused; i++)
+    option_set(rq, columns, "certificate_until", json_null());
+    option_set(rq, columns, "certificate_warned", json_null());
+    if (type)
+        option_set(rq, stored, "type", json_string(type));
+    for (size_t i = 0; i < MEMBERS && type; i++)
         if (!strcmp(members[i].type, type))
-            refused = authentication_add(rq, &members[i], value, stored);
-    if (!refused && !strcmp(type, "mtls"))
-        refused = authentication_check_pair(rq, stored, columns);
-    if (refused)
-        return refused;
-    return option_seal(rq, webhook, WEBHOOK_PART_AUTHENTICATION, bb_json(rq, stored, NULL),
-                       columns);
+            authentication_add(rq, &members[i], value, stored);
+    if (type && !strcmp(type, "mtls"))
+        authentication_check_pair(rq, stored, columns);
+    option_seal(rq, webhook, WEBHOOK_PART_AUTHENTICATION, type ? bb_json(rq, stored, NULL) : NULL,
+                columns);
 }
 
 json_t *authentication_show(struct bb_request *rq, int64_t webhook, const char *cell)
@@ -194,6 +185,7 @@ json_t *authentication_show(struct bb_request *rq, int64_t webhook, const char *
 enum { BATCH = 100 };
 #define BATCH_TEXT "100"
 #define WARN_DAYS_TEXT "14"
+#define UNTIL BB_SQL_TIME("certificate_until")
 
 /* Raises an event for each certificate that expires soon, once. */
 static int authentication_warn(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -202,7 +194,8 @@ static int authentication_warn(struct bb_request *rq, struct bb_tx *tx, void *ar
         "UPDATE webhook_hook SET certificate_warned = true WHERE id IN (SELECT id FROM webhook_hook"
         " WHERE certificate_until < now() + interval '" WARN_DAYS_TEXT " days'"
         " AND certificate_warned IS NULL ORDER BY certificate_until LIMIT " BATCH_TEXT
-        " FOR UPDATE SKIP LOCKED) RETURNING id, url, email, " BB_SQL_MS("certificate_until"),
+        " FOR UPDATE SKIP LOCKED) RETURNING id, email, " UNTIL
+        ", json_build_object('webhookId', id, 'url', url, 'expiresAt', " UNTIL ")",
         0};
     const struct bb_rows *rows = bb_tx_query(rq, tx, &sql, NULL, 0);
 
@@ -210,16 +203,13 @@ static int authentication_warn(struct bb_request *rq, struct bb_tx *tx, void *ar
         return bb_failed(rq);
     *(size_t *)arg = bb_count(rq, rows);
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
-        const char *emails[] = {bb_cell(rq, rows, row, 2), NULL};
+        const char *emails[] = {bb_cell(rq, rows, row, 1), NULL};
         struct bb_audience audience = {.size = sizeof(audience), .emails = emails};
-        const char *until = bb_cell_time(rq, rows, row, 3);
-        json_t *payload =
-            json_pack("{s:I, s:s, s:s}", "webhookId", (json_int_t)bb_cell_int(rq, rows, row, 0),
-                      "url", bb_cell(rq, rows, row, 1), "expiresAt", until);
 
-        bb_log(rq, BB_WARN, "the client certificate of webhook %lld expires at %s",
-               (long long)bb_cell_int(rq, rows, row, 0), until);
-        if (!payload || bb_emit(rq, tx, WEBHOOK_EXPIRING, payload, &audience))
+        bb_log(rq, BB_WARN, "the client certificate of webhook %s expires at %s",
+               bb_cell(rq, rows, row, 0), bb_cell(rq, rows, row, 2));
+        if (bb_emit(rq, tx, WEBHOOK_EXPIRING, bb_json_read(rq, bb_cell(rq, rows, row, 3)),
+                    &audience))
             return bb_failed(rq);
     }
     return bb_reply(rq, 204, NULL);

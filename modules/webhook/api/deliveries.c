@@ -53,13 +53,10 @@ json_t *webhook_delivery_json(struct bb_request *rq, const struct bb_rows *rows,
 
 int webhook_delivery(struct bb_request *rq)
 {
-    const struct bb_rows *rows =
-        bb_query(rq, &one, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))));
+    const struct bb_rows *rows = webhook_rows(
+        rq, &one, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))),
+        "Delivery");
 
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "Delivery not found");
     return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, webhook_delivery_body_fields));
 }
 
@@ -79,19 +76,11 @@ int webhook_resend(struct bb_request *rq)
         " JOIN webhook_delivery d ON d.webhook = h.id WHERE " WEBHOOK_MINE
         " AND d.id = $4::bigint)," RESENT " SELECT FROM found",
         BB_SQL_WRITE};
-    int refused = poll_check_sends(rq);
-    const struct bb_rows *rows =
-        refused ? NULL
-                : bb_query(rq, &again,
-                           BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))));
 
-    if (refused)
-        return refused;
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "Delivery not found");
-    sender_queued(((struct webhook *)rq->state)->sender, bb_segment_int(rq, "id"));
+    poll_check_sends(rq);
+    webhook_rows(rq, &again, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))),
+                 "Delivery");
+    sender_queued(((struct webhook *)rq->state)->sender, bb_segment_int(rq, "id"), false);
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
@@ -108,21 +97,17 @@ int webhook_recover(struct bb_request *rq)
         " " RECOVERED " SELECT n, last, (SELECT count(*) FROM queued) FROM found",
         BB_SQL_WRITE | BB_SQL_LONG};
     int64_t queued = 0, after = 0, id = bb_segment_int(rq, "id");
-    int refused = poll_check_sends(rq);
 
-    if (refused)
-        return refused;
+    poll_check_sends(rq);
     while (after < INT64_MAX) {
         const struct bb_rows *rows =
-            bb_query(rq, &batch, BB_ARGS(bb_i(id), bb_t(bb_text(rq, "since")), bb_i(after)));
+            bb_query_or_end(rq, &batch, BB_ARGS(bb_i(id), bb_t(bb_text(rq, "since")), bb_i(after)));
 
-        if (!rows)
-            return bb_failed(rq);
         after = bb_cell_int(rq, rows, 0, 0) == BATCH ? bb_cell_int(rq, rows, 0, 1) : INT64_MAX;
         queued += bb_cell_int(rq, rows, 0, 2);
     }
     if (queued > 0)
-        sender_queued(((struct webhook *)rq->state)->sender, id);
+        sender_queued(((struct webhook *)rq->state)->sender, id, false);
     return bb_reply(rq, 200, json_pack("{s:b, s:I}", "success", 1, "queued", (json_int_t)queued));
 }
 
@@ -131,14 +116,17 @@ int webhook_recover(struct bb_request *rq)
 #define ROW(type, table, index)                                                                    \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
 
-static json_t *delivery_example_value(struct bb_request *rq, const struct bb_field *field);
 static json_t *delivery_example_object(struct bb_request *rq, const struct bb_table *fields);
 
-/* Returns a value for a field without an example. */
-static json_t *delivery_example_made(struct bb_request *rq, const struct bb_field *field)
+/* Returns the example of a field, or else a value of its type. NULL: out of memory. */
+static json_t *delivery_example_value(struct bb_request *rq, const struct bb_field *field)
 {
     json_t *list;
 
+    if (field->example)
+        return field->type < BB_INT || field->type == BB_TIME || field->type == BB_CHOICE
+                   ? json_string(field->example)
+                   : bb_json_read(rq, field->example);
     switch (field->type) {
     case BB_EMAIL:
         return json_string("person@example.org");
@@ -157,25 +145,12 @@ static json_t *delivery_example_made(struct bb_request *rq, const struct bb_fiel
         return delivery_example_object(rq, &field->fields);
     case BB_LIST:
         list = json_array();
-        if (!field->fields.count)
-            return list;
-        if (!json_array_append_new(list,
-                                   delivery_example_value(rq, ROW(bb_field, field->fields, 0))))
-            return list;
-        json_decref(list);
-        return NULL;
+        return field->fields.count
+                   ? bb_append(list, delivery_example_value(rq, ROW(bb_field, field->fields, 0)))
+                   : list;
     default:
         return json_string(field->name);
     }
-}
-
-static json_t *delivery_example_value(struct bb_request *rq, const struct bb_field *field)
-{
-    bool is_text = field->type < BB_INT || field->type == BB_TIME || field->type == BB_CHOICE;
-
-    if (!field->example)
-        return delivery_example_made(rq, field);
-    return is_text ? json_string(field->example) : bb_json_read(rq, field->example);
 }
 
 /* Returns an object with all fields, owned by the caller; NULL: out of memory. */
@@ -195,21 +170,6 @@ static json_t *delivery_example_object(struct bb_request *rq, const struct bb_ta
 }
 
 /*
- * Sets *payload to an example of an event, owned by the caller; NULL: out of memory. Returns 0, or
- * the status of the response sent if no module declares the event.
- */
-static int delivery_example(struct bb_request *rq, const char *event, json_t **payload)
-{
-    const struct bb_event_descriptor *row = webhook_event(rq, event);
-
-    if (!row)
-        return bb_invalid(rq, "event",
-                          "must name an event that GET /api/chat/webhooks/events lists");
-    *payload = delivery_example_object(rq, &row->payload);
-    return 0;
-}
-
-/*
  * ---- POST /api/chat/webhooks/:id/test ----
  *
  * Sends a ping, or an example of the event in the body, and returns the outcome of the first
@@ -222,16 +182,9 @@ static int delivery_example(struct bb_request *rq, const char *event, json_t **p
 #define JOIN_MS 1000 /* how long to wait until the sender is ready */
 #define JOIN_TRIES 50
 
-struct ping {
-    struct sender_event event;
-    struct sender_item item;
-    bool polled; /* nothing is sent */
-};
-
-/* The row in webhook_waiting also keeps the owner of the shard from sending the ping. */
-static int delivery_test_store(struct bb_request *rq, const struct webhook *webhook,
-                               struct ping *ping)
+int webhook_test(struct bb_request *rq)
 {
+    /* The row in webhook_waiting also keeps the owner of the shard from sending the ping. */
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id, h.kind FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
         " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
@@ -240,76 +193,57 @@ static int delivery_test_store(struct bb_request *rq, const struct webhook *webh
         " SELECT m.id, m.webhook, now() + $7::bigint * interval '1 ms' FROM made m, found"
         " WHERE found.kind IS NULL) SELECT m.id, found.kind FROM made m, found",
         BB_SQL_WRITE};
-    const struct bb_rows *rows = bb_query(
-        rq, &insert,
-        BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping->event.id), bb_t(ping->event.body),
-                bb_t(ping->event.trace), bb_i(sender_hold_ms(webhook)), bb_t(ping->event.name)));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
-    ping->item = (struct sender_item){bb_cell_int(rq, rows, 0, 0), bb_segment_int(rq, "id")};
-    ping->polled = bb_cell(rq, rows, 0, 1);
-    return 0;
-}
-
-int webhook_test(struct bb_request *rq)
-{
+    static const struct waiter polled = {.delivered = true};
+    static const struct waiter late = {
+        .duration_ms = WAIT_MS,
+        .error = "the receiver has not responded yet; the attempt continues"};
     struct webhook *webhook = rq->state;
-    const char *event = bb_text(rq, "event");
-    struct ping ping = {
-        .event = {.name = event, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)},
-    };
-    json_t *json = NULL;
-    int refused = 0;
+    const char *name = bb_text(rq, "event");
+    const struct bb_event_descriptor *event = webhook_event(rq, name);
+    struct sender_event ping = {.name = name, .id = bb_new_uuid(rq), .trace = bb_traceparent(rq)};
 
     if (slot_try(webhook->tests, rq->principal->account))
         return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
     slot_hold(rq, webhook->tests);
+    if (!event)
+        return bb_invalid(rq, "event",
+                          "must name an event that GET /api/chat/webhooks/events lists");
+    json_t *json = strcmp(name, WEBHOOK_PING) != 0
+                       ? delivery_example_object(rq, &event->payload)
+                       : json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
+                                   bb_time_text(rq, bb_wall_ms(rq->host)));
 
-    if (strcmp(event, WEBHOOK_PING) != 0)
-        refused = delivery_example(rq, event, &json);
-    else
-        json = json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
-                         bb_time_text(rq, bb_wall_ms(rq->host)));
-    if (refused)
-        return refused;
     if (!json)
         return bb_no_memory(rq);
-    ping.event.body = bb_json(rq, json, &ping.event.length);
+    ping.body = bb_json(rq, json, &ping.length);
     json_decref(json);
     /* After a start or a reload the sender needs a moment to get its id. */
     for (int i = 0; !sender_ready(webhook->sender) && i < JOIN_TRIES; i++)
         bb_sleep(rq, JOIN_MS / JOIN_TRIES);
     if (!sender_ready(webhook->sender)) {
-        int elsewhere = webhook_check_mine(rq);
-
-        return elsewhere ? elsewhere : bb_fail(rq, 503, "The sender is not ready");
+        webhook_find(rq);
+        return bb_fail(rq, 503, "The sender is not ready");
     }
-    refused = delivery_test_store(rq, webhook, &ping);
-    if (refused)
-        return refused;
-    if (ping.polled) {
-        sender_committed(webhook->sender, &ping.event, &ping.item, 1);
-        return bb_reply(
-            rq, 200,
-            json_pack("{s:b, s:n, s:i, s:n}", "success", 1, "status", "durationMs", 0, "error"));
-    }
-    struct waiter *first = waiter_add(rq, webhook->waiters, ping.item.id, true);
+    const struct bb_rows *rows =
+        webhook_rows(rq, &insert,
+                     BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping.id), bb_t(ping.body),
+                             bb_t(ping.trace), bb_i(sender_hold_ms(webhook)), bb_t(name)),
+                     "Webhook");
+    struct sender_item item = {bb_cell_int(rq, rows, 0, 0), bb_segment_int(rq, "id")};
+    bool sends = !bb_cell(rq, rows, 0, 1);
+    struct waiter *first = waiter_add(rq, webhook->waiters, item.id, true);
+    struct bb_completion *ended = sends ? waiter_next(rq, first) : NULL;
 
-    if (!first)
+    if (sends && !ended)
         return bb_no_memory(rq);
-    sender_test(webhook->sender, &ping.event, ping.item);
-    if (bb_completion_wait(rq, first->completion, WAIT_MS))
-        return bb_reply(rq, 200,
-                        json_pack("{s:b, s:n, s:I, s:s}", "success", 0, "status", "durationMs",
-                                  (json_int_t)WAIT_MS, "error",
-                                  "the receiver has not responded yet; the attempt continues"));
-    json_t *status = first->status ? json_integer(first->status) : json_null();
+    sender_committed(webhook->sender, &ping, &item, 1, sends);
+    const struct waiter *result = !sends                                   ? &polled
+                                  : bb_completion_wait(rq, ended, WAIT_MS) ? &late
+                                                                           : first;
 
     return bb_reply(rq, 200,
-                    json_pack("{s:b, s:o, s:I, s:s?}", "success", first->delivered, "status",
-                              status, "durationMs", (json_int_t)first->duration_ms, "error",
-                              first->error[0] ? first->error : NULL));
+                    json_pack("{s:b, s:o, s:I, s:s?}", "success", result->delivered, "status",
+                              result->status ? json_integer(result->status) : json_null(),
+                              "durationMs", (json_int_t)result->duration_ms, "error",
+                              *result->error ? result->error : NULL));
 }

@@ -14,13 +14,6 @@
 #include "modules/common/csv.h"
 #include "modules/webhook/api/api.h"
 
-const struct bb_field webhook_filtered_fields[] = {
-    {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
-    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "matches", .type = BB_BOOL, .flags = BB_REQUIRED},
-};
-
 enum {
     FILTER_BYTES = 8192,
     FILTER_PREDICATE = 65536, /* bytes; PostgreSQL reads it for each event */
@@ -33,7 +26,6 @@ struct filter {
     struct bb_request *rq;
     struct csv text; /* the predicate */
     size_t conditions, patterns;
-    int refused; /* 0, or the status of the response sent: nothing more is added */
 };
 
 /* A condition: its place in the filter, for errors, and the jsonpath of the value it is about. */
@@ -43,16 +35,13 @@ struct place {
 };
 
 #define FILTER_REFUSE(filter, name, ...)                                                           \
-    ((filter)->refused =                                                                           \
-         (filter)->refused ? (filter)->refused : bb_invalid((filter)->rq, name, __VA_ARGS__))
+    bb_end((filter)->rq, bb_invalid((filter)->rq, name, __VA_ARGS__))
 
 static void filter_add(struct filter *filter, json_t *condition, struct place place);
 
 static struct place filter_below(const struct filter *filter, struct place place, const char *name,
                                  const char *path)
 {
-    if (filter->refused) /* saves memory */
-        return place;
     return (struct place){bb_format(filter->rq, "%s.%s", place.name, name), path, place.depth + 1};
 }
 
@@ -68,7 +57,7 @@ static void filter_put(struct filter *filter, const char *text, ...)
     va_list more;
 
     va_start(more, text);
-    for (; text && !filter->refused; text = va_arg(more, const char *))
+    for (; text; text = va_arg(more, const char *))
         csv_bytes(&filter->text, text, strlen(text));
     va_end(more);
 }
@@ -86,18 +75,15 @@ static const char *filter_quote(const struct filter *filter, const char *text)
 /* Returns the path of a member; a JSON string is also a name in jsonpath. */
 static const char *filter_member(const struct filter *filter, const char *path, const char *name)
 {
-    return filter->refused ? path
-                           : bb_format(filter->rq, "%s.%s", path, filter_quote(filter, name));
+    return bb_format(filter->rq, "%s.%s", path, filter_quote(filter, name));
 }
 
-/* Returns whether the filter may have this condition, too. */
-static bool filter_count(struct filter *filter, struct place place)
+static void filter_count(struct filter *filter, struct place place)
 {
     if (place.depth > FILTER_DEPTH)
         FILTER_REFUSE(filter, place.name, "must be nested at most %d times", FILTER_DEPTH);
-    else if (++filter->conditions > FILTER_CONDITIONS)
+    if (++filter->conditions > FILTER_CONDITIONS)
         FILTER_REFUSE(filter, "filter", "must have at most %d conditions", FILTER_CONDITIONS);
-    return !filter->refused;
 }
 
 static void filter_count_pattern(struct filter *filter)
@@ -115,12 +101,11 @@ static void filter_add_equal(struct filter *filter, json_t *value, struct place 
     const char *name, *path = place.path;
     json_t *member;
 
-    if (!filter_count(filter, place))
-        return;
+    filter_count(filter, place);
     if (json_is_array(value)) {
         filter_put(filter, "(", path, ".type() == \"array\" && ", path,
                    ".size() == ", bb_format(filter->rq, "%zu", json_array_size(value)), NULL);
-        for (size_t i = 0; i < json_array_size(value) && !filter->refused; i++) {
+        for (size_t i = 0; i < json_array_size(value); i++) {
             const char *at = bb_format(filter->rq, "%s[%zu]", path, i);
 
             filter_put(filter, " && ", NULL);
@@ -191,13 +176,14 @@ static void filter_affix(struct filter *filter, json_t *value, struct place plac
         FILTER_REFUSE(filter, place.name, "must not be empty");
     filter_put(filter, "(", place.path, ".type() == \"string\" && exists(", place.path, " ? (",
                NULL);
-    for (size_t i = 0; i < count && filter_count(filter, place); i++) {
+    for (size_t i = 0; i < count; i++) {
         const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
 
+        filter_count(filter, place);
         filter_put(filter, i ? " || " : "", NULL);
-        if (!json_is_string(item)) {
+        if (!json_is_string(item))
             FILTER_REFUSE(filter, place.name, "must be a string, or a list of strings");
-        } else if (*end) {
+        if (*end) {
             filter_count_pattern(filter);
             filter_put_end(filter, json_string_value(item));
         } else {
@@ -220,9 +206,10 @@ static void filter_in(struct filter *filter, json_t *value, struct place place, 
     if (json_is_array(value)) {
         filter_put(filter, "(", path, ".type() != \"array\" && ", path, ".type() != \"object\" && ",
                    not, "exists(", path, " ? (1 == 0", NULL);
-        for (size_t i = 0; i < json_array_size(value) && filter_count(filter, place); i++) {
+        for (size_t i = 0; i < json_array_size(value); i++) {
             const json_t *item = json_array_get(value, i);
 
+            filter_count(filter, place);
             if (json_is_object(item) || json_is_array(item))
                 FILTER_REFUSE(filter, place.name, "must not contain objects or arrays");
             filter_put(filter, " || @ == ", filter_literal(filter, item), NULL);
@@ -253,7 +240,7 @@ static void filter_join(struct filter *filter, json_t *value, struct place place
 {
     if (!json_is_array(value) || !json_array_size(value))
         FILTER_REFUSE(filter, place.name, "must be a list of conditions");
-    for (size_t i = 0; i < json_array_size(value) && !filter->refused; i++) {
+    for (size_t i = 0; i < json_array_size(value); i++) {
         filter_put(filter, i ? sign : "(", NULL);
         filter_add(filter, json_array_get(value, i), filter_item(filter, place, i, place.path));
     }
@@ -337,8 +324,7 @@ static void filter_add_object(struct filter *filter, json_t *object, struct plac
 /* Adds the predicate of a condition: a value, a list of items to be contained, or an object. */
 static void filter_add(struct filter *filter, json_t *condition, struct place place)
 {
-    if (!filter_count(filter, place))
-        return;
+    filter_count(filter, place);
     if (json_is_object(condition)) {
         filter_add_object(filter, condition, place);
         return;
@@ -349,7 +335,7 @@ static void filter_add(struct filter *filter, json_t *condition, struct place pl
         return;
     }
     filter_put(filter, "(", place.path, ".type() == \"array\"", NULL);
-    for (size_t i = 0; i < json_array_size(condition) && !filter->refused; i++) {
+    for (size_t i = 0; i < json_array_size(condition); i++) {
         json_t *item = json_array_get(condition, i);
         struct place below = filter_item(filter, place, i, "@");
 
@@ -367,45 +353,39 @@ static void filter_drop(void *filter)
     csv_drop(&((struct filter *)filter)->text);
 }
 
-/* Sets *path to the predicate. Returns 0, or the status of the response sent. */
-static int filter_compile(struct bb_request *rq, json_t *value, const char **path)
+/* Returns the predicate; NULL for an empty filter. */
+static const char *filter_compile(struct bb_request *rq, json_t *value)
 {
     struct filter *filter = bb_alloc(rq, sizeof(*filter));
     size_t bytes;
 
-    *filter = (struct filter){.rq = rq};
+    if (!json_object_size(value))
+        return NULL;
+    filter->rq = rq;
     bb_defer(rq, filter_drop, filter);
     bb_json(rq, value, &bytes);
     if (bytes > FILTER_BYTES)
-        return bb_invalid(rq, "filter", "must have at most %d bytes", FILTER_BYTES);
+        FILTER_REFUSE(filter, "filter", "must have at most %d bytes", FILTER_BYTES);
     filter_add(filter, value, (struct place){"filter", "$", 0});
-    if (filter->refused)
-        return filter->refused;
     csv_bytes(&filter->text, "", 1);
     if (filter->text.length > FILTER_PREDICATE)
-        return bb_invalid(rq, "filter",
-                          "must have shorter names, or fewer values for $eq and $neq");
-    *path = filter->text.bytes;
-    return filter->text.failed ? bb_no_memory(rq) : 0;
+        FILTER_REFUSE(filter, "filter",
+                      "must have shorter names, or fewer values for $eq and $neq");
+    if (filter->text.failed)
+        bb_end(rq, bb_no_memory(rq));
+    return filter->text.bytes;
 }
 
-int filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
 {
-    const char *path = NULL, *text = json_object_size(value) ? bb_json(rq, value, NULL) : NULL;
-    int refused = text ? filter_compile(rq, value, &path) : 0;
+    const char *path = filter_compile(rq, value);
 
     (void)webhook;
-    if (refused)
-        return refused;
-    if (json_object_set_new(columns, "filter", text ? json_string(text) : json_null()) ||
-        json_object_set_new(columns, "filter_path", path ? json_string(path) : json_null()))
-        return bb_no_memory(rq);
-    return 0;
+    option_set(rq, columns, "filter", path ? json_string(bb_json(rq, value, NULL)) : json_null());
+    option_set(rq, columns, "filter_path", path ? json_string(path) : json_null());
 }
 
 /* ---- POST /api/chat/webhooks/:id/filter/test ---- */
-
-#define CREATED BB_SQL_MS("d.created_at")
 
 /*
  * Evaluates a filter for the latest events that the owner's webhooks have deliveries of. The
@@ -418,37 +398,24 @@ static const struct bb_sql test = {
     " webhook_hook h ON h.account = owner.account ORDER BY (h.id = owner.id) DESC, h.id DESC"
     " LIMIT 100) h CROSS JOIN LATERAL (SELECT d.id, d.event_id, d.event, d.created_at, d.body,"
     " d.body_id FROM webhook_delivery d WHERE d.webhook = h.id AND d.event <> '" WEBHOOK_PING
-    "' ORDER BY d.id DESC LIMIT 100) d)"
-    " SELECT owner.id, d.event_id, d.event, " CREATED ", ($4::jsonpath IS NULL"
-    " OR coalesce(webhook_payload(coalesce(d.body, b.body)) @@ $4::jsonpath, true)) FROM owner"
-    " LEFT JOIN (SELECT * FROM latest ORDER BY id DESC LIMIT 100) d ON true"
-    " LEFT JOIN webhook_body b ON b.id = d.body_id ORDER BY d.id DESC",
+    "' ORDER BY d.id DESC LIMIT 100) d), tested AS (SELECT d.*, ($4::jsonpath IS NULL"
+    " OR coalesce(webhook_payload(coalesce(d.body, b.body)) @@ $4::jsonpath, true)) AS matches"
+    " FROM (SELECT * FROM latest ORDER BY id DESC LIMIT 100) d"
+    " LEFT JOIN webhook_body b ON b.id = d.body_id)"
+    " SELECT json_build_object('matched', count(*) FILTER (WHERE t.matches), 'events',"
+    " coalesce(json_agg(json_build_object('eventId', t.event_id, 'event', t.event, 'createdAt',"
+    " " BB_SQL_TIME("t.created_at") ", 'matches', t.matches) ORDER BY t.id DESC)"
+                                    " FILTER (WHERE t.id IS NOT NULL), '[]')) FROM owner LEFT JOIN "
+                                    "tested t ON true"
+                                    " GROUP BY owner.id",
     BB_SQL_LONG,
 };
-enum test_column { EVENT_ID = 1, MATCHES = 4 };
 
 int webhook_filter_test(struct bb_request *rq)
 {
-    json_t *value = json_object_get(bb_body(rq), "filter");
-    const char *path = NULL;
-    int refused = json_object_size(value) ? filter_compile(rq, value, &path) : 0;
+    const char *path = filter_compile(rq, json_object_get(bb_body(rq), "filter"));
+    const struct bb_rows *rows =
+        webhook_rows(rq, &test, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(path)), "Webhook");
 
-    if (refused)
-        return refused;
-    const struct bb_rows *rows = bb_query(rq, &test, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(path)));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
-    json_t *events = json_array();
-    json_int_t matched = 0;
-
-    for (size_t row = 0; bb_cell(rq, rows, row, EVENT_ID); row++) {
-        matched += bb_cell_int(rq, rows, row, MATCHES) != 0;
-        events = bb_append(events, BB_ROW_FIELDS(rq, rows, row, EVENT_ID, webhook_filtered_fields));
-        if (row + 1 == bb_count(rq, rows))
-            break;
-    }
-    return bb_reply(rq, 200, json_pack("{s:I, s:o}", "matched", matched, "events", events));
+    return bb_reply(rq, 200, bb_json_read(rq, bb_cell(rq, rows, 0, 0)));
 }

@@ -115,21 +115,21 @@ const struct bb_event_log webhook_event_log = {.size = sizeof(webhook_event_log)
 
 /* ---- the member of a webhook ---- */
 
-int destination_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void destination_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
 {
     const char *name = json_string_value(value), *names = "";
     struct bb_given given = {.size = sizeof(given)};
 
     (void)webhook;
-    if (!name)
-        return option_text(rq, columns, "destination", NULL);
-    if (rq->principal->role != BB_ROLE_ADMIN)
-        return bb_fail(rq, 403, "Only an Admin may set the destination of a webhook");
-    if (forward_find(rq->host, name, &given))
-        return option_text(rq, columns, "destination", name);
+    if (name && rq->principal->role != BB_ROLE_ADMIN)
+        bb_end(rq, bb_fail(rq, 403, "Only an Admin may set the destination of a webhook"));
+    if (!name || forward_find(rq->host, name, &given)) {
+        option_set(rq, columns, "destination", json_incref(value));
+        return;
+    }
     for (size_t i = 0; bb_service_at(rq->host, BB_DESTINATION, i, &given); i++)
         names =
             bb_format(rq, "%s%s%s", names, *names ? ", " : "", given.name + strlen(BB_DESTINATION));
-    return bb_invalid(rq, "destination", "must be one of these: %s",
-                      *names ? names : "none, because no loaded module provides one");
+    bb_end(rq, bb_invalid(rq, "destination", "must be one of these: %s",
+                          *names ? names : "none, because no loaded module provides one"));
 }

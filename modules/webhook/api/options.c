@@ -58,33 +58,32 @@ static const char *option_header_problem(const json_t *value)
     return NULL;
 }
 
-static int option_headers_take(struct bb_request *rq, int64_t webhook, json_t *value,
-                               json_t *columns)
+static void option_headers_take(struct bb_request *rq, int64_t webhook, json_t *value,
+                                json_t *columns)
 {
     const char *name;
     json_t *text;
-    size_t bytes = 0;
+    size_t bytes = 0, count = json_object_size(value);
 
-    if (json_object_size(value) == 0)
-        return option_seal(rq, webhook, WEBHOOK_PART_HEADERS, NULL, columns);
-    if (json_object_size(value) > HEADERS_MAX)
-        return bb_invalid(rq, "headers", "must have at most %d members", HEADERS_MAX);
+    if (count > HEADERS_MAX)
+        bb_end(rq, bb_invalid(rq, "headers", "must have at most %d members", HEADERS_MAX));
     json_object_foreach(value, name, text)
     {
         if (!option_header_is_name(name))
-            return bb_invalid(rq, "headers",
-                              "must have names of headers (RFC 9110), up to %d bytes",
-                              HEADER_NAME_MAX);
+            bb_end(rq, bb_invalid(rq, "headers",
+                                  "must have names of headers (RFC 9110), up to %d bytes",
+                                  HEADER_NAME_MAX));
         const char *problem =
             option_header_is_reserved(name) ? "is reserved" : option_header_problem(text);
 
         if (problem)
-            return bb_invalid(rq, bb_format(rq, "headers.%s", name), "%s", problem);
+            bb_end(rq, bb_invalid(rq, bb_format(rq, "headers.%s", name), "%s", problem));
         bytes += strlen(name) + json_string_length(text) + SEPARATORS;
     }
     if (bytes > HEADERS_BYTES)
-        return bb_invalid(rq, "headers", "must have at most %d bytes", HEADERS_BYTES);
-    return option_seal(rq, webhook, WEBHOOK_PART_HEADERS, bb_json(rq, value, NULL), columns);
+        bb_end(rq, bb_invalid(rq, "headers", "must have at most %d bytes", HEADERS_BYTES));
+    option_seal(rq, webhook, WEBHOOK_PART_HEADERS, count ? bb_json(rq, value, NULL) : NULL,
+                columns);
 }
 
 json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell)
@@ -123,7 +122,8 @@ static const struct bb_field retry[] = {
     {.name = "retryPolicy", .type = BB_OBJECT, .fields = BB_TABLE(delays)},
 };
 
-static int option_retry_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+static void option_retry_take(struct bb_request *rq, int64_t webhook, json_t *value,
+                              json_t *columns)
 {
     static const struct bb_table table = BB_TABLE(retry);
     const char *name = json_string_value(value);
@@ -136,21 +136,21 @@ static int option_retry_take(struct bb_request *rq, int64_t webhook, json_t *val
         json_t *checked = bb_json_hold(rq, object ? bb_check(rq, &table, object, errors) : NULL);
 
         if (json_array_size(errors))
-            return bb_refuse(rq, errors);
+            bb_end(rq, bb_refuse(rq, errors));
         json_decref(errors);
         value = json_object_get(checked, "retryPolicy");
     } else if (!json_is_null(value) &&
                (!name || (strcmp(name, "default") != 0 && strcmp(name, "standard") != 0))) {
-        return bb_invalid(rq, "retryPolicy",
-                          "must be \"default\", \"standard\" or an object with delays");
+        bb_end(rq, bb_invalid(rq, "retryPolicy",
+                              "must be \"default\", \"standard\" or an object with delays"));
     }
     const json_t *list = json_object_get(value, "delays");
 
     for (size_t i = 0; i < json_array_size(list); i++)
         sum += json_integer_value(json_array_get(list, i));
     if (sum > SUM_MAX_S)
-        return bb_invalid(rq, "retryPolicy.delays", "must add up to at most 7 days (604800)");
-    return json_object_set(columns, "retry_policy", value) ? bb_no_memory(rq) : 0;
+        bb_end(rq, bb_invalid(rq, "retryPolicy.delays", "must add up to at most 7 days (604800)"));
+    option_set(rq, columns, "retry_policy", json_incref(value));
 }
 
 /* Returns the seconds of a duration such as 90m, 36h or 5d, or 0 if the text is invalid. */
@@ -166,42 +166,40 @@ static int64_t option_duration_s(const char *text)
                : 0;
 }
 
-static int option_disable_take(struct bb_request *rq, int64_t webhook, json_t *value,
-                               json_t *columns)
+static void option_disable_take(struct bb_request *rq, int64_t webhook, json_t *value,
+                                json_t *columns)
 {
     const char *after = json_string_value(json_object_get(value, "after"));
     int64_t after_s = after ? option_duration_s(after) : 0;
 
     (void)webhook;
     if (after && (after_s < AFTER_MIN_S || after_s > AFTER_MAX_S))
-        return bb_invalid(rq, "disablePolicy.after",
-                          "must be a duration from 1h to 30d, such as 5d or 36h");
-    return json_object_set(columns, "disable_policy", value) ? bb_no_memory(rq) : 0;
+        bb_end(rq, bb_invalid(rq, "disablePolicy.after",
+                              "must be a duration from 1h to 30d, such as 5d or 36h"));
+    option_set(rq, columns, "disable_policy", json_incref(value));
 }
 
 /* ---- signature ---- */
 
-int signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns)
+void signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns)
 {
     char private_key[SIGN_PAIR], public_key[SIGN_PAIR];
 
     if (sign_pair_make(private_key, public_key))
-        return bb_fail(rq, 503, "No key could be made for the signatures");
-    int refused = option_seal(rq, webhook, WEBHOOK_PART_SIGNING_KEY, private_key, columns);
-
+        bb_end(rq, bb_fail(rq, 503, "No key could be made for the signatures"));
+    option_set(rq, columns, "public_key", json_string(public_key));
+    option_seal(rq, webhook, WEBHOOK_PART_SIGNING_KEY, private_key, columns);
     OPENSSL_cleanse(private_key, sizeof(private_key));
-    return refused ? refused : option_text(rq, columns, "public_key", public_key);
 }
 
-static int option_signature_take(struct bb_request *rq, int64_t webhook, json_t *value,
-                                 json_t *columns)
+static void option_signature_take(struct bb_request *rq, int64_t webhook, json_t *value,
+                                  json_t *columns)
 {
     const char *signature = json_string_value(value);
-    int refused = option_text(rq, columns, "signature", signature);
 
-    if (refused || !signature || !strcmp(signature, "hmac"))
-        return refused;
-    return signature_make_pair(rq, webhook, columns);
+    option_set(rq, columns, "signature", json_incref(value));
+    if (signature && strcmp(signature, "hmac") != 0)
+        signature_make_pair(rq, webhook, columns);
 }
 
 /*
@@ -230,12 +228,9 @@ int webhook_jwks(struct bb_request *rq)
                                                                             "NULL"
                                                                             " HAVING count(*) > 0",
         0};
-    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+    const struct bb_rows *rows =
+        webhook_rows(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))), "Webhook");
 
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
     return bb_reply(rq, 200, bb_json_read(rq, bb_cell(rq, rows, 0, 0)));
 }
 
@@ -245,10 +240,10 @@ static const struct option {
     const char *name; /* of the member */
     /*
      * Checks the member of a request, which may be JSON's null, and adds the new values of its
-     * columns, as texts, JSON or null, to `columns`. Returns 0, or the status of the response sent.
-     * NULL: the table of the body checks it.
+     * columns, as texts, JSON or null, to `columns`, or refuses the request (bb_end()). NULL: the
+     * table of the body checks it.
      */
-    int (*take)(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+    void (*take)(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
     const char *column; /* if `take` is NULL */
 } options[] = {
     {"url", webhook_take_url, NULL},
@@ -268,46 +263,47 @@ static const struct option {
     {"destination", destination_take, NULL},
 };
 
-int options_take(struct bb_request *rq, int64_t webhook, json_t *columns)
+json_t *options_take(struct bb_request *rq, int64_t webhook)
 {
-    int refused = columns ? 0 : bb_no_memory(rq);
+    json_t *columns = bb_json_hold(rq, json_object());
 
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !refused; i++) {
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         json_t *value = json_object_get(bb_body(rq), options[i].name);
 
         if (value && options[i].take)
-            refused = options[i].take(rq, webhook, value, columns);
-        else if (value && json_object_set(columns, options[i].column, value))
-            refused = bb_no_memory(rq);
+            options[i].take(rq, webhook, value, columns);
+        else if (value)
+            option_set(rq, columns, options[i].column, json_incref(value));
     }
-    return refused;
+    return columns;
 }
 
-int option_text(struct bb_request *rq, json_t *columns, const char *column, const char *text)
+void option_set(struct bb_request *rq, json_t *object, const char *name, json_t *value)
 {
-    json_t *value = text ? json_string(text) : json_null();
-
-    return json_object_set_new(columns, column, value) ? bb_no_memory(rq) : 0;
+    if (json_object_set_new(object, name, value))
+        bb_end(rq, bb_no_memory(rq));
 }
 
-int option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
-                json_t *columns)
+void option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
+                 json_t *columns)
 {
     unsigned char *sealed;
     size_t length;
 
-    if (!text)
-        return option_text(rq, columns, part, NULL);
+    if (!text) {
+        option_set(rq, columns, part, json_null());
+        return;
+    }
     if (webhook_secret_seal(rq->host, webhook, part, text, &sealed, &length))
-        return bb_fail(rq, 503, "The field %s could not be stored", part);
+        bb_end(rq, bb_fail(rq, 503, "The field %s could not be stored", part));
+    bb_defer(rq, free, sealed);
     char *cell = bb_alloc(rq, 2 * length + 3);
 
     cell[0] = '\\';
     cell[1] = 'x';
     for (size_t i = 0; i < length; i++)
         snprintf(cell + 2 + 2 * i, 3, "%02x", sealed[i]);
-    free(sealed);
-    return option_text(rq, columns, part, cell);
+    option_set(rq, columns, part, json_string(cell));
 }
 
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell)

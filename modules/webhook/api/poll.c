@@ -59,53 +59,52 @@ static const char *poll_find_sending(struct bb_request *rq)
     return NULL;
 }
 
-int poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+static void poll_refuse_sending(struct bb_request *rq, const char *wrong)
 {
-    const char *kind = json_string_value(value), *wrong = kind ? poll_find_sending(rq) : NULL;
+    bb_end(rq, bb_invalid(rq, wrong, "is not possible if the events are polled"));
+}
+
+void poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+{
+    const char *wrong = json_is_string(value) ? poll_find_sending(rq) : NULL;
 
     (void)webhook;
     if (wrong)
-        return bb_invalid(rq, wrong, "is not possible if the events are polled");
-    int refused = kind ? option_text(rq, columns, "url", "") : 0;
-
-    return refused ? refused : option_text(rq, columns, "kind", kind);
+        poll_refuse_sending(rq, wrong);
+    if (json_is_string(value))
+        option_set(rq, columns, "url", json_string(""));
+    option_set(rq, columns, "kind", json_incref(value));
 }
 
-int poll_refuse_destination(struct bb_request *rq)
+void poll_refuse_destination(struct bb_request *rq)
 {
-    return bb_invalid(rq, "destination", "is only possible with the kind poll");
+    bb_end(rq, bb_invalid(rq, "destination", "is only possible with the kind poll"));
 }
 
-int poll_check_change(struct bb_request *rq)
+void poll_check_change(struct bb_request *rq)
 {
-    const char *wrong = poll_find_sending(rq);
-    bool polled = false, forwarded = bb_text(rq, "destination");
-    int refused = wrong || forwarded ? webhook_find(rq, &polled) : 0;
+    const char *wrong = poll_find_sending(rq), *destination = bb_text(rq, "destination");
+    bool polled = (wrong || destination) && webhook_find(rq);
 
-    if (refused)
-        return refused;
-    if (forwarded && !polled)
-        return poll_refuse_destination(rq);
-    if (!wrong || !polled)
-        return 0;
-    return bb_invalid(rq, wrong, "is not possible if the events are polled");
+    if (destination && !polled)
+        poll_refuse_destination(rq);
+    if (wrong && polled)
+        poll_refuse_sending(rq, wrong);
 }
 
-int poll_check_sends(struct bb_request *rq)
+void poll_check_sends(struct bb_request *rq)
 {
-    bool polled;
-    int refused = webhook_find(rq, &polled);
-
-    if (refused || !polled)
-        return refused;
-    return bb_fail(rq, 409,
-                   "The events of this webhook are polled: commit an earlier offset to "
-                   "read them again");
+    if (webhook_find(rq))
+        bb_end(rq, bb_fail(rq, 409,
+                           "The events of this webhook are polled: commit an earlier offset to "
+                           "read them again"));
 }
 
-static int poll_refuse_sent(struct bb_request *rq)
+/* `kind` is the kind of the webhook. */
+static void poll_check_polled(struct bb_request *rq, const char *kind)
 {
-    return bb_fail(rq, 409, "The events of this webhook are sent to its url");
+    if (!kind)
+        bb_end(rq, bb_fail(rq, 409, "The events of this webhook are sent to its url"));
 }
 
 /* ---- GET /api/chat/webhooks/:id/events ---- */
@@ -148,39 +147,31 @@ struct range {
     int64_t low_xact, next_xact;
 };
 
-/* Looks for events. Returns 0, or the status of the response sent. */
-static int poll_look(struct bb_request *rq, struct range *range)
+/* Looks for events. */
+static void poll_look(struct bb_request *rq, struct range *range)
 {
     const struct bb_rows *rows =
-        bb_query(rq, &look,
-                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_arg(rq, "consumer")),
-                         bb_i(bb_arg_int(rq, "limit", LIMIT))));
+        webhook_rows(rq, &look,
+                     BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_arg(rq, "consumer")),
+                             bb_i(bb_arg_int(rq, "limit", LIMIT))),
+                     "Webhook");
 
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
-    if (!bb_cell(rq, rows, 0, KIND))
-        return poll_refuse_sent(rq);
+    poll_check_polled(rq, bb_cell(rq, rows, 0, KIND));
     range->from = bb_cell_int(rq, rows, 0, COMMITTED);
     if (bb_cell_int(rq, rows, 0, DROPPED))
-        return bb_fail(rq, 410,
-                       "Events after the offset %lld were dropped, because they were older than "
-                       "webhook.retention_days. Commit the offset 0 to continue with the oldest "
-                       "event.",
-                       (long long)range->from);
+        bb_end(rq, bb_fail(rq, 410,
+                           "Events after the offset %lld were dropped, because they were older "
+                           "than webhook.retention_days. Commit the offset 0 to continue with the "
+                           "oldest event.",
+                           (long long)range->from));
     range->last = bb_cell_int(rq, rows, 0, LAST);
     range->cursor = bb_cell_int(rq, rows, 0, CURSOR);
     range->low_xact = bb_cell_int(rq, rows, 0, LOW_XACT);
     range->next_xact = bb_cell_int(rq, rows, 0, NEXT_XACT);
-    return 0;
 }
 
-/*
- * Waits until no event can appear before range->last, or lowers it. Returns 0, or the status of the
- * response sent.
- */
-static int poll_settle(struct bb_request *rq, struct range *range, int64_t until_ms)
+/* Waits until no event can appear before range->last, or lowers it. */
+static void poll_settle(struct bb_request *rq, struct range *range, int64_t until_ms)
 {
     int64_t least_ms = bb_now_ms(rq->host) + SETTLE_MS, pause_ms = 2;
 
@@ -192,15 +183,10 @@ static int poll_settle(struct bb_request *rq, struct range *range, int64_t until
             break;
         }
         if (bb_sleep(rq, pause_ms))
-            return bb_no_memory(rq);
+            bb_end(rq, bb_no_memory(rq));
         pause_ms = pause_ms < SETTLE_MOST ? 2 * pause_ms : SETTLE_MOST;
-        const struct bb_rows *rows = bb_query(rq, &low_xact, BB_NO_ARGS);
-
-        if (!rows)
-            return bb_failed(rq);
-        range->low_xact = bb_cell_int(rq, rows, 0, 0);
+        range->low_xact = bb_cell_int(rq, bb_query_or_end(rq, &low_xact, BB_NO_ARGS), 0, 0);
     }
-    return 0;
 }
 
 int webhook_poll(struct bb_request *rq)
@@ -208,35 +194,27 @@ int webhook_poll(struct bb_request *rq)
     const struct webhook *webhook = rq->state;
     int64_t until_ms = bb_now_ms(rq->host) + 1000 * bb_arg_int(rq, "wait", 0), left_ms;
     int64_t id = bb_segment_int(rq, "id");
-    struct waiter *news = NULL;
+    struct bb_completion *news = NULL;
     struct range range = {.last = 0};
 
     slot_take(rq, webhook->polls);
     slot_hold(rq, webhook->polls);
-    struct waiter_access *access = waiter_access_add(rq, webhook->waiters);
-    int refused;
+    struct waiter *waiter = waiter_add(rq, webhook->waiters, id, false);
 
     do {
         left_ms = until_ms - bb_now_ms(rq->host);
         if (left_ms > 0)
-            news = waiter_add(rq, webhook->waiters, id, false);
-        refused = poll_look(rq, &range);
-        if (refused)
-            return refused;
+            news = waiter_next(rq, waiter);
+        poll_look(rq, &range);
         if (!range.last && news && left_ms > 0)
-            bb_completion_wait(rq, news->completion, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
+            bb_completion_wait(rq, news, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
         /* The token may be revoked: the response is empty, and the next request is checked. */
-        if (atomic_load(&access->changed))
+        if (atomic_load(&waiter->revoked))
             left_ms = range.last = 0;
     } while (!range.last && news && left_ms > 0);
-    refused = poll_settle(rq, &range, until_ms);
-    if (refused)
-        return refused;
+    poll_settle(rq, &range, until_ms);
     const struct bb_rows *rows =
-        bb_query(rq, &poll_page, BB_ARGS(bb_i(id), bb_i(range.from), bb_i(range.last)));
-
-    if (!rows)
-        return bb_failed(rq);
+        bb_query_or_end(rq, &poll_page, BB_ARGS(bb_i(id), bb_i(range.from), bb_i(range.last)));
     json_t *events = json_array();
 
     for (size_t row = 0; row < bb_count(rq, rows) && events; row++) {
@@ -266,16 +244,12 @@ int webhook_commit(struct bb_request *rq)
         BB_SQL_WRITE,
     };
     const struct bb_rows *rows =
-        bb_query(rq, &commit,
-                 BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_text(rq, "consumer")),
-                         bb_i(bb_given_int(rq, "offset", 0))));
+        webhook_rows(rq, &commit,
+                     BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_text(rq, "consumer")),
+                             bb_i(bb_given_int(rq, "offset", 0))),
+                     "Webhook");
 
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
-    if (!bb_cell(rq, rows, 0, 0))
-        return poll_refuse_sent(rq);
+    poll_check_polled(rq, bb_cell(rq, rows, 0, 0));
     if (!bb_cell_int(rq, rows, 0, 1))
         return bb_invalid(rq, "offset", "must be the offset of an event of this webhook, or 0");
     if (!bb_cell_int(rq, rows, 0, 2))
@@ -295,13 +269,12 @@ int webhook_consumers(struct bb_request *rq)
             "committed_at") " FROM webhook_consumer"
                             " WHERE webhook = $1::bigint ORDER BY name",
         0};
-    int refused = webhook_check_mine(rq);
-    const struct bb_rows *rows =
-        refused ? NULL : bb_query(rq, &list, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 
-    if (refused)
-        return refused;
-    return rows ? bb_reply_page(rq, rows, bb_count(rq, rows), NULL, poll_consumer) : bb_failed(rq);
+    webhook_find(rq);
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, &list, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+
+    return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, poll_consumer);
 }
 
 int webhook_consumer_delete(struct bb_request *rq)
@@ -310,11 +283,9 @@ int webhook_consumer_delete(struct bb_request *rq)
         "DELETE FROM webhook_consumer c USING webhook_hook h WHERE c.webhook = h.id"
         " AND c.name = $4 AND " WEBHOOK_MINE,
         BB_SQL_WRITE};
-    const struct bb_rows *rows =
-        bb_query(rq, &forget, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_segment(rq, "consumer"))));
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, &forget, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_segment(rq, "consumer"))));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_affected(rq, rows) == 0)
         return bb_fail(rq, 404, "Consumer not found");
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));

@@ -3,6 +3,24 @@
 
 #include "modules/webhook/api/api.h"
 
+// clang-format off
+static const char *const replay_states[] = {"running", "done", "canceled", "dry_run", NULL};
+static const struct bb_field event_name[] = {{.name = "item", .type = BB_TEXT}};
+const struct bb_field webhook_replay_fields[] = {
+    {.name = "state", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = replay_states},
+    {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Deliveries that matched at the start."},
+    {.name = "queued", .type = BB_INT, .help = "Deliveries that were queued up to now."},
+    {.name = "waiting", .type = BB_INT, .help = "Part of `queued`: those not sent yet."},
+    {.name = "since", .type = BB_TIME}, {.name = "until", .type = BB_TIME},
+    {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE,
+     .choices = webhook_delivery_states + 1},
+    {.name = "events", .type = BB_LIST, .fields = BB_TABLE(event_name), .help = "[]: all."},
+    {.name = "createdAt", .type = BB_TIME},
+    {.name = "endedAt", .type = BB_TIME, .flags = BB_NULLABLE},
+};
+// clang-format on
+
 #define SCAN 20000 /* deliveries that a statement counts */
 #define SCAN_TEXT "20000"
 #define MATCHING WEBHOOK_REPLAYED("$2::timestamptz", "$3::timestamptz", "$4::boolean", "$5::jsonb")
@@ -64,12 +82,8 @@ static const struct bb_sql find = {
 
 int webhook_replay_get(struct bb_request *rq)
 {
-    const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
+    const struct bb_rows *rows = webhook_rows(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook");
 
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
     if (!bb_cell(rq, rows, 0, 0))
         return bb_fail(rq, 404, "The webhook has no replay");
     return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, webhook_replay_fields));
@@ -83,44 +97,34 @@ int webhook_replay(struct bb_request *rq)
     const char *events = json_array_size(list) ? bb_json(rq, list, NULL) : NULL;
     const char *delivered = !status ? NULL : strcmp(status, "delivered") ? "f" : "t";
     int64_t id = bb_segment_int(rq, "id"), matched = 0;
-    int refused = poll_check_sends(rq);
 
-    if (refused)
-        return refused;
-    const struct bb_rows *rows = bb_query(rq, &range, BB_ARGS(bb_t(since), bb_t(until)));
-
-    if (!rows)
-        return bb_failed(rq);
+    poll_check_sends(rq);
+    const struct bb_rows *rows = bb_query_or_end(rq, &range, BB_ARGS(bb_t(since), bb_t(until)));
     int64_t from = bb_cell_int(rq, rows, 0, 0), upto = bb_cell_int(rq, rows, 0, 1), after = from;
 
     do {
-        rows = bb_query(rq, &count,
-                        BB_ARGS(bb_i(id), bb_t(since), bb_t(until), bb_t(delivered), bb_t(events),
-                                bb_i(after), bb_i(upto)));
-        if (!rows)
-            return bb_failed(rq);
+        rows = bb_query_or_end(rq, &count,
+                               BB_ARGS(bb_i(id), bb_t(since), bb_t(until), bb_t(delivered),
+                                       bb_t(events), bb_i(after), bb_i(upto)));
         matched += bb_cell_int(rq, rows, 0, 0);
         after = bb_cell_int(rq, rows, 0, 1);
     } while (after);
     if (json_is_true(json_object_get(bb_body(rq), "dryRun")))
         return bb_reply(
             rq, 200, json_pack("{s:s, s:I}", "state", "dry_run", "matched", (json_int_t)matched));
-    rows = bb_query(rq, &start,
-                    BB_ARGS(bb_i(id), bb_t(since), bb_t(until), bb_t(delivered), bb_t(events),
-                            bb_i(from), bb_i(upto), bb_i(matched)));
-    if (!rows)
-        return bb_failed(rq);
+    rows = bb_query_or_end(rq, &start,
+                           BB_ARGS(bb_i(id), bb_t(since), bb_t(until), bb_t(delivered),
+                                   bb_t(events), bb_i(from), bb_i(upto), bb_i(matched)));
     if (bb_count(rq, rows) == 0) {
-        refused = webhook_check_mine(rq);
-        return refused ? refused : bb_fail(rq, 409, "Another replay of this webhook is running");
+        webhook_find(rq);
+        return bb_fail(rq, 409, "Another replay of this webhook is running");
     }
-    sender_queued(((struct webhook *)rq->state)->sender, id);
+    sender_queued(((struct webhook *)rq->state)->sender, id, false);
     return webhook_replay_get(rq);
 }
 
 int webhook_replay_cancel(struct bb_request *rq)
 {
-    if (!bb_query(rq, &cancel, BB_ARGS(WEBHOOK_MINE_ARGS(rq))))
-        return bb_failed(rq);
+    bb_query_or_end(rq, &cancel, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
     return webhook_replay_get(rq);
 }

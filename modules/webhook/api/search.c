@@ -71,22 +71,21 @@ struct search {
     char given[2048]; /* JSON; the table of the query limits the texts, so that it is not cut */
 };
 
-/* Returns 0, or the status of the response sent. */
-static int search_read(struct bb_request *rq, struct search *search)
+static void search_read(struct bb_request *rq, struct search *search)
 {
     static const char *const names[] = {"status", "since", "until", "event", "error", "code"};
     json_t *given = bb_json_hold(rq, json_object());
 
+    webhook_find(rq);
     search->webhook = bb_segment_int(rq, "id");
     search->before = bb_arg_int(rq, "after", INT64_MAX);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *value = bb_arg(rq, names[i]);
 
-        if (value && json_object_set_new(given, names[i], json_string(value)))
-            return bb_no_memory(rq);
+        if (value)
+            option_set(rq, given, names[i], json_string(value));
     }
     snprintf(search->given, sizeof(search->given), "%s", bb_json(rq, given, NULL));
-    return webhook_check_mine(rq);
 }
 
 #define SEARCH_ARGS(search) bb_i((search)->webhook), bb_i((search)->before), bb_t((search)->given)
@@ -96,25 +95,18 @@ int webhook_deliveries(struct bb_request *rq)
     enum { ID, FOUND = sizeof(webhook_delivery_fields) / sizeof(webhook_delivery_fields[0]) };
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
     struct search search;
-    int refused = search_read(rq, &search);
 
-    if (refused)
-        return refused;
-    const struct bb_rows *rows =
-        bb_query(rq, &list, BB_ARGS(SEARCH_ARGS(&search), bb_i(limit + 1), bb_i(PAGE_BYTES)));
-
-    if (!rows)
-        return bb_failed(rq);
+    search_read(rq, &search);
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, &list, BB_ARGS(SEARCH_ARGS(&search), bb_i(limit + 1), bb_i(PAGE_BYTES)));
     size_t count = bb_count(rq, rows) > (size_t)limit ? (size_t)limit : bb_count(rq, rows);
     /* Another page follows if the statement found more deliveries than fit in the bytes. */
     bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
     const char *next = more ? bb_cell(rq, rows, count - 1, ID) : NULL;
 
     if (!more) {
-        const struct bb_rows *last = bb_query(rq, &scanned, BB_ARGS(SEARCH_ARGS(&search)));
+        const struct bb_rows *last = bb_query_or_end(rq, &scanned, BB_ARGS(SEARCH_ARGS(&search)));
 
-        if (!last)
-            return bb_failed(rq);
         next = bb_count(rq, last) ? bb_cell(rq, last, 0, 0) : NULL;
     }
     return bb_reply_page(rq, rows, count, next, webhook_delivery_json);
@@ -125,8 +117,8 @@ static int search_write(struct bb_request *rq, struct csv *csv, void *state)
     enum { ID, EVENT, EVENT_ID, STATE, CREATED, ATTEMPTS, AT, STATUS, DURATION, ERROR };
     struct search *search = state;
     const struct bb_rows *rows =
-        bb_query(rq, &export_rows, BB_ARGS(SEARCH_ARGS(search), bb_i(EXPORT_PAGE)));
-    size_t count = rows ? bb_count(rq, rows) : 0;
+        bb_query_or_end(rq, &export_rows, BB_ARGS(SEARCH_ARGS(search), bb_i(EXPORT_PAGE)));
+    size_t count = bb_count(rq, rows);
 
     for (size_t row = 0; row < count; row++) {
         csv_plain(csv, bb_cell(rq, rows, row, ID));
@@ -136,13 +128,13 @@ static int search_write(struct bb_request *rq, struct csv *csv, void *state)
         csv_text(csv, bb_cell(rq, rows, row, ERROR));
         csv_end_row(csv);
     }
-    if (rows && count < EXPORT_PAGE) {
-        rows = bb_query(rq, &scanned, BB_ARGS(SEARCH_ARGS(search)));
-        count = rows ? bb_count(rq, rows) : 0;
+    if (count < EXPORT_PAGE) {
+        rows = bb_query_or_end(rq, &scanned, BB_ARGS(SEARCH_ARGS(search)));
+        count = bb_count(rq, rows);
     }
     if (count)
         search->before = bb_cell_int(rq, rows, count - 1, ID);
-    return !rows ? -1 : count > 0;
+    return count > 0;
 }
 
 int webhook_export(struct bb_request *rq)
@@ -155,8 +147,7 @@ int webhook_export(struct bb_request *rq)
         .name = "deliveries.csv", .columns = columns, .write = search_write};
     const struct webhook *webhook = rq->state;
     struct search search;
-    int refused = search_read(rq, &search);
 
-    return refused ? refused
-                   : pieces_begin_copy(rq, webhook->long_answers, &source, &search, sizeof(search));
+    search_read(rq, &search);
+    return pieces_begin_copy(rq, webhook->long_answers, &source, &search, sizeof(search));
 }

@@ -51,12 +51,12 @@ static json_t *statistics_json(struct bb_request *rq, const struct bb_rows *rows
 int webhook_statistics(struct bb_request *rq)
 {
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
-    const struct bb_rows *rows = bb_query(rq, &statistics,
-                                          BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)),
-                                                  bb_b(rq->principal->role == BB_ROLE_ADMIN),
-                                                  bb_i(rq->principal->account), bb_i(limit + 1)));
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, &statistics,
+        BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_b(rq->principal->role == BB_ROLE_ADMIN),
+                bb_i(rq->principal->account), bb_i(limit + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, 0, statistics_json) : bb_failed(rq);
+    return bb_reply_rows(rq, rows, (size_t)limit, 0, statistics_json);
 }
 
 /*
@@ -82,14 +82,11 @@ static json_t *statistics_hour_json(struct bb_request *rq, const struct bb_rows 
 
 int webhook_hours(struct bb_request *rq)
 {
-    int refused = webhook_check_mine(rq);
+    webhook_find(rq);
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, &hours, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 
-    if (refused)
-        return refused;
-    const struct bb_rows *rows = bb_query(rq, &hours, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
-
-    return rows ? bb_reply_page(rq, rows, bb_count(rq, rows), NULL, statistics_hour_json)
-                : bb_failed(rq);
+    return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, statistics_hour_json);
 }
 
 /* ---- `busbar webhook status` and `busbar webhook doctor` ---- */
@@ -97,12 +94,8 @@ int webhook_hours(struct bb_request *rq)
 /* Prints the lines that a statement returns. */
 static int statistics_print(struct bb_request *rq, const struct bb_sql *lines)
 {
-    const struct bb_rows *rows = bb_query(rq, lines, BB_NO_ARGS);
+    const struct bb_rows *rows = bb_query_or_end(rq, lines, BB_NO_ARGS);
 
-    if (!rows) {
-        bb_failed(rq); /* the host prints the error */
-        return 1;
-    }
     for (size_t i = 0; i < bb_count(rq, rows); i++)
         bb_print(rq, "%s\n", bb_cell(rq, rows, i, 0));
     return 0;

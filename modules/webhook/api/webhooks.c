@@ -38,34 +38,27 @@ enum {
     " 'rateLimit', h.rate_limit, 'ordering', h.ordering, 'headers', h.headers,"                    \
     " 'retryPolicy', h.retry_policy, 'disablePolicy', h.disable_policy,"                           \
     " 'signature', h.signature, 'publicKey', h.public_key,"                                        \
-    " 'authentication', h.authentication, 'kind', h.kind,"                        \
+    " 'authentication', h.authentication, 'kind', h.kind,"                                         \
     " 'destination', h.destination)::text"
 // clang-format on
 enum { ID, MEMBERS, COLUMN_COUNT };
 
-int webhook_unknown(struct bb_request *rq)
+const struct bb_rows *webhook_rows(struct bb_request *rq, const struct bb_sql *sql,
+                                   const struct bb_value *values, size_t count, const char *what)
 {
-    return bb_fail(rq, 404, "Webhook not found");
+    const struct bb_rows *rows = bb_query_or_end(rq, sql, values, count);
+
+    if (bb_count(rq, rows) == 0)
+        bb_end(rq, bb_fail(rq, 404, "%s not found", what));
+    return rows;
 }
 
-int webhook_find(struct bb_request *rq, bool *polled)
+bool webhook_find(struct bb_request *rq)
 {
     static const struct bb_keyed find = WEBHOOK_KEYED("SELECT h.kind");
-    const struct bb_rows *rows = bb_query(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
 
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
-    *polled = bb_cell(rq, rows, 0, 0);
-    return 0;
-}
-
-int webhook_check_mine(struct bb_request *rq)
-{
-    bool polled;
-
-    return webhook_find(rq, &polled);
+    return bb_cell(rq, webhook_rows(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook"), 0,
+                   0);
 }
 
 /* Returns the last characters (code points) of a UTF-8 text: `count`, or all if it has fewer. */
@@ -154,27 +147,26 @@ static json_t *webhook_show_secret(json_t *json, const char *secret)
 
 /* ---- checks that the field tables cannot express ---- */
 
-int webhook_check_url(struct bb_request *rq, const char *field, const char **url)
+const char *webhook_check_url(struct bb_request *rq, const char *field, const char *url)
 {
     const struct webhook *webhook = rq->state;
-    char *encoded = target_encode(*url);
+    char *encoded = target_encode(url);
 
     if (!encoded)
-        return bb_no_memory(rq);
+        bb_end(rq, bb_no_memory(rq));
     bb_defer(rq, free, encoded);
-    *url = encoded;
     const char *problem = target_problem(&webhook->targets, encoded);
 
-    return problem ? bb_invalid(rq, field, "%s", problem) : 0;
+    if (problem)
+        bb_end(rq, bb_invalid(rq, field, "%s", problem));
+    return encoded;
 }
 
-int webhook_take_url(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void webhook_take_url(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
 {
-    const char *url = json_string_value(value);
-    int refused = webhook_check_url(rq, "url", &url);
-
     (void)webhook;
-    return refused ? refused : option_text(rq, columns, "url", url);
+    option_set(rq, columns, "url",
+               json_string(webhook_check_url(rq, "url", json_string_value(value))));
 }
 
 static bool webhook_is_listed(const json_t *list, const char *name)
@@ -189,53 +181,46 @@ static bool webhook_is_listed(const json_t *list, const char *name)
  * Takes the names in the list, each once. [] and ["*"] mean all events. "ping" is dropped because a
  * test needs no subscription, so ["ping"] becomes [].
  */
-int webhook_take_events(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void webhook_take_events(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
 {
-    json_t *once = bb_json_hold(rq, json_array());
+    json_t *once = json_array();
 
     (void)webhook;
+    option_set(rq, columns, "events", once);
     for (size_t i = 0; i < json_array_size(value); i++) {
         const char *name = json_string_value(json_array_get(value, i));
 
         if (!strcmp(name, WEBHOOK_PING))
             continue;
         if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !webhook_event(rq, name))
-            return bb_invalid(rq, "events",
-                              "must name events that GET /api/chat/webhooks/events lists");
+            bb_end(rq, bb_invalid(rq, "events",
+                                  "must name events that GET /api/chat/webhooks/events lists"));
         if (!webhook_is_listed(once, name) && json_array_append_new(once, json_string(name)))
-            return bb_no_memory(rq);
+            bb_end(rq, bb_no_memory(rq));
     }
-    bool all = !json_array_size(once) || webhook_is_listed(once, WEBHOOK_ALL_EVENTS);
-
-    return json_object_set_new(columns, "events",
-                               all ? json_pack("[s]", WEBHOOK_ALL_EVENTS) : json_incref(once))
-               ? bb_no_memory(rq)
-               : 0;
+    if (!json_array_size(once) || webhook_is_listed(once, WEBHOOK_ALL_EVENTS))
+        option_set(rq, columns, "events", json_pack("[s]", WEBHOOK_ALL_EVENTS));
 }
 
-/*
- * Adds the given secret to `columns`, or a generated one, and returns it in *secret. Returns 0, or
- * the status of the response sent.
- */
-static int webhook_take_secret(struct bb_request *rq, int64_t webhook, json_t *columns,
-                               const char **secret)
+/* Adds the given secret to `columns`, or a generated one. Returns it. */
+static const char *webhook_take_secret(struct bb_request *rq, int64_t webhook, json_t *columns)
 {
     const char *given = bb_text(rq, "secret");
+    const char *secret = given ? given : bb_random_hex(rq, SECRET_BYTES);
 
     if (given && !sign_secret_good(given))
-        return bb_invalid(rq, "secret", "must have base64 after whsec_");
-    *secret = given ? given : bb_random_hex(rq, SECRET_BYTES);
-    if (!*secret)
-        return bb_fail(rq, 503, "The secret could not be generated");
-    return option_seal(rq, webhook, WEBHOOK_PART_SECRET, *secret, columns);
+        bb_end(rq, bb_invalid(rq, "secret", "must have base64 after whsec_"));
+    if (!secret)
+        bb_end(rq, bb_fail(rq, 503, "The secret could not be generated"));
+    option_seal(rq, webhook, WEBHOOK_PART_SECRET, secret, columns);
+    return secret;
 }
 
 /* ---- POST: besides rotate-secret, only this route shows a secret in full ---- */
 
 struct creation {
     int64_t id;
-    const char *columns; /* see options_take() */
-    const char *secret;
+    const char *columns, *secret;
 };
 
 /* $1 id, $2 account, $3 to $6 the scope, $7 limit per account, $8 columns */
@@ -260,15 +245,12 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct bb_account_scope scope = webhook_scope_of_caller(rq->principal);
     int64_t account = rq->principal->account;
 
-    if (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(account))))
-        return bb_failed(rq);
+    bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(account)));
     const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &insert,
-                    BB_ARGS(bb_i(new->id), bb_i(account), WEBHOOK_SCOPE_ARGS(&scope),
-                            bb_i(webhook->settings->per_account), bb_t(new->columns)));
+        bb_tx_query_or_end(rq, tx, &insert,
+                           BB_ARGS(bb_i(new->id), bb_i(account), WEBHOOK_SCOPE_ARGS(&scope),
+                                   bb_i(webhook->settings->per_account), bb_t(new->columns)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An account may have at most %lld webhooks",
                        (long long)webhook->settings->per_account);
@@ -281,21 +263,17 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
 int webhook_create(struct bb_request *rq)
 {
     struct creation new;
-    json_t *columns = bb_json_hold(rq, json_object());
 
     if (!bb_text(rq, "kind") && bb_text(rq, "destination"))
-        return poll_refuse_destination(rq);
+        poll_refuse_destination(rq);
     if (!bb_text(rq, "kind") && !bb_text(rq, "url"))
         return bb_invalid(rq, "url", "is required");
     new.id = bb_next_id(rq, "webhook_hook_id");
     if (new.id < 0)
         return bb_failed(rq);
-    int refused = options_take(rq, new.id, columns);
+    json_t *columns = options_take(rq, new.id);
 
-    if (!refused)
-        refused = webhook_take_secret(rq, new.id, columns, &new.secret);
-    if (refused)
-        return refused;
+    new.secret = webhook_take_secret(rq, new.id, columns);
     new.columns = bb_json(rq, columns, NULL);
     return bb_transaction(rq, webhook_insert, &new);
 }
@@ -334,49 +312,44 @@ struct list {
  * is returned even if it exceeds the limit. The last column is the number of webhooks without the
  * limit of bytes.
  */
-#define LIST                                                                                       \
-    "SELECT " COLUMNS ", h.found FROM (SELECT h.*, count(*) OVER () AS found,"                     \
-    " sum(octet_length(h::text)) OVER (ORDER BY h.id) - octet_length(h::text) AS before"           \
-    " FROM (SELECT * FROM webhook_hook h"                                                          \
-    " WHERE h.id > $1::bigint AND ($2::boolean OR h.account = $3::bigint)"                         \
-    " ORDER BY h.id LIMIT $4::bigint) h) h WHERE h.before < $5::bigint ORDER BY h.id"
+static const struct bb_sql list_page = {
+    "SELECT " COLUMNS ", h.found FROM (SELECT h.*, count(*) OVER () AS found,"
+    " sum(octet_length(h::text)) OVER (ORDER BY h.id) - octet_length(h::text) AS before"
+    " FROM (SELECT * FROM webhook_hook h"
+    " WHERE h.id > $1::bigint AND ($2::boolean OR h.account = $3::bigint)"
+    " ORDER BY h.id LIMIT $4::bigint) h) h WHERE h.before < $5::bigint ORDER BY h.id",
+    BB_SQL_LONG,
+};
 
 #define PAGE_BYTES (1024 * 1024)
-enum { FEW = 25 }; /* more webhooks are read by a long statement */
-
-static const struct bb_sql list_few = {LIST, 0};
-static const struct bb_sql list_long = {LIST, BB_SQL_LONG};
 
 struct page {
-    const struct bb_rows *rows; /* NULL: the statement failed */
+    const struct bb_rows *rows;
     size_t count, found;
 };
 
-static struct page webhook_fetch(struct bb_request *rq, const struct bb_sql *sql,
-                                 const struct list *list, int64_t count, int64_t bytes)
+static struct page webhook_fetch(struct bb_request *rq, const struct list *list, size_t count,
+                                 int64_t bytes)
 {
-    struct page page = {bb_query(rq, sql,
-                                 BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account),
-                                         bb_i(count), bb_i(bytes))),
-                        0, 0};
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, &list_page,
+                        BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account),
+                                bb_i((int64_t)count), bb_i(bytes)));
+    size_t read = bb_count(rq, rows);
 
-    if (page.rows)
-        page.count = bb_count(rq, page.rows);
-    if (page.count)
-        page.found = (size_t)bb_cell_int(rq, page.rows, 0, COLUMN_COUNT);
-    return page;
+    return (struct page){rows, read, read ? (size_t)bb_cell_int(rq, rows, 0, COLUMN_COUNT) : 0};
 }
 
 static int webhook_write_page(struct bb_request *rq, struct csv *text, void *arg)
 {
     struct list *list = arg;
-    struct page page = webhook_fetch(rq, &list_long, list, ARRAY_SHORT, ARRAY_PAGE_BYTES);
+    struct page page = webhook_fetch(rq, list, ARRAY_SHORT, ARRAY_PAGE_BYTES);
 
     for (size_t row = 0; row < page.count; row++)
         pieces_add(rq, text, webhook_json(rq, page.rows, row));
     if (page.count)
         list->after = bb_cell_int(rq, page.rows, page.count - 1, 0);
-    return !page.rows ? -1 : page.count < page.found || page.found == ARRAY_SHORT;
+    return page.count < page.found || page.found == ARRAY_SHORT;
 }
 
 int webhook_list(struct bb_request *rq)
@@ -387,13 +360,8 @@ int webhook_list(struct bb_request *rq)
                         .all = rq->principal->role == BB_ROLE_ADMIN,
                         .after = bb_arg_int(rq, "after", 0)};
     size_t limit = (size_t)bb_arg_int(rq, "limit", 0), most = limit ? limit : ARRAY_SHORT;
-    size_t few = most < FEW ? most : FEW;
-    struct page page = webhook_fetch(rq, &list_few, &list, (int64_t)few + 1, PAGE_BYTES);
+    struct page page = webhook_fetch(rq, &list, most + 1, PAGE_BYTES);
 
-    if (few < most && page.found > few)
-        page = webhook_fetch(rq, &list_long, &list, (int64_t)most + 1, PAGE_BYTES);
-    if (!page.rows)
-        return bb_failed(rq);
     if (page.count > most)
         page.count = most;
     bool more = page.count < page.found;
@@ -407,13 +375,11 @@ int webhook_list(struct bb_request *rq)
 int webhook_get(struct bb_request *rq)
 {
     static const struct bb_keyed find = WEBHOOK_KEYED("SELECT " COLUMNS);
-    const struct bb_rows *rows = bb_query(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)));
 
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
-    return bb_reply(rq, 200, webhook_json(rq, rows, 0));
+    return bb_reply(
+        rq, 200,
+        webhook_json(rq, webhook_rows(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook"),
+                     0));
 }
 
 /* ---- notifications, from this host or another; any thread ---- */
@@ -464,16 +430,17 @@ static int webhook_write(struct bb_request *rq, struct bb_tx *tx, void *arg)
                                          0};
     const struct change *change = arg;
     const struct bb_value values[] = {WEBHOOK_MINE_ARGS(rq), bb_t(change->columns)};
-    const struct bb_rows *rows = bb_tx_query(rq, tx, change->sql, values, change->columns ? 4 : 3);
+    const struct bb_rows *rows =
+        bb_tx_query_or_end(rq, tx, change->sql, values, change->columns ? 4 : 3);
 
-    if (rows && bb_count(rq, rows) == 0)
-        return webhook_unknown(rq);
-    if (!rows || bb_notify(rq, tx, WEBHOOK_CHANNEL, webhook_payload(rq)))
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Webhook not found");
+    if (bb_notify(rq, tx, WEBHOOK_CHANNEL, webhook_payload(rq)))
         return bb_failed(rq);
-    if (!change->columns) /* this also sees a replay that was started while `sql` waited */
-        return bb_tx_query(rq, tx, &replay, values, 1)
-                   ? bb_reply(rq, 200, json_pack("{s:b}", "success", 1))
-                   : bb_failed(rq);
+    if (!change->columns) { /* this also sees a replay that was started while `sql` waited */
+        bb_tx_query_or_end(rq, tx, &replay, values, 1);
+        return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
+    }
     json_t *json = webhook_json(rq, rows, 0);
 
     if (change->secret)
@@ -510,12 +477,9 @@ int webhook_change(struct bb_request *rq)
         " FROM jsonb_populate_record(h, $4::jsonb) r)"
         " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS,
         0};
-    json_t *columns = bb_json_hold(rq, json_object());
-    int refused = poll_check_change(rq);
 
-    if (!refused)
-        refused = options_take(rq, bb_segment_int(rq, "id"), columns);
-    return refused ? refused : webhook_transact(rq, &update, columns, NULL);
+    poll_check_change(rq);
+    return webhook_transact(rq, &update, options_take(rq, bb_segment_int(rq, "id")), NULL);
 }
 
 /* The job webhook.sweep deletes the webhook's waiting deliveries later; no sender sends them. */
@@ -541,10 +505,8 @@ int webhook_rotate(struct bb_request *rq)
         " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS ", " BB_SQL_TIME("h.previous_until"),
         0};
     json_t *columns = bb_json_hold(rq, json_object());
-    const char *secret = NULL;
-    int refused = webhook_take_secret(rq, bb_segment_int(rq, "id"), columns, &secret);
+    const char *secret = webhook_take_secret(rq, bb_segment_int(rq, "id"), columns);
 
-    if (!refused)
-        refused = signature_make_pair(rq, bb_segment_int(rq, "id"), columns);
-    return refused ? refused : webhook_transact(rq, &replace, columns, secret);
+    signature_make_pair(rq, bb_segment_int(rq, "id"), columns);
+    return webhook_transact(rq, &replace, columns, secret);
 }

@@ -78,7 +78,6 @@ struct waiters {
     struct bb_host *host;
     pthread_mutex_t lock;
     LIST_HEAD(, waiter) list;
-    LIST_HEAD(, waiter_access) accesses;
     bool ended;
 };
 
@@ -90,7 +89,6 @@ struct waiters *waiters_new(struct bb_host *host)
         return NULL;
     waiters->host = host;
     LIST_INIT(&waiters->list);
-    LIST_INIT(&waiters->accesses);
     return waiters;
 }
 
@@ -103,9 +101,9 @@ void waiters_free(struct waiters *waiters)
 /* Call with the lock held. */
 static void waiter_signal(struct waiter *waiter)
 {
-    LIST_REMOVE(waiter, link);
-    bb_completion_signal(waiter->waiters->host, waiter->completion);
-    waiter->signaled = true;
+    if (waiter->completion)
+        bb_completion_signal(waiter->waiters->host, waiter->completion);
+    waiter->completion = NULL;
 }
 
 static void waiter_leave(void *arg)
@@ -113,8 +111,8 @@ static void waiter_leave(void *arg)
     struct waiter *waiter = arg;
 
     pthread_mutex_lock(&waiter->waiters->lock);
-    if (!waiter->signaled)
-        waiter_signal(waiter);
+    LIST_REMOVE(waiter, link);
+    waiter_signal(waiter);
     pthread_mutex_unlock(&waiter->waiters->lock);
 }
 
@@ -122,68 +120,53 @@ struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_
 {
     struct waiter *waiter = bb_alloc(rq, sizeof(*waiter));
 
-    *waiter = (struct waiter){
-        .waiters = waiters, .completion = bb_completion(rq), .id = id, .test = test};
-    if (!waiter->completion)
-        return NULL;
+    waiter->waiters = waiters;
+    waiter->account = rq->principal->account;
+    waiter->id = id;
+    waiter->test = test;
     pthread_mutex_lock(&waiters->lock);
     LIST_INSERT_HEAD(&waiters->list, waiter, link);
-    bool ended = waiters->ended && !test;
-
     pthread_mutex_unlock(&waiters->lock);
     bb_defer(rq, waiter_leave, waiter);
-    return ended ? NULL : waiter;
+    return waiter;
+}
+
+struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter)
+{
+    struct waiters *waiters = waiter->waiters;
+    struct bb_completion *completion = bb_completion(rq);
+
+    pthread_mutex_lock(&waiters->lock);
+    waiter_signal(waiter); /* the previous one, for which the request no longer waits */
+    waiter->completion = completion;
+    bool ended = waiters->ended && !waiter->test;
+
+    pthread_mutex_unlock(&waiters->lock);
+    return ended ? NULL : completion;
 }
 
 void waiters_wake(struct waiters *waiters, int64_t webhook)
 {
-    struct waiter *at, *next;
+    struct waiter *at;
 
     pthread_mutex_lock(&waiters->lock);
-    for (at = LIST_FIRST(&waiters->list); at; at = next) {
-        next = LIST_NEXT(at, link);
-        if (!at->test && (!webhook || at->id == webhook))
-            waiter_signal(at);
-    }
+    LIST_FOREACH(at, &waiters->list, link)
+    if (!at->test && (!webhook || at->id == webhook))
+        waiter_signal(at);
     pthread_mutex_unlock(&waiters->lock);
-}
-
-static void waiter_access_leave(void *arg)
-{
-    struct waiter_access *access = arg;
-
-    pthread_mutex_lock(&access->waiters->lock);
-    LIST_REMOVE(access, link);
-    pthread_mutex_unlock(&access->waiters->lock);
-}
-
-struct waiter_access *waiter_access_add(struct bb_request *rq, struct waiters *waiters)
-{
-    struct waiter_access *access = bb_alloc(rq, sizeof(*access));
-
-    access->waiters = waiters;
-    access->account = rq->principal->account;
-    pthread_mutex_lock(&waiters->lock);
-    LIST_INSERT_HEAD(&waiters->accesses, access, link);
-    pthread_mutex_unlock(&waiters->lock);
-    bb_defer(rq, waiter_access_leave, access);
-    return access;
 }
 
 void waiters_access_changed(struct waiters *waiters, int64_t account)
 {
-    struct waiter_access *access;
-    bool any = false;
+    struct waiter *at;
 
     pthread_mutex_lock(&waiters->lock);
-    LIST_FOREACH(access, &waiters->accesses, link)
-    if (!account || access->account == account) {
-        atomic_store(&access->changed, true);
-        any = true;
+    LIST_FOREACH(at, &waiters->list, link)
+    if (!at->test && (!account || at->account == account)) {
+        atomic_store(&at->revoked, true);
+        waiter_signal(at);
     }
     pthread_mutex_unlock(&waiters->lock);
-    if (any)
-        waiters_wake(waiters, 0);
 }
 
 void waiters_end(struct waiters *waiters)
@@ -201,7 +184,7 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
 
     pthread_mutex_lock(&waiters->lock);
     LIST_FOREACH(at, &waiters->list, link)
-    if (at->test && at->id == delivery)
+    if (at->test && at->id == delivery && at->completion)
         break;
     if (at) {
         at->delivered = delivered;

@@ -138,9 +138,11 @@ int webhook_secret_json(struct bb_request *rq, int64_t webhook, const char *part
 struct waiter {
     LIST_ENTRY(waiter) link;
     struct waiters *waiters;
-    struct bb_completion *completion;
+    struct bb_completion *completion; /* NULL: it was signaled */
+    int64_t account;
     int64_t id; /* of the webhook, or of the delivery of a test */
-    bool test, signaled;
+    bool test;
+    atomic_bool revoked; /* the account or one of its tokens has changed */
     /* The first attempt of a test, once the completion is signaled. */
     bool delivered;
     int status; /* of the response; 0: no response */
@@ -152,23 +154,17 @@ struct waiter {
 struct waiters *waiters_new(struct bb_host *host);
 void waiters_free(struct waiters *waiters);
 
-/*
- * Returns a waiter in the request's memory. Its completion is signaled after waiters_report() for a
- * test; else at the next event of the webhook, when the webhook changes, or when the generation
- * ends. NULL: it has ended, or out of memory.
- */
+/* Returns a waiter in the request's memory. */
 struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t id, bool test);
 
-/* The account of a request that waits for events; in the request's memory. */
-struct waiter_access {
-    LIST_ENTRY(waiter_access) link;
-    struct waiters *waiters;
-    int64_t account;
-    atomic_bool changed; /* the account or one of its tokens has changed since */
-};
-struct waiter_access *waiter_access_add(struct bb_request *rq, struct waiters *waiters);
+/*
+ * Returns a completion, which is signaled after waiters_report() for a test; else at the next event
+ * of the webhook, or when the webhook, the account or one of its tokens changes. NULL: the
+ * generation has ended, or out of memory.
+ */
+struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter);
 
-/* Notes a change of an account (0: of any), and wakes waiting requests. Any thread. */
+/* Wakes the requests of an account (0: of any), because it has changed. Any thread. */
 void waiters_access_changed(struct waiters *waiters, int64_t account);
 
 /* Wake the requests that wait for a webhook (0: for any), and all of these for good; any thread. */

@@ -190,14 +190,14 @@ static void enqueue_pass_rows(struct bb_request *rq, struct sender *sender,
         int64_t webhook = bb_cell_int(rq, rows, row, 0);
 
         if (bb_cell(rq, rows, row, 3))
-            sender_ordered(sender, webhook);
+            sender_queued(sender, webhook, true);
         else if (webhook)
             items[count++] = (struct sender_item){bb_cell_int(rq, rows, row, 1), webhook};
         else
             sender_expand(sender);
     }
     if (count)
-        sender_committed(sender, event, items, count);
+        sender_committed(sender, event, items, count, false);
 }
 
 /* Passes the rows to the sender after the commit. Rows are in the order of the events. */
@@ -255,6 +255,15 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return enqueue_after(rq, tx, all);
 }
 
+/* Returns whether an event may have more deliveries than a transaction should insert. */
+static bool enqueue_is_wide(const struct webhook *webhook)
+{
+    struct sender_counters counters;
+
+    sender_count(webhook->sender, &counters);
+    return counters.webhooks[WEBHOOK_ACTIVE] > AT_ONCE;
+}
+
 /* Returns 1 if it keeps the event, 0 if the event needs a separate statement, -1 on failure. */
 static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webhook,
                           const struct bb_audience *audience, const struct sender_event *event,
@@ -262,7 +271,7 @@ static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhoo
 {
     struct gathered *gathered = bb_before(rq, tx, enqueue_gathered, sizeof(*gathered));
     bool alone = event->length >= LARGE_BODY || (audience->emails && audience->emails[0]) ||
-                 sender_active(webhook->sender) > AT_ONCE;
+                 enqueue_is_wide(webhook);
 
     if (!gathered)
         return 0;
@@ -374,7 +383,7 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
     if (about)
         one->index = bb_add(rq, tx, &enqueue_about,
                             BB_ARGS(name, bb_i(json_integer_value(about)), id, body, trace));
-    else if (large || sender_active(webhook->sender) > AT_ONCE)
+    else if (large || enqueue_is_wide(webhook))
         one->index = bb_add(rq, tx, &enqueue_any,
                             BB_ARGS(name, of, emails, id, body, trace, bb_b(large),
                                     bb_i(rq->principal ? rq->principal->account : 0),

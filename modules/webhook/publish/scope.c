@@ -47,41 +47,31 @@ static const struct bb_sql write_scope = {
     BB_SQL_WRITE,
 };
 
-/* Stops the events of a deleted account's webhooks; their rows stay. */
-static const struct bb_sql shut_out = {
-    "WITH changed AS (UPDATE webhook_hook SET admitted = false WHERE account = $1::bigint"
-    " AND admitted RETURNING id)"
-    " SELECT pg_notify('" WEBHOOK_CHANNEL "', 'hook:' || id) FROM changed",
-    BB_SQL_WRITE,
-};
-
 static void scope_refresh(struct bb_request *rq, int64_t account)
 {
     const struct webhook *webhook = rq->state;
     struct bb_account_scope scope;
-    const struct bb_rows *written = NULL;
     int known = webhook->accounts->scope_of(webhook->accounts_state, rq, account, &scope);
 
-    if (known > 0)
-        written = bb_query(rq, &write_scope, BB_ARGS(bb_i(account), WEBHOOK_SCOPE_ARGS(&scope)));
-    else if (known == 0)
-        written = bb_query(rq, &shut_out, BB_ARGS(bb_i(account)));
-    if (!written)
+    if (!known) /* the account was deleted; the rows of its webhooks stay */
+        scope = (struct bb_account_scope){.email = "", .organizations = &no_organization};
+    if (known < 0 ||
+        !bb_query(rq, &write_scope, BB_ARGS(bb_i(account), WEBHOOK_SCOPE_ARGS(&scope))))
         bb_log(rq, BB_WARN, "the scope of account %lld's webhooks could not be refreshed: %s",
                (long long)account, bb_sqlstate(rq));
 }
 
-void webhook_refresh_owners(struct bb_request *rq)
+/* Refreshes the scopes of the owners with these accounts. */
+static void scope_refresh_all(struct bb_request *rq, int64_t after, int64_t upto)
 {
     static const struct bb_sql owners = {
         "SELECT DISTINCT account FROM webhook_hook WHERE account > $1::bigint"
-        " ORDER BY account LIMIT 500",
+        " AND account <= $2::bigint ORDER BY account LIMIT 500",
         0};
-    int64_t after = 0;
     size_t count = OWNERS_PAGE;
 
     while (count == OWNERS_PAGE) {
-        const struct bb_rows *rows = bb_query(rq, &owners, BB_ARGS(bb_i(after)));
+        const struct bb_rows *rows = bb_query(rq, &owners, BB_ARGS(bb_i(after), bb_i(upto)));
 
         count = rows ? bb_count(rq, rows) : 0;
         for (size_t i = 0; i < count; i++) {
@@ -91,21 +81,17 @@ void webhook_refresh_owners(struct bb_request *rq)
     }
 }
 
+void webhook_refresh_owners(struct bb_request *rq)
+{
+    scope_refresh_all(rq, 0, INT64_MAX);
+}
+
 /* Refreshes the scope of the account *arg after a notification; 0: of all owners. */
 static void scope_refresh_heard(struct bb_request *rq, void *arg)
 {
-    static const struct bb_sql owns = {
-        "SELECT FROM webhook_hook WHERE account = $1::bigint LIMIT 1", 0};
     int64_t account = *(const int64_t *)arg;
 
-    if (account == 0) {
-        webhook_refresh_owners(rq);
-        return;
-    }
-    const struct bb_rows *rows = bb_query(rq, &owns, BB_ARGS(bb_i(account)));
-
-    if (!rows || bb_count(rq, rows) > 0)
-        scope_refresh(rq, account);
+    scope_refresh_all(rq, account ? account - 1 : 0, account ? account : INT64_MAX);
 }
 
 /* If the refresh did not run (out of memory), the job does it within a minute. */

@@ -28,8 +28,8 @@ struct attempt {
     struct delivery *delivery;
     struct receiver *receiver;
     struct receiver_sessions *sessions;
-    struct extras *extras; /* of the webhook when the attempt began */
-    unsigned version;      /* of the webhook at that time */
+    struct parts *parts; /* of the webhook when the attempt began */
+    unsigned version;    /* of the webhook at that time */
     struct http_request http;
     struct curl_slist headers[HEADERS];
     char lines[HEADERS][HEADER_ROOM];
@@ -117,9 +117,8 @@ static int attempt_header(struct attempt *attempt, const char *format, ...)
  * Appends the header with an access token (NULL: none), and the headers that the webhook's owner
  * chose. Returns 0, or -1 if out of memory.
  */
-static int attempt_add_extras(struct attempt *attempt, const char *token)
+static int attempt_add_headers(struct attempt *attempt, const char *token)
 {
-    const struct extras *extras = attempt->extras;
     struct curl_slist *last = &attempt->headers[attempt->header_count - 1];
 
     if (token) {
@@ -129,7 +128,7 @@ static int attempt_add_extras(struct attempt *attempt, const char *token)
         last->next = &attempt->bearer;
         last = &attempt->bearer;
     }
-    last->next = extras ? extras->headers : NULL;
+    last->next = attempt->parts->headers;
     return 0;
 }
 
@@ -140,25 +139,23 @@ static int attempt_add_extras(struct attempt *attempt, const char *token)
 static int attempt_sign(struct attempt *attempt)
 {
     const struct delivery *delivery = attempt->delivery;
-    const struct subscription *subscription = delivery->subscription;
+    const struct parts *parts = attempt->parts;
     const struct body *body = delivery->body;
-    const struct sign_key *const *keys = (const struct sign_key *const *)subscription->parts.keys;
-    bool both = keys[1] && delivery->at_wall_ms < subscription->parts.previous_until;
+    const struct sign_key *const *keys = (const struct sign_key *const *)parts->keys;
+    bool previous = delivery->at_wall_ms < parts->previous_until;
     int64_t timestamp = delivery->at_wall_ms / 1000;
-    const struct extras *extras = attempt->extras;
-    bool hmac = !extras || !extras->no_hmac, pair = extras && extras->pairs[0];
+    bool hmac = !parts->no_hmac, pair = parts->pairs[0];
     char hex[SIGN_HEX], standard[SIGN_STANDARD] = "", ed25519[SIGN_ED25519] = "";
 
     if (hmac && (sign_body(keys[0], body->bytes, body->length, hex) ||
-                 sign_standard(keys, both ? 2 : 1, body->id, timestamp, body->bytes, body->length,
-                               standard)))
+                 sign_standard(keys, keys[1] && previous ? 2 : 1, body->id, timestamp, body->bytes,
+                               body->length, standard)))
         return -1;
-    both = pair && extras->pairs[1] && delivery->at_wall_ms < subscription->parts.previous_until;
-    if (pair && sign_ed25519(extras->pairs, both ? 2 : 1, body->id, timestamp, body->bytes,
-                             body->length, ed25519))
+    if (pair && sign_ed25519(parts->pairs, parts->pairs[1] && previous ? 2 : 1, body->id, timestamp,
+                             body->bytes, body->length, ed25519))
         return -1;
     attempt->header_count = 0;
-    /* These are known from the delivery: see delivery_headers() in api/deliveries.c. */
+    /* These are known from the delivery: see DELIVERY_COLUMNS in api/api.h. */
     int failed = attempt_header(attempt, "Content-Type: application/json") |
                  attempt_header(attempt, "Expect:") |
                  attempt_header(attempt, "X-Webhook-Event: %s", body->event) |
@@ -175,8 +172,7 @@ static int attempt_sign(struct attempt *attempt)
               attempt_header(attempt, "webhook-timestamp: %" PRId64, timestamp) |
               attempt_header(attempt, "webhook-signature: %s%s%s", standard,
                              hmac && pair ? " " : "", ed25519);
-    return failed | attempt_add_extras(
-                        attempt, extras && extras->oauth ? oauth_header(extras->oauth) : NULL);
+    return failed | attempt_add_headers(attempt, parts->oauth ? oauth_header(parts->oauth) : NULL);
 }
 
 /* Keeps an attempt that has ended, or was not started, for reuse. */
@@ -196,7 +192,7 @@ static void attempt_drop(struct attempt *attempt)
     else
         http_request_close(http);
     receiver_sessions_release(attempt->sessions);
-    extras_release(attempt->extras);
+    parts_release(attempt->parts);
     free(http->bytes);
     SLIST_INSERT_HEAD(&attempt->sender->attempts, attempt, next);
 }
@@ -211,7 +207,8 @@ static int attempt_set(struct attempt *attempt)
 {
     struct sender *sender = attempt->sender;
     const struct delivery *delivery = attempt->delivery;
-    const char *url = delivery->subscription->parts.url;
+    struct parts *parts = parts_hold(delivery->subscription->parts);
+    const char *url = parts->url;
     CURL *easy = attempt->http.easy;
 
     attempt->http = (struct http_request){
@@ -229,11 +226,9 @@ static int attempt_set(struct attempt *attempt)
         .easy = easy,
     };
     attempt->sessions = NULL;
-    attempt->extras = extras_hold(delivery->subscription->parts.extras);
+    attempt->parts = parts;
     attempt->version = delivery->subscription->version;
-    struct extras *extras = attempt->extras;
-    struct curl_blob *certificate =
-        extras && extras->certificate.data ? &extras->certificate : NULL;
+    struct curl_blob *certificate = parts->certificate.data ? &parts->certificate : NULL;
 
     attempt->unsent = false;
     attempt->receiver = receivers_take(&sender->receivers, url);
@@ -249,7 +244,7 @@ static int attempt_set(struct attempt *attempt)
     easy = attempt->http.easy;
     return curl_easy_setopt(easy, CURLOPT_SHARE, attempt->sessions->share) ||
                    curl_easy_setopt(easy, CURLOPT_SSLCERT_BLOB, certificate) ||
-                   curl_easy_setopt(easy, CURLOPT_SSLKEY_BLOB, certificate ? &extras->key : NULL) ||
+                   curl_easy_setopt(easy, CURLOPT_SSLKEY_BLOB, certificate ? &parts->key : NULL) ||
                    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, delivery->tries ? 1L : 0L) ||
                    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 0L) ||
                    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, attempt_open_socket) ||
@@ -346,23 +341,15 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     record_add(sender, delivery);
 }
 
-/* Reads the changed webhooks again. */
-static void attempt_heed(struct sender *sender)
+/*
+ * Returns whether no attempt may start now. Call with the lock held, until the attempt has started:
+ * then an earlier report of a change or a pause prevents it, and a later report waits until it is
+ * in flight. Request threads wait for the lock, so nothing else is done while it is held.
+ */
+static bool attempt_is_prevented(const struct sender *sender)
 {
-    int64_t changed[SENDER_CHANGES];
-
-    pthread_mutex_lock(&sender->lock);
-    size_t count = sender->changed_count;
-    memcpy(changed, sender->changed, sizeof(changed));
-    sender->changed_count = 0;
-    pthread_mutex_unlock(&sender->lock);
-    if (count > SENDER_CHANGES)
-        subscriptions_changed(sender, 0);
-    for (size_t i = 0; i < count && count <= SENDER_CHANGES; i++)
-        subscriptions_changed(sender, changed[i]);
+    return sender->paused || sender->changed.count || sender->changed_all;
 }
-
-enum start { STARTED, FAILED, PAUSED, CHANGED };
 
 /*
  * Sends the request after the request for an access token, with the rest of webhook.timeout as its
@@ -379,11 +366,11 @@ static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
     int64_t left = http->timeout_ms - (sender->now_ms - attempt->delivery->item.started_ms);
 
     http->timeout_ms = left > 1 ? left : 1;
-    if (!error && (attempt_add_extras(attempt, attempt->extras->oauth->header) ||
+    if (!error && (attempt_add_headers(attempt, attempt->parts->oauth->header) ||
                    curl_easy_setopt(http->easy, CURLOPT_TIMEOUT_MS, (long)http->timeout_ms)))
         error = "out of memory";
     if (error) {
-        const struct http_request *asked = &attempt->extras->oauth->http;
+        const struct http_request *asked = &attempt->parts->oauth->http;
 
         http->outcome = HTTP_UNREACHABLE;
         http->servers_fault = asked->outcome == HTTP_ANSWERED || asked->servers_fault;
@@ -393,7 +380,7 @@ static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
         return;
     }
     pthread_mutex_lock(&sender->lock);
-    attempt->unsent = sender->paused || sender->changed_count ||
+    attempt->unsent = attempt_is_prevented(sender) ||
                       attempt->version != attempt->delivery->subscription->version;
     if (!attempt->unsent)
         http_client_start(sender->client, http);
@@ -404,53 +391,16 @@ static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
         http->done = attempt_done;
 }
 
-static void attempt_extras_release(void *extras)
-{
-    extras_release(extras);
-}
-
 /* Starts the request, or first the request for an access token. Returns -1 if neither can start. */
 static int attempt_begin(struct sender *sender, struct attempt *attempt)
 {
-    struct extras *extras = attempt->extras;
-
-    if (!extras || !extras->oauth || attempt->bearer.data) {
-        http_client_start(sender->client, &attempt->http);
-        attempt->http.done = attempt_done; /* not called under the lock */
-        return attempt->http.ended ? -1 : 0;
-    }
     attempt->waiter.ready = attempt_token_ready;
-    extras->oauth->end = attempt_extras_release;
-    extras->oauth->arg = extras;
-    int begun =
-        oauth_wait(extras->oauth, sender->client, attempt->http.timeout_ms, &attempt->waiter);
-
-    if (begun > 0)
-        extras_hold(extras);
-    return begun < 0 ? -1 : 0;
-}
-
-/*
- * Starts an attempt under the lock. So an earlier report of a change or a pause prevents it, and a
- * later report waits until it is in flight. Request threads wait for the lock, so nothing else is
- * done while it is held.
- */
-static enum start attempt_start(struct sender *sender, struct attempt *attempt)
-{
-    enum start result = STARTED;
-
-    pthread_mutex_lock(&sender->lock);
-    if (sender->paused) {
-        result = PAUSED;
-    } else if (sender->changed_count) {
-        result = CHANGED;
-    } else {
-        result = attempt_begin(sender, attempt) ? FAILED : STARTED;
-    }
-    pthread_mutex_unlock(&sender->lock);
-    if (result != STARTED)
-        attempt_drop(attempt);
-    return result;
+    if (attempt->parts->oauth && !attempt->bearer.data)
+        return oauth_wait(attempt->parts->oauth, sender->client, attempt->http.timeout_ms,
+                          &attempt->waiter);
+    http_client_start(sender->client, &attempt->http);
+    attempt->http.done = attempt_done; /* not called under the lock */
+    return attempt->http.ended ? -1 : 0;
 }
 
 /* Returns false if no delivery may be sent now. */
@@ -467,32 +417,45 @@ static bool attempt_start_next(struct sender *sender)
         return true;
     }
     struct attempt *attempt = attempt_prepare(sender, delivery);
-    enum start result = attempt ? attempt_start(sender, attempt) : FAILED;
 
-    if (result == STARTED) {
+    pthread_mutex_lock(&sender->lock);
+    bool prevented = attempt_is_prevented(sender);
+    bool failed = !prevented && (!attempt || attempt_begin(sender, attempt));
+
+    pthread_mutex_unlock(&sender->lock);
+    if (attempt && (prevented || failed))
+        attempt_drop(attempt);
+    if (prevented) {
+        queue_put_back(&sender->queue, item);
+    } else if (failed) {
+        attempt_put_off(sender, delivery);
+    } else {
         delivery->tries++;
         if (!delivery->test)
             rate_note(sender, delivery->subscription);
-    } else if (result == FAILED) {
-        attempt_put_off(sender, delivery);
-    } else {
-        queue_put_back(&sender->queue, item);
-        attempt_heed(sender);
     }
-    return result != PAUSED;
+    return !prevented;
 }
 
 void attempts_start(struct sender *sender)
 {
     bool starts = !sender->stopping || (sender->successor && !sender->leaving);
+    struct pairs changed;
 
-    attempt_heed(sender);
     pthread_mutex_lock(&sender->lock);
+    bool all = sender->changed_all;
+
+    changed = sender->changed;
+    sender->changed = (struct pairs){0};
+    sender->changed_all = false;
     starts &= !sender->paused;
     pthread_mutex_unlock(&sender->lock);
-    if (!starts)
-        return;
-    while (attempt_is_allowed(sender) && attempt_start_next(sender))
+    if (all)
+        subscriptions_changed(sender, 0);
+    for (size_t i = 0; i < changed.count; i++)
+        subscriptions_changed(sender, changed.webhooks[i]);
+    pairs_free(&changed);
+    while (starts && attempt_is_allowed(sender) && attempt_start_next(sender))
         ;
 }
 
@@ -575,7 +538,8 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
                           const struct http_request *http)
 {
     bool answered = http->outcome == HTTP_ANSWERED || (http->too_large && http->head_ended);
-    const struct retry_delays *delays = delivery->subscription->parts.retry;
+    const struct attempt *attempt = http->arg;
+    const struct retry_delays *delays = &attempt->parts->retry;
     const char *error = answered ? NULL : attempt_error(http, &delivery->kind);
     struct curl_header *after, *wish;
     enum health_asked asked = HEALTH_NOT_ASKED;
@@ -593,7 +557,7 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
         asked = HEALTH_GONE;
     delivery->took_ms = sender->now_ms - delivery->item.started_ms;
     delivery->retry.at_ms = sender->now_ms;
-    if (!delays || delivery->test)
+    if (!delays->count || delivery->test)
         delays = &sender->webhook->retry_delays;
     delivery->verdict = retry_time_next(delays, delivery->tries, delivery->status, after_s,
                                         arc4random(), &delivery->delay_ms);
@@ -603,7 +567,7 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
                        delivery->took_ms, error);
     delivery->details = json_pack("[o?, o?, o?]", error ? attempt_text(error, strlen(error)) : NULL,
                                   http->received ? attempt_text(http->bytes, http->received) : NULL,
-                                  attempt_sent(http->arg));
+                                  attempt_sent(attempt));
     health_judge(sender, delivery, answered || http->servers_fault, asked);
     attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
@@ -622,7 +586,7 @@ static void attempt_done(struct http_request *http)
     } else if (!sender->ended_attempts) {
         attempt_judge(sender, delivery, http);
         if (http->outcome == HTTP_ANSWERED && http->status == 401 && attempt->bearer.data)
-            oauth_reject(attempt->extras->oauth, attempt->bearer.data);
+            oauth_reject(attempt->parts->oauth, attempt->bearer.data);
     }
     attempt_drop(attempt);
 }

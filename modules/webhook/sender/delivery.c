@@ -28,9 +28,9 @@ void body_release(struct sender *sender, struct body *body)
 {
     if (--body->holders)
         return;
-    if (body->shared) {
+    if (sender && body->shared) { /* only bodies that it has taken are shared */
         idmap_remove(&sender->bodies, &body->node);
-        queue_let_go(&sender->queue, body->length);
+        sender->queue.held_bytes -= body->length;
     }
     free(body);
 }
@@ -67,10 +67,23 @@ void delivery_free_list(struct delivery_list *list)
     }
 }
 
+static void delivery_due(struct sender *sender, struct timer *timer)
+{
+    struct delivery *delivery = BB_CONTAINER_OF(timer, struct delivery, retry);
+    struct subscription *subscription = delivery->subscription;
+
+    queue_again(&sender->queue, &delivery->item);
+    if (subscription->state == SUBSCRIPTION_GONE)
+        delivery_end(sender, delivery);
+    else if (subscription->state == SUBSCRIPTION_OFF)
+        delivery_put_back(sender, subscription);
+}
+
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms)
 {
     delivery->retry.at_ms = sender->now_ms + delay_ms;
-    if (delay_ms <= 0 || retry_add(&sender->retries, &delivery->retry))
+    delivery->retry.due = delivery_due;
+    if (delay_ms <= 0 || timer_heap_add(&sender->timers, &delivery->retry))
         queue_again(&sender->queue, &delivery->item); /* out of memory: send it too early */
 }
 
@@ -91,7 +104,7 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
         return false;
     } else if (!node && body->node.id && !idmap_add(&sender->bodies, &body->node)) {
         body->shared = true;
-        queue_hold(&sender->queue, body->length);
+        sender->queue.held_bytes += body->length;
     }
     body = delivery->body;
     delivery->item.low = delivery->replay;
@@ -113,13 +126,11 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
 {
     struct subscription *subscription = delivery->subscription;
 
-    retry_remove(&sender->retries, &delivery->retry);
+    timer_heap_remove(&sender->timers, &delivery->retry);
     queue_release(&sender->queue, &delivery->item);
     idmap_remove(&sender->deliveries, &delivery->node);
-    if (sender->recent)
-        sender->recent[delivery->node.id % SENDER_RECENT] = delivery->node.id;
-    if (sender->reading && pairs_add(&sender->ended, delivery->webhook, delivery->node.id))
-        sender->look_wanted = true;
+    sender->recent[delivery->node.id % SENDER_RECENT] =
+        (struct recent){delivery->node.id, sender->reads};
     subscription->used_ms = sender->now_ms;
     delivery_free(sender, delivery);
 }
@@ -167,23 +178,6 @@ void delivery_put_back(struct sender *sender, struct subscription *subscription)
         delivery_unsettled(sender, (struct delivery *)(void *)item);                  // NOLINT
 }
 
-void delivery_retries_due(struct sender *sender)
-{
-    struct retry_entry *first;
-
-    while ((first = retry_first(&sender->retries)) && first->at_ms <= sender->now_ms) {
-        struct delivery *delivery = BB_CONTAINER_OF(first, struct delivery, retry);
-        struct subscription *subscription = delivery->subscription;
-
-        retry_remove(&sender->retries, first);
-        queue_again(&sender->queue, &delivery->item);
-        if (subscription->state == SUBSCRIPTION_GONE)
-            delivery_end(sender, delivery);
-        else if (subscription->state == SUBSCRIPTION_OFF)
-            delivery_put_back(sender, subscription);
-    }
-}
-
 /* Takes deliveries of committed events. A delivery that is not taken is found in the log. */
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs)
 {
@@ -197,7 +191,7 @@ void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoff
 
         STAILQ_REMOVE_HEAD(handoffs, next);
         if (subscription && subscription->polled)
-            sender_signal(sender, webhook, id);
+            sender_note(sender, webhook, id, true);
         if (takes && id > sender->newest)
             sender->newest = id;
         takes = subscription && (test || !subscription->backlog) &&

@@ -83,7 +83,7 @@ static void expand_hand_over(struct bb_request *rq, struct sender *sender,
         items[i] = (struct sender_item){.id = bb_cell_int(rq, rows, i + 1, 1),
                                         .webhook = bb_cell_int(rq, rows, i + 1, 0)};
     if (count && event.body && bb_cell_int(rq, rows, 0, 7)) /* an old event: read from the log */
-        sender_committed(sender, &event, items, count);
+        sender_committed(sender, &event, items, count, false);
 }
 
 /*

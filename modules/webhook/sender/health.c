@@ -124,8 +124,21 @@ void health_apply(struct health *health, const struct health *fresh)
 
 /* ---- storing, in the transaction of the results --------------------------------------------- */
 
-/* $1 webhooks, $2 since when they fail and $3 last successes in ms (0: none), $4 reasons to disable
- * them, $5 abandoned deliveries */
+/* Payloads of the events about a webhook: t is its row, and n is the row before. */
+// clang-format off
+#define ABOUT "json_build_object('webhookId', t.id, 'userId', t.account, 'url', t.url, "
+#define LAST_SUCCESS ", 'lastSuccessAt', " BB_SQL_TIME("t.last_success_at") ")"
+#define EXHAUSTED(count) ABOUT "'count', " count ", 'since', " BB_SQL_TIME("n.exhausted_at") ")"
+#define FAILING ABOUT "'since', " BB_SQL_TIME("t.failing_since") LAST_SUCCESS
+#define RECOVERED ABOUT "'since', " BB_SQL_TIME("n.failing_since") ")"
+#define DISABLED                                                                                   \
+    ABOUT "'reason', n.reason, 'since', " BB_SQL_TIME("t.failing_since") LAST_SUCCESS
+// clang-format on
+
+/*
+ * $1 webhooks, $2 since when they fail and $3 last successes in ms (0: none), $4 reasons to disable
+ * them, $5 abandoned deliveries
+ */
 static const struct bb_sql store = {
     "WITH h AS MATERIALIZED (SELECT * FROM webhook_hook WHERE id = ANY($1::bigint[])"
     " ORDER BY id FOR NO KEY UPDATE), n AS (SELECT h.*, since, success,"
@@ -144,79 +157,37 @@ static const struct bb_sql store = {
     " disabled_reason = coalesce(n.reason, t.disabled_reason),"
     " exhausted = CASE WHEN reports THEN 0 ELSE total END,"
     " exhausted_at = CASE WHEN reports THEN now() ELSE t.exhausted_at END"
-    " FROM n WHERE t.id = n.id RETURNING t.id, t.account, t.email, t.url,"
-    " coalesce(" BB_SQL_MS("n.failing_since") ", 0), coalesce(" BB_SQL_MS(
-        "t.failing_since") ", 0),"
-                           " " BB_SQL_MS("t.last_success_at") ", n.reason, CASE WHEN reports THEN "
-                                                              "total ELSE 0 END,"
-                                                              " " BB_SQL_MS("n.exhausted_at"),
+    " FROM n WHERE t.id = n.id RETURNING t.id, t.email, n.reason,"
+    " CASE WHEN reports THEN " EXHAUSTED(
+        "total") " END,"
+                 " CASE WHEN n.failing_since IS NULL AND t.failing_since IS NOT NULL THEN " FAILING
+                 " END,"
+                 " CASE WHEN n.failing_since IS NOT NULL AND t.failing_since IS NULL "
+                 "THEN " RECOVERED " END,"
+                 " CASE WHEN n.reason IS NOT NULL THEN " DISABLED " END",
     BB_SQL_WRITE,
 };
-enum {
-    ID,
-    ACCOUNT,
-    EMAIL,
-    URL,
-    FAILED_SINCE,
-    FAILS_SINCE,
-    SUCCESS_AT,
-    REASON,
-    EXHAUSTED,
-    REPORTED_AT
-};
+enum { ID, EMAIL, REASON, PAYLOADS };
 
-/* Raises an event about a webhook. Takes `more`, the members that only this event has. */
-static int health_emit(struct bb_request *rq, struct bb_tx *tx, const char *event,
-                       const struct bb_rows *rows, size_t row, json_t *more)
+/*
+ * Raises the events about the change that is stored in a row, which has the payloads of the first
+ * `count` events, or null. Returns 0 or -1.
+ */
+static int health_raise(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *rows,
+                        size_t row, size_t count)
 {
+    static const char *const events[] = {"webhook.exhausted", "webhook.failing",
+                                         "webhook.recovered", "webhook.disabled"};
     const char *emails[] = {bb_cell(rq, rows, row, EMAIL), NULL};
     struct bb_audience audience = {.size = sizeof(audience), .emails = emails};
-    json_t *payload = json_pack(
-        "{s:I, s:I, s:s}", "webhookId", (json_int_t)bb_cell_int(rq, rows, row, ID), "userId",
-        (json_int_t)bb_cell_int(rq, rows, row, ACCOUNT), "url", bb_cell(rq, rows, row, URL));
 
-    if (!more || json_object_update(payload, more)) {
-        json_decref(payload);
-        payload = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *payload = bb_cell(rq, rows, row, PAYLOADS + i);
+
+        if (payload && bb_emit(rq, tx, events[i], bb_json_read(rq, payload), &audience))
+            return -1;
     }
-    json_decref(more);
-    return bb_emit(rq, tx, event, payload, &audience);
-}
-
-static int health_emit_exhausted(struct bb_request *rq, struct bb_tx *tx,
-                                 const struct bb_rows *rows, size_t row)
-{
-    return health_emit(rq, tx, "webhook.exhausted", rows, row,
-                       json_pack("{s:I, s:s?}", "count",
-                                 (json_int_t)bb_cell_int(rq, rows, row, EXHAUSTED), "since",
-                                 bb_cell_time(rq, rows, row, REPORTED_AT)));
-}
-
-/* Raises the events about the change that is stored in a row. Returns 0 or -1. */
-static int health_raise(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *rows,
-                        size_t row)
-{
-    int64_t before = bb_cell_int(rq, rows, row, FAILED_SINCE);
-    int64_t after = bb_cell_int(rq, rows, row, FAILS_SINCE);
-    const char *success = bb_cell_time(rq, rows, row, SUCCESS_AT);
-    const char *reason = bb_cell(rq, rows, row, REASON);
-    int failed = 0;
-
-    if (bb_cell_int(rq, rows, row, EXHAUSTED))
-        failed = health_emit_exhausted(rq, tx, rows, row);
-    if (!failed && after && !before)
-        failed = health_emit(
-            rq, tx, "webhook.failing", rows, row,
-            json_pack("{s:s, s:s?}", "since", bb_time_text(rq, after), "lastSuccessAt", success));
-    if (!failed && before && !after)
-        failed = health_emit(rq, tx, "webhook.recovered", rows, row,
-                             json_pack("{s:s}", "since", bb_time_text(rq, before)));
-    if (!failed && reason)
-        failed = health_emit(rq, tx, "webhook.disabled", rows, row,
-                             json_pack("{s:s, s:s?, s:s?}", "reason", reason, "since",
-                                       after ? bb_time_text(rq, after) : NULL, "lastSuccessAt",
-                                       success));
-    return failed;
+    return 0;
 }
 
 int health_store(struct bb_request *rq, struct bb_tx *tx, struct health_notes *notes)
@@ -232,7 +203,7 @@ int health_store(struct bb_request *rq, struct bb_tx *tx, struct health_notes *n
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++) {
         int64_t webhook = bb_cell_int(rq, rows, row, ID);
 
-        if (health_raise(rq, tx, rows, row))
+        if (health_raise(rq, tx, rows, row, 4))
             return -1;
         if (!bb_cell(rq, rows, row, REASON))
             continue;
@@ -256,14 +227,13 @@ static int health_report(struct bb_request *rq, struct bb_tx *tx, void *arg)
         " WHERE exhausted > 0 AND exhausted_at <= now() - interval '1 hour' ORDER BY id"
         " LIMIT $1::bigint FOR NO KEY UPDATE SKIP LOCKED)"
         " UPDATE webhook_hook t SET exhausted = 0, exhausted_at = now() FROM n WHERE t.id = n.id"
-        " RETURNING t.id, t.account, t.email, t.url, NULL, NULL, NULL, NULL, n.exhausted,"
-        " " BB_SQL_MS("n.exhausted_at"),
+        " RETURNING t.id, t.email, NULL, " EXHAUSTED("n.exhausted"),
         BB_SQL_WRITE};
     const struct bb_rows *rows = bb_tx_query(rq, tx, &due, BB_ARGS(bb_i(REPORTED_MAX)));
 
     (void)arg;
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
-        if (health_emit_exhausted(rq, tx, rows, row))
+        if (health_raise(rq, tx, rows, row, 1))
             return -1;
     return rows ? 200 : -1;
 }

@@ -5,8 +5,8 @@
  * through the inbox.
  *
  * A delivery in memory is in exactly one place: its flow (waiting), an attempt (flying), the list
- * of results or a database task (recording), or the heap of retries (resting). The next attempt
- * starts only after the previous one is recorded.
+ * of results or a database task (recording), or the timers (resting). The next attempt starts only
+ * after the previous one is recorded.
  */
 #ifndef WEBHOOK_SENDER_INTERNAL_H
 #define WEBHOOK_SENDER_INTERNAL_H
@@ -17,19 +17,17 @@
 
 #include "modules/common/http_client.h"
 #include "modules/webhook/http/sign.h"
-#include "modules/webhook/sender/extras.h"
-#include "modules/webhook/sender/idmap.h"
+#include "modules/webhook/sender/containers.h"
+#include "modules/webhook/sender/oauth.h"
 #include "modules/webhook/sender/queue.h"
 #include "modules/webhook/sender/receivers.h"
-#include "modules/webhook/sender/retry_heap.h"
 #include "modules/webhook/sender/sender.h"
 
-#define SENDER_CHANGES 64
 #define SENDER_SHARDS 64
 #define SENDER_LEASE_MS 6000  /* from the last heartbeat; webhook_tend() allows 8 s */
 #define SENDER_RECORD_MAX 512 /* results per statement */
 #define SENDER_PACES 1024
-#define SENDER_RECENT (1 << 18) /* ids of deliveries that left memory; a power of two */
+#define SENDER_RECENT (1 << 18) /* a power of two */
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
 /*
@@ -54,7 +52,7 @@ enum health_asked { HEALTH_NOT_ASKED, HEALTH_GONE, HEALTH_REQUESTED };
 struct delivery {
     struct queue_item item; /* must be first */
     struct idmap_node node;
-    struct retry_entry retry;
+    struct timer retry;
     STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be taken */
     struct subscription *subscription; /* NULL: not taken into memory yet */
     struct body *body;
@@ -87,7 +85,7 @@ struct rate {
     int64_t period_ms;
     int64_t *starts; /* times of the last `limit` attempts; the oldest one at `next` */
     size_t next;
-    struct retry_entry open_at;
+    struct timer open_at;
 };
 
 enum subscription_state {
@@ -122,13 +120,23 @@ struct health_notes {
     bool disabled[SENDER_RECORD_MAX]; /* set by health_store() */
 };
 
-/* The members of a webhook that its requests need. */
-struct request_parts {
+/*
+ * The parts of a webhook that its requests need. The webhook and its attempts in flight share the
+ * object, because libcurl reads the headers until a request has ended, and a webhook may change
+ * meanwhile. The thread that creates an object passes it to the worker, so only one thread at a
+ * time changes `holders`. The second key or pair is the previous one, or NULL.
+ */
+struct parts {
+    size_t holders;
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
-    int64_t previous_until;     /* wall clock, in milliseconds */
-    struct extras *extras;      /* NULL: none */
-    struct retry_delays *retry; /* of its policy; NULL: webhook.retry_delays */
+    EVP_PKEY *pairs[SIGN_KEYS_MAX];    /* for Ed25519, or NULL */
+    int64_t previous_until;            /* wall clock, in milliseconds */
+    bool no_hmac;                      /* requests are not signed with the secret */
+    struct curl_slist *headers;        /* that the owner chose; NULL: none */
+    struct oauth *oauth;               /* NULL: no access tokens are used */
+    struct curl_blob certificate, key; /* of the client, in PEM; data NULL: none */
+    struct retry_delays retry;         /* of its policy; count 0: webhook.retry_delays */
 };
 
 /*
@@ -141,10 +149,10 @@ struct subscription {
     struct queue_flow tests; /* pings, sent at once and even if the webhook is inactive */
     struct idmap_node node;
     enum subscription_state state;
-    unsigned version; /* of the row: counts the changes received */
-    bool polled;      /* its owner polls the events: gone for the sender */
-    bool unreadable;  /* off, because its row could not be read; retried every 30 s */
-    struct request_parts parts;
+    unsigned version;    /* of the row: counts the changes received */
+    bool polled;         /* its owner polls the events: gone for the sender */
+    bool unreadable;     /* off, because its row could not be read; retried every 30 s */
+    struct parts *parts; /* NULL: not read */
     struct rate rate;
     int64_t account; /* of its owner */
     bool read_once;  /* its row was read before */
@@ -155,7 +163,7 @@ struct subscription {
     int64_t saved;   /* its cursor in webhook_backlog; 0: none */
     int64_t first;   /* its lowest unfinished delivery in memory, while cursors are saved */
     bool due;        /* rows of webhook_waiting are due */
-    struct retry_entry due_at;
+    struct timer due_at;
     bool listed; /* in sender->to_read */
     TAILQ_ENTRY(subscription) read_next;
     struct subscription *unread_next;
@@ -166,6 +174,12 @@ struct subscription {
 };
 
 TAILQ_HEAD(subscription_list, subscription);
+
+/* Pairs of webhook and id. */
+struct pairs {
+    int64_t *webhooks, *ids;
+    size_t count, room;
+};
 
 /*
  * A database task. `work` runs on a loop of the host. After it, the worker thread calls `back` and
@@ -181,12 +195,7 @@ struct db_task {
     void (*work)(struct bb_request *rq, struct db_task *db_task);
     void (*back)(struct sender *sender, struct db_task *db_task);
     void (*drop)(struct db_task *db_task);
-};
-
-/* Pairs of webhook and id. */
-struct pairs {
-    int64_t *webhooks, *ids;
-    size_t count, room;
+    struct pairs pairs; /* freed with the task */
 };
 
 /* The steps of a search for deliveries that this sender does not know (look.c). */
@@ -205,8 +214,8 @@ struct sender {
     uint64_t owned;  /* a bit for each shard */
     struct delivery_list handoffs;
     struct db_task *db_tasks;
-    int64_t changed[SENDER_CHANGES];
-    size_t changed_count;            /* overflow means all */
+    struct pairs changed; /* webhooks; see also changed_all */
+    bool changed_all;
     struct pairs heard;              /* new deliveries of owned shards: see sender_heard() */
     struct pairs signals;            /* new deliveries of other shards or of polled webhooks */
     bool heard_shards, heard_all;    /* shards were freed; deliveries were missed */
@@ -244,7 +253,7 @@ struct sender {
     uint64_t look_shards; /* owned since the look began */
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
-    struct retry_heap retries, due_times, rates;
+    struct timers timers;
     struct pace {
         int64_t account, at_us;
     } paces[SENDER_PACES]; /* see rate_admits() */
@@ -256,9 +265,12 @@ struct sender {
     struct subscription_list to_read;
     struct delivery_list results;
     size_t result_count;
-    int64_t record_ms;  /* when results are recorded at the latest: see record_at() */
-    struct pairs ended; /* deliveries that left memory during the current read */
-    int64_t *recent;    /* SENDER_RECENT ids; NULL: out of memory */
+    int64_t record_ms; /* when results are recorded at the latest: see record_at() */
+    uint64_t reads;    /* of deliveries, begun */
+    struct recent {
+        int64_t id;
+        uint64_t read; /* it left memory since this read began */
+    } * recent;        /* SENDER_RECENT deliveries that were recorded or left memory */
 };
 
 /*
@@ -293,8 +305,11 @@ void *db_task_new(struct sender *sender, size_t size,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task),
                   void (*drop)(struct db_task *db_task));
-void db_task_send(struct db_task *db_task, bool *busy);                 /* `busy` may be NULL */
-void sender_signal(struct sender *sender, int64_t webhook, int64_t id); /* notify all hosts */
+void db_task_send(struct db_task *db_task, bool *busy); /* `busy` may be NULL */
+
+/* Notes a new delivery for the owner of its shard, or for `all` hosts. id 0 or -1: webhook_waiting
+ * has some, -1: with an order. Any thread. */
+void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
 
@@ -313,7 +328,6 @@ bool delivery_is_busy(const struct delivery *delivery); /* flying, or being reco
 bool delivery_is_old(const struct sender *sender, const struct delivery *delivery);
 void delivery_put_back(struct sender *sender, struct subscription *subscription); /* to the log */
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
-void delivery_retries_due(struct sender *sender);
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs);
 
 static inline struct delivery *delivery_of(struct idmap_node *node)
@@ -328,7 +342,6 @@ void subscription_need(struct sender *sender, struct subscription *subscription)
 void subscription_update(struct sender *sender, struct subscription *subscription);
 void subscription_backlog(struct sender *sender, struct subscription *subscription, int64_t id);
 void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms);
-void subscriptions_due(struct sender *sender);
 void subscriptions_changed(struct sender *sender, int64_t webhook); /* 0: all */
 void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
@@ -341,6 +354,25 @@ static inline struct subscription *subscription_of(struct idmap_node *node)
     return BB_CONTAINER_OF(node, struct subscription, node);
 }
 
+/* parts.c */
+
+/* The columns of webhook_hook that parts_read() reads. */
+#define PARTS_COLUMNS                                                                              \
+    "url, secret, CASE WHEN previous_until > now() THEN previous END,"                             \
+    " coalesce(" BB_SQL_MS("previous_until") ", 0), retry_policy::text, headers, signature,"       \
+                                             " signing_key, CASE WHEN previous_until > now() "     \
+                                             "THEN previous_signing_key END, authentication"
+
+/*
+ * Reads the columns from `first` on; the first column of the row is the webhook's id. Sets *parts,
+ * also on failure (NULL: out of memory). Returns SECRET_OPEN; SECRET_LOCKED if a secret cannot be
+ * opened (logged); or SECRET_NO_MEMORY.
+ */
+int parts_read(struct bb_request *rq, EVP_MAC *hmac, const struct bb_rows *rows, size_t at,
+               size_t first, struct parts **parts);
+struct parts *parts_hold(struct parts *parts); /* returns its argument */
+void parts_release(struct parts *parts);       /* NULL is allowed */
+
 /* rate.c */
 int rate_set(const struct sender *sender, struct subscription *subscription, size_t limit,
              int64_t period_ms); /* 0, or -1 if out of memory */
@@ -350,7 +382,6 @@ void rate_note(struct sender *sender, struct subscription *subscription); /* an 
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
 int rate_wait(struct sender *sender, struct subscription *subscription); /* until it is open */
 void rate_forget(const struct sender *sender, struct subscription *subscription);
-void rates_due(struct sender *sender);
 
 /* attempt.c */
 int attempts_init(struct sender *sender); /* 0, or -1 if out of memory */

@@ -31,25 +31,26 @@ static const struct bb_sql tend = {
 enum { ME, PAUSED, FAIR, BURIED, FRONTIER, LOW_XACT, NEXT_XACT, OWNED };
 
 /*
- * $1 host, $2 shards, $3 their cursors, $4 webhooks with a backlog, $5 their cursors, $6 webhooks
- * without a backlog, $7 deliveries in flight, $8 their webhooks, $9 their tries and $10 ages in ms,
- * $11 how long these deliveries are held, in ms, $12 whether the shards are given away
+ * $1 host, $2 shards, $3 their cursors, $4 webhooks, $5 the cursors of their backlogs (0: they have
+ * none), $6 deliveries in flight, $7 their webhooks, $8 their tries and $9 ages in ms, $10 how long
+ * these deliveries are held, in ms, $11 whether the shards are given away
  */
 static const struct bb_sql save = {
     "WITH me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"
     " moved AS (UPDATE webhook_shard s SET cursor = greatest(s.cursor, n.cursor),"
-    " owner = CASE WHEN $12::boolean THEN NULL ELSE s.owner END"
+    " owner = CASE WHEN $11::boolean THEN NULL ELSE s.owner END"
     " FROM unnest($2::bigint[], $3::bigint[]) AS n(shard, cursor)"
     " WHERE s.shard = n.shard AND s.owner = (SELECT id FROM me)),"
-    " backlog AS (INSERT INTO webhook_backlog (webhook, cursor) SELECT * FROM"
-    " unnest($4::bigint[], $5::bigint[]) WHERE EXISTS (SELECT FROM me)"
+    " b AS (SELECT * FROM unnest($4::bigint[], $5::bigint[]) AS b(webhook, cursor)"
+    " WHERE EXISTS (SELECT FROM me)),"
+    " backlog AS (INSERT INTO webhook_backlog (webhook, cursor) SELECT * FROM b WHERE cursor > 0"
     " ON CONFLICT (webhook) DO UPDATE SET cursor = excluded.cursor),"
-    " caught_up AS (DELETE FROM webhook_backlog WHERE webhook = ANY($6::bigint[])"
-    " AND EXISTS (SELECT FROM me)),"
+    " caught_up AS (DELETE FROM webhook_backlog"
+    " WHERE webhook = ANY (ARRAY(SELECT webhook FROM b WHERE cursor = 0))),"
     " held AS (INSERT INTO webhook_waiting (id, webhook, tries, queued_at, next_at)"
     " SELECT id, webhook, tries, now() - age * interval '1 ms',"
-    " now() + $11::bigint * interval '1 ms'"
-    " FROM unnest($7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])"
+    " now() + $10::bigint * interval '1 ms'"
+    " FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])"
     " AS f(id, webhook, tries, age) WHERE EXISTS (SELECT FROM me)"
     " ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at)"
     " SELECT count(*) FROM me",
@@ -131,16 +132,6 @@ static void lease_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = true;
 }
 
-static void lease_drop_delivery(struct idmap_node *node, void *arg)
-{
-    struct sender *sender = arg;
-    struct delivery *delivery = delivery_of(node);
-
-    delivery->lease_lost |= !sender->me;
-    if (!sender->me || !(delivery->test || sender->mine & sender_shard(delivery->webhook)))
-        delivery_drop(sender, delivery);
-}
-
 /* Changes the shards of this host, and drops the deliveries and webhooks of lost shards. */
 static void lease_set(struct sender *sender, uint64_t mine)
 {
@@ -153,7 +144,14 @@ static void lease_set(struct sender *sender, uint64_t mine)
     pthread_mutex_unlock(&sender->lock);
     if (!lost && sender->me)
         return;
-    idmap_each(&sender->deliveries, lease_drop_delivery, sender);
+    IDMAP_FOREACH(node, &sender->deliveries)
+    {
+        struct delivery *delivery = delivery_of(node);
+
+        delivery->lease_lost |= !sender->me;
+        if (!sender->me || !(delivery->test || mine & sender_shard(delivery->webhook)))
+            delivery_drop(sender, delivery);
+    }
     subscriptions_drop(sender, lost);
 }
 
@@ -188,11 +186,6 @@ static void lease_note_frontier(struct sender *sender, const struct tending *ten
         sender->frontier = tending->frontier;
         sender->frontier_xact = tending->next_xact;
     }
-}
-
-static void lease_update_each(struct idmap_node *node, void *sender)
-{
-    subscription_update(sender, subscription_of(node));
 }
 
 static void lease_back(struct sender *sender, struct db_task *db_task)
@@ -230,8 +223,8 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     lease_set(sender, tending->owned);
     if (gained) { /* what is in memory about these shards is old */
         subscriptions_drop(sender, gained);
-        if (sender->recent) /* deliveries that this host dropped when it had a shard before */
-            memset(sender->recent, 0, SENDER_RECENT * sizeof(*sender->recent));
+        /* deliveries that this host dropped when it had a shard before */
+        memset(sender->recent, 0, SENDER_RECENT * sizeof(*sender->recent));
     }
     if (gained || tending->buried)
         sender->look_wanted = true;
@@ -244,8 +237,11 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             surplus--;
         }
     sender->look_shards &= ~sender->to_give; /* the rest of the look skips them */
-    if (gained || sender->to_give)
-        idmap_each(&sender->subscriptions, lease_update_each, sender);
+    IDMAP_FOREACH(node, &sender->subscriptions)
+    {
+        if (gained || sender->to_give)
+            subscription_update(sender, subscription_of(node));
+    }
 }
 
 void lease_tend(struct sender *sender)
@@ -287,54 +283,58 @@ struct saving {
     uint64_t shards;
     size_t shard_count;
     int64_t numbers[SENDER_SHARDS], cursors[SENDER_SHARDS];
-    struct pairs backlog, caught_up;
     struct pairs held, tries_ages;
     bool failed; /* out of memory */
 };
 
-static void lease_note_first(struct idmap_node *node, void *arg)
+/* Notes the first unfinished delivery of each webhook, and the attempts in flight. */
+static void lease_note_deliveries(struct sender *sender, struct saving *saving)
 {
-    struct saving *saving = arg;
-    struct delivery *delivery = delivery_of(node);
-    struct subscription *subscription = delivery->subscription;
+    IDMAP_FOREACH(node, &sender->deliveries)
+    {
+        struct delivery *delivery = delivery_of(node);
+        struct subscription *subscription = delivery->subscription;
 
-    if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
-        return;
-    if (saving->gives && delivery->item.place == QUEUE_FLYING) {
-        delivery->kept = true;
-        saving->failed |= pairs_add(&saving->held, delivery->webhook, node->id) ||
-                          pairs_add(&saving->tries_ages, delivery->tries - 1,
-                                    saving->db_task.sender->now_ms - delivery->queued_ms);
+        if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
+            continue;
+        if (saving->gives && delivery->item.place == QUEUE_FLYING) {
+            delivery->kept = true;
+            saving->failed |= pairs_add(&saving->held, delivery->webhook, node->id) ||
+                              pairs_add(&saving->tries_ages, delivery->tries - 1,
+                                        sender->now_ms - delivery->queued_ms);
+        }
+        if (!delivery->kept && (!subscription->first || node->id < subscription->first))
+            subscription->first = node->id;
     }
-    if (!delivery->kept && (!subscription->first || node->id < subscription->first))
-        subscription->first = node->id;
 }
 
-static void lease_note_cursor(struct idmap_node *node, void *arg)
+/* Notes the changed cursors of webhooks, after lease_note_deliveries(). */
+static void lease_note_cursors(struct sender *sender, struct saving *saving)
 {
-    struct saving *saving = arg;
-    struct subscription *subscription = subscription_of(node);
-    int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
+    IDMAP_FOREACH(node, &sender->subscriptions)
+    {
+        struct subscription *subscription = subscription_of(node);
+        int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
 
-    if (!(saving->shards & sender_shard(node->id)))
-        return;
-    if (subscription->first && subscription->first - 1 < cursor)
-        cursor = subscription->first - 1;
-    subscription->first = 0;
-    if (cursor >= saving->db_task.sender->cursors[(uint64_t)node->id % SENDER_SHARDS])
-        cursor = 0;
-    if (cursor == subscription->saved)
-        return;
-    saving->failed |=
-        pairs_add(cursor ? &saving->backlog : &saving->caught_up, node->id, cursor) != 0;
-    subscription->saved = cursor;
+        if (!(saving->shards & sender_shard(node->id)))
+            continue;
+        if (subscription->first && subscription->first - 1 < cursor)
+            cursor = subscription->first - 1;
+        subscription->first = 0;
+        if (cursor >= sender->cursors[(uint64_t)node->id % SENDER_SHARDS])
+            cursor = 0;
+        if (cursor == subscription->saved)
+            continue;
+        saving->failed |= pairs_add(&saving->db_task.pairs, node->id, cursor) != 0;
+        subscription->saved = cursor;
+    }
 }
 
 static void lease_save_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct saving *saving = (struct saving *)db_task;
-    const struct pairs *backlog = &saving->backlog, *gone = &saving->caught_up,
-                       *held = &saving->held, *rest = &saving->tries_ages;
+    const struct pairs *backlog = &db_task->pairs, *held = &saving->held,
+                       *rest = &saving->tries_ages;
 
     if (saving->failed)
         return;
@@ -343,9 +343,9 @@ static void lease_save_work(struct bb_request *rq, struct db_task *db_task)
         BB_ARGS(bb_i(saving->me), bb_ints(saving->numbers, saving->shard_count),
                 bb_ints(saving->cursors, saving->shard_count),
                 bb_ints(backlog->webhooks, backlog->count), bb_ints(backlog->ids, backlog->count),
-                bb_ints(gone->webhooks, gone->count), bb_ints(held->ids, held->count),
-                bb_ints(held->webhooks, held->count), bb_ints(rest->webhooks, rest->count),
-                bb_ints(rest->ids, rest->count), bb_i(saving->hold_ms), bb_b(saving->gives)));
+                bb_ints(held->ids, held->count), bb_ints(held->webhooks, held->count),
+                bb_ints(rest->webhooks, rest->count), bb_ints(rest->ids, rest->count),
+                bb_i(saving->hold_ms), bb_b(saving->gives)));
 
     db_task->ok = rows != NULL;
     saving->lost = rows && !bb_cell_int(rq, rows, 0, 0);
@@ -356,16 +356,13 @@ static void lease_save_work(struct bb_request *rq, struct db_task *db_task)
 static void lease_save_back(struct sender *sender, struct db_task *db_task)
 {
     struct saving *saving = (struct saving *)db_task;
-    const struct pairs *lists[] = {&saving->backlog, &saving->caught_up};
 
     sender->giving = false;
-    for (size_t list = 0; list < 2 && !db_task->ok; list++) {
-        for (size_t i = 0; i < lists[list]->count; i++) {
-            struct subscription *subscription = subscription_find(sender, lists[list]->webhooks[i]);
+    for (size_t i = 0; i < db_task->pairs.count && !db_task->ok; i++) {
+        struct subscription *subscription = subscription_find(sender, db_task->pairs.webhooks[i]);
 
-            if (subscription)
-                subscription->saved = -1; /* unknown */
-        }
+        if (subscription)
+            subscription->saved = -1; /* unknown */
     }
     if (saving->lost)
         sender->tend_at = sender->now_ms;
@@ -379,8 +376,6 @@ static void lease_save_drop(struct db_task *db_task)
 {
     struct saving *saving = (struct saving *)db_task;
 
-    pairs_free(&saving->backlog);
-    pairs_free(&saving->caught_up);
     pairs_free(&saving->held);
     pairs_free(&saving->tries_ages);
 }
@@ -404,8 +399,8 @@ static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
             saving->cursors[saving->shard_count++] = sender->cursors[i];
         }
     }
-    idmap_each(&sender->deliveries, lease_note_first, saving);
-    idmap_each(&sender->subscriptions, lease_note_cursor, saving);
+    lease_note_deliveries(sender, saving);
+    lease_note_cursors(sender, saving);
     sender->giving = gives;
     db_task_send(&saving->db_task, &sender->saving);
 }

@@ -45,7 +45,6 @@ struct looking {
     enum look look;
     int64_t after, to;
     uint64_t shards;
-    struct pairs found;
 };
 
 static void look_work(struct bb_request *rq, struct db_task *db_task)
@@ -61,7 +60,7 @@ static void look_work(struct bb_request *rq, struct db_task *db_task)
         bb_query(rq, statements[looking->look], args, looking->look == LOOK_LOG ? 3 : 2);
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
-        if (pairs_add(&looking->found, bb_cell_int(rq, rows, row, 0),
+        if (pairs_add(&db_task->pairs, bb_cell_int(rq, rows, row, 0),
                       bb_cell_int(rq, rows, row, 1)))
             return;
     db_task->ok = rows != NULL;
@@ -80,8 +79,7 @@ void look_found(struct sender *sender, int64_t webhook, int64_t id)
 {
     if (!(sender->mine & ~sender->to_give & sender_shard(webhook)) ||
         id <= sender->cursors[webhook % SENDER_SHARDS] ||
-        (sender->recent && sender->recent[id % SENDER_RECENT] == id) ||
-        idmap_find(&sender->deliveries, id))
+        sender->recent[id % SENDER_RECENT].id == id || idmap_find(&sender->deliveries, id))
         return;
     struct subscription *subscription = subscription_get(sender, webhook);
 
@@ -96,7 +94,8 @@ void look_found(struct sender *sender, int64_t webhook, int64_t id)
 
 static void look_take(struct sender *sender, const struct looking *looking, size_t i)
 {
-    int64_t webhook = looking->found.webhooks[i], number = looking->found.ids[i];
+    const struct pairs *found = &looking->db_task.pairs;
+    int64_t webhook = found->webhooks[i], number = found->ids[i];
     struct subscription *subscription = NULL;
 
     if (looking->look == LOOK_LOG && number > 0) {
@@ -116,12 +115,26 @@ static void look_take(struct sender *sender, const struct looking *looking, size
     }
 }
 
-/* Ends the look. There are no other deliveries, so the cursors move to the frontier. */
-static void look_end(struct sender *sender)
+static void look_back(struct sender *sender, struct db_task *db_task)
 {
-    sender->look = LOOK_NONE;
-    if (sender->look_to == INT64_MAX)
+    struct looking *looking = (struct looking *)db_task;
+    const struct pairs *found = &db_task->pairs;
+    size_t count = found->count;
+
+    if (!db_task->ok || sender->look != looking->look)
+        return; /* if `look` differs, the lease was lost */
+    for (size_t i = 0; i < count; i++)
+        look_take(sender, looking, i);
+    if (count == PAGE) {
+        sender->look_after =
+            looking->look == LOOK_LOG ? llabs(found->ids[count - 1]) : found->webhooks[count - 1];
         return;
+    }
+    sender->look_after = 0;
+    sender->look = looking->look == LOOK_LOG ? LOOK_NONE : looking->look + 1;
+    if (sender->look || sender->look_to == INT64_MAX)
+        return;
+    /* There are no other deliveries, so the cursors move to the frontier. */
     for (int64_t i = 0; i < SENDER_SHARDS; i++)
         if (sender->look_shards & sender->mine & sender_shard(i) &&
             sender->cursors[i] < sender->frontier)
@@ -129,29 +142,6 @@ static void look_end(struct sender *sender)
     sender->frontier = 0;
     sender->frontier_safe = false;
     lease_save(sender);
-}
-
-static void look_back(struct sender *sender, struct db_task *db_task)
-{
-    struct looking *looking = (struct looking *)db_task;
-    size_t count = looking->found.count;
-
-    if (!db_task->ok || sender->look != looking->look)
-        return; /* if `look` differs, the lease was lost */
-    for (size_t i = 0; i < count; i++)
-        look_take(sender, looking, i);
-    if (count == PAGE)
-        sender->look_after = looking->look == LOOK_LOG ? llabs(looking->found.ids[count - 1])
-                                                       : looking->found.webhooks[count - 1];
-    else if (looking->look == LOOK_LOG)
-        look_end(sender);
-    else
-        sender->look++, sender->look_after = 0;
-}
-
-static void look_drop(struct db_task *db_task)
-{
-    pairs_free(&((struct looking *)db_task)->found);
 }
 
 void look_on(struct sender *sender)
@@ -170,8 +160,7 @@ void look_on(struct sender *sender)
         sender->look_wanted = false;
         sender->look_after = 0;
     }
-    struct looking *looking =
-        db_task_new(sender, sizeof(*looking), look_work, look_back, look_drop);
+    struct looking *looking = db_task_new(sender, sizeof(*looking), look_work, look_back, NULL);
 
     if (!looking)
         return;

@@ -85,34 +85,12 @@ static const char *oauth_token_problem(const json_t *answer)
     return NULL;
 }
 
-static const char *oauth_take(struct oauth *oauth, const json_t *answer, int64_t now_ms)
-{
-    static const char name[] = "Authorization: Bearer ";
-    const json_t *expires = json_object_get(answer, "expires_in");
-    double given = json_is_number(expires) ? json_number_value(expires) : EXPIRES_S;
-    int64_t seconds = given < 0 ? 0 : given > EXPIRES_MAX_S ? EXPIRES_MAX_S : (int64_t)given;
-    const char *problem = oauth_token_problem(answer);
-
-    if (problem)
-        return problem;
-    const char *token = json_string_value(json_object_get(answer, "access_token"));
-    char *header = malloc(sizeof(name) + strlen(token));
-
-    if (!header)
-        return "out of memory";
-    memcpy(header, name, sizeof(name) - 1);
-    memcpy(header + sizeof(name) - 1, token, strlen(token) + 1);
-    webhook_secret_free(oauth->header);
-    oauth->header = header;
-    oauth->until_ms =
-        now_ms + 1000 * seconds - (seconds > 10 * MARGIN_S ? 1000 * MARGIN_S : 100 * seconds);
-    return NULL;
-}
-
 /* Reads the response. Returns NULL, or the error for the webhook's owner, perhaps in `buffer`. */
 static const char *oauth_read(struct oauth *oauth, char *buffer, size_t size)
 {
     const struct http_request *http = &oauth->http;
+    double expires_s = EXPIRES_S;
+    char *header = NULL;
 
     if (http->outcome == HTTP_REFUSED)
         return "the address or port of the token endpoint is not allowed";
@@ -126,10 +104,25 @@ static const char *oauth_read(struct oauth *oauth, char *buffer, size_t size)
     }
     json_t *answer =
         json_loadb(http->bytes ? http->bytes : "", http->received, JSON_REJECT_DUPLICATES, NULL);
-    const char *problem = oauth_take(oauth, answer, http_clock_ms());
+    const char *problem = oauth_token_problem(answer);
 
+    if (json_is_number(json_object_get(answer, "expires_in")))
+        expires_s = json_number_value(json_object_get(answer, "expires_in"));
+    if (!problem && asprintf(&header, "Authorization: Bearer %s",
+                             json_string_value(json_object_get(answer, "access_token"))) < 0)
+        problem = "out of memory";
     json_decref(answer);
-    return problem;
+    if (problem)
+        return problem;
+    int64_t seconds = expires_s < 0               ? 0
+                      : expires_s > EXPIRES_MAX_S ? EXPIRES_MAX_S
+                                                  : (int64_t)expires_s;
+
+    webhook_secret_free(oauth->header);
+    oauth->header = header;
+    oauth->until_ms = http_clock_ms() + 1000 * seconds -
+                      (seconds > 10 * MARGIN_S ? 1000 * MARGIN_S : 100 * seconds);
+    return NULL;
 }
 
 static void oauth_done(struct http_request *http)
@@ -137,6 +130,7 @@ static void oauth_done(struct http_request *http)
     struct oauth *oauth = http->arg;
     char buffer[CURL_ERROR_SIZE];
     const char *error = oauth_read(oauth, buffer, sizeof(buffer));
+    struct oauth_waiters waiters = STAILQ_HEAD_INITIALIZER(waiters);
     struct oauth_waiter *waiter;
 
     http_request_close(http);
@@ -144,11 +138,11 @@ static void oauth_done(struct http_request *http)
         OPENSSL_cleanse(http->bytes, http->received);
     free(http->bytes);
     http->bytes = NULL;
-    while ((waiter = STAILQ_FIRST(&oauth->waiters))) {
-        STAILQ_REMOVE_HEAD(&oauth->waiters, next);
+    STAILQ_CONCAT(&waiters, &oauth->waiters);
+    while ((waiter = STAILQ_FIRST(&waiters))) {
+        STAILQ_REMOVE_HEAD(&waiters, next);
         waiter->ready(waiter, error);
     }
-    oauth->end(oauth->arg);
 }
 
 int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_ms,
@@ -182,5 +176,5 @@ int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_
     }
     oauth->http.done = oauth_done; /* the caller may hold a lock while the request starts */
     STAILQ_INSERT_TAIL(&oauth->waiters, waiter, next);
-    return 1;
+    return 0;
 }

@@ -3,7 +3,7 @@
  * is cached until shortly before it expires. While it is requested, attempts of the webhook wait
  * for it. The request uses the sender's HTTP client, so the target guard checks its address, too.
  *
- * The worker owns everything, except while the extras of a webhook are read.
+ * The worker owns everything, except while the row of a webhook is read.
  */
 #ifndef WEBHOOK_OAUTH_H
 #define WEBHOOK_OAUTH_H
@@ -18,6 +18,8 @@ struct oauth_waiter {
     void (*ready)(struct oauth_waiter *waiter, const char *error);
 };
 
+STAILQ_HEAD(oauth_waiters, oauth_waiter);
+
 enum { OAUTH_HEADERS = 4 };
 
 struct oauth {
@@ -25,11 +27,9 @@ struct oauth {
     char *basic;  /* the header Authorization of the request */
     char *header; /* "Authorization: Bearer …"; NULL: there is no token */
     int64_t until_ms;
-    STAILQ_HEAD(, oauth_waiter) waiters; /* not empty: the token is being requested */
+    struct oauth_waiters waiters; /* not empty: the token is being requested */
     struct http_request http;
     struct curl_slist headers[OAUTH_HEADERS];
-    void (*end)(void *arg); /* called after the waiters */
-    void *arg;
 };
 
 /* Makes the object for a request with this header and form. NULL: out of memory. Any thread. */
@@ -46,8 +46,8 @@ void oauth_reject(struct oauth *oauth, const char *header);
 void oauth_move(struct oauth *from, struct oauth *to);
 
 /*
- * Lets the waiter wait for a token, and requests one unless this has begun. Returns 0; 1 if the
- * request began with this call, so that end(arg) will be called; or -1 if it cannot begin.
+ * Lets the waiter wait for a token, and requests one unless this has begun. Returns 0, or -1 if it
+ * cannot begin. The object must live until the last waiter is called, which may free it.
  */
 int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_ms,
                struct oauth_waiter *waiter);

@@ -132,16 +132,6 @@ bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item
     return true;
 }
 
-void queue_hold(struct queue *queue, size_t bytes)
-{
-    queue->held_bytes += bytes;
-}
-
-void queue_let_go(struct queue *queue, size_t bytes)
-{
-    queue->held_bytes -= bytes;
-}
-
 static void queue_leave_flow(struct queue_flow *flow, struct queue_item *item)
 {
     if (flow->low == item)

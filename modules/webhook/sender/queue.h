@@ -53,7 +53,7 @@ struct queue_item {
     struct queue_flow *flow;
     int64_t started_ms;
     uint32_t size;   /* bytes to send; set before queue_admit() */
-    uint32_t shared; /* part of `size`, in memory once for several items: see queue_hold() */
+    uint32_t shared; /* part of `size`, in memory once for several items */
     bool low;        /* it waits until the flow has no other items; set before queue_admit() */
     enum queue_place place;
     enum queue_age age; /* of the attempt in flight, at the last queue_tick() */
@@ -99,7 +99,9 @@ struct queue {
     size_t flying[QUEUE_CLASSES];
     size_t young[QUEUE_CLASSES]; /* part of `flying` */
     size_t held;
-    size_t held_bytes;                      /* shared bytes count once */
+    /* Shared bytes, such as the body of an event, count once: the caller adds them when the first
+     * of their items is admitted, and subtracts them when the last has been released. */
+    size_t held_bytes;
     struct queue_ring rings[QUEUE_CLASSES]; /* slow: flows with nothing in flight */
     struct queue_ring more;                 /* slow flows that want a further attempt */
     struct queue_list aging[QUEUE_AGES];    /* in flight, oldest first */
@@ -114,14 +116,6 @@ size_t queue_flow_bytes(const struct queue *queue, const struct queue_flow *flow
 
 /* Returns whether the flow would admit an item of this size. */
 bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32_t size);
-
-/*
- * Bytes in memory that several items share, such as the body of an event, count once. Call
- * queue_hold() when the first of these items is admitted, and queue_let_go() when the last has been
- * released.
- */
-void queue_hold(struct queue *queue, size_t bytes);
-void queue_let_go(struct queue *queue, size_t bytes);
 
 /* Adds a new item to the flow, before its low items unless it is low. Returns false, with the item
  * unchanged, if the flow is full. */

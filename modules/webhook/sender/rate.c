@@ -104,23 +104,19 @@ void rate_note(struct sender *sender, struct subscription *subscription)
         subscription_update(sender, subscription);
 }
 
+static void rate_due(struct sender *sender, struct timer *timer)
+{
+    subscription_update(sender, BB_CONTAINER_OF(timer, struct subscription, rate.open_at));
+}
+
 int rate_wait(struct sender *sender, struct subscription *subscription)
 {
     struct rate *rate = &subscription->rate;
 
-    retry_remove(&sender->rates, &rate->open_at);
+    timer_heap_remove(&sender->timers, &rate->open_at);
     rate->open_at.at_ms = rate->limit ? rate->starts[rate->next] + rate->period_ms : 0;
     if (rate->open_at.at_ms < rate->paced_ms)
         rate->open_at.at_ms = rate->paced_ms;
-    return retry_add(&sender->rates, &rate->open_at);
-}
-
-void rates_due(struct sender *sender)
-{
-    struct retry_entry *first;
-
-    while ((first = retry_first(&sender->rates)) && first->at_ms <= sender->now_ms) {
-        retry_remove(&sender->rates, first);
-        subscription_update(sender, BB_CONTAINER_OF(first, struct subscription, rate.open_at));
-    }
+    rate->open_at.due = rate_due;
+    return timer_heap_add(&sender->timers, &rate->open_at);
 }

@@ -228,21 +228,15 @@ static void read_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = true;
 }
 
-static bool read_has_ended(const struct sender *sender, int64_t id)
-{
-    for (size_t i = 0; i < sender->ended.count; i++)
-        if (sender->ended.ids[i] == id)
-            return true;
-    return false;
-}
-
 /* Takes a delivery into memory, or frees it. Returns false if it has to be read again. */
 static bool read_admit(struct sender *sender, struct delivery *delivery)
 {
     struct subscription *subscription = subscription_find(sender, delivery->webhook);
     bool mine = sender->mine & ~sender->to_give & sender_shard(delivery->webhook);
-    bool known = !subscription || !mine || idmap_find(&sender->deliveries, delivery->node.id) ||
-                 read_has_ended(sender, delivery->node.id);
+    const struct recent *recent = &sender->recent[delivery->node.id % SENDER_RECENT];
+    bool ended = recent->id == delivery->node.id && recent->read == sender->reads;
+    bool known =
+        !subscription || !mine || ended || idmap_find(&sender->deliveries, delivery->node.id);
 
     if (!known && delivery->node.id > sender->newest)
         sender->newest = delivery->node.id;
@@ -304,7 +298,6 @@ static void read_back(struct sender *sender, struct db_task *db_task)
             subscription_due(sender, due->subscriptions[i], sender->now_ms + due->next_ms[i]);
         subscription_update(sender, due->subscriptions[i]);
     }
-    sender->ended.count = 0;
 }
 
 static void read_drop(struct db_task *db_task)
@@ -370,14 +363,6 @@ static void read_choose(struct sender *sender, struct reading *reading)
     }
 }
 
-static void read_note_body(struct idmap_node *node, void *arg)
-{
-    struct reading *reading = arg;
-
-    if (reading->body_count < BODIES)
-        reading->bodies[reading->body_count++] = node->id;
-}
-
 void read_deliveries(struct sender *sender)
 {
     if (sender->reading || sender->giving || TAILQ_EMPTY(&sender->to_read) || sender->stopping ||
@@ -394,7 +379,13 @@ void read_deliveries(struct sender *sender)
         free(reading);
         return;
     }
-    idmap_each(&sender->bodies, read_note_body, reading);
+    sender->reads++;
+    IDMAP_FOREACH(node, &sender->bodies)
+    {
+        if (reading->body_count == BODIES)
+            break;
+        reading->bodies[reading->body_count++] = node->id;
+    }
     qsort(reading->bodies, reading->body_count, sizeof(int64_t), read_compare);
     db_task_send(&reading->db_task, &sender->reading);
 }

@@ -14,7 +14,7 @@
 #include <curl/curl.h>
 #include <sys/queue.h>
 
-#include "modules/webhook/sender/idmap.h"
+#include "modules/webhook/sender/containers.h"
 
 /* libcurl does not free a share while a request uses it. */
 struct receiver_sessions {

@@ -30,9 +30,9 @@
     ") SELECT count(*) FROM me"
 
 /*
- * Records other results. $2 to $6 as above, $7 verdicts, $8 tries, $9 gaps and $10 ages in ms, $11
- * as $7 above. Ids are passed to PostgreSQL as arrays, because a join would be planned with
- * statistics that may be old.
+ * Records other results. $2 to $7 as above, $8 verdicts, $9 tries, $10 gaps and $11 ages in ms. Ids
+ * are passed to PostgreSQL as arrays, because a join would be planned with statistics that may be
+ * old.
  */
 /* The log has the attempt already if it was recorded, but the response was lost. */
 #define LOGGED                                                                                     \
@@ -43,8 +43,8 @@
 #define RECORD_OTHERS                                                                              \
     "WITH" ME ", r AS MATERIALIZED (SELECT id, webhook, to_timestamp(at / 1000.0) AS began, took," \
     " nullif(status, 0) AS status, verdict, tries, gap, age, details FROM ROWS FROM ("             \
-    "unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],"   \
-    " $8::bigint[], $9::bigint[], $10::bigint[]), jsonb_array_elements($11::jsonb))"               \
+    "unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $8::bigint[],"   \
+    " $9::bigint[], $10::bigint[], $11::bigint[]), jsonb_array_elements($7::jsonb))"               \
     " AS r(id, webhook, at, took, status, verdict, tries, gap, age, details)"                      \
     " WHERE EXISTS (SELECT FROM me)),"                                                             \
     " old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM r"                  \
@@ -73,70 +73,49 @@ static const struct bb_sql record_in_tx = {RECORD_DELIVERED(" ON CONFLICT DO NOT
                                            BB_SQL_WRITE};
 static const struct bb_sql record_others = {RECORD_OTHERS, BB_SQL_WRITE | BB_SQL_LONG};
 
-/* Element i of each column belongs to result i. The first `delivered` results are plain ones. */
+/* A batch of results: plain ones, or others. Element i of each column belongs to result i. */
 enum { ID, WEBHOOK, AT, TOOK, STATUS, VERDICT, TRIES, GAP, AGE, COLUMNS };
 
 struct recording {
     struct db_task db_task;
     int64_t owner;
-    bool lost;
-    size_t count, delivered;
+    bool plain, lost;
+    size_t count;
     struct delivery *list[SENDER_RECORD_MAX];
     int64_t columns[COLUMNS][SENDER_RECORD_MAX];
-    json_t *plain, *others; /* details of the results */
-    bool noted;             /* `health` is stored */
+    json_t *details;
+    bool noted; /* `health` is stored */
     struct health_notes health;
 };
 
-/* `tx` is NULL if there is no transaction. */
-static const struct bb_rows *record_query(struct bb_request *rq, struct bb_tx *tx,
-                                          const struct bb_sql *sql, const struct bb_value *args,
-                                          size_t count)
-{
-    return tx ? bb_tx_query(rq, tx, sql, args, count) : bb_query(rq, sql, args, count);
-}
-
-/* Records the results from the index `from` on: 0, or the first result that is not plain. */
-static const struct bb_rows *record_rest(struct bb_request *rq, struct bb_tx *tx,
-                                         const struct recording *recording, size_t from)
-{
-    size_t count = recording->count - from;
-    const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
-
-    json_t *rest = from == recording->delivered ? recording->others : recording->plain;
-
-    if (rest == recording->plain && json_array_extend(rest, recording->others))
-        return NULL;
-    return record_query(rq, tx, &record_others,
-                        BB_ARGS(bb_i(recording->owner), bb_ints(c[ID] + from, count),
-                                bb_ints(c[WEBHOOK] + from, count), bb_ints(c[AT] + from, count),
-                                bb_ints(c[TOOK] + from, count), bb_ints(c[STATUS] + from, count),
-                                bb_ints(c[VERDICT] + from, count), bb_ints(c[TRIES] + from, count),
-                                bb_ints(c[GAP] + from, count), bb_ints(c[AGE] + from, count),
-                                bb_t(bb_json(rq, rest, NULL))));
-}
-
-/* Returns NULL on failure. */
+/* Returns NULL on failure. `tx` is NULL if there is no transaction. */
 static const struct bb_rows *record_all(struct bb_request *rq, struct bb_tx *tx,
                                         struct recording *recording)
 {
-    size_t count = recording->delivered;
+    size_t count = recording->count;
     const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
-    const struct bb_rows *rows = NULL;
+    /* the statements for plain results have the first seven parameters */
+    const struct bb_value values[] = {bb_i(recording->owner),
+                                      bb_ints(c[ID], count),
+                                      bb_ints(c[WEBHOOK], count),
+                                      bb_ints(c[AT], count),
+                                      bb_ints(c[TOOK], count),
+                                      bb_ints(c[STATUS], count),
+                                      bb_t(bb_json(rq, recording->details, NULL)),
+                                      bb_ints(c[VERDICT], count),
+                                      bb_ints(c[TRIES], count),
+                                      bb_ints(c[GAP], count),
+                                      bb_ints(c[AGE], count)};
+    size_t used = recording->plain ? 7 : 11;
+    const struct bb_sql *sql = !recording->plain ? &record_others
+                               : tx              ? &record_in_tx
+                               : count > FEW     ? &record_many
+                                                 : &record_few;
+    const struct bb_rows *rows =
+        tx ? bb_tx_query(rq, tx, sql, values, used) : bb_query(rq, sql, values, used);
 
-    if (count)
-        rows = record_query(rq, tx,
-                            tx            ? &record_in_tx
-                            : count > FEW ? &record_many
-                                          : &record_few,
-                            BB_ARGS(bb_i(recording->owner), bb_ints(c[ID], count),
-                                    bb_ints(c[WEBHOOK], count), bb_ints(c[AT], count),
-                                    bb_ints(c[TOOK], count), bb_ints(c[STATUS], count),
-                                    bb_t(bb_json(rq, recording->plain, NULL))));
-    if (count && !rows && !tx && !strcmp(bb_sqlstate(rq), "23505"))
-        rows = record_rest(rq, tx, recording, 0); /* recorded, but the response was lost */
-    else if (recording->count > count && (!count || rows))
-        rows = record_rest(rq, tx, recording, count);
+    if (!rows && !tx && recording->plain && !strcmp(bb_sqlstate(rq), "23505"))
+        rows = bb_query(rq, &record_others, values, 11); /* recorded, but the response was lost */
     recording->lost = rows && !bb_cell_int(rq, rows, 0, 0);
     return rows;
 }
@@ -208,8 +187,7 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
         record_tell_abandoned(sender, delivery);
     json_decref(delivery->details);
     delivery->details = NULL;
-    if (sender->recent)
-        sender->recent[delivery->node.id % SENDER_RECENT] = delivery->node.id;
+    sender->recent[delivery->node.id % SENDER_RECENT] = (struct recent){delivery->node.id, 0};
     delivery->kept = retries;
     if (retries && (owner || delivery->test) && !delivery->dropped && left_ms <= IN_MEMORY_MS &&
         subscription->state != SUBSCRIPTION_GONE) {
@@ -218,11 +196,11 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
         return;
     }
     if (delivery->sequence && !retries) /* the next one of its key may be sent */
-        sender_ordered(sender, delivery->webhook);
+        sender_queued(sender, delivery->webhook, true);
     if (retries && owner)
         subscription_due(sender, subscription, sender->now_ms + left_ms);
     else if (retries)
-        sender_queued(sender, delivery->webhook);
+        sender_queued(sender, delivery->webhook, false);
     delivery_end(sender, delivery);
 }
 
@@ -253,8 +231,7 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 
 static void record_drop(struct db_task *db_task)
 {
-    json_decref(((struct recording *)db_task)->plain);
-    json_decref(((struct recording *)db_task)->others);
+    json_decref(((struct recording *)db_task)->details);
 }
 
 /* ---- a batch -------------------------------------------------------------------------------- */
@@ -265,7 +242,8 @@ static bool record_is_plain(const struct delivery *delivery)
     return delivery->verdict == RETRY_DELIVERED && !delivery->kept;
 }
 
-static void record_take(struct sender *sender, struct recording *recording, bool plain)
+/* Takes results of the kind of the batch. */
+static void record_take(struct sender *sender, struct recording *recording)
 {
     struct delivery_list rest = STAILQ_HEAD_INITIALIZER(rest);
     struct delivery *delivery;
@@ -277,10 +255,10 @@ static void record_take(struct sender *sender, struct recording *recording, bool
             delivery_unsettled(sender, delivery);
             continue;
         }
-        if (record_is_plain(delivery) != plain ||
-            json_array_append_new(plain ? recording->plain : recording->others,
-                                  delivery->details ? json_incref(delivery->details)
-                                                    : json_null())) {
+        if (record_is_plain(delivery) != recording->plain ||
+            json_array_append_new(recording->details, delivery->details
+                                                          ? json_incref(delivery->details)
+                                                          : json_null())) {
             STAILQ_INSERT_TAIL(&rest, delivery, next);
             continue;
         }
@@ -305,31 +283,27 @@ static void record_take(struct sender *sender, struct recording *recording, bool
     STAILQ_CONCAT(&sender->results, &rest);
 }
 
-static int record_send(struct sender *sender)
+/* Sends a batch of one kind. Returns false if there is none, or no memory. */
+static bool record_send(struct sender *sender, bool plain)
 {
     struct recording *recording =
         db_task_new(sender, sizeof(*recording), record_work, record_back, record_drop);
 
     if (!recording)
-        return -1;
+        return false;
     recording->owner = sender->me;
-    recording->plain = json_array();
-    recording->others = json_array();
-    record_take(sender, recording, true);
-    recording->delivered = recording->count;
-    record_take(sender, recording, false);
-    if (recording->count) {
-        sender->recording++;
-        sender->storing = sender->storing || recording->health.count;
-        db_task_send(&recording->db_task, NULL);
-        return 0;
+    recording->plain = plain;
+    recording->details = json_array();
+    record_take(sender, recording);
+    if (!recording->count) {
+        record_drop(&recording->db_task);
+        free(recording);
+        return false;
     }
-    record_drop(&recording->db_task);
-    free(recording);
-    if (STAILQ_EMPTY(&sender->results)) /* all of them had been sent under a lost lease */
-        return 0;
-    sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
-    return -1;
+    sender->recording++;
+    sender->storing = sender->storing || recording->health.count;
+    db_task_send(&recording->db_task, NULL);
+    return true;
 }
 
 /* Lets a result wait for further results, but not beyond the next attempt of its delivery. */
@@ -365,7 +339,15 @@ void record_results(struct sender *sender)
     while (!STAILQ_EMPTY(&sender->results) && sender->me && !sender->giving &&
            sender->now_ms >= record_at(sender) &&
            (!sender->recording || (sender->recording < STATEMENTS && !sender->storing &&
-                                   sender->result_count >= WORTHWHILE)))
-        if (record_send(sender))
+                                   sender->result_count >= WORTHWHILE))) {
+        bool plain = record_is_plain(STAILQ_FIRST(&sender->results));
+
+        if (!record_send(sender, plain)) { /* no memory, unless a lost lease has ended all */
+            if (!STAILQ_EMPTY(&sender->results))
+                sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
             return;
+        }
+        if (!STAILQ_EMPTY(&sender->results) && !sender->storing)
+            record_send(sender, !plain);
+    }
 }

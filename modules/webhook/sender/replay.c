@@ -53,7 +53,6 @@ struct replaying {
     struct db_task db_task;
     int64_t me;
     uint64_t shards;
-    struct pairs webhooks;
 };
 
 static void replay_work(struct bb_request *rq, struct db_task *db_task)
@@ -65,7 +64,7 @@ static void replay_work(struct bb_request *rq, struct db_task *db_task)
         bb_query(rq, &replay, BB_ARGS(bb_i(replaying->me), bb_ints(shards, count)));
 
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
-        if (pairs_add(&replaying->webhooks, bb_cell_int(rq, rows, row, 0),
+        if (pairs_add(&db_task->pairs, bb_cell_int(rq, rows, row, 0),
                       bb_cell_int(rq, rows, row, 1)))
             return;
     db_task->ok = rows != NULL;
@@ -73,15 +72,15 @@ static void replay_work(struct bb_request *rq, struct db_task *db_task)
 
 static void replay_back(struct sender *sender, struct db_task *db_task)
 {
-    const struct replaying *replaying = (struct replaying *)db_task;
+    const struct pairs *webhooks = &db_task->pairs;
     bool full = db_task->ok;
 
-    for (size_t i = 0; i < replaying->webhooks.count; i++)
-        full = full && !replaying->webhooks.ids[i];
-    if (!db_task->ok || replaying->webhooks.count)
+    for (size_t i = 0; i < webhooks->count; i++)
+        full = full && !webhooks->ids[i];
+    if (!db_task->ok || webhooks->count)
         sender->replay_at = sender->now_ms + (full ? FULL_MS : PAUSE_MS);
-    for (size_t i = 0; i < replaying->webhooks.count; i++) {
-        int64_t webhook = replaying->webhooks.webhooks[i];
+    for (size_t i = 0; i < webhooks->count; i++) {
+        int64_t webhook = webhooks->webhooks[i];
         struct subscription *subscription =
             sender->mine & sender_shard(webhook) ? subscription_get(sender, webhook) : NULL;
 
@@ -90,18 +89,13 @@ static void replay_back(struct sender *sender, struct db_task *db_task)
     }
 }
 
-static void replay_drop(struct db_task *db_task)
-{
-    pairs_free(&((struct replaying *)db_task)->webhooks);
-}
-
 void replay_next(struct sender *sender)
 {
     if (sender->replaying || sender->now_ms < sender->replay_at || !sender->mine ||
         sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
         return;
     struct replaying *replaying =
-        db_task_new(sender, sizeof(*replaying), replay_work, replay_back, replay_drop);
+        db_task_new(sender, sizeof(*replaying), replay_work, replay_back, NULL);
 
     if (!replaying)
         return;

@@ -53,6 +53,7 @@ static void db_task_free(struct db_task *db_task)
 {
     if (db_task->drop)
         db_task->drop(db_task);
+    pairs_free(&db_task->pairs);
     free(db_task);
 }
 
@@ -125,7 +126,7 @@ struct sender *sender_new(const struct webhook *webhook)
     STAILQ_INIT(&sender->handoffs);
     STAILQ_INIT(&sender->results);
     TAILQ_INIT(&sender->to_read);
-    if (sender->hmac && pthread_mutex_init(&sender->lock, NULL) == 0)
+    if (sender->hmac && sender->recent && pthread_mutex_init(&sender->lock, NULL) == 0)
         return sender;
     EVP_MAC_free(sender->hmac);
     free(sender->recent);
@@ -145,6 +146,7 @@ void sender_free(struct sender *sender)
     }
     pairs_free(&sender->heard);
     pairs_free(&sender->signals);
+    pairs_free(&sender->changed);
     pthread_mutex_destroy(&sender->lock);
     EVP_MAC_free(sender->hmac);
     free(sender->recent);
@@ -159,29 +161,11 @@ bool sender_ready(struct sender *sender)
     return ready;
 }
 
-/* Passes deliveries to the worker, or frees them if it does not run. */
-static void sender_hand_off(struct sender *sender, struct delivery_list *list)
-{
-    if (STAILQ_EMPTY(list))
-        return;
-    pthread_mutex_lock(&sender->lock);
-    bool first = sender->running && STAILQ_EMPTY(&sender->handoffs);
-
-    if (sender->running)
-        STAILQ_CONCAT(&sender->handoffs, list);
-    pthread_mutex_unlock(&sender->lock);
-    delivery_free_list(list);
-    if (first)
-        bb_wake(sender->host, "sender");
-}
-
-/* Notes a delivery for this worker. If `signals` is set or another host owns its shard, notifies
- * all. */
-static void sender_note_for(struct sender *sender, int64_t webhook, int64_t id, bool signals)
+void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all)
 {
     pthread_mutex_lock(&sender->lock);
     struct pairs *pairs =
-        !signals && sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
+        !all && sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
     size_t last = pairs->count - 1;
     /* a lower id of the same webhook is noted */
     bool noted = pairs->count && pairs->webhooks[last] == webhook && pairs->ids[last] <= id && id;
@@ -194,66 +178,49 @@ static void sender_note_for(struct sender *sender, int64_t webhook, int64_t id, 
         bb_wake(sender->host, "sender");
 }
 
-static void sender_note(struct sender *sender, int64_t webhook, int64_t id)
-{
-    sender_note_for(sender, webhook, id, false);
-}
-
-void sender_signal(struct sender *sender, int64_t webhook, int64_t id)
-{
-    sender_note_for(sender, webhook, id, true);
-}
-
 void sender_committed(struct sender *sender, const struct sender_event *event,
-                      const struct sender_item *items, size_t count)
+                      const struct sender_item *items, size_t count, bool test)
 {
     struct delivery_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct waiters *waiters = sender->webhook->waiters;
     struct body *body = body_new(event);
 
     pthread_mutex_lock(&sender->lock);
-    uint64_t owned = sender->running && body ? sender->owned : 0;
+    uint64_t owned = sender->running ? sender->owned : 0;
     pthread_mutex_unlock(&sender->lock);
     for (size_t i = 0; i < count; i++) {
-        struct delivery *delivery = owned & sender_shard(items[i].webhook)
-                                        ? delivery_new(items[i].webhook, items[i].id, body)
-                                        : NULL;
+        bool takes = body && (test || owned & sender_shard(items[i].webhook));
+        struct delivery *delivery =
+            takes ? delivery_new(items[i].webhook, items[i].id, body) : NULL;
 
-        if (delivery)
+        if (delivery) {
+            delivery->test = test ? waiters : NULL;
+            delivery->kept = test;
             STAILQ_INSERT_TAIL(&list, delivery, next);
-        else /* another host's shard, or out of memory: found in the log */
-            sender_note(sender, items[i].webhook, items[i].id);
+        } else if (test) {
+            waiters_report(waiters, items[i].id, false, 0, 0, "out of memory");
+        } else { /* another host's shard, or out of memory: found in the log */
+            sender_note(sender, items[i].webhook, items[i].id, false);
+        }
     }
     if (body)
         body_release(NULL, body);
-    sender_hand_off(sender, &list);
-}
-
-void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item)
-{
-    struct delivery_list list = STAILQ_HEAD_INITIALIZER(list);
-    struct body *body = body_new(event);
-    struct delivery *delivery = body ? delivery_new(item.webhook, item.id, body) : NULL;
-
-    if (body)
-        body_release(NULL, body);
-    if (!delivery) {
-        waiters_report(sender->webhook->waiters, item.id, false, 0, 0, "out of memory");
+    if (STAILQ_EMPTY(&list))
         return;
-    }
-    delivery->test = sender->webhook->waiters;
-    delivery->kept = true;
-    STAILQ_INSERT_TAIL(&list, delivery, next);
-    sender_hand_off(sender, &list);
+    pthread_mutex_lock(&sender->lock);
+    bool first = sender->running && STAILQ_EMPTY(&sender->handoffs);
+
+    if (sender->running)
+        STAILQ_CONCAT(&sender->handoffs, &list);
+    pthread_mutex_unlock(&sender->lock);
+    delivery_free_list(&list); /* if the worker does not run */
+    if (first)
+        bb_wake(sender->host, "sender");
 }
 
-void sender_queued(struct sender *sender, int64_t webhook)
+void sender_queued(struct sender *sender, int64_t webhook, bool ordered)
 {
-    sender_note(sender, webhook, 0);
-}
-
-void sender_ordered(struct sender *sender, int64_t webhook)
-{
-    sender_note(sender, webhook, -1);
+    sender_note(sender, webhook, ordered ? -1 : 0, false);
 }
 
 void sender_heard(struct sender *sender, const char *payload)
@@ -270,7 +237,7 @@ void sender_heard(struct sender *sender, const char *payload)
         bool mine = sender->owned & sender_shard(webhook);
         pthread_mutex_unlock(&sender->lock);
         if (webhook > 0 && mine)
-            sender_note(sender, webhook, id);
+            sender_note(sender, webhook, id, false);
         waiters_wake(sender->webhook->waiters, webhook);
         pairs = pairs && webhook > 0;
         at = *end == ',' ? end + 1 : "";
@@ -284,23 +251,14 @@ void sender_heard(struct sender *sender, const char *payload)
     bb_wake(sender->host, "sender");
 }
 
-/* If the list overflows, or the id is 0, all webhooks are read again. */
 void sender_changed(struct sender *sender, int64_t webhook)
 {
-    bool known = false;
-
     pthread_mutex_lock(&sender->lock);
-    for (size_t i = 0; i < sender->changed_count && i < SENDER_CHANGES && webhook; i++)
-        known |= sender->changed[i] == webhook;
-    known |= sender->changed_count > SENDER_CHANGES;
-    if (!known && (!webhook || sender->changed_count == SENDER_CHANGES))
-        sender->changed_count = SENDER_CHANGES + 1;
-    else if (!known)
-        sender->changed[sender->changed_count++] = webhook;
+    if (!webhook || pairs_add(&sender->changed, webhook, 0))
+        sender->changed_all = true;
     pthread_mutex_unlock(&sender->lock);
     waiters_wake(sender->webhook->waiters, webhook);
-    if (!known)
-        bb_wake(sender->host, "sender");
+    bb_wake(sender->host, "sender");
 }
 
 void sender_expand(struct sender *sender)
@@ -312,14 +270,6 @@ void sender_expand(struct sender *sender)
     pthread_mutex_unlock(&sender->lock);
     if (news)
         bb_wake(sender->host, "sender");
-}
-
-int64_t sender_active(struct sender *sender)
-{
-    struct sender_counters counters;
-
-    sender_count(sender, &counters);
-    return counters.webhooks[WEBHOOK_ACTIVE];
 }
 
 void sender_pause(struct sender *sender, bool paused)
@@ -340,11 +290,6 @@ void sender_count(struct sender *sender, struct sender_counters *counters)
 
 /* ---- signals to the owners of other shards --------------------------------------------------- */
 
-struct signaling {
-    struct db_task db_task;
-    struct pairs pairs;
-};
-
 /* NOTIFY is not part of an event's transaction: it would serialize the commits of events. */
 static void signal_work(struct bb_request *rq, struct db_task *db_task)
 {
@@ -353,7 +298,7 @@ static void signal_work(struct bb_request *rq, struct db_task *db_task)
         " ORDER BY n)) FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS p(webhook, id, n)"
         " GROUP BY n / " SIGNAL_PAIRS,
         BB_SQL_WRITE};
-    const struct pairs *pairs = &((struct signaling *)db_task)->pairs;
+    const struct pairs *pairs = &db_task->pairs;
 
     db_task->ok = bb_query(rq, &notify,
                            BB_ARGS(bb_ints(pairs->webhooks, pairs->count),
@@ -362,17 +307,12 @@ static void signal_work(struct bb_request *rq, struct db_task *db_task)
 
 static void signal_back(struct sender *sender, struct db_task *db_task)
 {
-    const struct pairs *pairs = &((struct signaling *)db_task)->pairs;
+    const struct pairs *pairs = &db_task->pairs;
 
     for (size_t i = 0; i < pairs->count && !db_task->ok; i++)
-        sender_note(sender, pairs->webhooks[i], pairs->ids[i]);
+        sender_note(sender, pairs->webhooks[i], pairs->ids[i], false);
     if (!db_task->ok)
         sender->signal_at = sender->now_ms + SENDER_AGAIN_MS;
-}
-
-static void signal_drop(struct db_task *db_task)
-{
-    pairs_free(&((struct signaling *)db_task)->pairs);
 }
 
 static void signal_owners(struct sender *sender)
@@ -380,10 +320,9 @@ static void signal_owners(struct sender *sender)
     if (sender->signaling || sender->now_ms < sender->signal_at)
         return;
     pthread_mutex_lock(&sender->lock);
-    struct signaling *signaling =
-        sender->signals.count
-            ? db_task_new(sender, sizeof(*signaling), signal_work, signal_back, signal_drop)
-            : NULL;
+    struct db_task *signaling = sender->signals.count ? db_task_new(sender, sizeof(*signaling),
+                                                                    signal_work, signal_back, NULL)
+                                                      : NULL;
 
     if (signaling) {
         signaling->pairs = sender->signals;
@@ -393,7 +332,7 @@ static void signal_owners(struct sender *sender)
     if (!signaling)
         return;
     sender->signal_at = sender->now_ms + SIGNAL_MS;
-    db_task_send(&signaling->db_task, &sender->signaling);
+    db_task_send(signaling, &sender->signaling);
 }
 
 /* ---- turns of the worker --------------------------------------------------------------------- */
@@ -463,9 +402,6 @@ static int64_t sender_sooner(int64_t wait, int64_t at, int64_t now)
 /* Returns how long the thread may sleep unless an event wakes it. */
 static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
 {
-    const struct retry_entry *firsts[] = {retry_first(&sender->retries),
-                                          retry_first(&sender->due_times),
-                                          retry_first(&sender->rates)};
     int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
     int64_t wait = tick >= 0 && tick < most ? tick : most;
 
@@ -473,9 +409,8 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
     const int64_t times[] = {sender->replay_at, sender->expand_at, sender->retry_db_at,
                              sender->signal_at};
 
-    for (size_t i = 0; i < 3; i++)
-        if (firsts[i])
-            wait = sender_sooner(wait, firsts[i]->at_ms, now);
+    if (sender->timers.count)
+        wait = sender_sooner(wait, sender->timers.list[1]->at_ms, now);
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         if (times[i] > now)
             wait = sender_sooner(wait, times[i], now);
@@ -494,13 +429,11 @@ static void sender_turn(struct sender *sender)
     lease_tend(sender);
     lease_give(sender);
     look_on(sender);
-    subscriptions_due(sender);
-    rates_due(sender);
+    timer_heap_run(&sender->timers, sender, sender->now_ms);
     read_deliveries(sender);
     expand_events(sender);
     replay_next(sender);
     subscriptions_read(sender);
-    delivery_retries_due(sender);
     signal_owners(sender);
     int64_t tick = queue_tick(&sender->queue, sender->now_ms);
 
@@ -521,11 +454,6 @@ static void sender_set_running(struct sender *sender, bool running)
     pthread_mutex_lock(&sender->lock);
     sender->running = running;
     pthread_mutex_unlock(&sender->lock);
-}
-
-static void sender_free_delivery(struct idmap_node *node, void *sender)
-{
-    delivery_free(sender, delivery_of(node));
 }
 
 /*
@@ -559,18 +487,19 @@ static void sender_finish(struct sender *sender)
         sender_turn(sender);
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
-    idmap_each(&sender->deliveries, sender_free_delivery, sender);
+    IDMAP_FOREACH(node, &sender->deliveries)
+    {
+        delivery_free(sender, delivery_of(node));
+    }
     idmap_free(&sender->deliveries);
     idmap_free(&sender->bodies);
     subscriptions_free(sender);
-    retry_free(&sender->retries);
-    retry_free(&sender->due_times);
-    retry_free(&sender->rates);
-    pairs_free(&sender->ended);
+    timer_heap_free(&sender->timers);
 }
 
-static bool sender_begin(struct sender *sender, struct bb_worker_context *context)
+void sender_run(struct bb_worker_context *context)
 {
+    struct sender *sender = ((struct webhook *)context->host->state)->sender;
     const struct webhook_settings *settings = sender->settings;
     size_t memory = (size_t)settings->memory * 1024 * 1024;
     struct queue_limits limits = {.slots = (size_t)settings->slots,
@@ -585,17 +514,8 @@ static bool sender_begin(struct sender *sender, struct bb_worker_context *contex
     sender->expand_at = sender->replay_at = INT64_MAX;
     sender->clean_at = sender->now_ms + CLEAN_MS;
     queue_init(&sender->queue, &limits);
-    if (!attempts_init(sender))
-        return true;
-    attempts_free(sender);
-    return false;
-}
-
-void sender_run(struct bb_worker_context *context)
-{
-    struct sender *sender = ((struct webhook *)context->host->state)->sender;
-
-    if (!sender_begin(sender, context)) {
+    if (attempts_init(sender)) {
+        attempts_free(sender);
         bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
         return;
     }

@@ -41,16 +41,12 @@ struct sender_item {
 
 /*
  * Call after deliveries of one event were committed. This host sends the deliveries of its shards;
- * the owners of other shards are notified within 20 ms.
+ * the owners of other shards are notified within 20 ms. A `test` is sent from this host, whoever
+ * owns its shard; its row in webhook_waiting keeps the owner from sending it for sender_hold_ms(),
+ * and its waiter gets a report in any case.
  */
 void sender_committed(struct sender *sender, const struct sender_event *event,
-                      const struct sender_item *items, size_t count);
-
-/*
- * Sends a committed ping from this host, whoever owns its shard. Its row in webhook_waiting keeps
- * the owner from sending it for sender_hold_ms(). Its waiter gets a report in any case.
- */
-void sender_test(struct sender *sender, const struct sender_event *event, struct sender_item item);
+                      const struct sender_item *items, size_t count, bool test);
 
 /* Returns how long a row in webhook_waiting keeps other hosts from sending a delivery in flight. */
 static inline int64_t sender_hold_ms(const struct webhook *webhook)
@@ -61,11 +57,11 @@ static inline int64_t sender_hold_ms(const struct webhook *webhook)
 /* Returns whether the sender runs and has its lease. */
 bool sender_ready(struct sender *sender);
 
-/* Call after deliveries were committed to webhook_waiting: the owner of the shard sends them. */
-void sender_queued(struct sender *sender, int64_t webhook);
-
-/* Call after deliveries with an order were committed: the owner of the shard sends them in turn. */
-void sender_ordered(struct sender *sender, int64_t webhook);
+/*
+ * Call after deliveries were committed to webhook_waiting: the owner of the shard sends them, in
+ * turn if they have an order.
+ */
+void sender_queued(struct sender *sender, int64_t webhook, bool ordered);
 
 /*
  * Handles a notification from any host. `payload` is "queued:" with pairs webhook:lowest new
@@ -82,9 +78,6 @@ void sender_changed(struct sender *sender, int64_t webhook);
 
 /* Call after events that need expanding (webhook_expansion) were committed. */
 void sender_expand(struct sender *sender);
-
-/* Returns the number of active webhooks in the database a few seconds ago. */
-int64_t sender_active(struct sender *sender);
 
 /* Call when the pause switch has changed. After a call with `paused` true no attempt starts. */
 void sender_pause(struct sender *sender, bool paused);

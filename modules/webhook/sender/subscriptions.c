@@ -10,25 +10,23 @@
 
 // clang-format off
 static const struct bb_sql read_subscriptions = {
-    "SELECT id, url, secret, CASE WHEN previous_until > now() THEN previous END,"
-    " " MS("previous_until") ", active AND admitted, retry_policy::text,"
-    " " MS("failing_since") ", " MS("last_success_at") ","
-    " " MS("(disable_policy ->> 'after')::interval") ","
+    "SELECT id, kind IS NOT NULL, active AND admitted, " MS("failing_since") ","
+    " " MS("last_success_at") ", " MS("(disable_policy ->> 'after')::interval") ","
     " (rate_limit ->> 'limit')::bigint,"
-    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END, kind IS NOT NULL, account,"
-    " " EXTRAS_COLUMNS " FROM webhook_hook WHERE id = ANY($1::bigint[])",
+    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END, account,"
+    " " PARTS_COLUMNS " FROM webhook_hook WHERE id = ANY($1::bigint[])",
     0,
 };
 // clang-format on
+enum { ID, POLLED, ACTIVE, FAILS_SINCE, SUCCESS_AT, DISABLE_AFTER, RATE, RATE_MS, ACCOUNT, PARTS };
 
 struct fresh {
     struct subscription *subscription;
     unsigned version;
-    bool found, unreadable, active;
-    bool polled;  /* not found for the sender */
-    bool starved; /* out of memory: it is read again */
-    struct request_parts parts;
-    size_t rate; /* attempts in rate_ms; 0: no limit */
+    bool unreadable, active;
+    bool polled;         /* its owner polls the events */
+    struct parts *parts; /* NULL: polled, or deleted */
+    size_t rate;         /* attempts in rate_ms; 0: no limit */
     int64_t rate_ms, account;
     struct health health; /* only what health_apply() takes */
 };
@@ -123,36 +121,30 @@ void subscription_backlog(struct sender *sender, struct subscription *subscripti
     subscription_update(sender, subscription);
 }
 
+static void subscription_now_due(struct sender *sender, struct timer *timer)
+{
+    struct subscription *subscription = BB_CONTAINER_OF(timer, struct subscription, due_at);
+
+    subscription->due = true;
+    subscription_update(sender, subscription);
+}
+
 /* Notes when rows of webhook_waiting are due, unless an earlier time is noted already. */
 void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms)
 {
     if (subscription->state == SUBSCRIPTION_GONE || subscription->due ||
         (subscription->due_at.place && subscription->due_at.at_ms <= at_ms))
         return;
-    retry_remove(&sender->due_times, &subscription->due_at);
+    timer_heap_remove(&sender->timers, &subscription->due_at);
     subscription->due_at.at_ms = at_ms;
+    subscription->due_at.due = subscription_now_due;
     subscription->due =
-        at_ms <= sender->now_ms || retry_add(&sender->due_times, &subscription->due_at);
+        at_ms <= sender->now_ms || timer_heap_add(&sender->timers, &subscription->due_at);
     subscription_update(sender, subscription);
 }
 
-void subscriptions_due(struct sender *sender)
+static void subscription_changed(struct sender *sender, struct subscription *subscription)
 {
-    struct retry_entry *first;
-
-    while ((first = retry_first(&sender->due_times)) && first->at_ms <= sender->now_ms) {
-        struct subscription *subscription = BB_CONTAINER_OF(first, struct subscription, due_at);
-
-        retry_remove(&sender->due_times, first);
-        subscription->due = true;
-        subscription_update(sender, subscription);
-    }
-}
-
-static void subscription_changed(struct idmap_node *node, void *sender)
-{
-    struct subscription *subscription = subscription_of(node);
-
     subscription->version++;
     if (subscription->state > SUBSCRIPTION_READING)
         subscription_want(sender, subscription);
@@ -160,85 +152,39 @@ static void subscription_changed(struct idmap_node *node, void *sender)
 
 void subscriptions_changed(struct sender *sender, int64_t webhook)
 {
-    struct idmap_node *node = webhook ? idmap_find(&sender->subscriptions, webhook) : NULL;
+    struct subscription *one = webhook ? subscription_find(sender, webhook) : NULL;
 
-    if (!webhook)
-        idmap_each(&sender->subscriptions, subscription_changed, sender);
-    else if (node)
-        subscription_changed(node, sender);
+    if (one)
+        subscription_changed(sender, one);
+    IDMAP_FOREACH(node, &sender->subscriptions)
+    {
+        if (webhook)
+            break;
+        subscription_changed(sender, subscription_of(node));
+    }
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/*
- * Returns the key of a secret, owned by the caller; NULL: no key in secrets.keys opens it, or out
- * of memory.
- */
-static struct sign_key *subscription_open_key(const struct sender *sender, struct fresh *fresh,
-                                              int64_t id, const char *cell)
+/* Returns 0, or -1 if out of memory. */
+static int subscription_read_row(struct bb_request *rq, const struct sender *sender,
+                                 struct fresh *fresh, const struct bb_rows *rows, size_t row)
 {
-    char *secret;
-    int opened = webhook_secret_open(sender->host, id, WEBHOOK_PART_SECRET, cell, &secret);
-    struct sign_key *key = secret ? sign_key_new(sender->hmac, secret) : NULL;
-
-    webhook_secret_free(secret);
-    fresh->starved = fresh->starved || (!key && opened != SECRET_LOCKED);
-    return key;
-}
-
-/* Reads the webhook's own policy; without one, `retry` stays NULL. */
-static void subscription_read_retry(struct bb_request *rq, struct fresh *fresh, const char *cell)
-{
-    struct retry_delays delays;
-    json_t *policy = cell ? bb_json_read(rq, cell) : NULL;
-    bool own = policy && !retry_time_policy(policy, &delays);
-
-    json_decref(policy);
-    if (own && (fresh->parts.retry = malloc(sizeof(delays))))
-        *fresh->parts.retry = delays;
-    fresh->starved = fresh->starved || (cell && !policy) || (own && !fresh->parts.retry);
-}
-
-static void subscription_read_row(struct bb_request *rq, const struct sender *sender,
-                                  struct fresh *fresh, const struct bb_rows *rows, size_t row)
-{
-    int64_t id = bb_cell_int(rq, rows, row, 0);
-    const char *previous = bb_cell(rq, rows, row, 3);
-
-    fresh->polled = bb_cell_int(rq, rows, row, 12);
-    fresh->found = !fresh->polled;
+    fresh->polled = bb_cell_int(rq, rows, row, POLLED);
     if (fresh->polled)
-        return;
-    struct request_parts *parts = &fresh->parts;
+        return 0;
+    int opened = parts_read(rq, sender->hmac, rows, row, PARTS, &fresh->parts);
 
-    parts->url = strdup(bb_cell(rq, rows, row, 1));
-    fresh->starved = !parts->url;
-    parts->keys[0] = subscription_open_key(sender, fresh, id, bb_cell(rq, rows, row, 2));
-    if (previous)
-        parts->keys[1] = subscription_open_key(sender, fresh, id, previous);
-    parts->previous_until = bb_cell_int(rq, rows, row, 4);
-    fresh->active = bb_cell_int(rq, rows, row, 5);
-    int extras = extras_read(rq, id, rows, row, 14, &parts->extras);
-
-    fresh->starved = fresh->starved || extras == SECRET_NO_MEMORY;
-    fresh->unreadable = !parts->keys[0] || extras == SECRET_LOCKED;
-    subscription_read_retry(rq, fresh, bb_cell(rq, rows, row, 6));
+    fresh->unreadable = opened == SECRET_LOCKED;
+    fresh->active = bb_cell_int(rq, rows, row, ACTIVE);
     fresh->health.off = !fresh->active;
-    fresh->health.since_ms = bb_cell_int(rq, rows, row, 7);
-    fresh->health.success_ms = bb_cell_int(rq, rows, row, 8);
-    fresh->health.disable_after_ms = bb_cell_int(rq, rows, row, 9);
-    fresh->rate = (size_t)bb_cell_int(rq, rows, row, 10);
-    fresh->rate_ms = bb_cell_int(rq, rows, row, 11);
-    fresh->account = bb_cell_int(rq, rows, row, 13);
-    if (fresh->starved)
-        return;
-    if (fresh->unreadable)
-        bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secrets cannot be opened",
-               (long long)id);
-    else if (previous && !parts->keys[1])
-        bb_log(rq, BB_ERROR,
-               "webhook %lld does not sign with its previous secret, which cannot be opened",
-               (long long)id);
+    fresh->health.since_ms = bb_cell_int(rq, rows, row, FAILS_SINCE);
+    fresh->health.success_ms = bb_cell_int(rq, rows, row, SUCCESS_AT);
+    fresh->health.disable_after_ms = bb_cell_int(rq, rows, row, DISABLE_AFTER);
+    fresh->rate = (size_t)bb_cell_int(rq, rows, row, RATE);
+    fresh->rate_ms = bb_cell_int(rq, rows, row, RATE_MS);
+    fresh->account = bb_cell_int(rq, rows, row, ACCOUNT);
+    return opened == SECRET_NO_MEMORY ? -1 : 0;
 }
 
 static void subscription_read(struct bb_request *rq, struct db_task *db_task)
@@ -247,24 +193,13 @@ static void subscription_read(struct bb_request *rq, struct db_task *db_task)
     const struct bb_rows *rows =
         bb_query(rq, &read_subscriptions, BB_ARGS(bb_ints(reading->ids, reading->count)));
 
-    if (!rows)
-        return;
-    for (size_t row = 0; row < bb_count(rq, rows); row++) {
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++) {
         for (size_t i = 0; i < reading->count; i++)
-            if (reading->ids[i] == bb_cell_int(rq, rows, row, 0))
-                subscription_read_row(rq, db_task->sender, &reading->list[i], rows, row);
+            if (reading->ids[i] == bb_cell_int(rq, rows, row, ID) &&
+                subscription_read_row(rq, db_task->sender, &reading->list[i], rows, row))
+                return;
     }
-    db_task->ok = true;
-}
-
-static void subscription_forget(struct request_parts *parts)
-{
-    free(parts->url);
-    free(parts->retry);
-    extras_release(parts->extras);
-    for (size_t i = 0; i < SIGN_KEYS_MAX; i++)
-        sign_key_free(parts->keys[i]);
-    *parts = (struct request_parts){.url = NULL};
+    db_task->ok = rows != NULL;
 }
 
 static void subscription_drop_waiting(struct sender *sender, struct queue_flow *flow)
@@ -276,7 +211,8 @@ static void subscription_drop_waiting(struct sender *sender, struct queue_flow *
 static void subscription_apply(struct sender *sender, struct fresh *fresh)
 {
     struct subscription *subscription = fresh->subscription;
-    const struct extras *before = subscription->parts.extras, *after = fresh->parts.extras;
+    const struct parts *before = subscription->parts, *after = fresh->parts;
+    bool ready = after && fresh->active && !fresh->unreadable;
 
     if (rate_set(sender, subscription, fresh->rate, fresh->rate_ms)) {
         sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
@@ -287,29 +223,27 @@ static void subscription_apply(struct sender *sender, struct fresh *fresh)
     subscription->account = fresh->account;
     if (before && before->oauth && after && after->oauth)
         oauth_move(before->oauth, after->oauth);
-    subscription_forget(&subscription->parts);
+    parts_release(subscription->parts);
     subscription->parts = fresh->parts;
-    fresh->parts = (struct request_parts){.url = NULL};
+    fresh->parts = NULL;
     subscription->unreadable = fresh->unreadable;
     subscription->polled = fresh->polled;
     health_apply(&subscription->health, &fresh->health);
-    if (!fresh->found) {
-        subscription->state = SUBSCRIPTION_GONE;
+    if (ready)
+        subscription->checked = sender->newest; /* the sweep may have abandoned deliveries */
+    subscription->state = !after  ? SUBSCRIPTION_GONE
+                          : ready ? SUBSCRIPTION_READY
+                                  : SUBSCRIPTION_OFF;
+    if (!after) {
         if (fresh->polled && sender->newest)
-            sender_signal(sender, subscription->node.id, sender->newest);
+            sender_note(sender, subscription->node.id, sender->newest, true);
         subscription->backlog = subscription->due = false;
-        retry_remove(&sender->due_times, &subscription->due_at);
+        timer_heap_remove(&sender->timers, &subscription->due_at);
         subscription_drop_waiting(sender, &subscription->flow);
-    } else {
-        bool ready = fresh->active && !fresh->unreadable;
-
-        if (ready)
-            subscription->checked = sender->newest; /* the sweep may have abandoned deliveries */
-        subscription->state = ready ? SUBSCRIPTION_READY : SUBSCRIPTION_OFF;
-        if (!ready)
-            delivery_put_back(sender, subscription);
+    } else if (!ready) {
+        delivery_put_back(sender, subscription);
     }
-    if (!fresh->found || fresh->unreadable)
+    if (!after || fresh->unreadable)
         subscription_drop_waiting(sender, &subscription->tests);
     subscription_update(sender, subscription);
 }
@@ -322,9 +256,7 @@ static void subscription_read_back(struct sender *sender, struct db_task *db_tas
     for (size_t i = 0; i < reading->count; i++) {
         struct fresh *fresh = &reading->list[i];
 
-        if (fresh->starved)
-            sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
-        if (db_task->ok && !fresh->starved && fresh->version == fresh->subscription->version)
+        if (db_task->ok && fresh->version == fresh->subscription->version)
             subscription_apply(sender, fresh);
         else
             subscription_want(sender, fresh->subscription);
@@ -336,7 +268,7 @@ static void subscription_read_drop(struct db_task *db_task)
     struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
 
     for (size_t i = 0; i < reading->count; i++)
-        subscription_forget(&reading->list[i].parts);
+        parts_release(reading->list[i].parts);
 }
 
 void subscriptions_read(struct sender *sender)
@@ -372,20 +304,20 @@ static void subscription_free(struct sender *sender, struct subscription *subscr
                     (long long)subscription->node.id, subscription->abandoned);
     if (subscription->listed)
         TAILQ_REMOVE(&sender->to_read, subscription, read_next);
-    retry_remove(&sender->due_times, &subscription->due_at);
-    retry_remove(&sender->rates, &subscription->rate.open_at);
+    timer_heap_remove(&sender->timers, &subscription->due_at);
+    timer_heap_remove(&sender->timers, &subscription->rate.open_at);
     free(subscription->rate.starts);
     idmap_remove(&sender->subscriptions, &subscription->node);
-    subscription_forget(&subscription->parts);
+    parts_release(subscription->parts);
     free(subscription);
 }
 
 /* Returns whether the webhook has an access token that its next delivery can use. */
 static bool subscription_has_token(const struct subscription *subscription)
 {
-    const struct extras *extras = subscription->parts.extras;
+    const struct parts *parts = subscription->parts;
 
-    return extras && extras->oauth && oauth_header(extras->oauth);
+    return parts && parts->oauth && oauth_header(parts->oauth);
 }
 
 /* Returns whether no list, task or delivery refers to the webhook. */
@@ -397,98 +329,81 @@ static bool subscription_is_free(const struct sender *sender,
            subscription->state != SUBSCRIPTION_READING;
 }
 
-static void subscription_clean(struct idmap_node *node, void *arg)
-{
-    struct sender *sender = arg;
-    struct subscription *subscription = subscription_of(node);
-
-    if (subscription->unreadable &&
-        subscription->state == SUBSCRIPTION_OFF) /* secrets.keys may have its key now */
-        subscription_want(sender, subscription);
-    if (!subscription_is_free(sender, subscription) || subscription->backlog || subscription->due ||
-        sender->now_ms - subscription->used_ms <= KEEP_MS || subscription_has_token(subscription))
-        return;
-    if (subscription->due_at.place && subscription->state >= SUBSCRIPTION_READY) {
-        subscription_forget(&subscription->parts);
-        subscription->state = SUBSCRIPTION_IDLE;
-        subscription_update(sender, subscription);
-    } else if (!subscription->due_at.place && !subscription->saved) {
-        subscription_free(sender, subscription);
-    }
-}
-
 void subscriptions_clean(struct sender *sender)
 {
-    idmap_each(&sender->subscriptions, subscription_clean, sender);
-}
+    IDMAP_FOREACH(node, &sender->subscriptions)
+    {
+        struct subscription *subscription = subscription_of(node);
 
-struct dropping {
-    struct sender *sender;
-    uint64_t shards;
-};
-
-static void subscription_drop(struct idmap_node *node, void *arg)
-{
-    const struct dropping *dropping = arg;
-    struct subscription *subscription = subscription_of(node);
-
-    if (!(dropping->shards & sender_shard(node->id)))
-        return;
-    subscription->backlog = subscription->due = false;
-    subscription->saved = 0;
-    retry_remove(&dropping->sender->due_times, &subscription->due_at);
-    subscription->read_to = dropping->sender->cursors[node->id % SENDER_SHARDS];
-    subscription->checked = dropping->sender->newest;
-    subscription->health = (struct health){.version = subscription->health.version + 1};
-    rate_forget(dropping->sender, subscription);
-    subscription_update(dropping->sender, subscription);
-    if (subscription_is_free(dropping->sender, subscription))
-        subscription_free(dropping->sender, subscription);
-    else if (subscription->state == SUBSCRIPTION_READY || subscription->state == SUBSCRIPTION_OFF)
-        subscription_want(dropping->sender, subscription); /* for its health */
+        if (subscription->unreadable &&
+            subscription->state == SUBSCRIPTION_OFF) /* secrets.keys may have its key now */
+            subscription_want(sender, subscription);
+        if (!subscription_is_free(sender, subscription) || subscription->backlog ||
+            subscription->due || sender->now_ms - subscription->used_ms <= KEEP_MS ||
+            subscription_has_token(subscription))
+            continue;
+        if (subscription->due_at.place && subscription->state >= SUBSCRIPTION_READY) {
+            parts_release(subscription->parts);
+            subscription->parts = NULL;
+            subscription->state = SUBSCRIPTION_IDLE;
+            subscription_update(sender, subscription);
+        } else if (!subscription->due_at.place && !subscription->saved) {
+            subscription_free(sender, subscription);
+        }
+    }
 }
 
 void subscriptions_drop(struct sender *sender, uint64_t shards)
 {
-    idmap_each(&sender->subscriptions, subscription_drop, &(struct dropping){sender, shards});
-}
+    IDMAP_FOREACH(node, &sender->subscriptions)
+    {
+        struct subscription *subscription = subscription_of(node);
 
-struct lag {
-    int64_t now_ms, most_ms;
-};
+        if (!(shards & sender_shard(node->id)))
+            continue;
+        subscription->backlog = subscription->due = false;
+        subscription->saved = 0;
+        timer_heap_remove(&sender->timers, &subscription->due_at);
+        subscription->read_to = sender->cursors[node->id % SENDER_SHARDS];
+        subscription->checked = sender->newest;
+        subscription->health = (struct health){.version = subscription->health.version + 1};
+        rate_forget(sender, subscription);
+        subscription_update(sender, subscription);
+        if (subscription_is_free(sender, subscription))
+            subscription_free(sender, subscription);
+        else if (subscription->state == SUBSCRIPTION_READY ||
+                 subscription->state == SUBSCRIPTION_OFF)
+            subscription_want(sender, subscription); /* for its health */
+    }
+}
 
 /* The first delivery in a flow has waited the longest, a retry since it was due. */
-static void subscription_lag(struct idmap_node *node, void *arg)
-{
-    struct lag *lag = arg;
-    const struct subscription *subscription = subscription_of(node);
-    const struct delivery *first =
-        (const struct delivery *)(void *)TAILQ_FIRST(&subscription->flow.waiting);
-
-    if (!first || subscription->state != SUBSCRIPTION_READY ||
-        !rate_is_open(subscription, lag->now_ms))
-        return;
-    int64_t due = first->retry.at_ms > first->queued_ms ? first->retry.at_ms : first->queued_ms;
-
-    if (lag->now_ms - due > lag->most_ms)
-        lag->most_ms = lag->now_ms - due;
-}
-
 int64_t subscriptions_lag(struct sender *sender)
 {
-    struct lag lag = {.now_ms = sender->now_ms};
+    int64_t most_ms = 0;
 
-    idmap_each(&sender->subscriptions, subscription_lag, &lag);
-    return lag.most_ms;
-}
+    IDMAP_FOREACH(node, &sender->subscriptions)
+    {
+        const struct subscription *subscription = subscription_of(node);
+        const struct delivery *first =
+            (const struct delivery *)(void *)TAILQ_FIRST(&subscription->flow.waiting);
 
-static void subscription_free_each(struct idmap_node *node, void *sender)
-{
-    subscription_free(sender, subscription_of(node));
+        if (!first || subscription->state != SUBSCRIPTION_READY ||
+            !rate_is_open(subscription, sender->now_ms))
+            continue;
+        int64_t due = first->retry.at_ms > first->queued_ms ? first->retry.at_ms : first->queued_ms;
+
+        if (sender->now_ms - due > most_ms)
+            most_ms = sender->now_ms - due;
+    }
+    return most_ms;
 }
 
 void subscriptions_free(struct sender *sender)
 {
-    idmap_each(&sender->subscriptions, subscription_free_each, sender);
+    IDMAP_FOREACH(node, &sender->subscriptions)
+    {
+        subscription_free(sender, subscription_of(node));
+    }
     idmap_free(&sender->subscriptions);
 }

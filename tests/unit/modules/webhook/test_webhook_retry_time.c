@@ -1,6 +1,6 @@
 /* The times of retries, and the heap of deliveries that wait for one. */
 #include "modules/webhook/http/retry_time.h"
-#include "modules/webhook/sender/retry_heap.h"
+#include "modules/webhook/sender/containers.h"
 #include "suite.h"
 
 static const struct retry_delays usual = {.delays_ms = {1000, 4000}, .count = 2};
@@ -126,31 +126,40 @@ TEST(retry_after_is_seconds_or_a_date)
     ck_assert_int_eq(read_text(""), 0);
 }
 
-TEST(the_retry_heap_returns_the_earliest_first)
+static struct timer timers_of_test[1000];
+static int64_t last_ms;
+static size_t fired;
+
+static void fire(struct sender *sender, struct timer *timer)
 {
-    static struct retry_entry entries[1000];
-    struct retry_heap heap = {0};
-    int64_t last = -1;
+    ck_assert_ptr_null(sender);
+    ck_assert_int_ge(timer->at_ms, last_ms);
+    ck_assert_int_ne((timer - timers_of_test) % 3, 0);
+    last_ms = timer->at_ms;
+    fired++;
+}
+
+TEST(timers_are_due_in_the_order_of_their_times)
+{
+    struct timers timers = {0};
     unsigned seed = 7;
 
     for (size_t i = 0; i < 1000; i++) {
         seed = seed * 1103515245 + 12345;
-        entries[i].at_ms = seed >> 16;
-        ck_assert_int_eq(retry_add(&heap, &entries[i]), 0);
+        timers_of_test[i] = (struct timer){.at_ms = seed >> 16, .due = fire};
+        ck_assert_int_eq(timer_heap_add(&timers, &timers_of_test[i]), 0);
     }
     for (size_t i = 0; i < 1000; i += 3)
-        retry_remove(&heap, &entries[i]);
-    retry_remove(&heap, &entries[0]); /* removing it twice does nothing */
-    ck_assert_uint_eq(heap.count, 666);
-    while (retry_first(&heap)) {
-        struct retry_entry *first = retry_first(&heap);
-
-        ck_assert_int_ge(first->at_ms, last);
-        ck_assert_int_ne((first - entries) % 3, 0);
-        last = first->at_ms;
-        retry_remove(&heap, first);
-    }
-    retry_free(&heap);
+        timer_heap_remove(&timers, &timers_of_test[i]);
+    timer_heap_remove(&timers, &timers_of_test[0]); /* removing it twice does nothing */
+    ck_assert_uint_eq(timers.count, 666);
+    timer_heap_run(&timers, NULL, 30000);
+    ck_assert_int_le(last_ms, 30000);
+    ck_assert_uint_eq(timers.count, 666 - fired);
+    ck_assert_uint_gt(timers.count, 0);
+    timer_heap_run(&timers, NULL, INT64_MAX);
+    ck_assert_uint_eq(fired, 666);
+    timer_heap_free(&timers);
 }
 
 SUITE(webhook_retry_time)
