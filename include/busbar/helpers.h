@@ -228,6 +228,32 @@ static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows 
     bb_row_fields(rq, rows, row, column, fields, sizeof(fields) / sizeof((fields)[0]))
 
 /*
+ * Returns an array of the first `count` rows, each as bb_row_fields() converts it. The caller owns
+ * the array. NULL as for bb_row_add().
+ */
+static inline json_t *bb_rows_fields(struct bb_request *rq, const struct bb_rows *rows,
+                                     size_t count, size_t column, const struct bb_field *fields,
+                                     size_t members)
+{
+    json_t *list = json_array();
+
+    for (size_t row = 0; list && row < count; row++)
+        list = bb_append(list, bb_row_fields(rq, rows, row, column, fields, members));
+    return list;
+}
+
+/* Answers with the rows of bb_page(), each as bb_row_fields() converts it from column 0 on. */
+static inline int bb_reply_fields(struct bb_request *rq, const struct bb_rows *rows, size_t limit,
+                                  size_t key, const struct bb_field *fields, size_t members)
+{
+    size_t count;
+
+    if (bb_page(rq, rows, limit, key, &count) < 0)
+        return bb_failed(rq);
+    return bb_reply(rq, 200, bb_rows_fields(rq, rows, count, 0, fields, members));
+}
+
+/*
  * Notifies a channel of all hosts. The notification is part of the transaction `tx` and is sent on
  * commit; if `tx` is NULL, it is sent immediately (parks). Returns 0, or -1 (then `return
  * bb_failed(rq)`).
@@ -255,6 +281,30 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
     if (json)
         bb_defer(rq, bb_json_drop, json);
     return json;
+}
+
+/*
+ * Build JSON of which the request drops a reference at its end. If memory runs out, also if the
+ * argument is NULL for this reason, the request ends with 503: these functions never fail.
+ * bb_hold() takes a new value, bb_push() and bb_set() take an item of an array or object.
+ */
+static inline json_t *bb_hold(struct bb_request *rq, json_t *json)
+{
+    if (!json)
+        bb_alloc(rq, SIZE_MAX); /* does not return */
+    return bb_json_hold(rq, json);
+}
+
+static inline void bb_push(struct bb_request *rq, json_t *array, json_t *item)
+{
+    if (json_array_append_new(array, item))
+        bb_alloc(rq, SIZE_MAX);
+}
+
+static inline void bb_set(struct bb_request *rq, json_t *object, const char *name, json_t *item)
+{
+    if (json_object_set_new(object, name, item))
+        bb_alloc(rq, SIZE_MAX);
 }
 
 /* Answers with 503 because memory ran out. If creating JSON failed, use bb_reply() instead. */

@@ -143,15 +143,14 @@ struct bulk_batch {
 /* Return a column of the type's table, and the index of a column by name or alias, or -1. */
 const struct bb_field *bulk_column(const struct bulk_type *type, size_t index);
 int bulk_place_of(const struct bulk_type *type, const char *name);
-/* Returns NULL if `header` is NULL (out of memory). */
 struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
                                      const json_t *header, char separator);
 /* Returns the columns of a job whose header was read. */
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
 /*
- * Parses bytes of whole rows; `first` is the number of the first row. Skips rows up to `after`, and
- * reads at most `most` rows. Returns NULL only if out of memory, because the same text was read
- * during the upload.
+ * Parses bytes of whole rows, which the upload has parsed before; ends the request if memory runs
+ * out. `first` is the number of the first row. Skips rows up to `after`, and reads at most `most`
+ * rows.
  */
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
                                  const char *bytes, int64_t first, int64_t after, size_t most);

@@ -360,10 +360,13 @@ static void import_worked(void *arg, bool whole)
     import->working = false;
 }
 
+/* Waits for a moment, and reads the progress. */
 static int import_look(struct bb_request *rq, void *arg)
 {
     struct import *import = arg;
     struct bulk_job job;
+
+    bb_sleep(rq, import->alone ? REST_MS : LOOK_MS);
     int found = bulk_job_look(rq, &import->who, import->job.id, &job);
 
     if (found >= 0)
@@ -379,17 +382,6 @@ static int import_look(struct bb_request *rq, void *arg)
     import->job.cursor = job.cursor;
     snprintf(import->status, sizeof(import->status), "%s", job.status);
     return 0;
-}
-
-static int import_rest(struct bb_request *rq, void *arg)
-{
-    bb_sleep(rq, *(const int64_t *)arg);
-    return 0;
-}
-
-static void import_pause(struct bb_request *rq, int64_t ms)
-{
-    bb_scratch(rq, import_rest, &ms);
 }
 
 /*
@@ -427,7 +419,6 @@ static int import_follow(struct bb_request *rq, struct import *import)
             import->alone = true;
         if (import->alone && !import->working)
             import->working = !bb_run_then(rq->host, import_work, import_worked, import);
-        import_pause(rq, import->alone ? REST_MS : LOOK_MS);
         bb_scratch(rq, import_look, import);
     }
     if (!strcmp(import->status, "confirmed")) {
@@ -461,7 +452,7 @@ static int import_run(struct bb_request *rq, struct import *import)
     int status = import_follow(rq, import);
 
     while (import->working) /* the batch in progress points to `import` */
-        import_pause(rq, REST_MS);
+        bb_scratch(rq, import_look, import);
     return status;
 }
 

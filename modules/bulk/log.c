@@ -25,18 +25,15 @@ struct page {
     int64_t behind; /* the last row of the last part that was read */
     bool end;       /* no part is left */
     bool more;      /* the page is full, and there may be more rows */
-    bool lost;      /* out of memory */
 };
 
 /* Adds a row to the page. Takes ownership of errors and warnings; NULL means out of memory. */
-static void log_add_row(struct page *page, int64_t number, const char *name, const char *status,
-                        json_t *errors, json_t *warnings)
+static void log_add_row(struct bb_request *rq, struct page *page, int64_t number, const char *name,
+                        const char *status, json_t *errors, json_t *warnings)
 {
-    json_t *row =
-        json_pack("{s:I, s:s?, s:s, s:o, s:o}", "rowNumber", (json_int_t)number, "externalId", name,
-                  "status", status, "errors", errors, "warnings", warnings);
-
-    page->lost |= json_array_append_new(page->rows, row) != 0;
+    bb_push(rq, page->rows,
+            json_pack("{s:I, s:s?, s:s, s:o, s:o}", "rowNumber", (json_int_t)number, "externalId",
+                      name, "status", status, "errors", errors, "warnings", warnings));
     page->after = number;
 }
 
@@ -56,7 +53,7 @@ static int log_failed_rows(struct bb_request *rq, struct page *page)
         return bb_failed(rq);
     page->more = bb_count(rq, rows) > page->limit;
     for (size_t i = 0; i < bb_count(rq, rows) && i < page->limit; i++)
-        log_add_row(page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
+        log_add_row(rq, page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
                     bb_json_read(rq, bb_cell(rq, rows, i, 2)),
                     bb_json_read(rq, bb_cell(rq, rows, i, 3)));
     return 0;
@@ -93,7 +90,8 @@ static int log_part_rows(struct bb_request *rq, void *arg)
         page->more = json_array_size(page->rows) == page->limit;
         if (page->more)
             return 0;
-        log_add_row(page, row->number, name, status, errors ? json_incref(errors) : json_array(),
+        log_add_row(rq, page, row->number, name, status,
+                    errors ? json_incref(errors) : json_array(),
                     warnings ? json_incref(warnings) : json_array());
     }
     page->behind = part.last;
@@ -130,32 +128,28 @@ int bulk_log(struct bb_request *rq)
         .status = bb_arg(rq, "status"),
         .after = bb_arg_int(rq, "after", 0),
         .limit = (size_t)bb_arg_int(rq, "limit", PAGE),
-        .rows = bb_json_hold(rq, json_array()),
+        .rows = bb_hold(rq, json_array()),
     };
 
-    page.lost = !page.rows || !page.columns;
     page.behind = page.after;
     if (page.status && !strcmp(page.status, "failed")) {
         refused = log_failed_rows(rq, &page);
     } else {
         /* Each part that is read has rows to show, except parts at the cursor and at the start. */
         page.end = !log_can_match(&page);
-        while (!page.end && !page.more && !page.lost && !refused)
+        while (!page.end && !page.more && !refused)
             refused = bb_scratch(rq, log_part_rows, &page);
         if (refused == 503)
             bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
     }
     if (refused)
         return refused;
-    json_t *json = page.lost ? NULL : bulk_job_json(&job);
+    json_t *json = bb_hold(rq, bulk_job_json(&job));
 
-    if (!json || json_object_set(json, "rows", page.rows)) {
-        json_decref(json);
-        return bb_no_memory(rq);
-    }
+    bb_set(rq, json, "rows", json_incref(page.rows));
     if (page.more)
         bb_reply_next(rq, bb_format(rq, "%lld", (long long)page.after));
-    return bb_reply(rq, 200, json);
+    return bb_reply(rq, 200, json_incref(json));
 }
 
 /* ---- files ---- */

@@ -12,14 +12,13 @@
 static int bulk_open(struct bb_host *host, void **state)
 {
     struct bulk *bulk = bb_host_alloc(host, sizeof(*bulk));
+    struct slots *exports = slots_new(host, 32, 4, "exports"); /* on the host, and per account */
 
-    if (!bulk || pthread_mutex_init(&bulk->watching, NULL))
-        return bb_open_fail(host, "out of memory");
-    bulk->exports = slots_new(host, 32, 4, "exports"); /* on the host, and per account */
-    if (!bulk->exports) {
-        pthread_mutex_destroy(&bulk->watching);
+    if (!bulk || !exports || pthread_mutex_init(&bulk->watching, NULL)) {
+        slots_free(exports);
         return bb_open_fail(host, "out of memory");
     }
+    bulk->exports = exports;
     bulk->settings = bb_settings(host);
     *state = bulk;
     return 0;

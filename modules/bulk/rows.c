@@ -42,12 +42,12 @@ struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_ty
     for (size_t i = 0; i < count; i++)
         columns->places[i] =
             bulk_place_of(type, bb_trimmed(rq, json_string_value(json_array_get(header, i))));
-    return header ? columns : NULL;
+    return columns;
 }
 
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job)
 {
-    json_t *header = bb_json_hold(rq, bb_json_read(rq, job->header));
+    const json_t *header = bb_hold(rq, bb_json_read(rq, job->header));
 
     return bulk_columns_of(rq, bulk_type_named(rq->state, job->type), header, job->separator[0]);
 }
@@ -183,11 +183,13 @@ struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_column
     parse->after = after;
     parse->most = most;
     if (bulk_reader_begin(&parse->reader, columns->separator, first, rows_parse, parse))
-        return NULL;
+        bb_alloc(rq, SIZE_MAX); /* ends the request */
     bb_defer(rq, rows_drop_reader, &parse->reader);
     int status = bulk_reader_feed(&parse->reader, bytes, strlen(bytes));
 
-    return status > 0 || (!status && bulk_reader_end(&parse->reader) >= 0) ? batch : NULL;
+    if (status < 0 || (!status && bulk_reader_end(&parse->reader) < 0))
+        bb_alloc(rq, SIZE_MAX);
+    return batch;
 }
 
 /* ---- what the types' functions find ---- */
@@ -205,8 +207,7 @@ const char *bulk_name_of(struct bb_request *rq, const struct bulk_type *type,
 const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,
                                int64_t *count)
 {
-    json_t *list = bb_json_hold(rq, json_array());
-    bool lost = !list;
+    json_t *list = bb_hold(rq, json_array());
 
     *count = 0;
     for (size_t i = 0; i < batch->count; i++) {
@@ -219,14 +220,14 @@ const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *b
         json_t *problems = json_array();
 
         for (; at; at = at->next)
-            lost |= json_array_append_new(problems, json_pack("{s:s, s:s}", "field", at->field,
-                                                              "problem", at->problem)) != 0;
-        lost |= json_array_append_new(list, json_pack("{s:I, s:s?, s:o}", "number",
-                                                      (json_int_t)row->number, "name", name,
-                                                      "problems", problems)) != 0;
+            problems = bb_append(
+                problems, json_pack("{s:s, s:s}", "field", at->field, "problem", at->problem));
+        bb_push(rq, list,
+                json_pack("{s:I, s:s?, s:o}", "number", (json_int_t)row->number, "name", name,
+                          "problems", problems));
         ++*count;
     }
-    return bb_json(rq, lost ? NULL : list, NULL); /* NULL ends the request: out of memory */
+    return bb_json(rq, list, NULL);
 }
 
 struct call {
@@ -310,11 +311,11 @@ int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, co
 
     part->last = bb_cell_int(rq, rows, 0, 1);
     part->bytes = strlen(bytes);
-    part->findings = bb_json_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 3)));
-    part->warnings = bb_json_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 4)));
+    part->findings = bb_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 3)));
+    part->warnings = bb_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 4)));
     part->batch = bulk_batch_of(rq, columns, bytes, bb_cell_int(rq, rows, 0, 0), sought->after,
                                 BB_BULK_ROWS_MAX);
-    return part->findings && part->warnings && part->batch ? 0 : bb_no_memory(rq);
+    return 0;
 }
 
 json_t *bulk_found(const json_t *findings, const struct bb_bulk_row *row)
@@ -385,10 +386,10 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
 {
     struct bulk_failed *failed = arg;
     const struct bulk_columns columns = {.separator = failed->separator};
-    json_t *header = bb_json_hold(rq, bb_json_read(rq, failed->header));
+    const json_t *header = bb_hold(rq, bb_json_read(rq, failed->header));
     struct bulk_part part;
 
-    if (bulk_part_next(rq, &columns, failed->id, &failed->sought, &part) || !header)
+    if (bulk_part_next(rq, &columns, failed->id, &failed->sought, &part))
         return -1;
     csv->separator = failed->separator;
     if (!failed->begun && failed->mark)

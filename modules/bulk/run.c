@@ -27,8 +27,6 @@ struct batch {
     int64_t last;     /* last row of the batch; 0: no part is left */
     int64_t tried;    /* the row of a batch with one row; otherwise 0 */
     bool single;      /* rows are stored one by one: the database refuses one of them */
-    char sqlstate[8]; /* why the batch failed */
-    bool written;     /* a later failure is due to the commit */
     bool lapsed;      /* the sender lost permission: the batch is not stored */
 };
 
@@ -40,18 +38,6 @@ struct bulk_turn {
     int64_t refused_row;
     struct batch batch; /* the last one */
 };
-
-/* Records why the last statement or commit failed. */
-static void run_note_why(struct bb_request *rq, struct batch *batch)
-{
-    snprintf(batch->sqlstate, sizeof(batch->sqlstate), "%s", bb_sqlstate(rq));
-}
-
-static int run_failed(struct bb_request *rq, struct batch *batch)
-{
-    run_note_why(rq, batch);
-    return bb_failed(rq);
-}
 
 /*
  * Checks whether the sender of the job may store its rows now. The sender may have been suspended,
@@ -122,9 +108,7 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
         bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i((int64_t)parts)));
 
     if (!rows)
-        return run_failed(rq, batch);
-    if (!columns)
-        return bb_no_memory(rq);
+        return bb_failed(rq);
     batch->all = (struct bulk_batch){
         .type = batch->type,
         .rows = bb_alloc(rq, (bb_count(rq, rows) * most + 1) * sizeof(struct bb_bulk_row *))};
@@ -132,8 +116,6 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
         const struct bulk_batch *read = bulk_batch_of(
             rq, columns, bb_cell(rq, rows, i, 3), bb_cell_int(rq, rows, i, 0), job->cursor, most);
 
-        if (!read)
-            return bb_no_memory(rq);
         for (size_t k = 0; k < read->count; k++)
             batch->all.rows[batch->all.count++] = read->rows[k];
         batch->last =
@@ -146,7 +128,7 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
         bb_tx_query(rq, tx, &forget, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)));
 
     if (!gone)
-        return run_failed(rq, batch);
+        return bb_failed(rq);
     batch->cleared = bb_cell_int(rq, gone, 0, 0);
     batch->cleared_bytes = bb_cell_int(rq, gone, 0, 1);
     return 0;
@@ -183,12 +165,12 @@ static int run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch
     if (!bb_tx_query(rq, tx, &note,
                      BB_ARGS(bb_t(job->id), bb_i(batch->last), bb_i(batch->succeeded),
                              bb_i(batch->failed), bb_t(findings), bb_i(more))))
-        return run_failed(rq, batch);
+        return bb_failed(rq);
     return !(batch->failed || batch->cleared) ||
                    bb_tx_query(rq, tx, &recount,
                                BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)))
                ? 0
-               : run_failed(rq, batch);
+               : bb_failed(rq);
 }
 
 static void run_count(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -222,12 +204,12 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     if (batch->tried && batch->tried == turn->refused_row && !strcmp(turn->refused, job->id))
         bb_bulk_problem(rq, all->rows[0], "", "cannot be stored: the database refuses it");
     else if (bulk_call(rq, tx, all, job))
-        return run_failed(rq, batch);
+        return bb_failed(rq);
     if (bb_now_ms(rq->host) - batch->checked_ms > LAPSED_MS) {
         int permitted = run_is_permitted(rq, batch, &reason);
 
         if (permitted < 0)
-            return run_failed(rq, batch);
+            return bb_failed(rq);
         batch->lapsed = !permitted; /* the next batch ends the job */
         if (batch->lapsed)
             return bb_fail_text(rq, 409, reason);
@@ -242,13 +224,13 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     job->status = "finished";
     return bb_tx_query(rq, tx, &end, BB_ARGS(bb_t(job->id))) && !bulk_emit_finished(rq, tx, job)
                ? 200
-               : run_failed(rq, batch);
+               : bb_failed(rq);
 }
 
 /* Jobs of types that are not loaded wait. They do not delay other jobs. */
 #define LOADED "IN (SELECT json_array_elements_text($1::json))"
 
-static int run_claim(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
+static int run_claim(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* $1 JSON array of the loaded types */
     static const struct bb_sql claim = {
@@ -266,13 +248,14 @@ static int run_claim(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
         " WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
+    struct bulk_turn *turn = arg;
     struct batch *batch = &turn->batch;
     struct bulk_job *job = &batch->job;
     const struct bb_rows *jobs = bb_tx_query(rq, tx, &claim, BB_ARGS(bb_t(turn->types)));
     const char *reason;
 
     if (!jobs)
-        return run_failed(rq, batch);
+        return bb_failed(rq);
     batch->idle = !bb_count(rq, jobs);
     if (batch->idle)
         return 200;
@@ -283,12 +266,12 @@ static int run_claim(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     int permitted = run_is_permitted(rq, batch, &reason);
 
     if (permitted < 0)
-        return run_failed(rq, batch);
+        return bb_failed(rq);
     if (!permitted)
         return bb_tx_query(rq, tx, &lapse, BB_ARGS(bb_t(job->id), bb_t(reason))) &&
                        !bulk_end_cancelled(rq, tx, job->id, job)
                    ? 200
-                   : run_failed(rq, batch);
+                   : bb_failed(rq);
     if (!job->cursor)
         bb_log(rq, BB_INFO, "bulk upload %s begins: %lld rows of type %s", job->id,
                (long long)job->rows, job->type);
@@ -297,28 +280,15 @@ static int run_claim(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     return status ? status : run_store(rq, tx, turn);
 }
 
-static int run_batch(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    struct bulk_turn *turn = arg;
-    int status = run_claim(rq, tx, turn);
-
-    turn->batch.written = status < 400;
-    return status;
-}
-
 static int run_transaction(struct bb_request *rq, void *arg)
 {
     struct bulk_turn *turn = arg;
 
     memset(&turn->batch, 0, sizeof(turn->batch));
-    int status = bb_transaction(rq, run_batch, turn);
-
-    if (status >= 400 && turn->batch.written)
-        run_note_why(rq, &turn->batch);
-    return status;
+    return bb_transaction(rq, run_claim, turn);
 }
 
-/* Decides what follows a batch that failed. Returns whether to continue at once. */
+/* Decides what follows a batch that has just failed. Returns whether to continue at once. */
 static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
 {
     /* Stores the rows up to $2 one by one, to find the row that the database refuses. */
@@ -332,7 +302,7 @@ static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
         BB_SQL_WRITE,
     };
     const struct batch *batch = &turn->batch;
-    const char *sqlstate = batch->sqlstate;
+    const char *sqlstate = bb_sqlstate(rq);
     /* Data that does not fit, a violated constraint, or an error that a statement has raised. */
     bool blames_rows =
         !strncmp(sqlstate, "22", 2) || !strncmp(sqlstate, "23", 2) || !strncmp(sqlstate, "BB", 2);
@@ -364,14 +334,13 @@ void bulk_run(struct bb_request *rq)
     const struct bb_rows *rows = bb_query(rq, &count, BB_NO_ARGS);
     bool more = rows && bb_cell_int(rq, rows, 0, 1) > 0;
     struct bb_pace pace = {.busy = atomic_load(&bulk->busy)};
-    json_t *types = bb_json_hold(rq, json_array());
+    json_t *types = bb_hold(rq, json_array());
 
     if (rows)
         atomic_store(&bulk->waiting, bb_cell_int(rq, rows, 0, 0));
     for (size_t i = 0; i < bulk->type_count; i++)
-        if (json_array_append_new(types, json_string(bulk->types[i].name)))
-            more = false;
-    turn->types = more ? bb_json(rq, types, NULL) : NULL;
+        bb_push(rq, types, json_string(bulk->types[i].name));
+    turn->types = bb_json(rq, types, NULL);
     turn->small = bb_pace(rq, &pace, PAUSE_MS);
     while (more && bb_now_ms(rq->host) < until) {
         more = bb_scratch(rq, run_transaction, turn) < 400 || run_can_go_on(rq, turn);

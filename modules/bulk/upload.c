@@ -130,8 +130,6 @@ static int upload_part(struct bb_request *rq, void *arg)
     struct bulk_batch *batch =
         bulk_batch_of(rq, upload->columns, read.bytes, part->first, 0, part->rows);
 
-    if (!batch)
-        return bb_no_memory(rq);
     if (upload->checked)
         upload_contradict(rq, upload, batch);
     else if (upload_check(rq, upload, batch))

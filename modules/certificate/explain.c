@@ -139,32 +139,29 @@ int certificate_explain(struct bb_request *rq)
 
     if (!others)
         return bb_failed(rq);
-    json_t *readings = json_array(), *list = json_array();
     json_t *group = json_null(), *cycle = json_null();
+    size_t count = bb_cell(rq, rows, 0, READING) ? bb_count(rq, rows) : 0;
 
     if (bb_cell(rq, rows, 0, GROUP)) {
         group = bb_row_fields(rq, rows, 0, GROUP, certificate_group_fields, 5);
         cycle = BB_ROW_FIELDS(rq, rows, 0, CYCLE_OF, certificate_cycle_fields);
     }
-
-    for (size_t i = 0; i < bb_count(rq, rows) && bb_cell(rq, rows, i, READING); i++) {
+    for (size_t i = 0; i < count; i++)
         if (bb_cell_int(rq, rows, i, COVERS))
             reason = bb_cell(rq, rows, i, REASON);
-        readings =
-            bb_append(readings, BB_ROW_FIELDS(rq, rows, i, READING, certificate_reading_fields));
-    }
-    for (size_t i = 0; i < bb_count(rq, others); i++)
-        list = bb_append(list, BB_ROW_FIELDS(rq, others, i, 0, certificate_discarded_fields));
     if (!strcmp(reason, "noReading") && bb_count(rq, others))
         reason = bb_cell(rq, others, 0, 0);
     for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
         if (!strcmp(reasons[i].reason, reason))
             explanation = reasons[i].text;
-    return bb_reply(rq, 200,
-                    json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o, s:o}", "deviceId",
-                              (json_int_t)device.id, "externalId", device.external_id, "reason",
-                              reason, "explanation", explanation, "group", group, "cycle", cycle,
-                              "readings", readings, "discarded", list));
+    return bb_reply(
+        rq, 200,
+        json_pack(
+            "{s:I, s:s?, s:s, s:s, s:o, s:o, s:o, s:o}", "deviceId", (json_int_t)device.id,
+            "externalId", device.external_id, "reason", reason, "explanation", explanation, "group",
+            group, "cycle", cycle, "readings",
+            bb_rows_fields(rq, rows, count, READING, certificate_reading_fields, 8), "discarded",
+            bb_rows_fields(rq, others, bb_count(rq, others), 0, certificate_discarded_fields, 8)));
 }
 
 /* ---- a period ---- */
@@ -215,11 +212,8 @@ static json_t *explain_list(struct bb_request *rq, const struct bb_sql *sql,
                             size_t count)
 {
     const struct bb_rows *rows = bb_query(rq, sql, values, 5);
-    json_t *list = rows ? json_array() : NULL;
 
-    for (size_t i = 0; list && i < bb_count(rq, rows); i++)
-        list = bb_append(list, bb_row_fields(rq, rows, i, 0, fields, count));
-    return list;
+    return rows ? bb_rows_fields(rq, rows, bb_count(rq, rows), 0, fields, count) : NULL;
 }
 
 int certificate_coverage(struct bb_request *rq)

@@ -186,21 +186,11 @@ int certificate_group_get(struct bb_request *rq)
 
 /* ---- members ---- */
 
-static json_t *group_problem(struct bb_request *rq, json_t *errors, size_t index, const char *text)
+static void group_problem(struct bb_request *rq, json_t *errors, size_t index, const char *text)
 {
-    return bb_append(errors, json_pack("{s:s, s:s}", "field",
-                                       bb_format(rq, "deviceIds[%zu]", index), "problem", text));
-}
-
-/* Takes the errors and responds with them, if there are any. Returns 0, or the status sent. */
-static int group_refuse(struct bb_request *rq, json_t *errors)
-{
-    if (!errors)
-        return bb_no_memory(rq);
-    if (json_array_size(errors))
-        return bb_refuse(rq, errors);
-    json_decref(errors);
-    return 0;
+    bb_push(
+        rq, errors,
+        json_pack("{s:s, s:s}", "field", bb_format(rq, "deviceIds[%zu]", index), "problem", text));
 }
 
 /*
@@ -212,10 +202,9 @@ static int group_devices(struct bb_request *rq, int64_t organization, int64_t **
 {
     const struct certificate *certificate = rq->state;
     const json_t *sent = json_object_get(bb_body(rq), "deviceIds");
-    json_t *keys = bb_json_hold(rq, json_array()), *errors = json_array();
+    json_t *keys = bb_hold(rq, json_array()), *errors = bb_hold(rq, json_array());
     int64_t *found = NULL;
     struct bb_device *devices;
-    int refused;
 
     *count = json_array_size(sent);
     *ids = bb_alloc(rq, *count * sizeof(**ids));
@@ -229,13 +218,12 @@ static int group_devices(struct bb_request *rq, int64_t organization, int64_t **
         (*ids)[i] = whole ? (int64_t)real : json_integer_value(item);
         places[json_array_size(keys)] = i;
         if (json_is_string(item))
-            json_array_append(keys, item);
+            bb_push(rq, keys, json_incref(item));
         else if ((*ids)[i] < 1)
-            errors = group_problem(rq, errors, i, "must be an id, a uuid or an externalId");
+            group_problem(rq, errors, i, "must be an id, a uuid or an externalId");
     }
-    refused = group_refuse(rq, errors);
-    if (refused)
-        return refused;
+    if (json_array_size(errors))
+        return bb_refuse(rq, json_incref(errors));
     if (json_array_size(keys) &&
         certificate->devices->resolve(certificate->devices_state, rq, keys, organization, &found))
         return bb_failed(rq);
@@ -243,11 +231,10 @@ static int group_devices(struct bb_request *rq, int64_t organization, int64_t **
         (*ids)[places[i]] = found[i];
     if (certificate->devices->get(certificate->devices_state, rq, *ids, *count, &devices))
         return bb_failed(rq);
-    errors = json_array();
     for (size_t i = 0; i < *count; i++)
         if (!devices[i].size || devices[i].organization != organization)
-            errors = group_problem(rq, errors, i, "is not a device of the organization");
-    return group_refuse(rq, errors);
+            group_problem(rq, errors, i, "is not a device of the organization");
+    return json_array_size(errors) ? bb_refuse(rq, json_incref(errors)) : 0;
 }
 
 /* Responds with an error if a device is named twice or is in a group that has not ended. */
@@ -261,13 +248,11 @@ static int group_taken(struct bb_request *rq, const int64_t *devices, size_t cou
         return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_invalid(rq, "deviceIds", "must not contain a device twice");
-    json_t *errors = json_array();
+    json_t *errors = bb_hold(rq, json_array());
 
     for (size_t i = 0; i < bb_count(rq, rows); i++)
-        errors =
-            group_problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is already in a group");
-    return errors ? bb_fail_listed(rq, 409, errors, "A device can be in one group only")
-                  : bb_no_memory(rq);
+        group_problem(rq, errors, (size_t)bb_cell_int(rq, rows, i, 0), "is already in a group");
+    return bb_fail_listed(rq, 409, json_incref(errors), "A device can be in one group only");
 }
 
 int certificate_group_join(struct bb_request *rq)
@@ -299,10 +284,8 @@ int certificate_group_leave(struct bb_request *rq)
     if (strspn(key, "0123456789") == strlen(key) && strlen(key) < 19) {
         id = strtoimax(key, NULL, 10);
     } else {
-        const json_t *keys = bb_json_hold(rq, json_pack("[s]", key));
+        const json_t *keys = bb_hold(rq, json_pack("[s]", key));
 
-        if (!keys)
-            return bb_no_memory(rq);
         if (certificate->devices->resolve(certificate->devices_state, rq, keys, organization,
                                           &found))
             return bb_failed(rq);
@@ -392,16 +375,6 @@ int certificate_group_delete(struct bb_request *rq)
 
 /* ---- sharing ---- */
 
-static json_t *group_share_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, certificate_share_fields);
-}
-
-static json_t *group_shared_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, certificate_shared_fields);
-}
-
 int certificate_group_shared(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
@@ -415,7 +388,7 @@ int certificate_group_shared(struct bb_request *rq)
                  BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
                          bb_i((int64_t)limit + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, limit, 0, group_shared_json) : bb_failed(rq);
+    return rows ? bb_reply_fields(rq, rows, limit, 0, certificate_shared_fields, 7) : bb_failed(rq);
 }
 
 /* Runs a statement, unless it is NULL, and responds with the organizations. */
@@ -430,7 +403,7 @@ static int group_share_with(struct bb_request *rq, const struct bb_sql *sql, int
         return bb_failed(rq);
     const struct bb_rows *rows = bb_query(rq, &shares, &group, 1);
 
-    return rows ? bb_reply_page(rq, rows, bb_count(rq, rows), NULL, group_share_json)
+    return rows ? bb_reply_fields(rq, rows, SIZE_MAX, 0, certificate_share_fields, 2)
                 : bb_failed(rq);
 }
 

@@ -249,16 +249,6 @@ int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t 
 
 /* ---- the JSON, with exactly the keys of the specification, and the events ---- */
 
-/* Reads a row that begins with CHAT_COLUMNS. */
-json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s?}", "id",
-                     (json_int_t)bb_cell_int(rq, rows, row, 0), "participant1",
-                     bb_cell(rq, rows, row, 1), "participant2", bb_cell(rq, rows, row, 2),
-                     "headUuid", bb_cell(rq, rows, row, 3), "lastEntryUuid",
-                     bb_cell(rq, rows, row, 4), "deviceProjectName", bb_cell(rq, rows, row, 5));
-}
-
 json_t *chat_message_json(const struct chat_message *message)
 {
     return json_pack("{s:s, s:s, s:O, s:s}", "uuid", message->uuid, "username", message->username,

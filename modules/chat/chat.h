@@ -87,7 +87,12 @@ struct chat_scope {
 #define CHAT_CHANNEL "busbar_chat"
 void chat_heard(void *state, const char *payload);
 
-/* The columns of a Conversation, in the order in which chat_conversation_json() reads them. */
+/*
+ * module.c: the fields of a conversation in lists; the last two only in the list of all
+ * conversations. CHAT_COLUMNS are the columns of the first six.
+ */
+enum { CHAT_CONVERSATION = 6, CHAT_UNREAD = 8, CHAT_SEEN = 10 };
+extern const struct bb_field chat_fields[CHAT_SEEN];
 #define CHAT_COLUMNS                                                                               \
     "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"
 
@@ -113,7 +118,6 @@ struct chat_facts chat_facts_of(struct bb_request *rq, const struct bb_rows *row
 void chat_forget(const struct chat *chat, int64_t id);
 
 /* Return JSON that the caller owns; NULL if out of memory. */
-json_t *chat_conversation_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 json_t *chat_message_json(const struct chat_message *message);
 json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message);
 json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_message *message);

@@ -113,5 +113,5 @@ int chat_find(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_reply(rq, 200, json_null());
-    return bb_reply(rq, 200, chat_conversation_json(rq, rows, 0));
+    return bb_reply(rq, 200, bb_row_fields(rq, rows, 0, 0, chat_fields, CHAT_CONVERSATION));
 }

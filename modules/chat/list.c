@@ -13,8 +13,8 @@
  *
  * GET /api/chat/conversations has the same order, pages and cursors (see below).
  */
-#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,8 +45,8 @@
                                                            "1") ") d ON d.id = c.id AND " BEHIND
 
 #define LISTED CHAT_COLUMNS ", c.unread1, c.unread2"
-#define PAGE(rows)                                                                                 \
-    "SELECT " LISTED ", (extract(epoch FROM c.last_at) * 1000000)::bigint FROM " rows LATEST_FIRST
+#define LAST_AT "(extract(epoch FROM c.last_at) * 1000000)::bigint"
+#define PAGE(rows) "SELECT " LISTED ", " LAST_AT " || '-' || c.id FROM " rows LATEST_FIRST
 #define IDS(rows)                                                                                  \
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
 
@@ -64,8 +64,6 @@ static const struct bb_sql by_ids = {
     BB_SQL_LONG,
 };
 
-enum column { ID = 0, UNREAD1 = 6, UNREAD2, LAST_AT };
-
 struct position {
     int64_t time; /* 0: from the latest */
     int64_t id;
@@ -75,24 +73,18 @@ struct position {
 static int list_position(struct bb_request *rq, struct position *position)
 {
     const char *after = bb_arg(rq, "after");
-    char *end = NULL;
+    int length = 0;
 
     *position = (struct position){.id = INT64_MAX};
     if (!after)
         return 0;
-    errno = 0;
-    position->time = strtoll(after, &end, 10);
     /* The calendar of the API ends with the year 9999. */
-    bool good = end != after && *end == '-' && position->time > 0 &&
-                position->time < INT64_C(253402300800000000);
-
-    if (good) {
-        const char *id = end + 1;
-
-        position->id = strtoll(id, &end, 10);
-        good = end != id && *end == '\0' && position->id > 0 && errno == 0;
-    }
-    return good ? 0 : bb_invalid(rq, "after", "must be a cursor from a Link header");
+    return sscanf(after, "%18" SCNd64 "-%18" SCNd64 "%n", &position->time, &position->id,
+                  &length) == 2 &&
+                   !after[length] && position->id > 0 && position->time > 0 &&
+                   position->time < INT64_C(253402300800000000)
+               ? 0
+               : bb_invalid(rq, "after", "must be a cursor from a Link header");
 }
 
 static const struct bb_rows *list_fetch(struct bb_request *rq, const struct bb_sql *sql,
@@ -106,19 +98,12 @@ static const struct bb_rows *list_fetch(struct bb_request *rq, const struct bb_s
                             limit));
 }
 
-static bool has_unread(struct bb_request *rq)
+/* Returns the number of fields of a conversation, which depends on the query's `unread`. */
+static size_t list_fields(struct bb_request *rq)
 {
     const char *unread = bb_arg(rq, "unread");
 
-    return unread && strcmp(unread, "true") == 0;
-}
-
-static json_t *list_item_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    static const struct bb_column unread[] = {{"unread1", BB_COLUMN_INT, UNREAD1},
-                                              {"unread2", BB_COLUMN_INT, UNREAD2}};
-
-    return BB_ROW_ADD(rq, rows, row, unread, chat_conversation_json(rq, rows, row));
+    return unread && strcmp(unread, "true") == 0 ? CHAT_UNREAD : CHAT_CONVERSATION;
 }
 
 /* ---- a long list ---- */
@@ -127,7 +112,7 @@ static json_t *list_item_json(struct bb_request *rq, const struct bb_rows *rows,
 enum { PIECE_ROWS = 128 };
 
 struct list {
-    bb_item *item;
+    size_t fields; /* of each conversation */
     size_t count, sent;
     int64_t ids[];
 };
@@ -143,7 +128,7 @@ static int list_read_page(struct bb_request *rq, struct csv *text, void *arg)
     if (!rows)
         return -1;
     for (size_t row = 0; row < bb_count(rq, rows); row++)
-        pieces_add(rq, text, list->item(rq, rows, row));
+        pieces_add(rq, text, bb_row_fields(rq, rows, row, 0, chat_fields, list->fields));
     list->sent += count;
     return list->sent < list->count;
 }
@@ -187,7 +172,7 @@ static int list_send_long(struct bb_request *rq, const struct bb_sql *sql,
         slot_release(chat->long_answers, rq->principal->account);
         return refused;
     }
-    order.list->item = has_unread(rq) ? list_item_json : chat_conversation_json;
+    order.list->fields = list_fields(rq);
     return pieces_begin(rq, chat->long_answers, &source, order.list);
 }
 
@@ -211,19 +196,9 @@ int chat_list(struct bb_request *rq)
 
     if (!rows)
         return bb_failed(rq);
-    size_t count = bb_count(rq, rows);
-
-    if (!limit && count > page)
+    if (!limit && bb_count(rq, rows) > page)
         return list_send_long(rq, &list_ids[another], &position);
-    const char *next = NULL;
-
-    if (count > page) { /* the cursor is the time and id of the page's last conversation */
-        count = page;
-        next = bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, LAST_AT),
-                         bb_cell_int(rq, rows, count - 1, ID));
-    }
-    return bb_reply_page(rq, rows, count, next,
-                         has_unread(rq) ? list_item_json : chat_conversation_json);
+    return bb_reply_fields(rq, rows, page, CHAT_UNREAD, chat_fields, list_fields(rq));
 }
 
 /* ---- all conversations that the caller sees, with their last messages ---- */
@@ -237,14 +212,14 @@ int chat_list(struct bb_request *rq)
     " AND ($8::bigint IS NULL OR c.organisation = $8::bigint)"                                     \
     " AND ($9::text IS NULL OR position(lower($9::text) IN lower(concat_ws(' ', c.participant1,"   \
     " c.participant2, c.device_project_name))) > 0)"
+// clang-format off
 #define SEEN_PAGE(rows)                                                                            \
-    "SELECT p.*, e.username, left(e.chat_entry, 200), " BB_SQL_TIME(                               \
-        "e.created_at") " FROM (SELECT " LISTED                                                    \
-                        ", (extract(epoch FROM c.last_at) * 1000000)::bigint AS last,"             \
-                        " c.organisation, c.entries FROM " rows LATEST_FIRST                       \
-                        ") p JOIN chat_entry e"                                                    \
-                        " ON e.conversation_id = p.id AND e.seq = p.entries ORDER BY p.last "      \
-                        "DESC, p.id DESC"
+    "SELECT " LISTED ", c.organisation, json_build_object('username', e.username, 'chatEntry',"    \
+    " left(e.chat_entry, 200), 'createdAt', " BB_SQL_TIME("e.created_at") "), c.last || '-' || c.id" \
+    " FROM (SELECT " LISTED ", c.organisation, c.entries, " LAST_AT " AS last FROM " rows          \
+    LATEST_FIRST ") c JOIN chat_entry e ON e.conversation_id = c.id AND e.seq = c.entries"         \
+    " ORDER BY c.last DESC, c.id DESC"
+// clang-format on
 
 /* The conversations of a caller with organizations are searched by organization and participant. */
 static const struct bb_sql list_one = {
@@ -263,28 +238,12 @@ static const struct bb_sql list_theirs = {
               " WHERE participant2 = $3::text) d ON d.id = c.id AND " BEHIND " AND " FILTERS),
     BB_SQL_LONG};
 
-static json_t *list_seen_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    enum { ORGANIZATION = LAST_AT + 1, ENTRIES, USERNAME, TEXT, CREATED };
-    static const struct bb_column more[] = {{"organizationId", BB_COLUMN_INT, ORGANIZATION}};
-    json_t *json = BB_ROW_ADD(rq, rows, row, more, list_item_json(rq, rows, row));
-    json_t *last =
-        json_pack("{s:s, s:s, s:s}", "username", bb_cell(rq, rows, row, USERNAME), "chatEntry",
-                  bb_cell(rq, rows, row, TEXT), "createdAt", bb_cell(rq, rows, row, CREATED));
-
-    if (json_object_set_new(json, "lastMessage", last)) { /* json may be NULL */
-        json_decref(json);
-        json = NULL;
-    }
-    return json;
-}
-
 int chat_seen(struct bb_request *rq)
 {
     enum { LIMIT = 50 };
     struct chat_scope scope = chat_scope(rq);
     int64_t limit = bb_arg_int(rq, "limit", LIMIT);
-    const char *mine = bb_arg(rq, "mine"), *next = NULL;
+    const char *mine = bb_arg(rq, "mine");
     const struct bb_sql *sql = bb_arg(rq, "id")                ? &list_one
                                : mine && !strcmp(mine, "true") ? &list_mine
                                : scope.all                     ? &list_every
@@ -302,14 +261,6 @@ int chat_seen(struct bb_request *rq)
             bb_arg(rq, "organizationId") ? bb_i(bb_arg_int(rq, "organizationId", 0)) : bb_null(),
             bb_t(bb_arg(rq, "search"))));
 
-    if (!rows)
-        return bb_failed(rq);
-    size_t count = bb_count(rq, rows);
-
-    if (count > (size_t)limit) {
-        count = (size_t)limit;
-        next = bb_format(rq, "%s-%" PRId64, bb_cell(rq, rows, count - 1, LAST_AT),
-                         bb_cell_int(rq, rows, count - 1, ID));
-    }
-    return bb_reply_page(rq, rows, count, next, list_seen_json);
+    return rows ? bb_reply_fields(rq, rows, (size_t)limit, CHAT_SEEN, chat_fields, CHAT_SEEN)
+                : bb_failed(rq);
 }

@@ -157,7 +157,7 @@ static const struct bb_field last_message[] = {
      .example = "The inverter is online again."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
-static const struct bb_field seen_conversation[] = {
+const struct bb_field chat_fields[] = {
     CONVERSATION,
     {.name = "unread1", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Messages that participant1 has not read."},
@@ -208,7 +208,7 @@ static const struct bb_route routes[] = {
      .help = "List the conversations of an e-mail, latest activity first."},
     {.method = "GET", .path = "/api/chat/conversations", .roles = BB_ANY_ROLE,
      .handler = chat_seen, .query = BB_TABLE(seen_query),
-     .reply = BB_ARRAY_OF(seen_conversation),
+     .reply = BB_ARRAY_OF(chat_fields),
      .help = "List all conversations that you see, with their last messages, latest activity "
              "first."},
     {.method = "POST", .path = "/api/chat/conversations/find", .roles = BB_ANY_ROLE,

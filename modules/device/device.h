@@ -152,10 +152,9 @@ extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
  * Reads a device from an object that the client sent. Names that are not fields become attributes.
  * Appends the problems of all fields to `errors`. With `whole` (a registration) the object must
  * name the device, and null means absent; without it (a PATCH), null clears the field or attribute.
- * Returns 0, or -1 if out of memory: `return bb_no_memory(rq)`.
  */
-int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
-                json_t *errors);
+void device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
+                 json_t *errors);
 
 /*
  * Reads the device from the request's body. The query may also have organizationId. Returns 0, or
@@ -268,7 +267,7 @@ void device_files_failed(struct bb_host *host);
  */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
-/* Returns the names as a JSON array, without those that are NULL; NULL: out of memory. */
+/* Returns the names as a JSON array, without those that are NULL. */
 const char *device_names_json(struct bb_request *rq, const char *const *names, size_t count);
 
 /*

@@ -107,21 +107,14 @@ static int directory_organization_named(void *state, struct bb_request *rq, cons
     "(SELECT CASE count(*) WHEN 1 THEN min(s.id) WHEN 2 THEN -1 END FROM " OF_ITS                  \
     "d.serial_number = " KEY " LIMIT 2) s)"
 
-static const struct bb_rows *directory_look_up(struct bb_request *rq, const struct bb_sql *sql,
-                                               const json_t *keys, int64_t organization)
-{
-    const char *list = bb_json(rq, keys, NULL);
-
-    return list ? bb_query(rq, sql, BB_ARGS(bb_t(list), bb_i(organization))) : NULL;
-}
-
 static int directory_resolve(void *state, struct bb_request *rq, const json_t *keys,
                              int64_t organization, int64_t **ids)
 {
     static const struct bb_sql by_keys = {"SELECT k.place - 1, coalesce(" BY_EXTERNAL_ID
                                           ", " BY_UUID ", " BY_ID("^[0-9]{1,18}$") ", 0)" ALL_KEYS,
                                           0};
-    const struct bb_rows *rows = directory_look_up(rq, &by_keys, keys, organization);
+    const struct bb_rows *rows =
+        bb_query(rq, &by_keys, BB_ARGS(bb_t(bb_json(rq, keys, NULL)), bb_i(organization)));
 
     (void)state;
     if (!rows)
@@ -147,7 +140,8 @@ static int directory_identify(void *state, struct bb_request *rq, const json_t *
         " FROM (SELECT k.place - 1 AS place, " KEY " AS key, coalesce(" BY_EXTERNAL_ID ", " BY_UUID
         ", " BY_SERIAL_NUMBER ", " BY_ID("^[1-9][0-9]{0,17}$") ", 0) AS id" ALL_KEYS " OFFSET 0) f",
         0};
-    const struct bb_rows *rows = directory_look_up(rq, &by_keys, keys, organization);
+    const struct bb_rows *rows =
+        bb_query(rq, &by_keys, BB_ARGS(bb_t(bb_json(rq, keys, NULL)), bb_i(organization)));
 
     (void)state;
     if (!rows)

@@ -94,12 +94,12 @@ void device_files_failed(struct bb_host *host)
 
 const char *device_names_json(struct bb_request *rq, const char *const *names, size_t count)
 {
-    json_t *list = bb_json_hold(rq, json_array());
+    json_t *list = bb_hold(rq, json_array());
 
-    for (size_t i = 0; i < count && list; i++)
-        if (names[i] && json_array_append_new(list, json_string(names[i])))
-            list = NULL;
-    return list ? bb_json(rq, list, NULL) : NULL;
+    for (size_t i = 0; i < count; i++)
+        if (names[i])
+            bb_push(rq, list, json_string(names[i]));
+    return bb_json(rq, list, NULL);
 }
 
 /* ---- the files of a request ---- */
@@ -201,8 +201,8 @@ static int documents_begin(struct bb_request *rq, struct arrival *arrival)
 
     for (size_t i = 0; i < arrival->count; i++)
         hashes[i] = arrival->files[i]->sha256;
-    const char *names = device_names_json(rq, hashes, arrival->count);
-    const struct bb_rows *rows = names ? bb_query(rq, &begin, BB_ARGS(bb_t(names))) : NULL;
+    const struct bb_rows *rows =
+        bb_query(rq, &begin, BB_ARGS(bb_t(device_names_json(rq, hashes, arrival->count))));
 
     if (!rows)
         return bb_failed(rq);
@@ -219,22 +219,21 @@ static int documents_begin(struct bb_request *rq, struct arrival *arrival)
 }
 
 /* Writes the rows: once as the API shows them, and once with `sha256` and `object`. */
-static int documents_take_rows(struct bb_request *rq, const struct arrival *arrival,
-                               struct device_documents *documents)
+static void documents_take_rows(struct bb_request *rq, const struct arrival *arrival,
+                                struct device_documents *documents)
 {
-    json_t *list = bb_json_hold(rq, json_array()), *row;
+    json_t *list = bb_hold(rq, json_array()), *row;
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
     size_t index;
 
     for (size_t i = 0; i < arrival->count; i++) {
         const struct bb_file *file = arrival->files[i];
 
-        row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s}", "id", bb_new_uuid(rq), "field",
-                        file->part, "name", file->name, "type", arrival->types[i], "size",
-                        (json_int_t)file->length, "createdAt", now, "sha256", file->sha256,
-                        "object", arrival->objects[i]);
-        if (json_array_append_new(list, row))
-            return bb_no_memory(rq);
+        bb_push(rq, list,
+                json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s}", "id", bb_new_uuid(rq),
+                          "field", file->part, "name", file->name, "type", arrival->types[i],
+                          "size", (json_int_t)file->length, "createdAt", now, "sha256",
+                          file->sha256, "object", arrival->objects[i]));
     }
     documents->rows = bb_json(rq, list, NULL);
     json_array_foreach(list, index, row)
@@ -243,7 +242,6 @@ static int documents_take_rows(struct bb_request *rq, const struct arrival *arri
         json_object_del(row, "object");
     }
     documents->shown = bb_json(rq, list, NULL);
-    return 0;
 }
 
 int device_documents_take(struct bb_request *rq, int64_t organization,
@@ -284,10 +282,10 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
         refused = bb_fail(rq, 503, "Documents cannot be stored at the moment");
     }
     documents->until_ms = keep->until_ms;
-    if (!refused)
-        refused = documents_take_rows(rq, arrival, documents);
     if (refused)
         device_documents_drop(rq, documents);
+    else
+        documents_take_rows(rq, arrival, documents);
     return refused;
 }
 
@@ -342,10 +340,11 @@ void device_documents_drop(struct bb_request *rq, const struct device_documents 
                                       " (SELECT jsonb_array_elements_text($1::jsonb))"
                                       " RETURNING object",
                                       BB_SQL_WRITE};
-    const char *names =
-        documents->begun ? device_names_json(rq, documents->uploads, documents->begun) : NULL;
-    const struct bb_rows *rows = names ? bb_query(rq, &end, BB_ARGS(bb_t(names))) : NULL;
+    const struct bb_rows *rows = NULL;
 
+    if (documents->begun)
+        rows = bb_query(rq, &end,
+                        BB_ARGS(bb_t(device_names_json(rq, documents->uploads, documents->begun))));
     if (!rows)
         return;
     size_t count = bb_count(rq, rows);
@@ -517,6 +516,19 @@ static int sweep_failed(struct bb_request *rq, const char *why)
     return -1;
 }
 
+/* Reads the next page of the list. Returns its names as JSON; NULL: failed, see `why`. */
+static const char *sweep_read(struct bb_request *rq, struct sweep *sweep)
+{
+    struct store_list *list = &sweep->list;
+
+    list->count = 0;
+    if (store_call(rq, STORE_LIST, list))
+        snprintf(list->job.why, STORE_WHY, "the store is busy");
+    for (size_t i = 0; i < list->count; i++)
+        sweep->names[i] = list->names[i];
+    return *list->job.why ? NULL : device_names_json(rq, sweep->names, list->count);
+}
+
 /* Deletes the objects of the next page of the list that no row names. Returns 0, or -1. */
 static int sweep_page(struct bb_request *rq, void *arg)
 {
@@ -528,21 +540,15 @@ static int sweep_page(struct bb_request *rq, void *arg)
         " WHERE coalesce(object, encode(sha256, 'hex')) = n)",
         BB_SQL_LONG};
     struct sweep *sweep = arg;
-    struct store_list *list = &sweep->list;
     struct store_remove *remove = &sweep->remove;
+    const char *names = sweep_read(rq, sweep);
 
     *remove = (struct store_remove){.names = sweep->names};
-    list->count = 0;
-    if (store_call(rq, STORE_LIST, list))
-        return sweep_failed(rq, "the store is busy");
-    if (*list->job.why)
-        return sweep_failed(rq, list->job.why);
-    if (!list->count)
+    if (!names)
+        return sweep_failed(rq, sweep->list.job.why);
+    if (!sweep->list.count)
         return 0;
-    for (size_t i = 0; i < list->count; i++)
-        sweep->names[i] = list->names[i];
-    const char *names = device_names_json(rq, sweep->names, list->count);
-    const struct bb_rows *rows = names ? bb_query(rq, &nameless, BB_ARGS(bb_t(names))) : NULL;
+    const struct bb_rows *rows = bb_query(rq, &nameless, BB_ARGS(bb_t(names)));
 
     if (!rows)
         return sweep_failed(rq, "the database cannot be queried");
@@ -647,20 +653,17 @@ static int doctor_page(struct bb_request *rq, void *arg)
     struct store_list *list = &sweep->list;
     char after[STORE_NAME];
 
-    memcpy(after, sweep->last, sizeof(after));
-    list->count = 0;
-    if (store_call(rq, STORE_LIST, list) || *list->job.why)
+    const char *names = sweep_read(rq, sweep);
+
+    if (!names)
         return -1;
-    for (size_t i = 0; i < list->count; i++)
-        sweep->names[i] = list->names[i];
+    memcpy(after, sweep->last, sizeof(after));
     if (list->count)
         memcpy(sweep->last, list->names[list->count - 1], sizeof(sweep->last));
-    const char *names = device_names_json(rq, sweep->names, list->count);
     const struct bb_rows *rows =
-        names ? bb_query(rq, &missing,
-                         BB_ARGS(bb_t(names), bb_t(after), bb_t(list->more ? sweep->last : NULL),
-                                 bb_i(sweep->begun_ms), bb_i(DOCTOR_LINES)))
-              : NULL;
+        bb_query(rq, &missing,
+                 BB_ARGS(bb_t(names), bb_t(after), bb_t(list->more ? sweep->last : NULL),
+                         bb_i(sweep->begun_ms), bb_i(DOCTOR_LINES)));
 
     for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
         bb_print(rq, "error the store has no file for document %s of device %s\n",

@@ -324,9 +324,10 @@ static bool is_attribute(const char *name)
     return true;
 }
 
-static int fields_problem(json_t *errors, const char *field, const char *text)
+static void fields_problem(struct bb_request *rq, json_t *errors, const char *field,
+                           const char *text)
 {
-    return json_array_append_new(errors, json_pack("{s:s, s:s}", "field", field, "problem", text));
+    bb_push(rq, errors, json_pack("{s:s, s:s}", "field", field, "problem", text));
 }
 
 /*
@@ -359,35 +360,33 @@ static json_t *fields_check(struct bb_request *rq, json_t *object, json_t *error
     return checked;
 }
 
-static int fields_read_attributes(struct bb_request *rq, json_t *object, const json_t *checked,
-                                  struct device_values *values, json_t *errors)
+static void fields_read_attributes(struct bb_request *rq, json_t *object, const json_t *checked,
+                                   struct device_values *values, json_t *errors)
 {
     const json_t *given = json_object_get(checked, "attributes");
-    json_t *others =
-        bb_json_hold(rq, json_is_object(given) ? json_deep_copy(given) : json_object());
-    json_t *nulls = bb_json_hold(rq, json_array()), *value;
+    json_t *others = bb_hold(rq, json_is_object(given) ? json_deep_copy(given) : json_object());
+    json_t *nulls = bb_hold(rq, json_array()), *value;
     const char *name;
     void *next;
     size_t length = 0;
 
     json_object_foreach(object, name, value)
     {
-        if (is_attribute(name) && json_object_set(others, name, value))
-            return -1;
+        if (is_attribute(name))
+            bb_set(rq, others, name, json_incref(value));
     }
-    if (!others || !nulls)
-        return -1;
     json_object_foreach_safe(others, next, name, value)
     {
-        if (json_is_null(value) && !json_array_append_new(nulls, json_string(name)))
+        if (json_is_null(value)) {
+            bb_push(rq, nulls, json_string(name));
             json_object_del(others, name);
+        }
     }
     values->null_attributes = json_array_size(nulls) ? bb_json(rq, nulls, NULL) : NULL;
     values->clear_attributes = json_is_null(given);
     values->attributes = json_object_size(others) ? bb_json(rq, others, &length) : NULL;
-    if (length <= DEVICE_ATTRIBUTES_MAX)
-        return 0;
-    return fields_problem(errors, "attributes", DEVICE_ATTRIBUTES_LONG);
+    if (length > DEVICE_ATTRIBUTES_MAX)
+        fields_problem(rq, errors, "attributes", DEVICE_ATTRIBUTES_LONG);
 }
 
 /* Returns whether a name was sent, even if it has an error. */
@@ -405,14 +404,12 @@ static bool is_named(const json_t *object)
     return false;
 }
 
-int device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
-                json_t *errors)
+void device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
+                 json_t *errors)
 {
     /* held, because the values point to its texts */
-    json_t *checked = bb_json_hold(rq, fields_check(rq, object, errors));
+    json_t *checked = bb_hold(rq, fields_check(rq, object, errors));
 
-    if (!checked)
-        return -1;
     *values = (struct device_values){
         .organization = json_integer_value(json_object_get(checked, "organizationId")),
         .status = json_string_value(json_object_get(checked, "status")),
@@ -424,15 +421,14 @@ int device_read(struct bb_request *rq, json_t *object, bool whole, struct device
         values->cleared[field] = json_is_null(value);
         if (value && !json_is_null(value))
             values->text[field] = fields_value(rq, field, value, &wrong);
-        if (wrong && fields_problem(errors, device_fields[field].name, wrong))
-            return -1;
+        if (wrong)
+            fields_problem(rq, errors, device_fields[field].name, wrong);
     }
-    if (!whole && json_is_null(json_object_get(checked, "status")) &&
-        fields_problem(errors, "status", "must not be null"))
-        return -1;
-    if (whole && !is_named(object) && fields_problem(errors, "externalId", DEVICE_UNNAMED))
-        return -1;
-    return fields_read_attributes(rq, object, checked, values, errors);
+    if (!whole && json_is_null(json_object_get(checked, "status")))
+        fields_problem(rq, errors, "status", "must not be null");
+    if (whole && !is_named(object))
+        fields_problem(rq, errors, "externalId", DEVICE_UNNAMED);
+    fields_read_attributes(rq, object, checked, values, errors);
 }
 
 /* Returns whether a code is the prefix followed by `least` to `most` digits. */
@@ -462,14 +458,11 @@ const char *device_unlikely(enum device_field field, const char *text)
 
 int device_read_body(struct bb_request *rq, bool whole, struct device_values *values)
 {
-    json_t *errors = json_array();
-    int failed = errors ? device_read(rq, bb_body(rq), whole, values, errors) : -1;
+    json_t *errors = bb_hold(rq, json_array());
 
-    if (!failed && json_array_size(errors))
-        return bb_refuse(rq, errors);
-    json_decref(errors);
-    if (failed)
-        return bb_no_memory(rq);
+    device_read(rq, bb_body(rq), whole, values, errors);
+    if (json_array_size(errors))
+        return bb_refuse(rq, json_incref(errors));
     if (!values->organization)
         values->organization = bb_arg_int(rq, "organizationId", 0);
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {

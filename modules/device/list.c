@@ -75,11 +75,11 @@ static const struct bb_sql list_count = {
 enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
 
 /*
- * Sets the values of the scope and of the filters, which are a JSON object by name. *any is whether
- * there is a filter. Returns 0, or the status of the response sent.
+ * Sets the values of the scope and of the filters, which are a JSON object by name. Returns whether
+ * there is a filter.
  */
-static int list_filters(struct bb_request *rq, const struct device_scope *scope,
-                        struct bb_value values[LIST_COUNTED], bool *any)
+static bool list_has_filters(struct bb_request *rq, const struct device_scope *scope,
+                             struct bb_value values[LIST_COUNTED])
 {
     static const char *const names[] = {
         "siteName", "serialNumber", "fuelCode",   "deviceTypeCode",   "externalId",
@@ -87,27 +87,27 @@ static int list_filters(struct bb_request *rq, const struct device_scope *scope,
         "status",   "inGroup",      NULL};
     const struct bb_value seen[] = {DEVICE_SCOPE_ARGS(scope)};
     const char *country = bb_arg(rq, "countryCode"), *status = bb_arg(rq, "status"), *codes[2];
-    json_t *wanted = bb_json_hold(rq, json_object());
-    int lost = wanted ? 0 : -1;
+    json_t *wanted = bb_hold(rq, json_object());
 
     if (country) { /* a device has the code that was sent, of 2 or 3 letters */
         device_country_codes(rq, country, codes);
-        lost |= json_object_set_new(wanted, "country", json_string(codes[0]));
-        lost |= json_object_set_new(wanted, "other", json_string(codes[1]));
+        bb_set(rq, wanted, "country", json_string(codes[0]));
+        bb_set(rq, wanted, "other", json_string(codes[1]));
     }
     for (size_t i = 0; names[i]; i++)
         if (bb_arg(rq, names[i]))
-            lost |= json_object_set_new(wanted, names[i], json_string(bb_arg(rq, names[i])));
-    *any = json_object_size(wanted) > 0;
+            bb_set(rq, wanted, names[i], json_string(bb_arg(rq, names[i])));
+    bool any = json_object_size(wanted) > 0;
+
     if (!status)
-        lost |= json_object_set_new(wanted, "status", json_string("Active"));
+        bb_set(rq, wanted, "status", json_string("Active"));
     else if (!strcmp(status, "All"))
         json_object_del(wanted, "status");
     values[0] = seen[0];
     values[1] = seen[1];
-    values[LIST_WANTED] = bb_t(lost ? NULL : bb_json(rq, wanted, NULL));
+    values[LIST_WANTED] = bb_t(bb_json(rq, wanted, NULL));
     values[LIST_GROUPED] = bb_b(bb_service(rq->host, "certificates").interface != NULL);
-    return lost ? bb_no_memory(rq) : 0;
+    return any;
 }
 
 /* ---- order and cursor ---- */
@@ -183,7 +183,7 @@ int device_list(struct bb_request *rq)
     const struct list_order *order = list_orders;
     const char *sort = bb_arg(rq, "sort"), *direction = bb_arg(rq, "order");
     const char *count = bb_arg(rq, "count");
-    bool down = direction && !strcmp(direction, "desc"), any = false;
+    bool down = direction && !strcmp(direction, "desc");
     int64_t limit = bb_arg_int(rq, "limit", PAGE_MAX);
     int refused = device_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
 
@@ -193,10 +193,10 @@ int device_list(struct bb_request *rq)
         order = list_orders;
     if (!refused)
         refused = list_cursor(rq, order, values);
-    if (!refused)
-        refused = list_filters(rq, &scope, values, &any);
     if (refused)
         return refused;
+    bool any = list_has_filters(rq, &scope, values);
+
     if (count && strcmp(count, "true") == 0) {
         const struct bb_rows *total = bb_query(rq, &list_count, values, LIST_COUNTED);
 

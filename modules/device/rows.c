@@ -28,23 +28,6 @@ static json_t *rows_cell_json(size_t column, const char *text)
     return number ? number : json_string(text);
 }
 
-static json_t *rows_json(struct bb_request *rq, const struct bb_bulk_row *row)
-{
-    json_t *object = json_object();
-
-    for (size_t i = 0; i <= ORGANIZATION && object; i++) {
-        const char *text = row->cells[i] ? device_trimmed(rq, row->cells[i]) : "";
-
-        if (!*text)
-            continue;
-        if (json_object_set_new(object, device_fields[i].name, rows_cell_json(i, text))) {
-            json_decref(object);
-            object = NULL;
-        }
-    }
-    return object;
-}
-
 /*
  * Handles rows that name another organization than the upload. As in a request, the row is refused,
  * unless the account is not an Admin and acts in exactly one organization: the name is ignored,
@@ -75,17 +58,21 @@ static int rows_check_homes(struct bb_request *rq, const struct bb_bulk_job *job
     return 0;
 }
 
-static int rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
-                         struct bb_bulk_row *row, struct device_row *read)
+static void rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
+                          struct bb_bulk_row *row, struct device_row *read)
 {
     struct device_values values;
-    json_t *errors = bb_json_hold(rq, json_array());
-    json_t *object = bb_json_hold(rq, rows_json(rq, row));
+    json_t *errors = bb_hold(rq, json_array()), *object = bb_hold(rq, json_object());
     const json_t *error;
     size_t i;
 
-    if (!errors || !object || device_read(rq, object, true, &values, errors))
-        return -1;
+    for (i = 0; i <= ORGANIZATION; i++) {
+        const char *text = row->cells[i] ? device_trimmed(rq, row->cells[i]) : "";
+
+        if (*text)
+            bb_set(rq, object, device_fields[i].name, rows_cell_json(i, text));
+    }
+    device_read(rq, object, true, &values, errors);
     json_array_foreach(errors, i, error)
     {
         bb_bulk_problem(rq, row,
@@ -103,7 +90,6 @@ static int rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
         if (warning)
             bb_bulk_warn(rq, row, device_fields[field].name, warning);
     }
-    return 0;
 }
 
 /*
@@ -134,9 +120,8 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
                       " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n)"
                       " ORDER BY e.n",
         0};
-    const char *list = device_names_json(rq, names, count);
-
-    return list ? bb_query(rq, &find, BB_ARGS(bb_i(job->organization), bb_t(list))) : NULL;
+    return bb_query(rq, &find,
+                    BB_ARGS(bb_i(job->organization), bb_t(device_names_json(rq, names, count))));
 }
 
 /*
@@ -170,10 +155,7 @@ static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)
 {
     for (size_t i = 0; i < count; i++) {
-        if (rows_read_one(rq, job, rows[i], &read[i])) {
-            bb_fail(rq, 503, "Out of memory");
-            return -1;
-        }
+        rows_read_one(rq, job, rows[i], &read[i]);
         rows_pause(rq, i + 1);
     }
     return rows_check_homes(rq, job, read, count) ? -1 : rows_take_names(rq, job, read, count);
@@ -228,7 +210,7 @@ static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_b
 {
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
-    json_t *devices = bb_json_hold(rq, json_array());
+    json_t *devices = bb_hold(rq, json_array());
 
     if (rows_read(rq, job, rows, count, read))
         return -1;
@@ -236,17 +218,13 @@ static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_b
         read[i].record.uuid = bb_new_uuid(rq);
         read[i].record.created_at = now;
         read[i].record.status = "Active";
-        if (!read[i].row->problems &&
-            json_array_append_new(devices, device_facts_json(&read[i].record))) {
-            bb_fail(rq, 503, "Out of memory");
-            return -1;
-        }
+        if (!read[i].row->problems)
+            bb_push(rq, devices, device_facts_json(&read[i].record));
         rows_pause(rq, i + 1);
     }
-    const char *list = bb_json(rq, devices, NULL);
     const struct bb_rows *stored =
-        list ? bb_tx_query(rq, tx, &insert, BB_ARGS(bb_t(list), bb_i(job->organization), bb_t(now)))
-             : NULL;
+        bb_tx_query(rq, tx, &insert,
+                    BB_ARGS(bb_t(bb_json(rq, devices, NULL)), bb_i(job->organization), bb_t(now)));
 
     if (!stored)
         return -1;

@@ -52,14 +52,14 @@ enum column { ID, START, END, WH, UNIT, TYPE, CREATED, STORED };
 static const struct bb_sql list_few = {LIST, 0}, list_many = {LIST, BB_SQL_LONG};
 
 /*
- * $1 device, $2 type or null, $3 start, $4 end, $5 upper bound of the numbers, $6 number of
- * readings
+ * $1 device, $2 type or null, $3 start, $4 end, $5 upper bound of the numbers, $6 not used, $7
+ * number of readings
  */
 static const struct bb_sql list_voided = {
     "SELECT " READING ", " BB_SQL_MS("r.voided_at") ", r.email, r.reason, r.id FROM reading_void r"
     " WHERE r.device = $1::bigint AND ($2::text IS NULL OR r.type = $2::text::\"char\")"
     " AND r.end_at > reading_time($3::bigint) AND r.end_at <= reading_time($4::bigint)"
-    " AND r.id < $5::bigint ORDER BY r.id DESC LIMIT $6::bigint",
+    " AND r.id < $5::bigint AND $6::text IS NOT NULL ORDER BY r.id DESC LIMIT $7::bigint",
     BB_SQL_LONG};
 
 /* Reads one row, however many readings the device has. */
@@ -95,16 +95,6 @@ json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t en
                      bb_time_text(rq, start), "endDate", bb_time_text(rq, end), "value",
                      (json_int_t)wh, "unit", "Wh", "type", unit_type_name(type), "createdAt",
                      bb_time_text(rq, created));
-}
-
-static json_t *list_row(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return bb_row_fields(rq, rows, row, 0, reading_fields, STORED);
-}
-
-static json_t *list_voided_row(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, reading_fields);
 }
 
 static int64_t list_range_time(struct bb_request *rq, const char *name, int64_t absent)
@@ -153,20 +143,15 @@ int reading_list(struct bb_request *rq)
     refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
     if (refused)
         return refused;
-    const struct bb_value values[] = {
-        bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
-        bb_i(place),     bb_t(type),       bb_i(limit + 1),
-    };
-    const struct bb_rows *rows;
+    size_t fields = voided ? STORED + 3 : STORED; /* the next column is the cursor */
+    const struct bb_sql *sql = voided ? &list_voided : limit > MANY ? &list_many : &list_few;
+    const struct bb_rows *rows =
+        bb_query(rq, sql,
+                 BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
+                         bb_i(place), bb_t(type), bb_i(limit + 1)));
 
-    if (voided) {
-        rows = bb_query(rq, &list_voided,
-                        BB_ARGS(values[0], values[1], values[2], values[3], values[4], values[6]));
-        return rows ? bb_reply_rows(rq, rows, (size_t)limit, STORED + 3, list_voided_row)
-                    : bb_failed(rq);
-    }
-    rows = bb_query(rq, limit > MANY ? &list_many : &list_few, values, 7);
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, STORED, list_row) : bb_failed(rq);
+    return rows ? bb_reply_fields(rq, rows, (size_t)limit, fields, reading_fields, fields)
+                : bb_failed(rq);
 }
 
 int reading_latest(struct bb_request *rq)
@@ -182,7 +167,7 @@ int reading_latest(struct bb_request *rq)
         return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "The device has no reading yet");
-    return bb_reply(rq, 200, list_row(rq, rows, 0));
+    return bb_reply(rq, 200, bb_row_fields(rq, rows, 0, 0, reading_fields, STORED));
 }
 
 /* ---- voiding ---- */
@@ -211,7 +196,7 @@ static int list_void(struct bb_request *rq, struct bb_tx *tx, void *arg)
         if (bb_cell_int(rq, used, 0, 0) && rq->principal->role != BB_ROLE_ADMIN)
             return bb_fail(rq, 403, "Forbidden");
     }
-    return bb_reply(rq, 200, list_row(rq, rows, 0));
+    return bb_reply(rq, 200, bb_row_fields(rq, rows, 0, 0, reading_fields, STORED));
 }
 
 int reading_void(struct bb_request *rq)

@@ -20,9 +20,7 @@ static int reading_open(struct bb_host *host, void **state)
     reading->devices = devices.interface;
     reading->devices_state = devices.state;
     reading->exports = slots_new(host, settings->exports, settings->exports_per_account, "exports");
-    if (!reading->exports)
-        return bb_open_fail(host, "out of memory");
-    if (pthread_mutex_init(&reading->zones_lock, NULL)) {
+    if (!reading->exports || pthread_mutex_init(&reading->zones_lock, NULL)) {
         slots_free(reading->exports);
         return bb_open_fail(host, "out of memory");
     }

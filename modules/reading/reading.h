@@ -126,12 +126,11 @@ int reading_device(struct bb_request *rq, int64_t organization, struct bb_device
 
 /*
  * refused.c: keeps refused readings of an organization. reading_refused_add() adds the refused
- * readings of a submission to an array, and returns 0, or -1 if out of memory.
- * reading_refused_store() stores the array, in the transaction `tx` unless it is NULL, and returns
- * 0, or -1: `bb_failed(rq)`.
+ * readings of a submission to an array. reading_refused_store() stores the array, in the
+ * transaction `tx` unless it is NULL, and returns 0, or -1: `bb_failed(rq)`.
  */
-int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
-                        json_t *list);
+void reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
+                         json_t *list);
 int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
                           const json_t *list);
 

@@ -29,8 +29,8 @@ static json_t *refused_time(bool known, int64_t ms)
     return shown ? json_integer(ms) : json_null();
 }
 
-int reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
-                        json_t *list)
+void reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
+                         json_t *list)
 {
     size_t most = json_array_size(list) + KEPT_OF_REQUEST;
 
@@ -45,17 +45,14 @@ int reading_refused_add(struct bb_request *rq, const struct reading_submission *
         for (; note; note = note->next)
             problem = bb_format(rq, "%s%s%s: %s", problem, *problem ? "; " : "", note->field,
                                 note->problem);
-        if (json_array_append_new(
-                list, json_pack("{s:I, s:o, s:o, s:o, s:o, s:s}", "device",
-                                (json_int_t)submission->device.id, "type",
-                                item->type ? json_stringn(&item->type, 1) : json_null(), "first",
-                                refused_time(item->begins, item->start), "last",
-                                refused_time(item->ends, item->end), "wh",
-                                exact ? json_integer((json_int_t)item->wh) : json_null(), "problem",
-                                problem)))
-            return -1;
+        bb_push(rq, list,
+                json_pack(
+                    "{s:I, s:o, s:o, s:o, s:o, s:s}", "device", (json_int_t)submission->device.id,
+                    "type", item->type ? json_stringn(&item->type, 1) : json_null(), "first",
+                    refused_time(item->begins, item->start), "last",
+                    refused_time(item->ends, item->end), "wh",
+                    exact ? json_integer((json_int_t)item->wh) : json_null(), "problem", problem));
     }
-    return 0;
 }
 
 int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
@@ -63,11 +60,9 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
 {
     if (!json_array_size(list))
         return 0;
-    const char *text = bb_json(rq, list, NULL);
-    const struct bb_value values[] = {bb_i(organization), bb_i(bb_wall_ms(rq->host)), bb_t(text)};
+    const struct bb_value values[] = {bb_i(organization), bb_i(bb_wall_ms(rq->host)),
+                                      bb_t(bb_json(rq, list, NULL))};
 
-    if (!text)
-        return -1;
     return (tx ? bb_tx_query(rq, tx, &keep, values, 3) : bb_query(rq, &keep, values, 3)) ? 0 : -1;
 }
 
@@ -95,11 +90,6 @@ static const struct bb_sql of_all = {
     LISTED(WANTED " AND $1::bigint IS NULL" NEWEST), BB_SQL_LONG};
 
 /* clang-format on */
-
-static json_t *refused_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, reading_refused_fields);
-}
 
 /* Selects one device, the named organization, or everything that the caller may see. */
 int reading_refused(struct bb_request *rq)
@@ -135,7 +125,8 @@ int reading_refused(struct bb_request *rq)
                  BB_ARGS(whose, bb_i(range.start), bb_i(range.end),
                          bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, 0, refused_json) : bb_failed(rq);
+    return rows ? bb_reply_fields(rq, rows, (size_t)limit, 0, reading_refused_fields, 9)
+                : bb_failed(rq);
 }
 
 /* ---- the job ---- */

@@ -54,7 +54,7 @@ static const struct bb_field rows_columns[COLUMNS] = {
 static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                          size_t count)
 {
-    json_t *keys = bb_json_hold(rq, json_array());
+    json_t *keys = bb_hold(rq, json_array());
     const char *last = NULL;
 
     for (size_t i = 0; i < count; i++) {
@@ -65,11 +65,10 @@ static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bul
             bb_bulk_problem(rq, rows[i], "externalId", "is required");
             continue;
         }
-        if (sent && json_array_append_new(keys, json_string(bb_trimmed(rq, sent))))
-            return NULL;
-        if ((sent || !last || strcmp(last, key) != 0) &&
-            json_array_append_new(keys, json_string(key)))
-            return NULL;
+        if (sent)
+            bb_push(rq, keys, json_string(bb_trimmed(rq, sent)));
+        if (sent || !last || strcmp(last, key) != 0)
+            bb_push(rq, keys, json_string(key));
         last = key;
         zone = zone ? bb_trimmed(rq, zone) : "";
         call->list[call->count++] = (struct one){.row = rows[i],
@@ -115,10 +114,6 @@ static int rows_find_devices(struct bb_request *rq, struct call *call,
     const json_t *keys = rows_keys(rq, call, rows, count);
     size_t key_count = json_array_size(keys), found = 0;
 
-    if (!keys) {
-        bb_no_memory(rq);
-        return -1;
-    }
     if (!call->count)
         return 0;
     if (reading->devices->identify(reading->devices_state, rq, keys, call->job->organization, &ids,
@@ -163,10 +158,10 @@ static void rows_take_notes(struct bb_request *rq, struct call *call, struct bb_
 
 /*
  * Parses the rows of one submission, `count` entries of `ones`. Removes rows that cannot be parsed
- * from the submission and from `ones`. Returns 0, or -1: `bb_failed(rq)`.
+ * from the submission and from `ones`.
  */
-static int rows_read(struct bb_request *rq, struct call *call,
-                     struct reading_submission *submission, struct one *ones, size_t count)
+static void rows_read(struct bb_request *rq, struct call *call,
+                      struct reading_submission *submission, struct one *ones, size_t count)
 {
     int64_t *numbers = bb_alloc(rq, count * sizeof(*numbers));
 
@@ -180,15 +175,11 @@ static int rows_read(struct bb_request *rq, struct call *call,
     for (size_t i = 0; i < count; i++) {
         size_t at = submission->count;
         struct reading_item *item = &submission->items[at];
-        json_t *object = bb_json_hold(rq, json_object());
+        json_t *object = bb_hold(rq, json_object());
 
         for (enum column c = START; c < ZONE; c++)
-            if (!object || (ones[i].row->cells[c] &&
-                            json_object_set_new(object, rows_columns[c].name,
-                                                json_string(ones[i].row->cells[c])))) {
-                bb_no_memory(rq);
-                return -1;
-            }
+            if (ones[i].row->cells[c])
+                bb_set(rq, object, rows_columns[c].name, json_string(ones[i].row->cells[c]));
         *item = (struct reading_item){.index = at};
         reading_read_item(rq, submission, object, item);
         rows_take_notes(rq, call, ones[i].row, submission->notes[at]);
@@ -204,17 +195,6 @@ static int rows_read(struct bb_request *rq, struct call *call,
     submission->open = false;
     for (size_t i = 0; i < submission->count; i++)
         submission->open = submission->open || submission->items[i].open;
-    return 0;
-}
-
-/* If rows are being stored, adds the refused rows to the list of all devices. */
-static int rows_keep_refused(struct bb_request *rq, struct call *call,
-                             const struct reading_submission *submission)
-{
-    if (!call->tx || !reading_refused_add(rq, submission, call->refused))
-        return 0;
-    bb_no_memory(rq);
-    return -1;
 }
 
 /* Finds the mistakes and leaves them in the notes. Returns 0, or -1: `bb_failed(rq)`. */
@@ -252,15 +232,15 @@ static int rows_judge_open(struct bb_request *rq, struct call *call,
         for (size_t i = 0; i < all; i++)
             if (submission->items[i].open)
                 submission->notes[submission->items[i].index] = NULL;
-        if (rows_keep_refused(rq, call, submission))
-            return -1;
+        if (call->tx)
+            reading_refused_add(rq, submission, call->refused);
         for (size_t i = 0; i < all; i++) {
             rows_take_notes(rq, call, ones[i].row, submission->notes[i]);
             if (!submission->notes[i])
                 ones[count++] = ones[i];
         }
-        if (rows_read(rq, call, submission, ones, count) || reading_date(rq, submission) ||
-            rows_judge(rq, &submission, 1))
+        rows_read(rq, call, submission, ones, count);
+        if (reading_date(rq, submission) || rows_judge(rq, &submission, 1))
             return -1;
     }
     return 0;
@@ -269,17 +249,17 @@ static int rows_judge_open(struct bb_request *rq, struct call *call,
 /*
  * Reports the mistakes of the rows, and removes these rows. In a check, the other rows claim their
  * periods. A Delta reading without a start claims only its end, because it begins at the end of the
- * previous reading, which may be in another part of the file. Returns 0 or -1: `bb_failed(rq)`.
+ * previous reading, which may be in another part of the file.
  */
-static int rows_conclude(struct bb_request *rq, struct call *call,
-                         struct reading_submission *submission, const struct one *ones)
+static void rows_conclude(struct bb_request *rq, struct call *call,
+                          struct reading_submission *submission, const struct one *ones)
 {
     const struct reading_note *whole = submission->notes[submission->count];
     const char *name = bb_format(rq, "%lld", (long long)submission->device.id);
     size_t count = 0;
 
-    if (submission->wrong && rows_keep_refused(rq, call, submission))
-        return -1;
+    if (submission->wrong && call->tx)
+        reading_refused_add(rq, submission, call->refused);
     for (size_t i = 0; i < submission->count; i++) {
         rows_take_notes(rq, call, ones[i].row, whole);
         rows_take_notes(rq, call, ones[i].row, submission->notes[i]);
@@ -298,7 +278,6 @@ static int rows_conclude(struct bb_request *rq, struct call *call,
         submission->items[count++] = *item;
     }
     submission->count = count;
-    return 0;
 }
 
 /* ---- rows of many devices share their statements ---- */
@@ -323,9 +302,9 @@ static int rows_finish(struct bb_request *rq, struct call *call, struct crowd *c
     for (size_t i = 0; i < crowd->count; i++) {
         struct reading_submission *one = crowd->list[i];
 
-        if (rows_judge_open(rq, call, one, crowd->ones[i]) ||
-            rows_conclude(rq, call, one, crowd->ones[i]))
+        if (rows_judge_open(rq, call, one, crowd->ones[i]))
             return -1;
+        rows_conclude(rq, call, one, crowd->ones[i]);
         if (one->count)
             crowd->list[stored++] = one;
     }
@@ -357,8 +336,7 @@ static int rows_process(struct bb_request *rq, struct call *call, struct bb_bulk
             if (call->list[to].device->id != ones->device->id ||
                 rows_by_zone(&call->list[to], ones))
                 break;
-        if (rows_read(rq, call, submission, ones, to - from))
-            return -1;
+        rows_read(rq, call, submission, ones, to - from);
         if (!submission->count)
             continue;
         if ((last == submission->device.id && rows_finish(rq, call, &crowd)) ||
@@ -394,11 +372,7 @@ static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_b
 {
     struct call *call = bb_alloc(rq, sizeof(*call));
 
-    *call = (struct call){.job = job, .tx = tx, .refused = bb_json_hold(rq, json_array())};
-    if (!call->refused) {
-        bb_no_memory(rq);
-        return -1;
-    }
+    *call = (struct call){.job = job, .tx = tx, .refused = bb_hold(rq, json_array())};
     if (rows_process(rq, call, rows, count) ||
         reading_refused_store(rq, tx, job->organization, call->refused))
         return -1;

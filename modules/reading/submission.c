@@ -40,30 +40,28 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
         "Check the capacity of the device, which is in kW, the dates, and the unit of the value";
     static const char overlap[] = "Periods of a device may touch, but not overlap";
     const struct bb_device *device = &submission->device;
-    json_t *list = json_array(), *refused = bb_json_hold(rq, json_array());
+    json_t *list = bb_hold(rq, json_array()), *refused = bb_hold(rq, json_array());
 
     for (size_t i = 0; i <= submission->count; i++) { /* the whole request comes first */
         const struct reading_note *note = submission->notes[i ? i - 1 : submission->count];
 
-        for (; note && list; note = note->next)
-            list = bb_append(
-                list, json_pack("{s:s, s:s}", "field", note->field, "problem", note->problem));
+        for (; note; note = note->next)
+            bb_push(rq, list,
+                    json_pack("{s:s, s:s}", "field", note->field, "problem", note->problem));
     }
-    if (!list)
-        return bb_no_memory(rq);
-    if (!refused || reading_refused_add(rq, submission, refused) ||
-        reading_refused_store(rq, NULL, device->organization, refused))
+    reading_refused_add(rq, submission, refused);
+    if (reading_refused_store(rq, NULL, device->organization, refused))
         bb_log(rq, BB_WARN, "cannot store refused readings of device %lld: %s",
                (long long)device->id, bb_sqlstate(rq));
     if (submission->mistakes[READING_INVALID])
-        return bb_refuse(rq, list);
+        return bb_refuse(rq, json_incref(list));
     const json_t *first = json_array_get(list, 0);
     const char *field = json_string_value(json_object_get(first, "field"));
     size_t others = submission->wrong - 1;
     bool both = submission->mistakes[READING_OVER] && submission->mistakes[READING_OVERLAP];
 
     return bb_fail_listed(
-        rq, 409, list, "Conflict: %s%s%s%s. %s%s%s", submission->flat ? "" : field,
+        rq, 409, json_incref(list), "Conflict: %s%s%s%s. %s%s%s", submission->flat ? "" : field,
         submission->flat ? "" : ": ", json_string_value(json_object_get(first, "problem")),
         others ? bb_format(rq, "; and %zu other%s", others, others == 1 ? "" : "s") : "",
         submission->mistakes[READING_OVER] ? over : "", both ? ". " : "",
