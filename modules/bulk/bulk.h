@@ -101,14 +101,14 @@ struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, s
 /* Looks up a job that `who` may see. Returns 1, 0 if not found, or -1 on failure. */
 int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const char *id,
                   struct bulk_job *job);
-/* Looks up the job in the path. */
-int bulk_job_find(struct bb_request *rq, struct bulk_job *job);
+/* Returns the job in the path. Ends the request if the caller may not see it. */
+struct bulk_job bulk_job_find(struct bb_request *rq);
 /* Returns the JSON of the API, owned by the caller; NULL: out of memory. */
 json_t *bulk_job_json(const struct bulk_job *job);
 /* Returns the number of rows that were stored or have failed. */
 int64_t bulk_done(const struct bulk_job *job);
-/* Raises bulk.finished. Returns 0 or -1. */
-int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job);
+/* Raises bulk.finished, or ends the function of the transaction. */
+void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job);
 
 /* Changes of a job requested by `who`. */
 int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
@@ -117,11 +117,11 @@ int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const
                     struct bulk_job *job);
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id);
 /*
- * Call in the transaction that cancelled the job: counts its rows and raises the event. Returns 0
- * and sets *job, which must live until the commit, or returns -1: `bb_failed(rq)`.
+ * Call in the transaction that cancelled the job: counts its rows and raises the event, or ends the
+ * function of the transaction. Sets *job, which must live until the commit.
  */
-int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
-                       struct bulk_job *job);
+void bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
+                        struct bulk_job *job);
 
 /* ---- rows.c: rows of a part. Memory belongs to the request ---- */
 

@@ -65,19 +65,14 @@ int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const c
     return 1;
 }
 
-static int job_get(struct bb_request *rq, const struct bb_principal *who, const char *id,
-                   struct bulk_job *job)
+struct bulk_job bulk_job_find(struct bb_request *rq)
 {
-    int found = bulk_job_look(rq, who, id, job);
+    struct bulk_job job = {.id = NULL};
+    int found = bulk_job_look(rq, CALLED(rq), &job);
 
-    if (found < 0)
-        return bb_failed(rq);
-    return found ? 0 : bb_fail(rq, 404, "Bulk upload not found");
-}
-
-int bulk_job_find(struct bb_request *rq, struct bulk_job *job)
-{
-    return job_get(rq, CALLED(rq), job);
+    if (found <= 0)
+        bb_end(rq, found ? bb_failed(rq) : bb_fail(rq, 404, "Bulk upload not found"));
+    return job;
 }
 
 int64_t bulk_done(const struct bulk_job *job)
@@ -99,7 +94,7 @@ json_t *bulk_job_json(const struct bulk_job *job)
         "confirmedAt", job->confirmed_at, "endedAt", job->ended_at);
 }
 
-int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job)
+void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job)
 {
     struct bb_audience audience = {.size = sizeof(audience), .organization = job->organization};
     json_t *payload =
@@ -109,7 +104,8 @@ int bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bul
                   (json_int_t)job->succeeded, "failed", (json_int_t)job->failed, "cancelled",
                   (json_int_t)(job->rows - bulk_done(job)));
 
-    return bb_emit(rq, tx, "bulk.finished", payload, &audience);
+    if (bb_emit(rq, tx, "bulk.finished", payload, &audience))
+        bb_end(rq, bb_failed(rq));
 }
 
 static json_t *job_listed(struct bb_request *rq, const struct bb_rows *rows, size_t row)
@@ -151,28 +147,30 @@ int bulk_list(struct bb_request *rq)
 /* Responds to a change that found no job in the state that the change needs. */
 static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
 {
-    struct bulk_job job = {.status = ""};
-    int refused = job_get(rq, who, id, &job);
+    struct bulk_job job;
+    int found = bulk_job_look(rq, who, id, &job);
 
-    return refused ? refused : bb_fail(rq, 409, "The bulk upload is already %s", job.status);
+    return found < 0 ? bb_failed(rq)
+           : !found  ? bb_fail(rq, 404, "Bulk upload not found")
+                     : bb_fail(rq, 409, "The bulk upload is already %s", job.status);
 }
 
 /*
  * Checks that the caller's role may still upload the type; an Admin may change every job. If the
- * type is not loaded, this cannot be checked, and no row can be stored either.
+ * type is not loaded, this cannot be checked, and no row can be stored either. Ends the request if
+ * the change is refused.
  */
-static int job_check_role(struct bb_request *rq, bool stores)
+static void job_check_role(struct bb_request *rq, bool stores)
 {
-    struct bulk_job job = {.type = ""};
-    int refused = bulk_job_find(rq, &job);
-
-    if (refused || rq->principal->role == BB_ROLE_ADMIN)
-        return refused;
+    struct bulk_job job = bulk_job_find(rq);
     const struct bulk_type *type = bulk_type_named(rq->state, job.type);
 
-    if (type)
-        return type->rows->roles & rq->principal->role ? 0 : bb_fail_text(rq, 403, NULL);
-    return stores ? bb_fail(rq, 409, "No loaded module provides rows of type %s", job.type) : 0;
+    if (rq->principal->role == BB_ROLE_ADMIN)
+        return;
+    if (type && !(type->rows->roles & rq->principal->role))
+        bb_end(rq, bb_fail_text(rq, 403, NULL));
+    if (!type && stores)
+        bb_end(rq, bb_fail(rq, 409, "No loaded module provides rows of type %s", job.type));
 }
 
 /* Only one of several concurrent requests finds the job in the state `created`. */
@@ -203,10 +201,10 @@ static void job_begin_run(struct bb_request *rq, void *arg)
 int bulk_confirm(struct bb_request *rq)
 {
     struct bulk_job job = {.id = NULL};
-    int refused = job_check_role(rq, true);
 
-    if (!refused)
-        refused = bulk_job_confirm(rq, CALLED(rq), &job);
+    job_check_role(rq, true);
+    int refused = bulk_job_confirm(rq, CALLED(rq), &job);
+
     if (refused)
         return refused;
     if (!bb_pause_reason(rq)) /* otherwise bulk.run stores the rows after `busbar resume` */
@@ -230,8 +228,8 @@ static void job_count_cancelled(struct bb_request *rq, struct bb_tx *tx, void *a
            (long long)bulk_done(job), (long long)job->rows);
 }
 
-int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
-                       struct bulk_job *job)
+void bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
+                        struct bulk_job *job)
 {
     /*
      * Rows that the check refused have failed; the other rows after the cursor are cancelled. This
@@ -243,15 +241,9 @@ int bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
         " WHERE p.job = j.id) WHERE j.id = $1::uuid RETURNING " BULK_JOB,
         BB_SQL_WRITE,
     };
-    const struct bb_rows *rows = bb_tx_query(rq, tx, &total, BB_ARGS(bb_t(id)));
-
-    if (!rows)
-        return -1;
-    *job = bulk_job_of(rq, rows, 0, false);
-    if (bulk_emit_finished(rq, tx, job))
-        return -1;
+    *job = bulk_job_of(rq, bb_tx_query_or_end(rq, tx, &total, BB_ARGS(bb_t(id))), 0, false);
+    bulk_emit_finished(rq, tx, job);
     bb_after(rq, tx, job_count_cancelled, job);
-    return 0;
 }
 
 struct ending {
@@ -270,13 +262,12 @@ static int job_cancel(struct bb_request *rq, struct bb_tx *tx, void *arg)
     };
     const struct ending *ending = arg;
     const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &end, BB_ARGS(MINE_ARGS(ending->who, ending->id)));
+        bb_tx_query_or_end(rq, tx, &end, BB_ARGS(MINE_ARGS(ending->who, ending->id)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_affected(rq, rows))
         return job_wrong_state(rq, ending->who, ending->id);
-    return bulk_end_cancelled(rq, tx, ending->id, ending->job) ? bb_failed(rq) : 0;
+    bulk_end_cancelled(rq, tx, ending->id, ending->job);
+    return 0;
 }
 
 int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
@@ -290,10 +281,10 @@ int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const
 int bulk_cancel(struct bb_request *rq)
 {
     struct bulk_job *job = bb_alloc(rq, sizeof(*job));
-    int refused = job_check_role(rq, false);
 
-    if (!refused)
-        refused = bulk_job_cancel(rq, CALLED(rq), job);
+    job_check_role(rq, false);
+    int refused = bulk_job_cancel(rq, CALLED(rq), job);
+
     return refused ? refused : bb_reply(rq, 200, bulk_job_json(job));
 }
 
@@ -312,10 +303,9 @@ int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const
 
 int bulk_delete(struct bb_request *rq)
 {
-    int refused = job_check_role(rq, false);
+    job_check_role(rq, false);
+    int refused = bulk_job_delete(rq, CALLED(rq));
 
-    if (!refused)
-        refused = bulk_job_delete(rq, CALLED(rq));
     return refused ? refused : bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 

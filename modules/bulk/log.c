@@ -18,6 +18,7 @@ struct page {
     const struct bulk_job *job;
     const struct bulk_columns *columns;
     const char *status; /* NULL: all */
+    const char *rest;   /* status of the rows after the job's cursor */
     int64_t after;
     size_t limit;
     json_t *rows;
@@ -37,7 +38,7 @@ static void log_add_row(struct bb_request *rq, struct page *page, int64_t number
     page->after = number;
 }
 
-static int log_failed_rows(struct bb_request *rq, struct page *page)
+static void log_failed_rows(struct bb_request *rq, struct page *page)
 {
     /* $1 job, $2 last row seen, $3 number of rows */
     static const struct bb_sql find = {
@@ -46,17 +47,14 @@ static int log_failed_rows(struct bb_request *rq, struct page *page)
         " WHERE f.job = $1::uuid AND f.number > $2::bigint ORDER BY f.number LIMIT $3::bigint",
         BB_SQL_LONG,
     };
-    const struct bb_rows *rows = bb_query(
+    const struct bb_rows *rows = bb_query_or_end(
         rq, &find, BB_ARGS(bb_t(page->job->id), bb_i(page->after), bb_i((int64_t)page->limit + 1)));
 
-    if (!rows)
-        return bb_failed(rq);
     page->more = bb_count(rq, rows) > page->limit;
     for (size_t i = 0; i < bb_count(rq, rows) && i < page->limit; i++)
         log_add_row(rq, page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
                     bb_json_read(rq, bb_cell(rq, rows, i, 2)),
                     bb_json_read(rq, bb_cell(rq, rows, i, 3)));
-    return 0;
 }
 
 /* Adds the rows of the next part. Returns 0, or the status of the response sent. */
@@ -64,7 +62,6 @@ static int log_part_rows(struct bb_request *rq, void *arg)
 {
     struct page *page = arg;
     int64_t cursor = page->job->cursor;
-    const char *rest = strcmp(page->job->status, "cancelled") ? "pending" : "cancelled";
     bool success = page->status && !strcmp(page->status, "success");
     struct bulk_sought sought = {.after = page->behind,
                                  .until = success ? cursor : INT64_MAX,
@@ -82,7 +79,7 @@ static int log_part_rows(struct bb_request *rq, void *arg)
         const struct bb_bulk_row *row = part.batch->rows[i];
         json_t *errors = bulk_found(part.findings, row);
         json_t *warnings = bulk_found(part.warnings, row);
-        const char *status = errors ? "failed" : row->number <= cursor ? "success" : rest;
+        const char *status = errors ? "failed" : row->number <= cursor ? "success" : page->rest;
         const char *name = bulk_name_of(rq, part.batch->type, row);
 
         if (page->status && strcmp(page->status, status) != 0)
@@ -100,32 +97,16 @@ static int log_part_rows(struct bb_request *rq, void *arg)
     return 0;
 }
 
-/* Returns whether rows with the requested status can exist, according to the job's totals. */
-static bool log_can_match(const struct page *page)
-{
-    const struct bulk_job *job = page->job;
-    bool cancelled = !strcmp(job->status, "cancelled");
-
-    if (!page->status)
-        return true;
-    if (!strcmp(page->status, "success"))
-        return job->succeeded > 0;
-    return job->rows > bulk_done(job) &&
-           (strcmp(page->status, "pending") != 0 ? cancelled : !job->ended_at);
-}
-
 /* In this response `rows` is the list of rows; in other responses it is their number. */
 int bulk_log(struct bb_request *rq)
 {
-    struct bulk_job job;
-    int refused = bulk_job_find(rq, &job);
-
-    if (refused)
-        return refused;
+    struct bulk_job job = bulk_job_find(rq);
+    int refused = 0;
     struct page page = {
         .job = &job,
         .columns = bulk_job_columns(rq, &job),
         .status = bb_arg(rq, "status"),
+        .rest = strcmp(job.status, "cancelled") ? "pending" : "cancelled",
         .after = bb_arg_int(rq, "after", 0),
         .limit = (size_t)bb_arg_int(rq, "limit", PAGE),
         .rows = bb_hold(rq, json_array()),
@@ -133,10 +114,11 @@ int bulk_log(struct bb_request *rq)
 
     page.behind = page.after;
     if (page.status && !strcmp(page.status, "failed")) {
-        refused = log_failed_rows(rq, &page);
+        log_failed_rows(rq, &page);
     } else {
         /* Each part that is read has rows to show, except parts at the cursor and at the start. */
-        page.end = !log_can_match(&page);
+        page.end = page.status && strcmp(page.status, "success") != 0 &&
+                   strcmp(page.status, page.rest) != 0; /* no row has this status */
         while (!page.end && !page.more && !refused)
             refused = bb_scratch(rq, log_part_rows, &page);
         if (refused == 503)
@@ -158,11 +140,8 @@ int bulk_failed_csv(struct bb_request *rq)
 {
     static const struct pieces_source source = {.name = "failed.csv", .write = bulk_failed_write};
     const struct bulk *bulk = rq->state;
-    struct bulk_job job;
-    int refused = bulk_job_find(rq, &job);
+    struct bulk_job job = bulk_job_find(rq);
 
-    if (refused)
-        return refused;
     slot_take(rq, bulk->exports);
     return pieces_begin(rq, bulk->exports, &source, bulk_failed_new(&job, true));
 }

@@ -40,11 +40,11 @@ struct bulk_turn {
 };
 
 /*
- * Checks whether the sender of the job may store its rows now. The sender may have been suspended,
- * or may have lost the role or organization. Returns 1, or 0 and sets *reason, or -1:
- * `bb_failed(rq)`. The operator's command has no account and is always permitted.
+ * Returns NULL if the sender of the job may store its rows now, otherwise the reason why not. The
+ * sender may have been suspended, or may have lost the role or organization. The operator's command
+ * has no account and is always permitted.
  */
-static int run_is_permitted(struct bb_request *rq, struct batch *batch, const char **reason)
+static const char *run_lapsed(struct bb_request *rq, struct batch *batch)
 {
     const struct bulk_job *job = &batch->job;
     struct bb_service found = bb_service(rq->host, "accounts");
@@ -53,31 +53,27 @@ static int run_is_permitted(struct bb_request *rq, struct batch *batch, const ch
 
     batch->checked_ms = bb_now_ms(rq->host);
     if (!accounts || !job->account)
-        return 1;
+        return NULL;
     int known = accounts->scope_of(found.state, rq, job->account, &scope);
 
     if (known < 0)
-        return -1;
+        bb_end(rq, bb_failed(rq));
     bool acts = scope.role == BB_ROLE_ADMIN;
 
     for (size_t i = 0; i < scope.organization_count; i++)
         acts = acts || scope.organizations[i] == job->organization;
     if (!known || !scope.active)
-        *reason = "the account that sent it is suspended or deleted";
-    else if (!(batch->type->rows->roles & scope.role))
-        *reason = "the role of the account that sent it may not upload rows of this type any more";
-    else if (!acts)
-        *reason = "the account that sent it does not act in this organization any more";
-    else
-        return 1;
-    return 0;
+        return "the account that sent it is suspended or deleted";
+    if (!(batch->type->rows->roles & scope.role))
+        return "the role of the account that sent it may not upload rows of this type any more";
+    return acts ? NULL : "the account that sent it does not act in this organization any more";
 }
 
 /*
  * Reads as many parts of the job as the type's rows per call allow, or one if only some of its rows
- * are used. Deletes the findings of the check. Returns 0, or the status of the response sent.
+ * are used. Deletes the findings of the check.
  */
-static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
+static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
 {
     /* $1 job, $2 cursor, $3 number of parts */
     static const struct bb_sql find = {
@@ -104,11 +100,9 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
         most = SMALL_ROWS;
     if (most < BULK_PART_ROWS || !parts)
         parts = 1;
-    const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &find, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i((int64_t)parts)));
+    const struct bb_rows *rows = bb_tx_query_or_end(
+        rq, tx, &find, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i((int64_t)parts)));
 
-    if (!rows)
-        return bb_failed(rq);
     batch->all = (struct bulk_batch){
         .type = batch->type,
         .rows = bb_alloc(rq, (bb_count(rq, rows) * most + 1) * sizeof(struct bb_bulk_row *))};
@@ -123,19 +117,15 @@ static int run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *t
         doubtful = doubtful || bb_cell_int(rq, rows, i, 2);
     }
     if (!doubtful)
-        return 0;
-    const struct bb_rows *gone =
-        bb_tx_query(rq, tx, &forget, BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)));
-
-    if (!gone)
-        return bb_failed(rq);
-    batch->cleared = bb_cell_int(rq, gone, 0, 0);
-    batch->cleared_bytes = bb_cell_int(rq, gone, 0, 1);
-    return 0;
+        return;
+    rows = bb_tx_query_or_end(rq, tx, &forget,
+                              BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)));
+    batch->cleared = bb_cell_int(rq, rows, 0, 0);
+    batch->cleared_bytes = bb_cell_int(rq, rows, 0, 1);
 }
 
 /* Counts the outcomes of the rows, and moves the cursor past them. */
-static int run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
+static void run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
 {
     /* $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 change in their bytes */
     static const struct bb_sql note = {
@@ -162,15 +152,12 @@ static int run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch
     batch->succeeded = (int64_t)batch->all.count - batch->failed;
     job->succeeded += batch->succeeded;
     job->failed += batch->failed;
-    if (!bb_tx_query(rq, tx, &note,
-                     BB_ARGS(bb_t(job->id), bb_i(batch->last), bb_i(batch->succeeded),
-                             bb_i(batch->failed), bb_t(findings), bb_i(more))))
-        return bb_failed(rq);
-    return !(batch->failed || batch->cleared) ||
-                   bb_tx_query(rq, tx, &recount,
-                               BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)))
-               ? 0
-               : bb_failed(rq);
+    bb_tx_query_or_end(rq, tx, &note,
+                       BB_ARGS(bb_t(job->id), bb_i(batch->last), bb_i(batch->succeeded),
+                               bb_i(batch->failed), bb_t(findings), bb_i(more)));
+    if (batch->failed || batch->cleared)
+        bb_tx_query_or_end(rq, tx, &recount,
+                           BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)));
 }
 
 static void run_count(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -198,7 +185,6 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     struct batch *batch = &turn->batch;
     struct bulk_job *job = &batch->job;
     const struct bulk_batch *all = &batch->all;
-    const char *reason;
 
     batch->tried = all->count == 1 ? all->rows[0]->number : 0;
     if (batch->tried && batch->tried == turn->refused_row && !strcmp(turn->refused, job->id))
@@ -206,25 +192,21 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     else if (bulk_call(rq, tx, all, job))
         return bb_failed(rq);
     if (bb_now_ms(rq->host) - batch->checked_ms > LAPSED_MS) {
-        int permitted = run_is_permitted(rq, batch, &reason);
+        const char *reason = run_lapsed(rq, batch);
 
-        if (permitted < 0)
-            return bb_failed(rq);
-        batch->lapsed = !permitted; /* the next batch ends the job */
-        if (batch->lapsed)
+        batch->lapsed = reason != NULL; /* the next batch ends the job */
+        if (reason)
             return bb_fail_text(rq, 409, reason);
     }
-    int status = batch->last ? run_save(rq, tx, batch) : 0;
-
-    if (status)
-        return status;
+    if (batch->last)
+        run_save(rq, tx, batch);
     bb_after(rq, tx, run_count, batch);
     if (bulk_done(job) < job->rows && batch->last)
         return 200;
     job->status = "finished";
-    return bb_tx_query(rq, tx, &end, BB_ARGS(bb_t(job->id))) && !bulk_emit_finished(rq, tx, job)
-               ? 200
-               : bb_failed(rq);
+    bb_tx_query_or_end(rq, tx, &end, BB_ARGS(bb_t(job->id)));
+    bulk_emit_finished(rq, tx, job);
+    return 200;
 }
 
 /* Jobs of types that are not loaded wait. They do not delay other jobs. */
@@ -251,11 +233,8 @@ static int run_claim(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct bulk_turn *turn = arg;
     struct batch *batch = &turn->batch;
     struct bulk_job *job = &batch->job;
-    const struct bb_rows *jobs = bb_tx_query(rq, tx, &claim, BB_ARGS(bb_t(turn->types)));
-    const char *reason;
+    const struct bb_rows *jobs = bb_tx_query_or_end(rq, tx, &claim, BB_ARGS(bb_t(turn->types)));
 
-    if (!jobs)
-        return bb_failed(rq);
     batch->idle = !bb_count(rq, jobs);
     if (batch->idle)
         return 200;
@@ -263,21 +242,18 @@ static int run_claim(struct bb_request *rq, struct bb_tx *tx, void *arg)
     batch->type = bulk_type_named(rq->state, job->type);
     batch->single = job->cursor < job->single;
     snprintf(batch->id, sizeof(batch->id), "%s", job->id);
-    int permitted = run_is_permitted(rq, batch, &reason);
+    const char *reason = run_lapsed(rq, batch);
 
-    if (permitted < 0)
-        return bb_failed(rq);
-    if (!permitted)
-        return bb_tx_query(rq, tx, &lapse, BB_ARGS(bb_t(job->id), bb_t(reason))) &&
-                       !bulk_end_cancelled(rq, tx, job->id, job)
-                   ? 200
-                   : bb_failed(rq);
+    if (reason) {
+        bb_tx_query_or_end(rq, tx, &lapse, BB_ARGS(bb_t(job->id), bb_t(reason)));
+        bulk_end_cancelled(rq, tx, job->id, job);
+        return 200;
+    }
     if (!job->cursor)
         bb_log(rq, BB_INFO, "bulk upload %s begins: %lld rows of type %s", job->id,
                (long long)job->rows, job->type);
-    int status = run_read(rq, tx, turn);
-
-    return status ? status : run_store(rq, tx, turn);
+    run_read(rq, tx, turn);
+    return run_store(rq, tx, turn);
 }
 
 static int run_transaction(struct bb_request *rq, void *arg)

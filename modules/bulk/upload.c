@@ -306,13 +306,12 @@ static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct upload *upload = arg;
     struct bulk_job *job = upload->job;
 
-    if (!bb_tx_query(
-            rq, tx, &create,
-            BB_ARGS(bb_t(job->id), bb_i(job->doubtful), bb_i(job->warned), bb_i(job->bytes))) ||
-        !bb_tx_query(
-            rq, tx, &fit,
-            BB_ARGS(bb_i(job->organization), bb_i(bulk->settings->bytes_per_organization))))
-        return bb_failed(rq);
+    bb_tx_query_or_end(
+        rq, tx, &create,
+        BB_ARGS(bb_t(job->id), bb_i(job->doubtful), bb_i(job->warned), bb_i(job->bytes)));
+    bb_tx_query_or_end(
+        rq, tx, &fit,
+        BB_ARGS(bb_i(job->organization), bb_i(bulk->settings->bytes_per_organization)));
     bb_after(rq, tx, upload_created, job);
     return upload->source->command ? 0 : bb_reply(rq, 201, bulk_job_json(job));
 }

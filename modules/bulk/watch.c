@@ -72,12 +72,8 @@ static void watch_send(struct bb_request *rq, struct watcher *watcher, const str
 int bulk_stream(struct bb_request *rq)
 {
     struct bulk *bulk = rq->state;
-    struct bulk_job job;
+    struct bulk_job job = bulk_job_find(rq);
     size_t own = 0;
-    int status = bulk_job_find(rq, &job);
-
-    if (status)
-        return status;
     const char *text = bb_format(rq, RETRY "%s", watch_event(rq, &job));
 
     pthread_mutex_lock(&bulk->watching);
@@ -95,16 +91,17 @@ int bulk_stream(struct bb_request *rq)
     watcher->bulk = bulk;
     watcher->account = rq->principal->account;
     snprintf(watcher->id, sizeof(watcher->id), "%s", job.id);
-    status = bb_stream_open(rq,
-                            &(struct bb_stream_options){.size = sizeof(struct bb_stream_options),
-                                                        .type = "text/event-stream; charset=utf-8",
-                                                        .limit = 65536,
-                                                        .goodbye = RETRY,
-                                                        .closed = watch_closed,
-                                                        .arg = watcher,
-                                                        .heartbeat = ": still here\n\n",
-                                                        .heartbeat_ms = 15000},
-                            &watcher->stream);
+    int status =
+        bb_stream_open(rq,
+                       &(struct bb_stream_options){.size = sizeof(struct bb_stream_options),
+                                                   .type = "text/event-stream; charset=utf-8",
+                                                   .limit = 65536,
+                                                   .goodbye = RETRY,
+                                                   .closed = watch_closed,
+                                                   .arg = watcher,
+                                                   .heartbeat = ": still here\n\n",
+                                                   .heartbeat_ms = 15000},
+                       &watcher->stream);
     if (status != 200) {
         free(watcher);
         return status;

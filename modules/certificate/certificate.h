@@ -15,6 +15,8 @@
 #include <busbar/busbar.h>
 #include <stdatomic.h>
 
+#include "modules/common/scope.h"
+
 #define CERTIFICATE_GROUP_MOST 10000 /* devices per group */
 
 struct slots;
@@ -54,17 +56,8 @@ extern const struct bb_field certificate_gap_fields[2], certificate_fields[7];
 
 /* ---- entries ---- */
 
-/* The entries that a caller sees: all for an Admin, otherwise the entries of its organizations. */
-struct certificate_scope {
-    bool all;
-    const int64_t *organizations;
-    size_t count;
-};
-
-/* The condition that the caller sees a row `e`, and its parameters, the statement's first two. */
+/* The condition that the caller sees a row `e`; the first two parameters are SCOPE_ARGS(). */
 #define CERTIFICATE_SEES "($1::boolean OR e.organisation = ANY($2::bigint[]))"
-#define CERTIFICATE_SCOPE_ARGS(scope)                                                              \
-    bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
 
 /* clang-format off */
 
@@ -100,10 +93,10 @@ enum certificate_column {
     " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"
 
 /*
- * log.c: sets the scope from the caller and the query's organizationId. Returns 0, or the status of
- * the response sent.
+ * log.c: returns the scope of the caller and the query's organizationId. Ends the request if the
+ * caller may not act in this organization.
  */
-int certificate_scope(struct bb_request *rq, struct certificate_scope *scope);
+struct scope certificate_scope(struct bb_request *rq);
 /* Returns a column of numbers. */
 int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size_t count,
                          size_t column);
@@ -119,10 +112,9 @@ json_t *certificate_entry(struct bb_request *rq, const struct bb_rows *rows, siz
 
 /*
  * groups.c: if the group is shared with one of the scope's organizations, sets the scope to the
- * owner of the group. The caller must then query only this group. Returns 0, or the status of the
- * response sent.
+ * owner of the group. The caller must then query only this group.
  */
-int certificate_shared(struct bb_request *rq, int64_t group, struct certificate_scope *scope);
+void certificate_shared(struct bb_request *rq, int64_t group, struct scope *scope);
 
 /* ---- the job ---- */
 

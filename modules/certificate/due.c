@@ -75,13 +75,10 @@ static int due_look(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct looked *looked = arg;
     const struct bb_rows *held =
-        bb_tx_query(rq, tx, &hold, BB_ARGS(bb_i(looked->size), bb_i(looked->after)));
+        bb_tx_query_or_end(rq, tx, &hold, BB_ARGS(bb_i(looked->size), bb_i(looked->after)));
     const struct bb_rows *rest =
-        held ? bb_tx_query(rq, tx, &look, BB_ARGS(bb_t(bb_cell(rq, held, 0, 0)), bb_i(READINGS)))
-             : NULL;
+        bb_tx_query_or_end(rq, tx, &look, BB_ARGS(bb_t(bb_cell(rq, held, 0, 0)), bb_i(READINGS)));
 
-    if (!rest)
-        return bb_failed(rq);
     looked->count = bb_cell_int(rq, held, 0, 1);
     looked->after = bb_cell_int(rq, held, 0, 2);
     looked->rest = looked->rest || bb_cell_int(rq, rest, 0, 0);

@@ -94,51 +94,50 @@ static const struct bb_sql discarded = {
 
 /* clang-format on */
 
-/*
- * Finds a device: digits are its id, another text is its externalId, uuid or serialNumber. Returns
- * 0, or the status of the response sent.
- */
-static int explain_find_device(struct bb_request *rq, const char *key, struct bb_device *device)
+/* Finds a device by its externalId, uuid or serialNumber. Ends the request if there is none. */
+static struct bb_device explain_find(struct bb_request *rq, const char *key)
 {
     const struct certificate *certificate = rq->state;
-    int64_t asked = bb_arg_int(rq, "organizationId", 0), id = strtoll(key, NULL, 10);
-    struct certificate_scope scope;
+    int64_t asked = bb_arg_int(rq, "organizationId", 0);
+    struct bb_device device;
+    int refused = certificate->devices->find(certificate->devices_state, rq, key, asked, &device);
+
+    if (refused)
+        bb_end(rq, refused);
+    return device;
+}
+
+/* Finds a device like explain_find(); but a key of digits is its id. */
+static struct bb_device explain_find_device(struct bb_request *rq, const char *key)
+{
+    const struct certificate *certificate = rq->state;
+    int64_t id = strtoll(key, NULL, 10);
     struct bb_device *found;
     bool seen = false;
 
     if (key[strspn(key, "0123456789")] || !*key)
-        return certificate->devices->find(certificate->devices_state, rq, key, asked, device);
-    int refused = certificate_scope(rq, &scope);
+        return explain_find(rq, key);
+    struct scope scope = certificate_scope(rq);
 
-    if (refused)
-        return refused;
     if (certificate->devices->get(certificate->devices_state, rq, &id, 1, &found))
-        return bb_failed(rq);
+        bb_end(rq, bb_failed(rq));
     for (size_t i = 0; i < scope.count && found->size; i++)
         seen = seen || scope.organizations[i] == found->organization;
     if (!found->size || !(scope.all || seen))
-        return bb_fail(rq, 404, "Device not found");
-    *device = *found;
-    return 0;
+        bb_end(rq, bb_fail(rq, 404, "Device not found"));
+    return *found;
 }
 
 int certificate_explain(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
     const char *at = bb_arg(rq, "at"), *reason = "noReading", *explanation = "";
-    struct bb_device device;
-    int refused = explain_find_device(rq, bb_arg(rq, "deviceId"), &device);
-
-    if (refused)
-        return refused;
-    const struct bb_rows *rows = bb_query(
+    struct bb_device device = explain_find_device(rq, bb_arg(rq, "deviceId"));
+    const struct bb_rows *rows = bb_query_or_end(
         rq, &explain,
         BB_ARGS(bb_i(device.id), bb_t(at), bb_i(certificate->settings->threshold), bb_i(LISTED)));
     const struct bb_rows *others =
-        rows ? bb_query(rq, &discarded, BB_ARGS(bb_i(device.id), bb_t(at), bb_i(DISCARDED))) : NULL;
-
-    if (!others)
-        return bb_failed(rq);
+        bb_query_or_end(rq, &discarded, BB_ARGS(bb_i(device.id), bb_t(at), bb_i(DISCARDED)));
     json_t *group = json_null(), *cycle = json_null();
     size_t count = bb_cell(rq, rows, 0, READING) ? bb_count(rq, rows) : 0;
 
@@ -206,32 +205,24 @@ static const struct bb_sql gaps = {
 
 /* clang-format on */
 
-/* Runs a statement and makes a list of its rows. Returns NULL if it failed. */
+/* Runs a statement and makes a list of its rows, which the request holds. */
 static json_t *explain_list(struct bb_request *rq, const struct bb_sql *sql,
                             const struct bb_value *values, const struct bb_field *fields,
                             size_t count)
 {
-    const struct bb_rows *rows = bb_query(rq, sql, values, 5);
+    const struct bb_rows *rows = bb_query_or_end(rq, sql, values, 5);
 
-    return rows ? bb_rows_fields(rq, rows, bb_count(rq, rows), 0, fields, count) : NULL;
+    return bb_hold(rq, bb_rows_fields(rq, rows, bb_count(rq, rows), 0, fields, count));
 }
 
 int certificate_coverage(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
-    struct bb_device device;
-    int refused =
-        certificate->devices->find(certificate->devices_state, rq, bb_segment(rq, "externalId"),
-                                   bb_arg_int(rq, "organizationId", 0), &device);
-
-    if (refused)
-        return refused;
-    const struct bb_rows *rows = bb_query(rq, &period,
-                                          BB_ARGS(bb_t(bb_arg(rq, "from")), bb_t(bb_arg(rq, "to")),
-                                                  bb_t(device.commissioned), bb_i(COVERAGE_DAYS)));
-
-    if (!rows)
-        return bb_failed(rq);
+    struct bb_device device = explain_find(rq, bb_segment(rq, "externalId"));
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, &period,
+                        BB_ARGS(bb_t(bb_arg(rq, "from")), bb_t(bb_arg(rq, "to")),
+                                bb_t(device.commissioned), bb_i(COVERAGE_DAYS)));
     int64_t first = bb_cell_int(rq, rows, 0, 0), last = bb_cell_int(rq, rows, 0, 1);
 
     if (!bb_cell_int(rq, rows, 0, 2))
@@ -241,17 +232,11 @@ int certificate_coverage(struct bb_request *rq)
     const struct bb_value values[] = {bb_i(device.id), bb_i(first), bb_i(last), bb_i(LISTED),
                                       bb_i(certificate->settings->threshold)};
     json_t *sum = explain_list(rq, &sums, values, certificate_sum_fields, 4);
-    json_t *gap = sum ? explain_list(rq, &gaps, values, certificate_gap_fields, 2) : NULL;
-    json_t *others =
-        gap ? explain_list(rq, &left_out, values, certificate_reading_fields, 7) : NULL;
+    json_t *gap = explain_list(rq, &gaps, values, certificate_gap_fields, 2);
+    json_t *others = explain_list(rq, &left_out, values, certificate_reading_fields, 7);
 
-    if (!others) {
-        json_decref(sum);
-        json_decref(gap);
-        return bb_failed(rq);
-    }
     return bb_reply(rq, 200,
-                    json_pack("{s:I, s:s?, s:s, s:s, s:o, s:o, s:o}", "deviceId",
+                    json_pack("{s:I, s:s?, s:s, s:s, s:O, s:O, s:O}", "deviceId",
                               (json_int_t)device.id, "externalId", device.external_id, "from",
                               bb_time_text(rq, first), "to", bb_time_text(rq, last), "sums", sum,
                               "gaps", gap, "notCertified", others));

@@ -121,35 +121,25 @@ static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, siz
 }
 
 /*
- * Finds the group in the path, if the caller may see it. Sets *organization, unless `organization`
- * is NULL. Returns 0, or the status of the response sent.
+ * Returns the organization of the group in the path. Ends the request if the caller may not see the
+ * group.
  */
-static int group_find(struct bb_request *rq, int64_t *organization)
+static int64_t group_find(struct bb_request *rq)
 {
-    struct certificate_scope scope;
-    int refused = certificate_scope(rq, &scope);
+    struct scope scope = certificate_scope(rq);
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, &find, BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))));
 
-    if (refused)
-        return refused;
-    const struct bb_rows *rows = bb_query(
-        rq, &find, BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))));
-
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_count(rq, rows))
-        return bb_fail(rq, 404, "Device group not found");
-    if (organization)
-        *organization = bb_cell_int(rq, rows, 0, 0);
-    return 0;
+        bb_end(rq, bb_fail(rq, 404, "Device group not found"));
+    return bb_cell_int(rq, rows, 0, 0);
 }
 
 /* Responds with the group in the path. */
 static int group_reply(struct bb_request *rq)
 {
-    const struct bb_rows *rows = bb_query(rq, &get, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+    const struct bb_rows *rows = bb_query_or_end(rq, &get, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Device group not found");
     return bb_reply(rq, 200, group_json(rq, rows, 0));
@@ -158,18 +148,11 @@ static int group_reply(struct bb_request *rq)
 int certificate_group_list(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
-    struct certificate_scope scope;
-    int refused = certificate_scope(rq, &scope);
-
-    if (refused)
-        return refused;
+    struct scope scope = certificate_scope(rq);
     const struct bb_rows *rows =
-        bb_query(rq, &list,
-                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
-                         bb_i((int64_t)limit + 1), bb_i(PAGE_BYTES)));
-
-    if (!rows)
-        return bb_failed(rq);
+        bb_query_or_end(rq, &list,
+                        BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
+                                bb_i((int64_t)limit + 1), bb_i(PAGE_BYTES)));
     size_t count = bb_count(rq, rows) > limit ? limit : bb_count(rq, rows);
     bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, 9);
 
@@ -179,9 +162,8 @@ int certificate_group_list(struct bb_request *rq)
 
 int certificate_group_get(struct bb_request *rq)
 {
-    int refused = group_find(rq, NULL);
-
-    return refused ? refused : group_reply(rq);
+    group_find(rq);
+    return group_reply(rq);
 }
 
 /* ---- members ---- */
@@ -195,10 +177,10 @@ static void group_problem(struct bb_request *rq, json_t *errors, size_t index, c
 
 /*
  * Finds the devices of an organization that deviceIds names: a number is an id (5.0 is 5, as in
- * other fields), a text is an externalId, uuid or id. Devices of other organizations get the same
- * error as devices that do not exist. Returns 0, or the status of the response sent.
+ * other fields), a text is an externalId, uuid or id. Ends the request if there are others. Devices
+ * of other organizations get the same error as devices that do not exist.
  */
-static int group_devices(struct bb_request *rq, int64_t organization, int64_t **ids, size_t *count)
+static void group_devices(struct bb_request *rq, int64_t organization, int64_t **ids, size_t *count)
 {
     const struct certificate *certificate = rq->state;
     const json_t *sent = json_object_get(bb_body(rq), "deviceIds");
@@ -223,18 +205,19 @@ static int group_devices(struct bb_request *rq, int64_t organization, int64_t **
             group_problem(rq, errors, i, "must be an id, a uuid or an externalId");
     }
     if (json_array_size(errors))
-        return bb_refuse(rq, json_incref(errors));
+        bb_end(rq, bb_refuse(rq, json_incref(errors)));
     if (json_array_size(keys) &&
         certificate->devices->resolve(certificate->devices_state, rq, keys, organization, &found))
-        return bb_failed(rq);
+        bb_end(rq, bb_failed(rq));
     for (size_t i = 0; found && i < json_array_size(keys); i++)
         (*ids)[places[i]] = found[i];
     if (certificate->devices->get(certificate->devices_state, rq, *ids, *count, &devices))
-        return bb_failed(rq);
+        bb_end(rq, bb_failed(rq));
     for (size_t i = 0; i < *count; i++)
         if (!devices[i].size || devices[i].organization != organization)
             group_problem(rq, errors, i, "is not a device of the organization");
-    return json_array_size(errors) ? bb_refuse(rq, json_incref(errors)) : 0;
+    if (json_array_size(errors))
+        bb_end(rq, bb_refuse(rq, json_incref(errors)));
 }
 
 /* Responds with an error if a device is named twice or is in a group that has not ended. */
@@ -242,10 +225,8 @@ static int group_taken(struct bb_request *rq, const int64_t *devices, size_t cou
 {
     if (strcmp(bb_constraint(rq), "certificate_member_once") != 0)
         return bb_failed(rq);
-    const struct bb_rows *rows = bb_query(rq, &taken, BB_ARGS(bb_ints(devices, count)));
+    const struct bb_rows *rows = bb_query_or_end(rq, &taken, BB_ARGS(bb_ints(devices, count)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_invalid(rq, "deviceIds", "must not contain a device twice");
     json_t *errors = bb_hold(rq, json_array());
@@ -257,14 +238,10 @@ static int group_taken(struct bb_request *rq, const int64_t *devices, size_t cou
 
 int certificate_group_join(struct bb_request *rq)
 {
-    int64_t organization = 0, *devices = NULL;
-    size_t count = 0;
-    int refused = group_find(rq, &organization);
+    int64_t *devices;
+    size_t count;
 
-    if (!refused)
-        refused = group_devices(rq, organization, &devices, &count);
-    if (refused)
-        return refused;
+    group_devices(rq, group_find(rq), &devices, &count);
     if (!bb_query(rq, &join,
                   BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_ints(devices, count), bb_b(false))))
         return group_taken(rq, devices, count);
@@ -276,11 +253,8 @@ int certificate_group_leave(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;
     const char *key = bb_segment(rq, "deviceId");
-    int64_t organization = 0, id = 0, *found = &id;
-    int refused = group_find(rq, &organization);
+    int64_t organization = group_find(rq), id = 0, *found = &id;
 
-    if (refused)
-        return refused;
     if (strspn(key, "0123456789") == strlen(key) && strlen(key) < 19) {
         id = strtoimax(key, NULL, 10);
     } else {
@@ -291,10 +265,8 @@ int certificate_group_leave(struct bb_request *rq)
             return bb_failed(rq);
     }
     const struct bb_rows *rows =
-        bb_query(rq, &leave, BB_ARGS(bb_i(*found), bb_i(bb_segment_int(rq, "id"))));
+        bb_query_or_end(rq, &leave, BB_ARGS(bb_i(*found), bb_i(bb_segment_int(rq, "id"))));
 
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_cell_int(rq, rows, 0, 0))
         return bb_fail(rq, 404, "The device is not in the group");
     return group_reply(rq);
@@ -323,8 +295,8 @@ static int group_make(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (!bb_tx_query(rq, tx, &join, BB_ARGS(id, bb_ints(made->devices, made->count), bb_b(true))))
         return group_taken(rq, made->devices, made->count);
-    rows = bb_tx_query(rq, tx, &get, &id, 1);
-    return rows ? bb_reply(rq, 201, group_json(rq, rows, 0)) : bb_failed(rq);
+    rows = bb_tx_query_or_end(rq, tx, &get, &id, 1);
+    return bb_reply(rq, 201, group_json(rq, rows, 0));
 }
 
 int certificate_group_create(struct bb_request *rq)
@@ -342,34 +314,27 @@ int certificate_group_create(struct bb_request *rq)
         if (known <= 0)
             return known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found");
     }
-    refused = group_devices(rq, made.organization, &made.devices, &made.count);
-    return refused ? refused : bb_transaction(rq, group_make, &made);
+    group_devices(rq, made.organization, &made.devices, &made.count);
+    return bb_transaction(rq, group_make, &made);
 }
 
 int certificate_group_change(struct bb_request *rq)
 {
     const char *name = bb_text(rq, "name"), *end = bb_text(rq, "end");
-    int refused = group_find(rq, NULL);
 
-    if (refused)
-        return refused;
+    group_find(rq);
     if (json_is_null(json_object_get(bb_body(rq), "end")))
         end = "infinity";
     if (!name && !end)
         return bb_invalid(rq, "name", "is required, or end");
-    if (!bb_query(rq, &change, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(name), bb_t(end))))
-        return bb_failed(rq);
+    bb_query_or_end(rq, &change, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(name), bb_t(end)));
     return group_reply(rq);
 }
 
 int certificate_group_delete(struct bb_request *rq)
 {
-    int refused = group_find(rq, NULL);
-
-    if (refused)
-        return refused;
-    if (!bb_query(rq, &forget, BB_ARGS(bb_i(bb_segment_int(rq, "id")))))
-        return bb_failed(rq);
+    group_find(rq);
+    bb_query_or_end(rq, &forget, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
@@ -378,33 +343,24 @@ int certificate_group_delete(struct bb_request *rq)
 int certificate_group_shared(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
-    struct certificate_scope scope;
-    int refused = certificate_scope(rq, &scope);
+    struct scope scope = certificate_scope(rq);
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, &shared,
+        BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)), bb_i((int64_t)limit + 1)));
 
-    if (refused)
-        return refused;
-    const struct bb_rows *rows =
-        bb_query(rq, &shared,
-                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
-                         bb_i((int64_t)limit + 1)));
-
-    return rows ? bb_reply_fields(rq, rows, limit, 0, certificate_shared_fields, 7) : bb_failed(rq);
+    return bb_reply_fields(rq, rows, limit, 0, certificate_shared_fields, 7);
 }
 
 /* Runs a statement, unless it is NULL, and responds with the organizations. */
 static int group_share_with(struct bb_request *rq, const struct bb_sql *sql, int64_t organization)
 {
     struct bb_value group = bb_i(bb_segment_int(rq, "id"));
-    int refused = group_find(rq, NULL);
 
-    if (refused)
-        return refused;
-    if (sql && !bb_query(rq, sql, BB_ARGS(group, bb_i(organization))))
-        return bb_failed(rq);
-    const struct bb_rows *rows = bb_query(rq, &shares, &group, 1);
-
-    return rows ? bb_reply_fields(rq, rows, SIZE_MAX, 0, certificate_share_fields, 2)
-                : bb_failed(rq);
+    group_find(rq);
+    if (sql)
+        bb_query_or_end(rq, sql, BB_ARGS(group, bb_i(organization)));
+    return bb_reply_fields(rq, bb_query_or_end(rq, &shares, &group, 1), SIZE_MAX, 0,
+                           certificate_share_fields, 2);
 }
 
 int certificate_group_shares(struct bb_request *rq)
@@ -428,18 +384,15 @@ int certificate_group_unshare(struct bb_request *rq)
     return group_share_with(rq, &unshare, bb_segment_int(rq, "organizationId"));
 }
 
-int certificate_shared(struct bb_request *rq, int64_t group, struct certificate_scope *scope)
+void certificate_shared(struct bb_request *rq, int64_t group, struct scope *scope)
 {
     if (!group || scope->all)
-        return 0;
-    const struct bb_rows *rows =
-        bb_query(rq, &owner, BB_ARGS(bb_i(group), bb_ints(scope->organizations, scope->count)));
+        return;
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, &owner, BB_ARGS(bb_i(group), bb_ints(scope->organizations, scope->count)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows)) {
         scope->organizations = certificate_ids(rq, rows, 1, 0);
         scope->count = 1;
     }
-    return 0;
 }

@@ -88,12 +88,10 @@ static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct certificate *certificate = rq->state;
     struct chunk *chunk = arg;
     const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &next, BB_ARGS(bb_i(chunk->after), bb_i(chunk->most)));
-    size_t count = rows ? bb_count(rq, rows) : 0;
+        bb_tx_query_or_end(rq, tx, &next, BB_ARGS(bb_i(chunk->after), bb_i(chunk->most)));
+    size_t count = bb_count(rq, rows);
     struct bb_device *devices;
 
-    if (!rows)
-        return bb_failed(rq);
     chunk->count = count;
     if (!count)
         return 200;
@@ -105,12 +103,10 @@ static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     for (size_t i = 0; i < count; i++)
         organizations[i] = devices[i].size ? devices[i].organization : -1;
-    rows = bb_tx_query(rq, tx, &issue,
-                       BB_ARGS(bb_ints(ids, count), bb_ints(organizations, count),
-                               bb_i(certificate->settings->threshold), bb_i(READINGS),
-                               bb_t(certificate->first_status)));
-    if (!rows)
-        return bb_failed(rq);
+    rows = bb_tx_query_or_end(rq, tx, &issue,
+                              BB_ARGS(bb_ints(ids, count), bb_ints(organizations, count),
+                                      bb_i(certificate->settings->threshold), bb_i(READINGS),
+                                      bb_t(certificate->first_status)));
     for (size_t i = 0; i < bb_count(rq, rows) && bb_cell(rq, rows, i, UID); i++) {
         struct certificate_issued issued = {
             .uid = bb_cell(rq, rows, i, UID),

@@ -27,21 +27,14 @@
 
 /* ---- entries ---- */
 
-int certificate_scope(struct bb_request *rq, struct certificate_scope *scope)
+struct scope certificate_scope(struct bb_request *rq)
 {
-    const struct bb_principal *who = rq->principal;
-    int64_t *named = bb_alloc(rq, sizeof(*named));
-    int refused = bb_organization(rq, bb_arg_int(rq, "organizationId", 0), named);
+    struct scope scope;
+    int refused = scope_set(rq, bb_arg_int(rq, "organizationId", 0), &scope);
 
     if (refused)
-        return refused;
-    *scope = (struct certificate_scope){
-        .all = who->role == BB_ROLE_ADMIN && !*named, .organizations = named, .count = *named != 0};
-    if (!*named && who->organization_count > 0) {
-        scope->organizations = who->organizations;
-        scope->count = who->organization_count;
-    }
-    return 0;
+        bb_end(rq, refused);
+    return scope;
 }
 
 int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size_t count,
@@ -103,7 +96,7 @@ enum text {
 };
 
 struct filter {
-    struct certificate_scope scope;
+    struct scope scope;
     int64_t device, group;      /* 0: any */
     int64_t least_wh, most_wh;  /* INT64_MIN and INT64_MAX: any */
     const char *text[TEXTS];    /* NULL: any */
@@ -127,17 +120,17 @@ static bool log_filter_chooses(const struct filter *filter)
     return any && !filter->text[CHOSEN];
 }
 
-/* Reads the filter from the query. Returns 0, or the status of the response sent. */
-static int log_filter_read(struct bb_request *rq, struct filter *filter)
+/* Reads the filter from the query. */
+static struct filter log_filter_read(struct bb_request *rq)
 {
     static const char *const names[TEXTS] = {
         [FROM_TIME] = "start",   [BEFORE_TIME] = "end",  [IN_STATUS] = "status",
         [OF_KEY] = "externalId", [OF_FUEL] = "fuelCode", [OF_TYPE] = "deviceTypeCode",
     };
     const struct certificate *certificate = rq->state;
-    const char *country = bb_arg(rq, "countryCode"), **text = filter->text;
-
-    *filter = (struct filter){
+    const char *country = bb_arg(rq, "countryCode");
+    struct filter filter = {
+        .scope = certificate_scope(rq),
         .device = bb_arg_int(rq, "deviceId", 0),
         .group = bb_arg_int(rq, "groupId", 0),
         .least_wh = bb_arg_int(rq, "minWatthour", INT64_MIN),
@@ -145,28 +138,25 @@ static int log_filter_read(struct bb_request *rq, struct filter *filter)
         .after_ms = LATEST,
         .after_id = INT64_MAX,
     };
+    const char **text = filter.text;
+
     for (size_t i = 0; i < TEXTS; i++)
         text[i] = names[i] ? bb_arg(rq, names[i]) : NULL;
     if (country)
         certificate->devices->country_codes(certificate->devices_state, rq, country,
                                             &text[OF_COUNTRY]);
-    int refused = certificate_scope(rq, &filter->scope);
-
-    if (!refused)
-        refused = certificate_shared(rq, filter->group, &filter->scope);
-    if (refused || !log_filter_chooses(filter))
-        return refused;
+    certificate_shared(rq, filter.group, &filter.scope);
+    if (!log_filter_chooses(&filter))
+        return filter;
     const struct bb_rows *rows =
-        bb_query(rq, &choose,
-                 BB_ARGS(CERTIFICATE_SCOPE_ARGS(&filter->scope), bb_t(text[OF_KEY]),
-                         bb_t(text[OF_COUNTRY]), bb_t(text[OF_OTHER]), bb_t(text[OF_FUEL]),
-                         bb_t(text[OF_TYPE]), bb_i(FEW_DEVICES + 1)));
+        bb_query_or_end(rq, &choose,
+                        BB_ARGS(SCOPE_ARGS(&filter.scope), bb_t(text[OF_KEY]),
+                                bb_t(text[OF_COUNTRY]), bb_t(text[OF_OTHER]), bb_t(text[OF_FUEL]),
+                                bb_t(text[OF_TYPE]), bb_i(FEW_DEVICES + 1)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_cell_int(rq, rows, 0, 1) <= FEW_DEVICES)
         text[CHOSEN] = bb_cell(rq, rows, 0, 0);
-    return 0;
+    return filter;
 }
 
 /* The key by which entries are searched: the first in this order that the filter has. */
@@ -194,15 +184,14 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 {
     const char *const *text = filter->text;
 
-    return bb_query(rq, sql,
-                    BB_ARGS(CERTIFICATE_SCOPE_ARGS(&filter->scope),
-                            filter->device ? bb_i(filter->device) : bb_null(),
-                            bb_t(text[FROM_TIME]), bb_t(text[BEFORE_TIME]), sixth, bb_i(seventh),
-                            bb_i(limit), filter->group ? bb_i(filter->group) : bb_null(),
-                            bb_t(text[IN_STATUS]), bb_i(filter->least_wh), bb_i(filter->most_wh),
-                            bb_b(!log_filter_chooses(filter)), bb_t(text[OF_KEY]),
-                            bb_t(text[OF_COUNTRY]), bb_t(text[OF_OTHER]), bb_t(text[OF_FUEL]),
-                            bb_t(text[OF_TYPE]), bb_t(text[CHOSEN])));
+    return bb_query(
+        rq, sql,
+        BB_ARGS(SCOPE_ARGS(&filter->scope), filter->device ? bb_i(filter->device) : bb_null(),
+                bb_t(text[FROM_TIME]), bb_t(text[BEFORE_TIME]), sixth, bb_i(seventh), bb_i(limit),
+                filter->group ? bb_i(filter->group) : bb_null(), bb_t(text[IN_STATUS]),
+                bb_i(filter->least_wh), bb_i(filter->most_wh), bb_b(!log_filter_chooses(filter)),
+                bb_t(text[OF_KEY]), bb_t(text[OF_COUNTRY]), bb_t(text[OF_OTHER]),
+                bb_t(text[OF_FUEL]), bb_t(text[OF_TYPE]), bb_t(text[CHOSEN])));
 }
 
 /* clang-format off */
@@ -312,32 +301,18 @@ static const struct bb_rows *log_fetch(struct bb_request *rq, const struct filte
     return log_filter_query(rq, filter, sql, bb_i(filter->after_ms), filter->after_id, limit);
 }
 
-/* Reads the list's `after`. Returns 0, or the status of the response sent. */
-static int log_read_cursor(struct bb_request *rq, struct filter *filter)
-{
-    const char *after = bb_arg(rq, "after");
-    int length = 0;
-
-    if (!after)
-        return 0;
-    return sscanf(after, "%18" SCNd64 "-%18" SCNd64 "%n", &filter->after_ms, &filter->after_id,
-                  &length) == 2 &&
-                   !after[length] && filter->after_id > 0 && filter->after_ms >= EARLIEST &&
-                   filter->after_ms < LATEST
-               ? 0
-               : bb_invalid(rq, "after", "must be a cursor from a Link header");
-}
-
 int certificate_log(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
-    struct filter filter;
-    int refused = log_filter_read(rq, &filter);
+    const char *after = bb_arg(rq, "after");
+    struct filter filter = log_filter_read(rq);
+    int length = 0;
 
-    if (!refused)
-        refused = log_read_cursor(rq, &filter);
-    if (refused)
-        return refused;
+    if (after && (sscanf(after, "%18" SCNd64 "-%18" SCNd64 "%n", &filter.after_ms, &filter.after_id,
+                         &length) != 2 ||
+                  after[length] || filter.after_id <= 0 || filter.after_ms < EARLIEST ||
+                  filter.after_ms >= LATEST))
+        return bb_invalid(rq, "after", "must be a cursor from a Link header");
     const struct bb_rows *rows = log_fetch(rq, &filter, (int64_t)limit + 1);
 
     if (!rows || bb_page(rq, rows, limit, CERTIFICATE_CURSOR, &count) < 0)
@@ -354,13 +329,11 @@ int certificate_log(struct bb_request *rq)
 }
 
 /* Responds with the entry in the path. An entry of another organization is not found, either. */
-static int log_reply_entry(struct bb_request *rq, const struct certificate_scope *scope)
+static int log_reply_entry(struct bb_request *rq, const struct scope *scope)
 {
     const struct bb_rows *rows =
-        bb_query(rq, &get, BB_ARGS(CERTIFICATE_SCOPE_ARGS(scope), bb_i(bb_segment_int(rq, "id"))));
+        bb_query_or_end(rq, &get, BB_ARGS(SCOPE_ARGS(scope), bb_i(bb_segment_int(rq, "id"))));
 
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Certificate log entry not found");
     const struct bb_device *devices = certificate_devices(rq, rows, 1, CERTIFICATE_DEVICE);
@@ -370,10 +343,9 @@ static int log_reply_entry(struct bb_request *rq, const struct certificate_scope
 
 int certificate_one(struct bb_request *rq)
 {
-    struct certificate_scope scope;
-    int refused = certificate_scope(rq, &scope);
+    struct scope scope = certificate_scope(rq);
 
-    return refused ? refused : log_reply_entry(rq, &scope);
+    return log_reply_entry(rq, &scope);
 }
 
 /* ---- the outcome at an external issuer ---- */
@@ -392,7 +364,7 @@ static const struct bb_sql change = {
 /* PATCH /api/certificate-log/:id, for Admins and the accounts in certificate.issuers. */
 int certificate_change(struct bb_request *rq)
 {
-    static const struct certificate_scope all = {.all = true};
+    static const struct scope all = {.all = true};
     const struct certificate *certificate = rq->state;
     bool may = rq->principal->role == BB_ROLE_ADMIN;
     size_t i;
@@ -405,12 +377,10 @@ int certificate_change(struct bb_request *rq)
     if (!may)
         return bb_fail(rq, 403, "Forbidden");
     const struct bb_rows *rows =
-        bb_query(rq, &change,
-                 BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "status")),
-                         bb_b(!certificate->internal)));
+        bb_query_or_end(rq, &change,
+                        BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "status")),
+                                bb_b(!certificate->internal)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Certificate log entry not found");
     if (certificate->internal)
@@ -470,11 +440,7 @@ int certificate_totals(struct bb_request *rq)
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
     const char *by = bb_arg(rq, "by") ? bb_arg(rq, "by") : "month";
     const struct bb_device *devices = NULL;
-    struct filter filter;
-    int refused = log_filter_read(rq, &filter);
-
-    if (refused)
-        return refused;
+    struct filter filter = log_filter_read(rq);
     const struct bb_rows *rows =
         log_filter_query(rq, &filter, &totals[log_filter_way(&filter)], bb_t(by),
                          bb_arg_int(rq, "after", INT64_MIN), (int64_t)limit + 1);
@@ -592,11 +558,8 @@ int certificate_export(struct bb_request *rq)
     static const struct pieces_source source = {
         .name = "certificate-log.csv", .columns = columns, .write = log_export};
     const struct certificate *certificate = rq->state;
-    struct filter filter;
-    int refused = log_filter_read(rq, &filter);
+    struct filter filter = log_filter_read(rq);
 
-    if (refused)
-        return refused;
     slot_take(rq, certificate->exports);
     return pieces_begin(rq, certificate->exports, &source, log_filter_copy(&filter));
 }

@@ -81,14 +81,10 @@ static const struct bb_sql of_group = {
 int certificate_pages(struct bb_request *rq)
 {
     int64_t page = bb_arg_int(rq, "pageNumber", 1), group = bb_arg_int(rq, "groupId", 0);
-    struct certificate_scope scope;
-    int refused = certificate_scope(rq, &scope);
+    struct scope scope = certificate_scope(rq);
 
-    if (!refused)
-        refused = certificate_shared(rq, group, &scope);
-    if (refused)
-        return refused;
-    const struct bb_value values[] = {CERTIFICATE_SCOPE_ARGS(&scope),
+    certificate_shared(rq, group, &scope);
+    const struct bb_value values[] = {SCOPE_ARGS(&scope),
                                       bb_t(bb_arg(rq, "start_date")),
                                       bb_t(bb_arg(rq, "end_date")),
                                       bb_i((page - 1) * PAGE),
@@ -96,20 +92,16 @@ int certificate_pages(struct bb_request *rq)
                                       bb_i(group)};
     const struct bb_sql *place = scope.all || scope.count <= 1 ? &place_of_one : &place_of_many;
     const struct bb_rows *found =
-        group ? bb_query(rq, &count_of_group, values, 7) : bb_query(rq, place, values, 5);
+        bb_query_or_end(rq, group ? &count_of_group : place, values, group ? 7 : 5);
     const struct bb_rows *rows = NULL;
 
-    if (!found)
-        return bb_failed(rq);
     if (group)
-        rows = bb_query(rq, &of_group, values, 7);
+        rows = bb_query_or_end(rq, &of_group, values, 7);
     else if (bb_cell(rq, found, 0, 1))
-        rows = bb_query(rq, scope.all ? &of_all : &of_some,
-                        BB_ARGS(CERTIFICATE_SCOPE_ARGS(&scope), bb_t(bb_cell(rq, found, 0, 1)),
-                                bb_t(bb_cell(rq, found, 0, 3)), bb_i(bb_cell_int(rq, found, 0, 2)),
-                                bb_i(PAGE)));
-    if (!rows && (group || bb_cell(rq, found, 0, 1)))
-        return bb_failed(rq);
+        rows = bb_query_or_end(rq, scope.all ? &of_all : &of_some,
+                               BB_ARGS(SCOPE_ARGS(&scope), bb_t(bb_cell(rq, found, 0, 1)),
+                                       bb_t(bb_cell(rq, found, 0, 3)),
+                                       bb_i(bb_cell_int(rq, found, 0, 2)), bb_i(PAGE)));
     /*
      * Responds with the entries of the rows, grouped by their certificates. Rows of different
      * certificates may alternate.
@@ -118,9 +110,11 @@ int certificate_pages(struct bb_request *rq)
     size_t count = rows ? bb_count(rq, rows) : 0;
     const struct bb_device *devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
     json_t **entries = bb_alloc(rq, (count + 1) * sizeof(json_t *)); /* of each row's certificate */
-    json_t *list = json_array();
+    json_t *list = bb_hold(rq, json_array());
 
-    for (size_t i = 0; i < count && devices && list; i++) {
+    if (!devices)
+        return bb_failed(rq);
+    for (size_t i = 0; i < count; i++) {
         const char *uid = bb_cell(rq, rows, i, CERTIFICATE_UID);
 
         for (size_t j = 0; j < i && !entries[i]; j++)
@@ -129,25 +123,14 @@ int certificate_pages(struct bb_request *rq)
         if (!entries[i]) {
             json_t *head = bb_row_fields(rq, rows, i, CERTIFICATE_UID, certificate_fields, 6);
 
-            if (json_object_set_new(head, "perDeviceCertificateLog", json_array()) < 0) {
-                json_decref(head);
-                head = NULL;
-            }
-            entries[i] = json_object_get(head, "perDeviceCertificateLog");
-            list = bb_append(list, head);
+            bb_push(rq, list, head);
+            entries[i] = json_array();
+            bb_set(rq, head, "perDeviceCertificateLog", entries[i]);
         }
-        if (list &&
-            json_array_append_new(entries[i], certificate_entry(rq, rows, i, &devices[i]))) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    if (!devices) {
-        json_decref(list);
-        return bb_failed(rq);
+        bb_push(rq, entries[i], certificate_entry(rq, rows, i, &devices[i]));
     }
     return bb_reply(rq, 200,
-                    json_pack("{s:o, s:I, s:I, s:I}", "certificatelog", list, "currentPage",
+                    json_pack("{s:O, s:I, s:I, s:I}", "certificatelog", list, "currentPage",
                               (json_int_t)page, "totalPages",
                               (json_int_t)((total + PAGE - 1) / PAGE), "totalCount",
                               (json_int_t)total));

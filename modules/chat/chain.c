@@ -111,13 +111,10 @@ static int chain_latest(struct bb_request *rq)
     struct chat_scope scope = chat_scope(rq);
     const char *head = bb_segment(rq, "headUuid");
     int64_t limit = bb_arg_int(rq, "limit", LIMIT);
-    const struct bb_rows *rows =
-        bb_query(rq, &latest[limit > ARRAY_SHORT],
-                 BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(head),
-                         bb_i(bb_arg_int(rq, "before", INT64_MAX)), bb_i(limit), bb_i(BYTES)));
-
-    if (!rows)
-        return bb_failed(rq);
+    const struct bb_rows *rows = bb_query_or_end(rq, &latest[limit > ARRAY_SHORT],
+                                                 BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(head),
+                                                         bb_i(bb_arg_int(rq, "before", INT64_MAX)),
+                                                         bb_i(limit), bb_i(BYTES)));
     size_t count = bb_count(rq, rows);
 
     if (count == 0)
@@ -149,13 +146,11 @@ int chat_chain(struct bb_request *rq)
     bool few = limit && limit <= ARRAY_SHORT;
     int64_t wanted = few ? limit : ARRAY_SHORT; /* one more shows the successor of the last one */
     const struct bb_rows *rows =
-        bb_query(rq, &short_chain,
-                 BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "headUuid")), bb_i(after),
-                         bb_i(wanted + 1), bb_i(wanted), bb_i(few ? limit + 1 : ARRAY_SHORT),
-                         bb_i(ARRAY_PAGE_BYTES)));
+        bb_query_or_end(rq, &short_chain,
+                        BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "headUuid")),
+                                bb_i(after), bb_i(wanted + 1), bb_i(wanted),
+                                bb_i(few ? limit + 1 : ARRAY_SHORT), bb_i(ARRAY_PAGE_BYTES)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Conversation not found");
     int64_t behind = bb_cell_int(rq, rows, 0, ENTRIES) - after;

@@ -181,23 +181,22 @@ bool chat_asks_for_another(const struct chat_scope *scope, const char *email)
  * An account without an organization (an Admin) counts as an account of another organization, so
  * nobody may act for it.
  */
-int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email)
+void chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email)
 {
     const struct chat *chat = rq->state;
     int64_t organization = 0;
 
     if (scope->all || strcmp(email, scope->own) == 0)
-        return 0;
+        return;
     if (!scope->speaks)
-        return bb_fail(rq, 403, "You may only act for your own e-mail address");
+        bb_end(rq, bb_fail(rq, 403, "You may only act for your own e-mail address"));
 
     int known = chat->accounts->organization_of(chat->accounts_state, rq, email, &organization);
 
     if (known < 0)
-        return bb_failed(rq);
+        bb_end(rq, bb_failed(rq));
     if (known > 0 && !has_organization(scope, organization))
-        return bb_fail(rq, 403, "You may not act for an account of another organization");
-    return 0;
+        bb_end(rq, bb_fail(rq, 403, "You may not act for an account of another organization"));
 }
 
 static const struct bb_keyed facts_by_id = {
@@ -222,29 +221,26 @@ struct chat_facts chat_facts_of(struct bb_request *rq, const struct bb_rows *row
     };
 }
 
-int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
-                 const struct chat_facts **facts)
+const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_scope *scope,
+                                      int64_t id)
 {
     uint64_t epoch;
-    struct chat_facts *found = facts_find(rq, id, &epoch);
+    struct chat_facts *facts = facts_find(rq, id, &epoch);
 
-    if (!found) {
-        const struct bb_rows *rows = bb_query(rq, &facts_by_id.one, BB_ARGS(bb_i(id)));
+    if (!facts) {
+        const struct bb_rows *rows = bb_query_or_end(rq, &facts_by_id.one, BB_ARGS(bb_i(id)));
 
-        if (!rows)
-            return bb_failed(rq);
         if (bb_count(rq, rows) == 0)
-            return bb_fail(rq, 404, "Conversation not found");
-        found = bb_alloc(rq, sizeof(*found));
-        *found = chat_facts_of(rq, rows, 0, 0, id);
-        facts_keep(rq, found, epoch);
+            bb_end(rq, bb_fail(rq, 404, "Conversation not found"));
+        facts = bb_alloc(rq, sizeof(*facts));
+        *facts = chat_facts_of(rq, rows, 0, 0, id);
+        facts_keep(rq, facts, epoch);
     }
-    *facts = found;
-    if (chat_owns(scope, found) ||
-        (strcmp(found->participant1, scope->own) == 0 && !found->withheld1) ||
-        (strcmp(found->participant2, scope->own) == 0 && !found->withheld2))
-        return 0;
-    return bb_fail(rq, 404, "Conversation not found");
+    if (!chat_owns(scope, facts) &&
+        (strcmp(facts->participant1, scope->own) != 0 || facts->withheld1) &&
+        (strcmp(facts->participant2, scope->own) != 0 || facts->withheld2))
+        bb_end(rq, bb_fail(rq, 404, "Conversation not found"));
+    return facts;
 }
 
 /* ---- the JSON, with exactly the keys of the specification, and the events ---- */
@@ -274,8 +270,8 @@ json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_m
  * Sends the event to everyone who may see the conversation: its organization, and the participants
  * unless it is withheld from them.
  */
-int chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
-              const struct chat_facts *facts)
+void chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
+               const struct chat_facts *facts)
 {
     const char *emails[3] = {NULL};
     size_t count = 0;
@@ -290,13 +286,12 @@ int chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t 
         .emails = emails,
     };
 
-    return payload ? bb_emit(rq, tx, name, payload, &audience) : -1;
+    if (bb_emit(rq, tx, name, payload, &audience))
+        bb_end(rq, bb_failed(rq));
 }
 
 int chat_commit(struct bb_request *rq, struct bb_tx *unit, int success, json_t *json)
 {
-    if (!json)
-        return bb_no_memory(rq);
     int status = bb_commit(rq, unit, success, json);
 
     return status ? status : bb_failed(rq);

@@ -101,11 +101,12 @@ bool chat_takes_part(const struct chat_facts *facts, const char *email);
 bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts);
 /* Returns whether the caller sees only a part of the conversations of an e-mail. */
 bool chat_asks_for_another(const struct chat_scope *scope, const char *email);
-int chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email);
+/* Ends the request with 403 unless the caller may act for the e-mail. */
+void chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email);
 
-/* Sets *facts if the caller sees the conversation; otherwise the response is a 404. */
-int chat_visible(struct bb_request *rq, const struct chat_scope *scope, int64_t id,
-                 const struct chat_facts **facts);
+/* Returns the facts of a conversation. Ends the request with 404 unless the caller sees it. */
+const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_scope *scope,
+                                      int64_t id);
 
 /* Reads facts from the columns CHAT_FACTS of a row, which begin at `column`. */
 #define CHAT_FACTS                                                                                 \
@@ -122,12 +123,9 @@ json_t *chat_message_json(const struct chat_message *message);
 json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message);
 json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_message *message);
 
-/*
- * Raises an event. Takes ownership of the payload. Returns 0, or -1, also for a payload that is
- * NULL. After a -1 the caller must `return bb_failed(rq)`.
- */
-int chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
-              const struct chat_facts *facts);
+/* Raises an event, or ends the request. Takes ownership of the payload. */
+void chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
+               const struct chat_facts *facts);
 
 /* Commits and sends `json`; NULL means out of memory. Returns the status of the response sent. */
 int chat_commit(struct bb_request *rq, struct bb_tx *unit, int success, json_t *json);
@@ -136,8 +134,8 @@ int chat_open(struct bb_host *host, void **state);
 void chat_close(struct bb_host *host, void *state);
 extern const struct bb_conversations chat_conversations; /* the service "conversations" */
 
-/* post.c: fills a message from the request body. */
-int chat_entry_read(struct bb_request *rq, struct chat_message *message);
+/* post.c: makes a message of the request body. Ends the request if the message is too long. */
+struct chat_message chat_entry_read(struct bb_request *rq);
 
 /* The metrics, in the order of their table. */
 enum { CHAT_LISTENERS, CHAT_EVENTS_READ, CHAT_CATCH_UP_PAGES };

@@ -96,7 +96,7 @@ int chat_find(struct bb_request *rq)
     if (!scope.all && !scope.speaks && find_add_email(&filters, scope.own))
         return bb_reply(rq, 200, json_null());
     if (filters.count == 0 && !filters.name && !scope.all) {
-        rows = bb_query(
+        rows = bb_query_or_end(
             rq, &newest_of_organizations,
             BB_ARGS(bb_ints(scope.organizations, scope.organization_count), bb_t(scope.own)));
     } else {
@@ -107,10 +107,8 @@ int chat_find(struct bb_request *rq)
             values[count++] = bb_t(filters.emails[i]);
         if (filters.name)
             values[count++] = bb_t(filters.name);
-        rows = bb_query(rq, &newest[filters.count][filters.name ? 1 : 0], values, count);
+        rows = bb_query_or_end(rq, &newest[filters.count][filters.name ? 1 : 0], values, count);
     }
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_reply(rq, 200, json_null());
     return bb_reply(rq, 200, bb_row_fields(rq, rows, 0, 0, chat_fields, CHAT_CONVERSATION));

@@ -69,22 +69,18 @@ struct position {
     int64_t id;
 };
 
-/* Returns 0, or the status of the 400 response sent. */
-static int list_position(struct bb_request *rq, struct position *position)
+static struct position list_position(struct bb_request *rq)
 {
     const char *after = bb_arg(rq, "after");
+    struct position at = {.id = INT64_MAX};
     int length = 0;
 
-    *position = (struct position){.id = INT64_MAX};
-    if (!after)
-        return 0;
     /* The calendar of the API ends with the year 9999. */
-    return sscanf(after, "%18" SCNd64 "-%18" SCNd64 "%n", &position->time, &position->id,
-                  &length) == 2 &&
-                   !after[length] && position->id > 0 && position->time > 0 &&
-                   position->time < INT64_C(253402300800000000)
-               ? 0
-               : bb_invalid(rq, "after", "must be a cursor from a Link header");
+    if (after &&
+        (sscanf(after, "%18" SCNd64 "-%18" SCNd64 "%n", &at.time, &at.id, &length) != 2 ||
+         after[length] || at.id <= 0 || at.time <= 0 || at.time >= INT64_C(253402300800000000)))
+        bb_end(rq, bb_invalid(rq, "after", "must be a cursor from a Link header"));
+    return at;
 }
 
 static const struct bb_rows *list_fetch(struct bb_request *rq, const struct bb_sql *sql,
@@ -181,14 +177,10 @@ static int list_send_long(struct bb_request *rq, const struct bb_sql *sql,
 int chat_list(struct bb_request *rq)
 {
     struct chat_scope scope = chat_scope(rq);
-    struct position position;
+    struct position position = list_position(rq);
     int64_t limit = bb_arg_int(rq, "limit", 0);
     size_t page = limit ? (size_t)limit : ARRAY_SHORT;
     bool another = chat_asks_for_another(&scope, bb_segment(rq, "email"));
-    int refused = list_position(rq, &position);
-
-    if (refused)
-        return refused;
 
     /* One more row than requested shows whether there is a next page. */
     const struct bb_rows *rows =
@@ -248,12 +240,8 @@ int chat_seen(struct bb_request *rq)
                                : mine && !strcmp(mine, "true") ? &list_mine
                                : scope.all                     ? &list_every
                                                                : &list_theirs;
-    struct position position;
-    int refused = list_position(rq, &position);
-
-    if (refused)
-        return refused;
-    const struct bb_rows *rows = bb_query(
+    struct position position = list_position(rq);
+    const struct bb_rows *rows = bb_query_or_end(
         rq, sql,
         BB_ARGS(
             CHAT_SCOPE_ARGS(&scope), bb_arg(rq, "id") ? bb_i(bb_arg_int(rq, "id", 0)) : bb_null(),
@@ -261,6 +249,5 @@ int chat_seen(struct bb_request *rq)
             bb_arg(rq, "organizationId") ? bb_i(bb_arg_int(rq, "organizationId", 0)) : bb_null(),
             bb_t(bb_arg(rq, "search"))));
 
-    return rows ? bb_reply_fields(rq, rows, (size_t)limit, CHAT_SEEN, chat_fields, CHAT_SEEN)
-                : bb_failed(rq);
+    return bb_reply_fields(rq, rows, (size_t)limit, CHAT_SEEN, chat_fields, CHAT_SEEN);
 }

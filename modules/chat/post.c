@@ -5,40 +5,39 @@
 
 /*
  * Looks up the conversation. The e-mail of the field must take part in it, and the caller must be
- * allowed to act for this e-mail. An Admin may post in any conversation, with its own e-mail.
- * Returns 0, or the status of the response sent.
+ * allowed to act for this e-mail, or the request ends. An Admin may post in any conversation, with
+ * its own e-mail.
  */
-static int post_refused(struct bb_request *rq, const char *field, bool posts,
-                        const struct chat_facts **facts)
+static const struct chat_facts *post_find(struct bb_request *rq, const char *field, bool posts)
 {
     struct chat_scope scope = chat_scope(rq);
     const struct bb_principal *who = rq->principal;
     const char *email = bb_text(rq, field);
-    int refused = chat_visible(rq, &scope, bb_segment_int(rq, "id"), facts);
+    const struct chat_facts *facts = chat_visible(rq, &scope, bb_segment_int(rq, "id"));
 
-    if (refused)
-        return refused;
-    if (!chat_takes_part(*facts, email) &&
+    if (!chat_takes_part(facts, email) &&
         !(posts && who->role == BB_ROLE_ADMIN && strcmp(email, who->email) == 0))
-        return bb_fail(rq, 403, "%s is not a participant of this conversation", field);
-    return chat_acts_for(rq, &scope, email);
+        bb_end(rq, bb_fail(rq, 403, "%s is not a participant of this conversation", field));
+    chat_acts_for(rq, &scope, email);
+    return facts;
 }
 
-/* Reads the text, and assigns the message's id and time before the commit. */
-int chat_entry_read(struct bb_request *rq, struct chat_message *message)
+/* Assigns the message's id and time before the commit. */
+struct chat_message chat_entry_read(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
     json_t *entry = json_object_get(bb_body(rq), "chatEntry");
     size_t most = (size_t)chat->settings->max_entry_bytes;
 
     if (json_string_length(entry) > most)
-        return bb_invalid(rq, "chatEntry", "must be at most %zu bytes", most);
-    message->username = bb_text(rq, "username");
-    message->entry = json_string_value(entry);
-    message->entry_json = entry;
-    message->uuid = bb_new_uuid(rq);
-    message->created_at = bb_time_text(rq, bb_wall_ms(rq->host));
-    return 0;
+        bb_end(rq, bb_invalid(rq, "chatEntry", "must be at most %zu bytes", most));
+    return (struct chat_message){
+        .username = bb_text(rq, "username"),
+        .entry = json_string_value(entry),
+        .entry_json = entry,
+        .uuid = bb_new_uuid(rq),
+        .created_at = bb_time_text(rq, bb_wall_ms(rq->host)),
+    };
 }
 
 /*
@@ -109,14 +108,8 @@ static const struct bb_sql unread_for_both = {
 
 int chat_post(struct bb_request *rq)
 {
-    const struct chat_facts *facts = NULL;
-    struct chat_message message = {0};
-    int refused = post_refused(rq, "username", true, &facts);
-
-    if (!refused)
-        refused = chat_entry_read(rq, &message);
-    if (refused)
-        return refused;
+    const struct chat_facts *facts = post_find(rq, "username", true);
+    struct chat_message message = chat_entry_read(rq);
     struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
 
     if (!unit || bb_add(rq, unit, &add_message.one,
@@ -126,8 +119,7 @@ int chat_post(struct bb_request *rq)
     if (!chat_takes_part(facts, message.username) &&
         bb_add(rq, unit, &unread_for_both, BB_ARGS(bb_i(facts->id))) < 0)
         return bb_failed(rq);
-    if (chat_emit(rq, unit, "message.new", chat_new_payload(facts, &message), facts) < 0)
-        return bb_failed(rq);
+    chat_emit(rq, unit, "message.new", chat_new_payload(facts, &message), facts);
     return chat_commit(rq, unit, 201,
                        json_pack("{s:s, s:s, s:O, s:n, s:s}", "uuid", message.uuid, "username",
                                  message.username, "chatEntry", message.entry_json, "nextEntryUuid",
@@ -153,11 +145,7 @@ static const struct bb_sql mark_read = {
 
 int chat_read(struct bb_request *rq)
 {
-    const struct chat_facts *facts = NULL;
-    int refused = post_refused(rq, "email", false, &facts);
-
-    if (refused)
-        return refused;
+    const struct chat_facts *facts = post_find(rq, "email", false);
     struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
 
     if (!unit ||
@@ -193,15 +181,10 @@ static const struct bb_sql tell = {
 /* A participant may not share a conversation that belongs to another organization. */
 int chat_share(struct bb_request *rq)
 {
-    const struct chat *chat = rq->state;
-    const struct chat_facts *facts = NULL;
     struct chat_scope scope = chat_scope(rq);
     int64_t id = bb_segment_int(rq, "id");
-    int status = chat_visible(rq, &scope, id, &facts);
 
-    if (status)
-        return status;
-    if (!chat_owns(&scope, facts))
+    if (!chat_owns(&scope, chat_visible(rq, &scope, id)))
         return bb_fail(rq, 403, "The conversation belongs to another organization");
     struct bb_tx *unit = bb_unit(rq, (uint64_t)id);
 
@@ -209,7 +192,8 @@ int chat_share(struct bb_request *rq)
         bb_add(rq, unit, &show_in_directory, BB_ARGS(bb_i(id))) < 0 ||
         bb_add(rq, unit, &tell, BB_ARGS(bb_i(id))) < 0)
         return bb_failed(rq);
-    status = chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
-    chat_forget(chat, id);
+    int status = chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
+
+    chat_forget(rq->state, id);
     return status;
 }

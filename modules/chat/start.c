@@ -47,16 +47,17 @@ struct party {
     int64_t organization; /* 0: none, or not known */
 };
 
-static int start_refused_organization(struct bb_request *rq, const struct party parties[2],
-                                      int64_t *organization)
+/* Returns the organization of the conversation; 0: none. */
+static int64_t start_organization(struct bb_request *rq, const struct party parties[2])
 {
     const struct chat *chat = rq->state;
     const struct bb_principal *who = rq->principal;
-    int refused = bb_organization(rq, bb_given_int(rq, "organizationId", 0), organization);
+    int64_t organization;
+    int refused = bb_organization(rq, bb_given_int(rq, "organizationId", 0), &organization);
 
     if (refused)
-        return refused;
-    if (!*organization && who->role == BB_ROLE_ADMIN) {
+        bb_end(rq, refused);
+    if (!organization && who->role == BB_ROLE_ADMIN) {
         /*
          * Finds the organization that owns a conversation started by an Admin who names none, so
          * that the people concerned can see it. It is the organization of a participant's account;
@@ -67,36 +68,32 @@ static int start_refused_organization(struct bb_request *rq, const struct party 
         struct bb_service service = bb_service(rq->host, "devices");
         const struct bb_devices *devices = service.interface;
 
-        for (size_t i = 0; i < 2 && !*organization; i++)
-            *organization = parties[i].organization;
-        for (size_t i = 0; i < 2 && !*organization; i++) {
+        for (size_t i = 0; i < 2 && !organization; i++)
+            organization = parties[i].organization;
+        for (size_t i = 0; i < 2 && !organization; i++) {
             const struct bb_rows *rows =
-                parties[i].caller ? NULL : bb_query(rq, &latest, BB_ARGS(bb_t(parties[i].email)));
+                parties[i].caller ? NULL
+                                  : bb_query_or_end(rq, &latest, BB_ARGS(bb_t(parties[i].email)));
 
-            if (!rows && !parties[i].caller)
-                return bb_failed(rq);
             if (rows && bb_count(rq, rows))
-                *organization = bb_cell_int(rq, rows, 0, 0);
+                organization = bb_cell_int(rq, rows, 0, 0);
         }
-        if (!*organization && device && devices &&
-            devices->organization_named(service.state, rq, device, organization) < 0)
-            return bb_failed(rq);
-        if (!*organization)
-            *organization = rq->principal->organization;
-        return 0;
+        if (!organization && device && devices &&
+            devices->organization_named(service.state, rq, device, &organization) < 0)
+            bb_end(rq, bb_failed(rq));
+        return organization ? organization : who->organization;
     }
     if (who->role == BB_ROLE_ADMIN) { /* may act in any organization that exists */
-        int known = chat->accounts->organization_known(chat->accounts_state, rq, *organization);
+        int known = chat->accounts->organization_known(chat->accounts_state, rq, organization);
 
-        if (known < 0)
-            return bb_failed(rq);
-        return known ? 0 : bb_fail(rq, 404, "Organization not found");
+        if (known <= 0)
+            bb_end(rq, known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found"));
+        return organization;
     }
-    if (!*organization && who->role == BB_ROLE_API_USER && who->organization_count > 1)
-        return bb_invalid(rq, "organizationId", "is required: you act for several organizations");
-    if (!*organization)
-        *organization = who->organization;
-    return 0;
+    if (!organization && who->role == BB_ROLE_API_USER && who->organization_count > 1)
+        bb_end(rq,
+               bb_invalid(rq, "organizationId", "is required: you act for several organizations"));
+    return organization ? organization : who->organization;
 }
 
 int chat_start(struct bb_request *rq)
@@ -104,7 +101,6 @@ int chat_start(struct bb_request *rq)
     const struct chat *chat = rq->state;
     const char *username = bb_text(rq, "username");
     struct chat_scope scope = chat_scope(rq);
-    struct chat_message message;
     struct chat_facts facts = {
         .participant1 = bb_text(rq, "participant1"),
         .participant2 = bb_text(rq, "participant2"),
@@ -116,10 +112,7 @@ int chat_start(struct bb_request *rq)
         return bb_invalid(rq, "participant2", "must be another e-mail address than participant1");
     if (!scope.all && !scope.speaks && !chat_takes_part(&facts, scope.own))
         return bb_fail(rq, 403, "You may only start conversations in which you take part");
-    int refused = chat_acts_for(rq, &scope, username);
-
-    if (refused)
-        return refused;
+    chat_acts_for(rq, &scope, username);
     if (!chat_takes_part(&facts, username))
         return bb_invalid(rq, "username", "must be participant1 or participant2");
     for (struct party *at = parties; at < parties + 2; at++) {
@@ -133,11 +126,9 @@ int chat_start(struct bb_request *rq)
             return bb_failed(rq);
         at->known = known > 0;
     }
-    refused = start_refused_organization(rq, parties, &facts.organization);
-    if (!refused)
-        refused = chat_entry_read(rq, &message);
-    if (refused)
-        return refused;
+    facts.organization = start_organization(rq, parties);
+    struct chat_message message = chat_entry_read(rq);
+
     facts.withheld1 = !parties[0].known;
     facts.withheld2 = !parties[1].known;
     facts.id = bb_next_id(rq, "chat_conversation_id");
@@ -153,13 +144,9 @@ int chat_start(struct bb_request *rq)
                        bb_t(message.uuid), bb_t(message.username), bb_t(message.entry),
                        bb_t(message.created_at), bb_b(facts.withheld1), bb_b(facts.withheld2))) < 0)
         return bb_failed(rq);
-    json_t *created = chat_created_payload(&facts, &message);
-
-    if (chat_emit(rq, unit, "conversation.created", created, &facts) < 0)
-        return bb_failed(rq);
-    if (chat->settings->message_new_on_start &&
-        chat_emit(rq, unit, "message.new", chat_new_payload(&facts, &message), &facts) < 0)
-        return bb_failed(rq);
+    chat_emit(rq, unit, "conversation.created", chat_created_payload(&facts, &message), &facts);
+    if (chat->settings->message_new_on_start)
+        chat_emit(rq, unit, "message.new", chat_new_payload(&facts, &message), &facts);
     return chat_commit(rq, unit, 201,
                        json_pack("{s:{s:I, s:s, s:s, s:s, s:s, s:s?}, s:o}", "conversation", "id",
                                  (json_int_t)facts.id, "participant1", facts.participant1,

@@ -89,29 +89,32 @@ static int account_compare(const void *a, const void *b)
 }
 
 /*
- * Counts a stream of an account. A new account starts as if its turn had just ended, so
- * reconnecting gains nothing. Returns 0, 429 if the account has too many, or 503 if out of memory.
+ * Counts a stream of the caller's account. A new account starts as if its turn had just ended, so
+ * reconnecting gains nothing. Ends the request if the account has too many streams.
  */
-static int account_enter(struct chat_hub *hub, int64_t id, struct account **entered)
+static struct account *account_enter(struct bb_request *rq, struct chat_hub *hub)
 {
-    struct account *made = calloc(1, sizeof(*made)), **found = NULL;
-    int status = 503;
+    struct account *made = calloc(1, sizeof(*made)), **found = NULL, *account;
 
     if (!made)
-        return status;
+        bb_end(rq, bb_no_memory(rq));
     pthread_mutex_lock(&hub->lock);
-    *made = (struct account){.id = id, .turn = hub->turns};
+    *made = (struct account){.id = rq->principal->account, .turn = hub->turns};
     found = tsearch(made, &hub->accounts, account_compare);
-    if (found)
-        status = (*found)->streams < (size_t)hub->settings->streams_per_account ? 0 : 429;
-    if (!status) {
-        *entered = *found;
-        (*entered)->streams++;
-    }
-    if (!found || *found != made)
+    account = found ? *found : NULL;
+    if (account != made)
         free(made);
+    bool more = account && account->streams < (size_t)hub->settings->streams_per_account;
+
+    if (more)
+        account->streams++;
     pthread_mutex_unlock(&hub->lock);
-    return status;
+    if (!account)
+        bb_end(rq, bb_no_memory(rq));
+    if (more)
+        return account;
+    bb_reply_header(rq, "Retry-After", "5");
+    bb_end(rq, bb_fail(rq, 429, "Too many open streams for this account"));
 }
 
 /* Call with the lock held. */
@@ -125,9 +128,9 @@ static void account_leave(struct chat_hub *hub, struct account *account)
 
 /* ---- listeners; call with the lock held ---- */
 
-/* Creates a listener without account, stream and list. Returns NULL if out of memory. */
-static struct listener *listener_new(struct chat_hub *hub, const struct chat_scope *scope,
-                                     const char *at)
+/* Creates a listener without stream and list. Returns NULL if out of memory. */
+static struct listener *listener_new(struct chat_hub *hub, struct account *account,
+                                     const struct chat_scope *scope, const char *at)
 {
     size_t most = scope->organization_count + 2;
     size_t room = strlen(scope->own) + sizeof(CHAT_TOPIC_EMAIL) + most * CHAT_TOPIC_NUMBER_SIZE;
@@ -139,6 +142,7 @@ static struct listener *listener_new(struct chat_hub *hub, const struct chat_sco
     char *text = (char *)(listener->topics + most), *end = text + room;
 
     listener->hub = hub;
+    listener->account = account;
     listener->at = strdup(at);
     if (!listener->at) {
         free(listener);
@@ -502,8 +506,7 @@ struct start {
     bool anew;       /* the client's position cannot be used */
 };
 
-/* Finds where to begin. Returns 0, or the status of the response sent. */
-static int start_find(struct bb_request *rq, struct start *start)
+static struct start start_find(struct bb_request *rq)
 {
     static const struct bb_sql snapshot = {
         "SELECT pg_current_snapshot(), " CHAT_HOME
@@ -517,78 +520,63 @@ static int start_find(struct bb_request *rq, struct start *start)
 
     /* an empty id counts as no id (WHATWG) */
     if (id && *id && chat_cursor_split(bb_format(rq, "%s", id), &at))
-        return bb_fail(rq, 400, "Last-Event-ID must be an id of this stream");
+        bb_end(rq, bb_fail(rq, 400, "Last-Event-ID must be an id of this stream"));
     const struct bb_rows *rows =
-        bb_query(rq, &snapshot, BB_ARGS(bb_t(at.seen), bb_t(at.target), bb_i(REPLAY_XIDS)));
-
-    if (!rows)
-        return bb_failed(rq);
+        bb_query_or_end(rq, &snapshot, BB_ARGS(bb_t(at.seen), bb_t(at.target), bb_i(REPLAY_XIDS)));
     uint64_t home = (uint64_t)bb_cell_int(rq, rows, 0, 1);
+    const char *now = bb_format(rq, "d%" PRIu64 "-%s", home, bb_cell(rq, rows, 0, 0));
+    bool anew = at.seen && ((at.home && at.home != home) || *bb_cell(rq, rows, 0, 2) == 't');
 
-    start->now = start->at = bb_format(rq, "d%" PRIu64 "-%s", home, bb_cell(rq, rows, 0, 0));
-    start->anew = at.seen && ((at.home && at.home != home) || *bb_cell(rq, rows, 0, 2) == 't');
-    if (at.seen && !start->anew)
-        start->at = bb_format(rq, "d%" PRIu64 "-%s", home, at.home ? strchr(id, '-') + 1 : id);
-    return 0;
+    if (!at.seen || anew)
+        return (struct start){now, now, anew};
+    return (struct start){
+        now, bb_format(rq, "d%" PRIu64 "-%s", home, at.home ? strchr(id, '-') + 1 : id), false};
 }
 
 int chat_stream(struct bb_request *rq)
 {
     struct chat_hub *hub = ((const struct chat *)rq->state)->hub;
     struct chat_scope scope = chat_scope(rq);
-    struct start start = {.now = "", .at = ""};
-    int status = start_find(rq, &start);
+    struct start start = start_find(rq);
+    const char *text =
+        bb_format(rq, RETRY "%s\n%s", chat_id_line(rq, start.at), start.anew ? RESET : "");
+    struct account *account = account_enter(rq, hub);
+    struct listener *listener = listener_new(hub, account, &scope, start.at);
+    struct bb_chunk *first = chat_chunk(hub->host, text);
+    struct bb_stream_options options = {
+        .size = sizeof(options),
+        .type = "text/event-stream; charset=utf-8",
+        .limit = hub->room,
+        .goodbye = RETRY,
+        .closed = stream_closed,
+        .full = listener_full,
+        .arg = listener,
+        .heartbeat = ":\n\n",
+        .heartbeat_ms = hub->settings->stream_heartbeat * 1000,
+    };
+    int status =
+        first && listener ? bb_stream_open(rq, &options, &listener->stream) : bb_no_memory(rq);
+    bool starts = false;
 
-    if (status)
-        return status;
-    struct bb_chunk *first =
-        chat_chunk(hub->host, bb_format(rq, RETRY "%s\n%s", chat_id_line(rq, start.at),
-                                        start.anew ? RESET : ""));
-    struct listener *listener = listener_new(hub, &scope, start.at);
-
-    status =
-        first && listener ? account_enter(hub, rq->principal->account, &listener->account) : 503;
-    if (status == 429) {
-        bb_reply_header(rq, "Retry-After", "5");
-        bb_fail(rq, 429, "Too many open streams for this account");
-    } else if (status) {
-        bb_no_memory(rq);
+    if (status == 200)
+        bb_stream_send(rq->host, listener->stream, first);
+    pthread_mutex_lock(&hub->lock);
+    if (status == 200) {
+        listener->lagging = true;
+        TAILQ_INSERT_TAIL(&hub->lists[true], listener, link);
+        if (!hub->page)
+            hub->page = chat_page_new(start.now, 0);
+        if (!hub->page)
+            listener_end(listener);
+        starts = !hub->running;
+        hub->running = true;
     } else {
-        struct bb_stream_options options = {
-            .size = sizeof(options),
-            .type = "text/event-stream; charset=utf-8",
-            .limit = hub->room,
-            .goodbye = RETRY,
-            .closed = stream_closed,
-            .full = listener_full,
-            .arg = listener,
-            .heartbeat = ":\n\n",
-            .heartbeat_ms = hub->settings->stream_heartbeat * 1000,
-        };
-        status = bb_stream_open(rq, &options, &listener->stream);
-        if (status == 200) {
-            bb_stream_send(rq->host, listener->stream, first);
-            pthread_mutex_lock(&hub->lock);
-            listener->lagging = true;
-            TAILQ_INSERT_TAIL(&hub->lists[true], listener, link);
-            if (!hub->page)
-                hub->page = chat_page_new(start.now, 0);
-            if (!hub->page)
-                listener_end(listener);
-            bool starts = !hub->running;
-
-            hub->running = true;
-            pthread_mutex_unlock(&hub->lock);
-            if (starts)
-                hub_start(hub);
-            listener = NULL;
-        } else {
-            pthread_mutex_lock(&hub->lock);
-            account_leave(hub, listener->account);
-            pthread_mutex_unlock(&hub->lock);
-        }
+        account_leave(hub, account);
     }
-    if (listener)
+    pthread_mutex_unlock(&hub->lock);
+    if (starts)
+        hub_start(hub);
+    if (status != 200 && listener)
         listener_free(listener);
     bb_chunk_release(rq->host, first);
     return status;

@@ -107,14 +107,12 @@ int chat_unread_count(struct bb_request *rq)
     struct chat_scope scope = chat_scope(rq);
     const char *email = bb_segment(rq, "email");
     bool own = !scope.all && !scope.speaks && strcmp(email, scope.own) == 0;
-    const struct bb_rows *rows =
-        own ? bb_query(rq, &count_own.one, BB_ARGS(bb_t(email)))
-            : bb_query(rq, &count_seen.one, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
+    const struct bb_value values[] = {CHAT_SCOPE_ARGS(&scope), bb_t(email)};
+    const struct bb_rows *rows = own ? bb_query_or_end(rq, &count_own.one, values + 3, 1)
+                                     : bb_query_or_end(rq, &count_seen.one, values, 4);
 
-    if (rows && !own && bb_cell_int(rq, rows, 0, 1) > FEW_PAIRED)
-        rows = bb_query(rq, &count_many, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
-    if (!rows)
-        return bb_failed(rq);
+    if (!own && bb_cell_int(rq, rows, 0, 1) > FEW_PAIRED)
+        rows = bb_query_or_end(rq, &count_many, values, 4);
     return bb_reply(rq, 200, json_pack("{s:I}", "count", (json_int_t)bb_cell_int(rq, rows, 0, 0)));
 }
 
@@ -129,10 +127,8 @@ int chat_unread_devices(struct bb_request *rq)
     const char *email = bb_segment(rq, "email");
     const struct bb_sql *sql =
         chat_asks_for_another(&scope, email) ? &devices_of_another : &devices_of_account.one;
-    const struct bb_rows *rows = bb_query(rq, sql, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
-
-    if (!rows)
-        return bb_failed(rq);
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, sql, BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(email)));
 
     return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, unread_name);
 }

@@ -14,6 +14,7 @@
 
 #include <busbar/busbar.h>
 
+#include "modules/common/scope.h"
 #include "modules/device/store.h"
 
 enum device_field {
@@ -110,16 +111,6 @@ struct device_documents {
     int64_t until_ms;           /* deadline for the store, see struct store_keep */
 };
 
-/* The organizations in which a request may see devices. */
-struct device_scope {
-    bool all;
-    const int64_t *organizations;
-    size_t count;
-};
-
-/* The first two parameters of a statement that finds devices. */
-#define DEVICE_SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
-
 /* The form in which externalIds are compared: NFKC, case folded. It is indexed. */
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
 #define DEVICE_HAS_KEY(text) "(" DEVICE_KEY("d.external_id") " = " DEVICE_KEY(text) ")"
@@ -157,10 +148,10 @@ void device_read(struct bb_request *rq, json_t *object, bool whole, struct devic
                  json_t *errors);
 
 /*
- * Reads the device from the request's body. The query may also have organizationId. Returns 0, or
- * the status of the response sent.
+ * Returns the device that the request's body describes. The query may also have organizationId.
+ * Ends the request if the body has errors.
  */
-int device_read_body(struct bb_request *rq, bool whole, struct device_values *values);
+struct device_values device_read_body(struct bb_request *rq, bool whole);
 
 /* Returns a copy without leading and trailing white space, the form in which names are stored. */
 char *device_trimmed(struct bb_request *rq, const char *text);
@@ -208,20 +199,14 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record);
 json_t *device_facts_json(const struct device_record *record);
 
 /*
- * Returns the text of device_json(), which lives as long as the request; NULL: out of memory. It
- * copies values that the database returns as JSON unchanged, including blanks: parsing and printing
- * them again would block the loop for 10 ms on a page of large attributes.
+ * Returns the text of device_json(), which lives as long as the request. It copies values that the
+ * database returns as JSON unchanged, including blanks: parsing and printing them again would block
+ * the loop for 10 ms on a page of large attributes.
  */
 const char *device_text(struct bb_request *rq, const struct device_record *record);
 
-/* Checks the size of attributes after a change. Returns 0, or the status of the response sent. */
-int device_attributes_check(struct bb_request *rq, const char *attributes);
-
-/*
- * Sets the organizations in which a caller acts: all for an Admin, otherwise the account's.
- * `asked` is organizationId, or 0. Returns 0, or the status of the response sent.
- */
-int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope);
+/* Ends the request if attributes are too large after a change. */
+void device_attributes_check(struct bb_request *rq, const char *attributes);
 
 /* Error messages for a key that matches no device, or several devices. */
 #define DEVICE_NONE "Device not found"
@@ -240,8 +225,11 @@ enum device_look_up {
 /* Finds a device in the caller's scope. Returns 0, or the status of the response sent. */
 int device_find(struct bb_request *rq, enum device_look_up how, const char *name, int64_t asked,
                 struct device_record *record);
-/* Finds the device by the key in the request's path and the organizationId in its query. */
-int device_in_path(struct bb_request *rq, enum device_look_up how, struct device_record *record);
+/*
+ * Returns the device with the key in the request's path and the organizationId in its query. Ends
+ * the request if there is none, or several.
+ */
+struct device_record device_in_path(struct bb_request *rq, enum device_look_up how);
 
 /*
  * Raises an event of a device. `changed` is the array for device.updated, which this takes, or
@@ -251,11 +239,10 @@ int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                 const struct device_record *record, json_t *changed);
 
 /*
- * documents.c: puts the request's files into the store. `organization` owns the device. Returns 0,
- * or the status of the response sent.
+ * documents.c: puts the request's files into the store, or ends the request. `organization` owns
+ * the device.
  */
-int device_documents_take(struct bb_request *rq, int64_t organization,
-                          struct device_documents *documents);
+struct device_documents device_documents_take(struct bb_request *rq, int64_t organization);
 /* Call after the response: removes files that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
 /* Counts a failed call of the store if the host could not even write the incoming files. */

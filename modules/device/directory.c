@@ -107,22 +107,29 @@ static int directory_organization_named(void *state, struct bb_request *rq, cons
     "(SELECT CASE count(*) WHEN 1 THEN min(s.id) WHEN 2 THEN -1 END FROM " OF_ITS                  \
     "d.serial_number = " KEY " LIMIT 2) s)"
 
+/* Runs a statement for the keys, and sets the id of each key; 0: none. NULL: failed. */
+static const struct bb_rows *directory_ids(struct bb_request *rq, const struct bb_sql *sql,
+                                           const json_t *keys, int64_t organization, int64_t **ids)
+{
+    const struct bb_rows *rows =
+        bb_query(rq, sql, BB_ARGS(bb_t(bb_json(rq, keys, NULL)), bb_i(organization)));
+
+    *ids = bb_alloc(rq, (json_array_size(keys) + 1) * sizeof(**ids));
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
+        if (bb_cell_int(rq, rows, row, 1) > 0)
+            (*ids)[bb_cell_int(rq, rows, row, 0)] = bb_cell_int(rq, rows, row, 1);
+    return rows;
+}
+
 static int directory_resolve(void *state, struct bb_request *rq, const json_t *keys,
                              int64_t organization, int64_t **ids)
 {
     static const struct bb_sql by_keys = {"SELECT k.place - 1, coalesce(" BY_EXTERNAL_ID
                                           ", " BY_UUID ", " BY_ID("^[0-9]{1,18}$") ", 0)" ALL_KEYS,
                                           0};
-    const struct bb_rows *rows =
-        bb_query(rq, &by_keys, BB_ARGS(bb_t(bb_json(rq, keys, NULL)), bb_i(organization)));
 
     (void)state;
-    if (!rows)
-        return -1;
-    *ids = bb_alloc(rq, (json_array_size(keys) + 1) * sizeof(**ids));
-    for (size_t row = 0; row < bb_count(rq, rows); row++)
-        (*ids)[bb_cell_int(rq, rows, row, 0)] = bb_cell_int(rq, rows, row, 1);
-    return 0;
+    return directory_ids(rq, &by_keys, keys, organization, ids) ? 0 : -1;
 }
 
 /*
@@ -140,18 +147,15 @@ static int directory_identify(void *state, struct bb_request *rq, const json_t *
         " FROM (SELECT k.place - 1 AS place, " KEY " AS key, coalesce(" BY_EXTERNAL_ID ", " BY_UUID
         ", " BY_SERIAL_NUMBER ", " BY_ID("^[1-9][0-9]{0,17}$") ", 0) AS id" ALL_KEYS " OFFSET 0) f",
         0};
-    const struct bb_rows *rows =
-        bb_query(rq, &by_keys, BB_ARGS(bb_t(bb_json(rq, keys, NULL)), bb_i(organization)));
+    const struct bb_rows *rows = directory_ids(rq, &by_keys, keys, organization, ids);
 
     (void)state;
     if (!rows)
         return -1;
-    *ids = bb_alloc(rq, (json_array_size(keys) + 1) * sizeof(**ids));
     *problems = bb_alloc(rq, (json_array_size(keys) + 1) * sizeof(**problems));
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
         int64_t place = bb_cell_int(rq, rows, row, 0), id = bb_cell_int(rq, rows, row, 1);
 
-        (*ids)[place] = id > 0 ? id : 0;
         if (id < 0)
             (*problems)[place] =
                 bb_format(rq, DEVICE_SEVERAL, "identifier", bb_cell(rq, rows, row, 2));

@@ -36,33 +36,33 @@ struct type_finder {
     char seen[SEEN];
 };
 
-/* Configures libmagic so that it never runs a program to decompress a file. */
-struct type_finder *type_finder_new(char *why, size_t size)
-{
-    struct type_finder *finder = calloc(1, sizeof(*finder));
-
-    if (finder)
-        finder->cookie = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
-    if (!finder || !finder->cookie || magic_load(finder->cookie, NULL)) {
-        const char *reason = finder && finder->cookie ? magic_error(finder->cookie) : NULL;
-
-        snprintf(why, size, "%s", reason ? reason : "out of memory");
-        if (finder && finder->cookie)
-            magic_close(finder->cookie);
-        free(finder);
-        return NULL;
-    }
-    pthread_mutex_init(&finder->lock, NULL);
-    return finder;
-}
-
 void type_finder_free(struct type_finder *finder)
 {
     if (!finder)
         return;
-    magic_close(finder->cookie);
+    if (finder->cookie)
+        magic_close(finder->cookie);
     pthread_mutex_destroy(&finder->lock);
     free(finder);
+}
+
+/* Configures libmagic so that it never runs a program to decompress a file. */
+struct type_finder *type_finder_new(char *why, size_t size)
+{
+    struct type_finder *finder = calloc(1, sizeof(*finder));
+    const char *reason = NULL;
+
+    if (finder) {
+        pthread_mutex_init(&finder->lock, NULL);
+        finder->cookie = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
+    }
+    if (finder && finder->cookie && !magic_load(finder->cookie, NULL))
+        return finder;
+    if (finder && finder->cookie)
+        reason = magic_error(finder->cookie);
+    snprintf(why, size, "%s", reason ? reason : "out of memory");
+    type_finder_free(finder);
+    return NULL;
 }
 
 /* ---- calls of the store ---- */
@@ -181,10 +181,9 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
 
 /*
  * Records in the database the names of the objects to be stored, a new name for each content. A
- * content that a document has already keeps its name. Returns 0, or the status of the response
- * sent.
+ * content that a document has already keeps its name.
  */
-static int documents_begin(struct bb_request *rq, struct arrival *arrival)
+static void documents_begin(struct bb_request *rq, struct arrival *arrival)
 {
     static const struct bb_sql begin = {
         "WITH f AS (SELECT * FROM jsonb_array_elements_text($1::jsonb) WITH ORDINALITY"
@@ -202,10 +201,8 @@ static int documents_begin(struct bb_request *rq, struct arrival *arrival)
     for (size_t i = 0; i < arrival->count; i++)
         hashes[i] = arrival->files[i]->sha256;
     const struct bb_rows *rows =
-        bb_query(rq, &begin, BB_ARGS(bb_t(device_names_json(rq, hashes, arrival->count))));
+        bb_query_or_end(rq, &begin, BB_ARGS(bb_t(device_names_json(rq, hashes, arrival->count))));
 
-    if (!rows)
-        return bb_failed(rq);
     for (size_t i = 0; i < arrival->count; i++) {
         arrival->paths[i] = arrival->files[i]->path;
         arrival->objects[i] = bb_cell(rq, rows, i, 0);
@@ -215,7 +212,6 @@ static int documents_begin(struct bb_request *rq, struct arrival *arrival)
     arrival->keep.count = arrival->count;
     arrival->keep.paths = arrival->paths;
     arrival->keep.names = arrival->objects;
-    return 0;
 }
 
 /* Writes the rows: once as the API shows them, and once with `sha256` and `object`. */
@@ -244,15 +240,15 @@ static void documents_take_rows(struct bb_request *rq, const struct arrival *arr
     documents->shown = bb_json(rq, list, NULL);
 }
 
-int device_documents_take(struct bb_request *rq, int64_t organization,
-                          struct device_documents *documents)
+struct device_documents device_documents_take(struct bb_request *rq, int64_t organization)
 {
     const struct device *state = rq->state;
     const struct bb_file *file = bb_file(rq, 0);
+    struct device_documents documents = {.shown = "[]"};
+    int refused = 0;
 
-    *documents = (struct device_documents){.shown = "[]"};
     if (!file)
-        return 0;
+        return documents;
     struct arrival *arrival = bb_alloc(rq, sizeof(*arrival));
     struct store_keep *keep = &arrival->keep;
 
@@ -262,31 +258,29 @@ int device_documents_take(struct bb_request *rq, int64_t organization,
     }
     arrival->finder = state->finder;
     if (bb_offload(rq, DEVICE_POOL, documents_find_types, arrival))
-        return bb_failed(rq);
+        bb_end(rq, bb_failed(rq));
     for (size_t i = 0; i < arrival->count; i++)
         if (!is_allowed(state, arrival->types[i]))
-            return bb_fail(rq, 415, "%s: files of type %s are not accepted",
-                           arrival->files[i]->part, arrival->types[i]);
+            bb_end(rq, bb_fail(rq, 415, "%s: files of type %s are not accepted",
+                               arrival->files[i]->part, arrival->types[i]));
     if (documents_check_quota(rq, NULL, organization, arrival->bytes))
-        return bb_failed(rq);
-    int refused = documents_begin(rq, arrival);
-
-    if (refused)
-        return refused;
-    documents->uploads = arrival->fresh;
-    documents->begun = arrival->fresh_count;
+        bb_end(rq, bb_failed(rq));
+    documents_begin(rq, arrival);
+    documents.uploads = arrival->fresh;
+    documents.begun = arrival->fresh_count;
     if (store_call(rq, STORE_KEEP, keep)) {
         refused = bb_failed(rq);
     } else if (*keep->job.why) {
         bb_log(rq, BB_ERROR, "documents cannot be stored: %s", keep->job.why);
         refused = bb_fail(rq, 503, "Documents cannot be stored at the moment");
     }
-    documents->until_ms = keep->until_ms;
-    if (refused)
-        device_documents_drop(rq, documents);
-    else
-        documents_take_rows(rq, arrival, documents);
-    return refused;
+    documents.until_ms = keep->until_ms;
+    if (refused) {
+        device_documents_drop(rq, &documents);
+        bb_end(rq, refused);
+    }
+    documents_take_rows(rq, arrival, &documents);
+    return documents;
 }
 
 /* Called after the commit: the files are documents now, so none of them may be dropped. */
@@ -418,16 +412,10 @@ int device_download(struct bb_request *rq)
         "SELECT name, type, coalesce(object, encode(sha256, 'hex')), size FROM device_document"
         " WHERE id = $1::uuid AND device = $2::bigint",
         0};
-    struct device_record record;
-    int refused = device_in_path(rq, DEVICE_ONLY_FACTS, &record);
-
-    if (refused)
-        return refused;
+    struct device_record record = device_in_path(rq, DEVICE_ONLY_FACTS);
     const struct bb_rows *rows =
-        bb_query(rq, &by_id, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(record.id)));
+        bb_query_or_end(rq, &by_id, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(record.id)));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Document not found");
     struct store_open open = {
@@ -451,10 +439,9 @@ int device_download(struct bb_request *rq)
 
 int device_documents_list(struct bb_request *rq)
 {
-    struct device_record record;
-    int refused = device_in_path(rq, DEVICE_WHOLE, &record);
+    struct device_record record = device_in_path(rq, DEVICE_WHOLE);
 
-    return refused ? refused : bb_reply(rq, 200, bb_json_read(rq, record.documents));
+    return bb_reply(rq, 200, bb_json_read(rq, record.documents));
 }
 
 /* ---- DELETE ---- */
@@ -469,13 +456,11 @@ static int documents_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
         " FROM gone WHERE d.id = gone.device RETURNING " DEVICE_FACTS,
         BB_SQL_WRITE};
     int64_t device = *(const int64_t *)arg;
-    const struct bb_rows *rows = bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(device)));
 
-    if (rows)
-        rows =
-            bb_tx_query(rq, tx, &remove, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(device)));
-    if (!rows)
-        return bb_failed(rq);
+    bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(device)));
+    const struct bb_rows *rows = bb_tx_query_or_end(
+        rq, tx, &remove, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(device)));
+
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Document not found");
     struct device_record record = device_facts_of(rq, rows, 0, 0);
@@ -487,10 +472,9 @@ static int documents_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int device_document_delete(struct bb_request *rq)
 {
-    struct device_record record;
-    int refused = device_in_path(rq, DEVICE_ONLY_FACTS, &record);
+    struct device_record record = device_in_path(rq, DEVICE_ONLY_FACTS);
 
-    return refused ? refused : bb_transaction(rq, documents_remove, &record.id);
+    return bb_transaction(rq, documents_remove, &record.id);
 }
 
 /*

@@ -167,7 +167,6 @@ static const char *fields_character_problem(utf8proc_int32_t code)
  */
 static const char *fields_normal_form(struct bb_request *rq, const char *text, const char **problem)
 {
-    static const utf8proc_option_t options = UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE;
     const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
     utf8proc_int32_t code;
     utf8proc_ssize_t size;
@@ -180,12 +179,12 @@ static const char *fields_normal_form(struct bb_request *rq, const char *text, c
     }
     if (*problem || ascii)
         return text;
-    utf8proc_ssize_t room = utf8proc_decompose(bytes, 0, NULL, 0, options);
-    utf8proc_int32_t *codes = bb_alloc(rq, ((size_t)room + 1) * sizeof(*codes));
-    utf8proc_ssize_t count = utf8proc_decompose(bytes, 0, codes, room, options);
+    utf8proc_uint8_t *normal = utf8proc_NFC(bytes);
 
-    utf8proc_reencode(codes, count, options);
-    return (const char *)codes;
+    if (!normal)
+        bb_alloc(rq, SIZE_MAX); /* ends the request: out of memory */
+    bb_defer(rq, free, normal);
+    return (const char *)normal;
 }
 
 static const char *fields_external_id(struct bb_request *rq, const json_t *value,
@@ -389,26 +388,12 @@ static void fields_read_attributes(struct bb_request *rq, json_t *object, const 
         fields_problem(rq, errors, "attributes", DEVICE_ATTRIBUTES_LONG);
 }
 
-/* Returns whether a name was sent, even if it has an error. */
-static bool is_named(const json_t *object)
-{
-    static const enum device_field names[] = {DEVICE_EXTERNAL_ID, DEVICE_SITE_NAME,
-                                              DEVICE_SERIAL_NUMBER};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const json_t *name = json_object_get(object, device_fields[names[i]].name);
-
-        if (name && !json_is_null(name))
-            return true;
-    }
-    return false;
-}
-
 void device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                  json_t *errors)
 {
     /* held, because the values point to its texts */
     json_t *checked = bb_hold(rq, fields_check(rq, object, errors));
+    bool named = false; /* a name was sent, even if it has an error */
 
     *values = (struct device_values){
         .organization = json_integer_value(json_object_get(checked, "organizationId")),
@@ -416,7 +401,12 @@ void device_read(struct bb_request *rq, json_t *object, bool whole, struct devic
     };
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
         const json_t *value = json_object_get(checked, device_fields[field].name);
+        const json_t *sent = json_object_get(object, device_fields[field].name);
         const char *wrong = NULL;
+
+        if (field == DEVICE_EXTERNAL_ID || field == DEVICE_SITE_NAME ||
+            field == DEVICE_SERIAL_NUMBER)
+            named = named || (sent && !json_is_null(sent));
 
         values->cleared[field] = json_is_null(value);
         if (value && !json_is_null(value))
@@ -426,7 +416,7 @@ void device_read(struct bb_request *rq, json_t *object, bool whole, struct devic
     }
     if (!whole && json_is_null(json_object_get(checked, "status")))
         fields_problem(rq, errors, "status", "must not be null");
-    if (whole && !is_named(object))
+    if (whole && !named)
         fields_problem(rq, errors, "externalId", DEVICE_UNNAMED);
     fields_read_attributes(rq, object, checked, values, errors);
 }
@@ -456,20 +446,21 @@ const char *device_unlikely(enum device_field field, const char *text)
     return NULL;
 }
 
-int device_read_body(struct bb_request *rq, bool whole, struct device_values *values)
+struct device_values device_read_body(struct bb_request *rq, bool whole)
 {
     json_t *errors = bb_hold(rq, json_array());
+    struct device_values values;
 
-    device_read(rq, bb_body(rq), whole, values, errors);
+    device_read(rq, bb_body(rq), whole, &values, errors);
     if (json_array_size(errors))
-        return bb_refuse(rq, json_incref(errors));
-    if (!values->organization)
-        values->organization = bb_arg_int(rq, "organizationId", 0);
+        bb_end(rq, bb_refuse(rq, json_incref(errors)));
+    if (!values.organization)
+        values.organization = bb_arg_int(rq, "organizationId", 0);
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
-        const char *warning = device_unlikely(field, values->text[field]);
+        const char *warning = device_unlikely(field, values.text[field]);
 
         if (warning)
             bb_warn(rq, "%s: %s", device_fields[field].name, warning);
     }
-    return 0;
+    return values;
 }

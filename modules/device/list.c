@@ -78,14 +78,14 @@ enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
  * Sets the values of the scope and of the filters, which are a JSON object by name. Returns whether
  * there is a filter.
  */
-static bool list_has_filters(struct bb_request *rq, const struct device_scope *scope,
+static bool list_has_filters(struct bb_request *rq, const struct scope *scope,
                              struct bb_value values[LIST_COUNTED])
 {
     static const char *const names[] = {
         "siteName", "serialNumber", "fuelCode",   "deviceTypeCode",   "externalId",
         "search",   "capacityFrom", "capacityTo", "commissionedFrom", "commissionedTo",
         "status",   "inGroup",      NULL};
-    const struct bb_value seen[] = {DEVICE_SCOPE_ARGS(scope)};
+    const struct bb_value seen[] = {SCOPE_ARGS(scope)};
     const char *country = bb_arg(rq, "countryCode"), *status = bb_arg(rq, "status"), *codes[2];
     json_t *wanted = bb_hold(rq, json_object());
 
@@ -112,16 +112,16 @@ static bool list_has_filters(struct bb_request *rq, const struct device_scope *s
 
 /* ---- order and cursor ---- */
 
-/* Reads the cursor. Returns 0, or the status of the 400 response sent. */
-static int list_cursor(struct bb_request *rq, const struct list_order *order,
-                       struct bb_value values[LIST_VALUES])
+/* Reads the cursor. */
+static void list_cursor(struct bb_request *rq, const struct list_order *order,
+                        struct bb_value values[LIST_VALUES])
 {
     const char *after = bb_arg(rq, "after");
     char *end = NULL;
 
     values[LIST_AFTER] = values[LIST_KEY] = bb_null();
     if (!after)
-        return 0;
+        return;
     errno = 0;
     int64_t id = strtoll(after, &end, 10);
     bool good = end != after && !errno && id >= 0;
@@ -131,13 +131,12 @@ static int list_cursor(struct bb_request *rq, const struct list_order *order,
     else if (good)
         good = *end == '-' && (!order->number || device_is_number(end + 1, "0123456789+-.e"));
     if (!good)
-        return bb_invalid(rq, "after",
-                          "must be a cursor from a Link header of a list with the "
-                          "same sort and order");
+        bb_end(rq, bb_invalid(rq, "after",
+                              "must be a cursor from a Link header of a list with the same sort "
+                              "and order"));
     values[LIST_AFTER] = bb_i(id);
     if (order != list_orders)
         values[LIST_KEY] = bb_t(end + 1);
-    return 0;
 }
 
 /* ---- the response ---- */
@@ -164,8 +163,6 @@ static int list_answer(struct bb_request *rq, const struct list_order *order,
         struct device_record record = device_record_of(rq, rows, row);
 
         texts[row] = device_text(rq, &record);
-        if (!texts[row])
-            return bb_no_memory(rq);
         room += strlen(texts[row]) + 1;
     }
     char *array = bb_alloc(rq, room), *at = stpcpy(array, "[");
@@ -178,47 +175,45 @@ static int list_answer(struct bb_request *rq, const struct list_order *order,
 
 int device_list(struct bb_request *rq)
 {
-    struct device_scope scope;
+    struct scope scope;
     struct bb_value values[LIST_VALUES];
     const struct list_order *order = list_orders;
     const char *sort = bb_arg(rq, "sort"), *direction = bb_arg(rq, "order");
     const char *count = bb_arg(rq, "count");
     bool down = direction && !strcmp(direction, "desc");
     int64_t limit = bb_arg_int(rq, "limit", PAGE_MAX);
-    int refused = device_scope(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+    int refused = scope_set(rq, bb_arg_int(rq, "organizationId", 0), &scope);
 
     while (sort && order->name && strcmp(order->name, sort) != 0)
         order++;
     if (!order->name)
         order = list_orders;
-    if (!refused)
-        refused = list_cursor(rq, order, values);
     if (refused)
         return refused;
+    list_cursor(rq, order, values);
     bool any = list_has_filters(rq, &scope, values);
 
     if (count && strcmp(count, "true") == 0) {
-        const struct bb_rows *total = bb_query(rq, &list_count, values, LIST_COUNTED);
+        const struct bb_rows *total = bb_query_or_end(rq, &list_count, values, LIST_COUNTED);
 
-        if (!total || bb_reply_header(rq, "X-Total-Count", bb_cell(rq, total, 0, 0)))
-            return bb_failed(rq);
+        bb_reply_header(rq, "X-Total-Count", bb_cell(rq, total, 0, 0));
     }
     values[LIST_ORDER] = bb_t(order->name);
     values[LIST_DOWN] = bb_b(down);
     values[LIST_LIMIT] = bb_i(limit + 1);
     values[LIST_BYTES] = bb_i(PAGE_BYTES);
     bool few = !any && limit <= FEW && order == list_orders && !down;
-    const struct bb_rows *rows = bb_query(rq, few ? &list_few : &list_many, values, LIST_VALUES);
 
-    return rows ? list_answer(rq, order, rows, (size_t)limit) : bb_failed(rq);
+    return list_answer(rq, order,
+                       bb_query_or_end(rq, few ? &list_few : &list_many, values, LIST_VALUES),
+                       (size_t)limit);
 }
 
 int device_get(struct bb_request *rq)
 {
-    struct device_record record;
-    int refused = device_in_path(rq, DEVICE_WHOLE, &record);
+    struct device_record record = device_in_path(rq, DEVICE_WHOLE);
 
-    return refused ? refused : bb_reply(rq, 200, device_json(rq, &record));
+    return bb_reply(rq, 200, device_json(rq, &record));
 }
 
 /*

@@ -121,20 +121,15 @@ static const char *record_attributes(struct bb_request *rq, const char *text)
 }
 
 /* Does not count the blanks that the database adds to the text. */
-int device_attributes_check(struct bb_request *rq, const char *attributes)
+void device_attributes_check(struct bb_request *rq, const char *attributes)
 {
     size_t length = strlen(attributes);
 
     if (length <= DEVICE_ATTRIBUTES_MAX)
-        return 0;
-    json_t *json = bb_json_read(rq, record_attributes(rq, attributes));
-    const char *text = json ? bb_json(rq, json, &length) : NULL;
-
-    json_decref(json);
-    if (!text)
-        return bb_no_memory(rq);
-    return length <= DEVICE_ATTRIBUTES_MAX ? 0
-                                           : bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG);
+        return;
+    bb_json(rq, bb_hold(rq, bb_json_read(rq, record_attributes(rq, attributes))), &length);
+    if (length > DEVICE_ATTRIBUTES_MAX)
+        bb_end(rq, bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG));
 }
 
 /* ---- the whole device ---- */
@@ -142,23 +137,18 @@ int device_attributes_check(struct bb_request *rq, const char *attributes)
 const char *device_text(struct bb_request *rq, const struct device_record *record)
 {
     size_t length = 0;
-    json_t *json = device_facts_json(record);
-    const char *facts = json ? bb_json(rq, json, &length) : NULL;
+    const char *facts = bb_json(rq, bb_hold(rq, device_facts_json(record)), &length);
 
-    json_decref(json);
-    return facts ? bb_format(rq,
-                             "%.*s,\"attributes\":%s,\"documents\":%s,\"createdAt\":\"%s\","
-                             "\"updatedAt\":\"%s\"}",
-                             (int)length - 1, facts, record_attributes(rq, record->attributes),
-                             record->documents, record->created_at, record->updated_at)
-                 : NULL;
+    return bb_format(rq,
+                     "%.*s,\"attributes\":%s,\"documents\":%s,\"createdAt\":\"%s\","
+                     "\"updatedAt\":\"%s\"}",
+                     (int)length - 1, facts, record_attributes(rq, record->attributes),
+                     record->documents, record->created_at, record->updated_at);
 }
 
 json_t *device_json(struct bb_request *rq, const struct device_record *record)
 {
-    const char *text = device_text(rq, record);
-
-    return text ? bb_json_read(rq, text) : NULL;
+    return bb_json_read(rq, device_text(rq, record));
 }
 
 /*
@@ -237,27 +227,6 @@ static const struct bb_keyed look_ups[][OF_SOME + 1] = {
     [DEVICE_AT_SITE] = {BY_SITE(FROM_ALL), BY_SITE(FROM_ONE), BY_SITE(FROM_SOME)},
 };
 
-int device_scope(struct bb_request *rq, int64_t asked, struct device_scope *scope)
-{
-    const struct bb_principal *who = rq->principal;
-    int64_t organization;
-    int refused = bb_organization(rq, asked, &organization);
-
-    if (refused)
-        return refused;
-    *scope = (struct device_scope){
-        .all = who->role == BB_ROLE_ADMIN && !organization,
-        .organizations = who->organizations,
-        .count = who->organization_count,
-    };
-    if (!organization)
-        return 0;
-    scope->organizations =
-        memcpy(bb_alloc(rq, sizeof(organization)), &organization, sizeof(organization));
-    scope->count = 1;
-    return 0;
-}
-
 static bool is_uuid(const char *text)
 {
     if (strlen(text) != UUID_LENGTH || strspn(text, "0123456789abcdefABCDEF-") != UUID_LENGTH)
@@ -303,18 +272,18 @@ static const char *record_names(struct bb_request *rq, const struct bb_rows *row
 int device_find(struct bb_request *rq, enum device_look_up how, const char *name, int64_t asked,
                 struct device_record *record)
 {
-    struct device_scope scope;
-    int refused = device_scope(rq, asked, &scope);
+    struct scope scope;
+    int refused = scope_set(rq, asked, &scope);
     bool site = how == DEVICE_AT_SITE;
 
     if (refused)
         return refused;
     const char *key = device_trimmed(rq, name);
     enum sight sight = scope.all ? OF_ALL : scope.count == 1 ? OF_ONE : OF_SOME;
-    const struct bb_rows *rows = bb_query(rq, &look_ups[how][sight].one,
-                                          BB_ARGS(DEVICE_SCOPE_ARGS(&scope), bb_t(key),
-                                                  bb_t(!site && is_uuid(key) ? key : NULL),
-                                                  bb_t(site ? NULL : record_id(key))));
+    const struct bb_rows *rows =
+        bb_query(rq, &look_ups[how][sight].one,
+                 BB_ARGS(SCOPE_ARGS(&scope), bb_t(key), bb_t(!site && is_uuid(key) ? key : NULL),
+                         bb_t(site ? NULL : record_id(key))));
 
     if (!rows)
         return bb_failed(rq);
@@ -328,8 +297,13 @@ int device_find(struct bb_request *rq, enum device_look_up how, const char *name
     return 0;
 }
 
-int device_in_path(struct bb_request *rq, enum device_look_up how, struct device_record *record)
+struct device_record device_in_path(struct bb_request *rq, enum device_look_up how)
 {
-    return device_find(rq, how, bb_segment(rq, "externalId"), bb_arg_int(rq, "organizationId", 0),
-                       record);
+    struct device_record record;
+    int refused = device_find(rq, how, bb_segment(rq, "externalId"),
+                              bb_arg_int(rq, "organizationId", 0), &record);
+
+    if (refused)
+        bb_end(rq, refused);
+    return record;
 }

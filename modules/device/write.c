@@ -49,31 +49,24 @@ static int register_unit(struct bb_request *rq, const struct device_record *reco
         device_documents_add(rq, unit, record, documents) ||
         device_emit(rq, unit, "device.registered", record, NULL))
         return bb_failed(rq);
-    json_t *json = device_json(rq, record);
-
-    if (!json)
-        return bb_no_memory(rq);
-    int status = bb_commit(rq, unit, 201, json);
+    int status = bb_commit(rq, unit, 201, device_json(rq, record));
 
     return status ? status : write_failed(rq);
 }
 
 int device_register(struct bb_request *rq)
 {
-    struct device_values values;
-    struct device_documents documents = {.shown = "[]"};
+    struct device_values values = device_read_body(rq, true);
     struct device_record record = {.id = 0};
-    int refused = device_read_body(rq, true, &values);
+    int refused = bb_home(rq, values.organization, &record.organization);
 
-    if (!refused)
-        refused = bb_home(rq, values.organization, &record.organization);
-    if (!refused) {
-        record.id = bb_next_id(rq, "device_id");
-        refused = record.id < 0 ? bb_failed(rq)
-                                : device_documents_take(rq, record.organization, &documents);
-    }
     if (refused)
         return refused;
+    record.id = bb_next_id(rq, "device_id");
+    if (record.id < 0)
+        return bb_failed(rq);
+    struct device_documents documents = device_documents_take(rq, record.organization);
+
     memcpy(record.text, values.text, sizeof(record.text));
     record.uuid = bb_new_uuid(rq);
     record.status = values.status ? values.status : "Active";
@@ -141,26 +134,8 @@ struct change {
     struct device_documents documents;
 };
 
-static int update_unchanged(struct bb_request *rq, struct bb_tx *tx, int64_t device)
-{
-    static const struct bb_sql as_it_is = {
-        "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
-    const struct bb_rows *rows = bb_tx_query(rq, tx, &as_it_is, BB_ARGS(bb_i(device)));
-
-    if (!rows)
-        return bb_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "Device not found");
-    struct device_record record = device_record_of(rq, rows, 0);
-
-    return bb_reply(rq, 200, device_json(rq, &record));
-}
-
-/*
- * Checks the result of a change, which is rolled back if it is refused. Returns 0, or the status of
- * the response sent.
- */
-static int update_refuse(struct bb_request *rq, struct bb_tx *tx,
+/* Checks the result of a change, and ends the transaction if the change is refused. */
+static void update_check(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_values *values, const struct device_record *record)
 {
     /* The device cannot have generated energy before its commissioning date. */
@@ -182,32 +157,16 @@ static int update_refuse(struct bb_request *rq, struct bb_tx *tx,
                           : values->cleared[DEVICE_COMMISSIONING_DATE] ? "commissioningDate"
                                                                        : NULL;
     bool readings = bb_service(rq->host, "readings").interface;
-    int refused = 0;
 
     if (!record->text[DEVICE_EXTERNAL_ID] && !record->text[DEVICE_SITE_NAME] &&
         !record->text[DEVICE_SERIAL_NUMBER])
-        refused = bb_invalid(rq, "externalId", DEVICE_UNNAMED);
-    else if (values->attributes)
-        refused = device_attributes_check(rq, record->attributes);
-    if (refused)
-        return refused;
-    if (readings && values->text[DEVICE_COMMISSIONING_DATE] &&
-        !bb_tx_query(rq, tx, &require_date, BB_ARGS(bb_i(record->id))))
-        return bb_failed(rq);
-    if (readings && cleared &&
-        !bb_tx_query(rq, tx, &require_values, BB_ARGS(bb_i(record->id), bb_t(cleared))))
-        return bb_failed(rq);
-    return 0;
-}
-
-/* Removes an Inactive device from its group, beginning with the next cycle. */
-static int leave_group(struct bb_request *rq, struct bb_tx *tx, const struct device_record *record)
-{
-    static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};
-
-    if (!bb_service(rq->host, "certificates").interface || strcmp(record->status, "Inactive") != 0)
-        return 0;
-    return bb_tx_query(rq, tx, &leave, BB_ARGS(bb_i(record->id))) ? 0 : -1;
+        bb_end(rq, bb_invalid(rq, "externalId", DEVICE_UNNAMED));
+    if (values->attributes)
+        device_attributes_check(rq, record->attributes);
+    if (readings && values->text[DEVICE_COMMISSIONING_DATE])
+        bb_tx_query_or_end(rq, tx, &require_date, BB_ARGS(bb_i(record->id)));
+    if (readings && cleared)
+        bb_tx_query_or_end(rq, tx, &require_values, BB_ARGS(bb_i(record->id), bb_t(cleared)));
 }
 
 /* Returns the names of the fields that were sent. The caller owns them; NULL: out of memory. */
@@ -234,14 +193,19 @@ static json_t *update_changed(const struct change *change)
  */
 static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
+    /* An Inactive device leaves its group, beginning with the next cycle. */
+    static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};
+    static const struct bb_sql as_it_is = {
+        "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
     struct change *change = arg;
     const char *const *text = change->values.text;
     int64_t cleared = 0;
 
-    if (change->documents.rows &&
-        (!bb_tx_query(rq, tx, &lock, BB_ARGS(bb_i(change->device.id))) ||
-         device_documents_add(rq, tx, &change->device, &change->documents)))
-        return bb_failed(rq);
+    if (change->documents.rows) {
+        bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(change->device.id)));
+        if (device_documents_add(rq, tx, &change->device, &change->documents))
+            return bb_failed(rq);
+    }
     for (int field = 0; field < DEVICE_FIELDS; field++)
         cleared |= (int64_t)change->values.cleared[field] << field;
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
@@ -256,33 +220,37 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (!rows)
         return write_failed(rq);
-    if (bb_count(rq, rows) == 0)
-        return update_unchanged(rq, tx, change->device.id);
+    bool changed = bb_count(rq, rows) > 0;
+
+    if (!changed)
+        rows = bb_tx_query_or_end(rq, tx, &as_it_is, BB_ARGS(bb_i(change->device.id)));
+    if (!bb_count(rq, rows))
+        return bb_fail(rq, 404, DEVICE_NONE);
     struct device_record record = device_record_of(rq, rows, 0);
-    int refused = update_refuse(rq, tx, &change->values, &record);
     bool moved = text[DEVICE_SERIAL_NUMBER] || text[DEVICE_CAPACITY] || text[DEVICE_LATITUDE] ||
                  text[DEVICE_LONGITUDE]; /* duplicates are found by these */
 
-    if (refused)
-        return refused;
-    if ((moved && device_warn_duplicates(rq, tx, &record)) || leave_group(rq, tx, &record) ||
-        device_emit(rq, tx, "device.updated", &record, update_changed(change)))
+    if (!changed)
+        return bb_reply(rq, 200, device_json(rq, &record));
+    update_check(rq, tx, &change->values, &record);
+    if (moved && device_warn_duplicates(rq, tx, &record))
+        return bb_failed(rq);
+    if (bb_service(rq->host, "certificates").interface && !strcmp(record.status, "Inactive"))
+        bb_tx_query_or_end(rq, tx, &leave, BB_ARGS(bb_i(record.id)));
+    if (device_emit(rq, tx, "device.updated", &record, update_changed(change)))
         return bb_failed(rq);
     return bb_reply(rq, 200, device_json(rq, &record));
 }
 
 static int update_device(struct bb_request *rq, enum device_look_up how, const char *segment)
 {
-    struct change change;
-    int refused = device_read_body(rq, false, &change.values);
+    struct change change = {.values = device_read_body(rq, false)};
+    int refused =
+        device_find(rq, how, bb_segment(rq, segment), change.values.organization, &change.device);
 
-    if (!refused)
-        refused = device_find(rq, how, bb_segment(rq, segment), change.values.organization,
-                              &change.device);
-    if (!refused)
-        refused = device_documents_take(rq, change.device.organization, &change.documents);
     if (refused)
         return refused;
+    change.documents = device_documents_take(rq, change.device.organization);
     int status = bb_transaction(rq, update_work, &change);
 
     device_documents_drop(rq, &change.documents);
@@ -331,9 +299,8 @@ static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct device_record *record = arg;
 
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        if ((!steps[i].service || bb_service(rq->host, steps[i].service).interface) &&
-            !bb_tx_query(rq, tx, &steps[i].sql, BB_ARGS(bb_i(record->id))))
-            return bb_failed(rq);
+        if (!steps[i].service || bb_service(rq->host, steps[i].service).interface)
+            bb_tx_query_or_end(rq, tx, &steps[i].sql, BB_ARGS(bb_i(record->id)));
     if (device_emit(rq, tx, "device.deleted", record, NULL))
         return bb_failed(rq);
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
@@ -341,12 +308,7 @@ static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int device_delete(struct bb_request *rq)
 {
-    struct device_record record;
-    int refused = device_in_path(rq, DEVICE_ONLY_FACTS, &record);
+    struct device_record record = device_in_path(rq, DEVICE_ONLY_FACTS);
 
-    if (refused)
-        return refused;
-    int status = bb_transaction(rq, delete_work, &record);
-
-    return status ? status : bb_failed(rq);
+    return bb_transaction(rq, delete_work, &record);
 }

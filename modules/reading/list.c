@@ -1,6 +1,6 @@
 /*
  * The readings of a device: GET /api/meter-reads/new/:externalId and /latestread/:externalId, the
- * export, and DELETE /new/:externalId/:readingId, which voids a wrong reading.
+ * export and sums, and DELETE /new/:externalId/:readingId, which voids a wrong reading.
  *
  * Readings are sorted by end. A cursor is "<end in ms>-<type>" of the last reading seen. Each type
  * is one scan of the primary key; the two scans are merged.
@@ -105,18 +105,18 @@ static int64_t list_range_time(struct bb_request *rq, const char *name, int64_t 
     return text && moment_parse(text, &moment) == 0 ? moment.ms : absent;
 }
 
-int reading_range(struct bb_request *rq, struct reading_range *range)
+struct reading_range reading_range(struct bb_request *rq)
 {
     const char *type = bb_arg(rq, "type");
     char letter = type ? unit_type(type) : '\0';
 
-    *range = (struct reading_range){.start = list_range_time(rq, "start", READING_EARLIEST),
-                                    .end = list_range_time(rq, "end", READING_LATEST)};
     if (type && !letter)
-        return bb_invalid(rq, "type", "must be History or Delta");
-    if (letter)
-        range->type = letter == 'H' ? "H" : "D";
-    return 0;
+        bb_end(rq, bb_invalid(rq, "type", "must be History or Delta"));
+    return (struct reading_range){.type = !letter         ? NULL
+                                          : letter == 'H' ? "H"
+                                                          : "D",
+                                  .start = list_range_time(rq, "start", READING_EARLIEST),
+                                  .end = list_range_time(rq, "end", READING_LATEST)};
 }
 
 int reading_list(struct bb_request *rq)
@@ -126,12 +126,8 @@ int reading_list(struct bb_request *rq)
     bool voided = kind && !strcmp(kind, "true"), good = true;
     char type[2] = "";
     int length = 0;
-    struct bb_device device;
-    struct reading_range range;
-    int refused = reading_range(rq, &range);
+    struct reading_range range = reading_range(rq);
 
-    if (refused)
-        return refused;
     place = voided ? INT64_MAX : READING_EARLIEST;
     if (after && voided)
         good = sscanf(after, "%18" SCNd64 "%n", &place, &length) == 1 && !after[length];
@@ -140,31 +136,22 @@ int reading_list(struct bb_request *rq)
                !after[length] && place >= READING_EARLIEST && place <= READING_LATEST;
     if (!good)
         return bb_invalid(rq, "after", "must be a cursor from a Link header");
-    refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
-    if (refused)
-        return refused;
+    struct bb_device device = reading_device(rq);
     size_t fields = voided ? STORED + 3 : STORED; /* the next column is the cursor */
     const struct bb_sql *sql = voided ? &list_voided : limit > MANY ? &list_many : &list_few;
     const struct bb_rows *rows =
-        bb_query(rq, sql,
-                 BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
-                         bb_i(place), bb_t(type), bb_i(limit + 1)));
+        bb_query_or_end(rq, sql,
+                        BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start),
+                                bb_i(range.end), bb_i(place), bb_t(type), bb_i(limit + 1)));
 
-    return rows ? bb_reply_fields(rq, rows, (size_t)limit, fields, reading_fields, fields)
-                : bb_failed(rq);
+    return bb_reply_fields(rq, rows, (size_t)limit, fields, reading_fields, fields);
 }
 
 int reading_latest(struct bb_request *rq)
 {
-    struct bb_device device;
-    int refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
+    struct bb_device device = reading_device(rq);
+    const struct bb_rows *rows = bb_query_or_end(rq, &latest.one, BB_ARGS(bb_i(device.id)));
 
-    if (refused)
-        return refused;
-    const struct bb_rows *rows = bb_query(rq, &latest.one, BB_ARGS(bb_i(device.id)));
-
-    if (!rows)
-        return bb_failed(rq);
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "The device has no reading yet");
     return bb_reply(rq, 200, bb_row_fields(rq, rows, 0, 0, reading_fields, STORED));
@@ -178,21 +165,17 @@ static int list_void(struct bb_request *rq, struct bb_tx *tx, void *arg)
     int64_t id = bb_segment_int(rq, "readingId");
     const char *type = id % 2 ? "H" : "D";
     const struct bb_rows *rows =
-        bb_tx_query(rq, tx, &make_void,
-                    BB_ARGS(bb_i(device->id), bb_t(type), bb_i(id / 2 + READING_EARLIEST),
-                            bb_i(rq->principal->account), bb_t(rq->principal->email),
-                            bb_t(bb_text(rq, "reason"))));
+        bb_tx_query_or_end(rq, tx, &make_void,
+                           BB_ARGS(bb_i(device->id), bb_t(type), bb_i(id / 2 + READING_EARLIEST),
+                                   bb_i(rq->principal->account), bb_t(rq->principal->email),
+                                   bb_t(bb_text(rq, "reason"))));
 
-    if (!rows)
-        return bb_failed(rq);
     if (bb_service(rq->host, "certificates").interface) {
-        const struct bb_rows *used =
-            bb_tx_query(rq, tx, &take_back,
-                        BB_ARGS(bb_i(device->id), bb_t(type), bb_i(bb_cell_int(rq, rows, 0, START)),
-                                bb_i(bb_cell_int(rq, rows, 0, END))));
+        const struct bb_rows *used = bb_tx_query_or_end(
+            rq, tx, &take_back,
+            BB_ARGS(bb_i(device->id), bb_t(type), bb_i(bb_cell_int(rq, rows, 0, START)),
+                    bb_i(bb_cell_int(rq, rows, 0, END))));
 
-        if (!used)
-            return bb_failed(rq);
         if (bb_cell_int(rq, used, 0, 0) && rq->principal->role != BB_ROLE_ADMIN)
             return bb_fail(rq, 403, "Forbidden");
     }
@@ -201,14 +184,9 @@ static int list_void(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int reading_void(struct bb_request *rq)
 {
-    struct bb_device device;
-    int refused = reading_device(rq, bb_given_int(rq, "organizationId", 0), &device);
+    struct bb_device device = reading_device(rq);
 
-    if (refused)
-        return refused;
-    int status = bb_transaction(rq, list_void, &device);
-
-    return status ? status : bb_failed(rq);
+    return bb_transaction(rq, list_void, &device);
 }
 
 /* ---- the export ---- */
@@ -259,14 +237,9 @@ int reading_export(struct bb_request *rq)
     static const struct pieces_source source = {
         .name = "readings.csv", .columns = columns, .write = list_export};
     const struct reading *reading = rq->state;
-    struct bb_device device;
-    struct reading_range range;
-    int refused = reading_range(rq, &range);
+    struct reading_range range = reading_range(rq);
+    struct bb_device device = reading_device(rq);
 
-    if (!refused)
-        refused = reading_device(rq, bb_arg_int(rq, "organizationId", 0), &device);
-    if (refused)
-        return refused;
     slot_take(rq, reading->exports);
     struct reading_exported *state = calloc(1, sizeof(*state));
 
@@ -278,4 +251,85 @@ int reading_export(struct bb_request *rq)
             strcpy(state->name, device.external_id);
     }
     return pieces_begin(rq, reading->exports, &source, state);
+}
+
+/*
+ * ---- GET /api/meter-reads/new/:externalId/totals: sums by hour, day, month or year of a zone ----
+ *
+ * A reading counts completely for the span in which it ends; a reading that ends at midnight counts
+ * for the previous day. The database knows the time zones and computes the sums. A cursor is the
+ * beginning of the last span seen, in ms since 1970. Each sum comes with the plausible ceiling of a
+ * reading of that span.
+ */
+
+/* clang-format off */
+
+/*
+ * $1 device, $2 type or null, $3 start, $4 end, $5 hour, day, month or year, $6 zone, $7 beginning of the
+ * last span seen, $8 number of spans
+ */
+#define NEXT(time)                                                                                 \
+    "CASE $5::text WHEN 'hour' THEN " time " + interval '1 hour' ELSE (" time                      \
+    " AT TIME ZONE $6::text + ('1 ' || $5::text)::interval) AT TIME ZONE $6::text END"
+static const struct bb_sql totals = {
+    "SELECT " BB_SQL_MS("s.span") ", " BB_SQL_MS(NEXT("s.span")) ", s.wh, 'Wh', s.count FROM"
+    " (SELECT date_trunc($5::text, r.end_at - interval '1 microsecond', $6::text) AS span,"
+    " sum(r.wh)::bigint AS wh, count(*) AS count FROM reading r"
+    " WHERE r.device = $1::bigint AND r.type IN ('D', 'H')"
+    " AND ($2::text IS NULL OR r.type = $2::text::\"char\")"
+    " AND r.end_at > reading_time($3::bigint) AND r.end_at <= reading_time($4::bigint)"
+    " AND ($7::bigint IS NULL OR r.end_at > "
+    NEXT("date_trunc($5::text, reading_time($7::bigint), $6::text)") ")"
+    " GROUP BY 1) s ORDER BY s.span LIMIT $8::bigint",
+    BB_SQL_LONG};
+
+/* clang-format on */
+
+int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end)
+{
+    const struct reading *reading = state;
+    struct ceiling_device facts = {.capacity_kw = device->capacity_kw, .yield = device->yield};
+    struct moment day;
+
+    if (!device->commissioned || moment_parse(device->commissioned, &day) != 0 ||
+        !(device->capacity_kw > 0))
+        return 0;
+    facts.commissioned = day.ms;
+    double wh = ceiling_wh(&reading->settings->rule, &facts, start, end);
+
+    return wh < (double)(INT64_MAX / 2) ? (int64_t)wh : INT64_MAX / 2;
+}
+
+int reading_totals(struct bb_request *rq)
+{
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
+    const char *by = bb_arg(rq, "by"), *after = bb_arg(rq, "after"), *name = bb_arg(rq, "timezone");
+    const struct zone *zone = NULL;
+    struct reading_range range = reading_range(rq);
+    struct bb_device device = reading_device(rq);
+
+    if (name && zones_get(rq, name, &zone))
+        return bb_failed(rq);
+    if (name && !zone)
+        return bb_invalid(rq, "timezone", "must be a time zone of the IANA list");
+    if (!name)
+        name = device.timezone ? device.timezone : "UTC";
+    const struct bb_rows *rows =
+        bb_query(rq, &totals,
+                 BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
+                         bb_t(by ? by : "day"), bb_t(name), bb_t(after), bb_i((int64_t)limit + 1)));
+
+    if (!rows || bb_page(rq, rows, limit, 0, &count) < 0)
+        return bb_failed(rq);
+    json_t *list = bb_hold(rq, bb_rows_fields(rq, rows, count, 0, reading_total_fields, 5));
+
+    for (size_t row = 0; row < count; row++) {
+        json_t *ceiling = json_null();
+
+        if (device.commissioned && device.capacity_kw > 0)
+            ceiling = json_integer(reading_ceiling(
+                rq->state, &device, bb_cell_int(rq, rows, row, 0), bb_cell_int(rq, rows, row, 1)));
+        bb_set(rq, json_array_get(list, row), "ceiling", ceiling);
+    }
+    return bb_reply(rq, 200, json_incref(list));
 }

@@ -121,8 +121,8 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
                        const json_t *object, struct reading_item *item);
 /* Sends a response that names all mistakes: 400, or 409 if all of them are conflicts. */
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
-/* Finds the device named in the path. `organization` is the request's organizationId, or 0. */
-int reading_device(struct bb_request *rq, int64_t organization, struct bb_device *device);
+/* Returns the device named in the path. Ends the request if there is none. */
+struct bb_device reading_device(struct bb_request *rq);
 
 /*
  * refused.c: keeps refused readings of an organization. reading_refused_add() adds the refused
@@ -174,14 +174,14 @@ struct reading_range {
     int64_t start, end; /* ms since 1970 */
 };
 
-/* list.c: reads the range from the query. */
-int reading_range(struct bb_request *rq, struct reading_range *range);
+/* list.c: reads the range from the query. Ends the request if `type` is wrong. */
+struct reading_range reading_range(struct bb_request *rq);
 /* Returns the JSON of a reading, owned by the caller; NULL: out of memory. */
 json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,
                      int64_t created);
 
 /*
- * totals.c: a function of struct bb_readings. Returns the highest whole number of Wh that a device
+ * list.c: a function of struct bb_readings. Returns the highest whole number of Wh that a device
  * can plausibly generate in a period, or 0 if it has no capacity or commissioning date.
  */
 int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t start, int64_t end);

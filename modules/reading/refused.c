@@ -100,15 +100,12 @@ int reading_refused(struct bb_request *rq)
     int64_t limit = bb_arg_int(rq, "limit", PAGE), asked = bb_arg_int(rq, "organizationId", 0);
     int64_t organization = 0;
     struct bb_device device = {.size = sizeof(device)};
-    struct reading_range range;
+    struct reading_range range = reading_range(rq);
     const struct bb_sql *sql = &of_organizations;
     struct bb_value whose = bb_ints(who->organizations, who->organization_count);
-    int refused = reading_range(rq, &range);
+    int refused = key ? reading->devices->find(reading->devices_state, rq, key, asked, &device)
+                      : bb_organization(rq, asked, &organization);
 
-    if (!refused && key)
-        refused = reading->devices->find(reading->devices_state, rq, key, asked, &device);
-    else if (!refused)
-        refused = bb_organization(rq, asked, &organization);
     if (refused)
         return refused;
     if (key) {
@@ -121,12 +118,11 @@ int reading_refused(struct bb_request *rq)
         whose = bb_null();
     }
     const struct bb_rows *rows =
-        bb_query(rq, sql,
-                 BB_ARGS(whose, bb_i(range.start), bb_i(range.end),
-                         bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
+        bb_query_or_end(rq, sql,
+                        BB_ARGS(whose, bb_i(range.start), bb_i(range.end),
+                                bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
 
-    return rows ? bb_reply_fields(rq, rows, (size_t)limit, 0, reading_refused_fields, 9)
-                : bb_failed(rq);
+    return bb_reply_fields(rq, rows, (size_t)limit, 0, reading_refused_fields, 9);
 }
 
 /* ---- the job ---- */

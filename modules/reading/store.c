@@ -242,7 +242,7 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
                           bb_time_text(rq, first), "endDate", bb_time_text(rq, items[same - 1].end),
                           "value", (json_int_t)wh, "unit", "Wh");
 
-            if (!payload || bb_emit(rq, tx, "reading.accepted", payload, &audience))
+            if (bb_emit(rq, tx, "reading.accepted", payload, &audience))
                 return -1;
         }
         if (one->named && !device->timezone &&
@@ -274,23 +274,17 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
     for (size_t i = 0; i < submission->count && list; i++)
         list = bb_append(list, reading_json(rq, sent[i]->type, sent[i]->start, sent[i]->end,
                                             (int64_t)sent[i]->wh, now));
-    json_t *json =
-        json_pack("{s:I, s:s?, s:s, s:o}", "deviceId", (json_int_t)device->id, "externalId",
-                  device->external_id, "uuid", device->uuid, "reads", list);
-
-    if (!json)
-        return bb_no_memory(rq);
-    int status = bb_commit(rq, unit, 201, json);
+    int status = bb_commit(rq, unit, 201,
+                           json_pack("{s:I, s:s?, s:s, s:o}", "deviceId", (json_int_t)device->id,
+                                     "externalId", device->external_id, "uuid", device->uuid,
+                                     "reads", list));
 
     if (status)
         return status;
     /* The commit failed. If the reason is an overlap, each reading is checked again. */
     if (strcmp(bb_sqlstate(rq), "BB409") != 0 && strcmp(bb_sqlstate(rq), "23505") != 0)
         return bb_failed(rq);
-    const struct bb_rows *rows = bb_query(rq, &look, BB_ARGS(bb_i(device->id)));
-
-    if (!rows)
-        return bb_failed(rq);
+    const struct bb_rows *rows = bb_query_or_end(rq, &look, BB_ARGS(bb_i(device->id)));
     const char *state = bb_cell(rq, rows, 0, 0);
 
     if (!state)

@@ -187,13 +187,16 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
 
 /* ---- the handler ---- */
 
-int reading_device(struct bb_request *rq, int64_t organization, struct bb_device *device)
+struct bb_device reading_device(struct bb_request *rq)
 {
     const struct reading *reading = rq->state;
+    struct bb_device device = {.size = sizeof(device)};
+    int refused = reading->devices->find(reading->devices_state, rq, bb_segment(rq, "externalId"),
+                                         bb_given_int(rq, "organizationId", 0), &device);
 
-    *device = (struct bb_device){.size = sizeof(*device)};
-    return reading->devices->find(reading->devices_state, rq, bb_segment(rq, "externalId"),
-                                  organization, device);
+    if (refused)
+        bb_end(rq, refused);
+    return device;
 }
 
 int reading_submit(struct bb_request *rq)
@@ -210,10 +213,9 @@ int reading_submit(struct bb_request *rq)
         reading_read_item(rq, &submission, reads ? json_array_get(reads, i) : body,
                           &submission.items[i]);
     }
-    int refused = reading_device(rq, bb_given_int(rq, "organizationId", 0), &submission.device);
+    submission.device = reading_device(rq);
+    int refused = reading_date(rq, &submission);
 
-    if (!refused)
-        refused = reading_date(rq, &submission);
     if (!refused)
         refused = reading_place(rq, list, 1);
     if (refused)

@@ -56,11 +56,9 @@ int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
         return 0;
     struct known *known = calloc(1, sizeof(*known));
 
-    if (!known) {
-        bb_no_memory(rq);
-        return -1;
-    }
-    strcpy(known->name, name); /* fits: see zone_name_good() */
+    if (!known)
+        bb_alloc(rq, SIZE_MAX); /* ends the request */
+    strcpy(known->name, name);  /* fits: see zone_name_good() */
     bool failed = bb_offload(rq, READING_POOL, zones_read, known) != 0;
 
     if (known->zone) {
@@ -69,11 +67,11 @@ int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
         *zone = found ? (*found)->zone : NULL; /* another request may have been faster */
         pthread_mutex_unlock(&reading->zones_lock);
     }
-    if (known->failed || (known->zone && !*zone)) {
-        bb_no_memory(rq);
-        failed = true;
-    }
+    bool starved = known->failed || (known->zone && !*zone);
+
     if (*zone != known->zone || !known->zone)
         zones_free_known(known);
+    if (starved)
+        bb_alloc(rq, SIZE_MAX);
     return failed ? -1 : 0;
 }
