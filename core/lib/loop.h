@@ -134,6 +134,11 @@ struct loop {
     atomic_int_least64_t iteration_ms; /* when this iteration began; 0: the loop waits */
     /* its duration if the loop is blocked, set by the stall watchdog; 0: not blocked */
     atomic_int_least64_t stands_ms;
+    struct loop_seen {
+        int64_t iteration_ms; /* start of the iteration, which identifies it */
+        int64_t blocked_ms;   /* time for which checks have seen this iteration */
+        bool logged;
+    } seen; /* private to the stall watchdog */
     struct timers timers;
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;

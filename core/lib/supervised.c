@@ -1,12 +1,15 @@
 #include "core/lib/supervised.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/lib/text.h"
@@ -72,18 +75,59 @@ static void supervised_save(const void *member, size_t size)
         (void)!pwrite(file, member, size, (const char *)member - (const char *)&shared);
 }
 
-void supervised_serves(void)
+/*
+ * The socket stays open, so that a host without free descriptors can still send keep-alive
+ * messages. -1: no socket.
+ */
+static int notify_fd = -1;
+
+static void sd_notify_open(void)
 {
-    if (shared.worker.served_ms)
-        return;
-    shared.worker.served_ms = clock_mono_ms();
-    supervised_save(&shared.worker.served_ms, sizeof shared.worker.served_ms);
+    notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-void supervised_stops(void)
+/* The service manager's address is a path, or an abstract name after @. */
+void sd_notify(const char *text)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *name = getenv("NOTIFY_SOCKET");
+    size_t length = name ? strlen(name) : 0;
+
+    if (length < 2 || length >= sizeof address.sun_path || (*name != '/' && *name != '@'))
+        return;
+    memcpy(address.sun_path, name, length);
+    if (*name == '@')
+        address.sun_path[0] = '\0';
+    pthread_once(&once, sd_notify_open);
+    if (notify_fd >= 0)
+        (void)sendto(notify_fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address,
+                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+}
+
+void sd_notify_ready(void)
+{
+    if (!shared.worker.served_ms) {
+        shared.worker.served_ms = clock_mono_ms();
+        supervised_save(&shared.worker.served_ms, sizeof shared.worker.served_ms);
+    }
+    sd_notify("READY=1");
+}
+
+/* With Type=notify-reload, the service manager identifies the reload by this time. */
+void sd_notify_reloading(void)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_mono_us());
+    sd_notify(text);
+}
+
+void sd_notify_stopping(void)
 {
     shared.worker.stopping = true;
     supervised_save(&shared.worker.stopping, sizeof shared.worker.stopping);
+    sd_notify("STOPPING=1");
 }
 
 void supervised_forgive(void)

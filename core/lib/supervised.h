@@ -8,10 +8,9 @@
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
  *
- * This file, main.c, crash.c, hang.c, thread.c and their headers have 2,200 lines, which keep four
- * promises of docs/operating.md: the listener never closes, a crash names its module, a hang is
- * named and ended, and a module that keeps crashing is disabled. 200 of these lines read tables of
- * symbols, because a signal handler must not call dladdr().
+ * This file, main.c, crash.c, hang.c and thread.c keep four promises of docs/operating.md: the
+ * listener never closes, a crash names its module, a hang is named and ended, and a module that
+ * keeps crashing is disabled.
  */
 #ifndef CORE_SUPERVISED_H
 #define CORE_SUPERVISED_H
@@ -96,9 +95,7 @@ void supervised_begin(void);
 /* Returns whether there is a supervisor. Any thread. */
 bool supervised(void);
 
-/* Record that the process serves; that it was asked to stop; that a reload enabled all modules. */
-void supervised_serves(void);
-void supervised_stops(void);
+/* Records that a reload enabled all modules. */
 void supervised_forgive(void);
 
 /* Sets the log format of the supervisor. */
@@ -125,6 +122,27 @@ void supervised_listens(const char *address);
 
 /* Returns the history at the start of this process; empty without a supervisor. */
 const struct crash_history *supervised_history(void);
+
+/*
+ * ---- reports to the service manager and the supervisor ----
+ *
+ * sd_notify() sends sd_notify(3) datagrams to the socket named by $NOTIFY_SOCKET. If that variable
+ * is not set, nothing is sent; failures are ignored. The supervisor and the server process send
+ * them, so a unit of systemd needs NotifyAccess=all. Any thread. Never waits.
+ */
+
+void sd_notify(const char *text);
+
+/*
+ * Reports that the host is ready. Call after the start, and after each reload, even if it failed.
+ */
+void sd_notify_ready(void);
+
+/* Reports that a reload begins; sd_notify_ready() reports its end. */
+void sd_notify_reloading(void);
+
+/* Reports that the host has begun to stop. */
+void sd_notify_stopping(void);
 
 /* ---- protection of both processes ---- */
 

@@ -14,7 +14,6 @@
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/main/control.h"
-#include "core/main/sd_notify.h"
 #include "core/main/serve.h"
 
 enum {
@@ -27,19 +26,12 @@ enum {
     HEAD_BYTES = 8192
 };
 
-struct seen {
-    int64_t iteration_ms; /* start of the iteration, which identifies it */
-    int64_t blocked_ms;   /* time for which checks have seen this iteration */
-    bool logged;
-};
-
 static struct {
     pthread_t thread;
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t news;
     bool runs, stop;
     struct engine *engine; /* NULL: its loops do not run yet */
-    struct seen *seen;     /* one for each loop */
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- answering clients while all loops are blocked ---- */
@@ -107,9 +99,9 @@ void hang_answer(const struct listeners *listeners, int ms, const char *reason)
 
 /* ---- checking the loops ---- */
 
-static void hang_check_loop(struct engine *engine, struct loop *loop, struct seen *seen,
-                            int64_t passed_ms)
+static void hang_check_loop(struct engine *engine, struct loop *loop, int64_t passed_ms)
 {
+    struct loop_seen *seen = &loop->seen;
     int64_t iteration_ms = atomic_load_explicit(&loop->iteration_ms, memory_order_relaxed);
     int64_t limit_ms = lifecycle_calls_limit();
     static char reason[96];
@@ -118,7 +110,7 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, struct see
         if (seen->logged)
             log_line(BB_WARN, "event loop resumed", "loop", LOG_NUMBER(loop->index), "ms",
                      LOG_NUMBER(seen->blocked_ms), NULL);
-        *seen = (struct seen){.iteration_ms = iteration_ms};
+        *seen = (struct loop_seen){.iteration_ms = iteration_ms};
         atomic_store(&loop->stands_ms, 0);
         return;
     }
@@ -192,8 +184,8 @@ static void *watch_main(void *arg)
         unsigned blocked = 0;
 
         for (unsigned i = 0; engine && i < engine->loop_count; i++) {
-            hang_check_loop(engine, &engine->loops[i], &watch.seen[i], passed_ms);
-            blocked += watch.seen[i].logged;
+            hang_check_loop(engine, &engine->loops[i], passed_ms);
+            blocked += engine->loops[i].seen.logged;
         }
         all = engine && blocked == engine->loop_count;
         if (timeout_ms && !blocked)
@@ -218,19 +210,11 @@ int hang_watch_begin(void)
     return failed ? -1 : 0;
 }
 
-int hang_watch_loops(struct engine *engine)
+void hang_watch_loops(struct engine *engine)
 {
-    struct seen *seen = calloc(engine->loop_count, sizeof *seen);
-
-    if (!seen) {
-        log_line(BB_ERROR, "cannot watch the event loops: out of memory", NULL);
-        return -1;
-    }
     pthread_mutex_lock(&watch.lock);
-    watch.seen = seen;
     watch.engine = engine;
     pthread_mutex_unlock(&watch.lock);
-    return 0;
 }
 
 void hang_watch_end(void)
@@ -243,5 +227,4 @@ void hang_watch_end(void)
     pthread_mutex_unlock(&watch.lock);
     pthread_join(watch.thread, NULL);
     watch.runs = false;
-    free(watch.seen);
 }

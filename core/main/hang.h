@@ -17,8 +17,8 @@
 /* Starts the thread. Call once, before modules are loaded. Returns 0, or -1 (logged). */
 int hang_watch_begin(void);
 
-/* Checks the loops, which run from now on. Returns 0, or -1 if memory ran out (logged). */
-int hang_watch_loops(struct engine *engine);
+/* Checks the loops, which run from now on. */
+void hang_watch_loops(struct engine *engine);
 
 /* Ends the thread, if it runs. Call before the loops end. */
 void hang_watch_end(void);

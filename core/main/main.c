@@ -21,7 +21,6 @@
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/main/cli.h"
-#include "core/main/sd_notify.h"
 #include "core/store/pg_connect.h"
 
 /*

@@ -14,7 +14,6 @@
 #include "core/main/control.h"
 #include "core/main/job.h"
 #include "core/main/readiness.h"
-#include "core/main/sd_notify.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"
 #include "core/server/http.h"

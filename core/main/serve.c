@@ -12,13 +12,13 @@
 #include "core/lib/crash.h"
 #include "core/lib/listener.h"
 #include "core/lib/log.h"
+#include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/main/control.h"
 #include "core/main/hang.h"
 #include "core/main/job.h"
 #include "core/main/reload.h"
-#include "core/main/sd_notify.h"
 #include "core/module/pool.h"
 #include "core/module/request.h"
 #include "core/server/http.h"
@@ -365,8 +365,7 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
     if (signals) {
         reload_first(engine);
         control = control_new(engine);
-        if (hang_watch_loops(engine))
-            engine_give_up();
+        hang_watch_loops(engine);
         for (unsigned i = 1; i < engine->loop_count; i++)
             if (pthread_create(&engine->loops[i].thread, NULL, loop_main, &engine->loops[i]))
                 engine_give_up();

@@ -5,7 +5,7 @@
 #include <sys/un.h>
 #include <time.h>
 
-#include "core/main/sd_notify.h"
+#include "core/lib/supervised.h"
 #include "suite.h"
 
 static struct sockaddr_un address;
