@@ -343,29 +343,7 @@ static json_t *status_crashes_json(struct engine *engine)
                      "modules", modules, "leftOut", left_out);
 }
 
-/* The numbers that the loop publishes twice a second, also for metrics. */
-static json_t *status_loop_json(const struct loop *loop, const struct pg_settings *pg)
-{
-    const struct loop_stats *stats = &loop->stats;
-    int64_t blocked_ms = atomic_load(&loop->stands_ms);
-    int64_t redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -1;
-    json_t *pools = json_object();
-
-    for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
-        json_object_set_new(pools, pg_pool_names[kind],
-                            json_pack("{sI si sI sI}", "ready",
-                                      (json_int_t)atomic_load(&stats->ready[kind]), "connections",
-                                      (int)pg->connections[kind], "waiting",
-                                      (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
-                                      (json_int_t)atomic_load(&stats->batches[kind])));
-    return json_pack("{sb so sI sI so sb so}", "stands", blocked_ms != 0, "blockedSeconds",
-                     blocked_ms ? json_real((double)blocked_ms / 1000) : json_null(), "connections",
-                     (json_int_t)atomic_load(&stats->connections), "requests",
-                     (json_int_t)atomic_load(&stats->requests), "redisMs",
-                     redis_ms < 0 ? json_null() : json_integer(redis_ms), "redisFailed",
-                     loop->redis && redis_ms < 0, "pools", pools);
-}
-
+/* The numbers that the loops publish twice a second, also for metrics. */
 static json_t *status_loops_json(struct engine *engine)
 {
     struct generation *g = engine_generation(engine);
@@ -373,8 +351,28 @@ static json_t *status_loops_json(struct engine *engine)
     json_t *list = json_array();
 
     generation_release(g);
-    for (unsigned i = 0; i < engine->loop_count; i++)
-        json_array_append_new(list, status_loop_json(&engine->loops[i], &pg));
+    for (unsigned i = 0; i < engine->loop_count; i++) {
+        const struct loop *loop = &engine->loops[i];
+        const struct loop_stats *stats = &loop->stats;
+        int64_t blocked_ms = atomic_load(&loop->stands_ms);
+        int64_t redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -1;
+        json_t *pools = json_object();
+
+        for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
+            json_object_set_new(pools, pg_pool_names[kind],
+                                json_pack("{sI si sI sI}", "ready",
+                                          (json_int_t)atomic_load(&stats->ready[kind]),
+                                          "connections", (int)pg.connections[kind], "waiting",
+                                          (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
+                                          (json_int_t)atomic_load(&stats->batches[kind])));
+        json_array_append_new(
+            list, json_pack("{sb so sI sI so sb so}", "stands", blocked_ms != 0, "blockedSeconds",
+                            blocked_ms ? json_real((double)blocked_ms / 1000) : json_null(),
+                            "connections", (json_int_t)atomic_load(&stats->connections), "requests",
+                            (json_int_t)atomic_load(&stats->requests), "redisMs",
+                            redis_ms < 0 ? json_null() : json_integer(redis_ms), "redisFailed",
+                            loop->redis && redis_ms < 0, "pools", pools));
+    }
     return list;
 }
 

@@ -36,7 +36,7 @@ struct engine {
     unsigned next_loop; /* for bb_run(): the loops are used in turn */
     bool stopping;
     char standstill[320];            /* description of the loop that was blocked last */
-    char schema_problem[512];        /* see readiness.h */
+    char schema_problem[512];        /* why `schema` is not SCHEMA_READY */
     char pause_reason[PAUSE_REASON]; /* … to here; see pause_note() */
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
