@@ -49,10 +49,8 @@ struct search {
     const struct path *path;
     int method; /* index, or -1 if no route has this method */
     const struct entry *found;
-    unsigned methods;      /* bits of the methods for which routes with this path exist */
-    unsigned roles, flags; /* of all these routes */
-    size_t count;
-    struct piece parameters[ROUTE_PARAMETERS_MAX];
+    unsigned methods;          /* bits of the methods for which routes with this path exist */
+    struct route_match *match; /* gets the segments that match a :name, and roles and flags */
 };
 
 struct router *router_new(struct arena *arena)
@@ -224,13 +222,15 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
  */
 static bool route_descend(struct search *search, const struct node *node, size_t level)
 {
+    struct route_match *match = search->match;
+
     if (level == search->path->count) {
         for (int i = 0; i < METHODS; i++) {
             const struct entry *entry = node->entries[i];
 
             search->methods |= entry ? 1U << i : 0;
-            search->roles |= entry ? entry->route->roles : 0;
-            search->flags |= entry ? entry->route->flags : 0;
+            match->roles |= entry ? entry->route->roles : 0;
+            match->flags |= entry ? entry->route->flags : 0;
         }
         if (search->method >= 0)
             search->found = node->entries[search->method == HEAD ? 0 : search->method];
@@ -243,10 +243,11 @@ static bool route_descend(struct search *search, const struct node *node, size_t
         return true;
     if (!node->parameter)
         return false;
-    search->parameters[search->count++] = piece;
+    match->segment[match->count].start = piece.start;
+    match->segment[match->count++].length = piece.length;
     if (route_descend(search, node->parameter, level + 1))
         return true;
-    search->count--;
+    match->count--;
     return false;
 }
 
@@ -278,7 +279,7 @@ enum route_found router_match(const struct router *router, const char *method, c
                               struct route_match *match)
 {
     struct path path;
-    struct search search = {.path = &path, .method = route_method_index(method)};
+    struct search search = {.path = &path, .method = route_method_index(method), .match = match};
     size_t used = 0;
 
     *match = (struct route_match){.count = 0};
@@ -300,8 +301,6 @@ enum route_found router_match(const struct router *router, const char *method, c
                 used += (size_t)snprintf(match->allow + used, sizeof(match->allow) - used, "%s%s%s",
                                          used ? ", " : "", method_names[i], i ? "" : ", HEAD");
         }
-        match->roles = search.roles;
-        match->flags = search.flags;
         return search.methods ? ROUTE_NO_METHOD : ROUTE_NO_PATH;
     }
     match->route = search.found->route;
@@ -309,11 +308,7 @@ enum route_found router_match(const struct router *router, const char *method, c
     match->flags = match->route->flags;
     match->owner = search.found->owner;
     match->meter = search.found->meter;
-    match->count = search.count;
-    for (size_t i = 0; i < search.count; i++) {
-        match->segment[i].start = search.parameters[i].start;
-        match->segment[i].length = search.parameters[i].length;
+    for (size_t i = 0; i < match->count; i++)
         match->segment[i].field = search.found->fields[i];
-    }
     return ROUTE_OK;
 }
