@@ -365,11 +365,11 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
     if (signals) {
         reload_first(engine);
         control = control_new(engine);
-        hang_watch_loops(engine);
         for (unsigned i = 1; i < engine->loop_count; i++)
             if (pthread_create(&engine->loops[i].thread, NULL, loop_main, &engine->loops[i]))
                 engine_give_up();
         engine->loops[0].thread = pthread_self();
+        hang_watch_loops(engine); /* last, because it reads the loops' threads */
         listeners_tell(&engine->listeners);
         sd_notify_ready();
         loop_run(&engine->loops[0]);
