@@ -93,7 +93,9 @@ static void open_all(void)
 {
     host = host_start(&(struct host_spec){.name = "readers",
                                           .modules = MODULES,
-                                          .http = "  max_answers: 134217728\n",
+                                          .http = "  max_answers: 134217728\n"
+                                                  "  deadline: 60000\n",
+                                          .db = "  statement_timeout: 60000\n",
                                           .plain = true});
     db = database_connect(the_postgres, "readers");
     struct person *admin = admin_of(host), *owner = person_make(host, admin, "olga", NULL);
