@@ -28,8 +28,8 @@ struct undo {
 struct arena {
     struct block *blocks;
     struct undo *undos;
-    char *free, *end; /* the rest of the current block */
-    size_t block_size;
+    char *free, *end;        /* the rest of the current block */
+    size_t block_size, size; /* of the next block; of all blocks */
     bool starved;
 };
 
@@ -81,13 +81,24 @@ struct arena *arena_new(void)
     *arena = (struct arena){.blocks = first,
                             .free = (char *)arena + arena_aligned(sizeof(*arena)),
                             .end = (char *)first + FIRST_BLOCK,
-                            .block_size = FIRST_BLOCK};
+                            .block_size = FIRST_BLOCK,
+                            .size = FIRST_BLOCK};
     return arena;
 }
 
 bool arena_starved(const struct arena *arena)
 {
     return arena->starved;
+}
+
+size_t arena_size(const struct arena *arena)
+{
+    return arena->size;
+}
+
+void arena_count(struct arena *arena, size_t size)
+{
+    arena->size += size;
 }
 
 static void *block_add(struct arena *arena, size_t size)
@@ -100,6 +111,7 @@ static void *block_add(struct arena *arena, size_t size)
     }
     block->next = arena->blocks;
     arena->blocks = block;
+    arena->size += size;
     return block + 1;
 }
 

@@ -19,6 +19,10 @@ struct arena;
 /* Returns NULL if memory ran out. */
 struct arena *arena_new(void);
 
+/* Returns the size of its blocks, and of other memory counted with arena_count(). */
+size_t arena_size(const struct arena *arena);
+void arena_count(struct arena *arena, size_t size);
+
 /*
  * Returns `size` zeroed bytes, aligned to 16; NULL if memory ran out. Size 0 gives a unique
  * pointer.

@@ -37,6 +37,15 @@ static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const requests[] = {"all", "problems", "none", NULL};
 static const char *const formats[] = {"logfmt", "json", NULL};
 
+static const struct bb_field limit_fields[] = {
+    {.name = "module", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK, .max = 64},
+    {.name = "requests", .type = BB_INT, .min = 1, .max = 1000000},
+    {.name = "cpu_time", .type = BB_INT, .min = 1, .max = 1000000},
+    {.name = "database_time", .type = BB_INT, .min = 1, .max = 1000000},
+};
+static const struct bb_field limit_item[] = {
+    {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(limit_fields)}};
+
 static const struct bb_field root_fields[] = {
     TEXT(root, module_path, BB_NOT_BLANK, 4096, BUSBAR_MODULES,
          "Directory of the files of modules. A relative path is relative to the directory of the "
@@ -46,6 +55,11 @@ static const struct bb_field root_fields[] = {
          "Modules to load. A name stands for the file <module_path>/<name>.so; an entry with a "
          "slash is the path of a file.",
          "[auth, health]"),
+    LIST(root, module_limits, 0, 64, limit_item,
+         "Limits of single modules: `requests` in progress, and the milliseconds of `cpu_time` and "
+         "`database_time` that the module may use in a second. Requests above a limit get 503. "
+         "See operating.md.",
+         "[{module: reports, requests: 16, cpu_time: 100}]"),
 };
 
 static const struct bb_field http_fields[] = {

@@ -15,7 +15,7 @@
 struct host_settings {
     struct {
         const char *module_path;
-        json_t *modules;
+        json_t *modules, *module_limits;
     } root; /* the top of the file */
     struct {
         const char *listen;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The values of a route's meter: its statuses, its buckets, and the sum of their microseconds. */
-enum { BUCKETS_AT = METER_STATUSES, SUM_AT = BUCKETS_AT + METER_BUCKETS, ROUTE_VALUES };
+/* The values of a route's meter: its statuses, and its times. */
+enum { TIMES_AT = METER_STATUSES, ROUTE_VALUES = TIMES_AT + METER_TIME_VALUES };
 
 /* LINE values fill a cache line. Slots have whole lines, so that they do not share one. */
 enum { PLACES = 8, METERS_MAX = 4096, LINE = 8, ROUTE_STRIDE = (ROUTE_VALUES / LINE + 1) * LINE };
@@ -23,7 +23,7 @@ const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
 struct meter {
     struct meter *next;
     /* of a module: with the values of the label, because different values need a different meter;
-     * of a route: method and path */
+     * of a route: its labels */
     const char *name;
     size_t count, stride;
     atomic_uint_least64_t *numbers;
@@ -40,8 +40,10 @@ static struct meter_list meter_modules_made = {.last = &meter_modules_made.first
 
 /* For requests without a route, and if memory runs out for a route. */
 static _Alignas(LINE * sizeof(uint64_t)) atomic_uint_least64_t spare[2][PLACES * ROUTE_STRIDE];
-static struct meter no_route = {NULL, "other none", ROUTE_VALUES, ROUTE_STRIDE, spare[0]};
-static struct meter other_routes = {NULL, "other other", ROUTE_VALUES, ROUTE_STRIDE, spare[1]};
+static struct meter no_route = {NULL, "method=\"other\",route=\"none\"", ROUTE_VALUES, ROUTE_STRIDE,
+                                spare[0]};
+static struct meter other_routes = {NULL, "method=\"other\",route=\"other\"", ROUTE_VALUES,
+                                    ROUTE_STRIDE, spare[1]};
 
 static _Thread_local unsigned place;
 
@@ -109,12 +111,29 @@ uint64_t meter_sum(const struct meter *meter, size_t value)
     return sum;
 }
 
+void meter_add_time(struct meter *meter, size_t first, int64_t us)
+{
+    size_t bucket = 0;
+
+    while (bucket < METER_BUCKETS - 1 && us > meter_bounds_us[bucket])
+        bucket++;
+    meter_add(meter, first + bucket, 1);
+    meter_add(meter, first + METER_BUCKETS, (uint64_t)us);
+}
+
+void meter_times(const struct meter *meter, size_t first, struct meter_times *times)
+{
+    for (size_t i = 0; i < METER_BUCKETS; i++)
+        times->buckets[i] = meter_sum(meter, first + i);
+    times->sum_us = meter_sum(meter, first + METER_BUCKETS);
+}
+
 /* ---- routes ---- */
 
 struct meter *meter_route(const char *method, const char *path)
 {
     char *name;
-    struct meter *meter = asprintf(&name, "%s %s", method, path) < 0
+    struct meter *meter = asprintf(&name, "method=\"%s\",route=\"%s\"", method, path) < 0
                               ? NULL
                               : meter_find(&meter_routes_made, name, ROUTE_VALUES);
 
@@ -128,28 +147,23 @@ struct meter *meter_no_route(void)
 
 void meter_request(struct meter *route, int status, int64_t us)
 {
-    size_t at = 0, bucket = 0;
+    size_t at = 0;
 
     while (at < METER_STATUSES - 1 && meter_statuses[at] != status)
         at++;
     meter_add(route, at, 1);
-    if (us < 0)
-        return;
-    while (bucket < METER_BUCKETS - 1 && us > meter_bounds_us[bucket])
-        bucket++;
-    meter_add(route, BUCKETS_AT + bucket, 1);
-    meter_add(route, SUM_AT, (uint64_t)us);
+    if (us >= 0)
+        meter_add_time(route, TIMES_AT, us);
 }
 
 static void meter_call(const struct meter *route,
                        void (*call)(const struct route_sums *sums, void *arg), void *arg)
 {
-    struct route_sums sums = {.route = route->name, .sum_us = meter_sum(route, SUM_AT)};
+    struct route_sums sums = {.labels = route->name};
 
     for (size_t i = 0; i < METER_STATUSES; i++)
         sums.statuses[i] = meter_sum(route, i);
-    for (size_t i = 0; i < METER_BUCKETS; i++)
-        sums.buckets[i] = meter_sum(route, BUCKETS_AT + i);
+    meter_times(route, TIMES_AT, &sums.times);
     call(&sums, arg);
 }
 

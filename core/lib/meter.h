@@ -13,7 +13,8 @@ struct meter;
 
 enum {
     METER_STATUSES = 24, /* the last one counts statuses without a separate counter */
-    METER_BUCKETS = 13   /* the last one is unbounded */
+    METER_BUCKETS = 13,  /* the last one is unbounded */
+    METER_TIME_VALUES = METER_BUCKETS + 1 /* the values of a meter that count times */
 };
 
 extern const int meter_statuses[METER_STATUSES];         /* the last element is 0 */
@@ -34,9 +35,14 @@ struct meter *meter_no_route(void);
 /* Counts a request of a route. `us` is the time until its response; -1: it is not measured. */
 void meter_request(struct meter *route, int status, int64_t us);
 
+struct meter_times {
+    uint64_t buckets[METER_BUCKETS], sum_us;
+};
+
 struct route_sums {
-    const char *route; /* "GET /path" */
-    uint64_t statuses[METER_STATUSES], buckets[METER_BUCKETS], sum_us;
+    const char *labels; /* method="GET",route="/path" */
+    uint64_t statuses[METER_STATUSES];
+    struct meter_times times;
 };
 
 /* Calls call(sums, arg) for each route, in the order of creation. */
@@ -52,5 +58,9 @@ struct meter *meter_named(char *name, size_t count);
 void meter_add(struct meter *meter, size_t value, uint64_t by);
 
 uint64_t meter_sum(const struct meter *meter, size_t value);
+
+/* Count and read times in METER_TIME_VALUES values, beginning with `first`. */
+void meter_add_time(struct meter *meter, size_t first, int64_t us);
+void meter_times(const struct meter *meter, size_t first, struct meter_times *times);
 
 #endif

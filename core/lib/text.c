@@ -402,6 +402,11 @@ int64_t clock_mono_us(void)
     return clock_us(CLOCK_MONOTONIC);
 }
 
+int64_t clock_cpu_us(void)
+{
+    return clock_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
 int64_t clock_mono_ms(void)
 {
     return clock_us(CLOCK_MONOTONIC) / 1000;

@@ -141,6 +141,7 @@ void trace_id(const char parent[TRACE_PARENT_SIZE], char out[TRACE_ID_SIZE]);
 
 int64_t clock_mono_ms(void);
 int64_t clock_mono_us(void);
+int64_t clock_cpu_us(void); /* processor time of the calling thread */
 int64_t clock_wall_ms(void);
 
 /*

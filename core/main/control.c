@@ -435,20 +435,66 @@ static json_t *status_database_json(struct engine *engine)
                      status_known_json(connection), "noWrites", pg_listener_no_writes());
 }
 
+/* Returns the bound of the bucket with the 99th percentile, in milliseconds; 0: no times. */
+static double status_p99_ms(const struct account *account)
+{
+    struct meter_times times;
+    uint64_t sum = 0, all = 0;
+    size_t i = 0;
+
+    meter_times(account->meter, ACCOUNT_TIMES, &times);
+    for (size_t k = 0; k < METER_BUCKETS; k++)
+        all += times.buckets[k];
+    while (i < METER_BUCKETS - 2 && (sum += times.buckets[i]) * 100 < all * 99)
+        i++;
+    return all ? (double)meter_bounds_us[i] / 1000 : 0;
+}
+
+/* Lists the modules that were loaded since the start, those with the most CPU time first. */
+static json_t *status_modules_json(void)
+{
+    json_t *list = json_array();
+
+    for (const struct account *at = account_first(); at; at = at->next) {
+        json_int_t values[ACCOUNT_TIMES];
+        size_t place = 0;
+
+        for (size_t i = 0; i < ACCOUNT_TIMES; i++)
+            values[i] = (json_int_t)meter_sum(at->meter, i);
+        double cpu_s = (double)values[ACCOUNT_CPU_US] / 1e6;
+
+        while (json_number_value(json_object_get(json_array_get(list, place), "cpuSeconds")) >
+               cpu_s)
+            place++;
+        json_array_insert_new(
+            list, place,
+            json_pack("{so sf sI sf sI sf sf sI sI sI}", "name", json_out_text(at->name),
+                      "cpuSeconds", cpu_s, "requests", values[ACCOUNT_REQUESTS], "p99Ms",
+                      status_p99_ms(at), "statements", values[ACCOUNT_STATEMENTS],
+                      "databaseSeconds", (double)values[ACCOUNT_DATABASE_US] / 1e6, "queueSeconds",
+                      (double)values[ACCOUNT_QUEUE_US] / 1e6, "events", values[ACCOUNT_EVENTS],
+                      "memoryBytes", values[ACCOUNT_MEMORY], "refused",
+                      values[ACCOUNT_REFUSED] + values[ACCOUNT_REFUSED + 1] +
+                          values[ACCOUNT_REFUSED + 2]));
+    }
+    return list;
+}
+
 static json_t *status_state_json(struct engine *engine)
 {
     char reason[PAUSE_REASON] = "";
 
     if (!pause_why(engine, reason, sizeof reason))
         *reason = '\0';
-    return json_pack(
-        "{ss si sf so sb so so so so so so so sI}", "version", PACKAGE_VERSION, "process",
-        (int)getpid(), "seconds", (double)(clock_mono_ms() - engine->started_ms) / 1000,
-        "configuration", json_out_text(engine->conf), "ready", (int)readiness(engine), "paused",
-        status_known_json(reason), "database", status_database_json(engine), "reloads",
-        status_reloads_json(engine->reloader), "crashes", status_crashes_json(engine),
-        "generations", status_generations_json(engine), "loops", status_loops_json(engine), "jobs",
-        status_jobs_json(engine), "logLinesDropped", (json_int_t)log_dropped());
+    return json_pack("{ss si sf so sb so so so so so so so so sI}", "version", PACKAGE_VERSION,
+                     "process", (int)getpid(), "seconds",
+                     (double)(clock_mono_ms() - engine->started_ms) / 1000, "configuration",
+                     json_out_text(engine->conf), "ready", (int)readiness(engine), "paused",
+                     status_known_json(reason), "database", status_database_json(engine), "reloads",
+                     status_reloads_json(engine->reloader), "crashes", status_crashes_json(engine),
+                     "generations", status_generations_json(engine), "loops",
+                     status_loops_json(engine), "jobs", status_jobs_json(engine), "modules",
+                     status_modules_json(), "logLinesDropped", (json_int_t)log_dropped());
 }
 
 /* ---- the JSON as text ---- */
@@ -467,7 +513,8 @@ static long status_whole(const json_t *json, const char *name)
 
 /*
  * Prints a format in which {name} is replaced by a member, {name|text} by the text if the member is
- * empty, and {text~name} by text and member, or nothing if the member is empty.
+ * empty, and {text~name} by text and member, or nothing if the member is empty. A number before the
+ * name is the width, as for printf().
  */
 static void status_print(FILE *out, const json_t *json, const char *format)
 {
@@ -478,18 +525,19 @@ static void status_print(FILE *out, const json_t *json, const char *format)
         }
         const char *end = format + strcspn(format, "}"),
                    *tilde = memchr(format, '~', (size_t)(end - format));
-        const char *name = tilde ? tilde + 1 : format + 1;
+        char *name;
+        int width = (int)strtol(tilde ? tilde + 1 : format + 1, &name, 10);
         size_t length = strcspn(name, "|}");
         const json_t *value = json_object_getn(json, name, length);
 
         if (tilde && json_string_length(value))
             fprintf(out, "%.*s", (int)(tilde - format - 1), format + 1);
         if (json_is_real(value))
-            fprintf(out, "%.1f", json_real_value(value));
+            fprintf(out, "%*.1f", width, json_real_value(value));
         else if (json_is_integer(value))
-            fprintf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+            fprintf(out, "%*" JSON_INTEGER_FORMAT, width, json_integer_value(value));
         else if (json_string_length(value))
-            fputs(json_string_value(value), out);
+            fprintf(out, "%*s", width, json_string_value(value));
         else if (name[length] == '|')
             fprintf(out, "%.*s", (int)(end - (name + length + 1)), name + length + 1);
         format = end;
@@ -604,6 +652,12 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
     {
         status_print_loop(out, i, row);
     }
+    fputs("module               CPU s requests  p99 ms statements "
+          "database s queue s   events   memory refused\n",
+          out);
+    status_print_rows(out, host, "modules",
+                      "{-16name} {9cpuSeconds} {8requests} {7p99Ms} {10statements} "
+                      "{10databaseSeconds} {7queueSeconds} {8events} {8memoryBytes} {7refused}\n");
 }
 
 char *status_text(struct engine *engine, bool json)

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "core/lib/text.h"
 #include "core/main/job.h"
 #include "core/main/readiness.h"
+#include "core/module/account.h"
 #include "core/module/engine.h"
 #include "core/module/module_validate.h"
 #include "core/module/pool.h"
@@ -68,32 +70,14 @@ static void metrics_put_number(const struct metrics *metrics, double number)
 
 /* ---- answered requests, by the pattern of their route ---- */
 
-/*
- * Writes a sample of a route, with another label unless that is NULL. Methods and patterns come
- * from the modules' tables and contain no quotes.
- */
-static void metrics_put_route(const struct metrics *metrics, const char *suffix,
-                              const struct route_sums *sums, const char *label, const char *value,
-                              double number)
-{
-    size_t method = strcspn(sums->route, " ");
-
-    fprintf(metrics->out, "%s%s{method=\"%.*s\",route=\"%s\"", metrics->name, suffix, (int)method,
-            sums->route, sums->route + method + 1);
-    if (label)
-        fprintf(metrics->out, ",%s=\"%s\"", label, value);
-    fprintf(metrics->out, "} %.15g\n", number);
-}
-
 static void metrics_statuses(const struct route_sums *sums, void *metrics)
 {
-    char code[16];
-
     for (int i = 0; i < METER_STATUSES; i++) {
-        snprintf(code, sizeof code, "%d", meter_statuses[i]);
-        if (sums->statuses[i])
-            metrics_put_route(metrics, "", sums, "code", meter_statuses[i] ? code : "other",
-                              (double)sums->statuses[i]);
+        if (sums->statuses[i] && meter_statuses[i])
+            metrics_put(metrics, (double)sums->statuses[i], "%s,code=\"%d\"", sums->labels,
+                        meter_statuses[i]);
+        else if (sums->statuses[i])
+            metrics_put(metrics, (double)sums->statuses[i], "%s,code=\"other\"", sums->labels);
     }
 }
 
@@ -102,24 +86,30 @@ static void metrics_requests(struct metrics *metrics)
     meter_routes(metrics_statuses, metrics);
 }
 
-static void metrics_histogram(const struct route_sums *sums, void *metrics)
+/* Writes a histogram with these labels, unless it has no times. */
+static void metrics_put_times(const struct metrics *metrics, const struct meter_times *times,
+                              const char *labels)
 {
     uint64_t count = 0, all = 0;
     char bound[32];
 
     for (int i = 0; i < METER_BUCKETS; i++)
-        all += sums->buckets[i];
+        all += times->buckets[i];
     for (int i = 0; all && i < METER_BUCKETS; i++) {
-        bool last = i == METER_BUCKETS - 1;
-
-        count += sums->buckets[i];
-        snprintf(bound, sizeof bound, "%.15g", last ? 0 : (double)meter_bounds_us[i] / 1e6);
-        metrics_put_route(metrics, "_bucket", sums, "le", last ? "+Inf" : bound, (double)count);
+        count += times->buckets[i];
+        if (i < METER_BUCKETS - 1)
+            snprintf(bound, sizeof bound, "%.15g", (double)meter_bounds_us[i] / 1e6);
+        fprintf(metrics->out, "%s_bucket{%s,le=\"%s\"} %" PRIu64 "\n", metrics->name, labels,
+                i < METER_BUCKETS - 1 ? bound : "+Inf", count);
     }
-    if (!all)
-        return;
-    metrics_put_route(metrics, "_sum", sums, NULL, NULL, (double)sums->sum_us / 1e6);
-    metrics_put_route(metrics, "_count", sums, NULL, NULL, (double)all);
+    if (all)
+        fprintf(metrics->out, "%s_sum{%s} %.15g\n%s_count{%s} %" PRIu64 "\n", metrics->name, labels,
+                (double)times->sum_us / 1e6, metrics->name, labels, all);
+}
+
+static void metrics_histogram(const struct route_sums *sums, void *metrics)
+{
+    metrics_put_times(metrics, &sums->times, sums->labels);
 }
 
 static void metrics_durations(struct metrics *metrics)
@@ -262,6 +252,38 @@ static void metrics_reloads(struct metrics *metrics)
 {
     metrics_put(metrics, atomic_load(&metrics->engine->reloads_done), "outcome=\"done\"");
     metrics_put(metrics, atomic_load(&metrics->engine->reloads_refused), "outcome=\"refused\"");
+}
+
+/* ---- accounting by module ---- */
+
+/* Writes a value of each module, which is in microseconds if the metric is in seconds. */
+static void metrics_modules(struct metrics *metrics)
+{
+    double unit = strstr(metrics->name, "_seconds") ? 1e6 : 1;
+
+    for (const struct account *at = account_first(); at; at = at->next)
+        metrics_put(metrics, (double)meter_sum(at->meter, metrics->place) / unit, "module=\"%s\"",
+                    at->name);
+}
+
+static void metrics_module_refused(struct metrics *metrics)
+{
+    for (const struct account *at = account_first(); at; at = at->next)
+        for (unsigned i = 0; i < ACCOUNT_LIMITS; i++)
+            metrics_put(metrics, (double)meter_sum(at->meter, ACCOUNT_REFUSED + i),
+                        "module=\"%s\",limit=\"%s\"", at->name, account_limit_names[i]);
+}
+
+static void metrics_module_times(struct metrics *metrics)
+{
+    char labels[128]; /* names of modules are shorter */
+    struct meter_times times;
+
+    for (const struct account *at = account_first(); at; at = at->next) {
+        snprintf(labels, sizeof labels, "module=\"%s\"", at->name);
+        meter_times(at->meter, ACCOUNT_TIMES, &times);
+        metrics_put_times(metrics, &times, labels);
+    }
 }
 
 /* ---- jobs ---- */
@@ -499,6 +521,38 @@ const struct host_metric host_metrics[] = {
      metrics_one, ONE(generation_age)},
     {"busbar_reloads_total", "counter", "outcome", "Reloads, by their outcome.",
      metrics_reloads, 0},
+    {"busbar_module_cpu_seconds_total", "counter", "module",
+     "Time for which code of the module ran: on event loops (until it waits or returns), in thread "
+     "pools, and in its worker threads.",
+     metrics_modules, ACCOUNT_CPU_US},
+    {"busbar_module_request_duration_seconds", "histogram", "module, le",
+     "Time for which the host worked on a request to the module, including waiting for the "
+     "database. The time in which the body arrives is not counted.",
+     metrics_module_times, 0},
+    {"busbar_module_requests", "gauge", "module",
+     "HTTP requests to the module in progress, except open streams.",
+     metrics_modules, ACCOUNT_REQUESTS},
+    {"busbar_module_refused_total", "counter", "module, limit",
+     "Requests that were refused because of a limit of the module: `requests`, `cpu_time` or "
+     "`database_time` in module_limits.",
+     metrics_module_refused, 0},
+    {"busbar_module_statements_total", "counter", "module",
+     "Statements of the module that PostgreSQL has executed.",
+     metrics_modules, ACCOUNT_STATEMENTS},
+    {"busbar_module_database_seconds_total", "counter", "module",
+     "Time for which connections to PostgreSQL were busy with statements of the module. Statements "
+     "that are sent in one batch share its time in equal parts.",
+     metrics_modules, ACCOUNT_DATABASE_US},
+    {"busbar_module_queue_seconds_total", "counter", "module",
+     "Total time for which requests, jobs and hooks of the module waited for a connection to the "
+     "database or a thread of a pool, counted when they end.",
+     metrics_modules, ACCOUNT_QUEUE_US},
+    {"busbar_module_events_total", "counter", "module", "Events that the module raised.",
+     metrics_modules, ACCOUNT_EVENTS},
+    {"busbar_module_memory_bytes", "gauge", "module",
+     "Memory of the module's requests, jobs and hooks in progress: their arenas and results of "
+     "PostgreSQL. JSON, and memory that the module allocates itself, are not counted.",
+     metrics_modules, ACCOUNT_MEMORY},
     {"busbar_migrations_pending", "gauge", NULL,
      "Migration steps that are missing in the database. `busbar migrate --dry-run` lists them.",
      metrics_one, ONE(migrations_pending)},

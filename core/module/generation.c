@@ -35,7 +35,8 @@ int meters_bind(struct core_module *module, struct arena *arena)
     const struct bb_metric *rows = MODULE_ROWS(bb_metric, *table);
 
     module->handle.meters = arena_alloc(arena, (table->count + 1) * sizeof(struct meter *));
-    if (!module->handle.meters)
+    module->handle.account = account_named(module->descriptor->name);
+    if (!module->handle.meters || !module->handle.account)
         return -1;
     for (size_t i = 0; i < table->count; i++) {
         size_t values = 0;
@@ -130,6 +131,12 @@ static void generation_call(struct core_module *module, const char *name,
 void generation_start(struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {
+        struct host_handle *handle = &g->modules[i].handle;
+
+        for (int k = 0; k < ACCOUNT_LIMITS; k++) /* a changed limit begins with nothing used */
+            if (atomic_exchange(&handle->account->limits[k], handle->limits[k]) !=
+                handle->limits[k])
+                atomic_store(&handle->account->until_us[k], 0);
         generation_call(&g->modules[i], "start", g->modules[i].descriptor->start);
         g->modules[i].started = true;
     }

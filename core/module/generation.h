@@ -147,7 +147,7 @@ API_FUNCTION(seal);
 API_FUNCTION(unseal);
 API_FUNCTION(metric_add);
 
-/* Sets handle.meters of a module; meters are kept across reloads. Returns 0 or -1. */
+/* Sets handle.meters and handle.account of a module; reloads keep both. Returns 0 or -1. */
 int meters_bind(struct core_module *module, struct arena *arena);
 /*
  * Fills generation->settings and everything derived from it: loads, checks and orders the modules,

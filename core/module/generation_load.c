@@ -395,6 +395,37 @@ static void generation_load_modules(struct generation *g, struct setting_problem
     }
 }
 
+/* Sets the limits of modules. An entry for a module that is not loaded has no effect. */
+static void generation_load_limits(struct generation *g, struct setting_problems *problems)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach(g->host->root.module_limits, i, item)
+    {
+        const char *name = json_string_value(json_object_get(item, "module"));
+        const struct core_module *loaded = generation_module(g, name);
+        struct host_handle *handle = loaded ? &g->modules[loaded - g->modules].handle : NULL;
+
+        if (handle && handle->limited)
+            settings_complain(g->settings, problems, SETTINGS_ROOT, "module_limits",
+                              "item [%zu] names the same module as an earlier item", i);
+        else if (!handle && !settings_section(g->settings, name) &&
+                 !generation_is_installed(g, name))
+            settings_complain(g->settings, problems, SETTINGS_ROOT, "module_limits",
+                              "item [%zu] names a module that is not installed", i);
+        else if (!handle)
+            setting_warning(problems,
+                            "%s: item [%zu] of module_limits has no effect, because its module is "
+                            "not loaded",
+                            g->settings->path, i);
+        for (int k = 0; handle && k < ACCOUNT_LIMITS; k++)
+            handle->limits[k] = json_integer_value(json_object_get(item, account_limit_names[k]));
+        if (handle)
+            handle->limited = true;
+    }
+}
+
 /* ---- routes, events with hooks, the authenticator ---- */
 
 /* Returns the hooks of a kind on an event, in an array with room for all hooks. */
@@ -544,6 +575,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
                           "must be host:port, unix:/path, redis://…, redis+sentinel://… or empty");
     PQconninfoFree(options);
     generation_load_modules(g, problems);
+    generation_load_limits(g, problems);
     generation_link_routes(g, problems);
     generation_link_events(g);
     generation_link_authenticator(g, problems);

@@ -13,6 +13,7 @@
 
 #include "core/lib/arena.h"
 #include "core/lib/settings.h"
+#include "core/module/account.h"
 
 struct generation;
 struct core_module;
@@ -27,7 +28,10 @@ struct host_handle {
     struct generation *generation;
     struct core_module *module;
     const struct setting_section *settings;
-    const void *bound;     /* the module's settings struct; NULL: it has none */
+    const void *bound;              /* the module's settings struct; NULL: it has none */
+    struct account *account;        /* NULL until it is opened */
+    int64_t limits[ACCOUNT_LIMITS]; /* of module_limits; the account has the live ones */
+    bool limited;                   /* module_limits has an entry for it */
     struct meter **meters; /* for the rows of `metrics`; NULL for rows that the module reads */
     char *open_problem;    /* of bb_open_fail(), from malloc(); the caller of `open` takes it */
     bool opening;          /* `open` is running: bb_host_alloc() is allowed */
@@ -37,6 +41,12 @@ struct host_handle {
 static inline struct host_handle *handle_of(struct bb_host *host)
 {
     return (struct host_handle *)(void *)host;
+}
+
+/* Returns the account of a module; NULL for the host. */
+static inline struct account *account_of(const struct bb_host *host)
+{
+    return host ? ((const struct host_handle *)(const void *)host)->account : NULL;
 }
 
 struct core_module {

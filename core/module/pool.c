@@ -78,7 +78,10 @@ static void *pool_thread(void *arg)
         pool->busy++;
         pthread_mutex_unlock(&pool->lock);
         call->begun_us = clock_mono_us();
+        int64_t cpu_us = clock_cpu_us();
+
         call->run(call->arg);
+        account_add(call->account, ACCOUNT_CPU_US, clock_cpu_us() - cpu_us);
         pthread_mutex_lock(&pool->lock);
         pool->busy--;
         pool_leave(pool, owner, call); /* first, so that the caller's next call has room */
@@ -171,6 +174,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 {
     struct work_pool *pool = pool_find(pools, host, name); /* checked with the route */
 
+    call->account = account_of(host);
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
 }
 
@@ -221,6 +225,7 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
                                    .owner = rq->owner,
                                    .subject = subject,
                                    .run = pool_work_run,
+                                   .account = account_of(rq->pub.host),
                                    .arg = &work};
     int64_t asked_us = clock_mono_us();
     enum quota_result answer =
@@ -376,7 +381,10 @@ struct worker {
     const struct bb_worker *descriptor;
     struct workers *all;
     pthread_t thread;
+    int64_t cpu_us; /* processor time of the thread that was charged */
 };
+
+static _Thread_local struct worker *worker_here; /* whose thread this is, or NULL */
 
 struct workers {
     pthread_mutex_t lock;
@@ -397,9 +405,22 @@ static void worker_ring(int fd)
         ;
 }
 
+/* Charges the processor time since the last call, if this is the worker's own thread. */
+static void worker_charge(struct worker *worker)
+{
+    int64_t us = worker == worker_here ? clock_cpu_us() - worker->cpu_us : 0;
+
+    worker->cpu_us += us;
+    account_add(account_of(worker->context.host), ACCOUNT_CPU_US, us);
+}
+
+/* Workers call this function in each iteration, so it also charges their time. */
 bool api_stopping(struct bb_worker_context *context)
 {
-    return atomic_load(&((struct worker *)(void *)context)->all->stop);
+    struct worker *worker = (struct worker *)(void *)context;
+
+    worker_charge(worker);
+    return atomic_load(&worker->all->stop);
 }
 
 int64_t api_leave_ms(struct bb_worker_context *context)
@@ -450,8 +471,10 @@ static void *worker_main(void *arg)
     bool go = workers->go;
 
     pthread_mutex_unlock(&workers->lock);
+    worker_here = worker;
     if (go)
         worker->descriptor->run(&worker->context);
+    worker_charge(worker);
     atomic_fetch_add(&workers->ended, 1);
     generation_release(generation);
     return NULL;

@@ -32,7 +32,8 @@ struct pool_call {
     struct loop *loop;
     void (*run)(void *arg);
     void *arg;
-    int64_t begun_us; /* when a thread started it */
+    int64_t begun_us;        /* when a thread started it */
+    struct account *account; /* of the module that is charged for it; NULL: the host */
 };
 
 /*

@@ -57,6 +57,7 @@ void request_free(struct core_request *rq)
     struct generation *generation = rq->generation;
     struct loop *loop = rq->loop;
 
+    account_add(rq->account, ACCOUNT_QUEUE_US, rq->time_spent.queue_us);
     timer_clear(&loop->timers, &rq->deadline);
     LIST_REMOVE(rq, link);
     json_decref(rq->body);
@@ -72,8 +73,23 @@ void request_free(struct core_request *rq)
     generation_release(generation);
 }
 
+/*
+ * Charges the time since the last call to the module that has run. A fiber that does not block uses
+ * the processor all this time; if it blocks, the loop is as busy. The monotonic clock is read
+ * without a system call, unlike the clock of the thread's processor time.
+ */
+static void request_charge(struct core_request *rq)
+{
+    int64_t now_us = clock_mono_us();
+
+    account_add(account_of(rq->pub.host), ACCOUNT_CPU_US, now_us - rq->charged_us);
+    rq->charged_us = now_us;
+}
+
 void request_enter(struct core_request *rq, struct bb_host *host)
 {
+    if (rq->running && host != rq->pub.host)
+        request_charge(rq);
     rq->pub.host = host;
     rq->pub.state = host ? host->state : NULL;
 }
@@ -163,15 +179,25 @@ bool request_start(struct core_request *rq)
 {
     bool *before = json_set_oom_flag(&rq->json_oom);
 
+    if (!rq->account)
+        rq->account = account_of(rq->pub.host);
     rq->running = true;
     at_work = rq;
+    rq->charged_us = clock_mono_us();
     if (rq->fiber && fiber_resume(rq->fiber))
         rq->fiber = NULL;
     else if (!rq->fiber && fiber_start(rq->loop->fibers, request_fiber_entry, rq, &rq->fiber))
         reply_failure(rq, FAILED_MEMORY);
+    request_charge(rq);
     rq->running = false;
     at_work = NULL;
     json_set_oom_flag(before);
+    size_t bytes = rq->fiber ? arena_size(rq->arena) : 0;
+
+    if (rq->fiber && rq->saved_arena)
+        bytes += arena_size(rq->saved_arena);
+    account_add(rq->account, ACCOUNT_MEMORY, (int64_t)(bytes - rq->counted_bytes));
+    rq->counted_bytes = bytes;
     if (rq->fiber)
         return false;
     rq->ended(rq);

@@ -96,6 +96,9 @@ struct core_request {
     bool timed_out;
     bool json_oom; /* memory ran out for JSON of this request; see json_set_oom_flag() */
     struct request_spent time_spent;
+    struct account *account; /* of the module that its first fiber began with; NULL: the host */
+    int64_t charged_us;      /* monotonic: up to which the time of its fiber was charged */
+    size_t counted_bytes;    /* its memory, as counted in the account */
     struct failure failure;
     struct response response;
     json_t *body;                    /* checked; owned */
@@ -137,7 +140,10 @@ void request_free(struct core_request *rq);
 /* Returns the request's traceparent (text.h); creates one if none was set. */
 const char *request_trace(struct core_request *rq);
 
-/* Sets host and state of the public part, because code of this module is about to run. */
+/*
+ * Sets host and state of the public part, because code of this module is about to run. The time
+ * until now is charged to the previous module.
+ */
 void request_enter(struct core_request *rq, struct bb_host *host);
 API_FUNCTION(call_as);
 

@@ -20,7 +20,7 @@
 enum {
     TOKEN_VALID_US = 500 * 1000, /* validity of the authenticator's result */
     KEPT_PART = 4,               /* of the requests without a token: see txn_count() */
-    DELAY_429_MS = 100           /* delay of a 429 */
+    DELAY_MS = 100               /* delay of a refusal */
 };
 
 /* ---- headers ---- */
@@ -58,6 +58,8 @@ void http_txn_uncount(struct http_txn *txn)
 {
     quota_release_all(&quota_tables[QUOTA_REQUESTS], &txn->request_charge);
     quota_release_all(&quota_tables[QUOTA_ANONYMOUS], &txn->anonymous);
+    account_add(txn->entered, ACCOUNT_REQUESTS, -1);
+    txn->entered = NULL;
 }
 
 /*
@@ -101,8 +103,20 @@ static int txn_enter(struct http_txn *txn)
 {
     if (txn_count(txn))
         return reply_failed(&txn->rq);
-    if (txn->match.route)
-        return body_expect(txn);
+    if (txn->match.route) {
+        struct account *account = ((const struct host_handle *)txn->match.owner)->account;
+        int64_t wait_s = account_enter(account);
+        char seconds[TEXT_INTEGER_SIZE];
+
+        if (!wait_s) {
+            txn->entered = account;
+            return body_expect(txn);
+        }
+        txn->limited = true;
+        text_integer(wait_s, seconds);
+        reply_header(&txn->rq, "Retry-After", seconds);
+        return reply_error(&txn->rq, 503, "Too many requests for this part of the service");
+    }
     reply_header(&txn->rq, "Allow", txn->match.allow);
     return reply_error(&txn->rq, 405, "Method %s is not allowed for this path", txn->method);
 }
@@ -213,24 +227,25 @@ static int txn_check_access(struct http_txn *txn)
     return refused || !txn_is_public(txn) ? refused : txn_enter(txn);
 }
 
-static bool txn_is_undelayed_429(const struct http_txn *txn)
+static bool txn_must_delay(const struct http_txn *txn)
 {
-    return txn->answer->status == 429 && !txn->delayed;
+    return (txn->answer->status == 429 || txn->limited) && !txn->delayed;
 }
 
 /*
- * Delays a 429 by DELAY_429_MS, once, so that a client that immediately repeats refused requests
- * does not use more of the loop's time than other clients. On the fiber.
+ * Delays a 429, or a 503 because of module_limits, by DELAY_MS, once, so that a client that
+ * immediately repeats refused requests does not use more of the loop's time than other clients. On
+ * the fiber.
  */
-static void txn_delay_429(struct core_request *rq)
+static void txn_delay_refusal(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
     bool never = false;
 
-    if (!txn_is_undelayed_429(txn))
+    if (!txn_must_delay(txn))
         return;
     txn->delayed = true;
-    request_wait_for(rq, &never, DELAY_429_MS);
+    request_wait_for(rq, &never, DELAY_MS);
 }
 
 /*
@@ -268,7 +283,7 @@ static void txn_check_role(struct core_request *rq)
         else if (txn->phase == PHASE_ADMISSION)
             txn_enter(txn);
     }
-    txn_delay_429(rq);
+    txn_delay_refusal(rq);
 }
 
 /* ---- the handler ---- */
@@ -318,7 +333,7 @@ static void txn_handle(struct core_request *rq)
     if (!rq->errors && txn_begin_idempotency(txn))
         return;
     module_error_check_answer(rq, txn->match.route->handler(&rq->pub));
-    txn_delay_429(rq);
+    txn_delay_refusal(rq);
 }
 
 /* ---- the end ---- */
@@ -412,9 +427,9 @@ static enum MHD_Result txn_answer(struct http_txn *txn)
     if (!txn->stream && !txn->rq.fiber) /* free them now, because the client may read slowly */
         pg_rows_release(txn->rq.arena);
     response_take_budget(txn);
-    if (txn_is_undelayed_429(txn)) {
+    if (txn_must_delay(txn)) {
         connection_stage(txn->connection, STAGE_HANDLER, 0);
-        txn_run(txn, PHASE_HANDLER, txn_delay_429);
+        txn_run(txn, PHASE_HANDLER, txn_delay_refusal);
         if (txn->phase != PHASE_ANSWER)
             return MHD_YES;
     }
@@ -515,12 +530,12 @@ enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const cha
         bool refused = txn_check_access(txn) != 0;
 
         txn->phase = PHASE_BODY;
-        if (refused && !txn_is_undelayed_429(txn)) {
+        if (refused && !txn_must_delay(txn)) {
             result = txn_answer_early(txn);
         } else {
             connection_stage(txn->connection, STAGE_BODY, 0);
             if (refused || !txn_is_public(txn))
-                txn_run(txn, PHASE_ADMISSION, refused ? txn_delay_429 : txn_check_role);
+                txn_run(txn, PHASE_ADMISSION, refused ? txn_delay_refusal : txn_check_role);
             txn->first_again = txn->suspended;
             if (txn->phase == PHASE_ANSWER)
                 result = txn_answer_early(txn);

@@ -59,7 +59,8 @@ struct http_txn {
     bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
     bool close;       /* the connection is closed after the response */
     bool drop_body;   /* the response is decided; the rest of the body is discarded */
-    bool delayed;     /* its 429 was delayed */
+    bool limited;     /* refused because of module_limits */
+    bool delayed;     /* its refusal was delayed */
     struct head head;
     const char *target;       /* raw, with the query; "": malformed; NULL: memory ran out */
     const char *path;         /* raw; part of the target */
@@ -73,6 +74,7 @@ struct http_txn {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* the body */
     size_t length, room, limit;
+    struct account *entered;             /* the module's account while it counts there, or NULL */
     struct quota_charge request_charge;  /* 1 while it counts among requests in progress */
     struct quota_charge anonymous;       /* 1 while it counts among requests without a token */
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */

@@ -89,6 +89,7 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
         request_out_of_memory(rq);
     }
     text_uuid7(id);
+    account_add(event->module->handle.account, ACCOUNT_EVENTS, 1);
     raised->event = event;
     raised->payload = payload;
     raised->descriptor = (struct bb_event){.size = sizeof raised->descriptor,

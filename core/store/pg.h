@@ -60,6 +60,7 @@ struct pg_op {
     struct pg_op *next;
     const struct bb_sql *sql;
     const struct bb_host *host; /* the module that issued it */
+    struct account *account;    /* its account, which outlives `host` */
     int count;
     const char **values;
     int *lengths;
@@ -156,7 +157,7 @@ void pg_rows_drop(struct bb_rows *rows);
 struct bb_rows *pg_rows_new(struct core_request *rq);
 
 /* Moves the statement's rows to `rows`. Returns `rows`, or NULL if the statement has no result. */
-struct bb_rows *pg_rows_take(struct bb_rows *rows, struct pg_op *op);
+struct bb_rows *pg_rows_take(struct core_request *rq, struct bb_rows *rows, struct pg_op *op);
 
 /* Drops all rows of pg_rows_new() in the arena. */
 void pg_rows_release(struct arena *arena);

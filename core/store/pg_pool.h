@@ -39,8 +39,9 @@ struct pg_conn {
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
     struct pg_batch *oldest;        /* of the batches in progress */
     size_t batches;                 /* their number */
-    int64_t oldest_ms; /* when the oldest batch in progress was sent or last made progress */
-    void *prepared;    /* the statements that the session has prepared, see pg_conn.c */
+    int64_t oldest_ms;  /* when the oldest batch in progress was sent or last made progress */
+    int64_t charged_us; /* up to when its time was charged to modules */
+    void *prepared;     /* the statements that the session has prepared, see pg_conn.c */
     struct pg_tx *checked_out; /* tx pool */
     struct fair_queue queue;   /* requests that wait for this connection */
     struct pg_request *again;  /* requests that are sent before those in `queue` */

@@ -80,6 +80,7 @@ struct pg_op *pg_request_add(struct pg_request *request, const struct bb_sql *sq
         return NULL;
     op->sql = sql;
     op->host = request->rq->pub.host;
+    op->account = account_of(op->host);
     op->count = (int)count;
     if (count) {
         op->values = arena_alloc(request->memory, count * sizeof(char *));
@@ -132,9 +133,11 @@ void pg_rows_release(struct arena *arena)
     arena_undo(arena, pg_request_drop_rows);
 }
 
-struct bb_rows *pg_rows_take(struct bb_rows *rows, struct pg_op *op)
+struct bb_rows *pg_rows_take(struct core_request *rq, struct bb_rows *rows, struct pg_op *op)
 {
     *rows = op->rows;
+    if (rows->result && !rows->shared)
+        arena_count(rq->arena, PQresultMemorySize(rows->result));
     op->rows = (struct bb_rows){.result = NULL};
     return rows->result ? rows : NULL;
 }

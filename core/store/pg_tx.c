@@ -182,7 +182,7 @@ struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const stru
 
     if (pg_tx_run_request(tx, request))
         return NULL;
-    rows = pg_rows_take(rows, request->ops);
+    rows = pg_rows_take(rq, rows, request->ops);
     pg_request_free(request);
     return rows;
 }

@@ -71,7 +71,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
     if (request->failure.kind)
         sql_failed(rq, &request->failure);
     else
-        rows = pg_rows_take(kept, request->ops);
+        rows = pg_rows_take(rq, kept, request->ops);
     pg_request_free(request);
     if (!rows && !rq->failure.kind)
         request_out_of_memory(rq);

@@ -1,7 +1,10 @@
 /*
  * busy: a module for the tests of fairness. Its routes use a connection for reads, writes or long
- * statements, and return at once or wait there for the test's advisory lock.
+ * statements, and return at once or wait there for the test's advisory lock. /burn uses the
+ * processor.
  */
+#include <time.h>
+
 #include <busbar/busbar.h>
 
 static const char sleeps[] = "SELECT pg_sleep($1::bigint / 1000.0)";
@@ -47,6 +50,23 @@ static int long_lock(struct bb_request *rq)
     return ask(rq, &long_locked);
 }
 
+static int64_t used_ms(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (int64_t)used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+static int burn(struct bb_request *rq)
+{
+    int64_t until = used_ms() + bb_arg_int(rq, "ms", 0) + 1; /* at least: rounded down */
+
+    while (used_ms() < until)
+        ;
+    return done(rq);
+}
+
 static const struct bb_field ms[] = {{.name = "ms", .type = BB_INT, .max = 10000}};
 
 #define ROUTE(name, does)                                                                          \
@@ -57,7 +77,7 @@ static const struct bb_field ms[] = {{.name = "ms", .type = BB_INT, .max = 10000
 
 static const struct bb_route routes[] = {
     ROUTE("read", read_it),          ROUTE("write", write_it),      ROUTE("read-lock", read_lock),
-    ROUTE("write-lock", write_lock), ROUTE("long-lock", long_lock),
+    ROUTE("write-lock", write_lock), ROUTE("long-lock", long_lock), ROUTE("burn", burn),
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

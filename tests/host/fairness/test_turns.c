@@ -1,8 +1,9 @@
 /*
  * The order of service: a crowd of one account delays others only by its few places in a batch,
  * whatever the crowd requests and however long that takes. Ada is the crowd, Bob an ordinary
- * account.
+ * account. Limits of modules.
  */
+#include <math.h>
 #include <poll.h>
 #include <sys/epoll.h>
 
@@ -23,6 +24,7 @@ enum {
 
 #define POST_LOGIN "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
+static struct host_spec spec;
 static struct host *host;
 static struct person *ada, *bob;
 static PGconn *db;
@@ -31,14 +33,15 @@ static void start(const char *name, const char *http)
 {
     const char *database = database_make(the_postgres, text("%s_%d", name, (int)getpid()));
 
-    host = host_start(&(struct host_spec){
+    spec = (struct host_spec){
         .name = name,
         .database = database,
         .modules =
             text("[auth, chat, health, metrics, \"%s\"]", harness_test_module("module_busy")),
         .http = text("  loops: 1\n  deadline: 60000\n  metrics_networks: [127.0.0.1]\n%s", http),
         .db = "  read_connections: 1\n  write_connections: 1\n  long_connections: 4\n"
-              "  statement_timeout: 60000\n"});
+              "  statement_timeout: 60000\n"};
+    host = host_start(&spec);
     struct person *admin = admin_of(host);
 
     ada = person_make(host, admin, "ada", NULL);
@@ -103,13 +106,13 @@ static void expect_waiting(int count)
                    MS, "%d do not wait for the lock", count);
 }
 
-static int64_t metric(const char *line)
+static double metric(const char *line)
 {
     const char *body = ck_status(http(host, "GET", "/metrics", NULL, NULL), 200)->body;
     const char *at = strstr(body, text("\n%s ", line));
 
     ck_assert_msg(at != NULL, "no %s", line);
-    return atoll(at + 2 + strlen(line));
+    return strtod(at + 2 + strlen(line), NULL);
 }
 
 static void expect_metric(const char *line, int64_t wanted)
@@ -232,8 +235,7 @@ TEST(an_account_may_have_a_quarter_of_max_requests)
     ck_assert_ptr_nonnull(wire_header(ck_wire_error(answer_of(beyond), 429), "Retry-After"));
     wire_close(beyond, false);
     expect_ok(ask_for(bob, "read", 0));
-    ck_assert_int_eq(metric("busbar_share_refused_total{resource=\"requests\",whose=\"owner\"}"),
-                     1);
+    ck_assert(metric("busbar_share_refused_total{resource=\"requests\",whose=\"owner\"}") == 1);
     unlock();
     for (int i = 0; i < REQUESTS_MAX / 4; i++)
         expect_ok(under_way[i]);
@@ -248,10 +250,10 @@ static bool all_have_begun(void)
         "busbar_share_refused_total{resource=\"anonymous\",whose=\"all\"}",
         "busbar_share_refused_total{resource=\"anonymous\",whose=\"owner\"}",
     };
-    int64_t begun = 0;
+    double begun = 0;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         begun += metric(lines[i]);
-    return begun >= (int64_t)STRANGERS * SLOW_BODIES;
+    return begun >= STRANGERS * SLOW_BODIES;
 }
 
 static struct wire *log_in(const char *address, const struct person *who)
@@ -273,7 +275,7 @@ TEST(slow_anonymous_bodies_leave_room_for_other_requests)
         ck_assert(wire_say(slow[i], POST_LOGIN "Content-Length: 100\r\n\r\n{"));
     }
     WAIT_UNTIL(all_have_begun(), MS);
-    ck_assert_int_le(metric("busbar_share_taken{resource=\"anonymous\"}"), 24);
+    ck_assert(metric("busbar_share_taken{resource=\"anonymous\"}") <= 24);
     expect_ok(ask_for(ada, "read", 0));
     expect_ok(log_in("127.0.1.100", ada));
     int64_t began = now_ms();
@@ -301,6 +303,114 @@ TEST(a_read_does_not_wait_for_a_write)
     unlock();
     expect_ok(write);
     expect_ok(next);
+}
+
+#define USED(what, module) "busbar_module_" what "{module=\"" module "\"}"
+#define REFUSED(limit) "busbar_module_refused_total{module=\"busy\",limit=\"" limit "\"}"
+
+TEST(metrics_and_status_name_the_module_that_uses_the_processor)
+{
+    static const char *const modules[] = {
+        USED("cpu_seconds_total", "auth"), USED("cpu_seconds_total", "chat"),
+        USED("cpu_seconds_total", "health"), USED("cpu_seconds_total", "metrics")};
+    double before[sizeof modules / sizeof *modules], last = INFINITY;
+    const json_t *row, *busy = NULL;
+    size_t i;
+
+    start("turns_burn", "");
+    expect_ok(ask_for(ada, "read", 50));
+    for (i = 0; i < sizeof modules / sizeof *modules; i++)
+        before[i] = metric(modules[i]);
+    for (i = 0; i < 20; i++)
+        expect_ok(ask_for(ada, "burn", 10));
+    double used = metric(USED("cpu_seconds_total", "busy"));
+
+    ck_assert_double_ge(used, 0.2);
+    for (i = 0; i < sizeof modules / sizeof *modules; i++)
+        ck_assert_double_lt(metric(modules[i]) - before[i], used);
+    ck_assert(metric(USED("statements_total", "busy")) == 1);
+    ck_assert_double_ge(metric(USED("database_seconds_total", "busy")), 0.05);
+    expect_metric(USED("request_duration_seconds_count", "busy"), 21);
+    json_t *status = host_status(host);
+
+    json_array_foreach(json_object_get(status, "modules"), i, row)
+    {
+        ck_assert(json_number_value(json_object_get(row, "cpuSeconds")) <= last);
+        last = json_number_value(json_object_get(row, "cpuSeconds"));
+        if (!strcmp(json_string_value(json_object_get(row, "name")), "busy"))
+            busy = row;
+    }
+    ck_assert_double_ge(json_number_value(json_object_get(busy, "cpuSeconds")), 0.2);
+    ck_assert_double_ge(json_number_value(json_object_get(busy, "p99Ms")), 10);
+    json_decref(status);
+    ck_prints(host, 0, "\nbusy  ", "status");
+}
+
+/* Reloads with these limits of the module busy; NULL: without limits. */
+static void limit(const char *limits)
+{
+    spec.more = limits ? text("module_limits:\n  - {module: busy, %s}\n", limits) : NULL;
+    file_write(host->conf, host_configuration(&spec));
+    ck_prints(host, 0, "is live", "reload");
+}
+
+/* Returns whether the request was admitted; otherwise it was refused as it should be. */
+static bool is_admitted(struct wire *wire)
+{
+    struct wire_answer *answer = answer_of(wire);
+
+    if (answer->status != 200)
+        ck_assert_ptr_nonnull(wire_header(ck_wire_error(answer, 503), "Retry-After"));
+    wire_close(wire, false);
+    return answer->status == 200;
+}
+
+TEST(a_module_gets_503_above_its_cpu_time_while_others_are_served)
+{
+    int admitted = 0, refused = 0;
+
+    start("turns_cpu", "");
+    limit("cpu_time: 50");
+    int64_t began = now_ms();
+
+    while (refused < 10) {
+        if (is_admitted(ask_for(ada, "burn", 10)))
+            admitted++;
+        else
+            refused++;
+        expect_ok(ask(bob, text("/api/chat/unread-count/%s", bob->email)));
+    }
+    int64_t took = now_ms() - began;
+
+    /* each refusal was delayed; 50 ms in advance, then 10 ms in 200 ms */
+    ck_assert_int_ge(took, refused * REFUSED_MS);
+    ck_assert_int_ge(admitted, 1);
+    ck_assert_int_le(admitted, 6 + took / 200);
+    ck_assert(metric(REFUSED("cpu_time")) == refused);
+    limit(NULL);
+    ck_assert(is_admitted(ask_for(ada, "burn", 10)));
+}
+
+TEST(a_module_gets_503_above_its_requests_and_database_time)
+{
+    start("turns_limits", "");
+    limit("requests: 1");
+    lock();
+    struct wire *held = ask_for(ada, "long-lock", LOCK);
+
+    expect_waiting(1);
+    expect_metric(USED("requests", "busy"), 1);
+    ck_assert(!is_admitted(ask_for(bob, "read", 0)));
+    expect_ok(ask(bob, text("/api/chat/unread-count/%s", bob->email)));
+    unlock();
+    expect_ok(held);
+    expect_metric(USED("requests", "busy"), 0);
+    ck_assert(is_admitted(ask_for(bob, "read", 0)));
+    limit("database_time: 10"); /* from now on */
+    ck_assert(is_admitted(ask_for(bob, "read", 100)));
+    ck_assert(!is_admitted(ask_for(bob, "burn", 0)));
+    ck_assert(metric(REFUSED("requests")) == 1);
+    ck_assert(metric(REFUSED("database_time")) == 1);
 }
 
 SUITE(turns, .timeout_s = 180, .after_each = tear_down)

@@ -193,6 +193,36 @@ TEST(check_lists_sections_of_unloaded_modules_in_one_line)
     expect_not(SAYS(1, "migrate", "-c", conf), "without effect");
 }
 
+TEST(check_refuses_invalid_module_limits)
+{
+    static const struct {
+        const char *limits, *says;
+        int status;
+    } cases[] = {
+        {"[{module: health, requests: 4, cpu_time: 10}]", "", 0},
+        {"[{module: chat, requests: 4}]", "item [0] of module_limits has no effect", 0},
+        {"[{module: health}, {module: no_such}]", "item [1] names a module that is not installed",
+         1},
+        {"[{module: ../modules/chat, requests: 4}]", "names a module that is not installed", 1},
+        {"[{module: health}, {module: health}]",
+         "item [1] names the same module as an earlier item", 1},
+        {"[{module: health, requests: 0}]", "module_limits[0].requests: must be at least 1", 1},
+        {"[{module: health, speed: 1}]", "is not a setting", 1},
+        {"[{requests: 4}]", "is required", 1},
+        {"{health: 4}", "module_limits: ", 1},
+        {"[health]", "module_limits", 1},
+    };
+
+    const char *conf = harness_path("tools-check.yaml");
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        file_write(conf, text("module_path: \"%s\"\ndatabase:\n  url: \"host=/nowhere "
+                              "dbname=nothing\"\n" KEYS "modules: [health]\nmodule_limits: %s\n",
+                              harness_modules(false), cases[i].limits));
+        expect(SAYS(cases[i].status, "check", "-c", conf), cases[i].says);
+    }
+}
+
 static const char *configuration_with(const char *module)
 {
     const char *conf = harness_path("tools-check.yaml");

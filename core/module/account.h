@@ -1,0 +1,55 @@
+/*
+ * Accounting by module: counts the resources that each module uses, and enforces the setting
+ * module_limits. An account is found by the module's name and lives as long as the process, so
+ * reloads keep its counters. Any thread; only account_named() takes a lock.
+ */
+#ifndef CORE_ACCOUNT_H
+#define CORE_ACCOUNT_H
+
+#include <stdatomic.h>
+
+#include "core/lib/meter.h"
+
+enum account_value {
+    ACCOUNT_REQUESTS,    /* HTTP requests in progress */
+    ACCOUNT_CPU_US,      /* its code ran: on a loop, in a thread pool, or in a worker */
+    ACCOUNT_DATABASE_US, /* connections to PostgreSQL were busy with its statements */
+    ACCOUNT_LIMITS,      /* the values above can be limited */
+    ACCOUNT_REFUSED = ACCOUNT_LIMITS, /* requests, by limit */
+    ACCOUNT_STATEMENTS = ACCOUNT_REFUSED + ACCOUNT_LIMITS,
+    ACCOUNT_QUEUE_US, /* its requests waited for a connection or a pool thread */
+    ACCOUNT_EVENTS,   /* raised */
+    ACCOUNT_MEMORY,   /* bytes, of fibers in progress */
+    ACCOUNT_TIMES,    /* of requests: the host's work */
+    ACCOUNT_VALUES = ACCOUNT_TIMES + METER_TIME_VALUES
+};
+
+struct account {
+    struct account *next;
+    struct meter *meter; /* enum account_value */
+    /* of module_limits: requests in progress, and milliseconds per second; 0: no limit */
+    atomic_int_least64_t limits[ACCOUNT_LIMITS];
+    /* monotonic microseconds: when the time used so far is used up at the rate of the limit */
+    atomic_int_least64_t until_us[ACCOUNT_LIMITS];
+    char name[];
+};
+
+/* The settings in an entry of module_limits. */
+extern const char *const account_limit_names[ACCOUNT_LIMITS];
+
+/* Returns the account of a module, and creates it if necessary. NULL: out of memory. */
+struct account *account_named(const char *name);
+
+/* Returns the first account, which links to all others. */
+const struct account *account_first(void);
+
+/* Adds to a value, unless the account is NULL (the host). */
+void account_add(struct account *account, enum account_value value, int64_t by);
+
+/*
+ * Counts a request as in progress; subtract it when it ends. If a limit is reached, counts the
+ * refusal instead, and returns the seconds after which the client may retry; otherwise 0.
+ */
+int64_t account_enter(struct account *account);
+
+#endif
