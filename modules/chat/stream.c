@@ -554,14 +554,14 @@ int chat_stream(struct bb_request *rq)
         .heartbeat = ":\n\n",
         .heartbeat_ms = hub->settings->stream_heartbeat * 1000,
     };
-    int status =
-        first && listener ? bb_stream_open(rq, &options, &listener->stream) : bb_no_memory(rq);
-    bool starts = false;
+    bool ready = first && listener, starts = false;
+    int status = ready ? bb_stream_open(rq, &options, &listener->stream) : bb_no_memory(rq);
 
-    if (status == 200)
+    ready = ready && status == 200;
+    if (ready)
         bb_stream_send(rq->host, listener->stream, first);
     pthread_mutex_lock(&hub->lock);
-    if (status == 200) {
+    if (ready) {
         listener->lagging = true;
         TAILQ_INSERT_TAIL(&hub->lists[true], listener, link);
         if (!hub->page)
@@ -576,7 +576,7 @@ int chat_stream(struct bb_request *rq)
     pthread_mutex_unlock(&hub->lock);
     if (starts)
         hub_start(hub);
-    if (status != 200 && listener)
+    if (!ready && listener)
         listener_free(listener);
     bb_chunk_release(rq->host, first);
     return status;
