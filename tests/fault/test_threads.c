@@ -39,7 +39,7 @@ TEST(a_thread_that_cannot_lower_its_priority_warns_and_works)
     struct host *host = host_start(
         &(struct host_spec){.name = "priority", .plain = true, .environment = rack.environment});
 
-    host_logs(host, 0, "keeps its priority");
+    host_logs(host, 0, "cannot set the scheduling of a thread");
     ck_assert_int_eq(atomic_load(&rack.numbers->priorities), 0);
     ck_status(http(host, "POST", "/api/auth/login", NULL,
                    json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", ADMIN_PASSWORD)),

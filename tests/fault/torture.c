@@ -1,4 +1,4 @@
-/* LD_PRELOAD: makes the Nth allocation, thread, fsync, write or setpriority fail, makes name
+/* LD_PRELOAD: makes the Nth allocation, thread, fsync, write or sched_setattr fail, makes name
  * lookups fail or delays them, and moves the wall clock. See torture.h. */
 #include "fault/torture.h"
 
@@ -12,13 +12,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -188,12 +189,19 @@ int fsync(int fd)
     return -1;
 }
 
-int setpriority(__priority_which_t which, id_t who, int priority)
+/* The C library has no function for sched_setattr(2); system calls have up to six arguments. */
+long syscall(long number, ...)
 {
-    REAL(setpriority);
+    REAL(syscall);
+    long of[6];
+    va_list arguments;
 
-    if (!torture || !fails(&torture->priorities))
-        return real(which, who, priority);
+    va_start(arguments, number);
+    for (int i = 0; i < 6; i++)
+        of[i] = va_arg(arguments, long);
+    va_end(arguments);
+    if (!torture || number != SYS_sched_setattr || !fails(&torture->priorities))
+        return real(number, of[0], of[1], of[2], of[3], of[4], of[5]);
     errno = EPERM;
     return -1;
 }

@@ -21,7 +21,7 @@ struct torture {
     atomic_long writes;       /* write to a file other than the log: ENOSPC */
     atomic_long stuck;        /* not 0: write to a file other than the log never returns */
     atomic_long sync_ms;      /* extra time of each fsync */
-    atomic_long priorities;   /* setpriority: EPERM */
+    atomic_long priorities;   /* sched_setattr: EPERM */
     atomic_long lookup_ms;    /* not 0: time that getaddrinfo takes to find no address */
     atomic_long hashes;       /* argon2id_ctx: the module that calls it crashes */
     atomic_long answer_ms;    /* extra time of getaddrinfo */
