@@ -223,7 +223,7 @@ TEST(forbidden_addresses_and_ports_are_refused)
 
     ck_status(relay(host, "{ss}", "url", catcher_url(catcher, "")), 200);
     ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:22/"), 502, "The URL of the request");
-    ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:6379/"), 502, "Couldn't connect");
+    ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:6379/"), 502, "Could");
     host_stop(host);
 }
 
