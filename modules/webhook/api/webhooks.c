@@ -122,6 +122,7 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
                                         sealed[i].show(rq, bb_cell_int(rq, rows, row, ID), cell))) {
             json_decref(json);
             json = NULL;
+            bb_alloc(rq, SIZE_MAX); /* out of memory, which bb_reply() cannot know */
         }
     }
     return json;
