@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <link.h>
 #include <poll.h>
 #include <semaphore.h>
@@ -380,7 +381,7 @@ static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *fr
     if (*frame->symbol)
         snprintf(out, FRAME_TEXT, "%s+0x%zx (%s)", frame->symbol, frame->into, name);
     else
-        snprintf(out, FRAME_TEXT, "0x%zx (%s)", frame->address - base, name);
+        snprintf(out, FRAME_TEXT, "0x%" PRIxPTR " (%s)", frame->address - base, name);
     return out;
 }
 
@@ -457,7 +458,7 @@ static void crash_write_line(struct report *of)
     const struct crash_snapshot *who = &of->who;
     char stack[1024], address[20];
 
-    snprintf(address, sizeof address, "0x%zx", of->address);
+    snprintf(address, sizeof address, "0x%" PRIxPTR, of->address);
     const struct log_pair pairs[] = {
         {"signal", text_some(of->name)},
         {"exit", of->exit},

@@ -56,9 +56,11 @@ int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
         return 0;
     struct known *known = calloc(1, sizeof(*known));
 
-    if (!known)
+    if (!known) {
         bb_alloc(rq, SIZE_MAX); /* ends the request */
-    strcpy(known->name, name);  /* fits: see zone_name_good() */
+        return -1;
+    }
+    strcpy(known->name, name); /* fits: see zone_name_good() */
     bool failed = bb_offload(rq, READING_POOL, zones_read, known) != 0;
 
     if (known->zone) {

@@ -200,7 +200,7 @@ char *sql_text(PGconn *db, const char *sql, int count, const char *const *values
 
     ck_assert_msg(status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK, "%s: %s", sql,
                   PQerrorMessage(db));
-    if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
+    if (PQntuples(result) > 0 && PQnfields(result) > 0 && !PQgetisnull(result, 0, 0))
         value = text("%s", PQgetvalue(result, 0, 0));
     PQclear(result);
     return value;
