@@ -2,24 +2,59 @@
 
 #include <time.h>
 
-static struct talk talk;
+struct talk deliver_talk;
+static const char *settings;
 
-void deliver_open(const char *name)
+void deliver_open(const char *name, const char *more)
 {
-    stage_open(
-        &(struct host_spec){.name = name, .modules = WEBHOOK_MODULES, .more = WEBHOOK_LOCAL});
+    settings = text("%s%s", WEBHOOK_LOCAL, more);
+    stage_open(&(struct host_spec){.name = name, .modules = WEBHOOK_MODULES, .more = settings});
     webhook_ready(name, 1);
-    talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+    deliver_talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+}
+
+void deliver_close(void)
+{
+    const json_t *hook;
+    size_t i;
+
+    if (host_alive(host)) {
+        const json_t *list = ask(admin, 200, NULL, "GET " WEBHOOKS)->json;
+
+        json_array_foreach(list, i, hook)
+            ask(admin, 200, NULL, "DELETE " WEBHOOKS "/%jd",
+                (intmax_t)json_integer_value(json_object_get(hook, "id")));
+    }
+    stage_disconnect();
+}
+
+void deliver_apart(const char *name, const char *more)
+{
+    PQfinish(db);
+    deliver_open(name, more);
+    stage_connect();
+}
+
+struct host *deliver_another(const char *name)
+{
+    return host_start(&(struct host_spec){
+        .name = name, .database = PQdb(db), .modules = WEBHOOK_MODULES, .more = settings});
+}
+
+void deliver_await_halves(void)
+{
+    sql_soon(db, "SELECT (count(*) = 2)::int FROM (SELECT FROM webhook_shard WHERE owner IS NOT"
+                 " NULL GROUP BY owner HAVING count(*) = 32) h");
 }
 
 void say(const char *entry)
 {
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, entry), 201);
+    ck_status(talk_post(host, admin, &deliver_talk, ADMIN_EMAIL, entry), 201);
 }
 
-void forget(const struct webhook_made *webhook)
+struct webhook_made hook_to(const struct catcher *catcher)
 {
-    ck_status(webhook_call(host, admin, "DELETE", webhook, ""), 200);
+    return webhook_make(host, admin, catcher_url(catcher, "hook"), "message.new");
 }
 
 void expect_signed(const struct caught *caught, const char *secret)

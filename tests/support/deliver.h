@@ -8,14 +8,34 @@
 #include "receive.h"
 #include "stage.h"
 
-/* Starts the suite's host on a new database of that name; call it in the set-up. */
-void deliver_open(const char *name);
+extern struct talk deliver_talk; /* the conversation */
+
+/* Starts the suite's host on a new database of that name; call it in the set-up. `more` is appended
+ * to the section webhook, as lines that begin with two spaces. */
+void deliver_open(const char *name, const char *more);
+
+/* Like STAGE_SUITE(), but after each test its webhooks are deleted, so that they do not get the
+ * messages of later tests. */
+#define DELIVER_SUITE(name, set_up, seconds_each)                                                  \
+    SUITE(name, .timeout_s = (seconds_each), .before_all = (set_up), .after_all = stage_close,     \
+          .before_each = stage_connect, .after_each = deliver_close)
+void deliver_close(void);
+
+/* Replaces the suite's host, conversation and database by new ones in this test, which may kill the
+ * host and must end it. */
+void deliver_apart(const char *name, const char *more);
+
+/* Starts another host on the database. */
+struct host *deliver_another(const char *name);
+
+/* Waits until each of two hosts has 32 shards in a row: the first host keeps the lower ones. */
+void deliver_await_halves(void);
 
 /* Posts a message to the conversation. */
 void say(const char *entry);
 
-/* Stops deliveries of later tests' messages to a test's webhook. */
-void forget(const struct webhook_made *webhook);
+/* Creates a webhook of the Admin for message.new. */
+struct webhook_made hook_to(const struct catcher *catcher);
 
 /* Fails the test unless both signatures were made with this secret over the body as received. */
 void expect_signed(const struct caught *caught, const char *secret);

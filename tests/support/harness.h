@@ -67,7 +67,8 @@ char *postgres_program(const char *name);
 
 void postgres_start(struct postgres *pg);
 
-int port_bind(int *port); /* returns a socket that is bound to a free port of 127.0.0.1 */
+int port_bind(int *port);   /* returns a socket that is bound to a free port of 127.0.0.1 */
+int port_listen(int *port); /* the same, listening */
 int free_port(void);
 
 /* SIGINT: fast shutdown, SIGQUIT: immediate shutdown, SIGKILL: like a crash. */

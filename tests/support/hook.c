@@ -29,10 +29,22 @@ struct answer *webhook_try(const struct host *host, const struct person *by, con
 struct webhook_made webhook_make(const struct host *host, const struct person *by, const char *url,
                                  const char *event)
 {
-    struct answer *answer = ck_status(webhook_try(host, by, url, event), 201);
-    int64_t id = answer_int(answer, "id");
+    return webhook_of(ck_status(webhook_try(host, by, url, event), 201));
+}
 
-    return (struct webhook_made){id, text("%s", answer_text(answer, "secret")),
+struct webhook_made webhook_with(const struct host *host, const struct person *by, const char *url,
+                                 const char *members)
+{
+    return webhook_of(ask(by, 201, NULL, "POST " WEBHOOKS " %s",
+                          json_with("{'events':['message.new'],'secret':'" TEST_SECRET "'}",
+                                    text("{'url':'%s',%s}", url, members))));
+}
+
+struct webhook_made webhook_of(const struct answer *created)
+{
+    int64_t id = answer_int(created, "id");
+
+    return (struct webhook_made){id, text("%s", answer_text(created, "secret")),
                                  text(WEBHOOKS "/%jd", (intmax_t)id)};
 }
 

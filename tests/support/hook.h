@@ -29,6 +29,14 @@ struct answer *webhook_try(const struct host *host, const struct person *by, con
 struct webhook_made webhook_make(const struct host *host, const struct person *by, const char *url,
                                  const char *event);
 
+/* Creates a webhook for message.new with TEST_SECRET and these members of the body, which may
+ * replace them. */
+struct webhook_made webhook_with(const struct host *host, const struct person *by, const char *url,
+                                 const char *members);
+
+/* Returns the webhook of a response to POST. */
+struct webhook_made webhook_of(const struct answer *created);
+
 /* Sends a request without a body to <path><suffix>. */
 struct answer *webhook_call(const struct host *host, const struct person *by, const char *method,
                             const struct webhook_made *webhook, const char *suffix);

@@ -334,6 +334,15 @@ char *text_repeated(const char *part, size_t times)
     return all;
 }
 
+size_t text_lines(const char *text)
+{
+    size_t lines = 0;
+
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
 int64_t process_status(pid_t pid, const char *key)
 {
     const char *line = strstr(file_text(text("/proc/%d/status", (int)pid)), key);

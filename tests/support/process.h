@@ -114,6 +114,9 @@ __attribute__((format(printf, 1, 2))) const char *const *words(const char *forma
 /* Returns `part`, repeated, in memory that lives as long as the process. */
 char *text_repeated(const char *part, size_t times);
 
+/* Returns the number of line ends. */
+size_t text_lines(const char *text);
+
 /* Returns the whole file, in memory that lives as long as the process; "" if there is no file. */
 char *file_text(const char *path);
 

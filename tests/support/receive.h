@@ -23,6 +23,7 @@ char *hmac_standard(const char *secret, const char *id, const char *timestamp, c
 /* ---- catchers ---- */
 
 #define ANSWER_OK "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+#define ANSWER_GONE "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
 #define ANSWER_500 "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops"
 #define ANSWER_NONE ""   /* keeps the connection open and silent */
 #define ANSWER_CUT "cut" /* closes the connection after the bytes that follow "cut", if any */

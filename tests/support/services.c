@@ -59,6 +59,14 @@ int port_bind(int *port)
     return fd;
 }
 
+int port_listen(int *port)
+{
+    int fd = port_bind(port);
+
+    ck_assert_int_eq(listen(fd, 8), 0);
+    return fd;
+}
+
 int free_port(void)
 {
     int port;

@@ -45,6 +45,11 @@ struct answer *talk_of(const struct host *host, const struct person *by, const c
                 NULL);
 }
 
+int64_t talk_unread(const struct host *host, const struct person *by, const char *email)
+{
+    return answer_int(ck_status(talk_of(host, by, "unread-count", email, ""), 200), "count");
+}
+
 struct answer *talk_chain(const struct host *host, const struct person *by, const struct talk *talk,
                           const char *query)
 {

@@ -28,6 +28,9 @@ struct answer *talk_find(const struct host *host, const struct person *by, json_
 struct answer *talk_of(const struct host *host, const struct person *by, const char *what,
                        const char *email, const char *query);
 
+/* Returns how many messages the e-mail has not read. */
+int64_t talk_unread(const struct host *host, const struct person *by, const char *email);
+
 /* Return the chain, and the number of messages in it; `query` may be "". */
 struct answer *talk_chain(const struct host *host, const struct person *by, const struct talk *talk,
                           const char *query);

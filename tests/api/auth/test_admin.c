@@ -2,42 +2,25 @@
  * Registration, an Admin's changes to accounts, and organizations: who acts where, visible on
  * another host within a second.
  */
-#include "exchange.h"
-#include "people.h"
-#include "suite.h"
+#include "stage.h"
 #include "talk.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SOON_MS 1000
 #define TWINS 8
 
-static struct host *host, *other;
-static struct person *admin;
-static PGconn *db;
+static struct host *other;
 
 static void set_up(void)
 {
-    const char *database = database_make(the_postgres, "admin");
-
-    host = host_start(&(struct host_spec){.name = "admin-1", .database = database});
-    other = host_start(&(struct host_spec){.name = "admin-2", .database = database});
-    admin = admin_of(host);
+    stage_open(&(struct host_spec){.name = "admin"});
+    other = host_start(&(struct host_spec){.name = "admin-2", .database = "admin"});
 }
 
 static void tear_down(void)
 {
     host_stop(host);
     host_stop(other);
-}
-
-static void connect_database(void)
-{
-    db = database_connect(the_postgres, "admin");
-}
-
-static void disconnect_database(void)
-{
-    PQfinish(db);
 }
 
 /* ---- registration ---- */
@@ -468,4 +451,4 @@ TEST(an_api_user_that_loses_its_role_loses_its_organizations)
 }
 
 SUITE(admin, .timeout_s = 60, .before_all = set_up, .after_all = tear_down,
-      .before_each = connect_database, .after_each = disconnect_database)
+      .before_each = stage_connect, .after_each = stage_disconnect)

@@ -187,18 +187,9 @@ TEST(a_token_with_an_unknown_kid_is_401)
     ck_status(me(person->token), 200);
 }
 
-/* Returns a listening socket; *port is its port. */
-static int listener(int *port)
-{
-    int fd = port_bind(port);
-
-    ck_assert_int_eq(listen(fd, 8), 0);
-    return fd;
-}
-
 TEST(keys_in_the_token_header_are_neither_used_nor_fetched)
 {
-    int port, fd = listener(&port);
+    int port, fd = port_listen(&port);
     const char *url = text("\"http://127.0.0.1:%d/keys.json\"", port);
     static const char *const members[] = {"jku", "x5u"};
     struct pollfd waiting = {.fd = fd, .events = POLLIN};

@@ -128,15 +128,6 @@ static int64_t rows_of(const char *id, const char *status)
     return (int64_t)count;
 }
 
-static size_t lines_of(const char *body)
-{
-    size_t lines = 0;
-
-    for (; *body; body++)
-        lines += *body == '\n';
-    return lines;
-}
-
 /* If a run is canceled in the middle, stored rows stay, no more are stored, and the rest is
  * canceled except for the rows that failed the check. */
 TEST(a_run_can_be_cancelled_in_the_middle)
@@ -161,7 +152,7 @@ TEST(a_run_can_be_cancelled_in_the_middle)
                              ROWS - 1, ROWS - 1 + 1000);
     struct answer *failed = ask(m, 200, first, "GET " BULK "/%s/failed.csv", id);
 
-    ck_assert_uint_eq(lines_of(failed->body), (size_t)(1 + ROWS / 10 + rest));
+    ck_assert_uint_eq(text_lines(failed->body), (size_t)(1 + ROWS / 10 + rest));
     ck_assert_ptr_nonnull(strstr(failed->body, text("\r\nmiddle%d,%d,amount: must", ROWS, -ROWS)));
 }
 

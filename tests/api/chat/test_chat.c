@@ -23,11 +23,6 @@ static const char *names(const char *user)
     return ck_status(talk_of(host, platform, "unread-devices", user, ""), 200)->body;
 }
 
-static int64_t unread(const struct person *by, const char *email)
-{
-    return answer_int(ck_status(talk_of(host, by, "unread-count", email, ""), 200), "count");
-}
-
 static void post(const struct talk *talk, const struct person *by, const char *user,
                  const char *entry)
 {
@@ -87,25 +82,25 @@ TEST(unread_messages_are_counted_per_participant_until_read)
 {
     const char *user = "unread@shop.example";
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, "Rooftop 3");
-    int64_t before = unread(admin, ADMIN_EMAIL);
+    int64_t before = talk_unread(host, admin, ADMIN_EMAIL);
 
-    ck_assert_int_eq(unread(platform, user), 0);
+    ck_assert_int_eq(talk_unread(host, platform, user), 0);
     post(&talk, platform, user, "unread entry 2");
-    ck_assert_int_eq(unread(admin, ADMIN_EMAIL), before + 1);
+    ck_assert_int_eq(talk_unread(host, admin, ADMIN_EMAIL), before + 1);
     reply(&talk, "unread entry 3");
     reply(&talk, "unread entry 4");
-    ck_assert_int_eq(unread(platform, user), 2);
+    ck_assert_int_eq(talk_unread(host, platform, user), 2);
     ck_error(talk_read(host, platform, &talk, "third@shop.example"), 403, "");
     for (int i = 0; i < 2; i++) {
         struct answer *marked = talk_read(host, platform, &talk, "UNREAD@shop.example");
 
         ck_assert_str_eq(ck_status(marked, 200)->body, "{\"success\":true}");
-        ck_assert_int_eq(unread(platform, user), 0);
+        ck_assert_int_eq(talk_unread(host, platform, user), 0);
         ck_assert_str_eq(names(user), "[]");
     }
-    ck_assert_int_eq(unread(admin, ADMIN_EMAIL), before + 1);
+    ck_assert_int_eq(talk_unread(host, admin, ADMIN_EMAIL), before + 1);
     reply(&talk, "unread entry 5");
-    ck_assert_int_eq(unread(platform, user), 1);
+    ck_assert_int_eq(talk_unread(host, platform, user), 1);
 }
 
 TEST(devices_with_unread_messages_are_listed_once_newest_first)

@@ -26,11 +26,6 @@ static struct answer *share(const struct host *on, const struct person *by, cons
                 by->token, NULL);
 }
 
-static int64_t unread(const struct person *by, const char *email)
-{
-    return answer_int(ck_status(talk_of(host, by, "unread-count", email, ""), 200), "count");
-}
-
 static size_t listed(const struct host *on, const struct person *by, const char *email)
 {
     return json_array_size(ck_status(talk_of(on, by, "conversations/user", email, ""), 200)->json);
@@ -42,7 +37,7 @@ static void expect_hidden(const struct host *on, const struct person *who, const
     ck_error(talk_post(on, who, talk, who->email, "not seen"), 404, "");
     ck_error(talk_read(on, who, talk, who->email), 404, "");
     ck_assert_uint_eq(listed(on, who, who->email), 0);
-    ck_assert_int_eq(unread(who, who->email), 0);
+    ck_assert_int_eq(talk_unread(host, who, who->email), 0);
     ck_assert_str_eq(talk_of(on, who, "unread-devices", who->email, "")->body, "[]");
     ck_assert_str_eq(talk_find(on, who, json_object())->body, "null");
     ck_assert_str_eq(talk_find(on, who, json_pack("{ss}", "participant1", who->email))->body,
@@ -69,13 +64,13 @@ TEST(an_account_does_not_take_over_the_conversations_of_a_platform)
     ck_error(talk_post(host, k, &before, email, "as an account"), 403, "");
     expect_hidden(host, alice, &before);
     expect_hidden(other, alice, &before);
-    ck_assert_int_eq(unread(k, email), 1);
-    ck_assert_int_eq(unread(admin, email), 1);
+    ck_assert_int_eq(talk_unread(host, k, email), 1);
+    ck_assert_int_eq(talk_unread(host, admin, email), 1);
 
     struct talk since = talk_start(host, k, "bob@shop.example", email, "since");
 
     ck_status(talk_chain(host, alice, &since, ""), 200);
-    ck_assert_int_eq(unread(alice, email), 1);
+    ck_assert_int_eq(talk_unread(host, alice, email), 1);
     ck_assert_str_eq(talk_of(host, alice, "unread-devices", email, "")->body, "[\"since\"]");
 }
 
@@ -99,13 +94,13 @@ TEST(a_shared_conversation_is_seen_by_the_account)
     answers_soon(other, text("/api/chat/chain/%s", talk.head), account->token, 200, NULL);
     ck_status(talk_chain(host, account, &talk, ""), 200);
     ck_assert_uint_eq(listed(host, account, email), 1);
-    ck_assert_int_eq(unread(account, email), 2);
+    ck_assert_int_eq(talk_unread(host, account, email), 2);
     ck_assert_str_eq(talk_of(host, account, "unread-devices", email, "")->body, "[\"shared\"]");
     ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "for the account"), 201);
     live_expect(sse, "for the account");
     live_expect(far, "for the account");
     ck_status(talk_read(host, account, &talk, email), 200);
-    ck_assert_int_eq(unread(account, email), 0);
+    ck_assert_int_eq(talk_unread(host, account, email), 0);
     sse_close(sse);
     sse_close(far);
 }
@@ -148,7 +143,7 @@ TEST(an_admins_conversation_with_a_platforms_user_belongs_to_the_platform)
 
     ck_status(talk_chain(host, k, &talk, ""), 200);
     ck_error(talk_chain(host, m, &talk, ""), 404, "");
-    ck_assert_int_eq(unread(k, user), 2);
+    ck_assert_int_eq(talk_unread(host, k, user), 2);
     ck_status(talk_post(host, k, &talk, user, "a word in reply"), 201);
 }
 

@@ -13,11 +13,6 @@ static void set_up(void)
     platform = person_make(host, admin, "unread.platform", NULL);
 }
 
-static int64_t count(const struct person *by, const char *email)
-{
-    return answer_int(ck_status(talk_of(host, by, "unread-count", email, ""), 200), "count");
-}
-
 /* Waits until all changes of the e-mail's totals are added up. */
 static void expect_added_up(const char *email)
 {
@@ -70,7 +65,7 @@ static int64_t totals_read_before;
 /* Connections that are in use write their statistics about once a second. */
 static bool asked_for(const char *email)
 {
-    count(platform, email);
+    talk_unread(host, platform, email);
     return rows_read("chat_unread") >= totals_read_before + ASKED;
 }
 
@@ -80,13 +75,13 @@ TEST(unread_count_reads_no_conversations)
     int many = repetitions(2000, 30000); /* more than are listed */
 
     fill(email, platform->organization, many);
-    ck_assert_int_eq(count(platform, email), many);
+    ck_assert_int_eq(talk_unread(host, platform, email), many);
     expect_added_up(email);
     totals_read_before = rows_read("chat_unread");
     int64_t read = rows_read("chat_conversation");
 
-    ck_assert_int_eq(count(platform, email), many);
-    ck_assert_int_eq(count(admin, email), many);
+    ck_assert_int_eq(talk_unread(host, platform, email), many);
+    ck_assert_int_eq(talk_unread(host, admin, email), many);
     const json_t *names =
         ck_status(talk_of(host, platform, "unread-devices", email, ""), 200)->json;
 
@@ -101,14 +96,14 @@ TEST(unread_count_reads_no_conversations)
     struct talk talk = {1000001, NULL};
 
     ck_status(talk_read(host, platform, &talk, email), 200);
-    ck_assert_int_eq(count(platform, email), many - 1);
+    ck_assert_int_eq(talk_unread(host, platform, email), many - 1);
     ck_status(talk_post(host, platform, &talk, "x1@shop.example", "again"), 201);
-    ck_assert_int_eq(count(platform, email), many);
+    ck_assert_int_eq(talk_unread(host, platform, email), many);
     names = ck_status(talk_of(host, platform, "unread-devices", email, ""), 200)->json;
     ck_assert_str_eq(json_string_value(json_array_get(names, 0)), "site 1");
     ck_assert_int_eq(sql_number(db, differences), 0);
     sql_run(db, "DELETE FROM chat_conversation WHERE id > 1000000");
-    ck_assert_int_eq(count(platform, email), 0);
+    ck_assert_int_eq(talk_unread(host, platform, email), 0);
     expect_added_up(email);
     ck_assert_str_eq(talk_of(host, platform, "unread-devices", email, "")->body, "[]");
     ck_assert_int_eq(sql_number(db, differences), 0);
@@ -157,12 +152,12 @@ TEST(unread_totals_are_exact_under_concurrency)
     }
     ck_assert_int_eq(sql_number(db, differences), 0);
     ck_assert_int_eq(sql_number(db, name_differences), 0);
-    ck_assert_int_eq(count(platform, hot),
+    ck_assert_int_eq(talk_unread(host, platform, hot),
                      sql_number(db, "SELECT sum(unread1) FROM chat_conversation"
                                     " WHERE participant1 = 'hot@shop.example'"));
     for (int i = 0; i < WRITERS; i++)
         ck_status(talk_read(host, platform, &talks[i], hot), 200);
-    ck_assert_int_eq(count(platform, hot), 0);
+    ck_assert_int_eq(talk_unread(host, platform, hot), 0);
     ck_assert_str_eq(talk_of(host, platform, "unread-devices", hot, "")->body, "[]");
 }
 

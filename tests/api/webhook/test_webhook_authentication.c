@@ -15,21 +15,18 @@
 
 static void set_up(void)
 {
-    deliver_open("hookauth");
+    deliver_open("hookauth", "");
 }
 
 /* Creates a webhook for message.new; takes ownership of `authentication`. */
 static struct webhook_made auth_make(const struct host *on, const struct person *by,
                                      const char *url, json_t *authentication)
 {
-    struct answer *answer = ck_status(
+    return webhook_of(ck_status(
         webhook_create(on, by,
                        json_pack("{ss s[s] ss so}", "url", url, "events", "message.new", "secret",
                                  TEST_SECRET, "authentication", authentication)),
-        201);
-    int64_t id = answer_int(answer, "id");
-
-    return (struct webhook_made){id, NULL, text(WEBHOOKS "/%jd", (intmax_t)id)};
+        201));
 }
 
 static void auth_patch(const struct webhook_made *made, json_t *authentication,
@@ -77,7 +74,6 @@ TEST(basic_and_bearer_credentials_are_sent_masked_and_encrypted)
     ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_hook WHERE position("
                                     "convert_to('type', 'UTF8') in authentication) > 0"),
                      0);
-    forget(&made);
 }
 
 /* The member of a creation, and the field of the error. */
@@ -115,12 +111,9 @@ static const char *const refused[][2] = {
 
 TEST_EACH(credentials_are_checked_and_errors_name_the_member, sizeof refused / sizeof *refused)
 {
-    char *json = text("%s", refused[_i][0]);
-
-    for (char *at = json; *at; at++)
-        *at = (char)(*at == '\'' ? '"' : *at);
-    ask(admin, 400, text("{'errors':[{'field':'%s','problem':'*'}]}", refused[_i][1]),
-        "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':[],'authentication':%s}", json);
+    ask(admin, 400, text("{'errors':[{'field':'%s','problem':'*'}]}", refused[_i][1]), "%s",
+        text("POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':[],'authentication':%s}",
+             refused[_i][0]));
 }
 
 /* ---- OAuth 2.0 ---- */
@@ -181,7 +174,6 @@ TEST(one_access_token_is_used_for_all_deliveries_until_the_receiver_refuses_it)
     ck_assert_str_eq(caught_header(again, "Authorization"), "Bearer token-two");
     ck_assert_str_eq(caught_header(again, "X-Webhook-Attempt"), "2");
     ck_assert_uint_eq(catcher_count(endpoint), 2);
-    forget(&made);
 }
 
 TEST(an_access_token_that_has_expired_is_requested_again)
@@ -197,7 +189,6 @@ TEST(an_access_token_that_has_expired_is_requested_again)
         webhook_wait(host, admin, &made, "delivered", 5000);
     }
     ck_assert_uint_eq(catcher_count(endpoint), 3);
-    forget(&made);
 }
 
 /* Responses of the token endpoint, and the error of the attempt. */
@@ -226,7 +217,6 @@ TEST_EACH(an_attempt_fails_if_the_token_endpoint_sends_no_token, sizeof answers 
     ask(admin, 200, text("{'success':false,'status':null,'error':'%s'}", answers[_i][1]),
         "POST %s/test", made.path);
     ck_assert_uint_eq(catcher_connections(catcher), 0);
-    forget(&made);
 }
 
 TEST(a_retry_requests_the_token_that_the_first_attempt_could_not_get)
@@ -244,7 +234,6 @@ TEST(a_retry_requests_the_token_that_the_first_attempt_could_not_get)
 
     ck_assert_str_eq(json_string_value(json_object_get(attempt_of(delivery, 0), "error")),
                      "the token endpoint responded with status 500");
-    forget(&made);
 }
 
 TEST(a_token_endpoint_that_does_not_respond_uses_up_the_timeout_of_the_attempt)
@@ -264,15 +253,6 @@ TEST(a_token_endpoint_that_does_not_respond_uses_up_the_timeout_of_the_attempt)
     host_stop(own);
 }
 
-/* Returns a listening socket of 127.0.0.1 whose client waits as long as the test wants. */
-static int gate_open(int *port)
-{
-    int fd = port_bind(port);
-
-    ck_assert_int_eq(listen(fd, 8), 0);
-    return fd;
-}
-
 /* Answers a request at the gate, because the host may have dropped the first one. The connection
  * stays open: closing it before the request is read would reset it. */
 static bool gate_gives_token(int gate)
@@ -288,7 +268,7 @@ static bool gate_gives_token(int gate)
 TEST(a_webhook_that_is_disabled_while_its_token_is_requested_sends_nothing)
 {
     struct catcher *catcher = catcher_start(NULL);
-    int port, gate = gate_open(&port);
+    int port, gate = port_listen(&port);
     struct webhook_made made = auth_make(host, admin, catcher_url(catcher, "oauth"),
                                          json_pack("{ss ss ss ss}", "type", "oauth2", "tokenUrl",
                                                    text("http://127.0.0.1:%d/token", port),
@@ -318,7 +298,6 @@ TEST(a_webhook_that_is_disabled_while_its_token_is_requested_sends_nothing)
     ck_assert_str_eq(caught_header(caught, "Authorization"), "Bearer token-one");
     close(fd);
     close(gate);
-    forget(&made);
 }
 
 /* Checks the guard at the connection: the registration happened while the address was allowed. */
@@ -426,7 +405,6 @@ TEST(a_certificate_must_be_valid_and_its_key_must_belong_to_it_and_be_fit)
     struct pem rsa = pem_make("rsa", EVP_RSA_gen(2048), 100, NULL);
 
     auth_patch(&made, mtls_of(&rsa), "{'authentication':{'type':'mtls'}}");
-    forget(&made);
 }
 
 /* Starts the host again, so that its jobs run soon. */
@@ -548,4 +526,4 @@ TEST(requests_use_the_client_certificate_of_their_own_webhook)
     process_stop(pid, SIGKILL, 1000);
 }
 
-STAGE_SUITE(webhook_authentication, set_up, 90)
+DELIVER_SUITE(webhook_authentication, set_up, 90)

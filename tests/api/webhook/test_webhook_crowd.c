@@ -32,16 +32,12 @@ static void make_crowd(const struct receiver *receiver, const char *mode, int co
 
 static void clear_crowd(void)
 {
-    const json_t *list =
-        ck_status(http(host, "GET", WEBHOOKS "?limit=1000", platform->token, NULL), 200)->json;
+    const json_t *list = ask(platform, 200, NULL, "GET " WEBHOOKS "?limit=1000")->json;
     size_t i;
     const json_t *row;
 
-    json_array_foreach((json_t *)(uintptr_t)list, i, row) ck_status(
-        http(host, "DELETE",
-             text(WEBHOOKS "/%jd", (intmax_t)json_integer_value(json_object_get(row, "id"))),
-             platform->token, NULL),
-        200);
+    json_array_foreach(list, i, row) ask(platform, 200, NULL, "DELETE " WEBHOOKS "/%jd",
+                                         (intmax_t)json_integer_value(json_object_get(row, "id")));
 }
 
 static bool have_come(const struct receiver *receiver, const char *prefix, int64_t count)

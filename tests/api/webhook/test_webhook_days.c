@@ -3,28 +3,18 @@
  * too old are not sent, and a day's partitions stay while any of their deliveries must still be
  * sent.
  */
-#include "hook.h"
-#include "receive.h"
-#include "stage.h"
+#include "deliver.h"
 
-#define MODULES "[auth, chat, health, webhook]"
 #define OLD_EVENT "01a20000-0000-7000-8000-000000000001"
 #define OF_OLD_EVENT "event_id = '" OLD_EVENT "'"
 
 enum { HOOKS = 3, LONG_MS = 20000 };
 
-static struct talk talk;
 static struct receiver *receiver;
 
 static void set_up(void)
 {
-    stage_open(&(struct host_spec){.name = "hookdays",
-                                   .modules = MODULES,
-                                   .more =
-                                       WEBHOOK_LOCAL "  queue_per_webhook: 400000\n  memory: 1024\n"
-                                                     "  timeout: 30\n"});
-    webhook_ready("hookdays", 1);
-    talk = talk_start(host, admin, ADMIN_EMAIL, "one@shop.example", "Rooftop 7");
+    deliver_open("hookdays", "  queue_per_webhook: 400000\n  memory: 1024\n  timeout: 30\n");
     receiver = receiver_start("days");
     for (int i = 0; i < HOOKS; i++)
         webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
@@ -62,7 +52,7 @@ TEST(an_event_older_than_max_age_is_not_sent)
     seed_event(3);
     sql_soon(db, "SELECT (count(*) = 0)::int FROM webhook_expansion");
     ck_assert_int_eq(number(OF_OLD_EVENT), HOOKS);
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "after an old event"), 201);
+    say("after an old event");
     sql_soon(db,
              text("SELECT (count(*) >= %d)::int FROM webhook_deliveries WHERE " NEW_ONES, HOOKS));
     ck_assert_int_eq(number(OF_OLD_EVENT " AND state = 'delivered'"), 0);
@@ -86,8 +76,7 @@ TEST(a_day_partition_is_kept_while_an_event_in_it_must_be_expanded)
 
     ck_assert_int_eq(drop_day(day), 0);
     sql_is(db, 1,
-           "SELECT count(*) FROM webhook_expansion x"
-           " JOIN webhook_body b ON b.id = x.body_id");
+           "SELECT count(*) FROM webhook_expansion x JOIN webhook_body b ON b.id = x.body_id");
     sql_run(db, "DELETE FROM webhook_expansion");
     ck_assert_int_eq(drop_day(day), 1);
     sql_run(db, "ROLLBACK");
@@ -247,9 +236,7 @@ TEST(a_retry_that_waited_longer_than_max_age_is_given_up_while_the_webhook_is_of
              (intmax_t)made.id));
     WAIT_UNTIL(number("event_id = '" OLD_EVENT "' AND state = 'abandoned'") == 1,
                LONG_MS); /* the job runs each minute */
-    sql_is(db, 1,
-           "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd"
-           " AND next_at > now()",
+    sql_is(db, 1, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd AND next_at > now()",
            (intmax_t)made.id);
     sql_is(db, 1, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", (intmax_t)made.id);
 }

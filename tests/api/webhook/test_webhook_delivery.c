@@ -11,14 +11,13 @@
 
 static void set_up(void)
 {
-    deliver_open("hookdeliver");
+    deliver_open("hookdeliver", "");
 }
 
 TEST(two_failed_attempts_are_retried_after_1_and_4_seconds)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_OK);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "flaky"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     say("third time lucky");
     catcher_wait(catcher, 3, 10000);
@@ -36,15 +35,6 @@ TEST(two_failed_attempts_are_retried_after_1_and_4_seconds)
     }
     expect_json(webhook_wait(host, admin, &made, "delivered", 5000),
                 "{'attempts':[{'status':500,'answer':'oops'},{},{'status':200}]}");
-    forget(&made);
-}
-
-static bool is_delivered(const struct webhook_made *made)
-{
-    struct answer *answer =
-        ck_status(webhook_call(host, admin, "GET", made, "/deliveries?status=delivered"), 200);
-
-    return json_array_size(answer->json) == 2;
 }
 
 static struct answer *delivery_of(const struct webhook_made *made, int64_t number)
@@ -94,8 +84,7 @@ static void expect_hours(const struct webhook_made *made, int64_t delivered, int
 TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_500, ANSWER_OK);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "dead"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     say("will be abandoned");
     json_t *lost = webhook_wait(host, admin, &made, "abandoned", 10000);
@@ -105,13 +94,8 @@ TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
     ck_assert_uint_eq(catcher_count(catcher), 3);
     say("will be delivered");
     webhook_wait(host, admin, &made, "delivered", 5000);
-    struct answer *state = ck_status(webhook_call(host, admin, "GET", &made, ""), 200);
-
-    ck_assert(json_is_true(json_object_get(state->json, "active")));
-    struct answer *only =
-        ck_status(webhook_call(host, admin, "GET", &made, "/deliveries?status=abandoned"), 200);
-
-    ck_assert_uint_eq(json_array_size(only->json), 1);
+    ask(admin, 200, "{'active':true}", "GET %s", made.path);
+    ask(admin, 200, "[{}]", "GET %s/deliveries?status=abandoned", made.path);
     ck_assert_int_eq(in_statistics(&made, "abandoned"), 1);
     ck_assert_int_eq(in_statistics(&made, "delivered"), 1);
     ck_assert_int_eq(in_statistics(&made, "queued"), 0);
@@ -120,21 +104,16 @@ TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
     ck_assert_str_eq(answer_text(ck_status(delivery_of(&made, number), 200), "body"),
                      catcher->list[0].body);
     ck_error(delivery_of(&made, 12345), 404, "Delivery not found");
-    struct answer *recovered =
-        ck_status(http(host, "POST", text("%s/recover", made.path), admin->token,
-                       json_pack("{ss}", "since", "2020-01-01T00:00:00.000Z")),
-                  200);
-
-    ck_assert_str_eq(recovered->body, "{\"success\":true,\"queued\":1}");
+    ask(admin, 200, "{'success':true,'queued':1}",
+        "POST %s/recover {'since':'2020-01-01T00:00:00.000Z'}", made.path);
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 5, 5000), "webhook-id"), id);
     ck_assert_str_eq(catcher->list[4].body, catcher->list[0].body);
-    WAIT_UNTIL(is_delivered(&made), 5000); /* a delivery in flight is not queued again */
-    ck_status(
-        webhook_call(host, admin, "POST", &made, text("/deliveries/%jd/resend", (intmax_t)number)),
-        200);
+    sql_soon(db, text("SELECT (count(*) = 2)::int FROM webhook_deliveries WHERE webhook = %jd AND"
+                      " state = 'delivered'", /* a delivery in flight is not queued again */
+                      (intmax_t)made.id));
+    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, (intmax_t)number);
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 6, 5000), "webhook-id"), id);
     ck_error(webhook_call(host, admin, "POST", &made, "/deliveries/12345/resend"), 404, "");
-    forget(&made);
 }
 
 enum { RECEIVERS = 4, LARGE = 200000 };
@@ -148,14 +127,12 @@ TEST(a_large_event_body_is_stored_once_for_all_webhooks)
     int64_t before = sql_number(db, stored);
 
     for (int i = 0; i < RECEIVERS; i++)
-        made[i] = webhook_make(host, admin, catcher_url(catcher, "large"), "message.new");
+        made[i] = hook_to(catcher);
     say(text("%0*d", LARGE, 7));
     for (int i = 0; i < RECEIVERS; i++)
         expect_signed(catcher_wait(catcher, (size_t)i + 1, 10000), TEST_SECRET);
     ck_assert_int_eq(sql_number(db, stored), before + 1);
-    sql_is(db, 0,
-           "SELECT count(*) FROM webhook_delivery WHERE"
-           " octet_length(body) > 2048");
+    sql_is(db, 0, "SELECT count(*) FROM webhook_delivery WHERE octet_length(body) > 2048");
     json_t *delivery = webhook_wait(host, admin, &made[0], "delivered", 10000);
     intmax_t id = json_integer_value(json_object_get(delivery, "id"));
 
@@ -165,15 +142,12 @@ TEST(a_large_event_body_is_stored_once_for_all_webhooks)
     expect_signed(again, TEST_SECRET);
     ck_assert_uint_eq(again->length, catcher->list[0].length);
     ck_assert_str_eq(answer_text(ck_status(delivery_of(&made[0], id), 200), "body"), again->body);
-    for (int i = 0; i < RECEIVERS; i++)
-        forget(&made[i]);
 }
 
 TEST(abandoned_deliveries_are_logged_once_a_minute_per_webhook)
 {
-    struct catcher *catcher = catcher_of("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n");
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "log"), "message.new");
+    struct catcher *catcher = catcher_of(ANSWER_GONE);
+    struct webhook_made made = hook_to(catcher);
     const char *line = text("deliveries were abandoned: webhook %jd,", (intmax_t)made.id);
 
     for (int i = 0; i < 5; i++) {
@@ -183,42 +157,37 @@ TEST(abandoned_deliveries_are_logged_once_a_minute_per_webhook)
     }
     host_logs(host, 0, line);
     ck_assert_uint_eq(host_logged(host, line), 1);
-    forget(&made);
 }
 
 TEST(retry_after_delays_the_next_attempt)
 {
     struct catcher *catcher =
         catcher_of("HTTP/1.1 503 Later\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n", ANSWER_OK);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "later"), "message.new");
 
+    hook_to(catcher);
     say("later, please");
     int64_t gap = catcher_wait(catcher, 2, 5000)->at_ms - catcher->list[0].at_ms;
 
     ck_assert_msg(gap >= 2000, "%jd ms", (intmax_t)gap);
-    forget(&made);
 }
 
 TEST(a_410_response_ends_the_retries)
 {
-    struct catcher *catcher = catcher_of("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n");
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "gone"), "message.new");
+    struct catcher *catcher = catcher_of(ANSWER_GONE);
+    struct webhook_made made = hook_to(catcher);
 
     say("gone");
     json_t *delivery = webhook_wait(host, admin, &made, "abandoned", 5000);
 
     ck_assert_uint_eq(json_array_size(json_object_get(delivery, "attempts")), 1);
     ck_assert_uint_eq(catcher_count(catcher), 1);
-    forget(&made);
 }
 
 enum { RETRY_MS = 5000 }; /* time enough to change the webhook after the first attempt */
 
 static struct webhook_made make_patient(struct catcher *catcher)
 {
-    struct webhook_made made = webhook_make(host, admin, catcher_url(catcher, "p"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     ask(admin, 200, NULL, "PATCH %s {'retryPolicy':{'delays':[%d]}}", made.path, RETRY_MS / 1000);
     return made;
@@ -229,9 +198,8 @@ TEST(an_inactive_webhook_sends_waiting_deliveries_when_it_is_active_again)
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
     struct webhook_made made = make_patient(catcher);
     struct catcher *other = catcher_start(NULL);
-    struct webhook_made witness =
-        webhook_make(host, admin, catcher_url(other, "witness"), "message.new");
 
+    hook_to(other);
     say("waits for its second attempt");
     catcher_wait(catcher, 1, 5000);
     ck_status(http(host, "PATCH", made.path, admin->token, json_pack("{sb}", "active", 0)), 200);
@@ -240,8 +208,10 @@ TEST(an_inactive_webhook_sends_waiting_deliveries_when_it_is_active_again)
     struct webhook_made later =
         webhook_make(host, admin, catcher_url(other, "later"), "conversation.created");
 
-    while (now_ms() < off + RETRY_MS + 500) /* after the retry would have been due */
-        ck_status(webhook_call(host, admin, "POST", &later, "/test"), 200);
+    /* until the retry would have been due */
+    WAIT_UNTIL(webhook_call(host, admin, "POST", &later, "/test")->status == 200 &&
+                   now_ms() > off + RETRY_MS + 500,
+               4 * RETRY_MS);
     ck_assert_uint_eq(catcher_count(catcher), 1);
     ck_status(http(host, "PATCH", made.path, admin->token, json_pack("{sb}", "active", 1)), 200);
     const struct caught *second = catcher_wait(catcher, 2, 5000);
@@ -249,9 +219,6 @@ TEST(an_inactive_webhook_sends_waiting_deliveries_when_it_is_active_again)
     ck_assert_str_eq(second->body, catcher->list[0].body);
     webhook_wait(host, admin, &made, "delivered", 5000);
     ck_assert_uint_eq(catcher_count(catcher), 2);
-    forget(&made);
-    forget(&witness);
-    forget(&later);
 }
 
 TEST(a_changed_url_is_used_by_the_next_attempt)
@@ -261,12 +228,9 @@ TEST(a_changed_url_is_used_by_the_next_attempt)
 
     say("moves");
     catcher_wait(before, 1, 5000);
-    ck_status(http(host, "PATCH", made.path, admin->token,
-                   json_pack("{ss}", "url", catcher_url(after, "new"))),
-              200);
+    ask(admin, 200, NULL, "PATCH %s {'url':'%s'}", made.path, catcher_url(after, "new"));
     catcher_wait(after, 1, 5000);
     ck_assert_uint_eq(catcher_count(before), 1);
-    forget(&made);
 }
 
 /* Nine receivers get their deliveries at once while one never responds. */
@@ -274,17 +238,15 @@ TEST(a_hung_receiver_does_not_delay_other_webhooks)
 {
     enum { MESSAGES = 200 };
     struct catcher *deaf = catcher_of(ANSWER_NONE), *quick = catcher_start(NULL);
-    struct webhook_made dead = webhook_make(host, admin, catcher_url(deaf, "x"), "message.new");
-    struct webhook_made alive = webhook_make(host, admin, catcher_url(quick, "y"), "message.new");
 
+    hook_to(deaf);
+    hook_to(quick);
     for (size_t i = 0; i < MESSAGES; i++) {
         say("to both");
         catcher_wait(quick, i + 1, 5000);
     }
     ck_assert_uint_ge(catcher_count(deaf), 1);
     ck_assert_uint_le(catcher_count(deaf), 64); /* slots_per_webhook */
-    forget(&dead);
-    forget(&alive);
 }
 
 enum { GATE = 4711 }; /* an advisory lock */
@@ -307,7 +269,7 @@ TEST(a_result_that_arrives_while_results_are_recorded_is_recorded_next)
 {
     enum { ROUNDS = 5 };
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made = webhook_make(host, admin, catcher_url(catcher, "r"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     make_gate(made.id);
     for (size_t round = 1; round <= ROUNDS; round++) {
@@ -326,14 +288,13 @@ TEST(a_result_that_arrives_while_results_are_recorded_is_recorded_next)
     }
     sql_run(db, "DROP FUNCTION gate CASCADE");
     ck_assert_uint_eq(catcher_count(catcher), 2 * ROUNDS);
-    forget(&made);
 }
 
 /* Recording is retried four times a second; the host sleeps in between. */
 TEST(results_that_cannot_be_recorded_do_not_cause_a_busy_loop)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made = webhook_make(host, admin, catcher_url(catcher, "b"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     sql_run(db, "CREATE FUNCTION bar() RETURNS trigger LANGUAGE plpgsql AS"
                 " 'BEGIN RAISE EXCEPTION ''barred''; END'");
@@ -347,7 +308,6 @@ TEST(results_that_cannot_be_recorded_do_not_cause_a_busy_loop)
 
     ck_assert_uint_eq(json_array_size(json_object_get(delivery, "attempts")), 1);
     ck_assert_uint_eq(catcher->count, 1);
-    forget(&made);
 }
 
 TEST(waiting_deliveries_of_a_deleted_webhook_are_dropped)
@@ -360,11 +320,12 @@ TEST(waiting_deliveries_of_a_deleted_webhook_are_dropped)
     say("will be dropped");
     int64_t first = catcher_wait(catcher, 1, 5000)->at_ms;
 
-    forget(&made);
-    while (now_ms() < first + RETRY_MS + 500) /* after the retry would have been due */
-        ck_status(webhook_call(host, admin, "POST", &witness, "/test"), 200);
+    ask(admin, 200, NULL, "DELETE %s", made.path);
+    /* until the retry would have been due */
+    WAIT_UNTIL(webhook_call(host, admin, "POST", &witness, "/test")->status == 200 &&
+                   now_ms() > first + RETRY_MS + 500,
+               4 * RETRY_MS);
     ck_assert_uint_eq(catcher_count(catcher), 1);
-    forget(&witness);
 }
 
-STAGE_SUITE(webhook_delivery, set_up, 60)
+DELIVER_SUITE(webhook_delivery, set_up, 60)

@@ -152,8 +152,7 @@ TEST(changes_of_webhooks_during_an_expansion_do_not_change_its_recipients)
     begin();
     stop_in_the_middle();
     ck_status(webhook_call(host, admin, "DELETE", &made[DELETED], ""), 200);
-    ck_status(webhook_change(host, admin, &made[SWITCHED_OFF], json_pack("{sb}", "active", 0)),
-              200);
+    ask(admin, 200, NULL, "PATCH %s {'active':false}", made[SWITCHED_OFF].path);
     struct webhook_made late =
         webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
 
@@ -166,8 +165,7 @@ TEST(changes_of_webhooks_during_an_expansion_do_not_change_its_recipients)
     json_t *waits = webhook_wait(host, admin, &made[SWITCHED_OFF], "queued", LONG_MS);
 
     ck_assert_uint_eq(json_array_size(json_object_get(waits, "attempts")), 0);
-    ck_status(webhook_change(host, admin, &made[SWITCHED_OFF], json_pack("{sb}", "active", 1)),
-              200);
+    ask(admin, 200, NULL, "PATCH %s {'active':true}", made[SWITCHED_OFF].path);
     expect_sent(HOOKS - 1);
     ck_status(webhook_call(host, admin, "DELETE", &late, ""), 200);
     made[DELETED] = webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
@@ -239,9 +237,7 @@ TEST(deliveries_made_after_the_commit_belong_to_the_trace_of_the_event)
     struct catcher *catcher = catcher_start(NULL);
 
     begin();
-    ck_status(webhook_change(host, admin, &made[HOOKS - 1],
-                             json_pack("{ss}", "url", catcher_url(catcher, "x"))),
-              200);
+    ask(admin, 200, NULL, "PATCH %s {'url':'%s'}", made[HOOKS - 1].path, catcher_url(catcher, "x"));
     post("with a trace");
     const struct caught *caught = catcher_wait(catcher, 1, LONG_MS);
 

@@ -10,37 +10,25 @@
 enum { LONG_MS = 10000 };
 
 #define EVENTS "'webhook.failing','webhook.recovered','webhook.disabled','webhook.exhausted'"
-#define ANSWER_410 "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
 #define ANSWER_DISABLE "HTTP/1.1 200 OK\r\nWebhook-Delivery: disable\r\nContent-Length: 0\r\n\r\n"
 
 static struct catcher *ear; /* a receiver of the events about the Admin's webhooks */
 
 static void set_up(void)
 {
-    deliver_open("hookhealth");
-}
-
-static struct webhook_made make_of(const struct host *at, const struct person *by, const char *url,
-                                   const char *members)
-{
-    const char *body = text("{'url':'%s',%s}", url, members);
-    struct answer *answer = ck_status(webhook_create(at, by, json_of(body)), 201);
-    int64_t id = answer_int(answer, "id");
-
-    return (struct webhook_made){id, text("%s", answer_text(answer, "secret")),
-                                 text(WEBHOOKS "/%jd", (intmax_t)id)};
+    deliver_open("hookhealth", "");
 }
 
 static struct webhook_made make(const char *url, const char *members)
 {
-    return make_of(host, admin, url, text("'events':['message.new'," EVENTS "],%s", members));
+    return webhook_with(host, admin, url, text("'events':['message.new'," EVENTS "],%s", members));
 }
 
 /* Makes the webhook of the ear. */
-static struct webhook_made listen_to(const struct host *at, const struct person *by)
+static void listen_to_events(void)
 {
     ear = catcher_start(NULL);
-    return make_of(at, by, catcher_url(ear, "ear"), "'events':[" EVENTS "]");
+    webhook_with(host, admin, catcher_url(ear, "ear"), "'events':[" EVENTS "]");
 }
 
 /* Returns the latest of these events about a webhook, or NULL; counts them. */
@@ -89,10 +77,10 @@ TEST(a_failing_webhook_is_reported_to_the_other_webhooks_of_its_owner_until_it_r
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_OK);
     struct catcher *strange = catcher_start(NULL);
     struct person *olga = person_make(host, admin, "olga", NULL);
-    struct webhook_made listener = listen_to(host, admin);
     struct webhook_made made = make(catcher_url(catcher, "fails"), "'retryPolicy':{'delays':[1]}");
 
-    make_of(host, olga, catcher_url(strange, "other"), "'events':[]");
+    listen_to_events();
+    webhook_with(host, olga, catcher_url(strange, "other"), "'events':[]");
     expect_health(&made, "{'health':'ok','failingSince':'(absent)','lastSuccessAt':'(absent)',"
                          "'disabledAt':'(absent)','active':true}");
     say("fails twice");
@@ -107,34 +95,29 @@ TEST(a_failing_webhook_is_reported_to_the_other_webhooks_of_its_owner_until_it_r
     ck_assert_uint_eq(times_heard("webhook.failing", &made), 1);
     ck_assert_uint_eq(catcher_count(catcher), 3);
     ck_assert_uint_eq(catcher_count(strange), 0);
-    forget(&made);
-    forget(&listener);
 }
 
 TEST(a_refused_connection_counts_and_an_unknown_name_does_not)
 {
-    struct webhook_made listener = listen_to(host, admin);
     struct webhook_made refused = make(receiver_url(receiver_none(), "/x"), "'secret':null");
     struct webhook_made unknown = make("http://name.invalid/hook", "'secret':null");
 
+    listen_to_events();
     say("to nobody");
     hear("webhook.failing", &refused);
     hear("webhook.exhausted", &unknown);
     expect_health(&unknown, "{'health':'ok'}");
     ck_assert_uint_eq(times_heard("webhook.failing", &unknown), 0);
-    forget(&refused);
-    forget(&unknown);
-    forget(&listener);
 }
 
 TEST(a_webhook_is_disabled_after_its_duration_and_continues_with_what_waits)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_500, ANSWER_OK);
-    struct webhook_made listener = listen_to(host, admin);
     struct webhook_made made =
         make(catcher_url(catcher, "off"),
              "'retryPolicy':{'delays':[1,3600]},'disablePolicy':{'after':'1h'}");
 
+    listen_to_events();
     say("waits for an hour");
     sql_soon(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd AND tries = 2",
                       (intmax_t)made.id));
@@ -158,17 +141,15 @@ TEST(a_webhook_is_disabled_after_its_duration_and_continues_with_what_waits)
     sql_soon(db, text("SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND delivered",
                       (intmax_t)made.id));
     expect_health(&made, "{'health':'ok','active':true}");
-    forget(&made);
-    forget(&listener);
 }
 
 /* A policy that was cleared does not disable the webhook, although the sender may not know yet. */
 TEST(a_receiver_disables_its_webhook_by_410_or_a_header_only_if_it_has_a_policy)
 {
-    static const char *const answers[] = {ANSWER_410, ANSWER_DISABLE};
+    static const char *const answers[] = {ANSWER_GONE, ANSWER_DISABLE};
     static const char *const reasons[] = {"gone", "requested"};
-    struct webhook_made listener = listen_to(host, admin);
 
+    listen_to_events();
     for (int i = 0; i < 2; i++) {
         struct catcher *catcher = catcher_of(answers[i]);
         struct webhook_made made =
@@ -182,21 +163,19 @@ TEST(a_receiver_disables_its_webhook_by_410_or_a_header_only_if_it_has_a_policy)
             &made, text("{'health':'disabled','active':false,'disabledReason':'%s'}", reasons[i]));
         webhook_wait(host, admin, &plain, i ? "delivered" : "abandoned", LONG_MS);
         expect_health(&plain, "{'active':true,'disabledAt':'(absent)'}");
-        forget(&made);
-        forget(&plain);
+        ask(admin, 200, NULL, "DELETE %s", made.path);
+        ask(admin, 200, NULL, "DELETE %s", plain.path);
     }
-    forget(&listener);
 }
 
 /* The job webhook.sweep reports what was abandoned after the last event. */
 TEST(abandoned_deliveries_are_reported_once_an_hour_with_their_number)
 {
     enum { DELIVERIES = 3 };
-    struct catcher *catcher = catcher_of(ANSWER_410);
-    struct webhook_made listener = listen_to(host, admin);
-    struct webhook_made made =
-        make_of(host, admin, catcher_url(catcher, "exhausted"), "'events':['message.new']");
+    struct catcher *catcher = catcher_of(ANSWER_GONE);
+    struct webhook_made made = hook_to(catcher);
 
+    listen_to_events();
     for (int i = 0; i < DELIVERIES; i++)
         say("to be abandoned");
     int64_t told = json_integer_value(json_object_get(hear("webhook.exhausted", &made), "count"));
@@ -209,18 +188,16 @@ TEST(abandoned_deliveries_are_reported_once_an_hour_with_their_number)
                      (intmax_t)made.id));
     WAIT_UNTIL(times_heard("webhook.exhausted", &made) > 1, LONG_MS); /* the job runs each minute */
     expect_json(hear("webhook.exhausted", &made), "{'count':7,'since':'*Z'}");
-    forget(&made);
-    forget(&listener);
 }
 
 /* The event and the change are one transaction, and the outcome is recorded in any case. */
 TEST(an_event_that_cannot_be_stored_delays_the_change_but_not_the_outcome)
 {
-    struct catcher *catcher = catcher_of(ANSWER_410);
-    struct webhook_made listener = listen_to(host, admin);
+    struct catcher *catcher = catcher_of(ANSWER_GONE);
     struct webhook_made made =
         make(catcher_url(catcher, "atomic"), "'disablePolicy':{'after':'5d'}");
 
+    listen_to_events();
     sql_run(db, "CREATE FUNCTION bar() RETURNS trigger LANGUAGE plpgsql AS"
                 " 'BEGIN RAISE EXCEPTION ''barred''; END'");
     sql_run(db, "CREATE TRIGGER bar BEFORE INSERT ON webhook_delivery FOR EACH ROW"
@@ -232,38 +209,25 @@ TEST(an_event_that_cannot_be_stored_delays_the_change_but_not_the_outcome)
     say("can be reported");
     hear("webhook.disabled", &made);
     expect_health(&made, "{'health':'disabled','active':false}");
-    forget(&made);
-    forget(&listener);
 }
 
 TEST(a_failing_webhook_recovers_after_its_host_was_killed)
 {
-    const char *database = database_make(the_postgres, "hookhealthkill");
-    struct host_spec spec = {.name = "hookhealthkill",
-                             .database = database,
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL};
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_OK);
-    struct host *killed = host_start(&spec);
-    struct person *owner = admin_of(killed);
 
-    webhook_ready(database, 1);
-    struct talk talk = talk_start(killed, owner, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+    deliver_apart("hookhealthkill", "");
+    listen_to_events();
+    struct webhook_made made =
+        webhook_with(host, admin, catcher_url(catcher, "kill"), "'retryPolicy':{'delays':[1]}");
 
-    listen_to(killed, owner);
-    struct webhook_made made = make_of(killed, owner, catcher_url(catcher, "kill"),
-                                       "'events':['message.new'],'retryPolicy':{'delays':[1]}");
-
-    ck_status(talk_post(killed, owner, &talk, ADMIN_EMAIL, "fails"), 201);
+    say("fails");
     hear("webhook.failing", &made);
-    host_kill(killed);
-    spec.name = "hookhealthnext";
-    struct host *next = host_start(&spec);
-
-    ck_status(talk_post(next, owner, &talk, ADMIN_EMAIL, "succeeds"), 201);
+    host_kill(host);
+    host = deliver_another("hookhealthnext");
+    say("succeeds");
     hear("webhook.recovered", &made);
-    ask_on(next, owner, 200, "{'health':'ok','lastSuccessAt':'*Z'}", "GET %s", made.path);
-    host_stop(next);
+    expect_health(&made, "{'health':'ok','lastSuccessAt':'*Z'}");
+    host_stop(host);
 }
 
 #define POST "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':['message.new'],'disablePolicy':"
@@ -297,31 +261,25 @@ TEST(a_disable_policy_is_checked_and_cleared_by_null)
     };
 
     exchange_rows(host, rows);
-    forget(&made);
 }
 
 TEST(an_event_about_a_webhook_goes_to_at_most_100_others_first_those_that_name_it)
 {
     enum { MANY = 100 };
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made all[MANY];
 
     for (size_t i = 0; i < MANY; i++)
-        all[i] = make_of(host, admin, catcher_url(catcher, "all"), "'events':[]");
-    struct webhook_made listener = listen_to(host, admin);
+        webhook_with(host, admin, catcher_url(catcher, "all"), "'events':[]");
     struct webhook_made made =
         make(receiver_url(receiver_none(), "/x"), "'retryPolicy':{'delays':[1]}");
 
+    listen_to_events();
     say("to all");
     hear("webhook.exhausted", &made);
     sql_is(db, MANY,
            "SELECT count(*) FROM webhook_delivery WHERE event = 'webhook.exhausted'"
            " AND body::jsonb @> '{\"webhookId\":%jd}'",
            (intmax_t)made.id);
-    for (size_t i = 0; i < MANY; i++)
-        forget(&all[i]);
-    forget(&made);
-    forget(&listener);
 }
 
-STAGE_SUITE(webhook_health, set_up, 240)
+DELIVER_SUITE(webhook_health, set_up, 240)

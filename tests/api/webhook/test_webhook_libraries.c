@@ -15,7 +15,7 @@ static void set_up(void)
 {
     tools = getenv("BUSBAR_TEST_CONTRACT");
     ck_assert_msg(tools != NULL, "./test contract says where its programs are");
-    deliver_open("hooklibraries");
+    deliver_open("hooklibraries", "");
 }
 
 static const char node[] =

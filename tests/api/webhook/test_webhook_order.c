@@ -6,23 +6,21 @@
 #include "deliver.h"
 #include "suite.h"
 
-#define ANSWER_GONE "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
-
 enum { MESSAGES = 12, TALKS = 3, GENEROUS_MS = 60000 };
 
 static struct talk other;
 
 static void set_up(void)
 {
-    deliver_open("hookorder");
+    deliver_open("hookorder", "");
     other = talk_start(host, admin, ADMIN_EMAIL, "third@shop.example", "Rooftop 8");
 }
 
-static struct webhook_made ordered(const struct host *at, const struct person *by, const char *url)
+static struct webhook_made ordered(const struct catcher *catcher)
 {
-    struct webhook_made made = webhook_make(at, by, url, "message.new");
+    struct webhook_made made = hook_to(catcher);
 
-    ask_on(at, by, 200, "{'ordering':'key'}", "PATCH %s {'ordering':'key'}", made.path);
+    ask(admin, 200, "{'ordering':'key'}", "PATCH %s {'ordering':'key'}", made.path);
     return made;
 }
 
@@ -39,19 +37,18 @@ static void expect_caught(const struct caught *caught, const char *entry, const 
 
 TEST(the_order_is_checked_shown_and_cleared)
 {
-    struct webhook_made made = ordered(host, admin, PUBLIC_URL);
+    struct webhook_made made = ordered(catcher_start(NULL));
 
     ask(admin, 400, NULL, "PATCH %s {'ordering':'all'}", made.path);
     ask(admin, 200, "{'ordering':'(absent)'}", "PATCH %s {'ordering':null}", made.path);
-    forget(&made);
 }
 
 /* The first request gets no response until the timeout of 10 s. */
 TEST(a_delivery_waits_for_the_previous_one_of_its_key_while_others_go_on)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE, ANSWER_OK);
-    struct webhook_made made = ordered(host, admin, catcher_url(catcher, "order"));
 
+    ordered(catcher);
     say("first");
     catcher_wait(catcher, 1, GENEROUS_MS);
     say("second");
@@ -63,13 +60,12 @@ TEST(a_delivery_waits_for_the_previous_one_of_its_key_while_others_go_on)
     expect_caught(&catcher->list[2], "first", "1");
     expect_caught(&catcher->list[3], "second", "2");
     expect_caught(&catcher->list[4], "third", "3");
-    forget(&made);
 }
 
 TEST(an_abandoned_delivery_lets_the_next_one_go_and_leaves_a_gap)
 {
     struct catcher *catcher = catcher_of(ANSWER_GONE, ANSWER_OK);
-    struct webhook_made made = ordered(host, admin, catcher_url(catcher, "gap"));
+    struct webhook_made made = ordered(catcher);
 
     ask(admin, 200, NULL, "PATCH %s {'active':false}", made.path);
     ask(admin, 200, NULL, "PATCH %s {'active':true}", made.path);
@@ -83,14 +79,13 @@ TEST(an_abandoned_delivery_lets_the_next_one_go_and_leaves_a_gap)
 
     ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, (intmax_t)id);
     expect_caught(catcher_wait(catcher, 3, GENEROUS_MS), "is refused", "1");
-    forget(&made);
 }
 
 /* Without an order, the filter of such a body is evaluated after the commit. */
 TEST(large_events_keep_their_place)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made = ordered(host, admin, catcher_url(catcher, "large"));
+    struct webhook_made made = ordered(catcher);
     const char *filler = text_repeated("x", 20000);
 
     ask(admin, 200, NULL, "PATCH %s {'filter':{'message':{'$exist':true}}}", made.path);
@@ -100,39 +95,28 @@ TEST(large_events_keep_their_place)
     catcher_wait(catcher, 3, GENEROUS_MS);
     for (size_t i = 0; i < 3; i++)
         ck_assert_str_eq(caught_header(&catcher->list[i], "webhook-sequence"), text("%zu", i + 1));
-    forget(&made);
 }
 
-STAGE_SUITE(webhook_order, set_up, 120)
+DELIVER_SUITE(webhook_order, set_up, 120)
 
 /* Every third request fails, and the host is killed in between. */
 TEST(the_order_holds_with_failures_and_a_kill)
 {
-    const char *database = database_make(the_postgres, "orderkill");
-    struct host_spec spec = {.name = "orderkill",
-                             .database = database,
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL "  retry_delays: [0.2, 0.2, 0.2, 0.2, 0.2]\n"};
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_500, ANSWER_OK, ANSWER_OK, ANSWER_500,
                                          ANSWER_500, ANSWER_OK, ANSWER_500, ANSWER_OK);
-    PGconn *connection = database_connect(the_postgres, database);
-    struct host *killed = host_start(&spec);
-    struct person *owner = admin_of(killed);
     struct talk talks[TALKS];
 
-    webhook_ready(database, 1);
-    ordered(killed, owner, catcher_url(catcher, "kill"));
+    deliver_apart("orderkill", "  retry_delays: [0.2, 0.2, 0.2, 0.2, 0.2]\n");
+    ordered(catcher);
     for (int t = 0; t < TALKS; t++)
-        talks[t] = talk_start(killed, owner, ADMIN_EMAIL, text("shop%d@order.example", t), "Roof");
+        talks[t] = talk_start(host, admin, ADMIN_EMAIL, text("shop%d@order.example", t), "Roof");
     for (int i = 0; i < MESSAGES; i++)
         for (int t = 0; t < TALKS; t++)
-            ck_status(talk_post(killed, owner, &talks[t], ADMIN_EMAIL, text("m%d", i)), 201);
+            ck_status(talk_post(host, admin, &talks[t], ADMIN_EMAIL, text("m%d", i)), 201);
     catcher_wait(catcher, TALKS * MESSAGES / 3, GENEROUS_MS);
-    host_kill(killed);
-    spec.name = "orderkill-next";
-    struct host *next = host_start(&spec);
-
-    WAIT_UNTIL(sql_number(connection, "SELECT count(*) FROM webhook_outcome WHERE delivered") ==
+    host_kill(host);
+    host = deliver_another("orderkill-next");
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_outcome WHERE delivered") ==
                    TALKS * MESSAGES,
                GENEROUS_MS);
     long last[TALKS] = {0};
@@ -153,8 +137,7 @@ TEST(the_order_holds_with_failures_and_a_kill)
     }
     for (int t = 0; t < TALKS; t++)
         ck_assert_int_eq(last[t], MESSAGES);
-    PQfinish(connection);
-    host_stop(next);
+    host_stop(host);
 }
 
 SUITE(webhook_order_kill, .timeout_s = 200)

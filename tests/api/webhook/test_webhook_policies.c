@@ -4,19 +4,13 @@
 
 static void set_up(void)
 {
-    deliver_open("hookpolicies");
+    deliver_open("hookpolicies", "");
 }
 
 /* Makes a webhook with further members of the body. */
 static struct webhook_made make_with(struct catcher *catcher, const char *members)
 {
-    const char *body =
-        text("{'url':'%s','events':['message.new'],%s}", catcher_url(catcher, "policy"), members);
-    struct answer *answer = ck_status(webhook_create(host, admin, json_of(body)), 201);
-    int64_t id = answer_int(answer, "id");
-
-    return (struct webhook_made){id, text("%s", answer_text(answer, "secret")),
-                                 text(WEBHOOKS "/%jd", (intmax_t)id)};
+    return webhook_with(host, admin, catcher_url(catcher, "policy"), members);
 }
 
 #define POST "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':['message.new'],'retryPolicy':"
@@ -67,7 +61,6 @@ TEST(a_retry_policy_is_changed_by_patch_and_cleared_by_null)
     };
 
     exchange_rows(host, rows);
-    forget(&made);
 }
 
 TEST(a_delivery_has_one_attempt_more_than_its_policy_has_delays)
@@ -82,7 +75,6 @@ TEST(a_delivery_has_one_attempt_more_than_its_policy_has_delays)
     ck_assert_uint_eq(catcher_count(catcher), 5);
     for (size_t i = 1; i < 5; i++)
         ck_assert_int_ge(catcher->list[i].at_ms - catcher->list[i - 1].at_ms, 1000);
-    forget(&made);
 }
 
 /* Returns in how many seconds the webhook's only delivery is due; waits for its first attempt. */
@@ -101,7 +93,7 @@ TEST(retry_after_may_delay_a_retry_by_a_day_if_the_webhook_has_a_policy)
     struct catcher *catcher =
         catcher_of("HTTP/1.1 503 Later\r\nRetry-After: 100000\r\nContent-Length: 0\r\n\r\n");
     struct webhook_made made = make_with(catcher, "'retryPolicy':{'delays':[1]}");
-    struct webhook_made plain = webhook_make(host, admin, catcher_url(catcher, "p"), "message.new");
+    struct webhook_made plain = hook_to(catcher);
 
     say("later");
     int64_t own = due_s(&made), usual = due_s(&plain);
@@ -109,8 +101,6 @@ TEST(retry_after_may_delay_a_retry_by_a_day_if_the_webhook_has_a_policy)
     ck_assert_int_ge(own, 86400);
     ck_assert_int_ge(usual, 60);
     ck_assert_int_lt(usual, 3600);
-    forget(&made);
-    forget(&plain);
 }
 
 TEST(the_first_retry_of_the_standard_policy_is_due_after_five_seconds)
@@ -120,7 +110,6 @@ TEST(the_first_retry_of_the_standard_policy_is_due_after_five_seconds)
 
     say("five seconds");
     ck_assert_int_ge(due_s(&made), 5);
-    forget(&made);
 }
 
 /*
@@ -129,49 +118,32 @@ TEST(the_first_retry_of_the_standard_policy_is_due_after_five_seconds)
  */
 TEST(a_retry_that_is_due_in_hours_survives_a_kill_and_is_not_sent_early)
 {
-    const char *database = database_make(the_postgres, "hookpolicykill");
-    struct host_spec spec = {.name = "hookpolicykill",
-                             .database = database,
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL};
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
-    struct host *killed = host_start(&spec);
-    struct person *owner = admin_of(killed);
 
-    webhook_ready(database, 1);
-    struct talk talk = talk_start(killed, owner, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
-    struct webhook_made made =
-        webhook_make(killed, owner, catcher_url(catcher, "kill"), "message.new");
+    deliver_apart("hookpolicykill", "");
+    struct webhook_made made = make_with(catcher, "'retryPolicy':{'delays':[7200]}");
 
-    ask_on(killed, owner, 200, NULL, "PATCH %s {'retryPolicy':{'delays':[7200]}}", made.path);
-    ck_status(talk_post(killed, owner, &talk, ADMIN_EMAIL, "in two hours"), 201);
-    database_soon(the_postgres, database, "SELECT count(*) FROM webhook_waiting WHERE tries = 1");
-    host_kill(killed);
-    spec.name = "hookpolicynext";
-    struct host *next = host_start(&spec);
-
-    database_soon(the_postgres, database,
-                  "SELECT (count(*) = 64)::int FROM webhook_shard WHERE owner ="
-                  " (SELECT max(id) FROM webhook_host)");
-    ck_status(talk_post(next, owner, &talk, ADMIN_EMAIL, "comes before the retry"), 201);
+    say("in two hours");
+    sql_soon(db, "SELECT count(*) FROM webhook_waiting WHERE tries = 1");
+    host_kill(host);
+    host = deliver_another("hookpolicynext");
+    sql_soon(db, "SELECT (count(*) = 64)::int FROM webhook_shard WHERE owner ="
+                 " (SELECT max(id) FROM webhook_host)");
+    say("comes before the retry");
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 2, 60000), "X-Webhook-Attempt"), "1");
-    PGconn *other = database_connect(the_postgres, database);
-
-    sql_run(other, "UPDATE webhook_waiting SET next_at = now()");
-    sql_run(other, text("SELECT pg_notify('webhook', 'queued:%jd:0')", (intmax_t)made.id));
+    sql_run(db, "UPDATE webhook_waiting SET next_at = now()");
+    sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:0')", (intmax_t)made.id));
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 3, 60000), "X-Webhook-Attempt"), "2");
     ck_assert_str_eq(caught_header(&catcher->list[2], "webhook-id"),
                      caught_header(&catcher->list[0], "webhook-id"));
-    PQfinish(other);
-    host_stop(next);
+    host_stop(host);
 }
 
 /* The lock makes the read of due deliveries wait until the second one is due, too. */
 TEST(a_delivery_that_becomes_due_while_due_deliveries_are_read_is_sent)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "due"), "message.new");
+    struct webhook_made made = hook_to(catcher);
     PGconn *lock = database_connect(the_postgres, "hookpolicies");
 
     say("the first");
@@ -196,7 +168,6 @@ TEST(a_delivery_that_becomes_due_while_due_deliveries_are_read_is_sent)
     sql_run(lock, "COMMIT");
     catcher_wait(catcher, 4, 60000);
     PQfinish(lock);
-    forget(&made);
 }
 
-STAGE_SUITE(webhook_policies, set_up, 120)
+DELIVER_SUITE(webhook_policies, set_up, 120)

@@ -11,18 +11,13 @@ enum { GENEROUS_MS = 60000, LARGE = 200000 };
 
 static void set_up(void)
 {
-    deliver_open("hookpoll");
+    deliver_open("hookpoll", "");
 }
 
-static struct webhook_made poll_make(const struct host *at, const struct person *by,
-                                     const char *more)
+static struct webhook_made poll_make(const struct person *by, const char *more)
 {
-    const struct answer *made =
-        ask_on(at, by, 201, "{'kind':'poll','url':'(absent)','secret':'*'}",
-               "POST " WEBHOOKS " {'kind':'poll','events':['message.new']%s}", more);
-    int64_t id = answer_int(made, "id");
-
-    return (struct webhook_made){.id = id, .path = text(WEBHOOKS "/%jd", (intmax_t)id)};
+    return webhook_of(ask(by, 201, "{'kind':'poll','url':'(absent)','secret':'*'}",
+                          "POST " WEBHOOKS " {'kind':'poll','events':['message.new']%s}", more));
 }
 
 /* Polls, and returns the entries of the messages, separated by spaces. *offset: of the response. */
@@ -59,7 +54,7 @@ static void commit(const struct host *at, const struct webhook_made *made, const
 
 TEST(each_consumer_gets_the_events_in_order_after_its_own_commit)
 {
-    struct webhook_made made = poll_make(host, admin, "");
+    struct webhook_made made = poll_make(admin, "");
     int64_t first, last, offset;
 
     ck_assert_str_eq(entries(host, &made, "", &offset), "");
@@ -87,14 +82,13 @@ TEST(each_consumer_gets_the_events_in_order_after_its_own_commit)
     ask(admin, 200, NULL, "DELETE %s/consumers/default", made.path);
     ask(admin, 404, "Consumer not found", "DELETE %s/consumers/default", made.path);
     ck_assert_str_eq(entries(host, &made, "", &offset), "a b c");
-    forget(&made);
+    ask(admin, 200, NULL, "DELETE %s", made.path);
     sql_is(db, 0, "SELECT count(*) FROM webhook_consumer WHERE webhook = %jd", (intmax_t)made.id);
 }
 
 TEST(a_poll_webhook_refuses_what_it_cannot_have)
 {
-    struct webhook_made made =
-        poll_make(host, admin, ",\"filter\":{\"deviceProjectName\":\"none\"}");
+    struct webhook_made made = poll_make(admin, ",\"filter\":{\"deviceProjectName\":\"none\"}");
     struct webhook_made sent = webhook_make(host, admin, PUBLIC_URL, "message.new");
     const struct person *ben = person_make(host, admin, "poll-ben", NULL);
     int64_t offset;
@@ -149,13 +143,11 @@ TEST(a_poll_webhook_refuses_what_it_cannot_have)
     ask(admin, 409, "A webhook may have at most 100 consumers",
         "POST %s/commit {'consumer':'x','offset':0}", made.path);
     commit(host, &made, "c99", offset);
-    forget(&sent);
-    forget(&made);
 }
 
 TEST(a_test_of_a_poll_webhook_adds_an_event)
 {
-    struct webhook_made made = poll_make(host, admin, "");
+    struct webhook_made made = poll_make(admin, "");
 
     ask(admin, 200, "{'success':true,'status':null,'error':null}", "POST %s/test", made.path);
     ask(admin, 200, "{'success':true}", "POST %s/test {'event':'message.new'}", made.path);
@@ -163,13 +155,12 @@ TEST(a_test_of_a_poll_webhook_adds_an_event)
         "{'events':[{'event':'ping','payload':{'event':'ping'}},{'event':'message.new'}]}",
         "GET %s/events", made.path);
     sql_is(db, 0, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", (intmax_t)made.id);
-    forget(&made);
 }
 
 /* Bodies of this size are stored apart. */
 TEST(a_response_has_a_limited_size)
 {
-    struct webhook_made made = poll_make(host, admin, "");
+    struct webhook_made made = poll_make(admin, "");
     char *entry = calloc(1, LARGE + 1);
     int64_t offset;
 
@@ -179,14 +170,13 @@ TEST(a_response_has_a_limited_size)
     ck_assert_uint_eq(strlen(entries(host, &made, "?limit=1000", &offset)), 2 * LARGE + 1);
     commit(host, &made, "default", offset);
     ck_assert_str_eq(entries(host, &made, "?limit=1000", &offset), entry);
-    forget(&made);
     free(entry);
 }
 
 /* Transactions may commit in a different order than they got their ids. */
 TEST(an_event_whose_transaction_commits_late_is_not_skipped)
 {
-    struct webhook_made made = poll_make(host, admin, "");
+    struct webhook_made made = poll_make(admin, "");
     int64_t offset;
 
     say("first");
@@ -201,12 +191,11 @@ TEST(an_event_whose_transaction_commits_late_is_not_skipped)
     ck_assert_str_eq(entries(host, &made, "?wait=2", &offset), "");
     sql_run(db, "COMMIT");
     ck_assert_str_eq(entries(host, &made, "", &offset), "late early");
-    forget(&made);
 }
 
 TEST(dropped_events_are_reported_until_the_consumer_begins_again)
 {
-    struct webhook_made made = poll_make(host, admin, "");
+    struct webhook_made made = poll_make(admin, "");
     int64_t day =
         sql_number(db, "SELECT (now() AT TIME ZONE 'UTC')::date - 40 - DATE '1970-01-01'");
     int64_t old = day << 32, offset;
@@ -230,7 +219,6 @@ TEST(dropped_events_are_reported_until_the_consumer_begins_again)
     ck_assert_str_eq(entries(host, &made, "?consumer=unknown", &offset), "new");
     commit(host, &made, "slow", 0);
     ck_assert_str_eq(entries(host, &made, "?consumer=slow", &offset), "new");
-    forget(&made);
 }
 
 /* ---- long polls ---- */
@@ -252,8 +240,8 @@ static void *poll_long(void *arg)
 }
 
 /* Begins a long poll, and returns when it has looked for events. */
-static void long_poll_begin_as(struct long_poll *poll, const struct host *at,
-                               const struct person *by, const struct webhook_made *made)
+static void long_poll_begin(struct long_poll *poll, const struct host *at, const struct person *by,
+                            const struct webhook_made *made)
 {
     const char *now = sql_text(db, "SELECT clock_timestamp()", 0, NULL);
 
@@ -266,12 +254,6 @@ static void long_poll_begin_as(struct long_poll *poll, const struct host *at,
                GENEROUS_MS);
 }
 
-static void long_poll_begin(struct long_poll *poll, const struct host *at,
-                            const struct webhook_made *made)
-{
-    long_poll_begin_as(poll, at, admin, made);
-}
-
 static const struct answer *long_poll_end(struct long_poll *poll)
 {
     pthread_join(poll->thread, NULL);
@@ -281,11 +263,8 @@ static const struct answer *long_poll_end(struct long_poll *poll)
 /* Without the notification, a waiting request would look again after 5 seconds. */
 TEST(a_long_poll_is_woken_by_an_event_on_another_host)
 {
-    struct host *other = host_start(&(struct host_spec){.name = "hookpoll-2",
-                                                        .database = "hookpoll",
-                                                        .modules = WEBHOOK_MODULES,
-                                                        .more = WEBHOOK_LOCAL});
-    struct webhook_made made = poll_make(host, admin, "");
+    struct host *other = deliver_another("hookpoll-2");
+    struct webhook_made made = poll_make(admin, "");
     bool woken = false;
 
     webhook_ready("hookpoll", 2);
@@ -293,7 +272,7 @@ TEST(a_long_poll_is_woken_by_an_event_on_another_host)
         struct long_poll poll;
         const struct host *at = i % 2 ? host : other;
 
-        long_poll_begin(&poll, at, &made);
+        long_poll_begin(&poll, at, admin, &made);
         say(text("news %d", i));
         const struct answer *got = long_poll_end(&poll);
 
@@ -308,20 +287,19 @@ TEST(a_long_poll_is_woken_by_an_event_on_another_host)
         woken = woken || (!ended && got->seconds < 4);
     }
     ck_assert(woken);
-    forget(&made);
     host_stop(other);
 }
 
 TEST(a_long_poll_ends_if_its_webhook_is_deleted_or_the_host_reloads)
 {
-    struct webhook_made made = poll_make(host, admin, "");
+    struct webhook_made made = poll_make(admin, "");
     struct long_poll poll;
 
-    long_poll_begin(&poll, host, &made);
-    forget(&made);
+    long_poll_begin(&poll, host, admin, &made);
+    ask(admin, 200, NULL, "DELETE %s", made.path);
     ck_assert_int_eq(long_poll_end(&poll)->status, 404);
-    made = poll_make(host, admin, "");
-    long_poll_begin(&poll, host, &made);
+    made = poll_make(admin, "");
+    long_poll_begin(&poll, host, admin, &made);
     ck_prints(host, 0, "", "reload");
     const struct answer *got = long_poll_end(&poll);
 
@@ -329,16 +307,15 @@ TEST(a_long_poll_ends_if_its_webhook_is_deleted_or_the_host_reloads)
     ck_assert(got->seconds < 20);
     expect_json(got->json, "{'events':[],'offset':0}");
     webhook_ready("hookpoll", 1);
-    forget(&made);
 }
 
 TEST(a_long_poll_ends_if_its_token_is_revoked)
 {
     struct person *owner = person_make(host, admin, "revoked.poller", NULL);
-    struct webhook_made made = poll_make(host, owner, "");
+    struct webhook_made made = poll_make(owner, "");
     struct long_poll poll;
 
-    long_poll_begin_as(&poll, host, owner, &made);
+    long_poll_begin(&poll, host, owner, &made);
     ck_status(http(host, "POST", "/api/auth/logout", owner->token, NULL), 200);
     const struct answer *got = long_poll_end(&poll);
 
@@ -346,51 +323,37 @@ TEST(a_long_poll_ends_if_its_token_is_revoked)
     ck_assert(got->seconds < 20);
     expect_json(got->json, "{'events':[],'offset':0}");
     ck_status(http(host, "GET", poll.path, owner->token, NULL), 401);
-    forget(&made);
 }
 
-STAGE_SUITE(webhook_poll, set_up, 120)
-
-static struct host *start_again(struct host *killed, struct host_spec *spec, const char *name)
-{
-    host_kill(killed);
-    spec->name = name;
-    return host_start(spec);
-}
+DELIVER_SUITE(webhook_poll, set_up, 120)
 
 TEST(a_killed_host_loses_neither_events_nor_commits)
 {
-    struct host_spec spec = {.name = "pollkill",
-                             .database = database_make(the_postgres, "pollkill"),
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL};
     struct long_poll poll;
     int64_t offset;
 
-    host = host_start(&spec);
-    db = database_connect(the_postgres, spec.database);
-    admin = admin_of(host);
-    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
-    struct webhook_made made = poll_make(host, admin, "");
+    deliver_apart("pollkill", "");
+    struct webhook_made made = poll_make(admin, "");
 
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "one"), 201);
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "two"), 201);
+    say("one");
+    say("two");
     ck_assert_str_eq(entries(host, &made, "", &offset), "one two");
-    host = start_again(host, &spec, "pollkill-2");
+    host_kill(host);
+    host = deliver_another("pollkill-2");
     ck_assert_str_eq(entries(host, &made, "", &offset), "one two");
     commit(host, &made, "default", offset);
-    host = start_again(host, &spec, "pollkill-3");
+    host_kill(host);
+    host = deliver_another("pollkill-3");
     ck_assert_str_eq(entries(host, &made, "", &offset), "");
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "three"), 201);
+    say("three");
     ck_assert_str_eq(entries(host, &made, "", &offset), "three");
     commit(host, &made, "default", offset);
     /* a stop ends a long poll, else the host would have to cut it off */
-    long_poll_begin(&poll, host, &made);
+    long_poll_begin(&poll, host, admin, &made);
     host_stop(host);
     const struct answer *got = long_poll_end(&poll);
 
     ck_assert_msg(got->status == 200, "%ld %s", got->status, got->problem);
-    PQfinish(db);
 }
 
 /* Runs `busbar webhook listen` with a configuration that has no database. */
@@ -411,23 +374,16 @@ static pid_t listen_start(const struct webhook_made *made, const char *target, c
 
 TEST(listen_sends_signed_events_until_they_succeed_also_after_a_restart_of_the_host)
 {
-    struct host_spec spec = {.name = "polllisten",
-                             .database = database_make(the_postgres, "polllisten"),
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL,
-                             .keep_port = true};
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
     const char *output = harness_path("listen.out");
     int status;
 
-    host = host_start(&spec);
-    db = database_connect(the_postgres, spec.database);
-    admin = admin_of(host);
-    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
-    struct webhook_made made = poll_make(host, admin, ",\"secret\":\"" TEST_SECRET "\"");
+    deliver_apart("polllisten", "");
+    host->keep_port = true;
+    struct webhook_made made = poll_make(admin, ",\"secret\":\"" TEST_SECRET "\"");
     pid_t pid = listen_start(&made, catcher_url(catcher, "local"), admin->token, output);
 
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "one"), 201);
+    say("one");
     const struct caught *again = catcher_wait(catcher, 2, GENEROUS_MS);
 
     for (int i = 0; i < 2; i++) {
@@ -443,7 +399,7 @@ TEST(listen_sends_signed_events_until_they_succeed_also_after_a_restart_of_the_h
         sql_text(db, "SELECT body FROM webhook_delivery ORDER BY id LIMIT 1", 0, NULL));
     host_kill(host);
     ck_assert(host_run(host));
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "two"), 201);
+    say("two");
     expect_signed(catcher_wait(catcher, 3, GENEROUS_MS), TEST_SECRET);
     sql_soon(db, "SELECT count(*) FROM webhook_consumer c WHERE committed ="
                  " (SELECT max(id) FROM webhook_delivery d WHERE d.webhook = c.webhook)");
@@ -455,7 +411,6 @@ TEST(listen_sends_signed_events_until_they_succeed_also_after_a_restart_of_the_h
     ck_assert(process_wait(pid, GENEROUS_MS, &status));
     ck_assert_int_eq(WEXITSTATUS(status), 1);
     ck_assert(glob_matches(file_text(output), "*Unauthorized*"));
-    PQfinish(db);
     host_stop(host);
 }
 

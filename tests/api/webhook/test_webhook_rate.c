@@ -17,17 +17,16 @@ enum {
 
 static void set_up(void)
 {
-    deliver_open("hookrate");
+    deliver_open("hookrate", "");
 }
 
 /* Returns the shortest time in which LIMIT + 1 attempts of a webhook started. */
-static int64_t shortest_ms(PGconn *connection)
+static int64_t shortest_ms(void)
 {
-    return sql_number(connection,
-                      text("SELECT floor(extract(epoch FROM min(gap)) * 1000) FROM (SELECT at -"
-                           " lag(at, %d) OVER (PARTITION BY webhook ORDER BY at) AS gap FROM"
-                           " webhook_outcome) g",
-                           LIMIT));
+    return sql_number(db, text("SELECT floor(extract(epoch FROM min(gap)) * 1000) FROM (SELECT at -"
+                               " lag(at, %d) OVER (PARTITION BY webhook ORDER BY at) AS gap FROM"
+                               " webhook_outcome) g",
+                               LIMIT));
 }
 
 TEST(a_rate_limit_is_checked_shown_and_cleared)
@@ -48,31 +47,26 @@ TEST(a_rate_limit_is_checked_shown_and_cleared)
     };
 
     exchange_rows(host, rows);
-    forget(&made);
 }
 
 TEST(no_more_attempts_start_in_a_second_than_allowed_and_what_waits_costs_none)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "rate"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     ask(admin, 200, LIMITED, "PATCH %s " LIMITED, made.path);
     for (int i = 0; i < MESSAGES; i++)
         say("one of many");
     catcher_wait(catcher, MESSAGES, GENEROUS_MS);
     WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_outcome") == MESSAGES, GENEROUS_MS);
-    ck_assert_int_ge(shortest_ms(db), 1000 - ROUNDING_MS);
-    ck_assert_int_eq(sql_number(db, "SELECT count(*) FROM webhook_outcome WHERE log IS NOT NULL"),
-                     0);
-    forget(&made);
+    ck_assert_int_ge(shortest_ms(), 1000 - ROUNDING_MS);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_outcome WHERE log IS NOT NULL");
 }
 
 TEST(a_limit_that_is_cleared_lets_the_waiting_deliveries_go)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "cleared"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     say("before the limit");
     catcher_wait(catcher, 1, GENEROUS_MS);
@@ -82,7 +76,6 @@ TEST(a_limit_that_is_cleared_lets_the_waiting_deliveries_go)
     ck_assert_uint_eq(catcher_count(catcher), 1); /* a new limit begins with a whole period */
     ask(admin, 200, NULL, "PATCH %s {'rateLimit':null}", made.path);
     catcher_wait(catcher, 1 + LIMIT, GENEROUS_MS);
-    forget(&made);
 }
 
 /* The first second's bytes are sent at once. */
@@ -107,51 +100,32 @@ TEST(the_webhooks_of_an_account_share_a_limit_of_bytes_a_second)
         sql_number(db,
                    text("SELECT floor(extract(epoch FROM max(at) - min(at)) * 1000) %s", outcomes)),
         all_ms - 1000 - ROUNDING_MS);
-    for (int i = 0; i < LARGE_HOOKS; i++)
-        forget(&made[i]);
 }
 
-STAGE_SUITE(webhook_rate, set_up, 90)
+DELIVER_SUITE(webhook_rate, set_up, 90)
 
 TEST(a_limit_holds_while_another_host_takes_the_webhook_over)
 {
-    const char *database = database_make(the_postgres, "hookratehosts");
-    struct host_spec spec = {.name = "rate-one",
-                             .database = database,
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL};
     struct catcher *catcher = catcher_start(NULL);
-    PGconn *connection = database_connect(the_postgres, database);
-    struct host *one = host_start(&spec);
 
-    webhook_ready(database, 1);
-    spec.name = "rate-two";
-    struct host *two = host_start(&spec);
-    struct person *owner = admin_of(two);
-    struct talk talk = talk_start(two, owner, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+    deliver_apart("hookratehosts", "");
+    struct host *first = host;
 
-    WAIT_UNTIL(sql_number(connection,
-                          "SELECT count(*) FROM (SELECT FROM webhook_shard WHERE owner IS NOT NULL"
-                          " GROUP BY owner HAVING count(*) = 32) h") == 2,
-               GENEROUS_MS);
+    host = deliver_another("rate-two");
+    deliver_await_halves();
     /* the shards 62, 63, 0 and 1, because each host has 32 shards in a row */
-    sql_run(connection, text("SELECT setval('webhook_hook_id', %d)", 64 - HOOKS / 2 - 1));
-    for (int i = 0; i < HOOKS; i++) {
-        struct webhook_made made =
-            webhook_make(two, owner, catcher_url(catcher, text("%d", i)), "message.new");
-
-        ask_on(two, owner, 200, NULL, "PATCH %s " LIMITED, made.path);
-    }
+    sql_run(db, text("SELECT setval('webhook_hook_id', %d)", 64 - HOOKS / 2 - 1));
+    for (int i = 0; i < HOOKS; i++)
+        ask(admin, 200, NULL, "PATCH %s " LIMITED, hook_to(catcher).path);
     for (int i = 0; i < MESSAGES; i++)
-        ck_status(talk_post(two, owner, &talk, ADMIN_EMAIL, "one of many"), 201);
+        say("one of many");
     catcher_wait(catcher, HOOKS * LIMIT, GENEROUS_MS);
-    host_stop(one);
+    host_stop(first);
     catcher_wait(catcher, HOOKS * MESSAGES, GENEROUS_MS);
-    WAIT_UNTIL(sql_number(connection, "SELECT count(*) FROM webhook_outcome") == HOOKS * MESSAGES,
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_outcome") == HOOKS * MESSAGES,
                GENEROUS_MS);
-    ck_assert_int_ge(shortest_ms(connection), 1000 - ROUNDING_MS);
-    PQfinish(connection);
-    host_stop(two);
+    ck_assert_int_ge(shortest_ms(), 1000 - ROUNDING_MS);
+    host_stop(host);
 }
 
 SUITE(webhook_rate_hosts, .timeout_s = 120)

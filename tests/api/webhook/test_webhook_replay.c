@@ -4,14 +4,13 @@
 #include "deliver.h"
 #include "suite.h"
 
-#define ANSWER_GONE "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
 #define SINCE "'since':'2020-01-01T00:00:00Z'"
 
 enum { STORED = 150, WAITING = 64, GENEROUS_MS = 60000 };
 
 static void set_up(void)
 {
-    deliver_open("hookreplay");
+    deliver_open("hookreplay", "");
 }
 
 static void expect_replay(const struct webhook_made *made, const char *state)
@@ -25,9 +24,9 @@ static void expect_replay(const struct webhook_made *made, const char *state)
 }
 
 /* Stores deliveries that were delivered or abandoned, alternately; the first was delivered. */
-static void store(PGconn *connection, const struct webhook_made *made, int count)
+static void store(const struct webhook_made *made, int count)
 {
-    sql_run(connection,
+    sql_run(db,
             text("WITH d AS (INSERT INTO webhook_delivery (webhook, event, event_id, body) SELECT"
                  " %jd, 'message.new', gen_random_uuid(), '{\"conversationId\":' || n ||"
                  " ',\"message\":{\"uuid\":\"' || gen_random_uuid() || '\",\"username\":"
@@ -42,8 +41,7 @@ static void store(PGconn *connection, const struct webhook_made *made, int count
 TEST(a_replay_sends_what_matches_again_with_the_same_id_and_a_header)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_GONE, ANSWER_OK);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "replay"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     say("arrives");
     webhook_wait(host, admin, &made, "delivered", 5000);
@@ -83,16 +81,14 @@ TEST(a_replay_sends_what_matches_again_with_the_same_id_and_a_header)
                 "'status':200,'requestHeaders':{'webhook-replay':'true'}}]}");
     ask(admin, 200, "{'state':'done','matched':1,'queued':1,'waiting':0,'endedAt':'*'}",
         "GET %s/replay", made.path);
-    forget(&made);
 }
 
 TEST(a_replay_of_more_deliveries_than_are_queued_at_a_time_sends_each_once)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "many"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
-    store(db, &made, STORED);
+    store(&made, STORED);
     ask(admin, 200, "{'matched':150,'status':null}", "POST %s/replay {" SINCE "}", made.path);
     catcher_wait(catcher, STORED, GENEROUS_MS);
     expect_replay(&made, "done");
@@ -100,7 +96,6 @@ TEST(a_replay_of_more_deliveries_than_are_queued_at_a_time_sends_each_once)
     for (size_t i = 1; i < STORED; i++)
         ck_assert_str_ne(catcher->list[i].body, catcher->list[0].body);
     ask(admin, 200, "{'queued':150}", "GET %s/replay", made.path);
-    forget(&made);
 }
 
 /* An inactive webhook sends nothing, so only the first deliveries are queued. */
@@ -109,7 +104,7 @@ TEST(a_replay_can_be_canceled_and_only_one_runs_at_a_time)
     struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
 
     ask(admin, 200, NULL, "PATCH %s {'active':false}", made.path);
-    store(db, &made, 2 * STORED);
+    store(&made, 2 * STORED);
     ask(admin, 200, "{'state':'running','matched':150}",
         "POST %s/replay {" SINCE ",'status':'delivered'}", made.path);
     ask(admin, 409, "Another replay of this webhook is running", "POST %s/replay {" SINCE "}",
@@ -121,18 +116,15 @@ TEST(a_replay_can_be_canceled_and_only_one_runs_at_a_time)
         made.path);
     ask(admin, 200, "{'state':'running','matched':150}",
         "POST %s/replay {" SINCE ",'status':'abandoned'}", made.path);
-    forget(&made);
-    ck_assert_int_eq(sql_number(db, text("SELECT count(*) FROM webhook_replay WHERE webhook = %jd",
-                                         (intmax_t)made.id)),
-                     0);
+    ask(admin, 200, NULL, "DELETE %s", made.path);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_replay WHERE webhook = %jd", (intmax_t)made.id);
 }
 
 /* A statement of the sender advances up to 50 replays; these have all their deliveries waiting. */
 TEST(replays_whose_receivers_fail_do_not_keep_other_replays_from_continuing)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "others"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     sql_run(db, "INSERT INTO webhook_waiting (id, webhook, next_at, replay) SELECT"
                 " 100 * hook + n, hook, now() + interval '1 hour', true"
@@ -140,13 +132,12 @@ TEST(replays_whose_receivers_fail_do_not_keep_other_replays_from_continuing)
     sql_run(db, "INSERT INTO webhook_replay (webhook, since, until, cursor, upto, matched,"
                 " checked_at) SELECT hook, now(), now(), 0, 1, 100, now() - interval '1 hour'"
                 " FROM generate_series(1000001, 1000060) AS hook");
-    store(db, &made, STORED);
+    store(&made, STORED);
     ask(admin, 200, "{'matched':150}", "POST %s/replay {" SINCE "}", made.path);
     catcher_wait(catcher, STORED, GENEROUS_MS);
     expect_replay(&made, "done");
     sql_run(db, "DELETE FROM webhook_replay WHERE webhook > 1000000");
     sql_run(db, "DELETE FROM webhook_waiting WHERE webhook > 1000000");
-    forget(&made);
 }
 
 static const char *calling; /* the path of the webhook */
@@ -207,40 +198,28 @@ TEST(a_deleted_webhook_has_no_replay_even_if_both_requests_overlap)
            " (SELECT id FROM webhook_hook)");
 }
 
-STAGE_SUITE(webhook_replay, set_up, 120)
+DELIVER_SUITE(webhook_replay, set_up, 120)
 
 /* The host is killed when a part of the deliveries has arrived. */
 TEST(a_replay_continues_after_its_host_was_killed)
 {
-    const char *database = database_make(the_postgres, "replaykill");
-    struct host_spec spec = {.name = "replaykill",
-                             .database = database,
-                             .modules = WEBHOOK_MODULES,
-                             .more = WEBHOOK_LOCAL};
     struct catcher *catcher = catcher_start(NULL);
-    PGconn *connection = database_connect(the_postgres, database);
-    struct host *killed = host_start(&spec);
 
-    webhook_ready(database, 1);
-    struct person *owner = admin_of(killed);
-    struct webhook_made made =
-        webhook_make(killed, owner, catcher_url(catcher, "kill"), "message.new");
+    deliver_apart("replaykill", "");
+    struct webhook_made made = hook_to(catcher);
 
-    store(connection, &made, STORED);
-    ask_on(killed, owner, 200, "{'matched':150}", "POST %s/replay {" SINCE "}", made.path);
+    store(&made, STORED);
+    ask(admin, 200, "{'matched':150}", "POST %s/replay {" SINCE "}", made.path);
     catcher_wait(catcher, STORED / 3, GENEROUS_MS);
-    host_kill(killed);
-    spec.name = "replaykill-next";
-    struct host *next = host_start(&spec);
-
-    WAIT_UNTIL(sql_number(connection,
+    host_kill(host);
+    host = deliver_another("replaykill-next");
+    WAIT_UNTIL(sql_number(db,
                           "SELECT count(*) FROM webhook_outcome WHERE headers LIKE '%replay%' OR"
                           " log::text LIKE '%replay%'") == STORED,
                GENEROUS_MS);
-    ck_assert_int_eq(sql_number(connection, "SELECT count(*) FROM webhook_waiting"), 0);
-    ask_on(next, admin_of(next), 200, "{'state':'done','queued':150}", "GET %s/replay", made.path);
-    PQfinish(connection);
-    host_stop(next);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_waiting");
+    ask(admin, 200, "{'state':'done','queued':150}", "GET %s/replay", made.path);
+    host_stop(host);
 }
 
 SUITE(webhook_replay_kill, .timeout_s = 200)

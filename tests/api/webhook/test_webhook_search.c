@@ -3,13 +3,12 @@
 #include "suite.h"
 
 #define ANSWER_THANKS "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nthanks"
-#define ANSWER_GONE "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
 
 enum { SCANNED = 20000 };
 
 static void set_up(void)
 {
-    deliver_open("hooksearch");
+    deliver_open("hooksearch", "");
 }
 
 static void expect_request(const json_t *attempt, const struct caught *caught)
@@ -27,8 +26,7 @@ static void expect_request(const json_t *attempt, const struct caught *caught)
 TEST(the_log_keeps_the_response_and_the_headers_of_every_attempt)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_THANKS);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "log"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     ask(admin, 200, NULL, "PATCH %s {'headers':{'X-Api-Key':'a key of the platform'}}", made.path);
     say("fails once");
@@ -44,14 +42,12 @@ TEST(the_log_keeps_the_response_and_the_headers_of_every_attempt)
     delivery = webhook_wait(host, admin, &made, "delivered", 5000);
     expect_json(delivery, "{'attempts':[{'number':1,'status':200,'answer':'thanks'}]}");
     expect_request(attempt_of(delivery, 0), &catcher->list[2]);
-    forget(&made);
 }
 
 TEST(a_delivery_that_is_sent_again_keeps_the_log_of_its_first_attempt)
 {
     struct catcher *catcher = catcher_of(ANSWER_THANKS, ANSWER_OK);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "again"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     say("once more");
     const json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
@@ -63,7 +59,6 @@ TEST(a_delivery_that_is_sent_again_keeps_the_log_of_its_first_attempt)
     expect_json(delivery, "{'attempts':[{'answer':'thanks'},{'number':2,'answer':null}]}");
     expect_request(attempt_of(delivery, 0), &catcher->list[0]);
     expect_request(attempt_of(delivery, 1), &catcher->list[1]);
-    forget(&made);
 }
 
 static size_t found(const char *path)
@@ -74,8 +69,7 @@ static size_t found(const char *path)
 TEST(deliveries_are_found_by_event_status_code_error_and_time)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_GONE);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "search"), "message.new");
+    struct webhook_made made = hook_to(catcher);
     struct webhook_made dead = webhook_make(
         host, admin, text("http://127.0.0.1:%d/", receiver_none()->at.port), "message.new");
 
@@ -102,15 +96,12 @@ TEST(deliveries_are_found_by_event_status_code_error_and_time)
 
     exchange_rows(host, rows);
     WAIT_UNTIL(found(text("%s/deliveries?error=CONNECT&limit=1", dead.path)) == 1, 5000);
-    forget(&made);
-    forget(&dead);
 }
 
 TEST(deliveries_are_exported_as_csv)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_GONE);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "csv"), "message.new");
+    struct webhook_made made = hook_to(catcher);
 
     say("the receiver takes it");
     webhook_wait(host, admin, &made, "delivered", 5000);
@@ -127,7 +118,6 @@ TEST(deliveries_are_exported_as_csv)
     ck_assert_ptr_null(strstr(answer->body, "abandoned"));
     ask(person_make(host, admin, "search-ben", NULL), 404, "Webhook not found",
         "GET %s/deliveries/export.csv", made.path);
-    forget(&made);
 }
 
 TEST(a_search_in_many_deliveries_continues_on_the_next_page)
@@ -153,7 +143,6 @@ TEST(a_search_in_many_deliveries_continues_on_the_next_page)
                               "GET %s/deliveries/export.csv?event=conversation.created", made.path);
 
     ck_assert_ptr_null(strstr(file->body, "message.new"));
-    forget(&made);
 }
 
-STAGE_SUITE(webhook_search, set_up, 120)
+DELIVER_SUITE(webhook_search, set_up, 120)

@@ -4,7 +4,7 @@
 
 static void set_up(void)
 {
-    deliver_open("hooksign");
+    deliver_open("hooksign", "");
 }
 
 /* Returns characters that JSON writers encode differently. */
@@ -42,7 +42,6 @@ TEST(a_delivery_has_both_signatures_and_all_documented_headers)
 
     ck_assert_str_eq(json_string_value(json_object_get(delivery, "eventId")),
                      caught_header(caught, "webhook-id"));
-    forget(&made);
 }
 
 TEST(bodies_are_signed_byte_for_byte_and_survive_a_javascript_round_trip)
@@ -53,13 +52,12 @@ TEST(bodies_are_signed_byte_for_byte_and_survive_a_javascript_round_trip)
         "if(!Buffer.from(s).equals(b)){console.error(s);console.error(b.toString());"
         "process.exit(1)}";
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "odd"), "message.new");
     char *large = kept(malloc(900001));
     const char *entries[] = {odd_characters(), large};
 
     memset(large, 'y', 900000);
     large[900000] = '\0';
+    hook_to(catcher);
     for (size_t i = 0; i < 2; i++) {
         say(entries[i]);
         const struct caught *caught = catcher_wait(catcher, i + 1, 5000);
@@ -77,14 +75,12 @@ TEST(bodies_are_signed_byte_for_byte_and_survive_a_javascript_round_trip)
                              .argv = argv, .log = harness_path("node-round-trip")}),
                          0);
     }
-    forget(&made);
 }
 
 TEST(after_a_secret_rotation_both_secrets_sign)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made =
-        webhook_make(host, admin, catcher_url(catcher, "both"), "message.new");
+    struct webhook_made made = hook_to(catcher);
     struct answer *answer =
         ck_status(webhook_call(host, admin, "POST", &made, "/rotate-secret"), 200);
     const char *fresh = answer_text(answer, "secret");
@@ -102,7 +98,6 @@ TEST(after_a_secret_rotation_both_secrets_sign)
     ck_assert_str_eq(caught_header(caught, "webhook-signature"),
                      text("%s %s", hmac_standard(fresh, id, at, caught->body, caught->length),
                           hmac_standard(TEST_SECRET, id, at, caught->body, caught->length)));
-    forget(&made);
 }
 
 /* The examples that users start from accept genuine requests and refuse a wrong secret. */
@@ -124,12 +119,9 @@ TEST(the_example_receivers_verify_both_signatures)
             webhook_make(host, admin, receiver_url(port, "/"), "message.new");
 
         WAIT_UNTIL(strstr(file_text(log), "receiver ready") != NULL, 10000);
-        struct answer *answer = ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
-
-        ck_assert_int_eq(answer_int(answer, "status"), right ? 200 : 401);
-        forget(&made);
+        ask(admin, 200, text("{'status':%d}", right ? 200 : 401), "POST %s/test", made.path);
         process_stop(pid, SIGKILL, 1000);
     }
 }
 
-STAGE_SUITE(webhook_signatures, set_up, 60)
+DELIVER_SUITE(webhook_signatures, set_up, 60)

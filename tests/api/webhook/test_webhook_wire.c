@@ -1,26 +1,14 @@
 /* Unusual responses of receivers, and all forms of secrets: the log matches the requests sent. */
-#include "receive.h"
-#include "stage.h"
-
-static struct talk talk;
+#include "deliver.h"
 
 static void set_up(void)
 {
-    stage_open(&(struct host_spec){.name = "hookwire",
-                                   .modules = WEBHOOK_MODULES,
-                                   .more = WEBHOOK_LOCAL "  retry_delays: [0.3, 0.3]\n"});
-    webhook_ready("hookwire", 1);
-    talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
+    deliver_open("hookwire", "  retry_delays: [0.3, 0.3]\n");
 }
 
-static struct webhook_made hook_at(const struct catcher *catcher)
+static json_t *say_and_wait(const struct webhook_made *made, const char *entry, const char *status)
 {
-    return webhook_make(host, admin, catcher_url(catcher, "hook"), "message.new");
-}
-
-static json_t *say(const struct webhook_made *made, const char *entry, const char *status)
-{
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, text("%s, and in no log", entry)), 201);
+    say(text("%s, and in no log", entry));
     return webhook_wait(host, admin, made, status, 8000);
 }
 
@@ -29,39 +17,32 @@ static size_t attempts(const json_t *delivery)
     return json_array_size(json_object_get(delivery, "attempts"));
 }
 
-static void forget(const struct webhook_made *made)
-{
-    ck_status(webhook_call(host, admin, "DELETE", made, ""), 200);
-}
-
 /* libcurl itself would send the request again, at once and unlogged. */
 TEST(a_keep_alive_connection_that_breaks_counts_as_one_attempt)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_CUT, ANSWER_OK);
-    struct webhook_made made = hook_at(catcher);
+    struct webhook_made made = hook_to(catcher);
     json_t *delivery;
 
-    say(&made, "opens the connection", "delivered");
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "finds it cut"), 201);
+    say_and_wait(&made, "opens the connection", "delivered");
+    say("finds it cut");
     catcher_wait(catcher, 3, 5000);
     ck_assert_int_ge(catcher->list[2].at_ms - catcher->list[1].at_ms, 300);
     delivery = webhook_wait(host, admin, &made, "delivered", 5000);
     ck_assert_uint_eq(attempts(delivery), 2);
     ck_assert_uint_eq(catcher_count(catcher), 3);
     ck_assert(json_is_null(json_object_get(attempt_of(delivery, 0), "status")));
-    forget(&made);
 }
 
 TEST(retry_after_counts_only_in_the_final_response)
 {
     struct catcher *catcher =
         catcher_of("HTTP/1.1 103 Early Hints\r\nRetry-After: 30\r\n\r\n" ANSWER_500, ANSWER_OK);
-    struct webhook_made made = hook_at(catcher);
+    struct webhook_made made = hook_to(catcher);
 
-    ck_assert_uint_eq(attempts(say(&made, "at the usual time", "delivered")), 2);
+    ck_assert_uint_eq(attempts(say_and_wait(&made, "at the usual time", "delivered")), 2);
     ck_assert_int_lt(catcher->list[1].at_ms - catcher->list[0].at_ms,
                      30000); /* not the Retry-After of the 103 */
-    forget(&made);
 }
 
 TEST(endless_response_headers_fail_the_attempt_with_that_error)
@@ -72,12 +53,11 @@ TEST(endless_response_headers_fail_the_attempt_with_that_error)
 
     memset(flood + head, 'a', sizeof flood - head - 1);
     struct catcher *catcher = catcher_start(answers);
-    struct webhook_made made = hook_at(catcher);
-    json_t *delivery = say(&made, "a text that is too much", "abandoned");
+    struct webhook_made made = hook_to(catcher);
+    json_t *delivery = say_and_wait(&made, "a text that is too much", "abandoned");
 
     ck_assert_str_eq(json_string_value(json_object_get(attempt_of(delivery, 0), "error")),
                      "the response's headers are too large");
-    forget(&made);
 }
 
 /* The receiver is a server without TLS: this host. */
@@ -89,7 +69,6 @@ TEST(a_tls_handshake_error_does_not_show_the_library_version)
     const char *error = answer_text(answer, "error");
 
     ck_assert_msg(strstr(error, "wrong version number") && !strstr(error, "OpenSSL"), "%s", error);
-    forget(&made);
 }
 
 /* "whsec_" and the base64 of 32 bytes, padded or not, as libraries of receivers decode it. */
@@ -100,15 +79,10 @@ TEST(a_base64_secret_signs_the_same_with_and_without_padding)
 
     for (size_t i = 0; i < 2; i++) {
         struct catcher *catcher = catcher_start(NULL);
-        struct answer *made =
-            ck_status(webhook_create(host, admin,
-                                     json_pack("{ss s[s] ss}", "url", catcher_url(catcher, "hook"),
-                                               "events", "message.new", "secret", secrets[i])),
-                      201);
-        struct webhook_made webhook = {answer_int(made, "id"), NULL,
-                                       text(WEBHOOKS "/%jd", (intmax_t)answer_int(made, "id"))};
+        struct webhook_made made = webhook_with(host, admin, catcher_url(catcher, "hook"),
+                                                text("'secret':'%s'", secrets[i]));
 
-        say(&webhook, "signed", "delivered");
+        say_and_wait(&made, "signed", "delivered");
         const struct caught *caught = catcher_wait(catcher, 1, 5000);
 
         ck_assert_str_eq(caught_header(caught, "webhook-signature"),
@@ -116,7 +90,6 @@ TEST(a_base64_secret_signs_the_same_with_and_without_padding)
                                        caught_header(caught, "webhook-id"),
                                        caught_header(caught, "webhook-timestamp"), caught->body,
                                        caught->length));
-        forget(&webhook);
     }
 }
 
@@ -135,8 +108,9 @@ TEST(a_whsec_secret_that_is_not_valid_base64_is_refused)
 TEST(a_delivery_keeps_its_last_100_attempts)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made = hook_at(catcher);
-    int64_t id = json_integer_value(json_object_get(say(&made, "once more", "delivered"), "id"));
+    struct webhook_made made = hook_to(catcher);
+    int64_t id =
+        json_integer_value(json_object_get(say_and_wait(&made, "once more", "delivered"), "id"));
     const char *values[] = {text("%jd", (intmax_t)id)};
 
     sql_text(db,
@@ -144,16 +118,13 @@ TEST(a_delivery_keeps_its_last_100_attempts)
              " jsonb_build_object('number', n)) FROM webhook_deliveries d,"
              " generate_series(1, 100) n WHERE d.id = o.id) WHERE id = $1",
              1, values);
-    ck_status(
-        webhook_call(host, admin, "POST", &made, text("/deliveries/%jd/resend", (intmax_t)id)),
-        200);
+    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, (intmax_t)id);
     catcher_wait(catcher, 2, 5000);
     json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
 
     ck_assert_uint_eq(attempts(delivery), 100);
     ck_assert_int_eq(json_integer_value(json_object_get(attempt_of(delivery, 0), "number")), 2);
     ck_assert_int_eq(json_integer_value(json_object_get(attempt_of(delivery, 99), "number")), 101);
-    forget(&made);
 }
 
 /* ---- traces ---- */
@@ -168,7 +139,8 @@ static void post_traced(const char *entry)
     static const char *const headers[] = {"traceparent: 00-" TRACE "-" SPAN "-01", NULL};
     json_t *json = json_pack("{ss ss}", "username", ADMIN_EMAIL, "chatEntry", entry);
     struct call call = {.method = "POST",
-                        .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
+                        .path =
+                            text("/api/chat/conversations/%jd/messages", (intmax_t)deliver_talk.id),
                         .token = admin->token,
                         .body = kept(json_dumps(json, 0)),
                         .headers = headers};
@@ -190,15 +162,13 @@ static const char *traceparent_of(const struct caught *caught)
 TEST(a_delivery_continues_the_trace_of_the_request_that_raised_its_event)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_OK);
-    struct webhook_made made = hook_at(catcher);
+    struct webhook_made made = hook_to(catcher);
 
     post_traced("in a trace of the client");
     const json_t *delivery = webhook_wait(host, admin, &made, "delivered", 8000);
     int64_t id = json_integer_value(json_object_get(delivery, "id"));
 
-    ck_status(
-        webhook_call(host, admin, "POST", &made, text("/deliveries/%jd/resend", (intmax_t)id)),
-        200);
+    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, (intmax_t)id);
     catcher_wait(catcher, 3, 5000);
     post_traced(text("%03000d", 7));
     catcher_wait(catcher, 4, 5000);
@@ -210,16 +180,15 @@ TEST(a_delivery_continues_the_trace_of_the_request_that_raised_its_event)
     ck_assert_str_eq(traceparent_of(&catcher->list[1]), first);
     ck_assert_str_eq(traceparent_of(&catcher->list[2]), first);
     ck_assert(!strncmp(traceparent_of(&catcher->list[3]), first, SPAN_AT));
-    forget(&made);
 }
 
 TEST(a_delivery_gets_a_new_trace_if_the_request_has_none)
 {
     struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made = hook_at(catcher);
+    struct webhook_made made = hook_to(catcher);
 
-    say(&made, "in no trace", "delivered");
-    say(&made, "in no trace either", "delivered");
+    say_and_wait(&made, "in no trace", "delivered");
+    say_and_wait(&made, "in no trace either", "delivered");
     ck_status(webhook_call(host, admin, "POST", &made, "/test"), 200);
     catcher_wait(catcher, 3, 5000);
     for (size_t i = 0; i < 3; i++) {
@@ -228,7 +197,6 @@ TEST(a_delivery_gets_a_new_trace_if_the_request_has_none)
         ck_assert(!strncmp(found, "00-", 3) && !strcmp(found + FLAGS_AT, "02"));
         ck_assert(i == 0 || strncmp(found, traceparent_of(&catcher->list[i - 1]), SPAN_AT) != 0);
     }
-    forget(&made);
 }
 
 /* Servers refuse unencoded bytes of this kind. */
@@ -239,22 +207,17 @@ TEST(a_url_is_stored_and_requested_percent_encoded)
         webhook_try(host, admin, catcher_url(catcher, "h\xC3\xB6 k?name=\xC3\xBC&x=<\"'>#f"),
                     "message.new"),
         201);
-    struct webhook_made made = {.id = answer_int(created, "id"),
-                                .path =
-                                    text("%s/%jd", WEBHOOKS, (intmax_t)answer_int(created, "id"))};
+    struct webhook_made made = webhook_of(created);
 
     ck_assert_str_eq(answer_text(created, "url"),
                      catcher_url(catcher, "h%C3%B6%20k?name=%C3%BC&x=%3C%22%27%3E#f"));
-    say(&made, "to the first address", "delivered");
+    say_and_wait(&made, "to the first address", "delivered");
     ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 1, 5000)->head,
                                  "POST /h%C3%B6%20k?name=%C3%BC&x=%3C%22%27%3E HTTP/1.1\r\n"));
-    ck_status(webhook_change(host, admin, &made,
-                             json_pack("{ss}", "url", catcher_url(catcher, "\xE2\x82\xAC"))),
-              200);
-    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "to the second address"), 201);
+    ask(admin, 200, NULL, "PATCH %s {'url':'%s'}", made.path, catcher_url(catcher, "\xE2\x82\xAC"));
+    say("to the second address");
     ck_assert_ptr_nonnull(
         strstr(catcher_wait(catcher, 2, 5000)->head, "POST /%E2%82%AC HTTP/1.1\r\n"));
-    forget(&made);
 }
 
-STAGE_SUITE(webhook_wire, set_up, 60)
+DELIVER_SUITE(webhook_wire, set_up, 60)

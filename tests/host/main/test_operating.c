@@ -166,15 +166,6 @@ static json_int_t pending(const struct host *of)
     return json_integer_value(json_object_get(database, "migrationsPending"));
 }
 
-static size_t lines_of(const char *text)
-{
-    size_t lines = 0;
-
-    for (; *text; text++)
-        lines += *text == '\n';
-    return lines;
-}
-
 TEST(migrate_dry_run_lists_the_pending_steps)
 {
     postgres_run(the_postgres, "CREATE DATABASE operating_dry");
@@ -186,7 +177,8 @@ TEST(migrate_dry_run_lists_the_pending_steps)
 
     expect(said, "busbar, step 1: ");
     expect(said, "chat, step 1: ");
-    expect(said, text("\n%zu steps would be applied, 0 are already applied\n", lines_of(said) - 1));
+    expect(said,
+           text("\n%zu steps would be applied, 0 are already applied\n", text_lines(said) - 1));
     ck_assert_str_eq(host_says(bare, 0, "migrate", "--dry-run"), said);
     ck_assert_ptr_null(sql_text(database_connect(the_postgres, "operating_dry"),
                                 "SELECT to_regclass('busbar_migration')", 0, NULL));

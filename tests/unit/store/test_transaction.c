@@ -12,21 +12,12 @@ static struct stage_call anna, bert;
 static bool heedless; /* responds with success although its statement has failed */
 static bool slow;     /* does something else before it responds */
 
-static void hear_of_commit(struct bb_request *pub, struct bb_tx *tx, void *arg)
-{
-    struct stage_call *call = arg;
-
-    (void)pub;
-    (void)tx;
-    call->told++;
-}
-
 static int ask_within(struct bb_request *pub, struct bb_tx *tx, void *arg)
 {
     struct stage_call *call = arg;
     const struct bb_rows *rows;
 
-    api_after(tx, hear_of_commit, call);
+    api_after(tx, stage_committed, call);
     rows = api_tx_query(tx, &call->sql, NULL, 0);
     if (slow)
         request_wait_for(request_of(pub), &(bool){false}, 1);

@@ -194,7 +194,7 @@ void stage_query(struct core_request *rq, struct stage_call *call)
     keep_row(call, sql_query(rq, &call->sql, NULL, 0));
 }
 
-static void hear_of_commit(struct bb_request *pub, struct bb_tx *tx, void *arg)
+void stage_committed(struct bb_request *pub, struct bb_tx *tx, void *arg)
 {
     struct stage_call *call = arg;
 
@@ -207,7 +207,7 @@ void stage_unit(struct core_request *rq, struct stage_call *call)
 {
     struct bb_tx *unit = api_unit(&rq->pub, call->key);
 
-    api_after(unit, hear_of_commit, call);
+    api_after(unit, stage_committed, call);
     if (api_add(unit, &call->sql, NULL, 0) < 0 || !api_commit(&rq->pub, unit, 200, json_object())) {
         reply_failed(rq);
         return;

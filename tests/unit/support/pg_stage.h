@@ -71,6 +71,9 @@ void stage_do(struct stage_call *call);
 void stage_query(struct core_request *rq, struct stage_call *call);
 void stage_unit(struct core_request *rq, struct stage_call *call);
 
+/* Hook after a commit; `arg` is the stage_call. */
+void stage_committed(struct bb_request *pub, struct bb_tx *tx, void *arg);
+
 /* Fail the test unless the request has received its own row; unless it has failed this way. */
 void stage_expect_row(const struct stage_call *call);
 void stage_expect_failure(const struct stage_call *call, enum failure_kind kind);
