@@ -8,8 +8,7 @@ static const char *settings;
 void deliver_open(const char *name, const char *more)
 {
     settings = text("%s%s", WEBHOOK_LOCAL, more);
-    stage_open(&(struct host_spec){
-        .name = name, .modules = WEBHOOK_MODULES, .more = settings, .keep_port = true});
+    stage_open(&(struct host_spec){.name = name, .modules = WEBHOOK_MODULES, .more = settings});
     webhook_ready(name, 1);
     deliver_talk = talk_start(host, admin, ADMIN_EMAIL, "other@shop.example", "Rooftop 7");
 }

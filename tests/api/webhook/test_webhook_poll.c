@@ -379,6 +379,9 @@ TEST(listen_sends_signed_events_until_they_succeed_also_after_a_restart_of_the_h
     int status;
 
     deliver_apart("polllisten", "");
+    host_stop(host);
+    host->keep_port = true;
+    ck_assert(host_run(host));
     struct webhook_made made = poll_make(admin, ",\"secret\":\"" TEST_SECRET "\"");
     pid_t pid = listen_start(&made, catcher_url(catcher, "local"), admin->token, output);
 
