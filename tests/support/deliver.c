@@ -47,6 +47,13 @@ void deliver_await_halves(void)
                  " NULL GROUP BY owner HAVING count(*) = 32) h");
 }
 
+void deliver_await_cursor(int64_t webhook)
+{
+    sql_soon(db, text("SELECT (cursor >= (SELECT max(id) FROM webhook_delivery))::int FROM"
+                      " webhook_shard WHERE shard = webhook_shard_of(%jd)",
+                      (intmax_t)webhook));
+}
+
 void say(const char *entry)
 {
     ck_status(talk_post(host, admin, &deliver_talk, ADMIN_EMAIL, entry), 201);

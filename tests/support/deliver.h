@@ -31,6 +31,9 @@ struct host *deliver_another(const char *name);
 /* Waits until each of two hosts has 32 shards in a row: the first host keeps the lower ones. */
 void deliver_await_halves(void);
 
+/* Waits until the sender knows that deliveries which a test has stored may have results. */
+void deliver_await_cursor(int64_t webhook);
+
 /* Posts a message to the conversation. */
 void say(const char *entry);
 

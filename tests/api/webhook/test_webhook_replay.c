@@ -36,6 +36,7 @@ static void store(const struct webhook_made *made, int count)
                  " (id, webhook, at, duration_ms, status, delivered) SELECT id, webhook, now(), 1,"
                  " 200, row_number() OVER (ORDER BY id) %% 2 = 1 FROM d",
                  (intmax_t)made->id, count));
+    deliver_await_cursor(made->id);
 }
 
 TEST(a_replay_sends_what_matches_again_with_the_same_id_and_a_header)
