@@ -30,7 +30,6 @@ void deliver_close(void)
 
 void deliver_apart(const char *name, const char *more)
 {
-    PQfinish(db);
     deliver_open(name, more);
     stage_connect();
 }
