@@ -152,7 +152,7 @@ constexpr bb_field body[] = {{.name = "text",
                               .max = 1000,
                               .example = "Call the grid operator."}};
 constexpr bb_field query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 100, .help = "Notes per page."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 100, .help = "Number of notes per page."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "Cursor of the Link."}};
 constexpr bb_field list_item[] = {{.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(members)}};
 constexpr bb_field list_reply[] = {{.name = ".", .type = BB_LIST, .fields = BB_TABLE(list_item)}};

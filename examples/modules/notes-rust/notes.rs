@@ -131,7 +131,7 @@ const BODY: &[Field] = &[Field::text(c!("text"))
     .range(0, 1000)
     .example(c!("Call the grid operator."))];
 const QUERY: &[Field] = &[
-    Field::int(c!("limit")).range(1, 100).help(c!("Notes per page.")),
+    Field::int(c!("limit")).range(1, 100).help(c!("Number of notes per page.")),
     Field::int(c!("after")).range(0, i64::MAX).help(c!("Cursor of the Link.")),
 ];
 const LIST_ITEM: &[Field] = &[Field::object(c!("item"), MEMBERS)];

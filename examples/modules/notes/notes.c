@@ -175,7 +175,7 @@ static const struct bb_field body[] = {{.name = "text",
                                         .max = 1000,
                                         .example = "Call the grid operator."}};
 static const struct bb_field query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 100, .help = "Notes per page."},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 100, .help = "Number of notes per page."},
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, .help = "Cursor of the Link."}};
 static const struct bb_field list_item[] = {
     {.name = "item", .type = BB_OBJECT, .fields = BB_TABLE(members)}};

@@ -66,6 +66,7 @@ pub const BB_RESTART: c_uint = 32;
 pub const BB_AS_SENT: c_uint = 64;
 pub const BB_VERBATIM: c_uint = 128;
 pub const BB_NAME: c_uint = 256;
+pub const BB_KEY: c_uint = 131072;
 pub const BB_EMPTY: c_uint = 512;
 pub const BB_NFKC: c_uint = 1024;
 

@@ -178,6 +178,11 @@ impl Field {
         self.with(BB_NAME)
     }
 
+    /// In the payload of an event: what the event is about. Webhooks with `ordering` get its events in order.
+    pub const fn key(self) -> Field {
+        self.with(BB_KEY)
+    }
+
     /// The bounds of a number, or of the length of a text or list.
     pub const fn range(mut self, min: i64, max: i64) -> Field {
         self.0.min = min;

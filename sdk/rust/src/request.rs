@@ -247,6 +247,11 @@ impl Request {
         self.body()?.get(name)?.as_int()
     }
 
+    /// Returns a number of the body; None if it is absent.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.body()?.get(name)?.as_number()
+    }
+
     fn named(&self, get: unsafe extern "C" fn(*mut bb_request, *const c_char) -> *const c_char, name: &str) -> Option<&str> {
         let (name, raw) = (c_text(name), self.raw);
         let name = name.as_ptr();

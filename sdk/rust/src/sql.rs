@@ -37,6 +37,8 @@ pub enum Value<'a> {
     Text(&'a str),
     /// A bigint.
     Int(i64),
+    /// A double precision. Cast the parameter: `$1::double precision`.
+    Number(f64),
     /// A boolean.
     Bool(bool),
     /// A bytea.
@@ -60,6 +62,12 @@ impl<'a> From<&'a String> for Value<'a> {
 impl From<i64> for Value<'_> {
     fn from(number: i64) -> Self {
         Value::Int(number)
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(number: f64) -> Self {
+        Value::Number(number)
     }
 }
 
@@ -99,6 +107,11 @@ impl Values {
         let mut list = Vec::with_capacity(values.len());
 
         for value in values {
+            let mut text = |text: CString| {
+                let data = text.as_ptr() as *const c_void; // moving a CString does not move its bytes
+                texts.push(text);
+                (BB_V_TEXT, data, 0, 0)
+            };
             let (kind, data, length, number) = match *value {
                 Value::Null => (BB_V_NULL, null(), 0, 0),
                 Value::Int(number) => (BB_V_INT, null(), 0, number),
@@ -108,10 +121,8 @@ impl Values {
                     let text: &'static [u8] = if yes { b"t\0" } else { b"f\0" };
                     (BB_V_TEXT, text.as_ptr() as *const c_void, 0, 0)
                 }
-                Value::Text(text) => {
-                    texts.push(CString::new(text)?);
-                    (BB_V_TEXT, texts[texts.len() - 1].as_ptr() as *const c_void, 0, 0)
-                }
+                Value::Number(number) => text(CString::new(number.to_string())?),
+                Value::Text(bytes) => text(CString::new(bytes)?),
             };
 
             list.push(bb_value { kind, data, length, number });
@@ -171,6 +182,11 @@ impl<'r> Rows<'r> {
         }
     }
 
+    /// Returns a cell of a numeric column; None for SQL's null.
+    pub fn number(&self, row: usize, column: usize) -> Option<f64> {
+        self.text(row, column)?.parse().ok()
+    }
+
     /// Returns the rows, one after the other.
     pub fn iter(&self) -> impl Iterator<Item = Row<'r>> {
         let rows = *self;
@@ -195,6 +211,11 @@ impl<'r> Row<'r> {
     /// Returns a cell of an integer or boolean column; 0 for SQL's null.
     pub fn int(&self, column: usize) -> i64 {
         self.rows.int(self.row, column)
+    }
+
+    /// Returns a cell of a numeric column; None for SQL's null.
+    pub fn number(&self, column: usize) -> Option<f64> {
+        self.rows.number(self.row, column)
     }
 }
 
