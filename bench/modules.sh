@@ -2,7 +2,7 @@
 # use 10 ms of processor time each, without and with limits of this module. Sourced by bench/run.
 
 # cpu_time of the module, in milliseconds per second
-cpu_limits=(200 20)
+cpu_limits=(200 10)
 
 # write_modules_conf [CPU_TIME]: replaces the file; without an argument the module has no limits.
 write_modules_conf() {
