@@ -141,9 +141,8 @@ static void doctor_check_clock(struct doctor *doctor, struct migrate_db *db)
 }
 
 /*
- * Runs a command in a child process, because a module can only be opened once in a process. Sets
- * *out to what it prints, also as errors; the caller closes it before it waits for the child. -1:
- * it does not run.
+ * Runs a command in a child process, because a module can only be opened once in a process. The
+ * caller closes *out, the child's output, before it waits for the child. -1: it does not run.
  */
 static pid_t doctor_run(int (*run)(const struct cli *), const struct cli *cli, FILE **out)
 {

@@ -16,7 +16,7 @@
 
 #include <busbar/busbar.h>
 
-enum { SERVER_MAX = 256, REASON_SIZE = 512, SUBJECT_SIZE = 256 };
+enum { SERVER_MAX = 256, REASON_SIZE = 512, SUBJECT_SIZE = 256, LOG_MS = 60000 };
 
 #define POOL "publish"
 
@@ -33,8 +33,9 @@ struct nats {
     natsConnection *connection; /* these three are used by the pool's thread, and by `close` */
     jsCtx *jetstream;
     size_t server;        /* index of the server to connect to */
-    bool failing;         /* used by the job */
-    atomic_llong late_ms; /* age of the first event that could not be published; 0: none */
+    bool failed;          /* in this run of the job */
+    int64_t logged_ms;    /* when a failure was logged; 0: none since the last recovery */
+    atomic_llong late_ms; /* age of the event that could not be published; 0: none */
 };
 
 enum { NATS_METRIC_EVENTS };
@@ -74,8 +75,7 @@ static natsStatus nats_secure(const struct nats_settings *settings, natsOptions 
     natsStatus status = natsOptions_SetSecure(options, true);
 
     server_host(url, host);
-    if (status == NATS_OK)
-        status = natsOptions_SetExpectedHostname(options, host);
+    status = status ? status : natsOptions_SetExpectedHostname(options, host);
     if (status == NATS_OK && *settings->authorities)
         status = natsOptions_LoadCATrustedCertificates(options, settings->authorities);
     if (status == NATS_OK && *settings->certificate)
@@ -89,12 +89,9 @@ static natsStatus nats_options(const struct nats *nats, natsOptions *options)
     const char *url = json_string_value(json_array_get(settings->servers, nats->server));
     natsStatus status = natsOptions_SetURL(options, url);
 
-    if (status == NATS_OK)
-        status = natsOptions_SetName(options, "busbar");
-    if (status == NATS_OK)
-        status = natsOptions_SetTimeout(options, settings->timeout * 1000);
-    if (status == NATS_OK)
-        status = natsOptions_SetAllowReconnect(options, false);
+    status = status ? status : natsOptions_SetName(options, "busbar");
+    status = status ? status : natsOptions_SetTimeout(options, settings->timeout * 1000);
+    status = status ? status : natsOptions_SetAllowReconnect(options, false);
     if (status == NATS_OK && *settings->user)
         status = natsOptions_SetUserInfo(options, settings->user, settings->password);
     if (status == NATS_OK && *settings->credentials)
@@ -110,17 +107,13 @@ static natsStatus nats_connect(struct nats *nats)
     natsOptions *options = NULL;
     natsStatus status = natsOptions_Create(&options);
 
-    if (status == NATS_OK)
-        status = nats_options(nats, options);
-    if (status == NATS_OK)
-        status = natsConnection_Connect(&nats->connection, options);
+    status = status ? status : nats_options(nats, options);
+    status = status ? status : natsConnection_Connect(&nats->connection, options);
     natsOptions_Destroy(options);
-    if (status == NATS_OK)
-        status = jsOptions_Init(&jetstream);
-    if (status != NATS_OK)
-        return status;
+    status = status ? status : jsOptions_Init(&jetstream);
     jetstream.Wait = nats->settings->timeout * 1000;
-    return natsConnection_JetStream(&nats->jetstream, nats->connection, &jetstream);
+    return status ? status
+                  : natsConnection_JetStream(&nats->jetstream, nats->connection, &jetstream);
 }
 
 static natsStatus nats_publish_one(const struct nats *nats, const struct bb_logged_event *event)
@@ -129,12 +122,11 @@ static natsStatus nats_publish_one(const struct nats *nats, const struct bb_logg
     char subject[SUBJECT_SIZE];
     natsStatus status = jsPubOptions_Init(&options);
 
-    if (status != NATS_OK)
-        return status;
     options.MsgId = event->id;
     snprintf(subject, sizeof(subject), "%s.%s", nats->settings->subject, event->name);
-    return js_Publish(NULL, nats->jetstream, subject, event->payload, (int)strlen(event->payload),
-                      &options, NULL);
+    return status ? status
+                  : js_Publish(NULL, nats->jetstream, subject, event->payload,
+                               (int)strlen(event->payload), &options, NULL);
 }
 
 static void nats_publish_batch(void *arg)
@@ -167,27 +159,33 @@ static size_t nats_publish(struct bb_request *rq, const struct bb_logged_event *
 
     if (bb_offload(rq, POOL, nats_publish_batch, &batch))
         return 0;
-    bool failed = batch.published < count;
-
+    nats->failed = batch.published < count;
     bb_metric_add(rq->host, NATS_METRIC_EVENTS, NATS_PUBLISHED, batch.published);
-    bb_metric_add(rq->host, NATS_METRIC_EVENTS, NATS_FAILED, failed);
-    atomic_store(&nats->late_ms,
-                 failed ? bb_wall_ms(rq->host) - events[batch.published].created_ms : 0);
-    if (failed && !nats->failing)
+    bb_metric_add(rq->host, NATS_METRIC_EVENTS, NATS_FAILED, nats->failed);
+    if (nats->failed)
+        atomic_store(&nats->late_ms, bb_wall_ms(rq->host) - events[batch.published].created_ms);
+    if (nats->failed && (!nats->logged_ms || bb_now_ms(rq->host) - nats->logged_ms >= LOG_MS)) {
         bb_log(rq, BB_WARN, "an event cannot be published, retrying every second: %s",
                batch.reason);
-    else if (!failed && nats->failing)
-        bb_log(rq, BB_INFO, "events are published again");
-    nats->failing = failed;
+        nats->logged_ms = bb_now_ms(rq->host);
+    }
     return batch.published;
 }
 
 static void nats_run(struct bb_request *rq)
 {
-    const struct nats *nats = rq->state;
+    struct nats *nats = rq->state;
 
-    if (bb_forward(nats->log, rq, "nats") > 0)
+    nats->failed = false;
+    int more = bb_forward(nats->log, rq, "nats");
+
+    if (more > 0)
         bb_again(rq);
+    if (more || nats->failed || !nats->logged_ms)
+        return;
+    bb_log(rq, BB_INFO, "events are published again"); /* of all webhooks: none wait */
+    nats->logged_ms = 0;
+    atomic_store(&nats->late_ms, 0);
 }
 
 static double nats_late(void *state, size_t value)
@@ -307,8 +305,8 @@ static const struct bb_metric metrics[] = {
     {.name = "events_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
      .help = "Events by outcome. failed: each attempt; the event is published again."},
     {.name = "lag_seconds", .kind = BB_GAUGE, .read = nats_late,
-     .help = "Age of the first event that could not be published, at the last attempt of this host; "
-             "0: the attempt was successful."},
+     .help = "Age of the event that could not be published, at the last attempt of this host; 0: no event "
+             "waits."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

@@ -12,7 +12,7 @@
 
 /* $1 destination, $2 number of events. The webhook that has waited longest comes first. */
 static const struct bb_sql next = {
-    "SELECT h.id, c.after, l.last, c.committed < h.dropped_to"
+    "SELECT h.id, c.after, l.last, CASE WHEN c.committed < h.dropped_to THEN h.dropped_to END"
     " FROM webhook_hook h JOIN webhook_shard s ON s.shard = webhook_shard_of(h.id)"
     " LEFT JOIN LATERAL (SELECT * FROM webhook_consumer c WHERE c.webhook = h.id"
     " AND c.name = h.destination) k ON true"
@@ -69,10 +69,9 @@ static int forward_failed(struct bb_request *rq, const char *destination)
 
 static int forward(void *state, struct bb_request *rq, const char *destination)
 {
-    const struct webhook *webhook = state;
     struct bb_given given;
 
-    if (!forward_find(webhook->host, destination, &given))
+    if (!forward_find(((const struct webhook *)state)->host, destination, &given))
         return 0;
     const struct bb_rows *rows = bb_query(rq, &next, BB_ARGS(bb_t(destination), bb_i(EVENTS)));
 
@@ -81,8 +80,9 @@ static int forward(void *state, struct bb_request *rq, const char *destination)
     if (!bb_count(rq, rows))
         return 0;
     int64_t hook = bb_cell_int(rq, rows, 0, HOOK), offset = bb_cell_int(rq, rows, 0, AFTER);
+    int64_t dropped_to = bb_cell_int(rq, rows, 0, DROPPED); /* null: nothing is missing */
 
-    if (bb_cell_int(rq, rows, 0, DROPPED))
+    if (dropped_to)
         bb_log(rq, BB_ERROR,
                "events of webhook %lld were dropped before they were passed to %s, because they "
                "were older than webhook.retention_days",
@@ -104,10 +104,12 @@ static int forward(void *state, struct bb_request *rq, const char *destination)
     bb_call_as(rq, given.host, forward_publish, &batch);
     if (batch.published)
         offset = bb_cell_int(rq, rows, batch.published - 1, 0);
+    else if (dropped_to)
+        offset = dropped_to; /* so that it is logged once */
     /* Also if nothing was published, so that the destination's other webhooks get their turn. */
     if (!bb_query(rq, &commit, BB_ARGS(bb_i(hook), bb_t(destination), bb_i(offset))))
         return forward_failed(rq, destination);
-    return batch.published == batch.count;
+    return batch.published && batch.published == batch.count;
 }
 
 const struct bb_event_log webhook_event_log = {.size = sizeof(webhook_event_log),
