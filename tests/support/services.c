@@ -75,6 +75,19 @@ int free_port(void)
     return port;
 }
 
+/*
+ * Starts PostgreSQL again if it has ended: it refuses to start while a backend of a killed
+ * postmaster still exits.
+ */
+static bool runs(struct postgres *pg, const struct process_spec *spec)
+{
+    int status;
+
+    if (process_wait(pg->pid, 0, &status))
+        pg->pid = process_start(spec);
+    return answers(pg);
+}
+
 void postgres_start(struct postgres *pg)
 {
     struct process_spec spec = {
@@ -87,7 +100,7 @@ void postgres_start(struct postgres *pg)
         .as_service = true};
 
     pg->pid = process_start(&spec);
-    WAIT_UNTIL_MSG(answers(pg), UP_MS, "PostgreSQL does not start:\n%s", file_text(pg->log));
+    WAIT_UNTIL_MSG(runs(pg, &spec), UP_MS, "PostgreSQL does not start:\n%s", file_text(pg->log));
 }
 
 void postgres_stop(struct postgres *pg, int signal)
