@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "core/lib/json.h"
 #include "core/lib/text.h"
@@ -60,6 +61,115 @@ int warnings_add(json_t **warnings, const char *format, ...)
 
 #define EMPTY "is empty, and counts as absent"
 
+const struct problem_row problem_rows[PROBLEM_KINDS] = {
+    [BB_TEXT] = {"not_a_string", "must be a string"},
+    [BB_EMAIL] = {"not_an_email", "must be an e-mail address"},
+    [BB_UUID] = {"not_a_uuid", "must be a UUID"},
+    [BB_INT] = {"not_a_whole_number", "must be a whole number"},
+    [BB_NUMBER] = {"not_a_number", "must be a number"},
+    [BB_BOOL] = {"not_a_boolean", "must be true or false"},
+    [BB_TIME] = {"not_a_time", "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z"},
+    [BB_CHOICE] = {"not_one_of", "must be one of: ", "allowed"},
+    [BB_OBJECT] = {"not_an_object", "must be an object"},
+    [BB_LIST] = {"not_a_list", "must be a list"},
+    [BB_ANY] = {"not_json", "must be JSON: ", "reason"},
+    [PROBLEM_REQUIRED] = {"required", "is required"},
+    [PROBLEM_BLANK] = {"blank", "must not be blank"},
+    [PROBLEM_TOO_SHORT] = {"too_short", "must be at least ", "limit", " characters"},
+    [PROBLEM_TOO_LONG] = {"too_long", "must be at most ", "limit", " characters"},
+    [PROBLEM_TOO_FEW] = {"too_few", "must have at least ", "limit", " items"},
+    [PROBLEM_TOO_MANY] = {"too_many", "must have at most ", "limit", " items"},
+    [PROBLEM_TOO_SMALL] = {"too_small", "must be at least ", "limit"},
+    [PROBLEM_TOO_LARGE] = {"too_large", "must be at most ", "limit"},
+    [PROBLEM_ENCODING] = {"bad_encoding", "is not properly encoded"},
+    [PROBLEM_UTF8] = {"not_utf8", "must be UTF-8"},
+    [PROBLEM_NUL] = {"nul_character", "must not contain the character NUL"},
+    [PROBLEM_CONTROL] = {"control_characters", "must not have control characters"},
+    [PROBLEM_INVISIBLE] = {"invisible_characters",
+                           "must not have invisible characters or marks of direction"},
+    [PROBLEM_PRIVATE] = {"private_characters", "must not have characters for private use"},
+    [PROBLEM_UNASSIGNED] = {"unassigned_characters",
+                            "must not have characters that Unicode has not assigned"},
+    [PROBLEM_NFC] = {"not_nfc", "must be in Unicode's form NFC"},
+    [PROBLEM_NFKC] = {"not_nfkc", "must be in Unicode's form NFKC"},
+    [PROBLEM_UNKNOWN_PART] = {"unknown_part", "is not a part of this request"},
+    [PROBLEM_PART_TWICE] = {"part_twice", "must be given once"},
+    [PROBLEM_MANY_FILES] = {"too_many_files", "has too many files"},
+    [PROBLEM_MANY_PARTS] = {"too_many_parts", "has too many parts"},
+    [PROBLEM_GREATER] = {"not_greater", "must be greater than ", "limit"},
+    [PROBLEM_FUTURE] = {"in_future", "must not be in the future"},
+    [PROBLEM_DATE] = {"not_a_date", "must be a date, YYYY-MM-DD"},
+    [PROBLEM_TIME_ZONE] = {"not_a_time_zone",
+                           "must be a time zone of the IANA list, such as Europe/Berlin"},
+    [PROBLEM_CURSOR] = {"not_a_cursor", "must be a cursor from a Link header"},
+};
+
+/* Returns the length of the row's `after` that follows this value. */
+static size_t problem_after(const struct problem_row *row, const char *value)
+{
+    size_t length = row->after ? strlen(row->after) : 0;
+
+    return length - (length && !strcmp(value, "1") && row->after[length - 1] == 's');
+}
+
+/*
+ * Returns a new JSON value for the parameter of a problem with this text, null if the row has no
+ * parameter; NULL: the text is not of this row, or memory ran out.
+ */
+static json_t *problem_param(const struct problem_row *row, const char *text)
+{
+    size_t before = strlen(row->before);
+    char number[24];
+
+    if (strncmp(text, row->before, before) != 0)
+        return NULL;
+    text += before;
+    if (!row->param)
+        return *text ? NULL : json_null();
+    if (!strcmp(row->param, "reason"))
+        return json_string(text);
+    if (strcmp(row->param, "allowed") != 0) {
+        char *end;
+        long long limit = strtoll(text, &end, 10);
+
+        snprintf(number, sizeof number, "%lld", limit);
+        size_t digits = strlen(number), after = problem_after(row, number);
+        bool same = !strncmp(text, number, digits) && strlen(end) == after &&
+                    !strncmp(end, row->after ? row->after : "", after);
+
+        return same ? json_integer(limit) : NULL;
+    }
+    json_t *list = json_array();
+
+    for (size_t length = 0; text; text = text[length] ? text + length + strlen(", ") : NULL) {
+        const char *comma = strstr(text, ", ");
+
+        length = comma ? (size_t)(comma - text) : strlen(text);
+        json_array_append_new(list, json_stringn(text, length));
+    }
+    return list;
+}
+
+void problem_set_code(json_t *problem)
+{
+    const char *text = json_string_value(json_object_get(problem, "problem"));
+
+    json_t *param = NULL;
+
+    if (!text || json_object_get(problem, "code"))
+        return;
+    for (size_t i = 1; !param && i < PROBLEM_KINDS; i++) {
+        const struct problem_row *row = &problem_rows[i];
+
+        param = problem_param(row, text);
+        if (param)
+            json_object_set_new(problem, "code", json_string(row->code));
+        if (param && row->param)
+            json_object_set_new(problem, "params", json_pack("{s:O}", row->param, param));
+    }
+    json_decref(param);
+}
+
 static void field_add(struct problems *problems, const char *field, const char *text)
 {
     struct arena *arena = problems->arena;
@@ -74,13 +184,9 @@ static void field_add(struct problems *problems, const char *field, const char *
         problems->list[problems->count++] = (struct problem){name, text};
 }
 
-void problems_add(struct problems *problems, const char *field, const char *format, ...)
+void problems_add(struct problems *problems, const char *field, enum problem_kind kind)
 {
-    va_list args;
-
-    va_start(args, format);
-    field_add(problems, field, arena_vformat(problems->arena, format, args));
-    va_end(args);
+    field_add(problems, field, problem_rows[kind].before);
 }
 
 void problems_list(const struct problems *problems, json_t *list)
@@ -102,19 +208,28 @@ static const char *place_name(const struct place *place, struct arena *arena)
     return up ? arena_format(arena, "%s.%s", up, place->name) : place->name;
 }
 
-/* Adds a problem with a place. */
-BB_PRINTF(3, 4)
-static void place_problem(const struct place *place, struct problems *problems, const char *format,
-                          ...)
+/* Adds a problem with a place, and the value of its parameter (NULL: none). */
+static void place_problem(const struct place *place, struct problems *problems,
+                          enum problem_kind kind, const char *value)
 {
-    va_list args;
+    const struct problem_row *row = &problem_rows[kind];
+    struct arena *arena = problems->arena;
 
     if (problems->count == PROBLEMS_MAX)
         return;
-    va_start(args, format);
-    field_add(problems, place_name(place, problems->arena),
-              arena_vformat(problems->arena, format, args));
-    va_end(args);
+    field_add(problems, place_name(place, arena),
+              value ? arena_format(arena, "%s%s%.*s", row->before, value,
+                                   (int)problem_after(row, value), row->after ? row->after : "")
+                    : row->before);
+}
+
+static void place_limit(const struct place *place, struct problems *problems,
+                        enum problem_kind kind, int64_t limit)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRId64, limit);
+    place_problem(place, problems, kind, text);
 }
 
 /* Warns that a value at a place was ignored; no effect if memory runs out. */
@@ -220,9 +335,9 @@ static bool field_bounds_fit(const struct bb_field *field, bool below, bool abov
                              const struct place *place, struct problems *problems)
 {
     if (field_bounded(field) && below)
-        place_problem(place, problems, "must be at least %" PRId64, field->min);
+        place_limit(place, problems, PROBLEM_TOO_SMALL, field->min);
     else if (field_has_max(field) && above)
-        place_problem(place, problems, "must be at most %" PRId64, field->max);
+        place_limit(place, problems, PROBLEM_TOO_LARGE, field->max);
     else
         return true;
     return false;
@@ -234,7 +349,7 @@ static bool field_number_fits(const struct bb_field *field, double number,
     if (isfinite(number))
         return field_bounds_fit(field, number<(double)field->min, number>(double) field->max, place,
                                 problems);
-    place_problem(place, problems, "must be a number");
+    place_problem(place, problems, (enum problem_kind)BB_NUMBER, NULL);
     return false;
 }
 
@@ -242,42 +357,24 @@ static bool field_number_fits(const struct bb_field *field, double number,
 static void field_type_problem(const struct bb_field *field, const struct place *place,
                                struct problems *problems)
 {
-    static const char *const texts[] = {
-        [BB_TEXT] = "must be a string",
-        [BB_EMAIL] = "must be an e-mail address",
-        [BB_UUID] = "must be a UUID",
-        [BB_INT] = "must be a whole number",
-        [BB_NUMBER] = "must be a number",
-        [BB_BOOL] = "must be true or false",
-        [BB_TIME] = "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z",
-        [BB_OBJECT] = "must be an object",
-        [BB_LIST] = "must be a list",
-        [BB_ANY] = "must be a JSON value",
-    };
+    const char *const *choice = field->type == BB_CHOICE ? field->choices : NULL;
+    const char *list = choice ? "" : NULL;
 
-    const char *list = "";
-
-    if (field->type != BB_CHOICE) {
-        place_problem(place, problems, "%s", texts[field->type]);
-        return;
-    }
-    for (const char *const *choice = field->choices; list && choice && *choice; choice++)
+    for (; list && *choice; choice++)
         list = arena_format(problems->arena, "%s%s%s", list, *list ? ", " : "", *choice);
-    if (list)
-        place_problem(place, problems, "must be one of: %s", list);
+    place_problem(place, problems, (enum problem_kind)field->type, list);
 }
 
-/* Checks the number of characters or items, which the text must "be" or the list must "have". */
-static bool field_count_fits(const struct bb_field *field, size_t count, const char *verb,
-                             const char *what, const struct place *place, struct problems *problems)
+/* Checks the number of characters or items; `fewer` is the kind of problem if there are too few. */
+static bool field_count_fits(const struct bb_field *field, size_t count, enum problem_kind fewer,
+                             const struct place *place, struct problems *problems)
 {
     bool few = field->min > 0 && count < (uint64_t)field->min;
     int64_t bound = few ? field->min : field->max;
 
     if (!few && (!field_has_max(field) || bound <= 0 || count <= (uint64_t)bound))
         return true;
-    place_problem(place, problems, "must %s at %s %" PRId64 " %s%s", verb, few ? "least" : "most",
-                  bound, what, bound == 1 ? "" : "s");
+    place_limit(place, problems, few ? fewer : fewer + 1, bound);
     return false;
 }
 
@@ -285,25 +382,63 @@ static bool field_text_fits(const struct bb_field *field, const char *text,
                             const struct place *place, struct problems *problems)
 {
     if (field->flags & BB_NOT_BLANK && text_blank(text)) {
-        place_problem(place, problems, "must not be blank");
+        place_problem(place, problems, PROBLEM_BLANK, NULL);
         return false;
     }
     return !field_bounded(field) ||
-           field_count_fits(field, text_characters(text), "be", "character", place, problems);
+           field_count_fits(field, text_characters(text), PROBLEM_TOO_SHORT, place, problems);
+}
+
+#define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
+
+/* Returns 0 if the code point is allowed. */
+static enum problem_kind field_code_problem(int32_t code)
+{
+    const utf8proc_property_t *property = utf8proc_get_property(code);
+
+    if (property->ignorable || code == BRAILLE_BLANK)
+        return PROBLEM_INVISIBLE;
+    switch (property->category) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+        return PROBLEM_CONTROL;
+    case UTF8PROC_CATEGORY_CO:
+        return PROBLEM_PRIVATE;
+    case UTF8PROC_CATEGORY_CN:
+        return PROBLEM_UNASSIGNED;
+    default:
+        return 0;
+    }
 }
 
 /*
- * Checks a text with unicode_problem(). Returns false after adding a problem, or if memory ran out.
+ * Checks a text that people must be able to distinguish from other texts. It must not contain
+ * control characters, invisible characters, characters that change the text direction, private-use
+ * or unassigned characters, and it must be in NFC. With BB_NFKC it must also be in NFKC, which
+ * excludes full-width letters, ligatures and the like. Returns false after adding a problem, or if
+ * memory ran out.
  */
 static bool field_distinct(const struct bb_field *field, const char *text, struct arena *arena,
                            const struct place *place, struct problems *problems)
 {
-    bool full;
-    const char *problem = unicode_problem(text, field->flags & BB_NFKC, arena, &full);
+    static const int options[] = {0, UTF8PROC_COMPAT};
+    enum problem_kind problem = 0;
+    size_t left = strlen(text), size, forms = field->flags & BB_NFKC ? 2 : 1;
 
+    for (const char *at = text; left && !problem; at += size, left -= size)
+        problem = field_code_problem(text_code_point(at, left, &size));
+    for (size_t i = 0; !problem && i < forms && !unicode_is_ascii(text); i++) {
+        const char *form = unicode_composed(text, options[i], arena);
+
+        if (!form)
+            return false;
+        if (strcmp(form, text) != 0)
+            problem = PROBLEM_NFC + i;
+    }
     if (problem)
-        place_problem(place, problems, "%s", problem);
-    return !problem && !full;
+        place_problem(place, problems, problem, NULL);
+    return !problem;
 }
 
 /*
@@ -490,7 +625,7 @@ static json_t *field_string_value(const struct bb_field *field, json_t *value,
         return NULL;
     }
     if (strlen(text) != json_string_length(value)) {
-        place_problem(place, problems, "must not contain the character NUL");
+        place_problem(place, problems, PROBLEM_NUL, NULL);
         return NULL;
     }
     const char *normal = field_string(field, text, problems->arena, place, problems);
@@ -523,7 +658,7 @@ static json_t *field_list_value(const struct bb_field *field, json_t *value,
 {
     size_t count = json_array_size(value);
 
-    if (!field_count_fits(field, count, "have", "item", place, problems))
+    if (!field_count_fits(field, count, PROBLEM_TOO_FEW, place, problems))
         return NULL;
     if (!field->fields.count || field->flags & BB_AS_SENT)
         return json_incref(value);
@@ -600,7 +735,7 @@ static bool field_absent(const struct bb_field *field, const struct place *place
                          struct problems *problems)
 {
     if (field->flags & BB_REQUIRED) {
-        place_problem(place, problems, "is required");
+        place_problem(place, problems, PROBLEM_REQUIRED, NULL);
         return false;
     }
     return !field->fallback ||
@@ -663,7 +798,7 @@ static json_t *fields_object(const struct bb_table *fields, json_t *object,
 json_t *fields_check(const struct bb_table *fields, json_t *object, struct problems *problems)
 {
     if (object && !json_is_object(object)) {
-        problems_add(problems, "body", "must be an object");
+        problems_add(problems, "body", (enum problem_kind)BB_OBJECT);
         return NULL;
     }
     return fields_object(fields, object, NULL, problems);
@@ -742,7 +877,7 @@ static const char *field_json_text(const struct bb_field *field, const char *tex
     json_t *value = json_read(text, strlen(text), &wrong);
 
     if (!value) {
-        place_problem(place, problems, "must be JSON: %s", wrong.text);
+        place_problem(place, problems, (enum problem_kind)BB_ANY, wrong.text);
         return NULL;
     }
     json_t *checked = field_value(field, value, place, problems);
@@ -764,13 +899,13 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
 
     if (!text) {
         if (field->flags & BB_REQUIRED)
-            place_problem(&place, problems, "is required");
+            place_problem(&place, problems, PROBLEM_REQUIRED, NULL);
         return NULL;
     }
     size_t all = strlen(text), length = all;
 
     if (!text_utf8(text, length)) {
-        place_problem(&place, problems, "must be UTF-8");
+        place_problem(&place, problems, PROBLEM_UTF8, NULL);
         return NULL;
     }
     if (field_empty_is_absent(field, problems, text)) {
@@ -886,7 +1021,7 @@ static bool query_take(const struct bb_field *field, const struct slot *slot, st
         pair->value ? text_percent(pair->value, pair->value_length, true, arena) : NULL;
 
     if (pair->value && !text) {
-        problems_add(problems, field->name, "is not properly encoded");
+        problems_add(problems, field->name, PROBLEM_ENCODING);
         return false;
     }
     size_t wrong = problems->count;

@@ -22,6 +22,56 @@
 
 #define PROBLEMS_MAX 64
 
+/*
+ * The kinds of problems. The first ones, 1 to BB_ANY, report that a value does not have the type of
+ * that number in enum bb_type. Each kind has a row in `problem_rows`, with its text for people and
+ * its code for programs.
+ */
+enum problem_kind {
+    PROBLEM_REQUIRED = BB_ANY + 1,
+    PROBLEM_BLANK,
+    PROBLEM_TOO_SHORT, /* followed by the kind for the upper bound, as are the next two */
+    PROBLEM_TOO_LONG,
+    PROBLEM_TOO_FEW,
+    PROBLEM_TOO_MANY,
+    PROBLEM_TOO_SMALL,
+    PROBLEM_TOO_LARGE,
+    PROBLEM_ENCODING,
+    PROBLEM_UTF8,
+    PROBLEM_NUL,
+    PROBLEM_CONTROL,
+    PROBLEM_INVISIBLE,
+    PROBLEM_PRIVATE,
+    PROBLEM_UNASSIGNED,
+    PROBLEM_NFC,
+    PROBLEM_NFKC,
+    PROBLEM_UNKNOWN_PART,
+    PROBLEM_PART_TWICE,
+    PROBLEM_MANY_FILES,
+    PROBLEM_MANY_PARTS,
+    PROBLEM_GREATER, /* this kind and the following ones are for modules */
+    PROBLEM_FUTURE,
+    PROBLEM_DATE,
+    PROBLEM_TIME_ZONE,
+    PROBLEM_CURSOR,
+    PROBLEM_KINDS
+};
+
+/* The text is `before`, the value of the parameter, and `after`. */
+struct problem_row {
+    const char *code;
+    const char *before;
+    /*
+     * NULL: none. "limit": a whole number; `after` loses the s of a plural at its end if the number
+     * is 1. "allowed": a list of values, separated by ", ", at the end. "reason": a text at the
+     * end.
+     */
+    const char *param;
+    const char *after; /* NULL: nothing */
+};
+
+extern const struct problem_row problem_rows[PROBLEM_KINDS]; /* from 1 on */
+
 struct problem {
     const char *field; /* "reads[3].value", in the client's spelling */
     const char *text;  /* "must be a whole number" */
@@ -36,14 +86,20 @@ struct problems {
 };
 
 /*
- * Adds a problem. If memory runs out, the problem is dropped, so rely on the result of a check, not
- * on the number of problems.
+ * Adds a problem of a kind without parameter. If memory runs out, the problem is dropped, so rely
+ * on the result of a check, not on the number of problems.
  */
-BB_PRINTF(3, 4)
-void problems_add(struct problems *problems, const char *field, const char *format, ...);
+void problems_add(struct problems *problems, const char *field, enum problem_kind kind);
 
 /* Appends {"field","problem"} to `list` for each problem. */
 void problems_list(const struct problems *problems, json_t *list);
+
+/*
+ * Adds `code`, and `params` if there are any, to a problem {"field","problem"} that has no code.
+ * They follow from the text, so that text and code cannot differ, and so that modules that use the
+ * words of a row give its code, too. A problem with other words gets no code.
+ */
+void problem_set_code(json_t *problem);
 
 /* Returns a row of a table whose rows have the host's size, see module_descriptor_copy(). */
 static inline const struct bb_field *field_at(const struct bb_table *fields, size_t index)

@@ -419,37 +419,12 @@ int64_t clock_wall_ms(void)
 
 /* ---- Unicode's normal forms ---- */
 
-#define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
-
 bool unicode_is_ascii(const char *text)
 {
     return !text[text_ascii_run(text, strlen(text))];
 }
 
-/* Returns NULL if the code point is allowed. */
-static const char *text_unicode_code_problem(int32_t code)
-{
-    const utf8proc_property_t *property = utf8proc_get_property(code);
-
-    if (property->ignorable || code == BRAILLE_BLANK)
-        return "must not have invisible characters or marks of direction";
-    switch (property->category) {
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-        return "must not have control characters";
-    case UTF8PROC_CATEGORY_CO:
-        return "must not have characters for private use";
-    case UTF8PROC_CATEGORY_CN:
-        return "must not have characters that Unicode has not assigned";
-    default:
-        return NULL;
-    }
-}
-
-/* Converts the text to NFC with additional `options`; NULL if memory ran out. */
-static const char *text_unicode_composed(const char *text, utf8proc_option_t options,
-                                         struct arena *arena)
+const char *unicode_composed(const char *text, int options, struct arena *arena)
 {
     const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
 
@@ -469,37 +444,10 @@ static const char *text_unicode_composed(const char *text, utf8proc_option_t opt
     return (const char *)codes;
 }
 
-/* Returns whether text_unicode_composed() changes the text. Sets *full if memory ran out. */
-static bool text_unicode_differs(const char *text, utf8proc_option_t options, struct arena *arena,
-                                 bool *full)
-{
-    const char *form = text_unicode_composed(text, options, arena);
-
-    *full = !form;
-    return form && strcmp(form, text) != 0;
-}
-
-const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full)
-{
-    const char *problem = NULL;
-    size_t left = strlen(text), size;
-
-    *full = false;
-    for (const char *at = text; left && !problem; at += size, left -= size)
-        problem = text_unicode_code_problem(text_code_point(at, left, &size));
-    if (problem || unicode_is_ascii(text))
-        return problem;
-    if (text_unicode_differs(text, 0, arena, full))
-        return "must be in Unicode's form NFC";
-    if (strict && !*full && text_unicode_differs(text, UTF8PROC_COMPAT, arena, full))
-        return "must be in Unicode's form NFKC";
-    return NULL;
-}
-
 const char *unicode_fold(const char *text, struct arena *arena)
 {
     if (!unicode_is_ascii(text))
-        return text_unicode_composed(text, UTF8PROC_CASEFOLD, arena);
+        return unicode_composed(text, UTF8PROC_CASEFOLD, arena);
     char *folded = arena_text(arena, text, strlen(text));
 
     for (char *at = folded; at && *at; at++) {

@@ -104,14 +104,8 @@ int text_hex_decode(const char *text, unsigned char *out, size_t length);
 
 bool unicode_is_ascii(const char *text);
 
-/*
- * Checks a text that people must be able to distinguish from other texts. Problems are: control
- * characters, invisible characters, characters that change the text direction, private-use
- * characters, unassigned characters, and texts that are not in NFC. With `strict`, texts must also
- * be in NFKC, which excludes full-width letters, ligatures and the like. Returns the problem; NULL
- * if there is none, or if memory ran out (sets *full).
- */
-const char *unicode_problem(const char *text, bool strict, struct arena *arena, bool *full);
+/* Returns the text in NFC, with additional options of utf8proc; NULL if memory ran out. */
+const char *unicode_composed(const char *text, int options, struct arena *arena);
 
 /*
  * Folds the case of a text (full folding: ß becomes ss) and converts it to NFC. The database

@@ -344,6 +344,12 @@ static int api_refuse(struct bb_request *rq, json_t *errors)
     return reply_problems(request_of(rq), 400, "The request is not valid", errors);
 }
 
+static void api_set_code(struct bb_request *rq, json_t *problem)
+{
+    (void)rq;
+    problem_set_code(problem);
+}
+
 static int api_failed(struct bb_request *rq)
 {
     struct core_request *core = request_of(rq);
@@ -518,6 +524,7 @@ const struct bb_api core_api = {
     .reply_bytes = api_reply_bytes,
     .check = api_check,
     .refuse = api_refuse,
+    .set_code = api_set_code,
     .file = api_file,
     .reply_file = api_reply_file,
     .stream_cut = api_stream_cut,

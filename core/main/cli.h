@@ -42,6 +42,7 @@ int cmd_inspect(const struct cli *cli);
 int cmd_modcheck(const struct cli *cli);
 int cmd_module_tool(const struct cli *cli);
 int cmd_metrics(const struct cli *cli);
+int cmd_problems(const struct cli *cli);
 int cmd_version(const struct cli *cli);
 int cmd_help(const struct cli *cli);
 

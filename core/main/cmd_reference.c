@@ -1,11 +1,12 @@
 /*
- * `busbar settings` and `busbar metrics` print references, generated from the tables of the
- * sources. scripts/make-docs puts them into docs/, and scripts/make-man makes manual pages from
- * them and from the public headers.
+ * `busbar settings`, `busbar metrics` and `busbar problems` print references, generated from the
+ * tables of the sources. scripts/make-docs puts them into docs/, and scripts/make-man makes manual
+ * pages from them and from the public headers.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/lib/field.h"
 #include "core/lib/host_settings.h"
 #include "core/main/cli.h"
 #include "core/main/metrics.h"
@@ -151,5 +152,22 @@ int cmd_metrics(const struct cli *cli)
     }
     if (g)
         generation_destroy(g);
+    return CLI_DONE;
+}
+
+int cmd_problems(const struct cli *cli)
+{
+    (void)cli;
+    puts("| Code | Text | Parameter |\n|---|---|---|");
+    for (size_t i = 1; i < PROBLEM_KINDS; i++) {
+        const struct problem_row *row = &problem_rows[i];
+        const char *after = row->after ? row->after : "";
+
+        if (row->param)
+            printf("| `%s` | %s{%s}%s | `%s` |\n", row->code, row->before, row->param, after,
+                   row->param);
+        else
+            printf("| `%s` | %s | |\n", row->code, row->before);
+    }
     return CLI_DONE;
 }

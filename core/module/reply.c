@@ -280,8 +280,13 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         json_decref(errors);
         return reply_error(rq, 503, "The service is out of memory");
     }
-    json_t *body = json_object();
+    json_t *body = json_object(), *problem;
+    size_t index;
 
+    json_array_foreach(errors, index, problem)
+    {
+        problem_set_code(problem);
+    }
     json_object_set_new(body, "statusCode", json_integer(status));
     json_object_set_new(body, "message", reply_text(message));
     json_object_set_new(body, "error", json_string(reply_reason(status)));

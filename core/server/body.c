@@ -301,7 +301,7 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
         return reply_error(&txn->rq, 400, "Malformed body: %s", problem.text);
     if (!json_is_object(object)) {
         json_decref(object);
-        problems_add(problems, "body", "must be an object");
+        problems_add(problems, "body", (enum problem_kind)BB_OBJECT);
         return body_refuse(txn, problems);
     }
     json_t *checked = fields_check(&route->body, object, problems);
@@ -337,7 +337,7 @@ int body_check(struct http_txn *txn)
 
         field.flags |= BB_REQUIRED; /* blanks are refused; a segment is never absent */
         if (!text)
-            problems_add(&problems, field.name, "must be text in UTF-8, percent-encoded");
+            problems_add(&problems, field.name, PROBLEM_ENCODING);
         else
             txn->segments[i] = field_check_text(&field, text, rq->arena, &problems);
     }

@@ -289,7 +289,7 @@ static int upload_no_memory(struct upload *upload)
 }
 
 /* Records an error, reported after the last part, and ignores the rest of the part. */
-static int upload_note(struct upload *upload, const char *field, const char *problem)
+static int upload_note(struct upload *upload, const char *field, enum problem_kind kind)
 {
     struct core_request *rq = &upload->txn->rq;
     struct problems problems = {.arena = rq->arena};
@@ -297,7 +297,7 @@ static int upload_note(struct upload *upload, const char *field, const char *pro
     upload->part = NULL;
     if (!rq->errors)
         rq->errors = json_array();
-    problems_add(&problems, text_utf8(field, strlen(field)) ? field : "body", "%s", problem);
+    problems_add(&problems, text_utf8(field, strlen(field)) ? field : "body", kind);
     if (!rq->errors || !problems.count)
         return upload_no_memory(upload);
     if (json_array_size(rq->errors) < PROBLEMS_MAX)
@@ -306,9 +306,9 @@ static int upload_note(struct upload *upload, const char *field, const char *pro
 }
 
 /* Answers with an error of a part, and returns -1. */
-static int upload_wrong(struct upload *upload, const char *field, const char *problem)
+static int upload_wrong(struct upload *upload, const char *field, enum problem_kind kind)
 {
-    if (!upload_note(upload, field, problem))
+    if (!upload_note(upload, field, kind))
         reply_problems(&upload->txn->rq, 400, "The request is not valid", NULL);
     return -1;
 }
@@ -370,9 +370,9 @@ static int upload_begin_part(void *arg, const struct multipart_part *head)
     upload->file = NULL;
     upload->filename = NULL;
     if (++upload->parts > PARTS_MAX)
-        return upload_wrong(upload, "body", "has too many parts");
+        return upload_wrong(upload, "body", PROBLEM_MANY_PARTS);
     if (!part && head->filename)
-        return upload_note(upload, head->name, "is not a part of this request");
+        return upload_note(upload, head->name, PROBLEM_UNKNOWN_PART);
     if (!part) {
         if (warnings_add(&upload->txn->rq.warnings,
                          "%s: is not a part of this request, and was ignored", head->name))
@@ -381,7 +381,7 @@ static int upload_begin_part(void *arg, const struct multipart_part *head)
     }
     if (part->kind == BB_PART_FIELDS) {
         if ((*upload_count_of(upload, part))++)
-            return upload_note(upload, part->name, "must be given once");
+            return upload_note(upload, part->name, PROBLEM_PART_TWICE);
         return 0;
     }
     /* the route's text, so that a module can compare pointers */
@@ -399,7 +399,7 @@ static int upload_begin_file(struct upload *upload)
     char uuid[TEXT_UUID_SIZE];
 
     if (*upload_count_of(upload, upload->part) == upload->part->count_max)
-        return upload_note(upload, upload->name, "has too many files");
+        return upload_note(upload, upload->name, PROBLEM_MANY_FILES);
     (*upload_count_of(upload, upload->part))++;
     text_uuid7(uuid);
     file = arena_alloc(arena, sizeof *file);
@@ -587,7 +587,7 @@ int upload_complete(struct upload *upload)
         return reply_error(rq, 400, "Malformed multipart body: the last boundary is missing");
     MODULE_EACH (bb_part, part, upload->txn->match.route->parts)
         if (part->flags & BB_REQUIRED && !*upload_count_of(upload, part)) {
-            upload_wrong(upload, part->name, "is required");
+            upload_wrong(upload, part->name, PROBLEM_REQUIRED);
             return rq->response.status;
         }
     upload->finished = true;

@@ -161,6 +161,7 @@ struct bb_api {
     const char *(*probe_problem)(struct bb_request *, enum bb_dependency);
     int (*guard)(struct bb_request *, void (*)(struct bb_request *, void *), void *);
     void (*end)(struct bb_request *, int);
+    void (*set_code)(struct bb_request *, json_t *);
 };
 
 #endif

@@ -32,6 +32,13 @@ struct page {
 static void log_add_row(struct bb_request *rq, struct page *page, int64_t number, const char *name,
                         const char *status, json_t *errors, json_t *warnings)
 {
+    json_t *problem;
+    size_t index;
+
+    json_array_foreach(errors, index, problem)
+    {
+        bb_set_code(rq, problem);
+    }
     bb_push(rq, page->rows,
             json_pack("{s:I, s:s?, s:s, s:o, s:o}", "rowNumber", (json_int_t)number, "externalId",
                       name, "status", status, "errors", errors, "warnings", warnings));

@@ -187,6 +187,9 @@ static const struct bb_field error[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "The column; empty if the problem concerns the whole row."},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "code", .type = BB_TEXT, .example = "not_a_number",
+     .help = "The problem for programs, in `errors` of requests, too. Absent for other problems."},
+    {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
 };
 static const struct bb_field row[] = {
     {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED,

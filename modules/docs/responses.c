@@ -54,7 +54,12 @@ static json_t *responses_shared_headers(struct docs_maker *maker)
 static const struct bb_field error_problem[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "participant1"},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .example = "must be an e-mail address"},
+     .example = "must be at most 255 characters", .help = "Description of the problem, for people."},
+    {.name = "code", .type = BB_TEXT, .example = "too_long",
+     .help = "The problem, for programs. Absent if the problem has no code."},
+    {.name = "params", .type = BB_OBJECT, .example = "{\"limit\":255}",
+     .help = "The parameters of the problem: `limit` (a number), `allowed` (a list) or `reason` (a "
+             "text). Absent if it has none."},
 };
 static const struct bb_field error_body[] = {
     {.name = "statusCode", .type = BB_INT, .flags = BB_REQUIRED, .min = 400, .max = 599,

@@ -570,6 +570,7 @@ pub struct bb_api {
     pub guard: unsafe extern "C" fn(*mut bb_request, Option<unsafe extern "C" fn(*mut bb_request,
         *mut c_void)>, *mut c_void) -> c_int,
     pub end: unsafe extern "C" fn(*mut bb_request, c_int),
+    pub set_code: unsafe extern "C" fn(*mut bb_request, *mut json_t),
 }
 
 // bulk.h

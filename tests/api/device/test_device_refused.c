@@ -1,5 +1,6 @@
 /* Documents of devices that are refused or sent twice leave no files. */
 #include "devices.h"
+#include "exchange.h"
 #include "files.h"
 #include "suite.h"
 #include "talk.h"
@@ -123,6 +124,9 @@ TEST(errors_of_parts_and_fields_are_reported_together)
 
     ck_assert_str_eq(fields_wrong(answer),
                      " OTHER SF_02C SF_02C deviceToRegister capacity timezone");
+    expect_json(answer->json, "{'errors':[{'code':'unknown_part'},{'code':'too_many_files'},"
+                              "{'code':'too_many_files'},{'code':'part_twice'},{'code':'too_small',"
+                              "'params':{'limit':0}},{'code':'not_a_time_zone'}]}");
     body = files_named("All");
     add_wrong_parts(&body);
     answer = files_refused(host, m, store, &body, 400, "All");

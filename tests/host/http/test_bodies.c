@@ -100,4 +100,31 @@ TEST_EACH(a_field_of_a_wrong_type_is_refused_by_name, COUNT(routes))
     }
 }
 
+TEST(errors_have_a_code_and_its_parameters)
+{
+    ask(admin, 400,
+        "{'errors':[{'field':'participant1','problem':'must be an e-mail address',"
+        "'code':'not_an_email','params':'(absent)'},{'field':'chatEntry','code':'blank'}]}",
+        START " {'participant1':'x','participant2':'b@b.de','username':'b@b.de','chatEntry':' '}");
+    ask(admin, 400,
+        "{'errors':[{'code':'required'},{'code':'required'},{'code':'required'},"
+        "{'code':'required'}]}",
+        START " {}");
+    ask(NULL, 400,
+        "{'errors':[{'field':'password','code':'too_short','params':{'limit':8}},"
+        "{'field':'organizationType','problem':'must be one of: Developer, Buyer, ApiUser',"
+        "'code':'not_one_of','params':{'allowed':['Developer','Buyer','ApiUser']}}]}",
+        "POST /api/user/register "
+        "{'firstName':'A','lastName':'B','email':'c@d.de','password':'short',"
+        "'orgName':'O','organizationType':'Farmer'}");
+    ask(admin, 400, "{'errors':[{'code':'not_a_whole_number'}]}", "GET /api/admin/users/seven");
+    ask(admin, 400, "{'errors':[{'field':'limit','code':'too_small','params':{'limit':1}}]}",
+        "GET /api/admin/users?limit=0");
+    ask(admin, 400, "{'errors':[{'field':'after','code':'not_a_cursor'}]}",
+        "GET /api/chat/conversations/user/admin@busbar.test?after=x");
+    ask(admin, 400, "{'errors':[{'field':'participant2','problem':'*another*','code':'(absent)'}]}",
+        START " {'participant1':'a@b.de','participant2':'a@b.de','username':'a@b.de',"
+              "'chatEntry':'x'}");
+}
+
 STAGE_SUITE(bodies, set_up, 60)

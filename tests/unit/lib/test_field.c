@@ -144,6 +144,131 @@ TEST(problems_of_fields_have_these_messages)
     fails("[]", "body", "must be an object");
 }
 
+/* ---- codes of problems ---- */
+
+static bool reached[PROBLEM_KINDS];
+
+/* Fails the test unless there is one problem, whose members besides the usual ones are `members`.
+ */
+static void is_coded(const char *members)
+{
+    json_t *list = json_array(), *problem;
+
+    ck_assert_uint_eq(problems.count, 1);
+    problems_list(&problems, list);
+    problem = json_array_get(list, 0);
+    problem_set_code(problem);
+    for (size_t i = 1; i < PROBLEM_KINDS; i++)
+        if (!strcmp(problem_rows[i].code, json_string_value(json_object_get(problem, "code"))))
+            reached[i] = true;
+    json_object_del(problem, "field");
+    json_object_del(problem, "problem");
+    char *text = json_write(problem, NULL);
+
+    ck_assert_str_eq(text, members);
+    free(text);
+    json_decref(list);
+    problems.count = 0;
+}
+
+static void coded(const char *in, const char *members)
+{
+    json_t *object = parse(in);
+
+    ck_assert_msg(!fields_check(&table, object, &problems), "%s", in);
+    json_decref(object);
+    is_coded(members);
+}
+
+TEST(each_kind_of_problem_has_its_code_and_parameters)
+{
+    struct query_values values;
+    char members[64];
+    json_t *nul = json_pack("{so}", "text", json_stringn("a\0b", 3));
+
+    coded("{\"text\":true}", "{\"code\":\"not_a_string\"}");
+    coded("{\"email\":\"x\"}", "{\"code\":\"not_an_email\"}");
+    coded("{\"uuid\":\"x\"}", "{\"code\":\"not_a_uuid\"}");
+    coded("{\"count\":1.5}", "{\"code\":\"not_a_whole_number\"}");
+    coded("{\"number\":\"x\"}", "{\"code\":\"not_a_number\"}");
+    coded("{\"yes\":1}", "{\"code\":\"not_a_boolean\"}");
+    coded("{\"when\":\"x\"}", "{\"code\":\"not_a_time\"}");
+    coded("{\"colour\":1}",
+          "{\"code\":\"not_one_of\",\"params\":{\"allowed\":[\"red\",\"green\"]}}");
+    coded("{\"free\":[]}", "{\"code\":\"not_an_object\"}");
+    coded("[]", "{\"code\":\"not_an_object\"}");
+    coded("{\"reads\":{}}", "{\"code\":\"not_a_list\"}");
+    coded("{\"reads\":[{}]}", "{\"code\":\"required\"}");
+    coded("{\"entry\":\" \"}", "{\"code\":\"blank\"}");
+    coded("{\"text\":\"a\"}", "{\"code\":\"too_short\",\"params\":{\"limit\":2}}");
+    coded("{\"text\":\"abcdef\"}", "{\"code\":\"too_long\",\"params\":{\"limit\":5}}");
+    coded("{\"words\":[\"\"]}", "{\"code\":\"too_short\",\"params\":{\"limit\":1}}");
+    coded("{\"reads\":[]}", "{\"code\":\"too_few\",\"params\":{\"limit\":1}}");
+    coded("{\"reads\":[1,1,1,1,1]}", "{\"code\":\"too_many\",\"params\":{\"limit\":4}}");
+    coded("{\"count\":0}", "{\"code\":\"too_small\",\"params\":{\"limit\":1}}");
+    coded("{\"count\":11}", "{\"code\":\"too_large\",\"params\":{\"limit\":10}}");
+    coded("{\"name\":\"a\\u0007\"}", "{\"code\":\"control_characters\"}");
+    coded("{\"name\":\"a\\u200b\"}", "{\"code\":\"invisible_characters\"}");
+    coded("{\"name\":\"a\\ue000\"}", "{\"code\":\"private_characters\"}");
+    coded("{\"name\":\"a\\u0378\"}", "{\"code\":\"unassigned_characters\"}");
+    coded("{\"name\":\"e\\u0301\"}", "{\"code\":\"not_nfc\"}");
+    coded("{\"account\":\"\\uff41@b.cd\"}", "{\"code\":\"not_nfkc\"}");
+    ck_assert_ptr_null(fields_check(&table, nul, &problems));
+    json_decref(nul);
+    is_coded("{\"code\":\"nul_character\"}");
+    ck_assert_ptr_null(field_check_text(field_find(&table, "text"), "a\xFF", arena, &problems));
+    is_coded("{\"code\":\"not_utf8\"}");
+    ck_assert_ptr_null(field_check_text(field_find(&table, "free"), "{", arena, &problems));
+    is_coded("{\"code\":\"not_json\",\"params\":{\"reason\":\"the text ends too early\"}}");
+    ck_assert_int_eq(query_check(&table, "text=%zz", arena, &values, &problems), -1);
+    is_coded("{\"code\":\"bad_encoding\"}");
+    for (enum problem_kind kind = PROBLEM_UNKNOWN_PART; kind <= PROBLEM_MANY_PARTS; kind++) {
+        problems_add(&problems, "file", kind); /* in uploads: tests/host/http/test_upload.c */
+        snprintf(members, sizeof members, "{\"code\":\"%s\"}", problem_rows[kind].code);
+        is_coded(members);
+    }
+    for (size_t i = 1; i < PROBLEM_GREATER; i++)
+        ck_assert_msg(reached[i], "%s", problem_rows[i].code);
+}
+
+static void named(const char *text, const char *code)
+{
+    json_t *problem = json_pack("{ss ss}", "field", "a", "problem", text);
+
+    problem_set_code(problem);
+    const char *got = json_string_value(json_object_get(problem, "code"));
+
+    ck_assert_msg(code ? got && !strcmp(got, code) : !got, "%s: %s", text, got ? got : "no code");
+    json_decref(problem);
+}
+
+TEST(a_problem_has_a_code_if_all_its_words_are_those_of_a_row)
+{
+    named("is required", "required");
+    named("must be greater than 0", "not_greater");
+    named("must be at least -5", "too_small");
+    named("must be at most 1 character", "too_long");
+    named("must be one of: Devices", "not_one_of");
+    EACH_TEXT (other, "", "is required: you act for several organizations",
+               "must be at most 1 characters", "must be at most 2 character",
+               "must be at most 5 bytes", "must be at most ", "must be at most 5x",
+               "must be at most 05", "must be at most 99999999999999999999", "Is required")
+        named(other, NULL);
+}
+
+TEST(a_problem_keeps_the_code_of_its_module)
+{
+    json_t *problem =
+        json_pack("{ss ss ss}", "field", "a", "problem", "is required", "code", "own");
+
+    problem_set_code(problem);
+    ck_assert_str_eq(json_string_value(json_object_get(problem, "code")), "own");
+    ck_assert_uint_eq(json_object_size(problem), 3);
+    json_decref(problem);
+    problem_set_code(json_null());
+    problem_set_code(NULL);
+}
+
 TEST(an_absent_body_lacks_its_required_fields)
 {
     const struct bb_table readings = BB_TABLE(reading);
