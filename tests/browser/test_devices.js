@@ -80,6 +80,37 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   await page.getByText('12 kW').waitFor()
 }, ['status of 400'])
 
+scene('devices: errors of fields are in the language of the page, with the label of the field', async ({ open }) => {
+  const gerda = await member('Gerda')
+  const page = await open()
+  const form = page.getByRole('dialog')
+
+  await enter(page, gerda, '#/account')
+  await page.getByLabel('Language').selectOption('Deutsch')
+  await page.getByRole('heading', { name: 'Konto' }).waitFor()
+  await go(page, 'Anlagen')
+  await button(page, 'Anlage anmelden').click()
+  const problemAt = async (label) => {
+    const id = await form.getByLabel(label).getAttribute('aria-describedby')
+    return form.locator(`#${id}`).innerText()
+  }
+  await form.getByLabel('Externe Kennung').fill('PLANT-7')
+  await form.getByLabel('Erwarteter Ertrag').fill('9000')
+  await form.getByLabel('Leistung').fill('0')
+  await form.getByLabel('Breite').fill('91')
+  await button(form, 'Speichern').click()
+  await form.locator('[aria-invalid=true]').first().waitFor()
+  assert.equal(await problemAt('Erwarteter Ertrag'), 'darf höchstens 4000 sein')
+  assert.equal(await problemAt('Leistung'), 'muss größer als 0 sein')
+  assert.equal(await problemAt('Breite'), 'must be between -90 and 90', 'a problem without a code')
+  await look(page, 'device-mistakes-german')
+  await button(form, 'Abbrechen').click()
+  await go(page, 'Massenimport')
+  await page.getByLabel('CSV-Datei hier ablegen').setInputFiles({ name: 'g.csv', mimeType: 'text/csv', buffer: Buffer.from('externalId,capacity\nG-1,viel\n') })
+  await button(page, 'Hochladen und prüfen').click()
+  assert.match(await page.getByRole('row', { name: /G-1/ }).innerText(), /Leistung: muss eine Zahl sein/)
+}, ['status of 400'])
+
 scene('devices: coverage shows gaps and why a reading has no certificate', async ({ open }) => {
   const una = await member('Ursel')
   const page = await open()

@@ -19,7 +19,7 @@ function catalogue (language) {
 const valuesOf = (text) => [...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name).sort()
 
 function sources () {
-  return fs.readdirSync(web, { recursive: true }).filter((file) => /\.tsx?$/.test(file) && !/^(texts|api)\//.test(file))
+  return fs.readdirSync(web, { recursive: true }).filter((file) => /\.tsx?$/.test(file) && !/^(texts\/(en|de)\.ts|api\/)/.test(file))
     .map((file) => [file, fs.readFileSync(path.join(web, file), 'utf8')])
 }
 
@@ -52,6 +52,15 @@ scene('texts: every text is used', async () => {
   for (const key of catalogue('en').keys()) {
     assert.ok(all.includes(`'${key}'`) || groups.includes(key.split('.')[0]), `${key} is not used`)
   }
+})
+
+scene('texts: every code of the host has a text with its parameter', async () => {
+  const reference = fs.readFileSync(path.join(__dirname, '../../docs/reference.md'), 'utf8')
+  const rows = [...reference.matchAll(/^\| `(\w+)` \| [^|]+ \|(?: `(\w+)`)? \|$/gm)]
+  const texts = catalogue('en')
+
+  assert.ok(rows.length > 30)
+  for (const [, code, param] of rows) assert.deepEqual([...new Set(valuesOf(texts.get(`problem.${code}`) ?? ''))], param ? [param] : [], code)
 })
 
 scene('texts: no text is outside of the catalogs', async () => {

@@ -4,11 +4,15 @@
  * after a 401. If there is none, the session ends; the listener then shows the login above the current view, so
  * that nothing typed is lost.
  */
-export interface FieldError { field: string, problem: string }
+import { asProblem, type FieldError } from '../texts/problems'
 
+/* The problem of each error is in the language that the page has when it is read. */
 export class ApiError extends Error {
-  constructor (readonly status: number, message: string, readonly errors: FieldError[] = []) {
+  readonly errors: FieldError[]
+
+  constructor (readonly status: number, message: string, errors: FieldError[] = []) {
     super(message)
+    this.errors = errors.map((error) => ({ ...error, get problem () { return asProblem(error) } }))
   }
 }
 

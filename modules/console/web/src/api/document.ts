@@ -1295,10 +1295,14 @@ export interface paths {
                                 errors: {
                                     field: string;
                                     problem: string;
+                                    code?: string;
+                                    params?: Record<string, never>;
                                 }[];
                                 warnings: {
                                     field: string;
                                     problem: string;
+                                    code?: string;
+                                    params?: Record<string, never>;
                                 }[];
                             }[];
                             warnings?: string[];
@@ -1327,6 +1331,8 @@ export interface components {
             errors?: {
                 field: string;
                 problem: string;
+                code?: string;
+                params?: Record<string, never>;
             }[];
             success?: boolean;
             error_description?: string;

@@ -5,6 +5,7 @@ import { useState } from 'react'
 import { page, query } from '../api/client'
 import type { BulkLog } from '../api/types'
 import { to } from '../router'
+import { asProblem, labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
 import { Badge, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
 
@@ -40,8 +41,8 @@ function List ({ id, status }: { id: string, status: string }) {
             <td><Badge tone={tones[row.status]}>{t(`bulk.${row.status}`)}</Badge></td>
             <td className='wide'>
               {row.errors.length + row.warnings.length === 0 && '–'}
-              {[...row.errors, ...row.warnings].map(({ field, problem }, i) => (
-                <div key={i}>{field && <strong>{field}: </strong>}{problem}</div>
+              {[...row.errors, ...row.warnings].map((each, i) => (
+                <div key={i}>{each.field && <strong>{labelOf(each.field)}: </strong>}{asProblem(each)}</div>
               ))}
             </td>
           </tr>

@@ -50,8 +50,11 @@ export function t (key: Key, values: Record<string, string | number> = {}): stri
     one === undefined ? String(values[name] ?? '') : rules.select(Number(values[name])) === 'one' ? one : many ?? '')
 }
 
+/* Returns whether there is a text with this key. */
+export const has = (key: string): key is Key => Object.hasOwn(catalogue, key)
+
 /* Translates a name of the API; a name without a translation is returned unchanged. */
 export function named (group: string, name: string): string {
   const key = `${group}.${name}`
-  return Object.hasOwn(catalogue, key) ? catalogue[key as Key] : name
+  return has(key) ? catalogue[key] : name
 }

@@ -1,0 +1,31 @@
+/* Problems with fields of a request, in the language of the page. */
+import type { Key } from './en'
+import { has, t } from './texts'
+
+/* As in `errors` of a response. `code` and `params` are absent if only the English text describes the problem. */
+export interface FieldError { field: string, problem: string, code?: string, params?: Record<string, unknown> }
+
+const labels: Record<string, Key> = {
+  externalId: 'devices.id', siteName: 'devices.name', serialNumber: 'devices.serial', countryCode: 'devices.country',
+  address: 'devices.address', timezone: 'devices.zone', latitude: 'devices.latitude', longitude: 'devices.longitude',
+  capacity: 'devices.capacity', yieldValue: 'devices.yield', commissioningDate: 'devices.since', fuelCode: 'devices.fuel',
+  deviceTypeCode: 'devices.type', status: 'devices.status', deviceIds: 'devices.title',
+  startDate: 'readings.start', endDate: 'readings.end', value: 'certs.energy', unit: 'readings.unit',
+  type: 'readings.type', reason: 'readings.reason', start: 'groups.start', end: 'groups.end',
+  frequency: 'groups.frequency', name: 'accounts.name', role: 'accounts.role', organizationId: 'accounts.organization',
+  firstName: 'register.firstName', lastName: 'register.lastName', orgName: 'register.orgName', email: 'login.email',
+  username: 'login.email', password: 'login.password', participant2: 'chat.with', deviceProjectName: 'chat.device',
+  chatEntry: 'chat.first', url: 'hooks.url', events: 'hooks.events'
+}
+
+/* Returns the label of a field, such as reads[0].value; a field without a label is returned unchanged. */
+export function labelOf (field: string): string {
+  const name = /^(?:reads\[0\]\.)?(\w+)$/.exec(field)?.[1] ?? ''
+  return Object.hasOwn(labels, name) ? t(labels[name]!) : field
+}
+
+export function asProblem ({ problem, code, params = {} }: FieldError): string {
+  if (!has(`problem.${code}`)) return problem
+  const values = Object.entries(params).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : String(value)])
+  return t(`problem.${code}` as Key, Object.fromEntries(values) as Record<string, string>)
+}
