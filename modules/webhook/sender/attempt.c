@@ -182,7 +182,6 @@ static void attempt_drop(struct attempt *attempt)
 
     webhook_secret_free(attempt->bearer.data);
     attempt->bearer.data = NULL;
-
     if (attempt->receiver) {
         attempt->receiver->flying--;
         attempt->receiver->waiting -= attempt->waiting;
@@ -200,20 +199,28 @@ static void attempt_drop(struct attempt *attempt)
 static void attempt_done(struct http_request *http);
 
 /*
- * Sets the options of the request. A retry uses a new connection, because the old connection may be
- * the reason why the previous attempt failed. Returns 0, or -1 if out of memory.
+ * Prepares and signs the request; signing a large body takes a while. A retry uses a new
+ * connection, because the old connection may be the reason why the previous attempt failed. Returns
+ * NULL if the attempt cannot start.
  */
-static int attempt_set(struct attempt *attempt)
+static struct attempt *attempt_new(struct sender *sender, struct delivery *delivery)
 {
-    struct sender *sender = attempt->sender;
-    const struct delivery *delivery = attempt->delivery;
-    struct parts *parts = parts_hold(delivery->subscription->parts);
-    const char *url = parts->url;
+    struct attempt *attempt = SLIST_FIRST(&sender->attempts);
+    struct parts *parts = delivery->subscription->parts;
+    struct curl_blob *certificate = parts->certificate.data ? &parts->certificate : NULL;
+
+    if (delivery_is_old(sender, delivery))
+        return NULL;
+    delivery->at_wall_ms = bb_wall_ms(sender->host);
+    if (attempt)
+        SLIST_REMOVE_HEAD(&sender->attempts, next);
+    else if (!(attempt = calloc(1, sizeof(*attempt))))
+        return NULL;
     CURL *easy = attempt->http.easy;
 
     attempt->http = (struct http_request){
         .method = "POST",
-        .url = url,
+        .url = parts->url,
         .headers = attempt->headers,
         .body = delivery->body->bytes,
         .length = (int64_t)delivery->body->length,
@@ -225,55 +232,29 @@ static int attempt_set(struct attempt *attempt)
         .arg = attempt,
         .easy = easy,
     };
-    attempt->sessions = NULL;
-    attempt->parts = parts;
-    attempt->version = delivery->subscription->version;
-    struct curl_blob *certificate = parts->certificate.data ? &parts->certificate : NULL;
-
-    attempt->unsent = false;
-    attempt->receiver = receivers_take(&sender->receivers, url);
-    attempt->waiting = attempt->receiver != NULL;
-    if (!attempt->receiver)
-        return -1;
-    attempt->receiver->waiting++;
-    attempt->sessions =
-        receiver_sessions(&sender->receivers, attempt->receiver, url, http_clock_ms());
-    if (!attempt->sessions || attempt_sign(attempt) ||
-        http_request_prepare(sender->client, &attempt->http))
-        return -1;
-    easy = attempt->http.easy;
-    return curl_easy_setopt(easy, CURLOPT_SHARE, attempt->sessions->share) ||
-                   curl_easy_setopt(easy, CURLOPT_SSLCERT_BLOB, certificate) ||
-                   curl_easy_setopt(easy, CURLOPT_SSLKEY_BLOB, certificate ? &parts->key : NULL) ||
-                   curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, delivery->tries ? 1L : 0L) ||
-                   curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 0L) ||
-                   curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, attempt_open_socket) ||
-                   curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, attempt) ||
-                   curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, attempt_close_socket) ||
-                   curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, attempt->receiver)
-               ? -1
-               : 0;
-}
-
-/*
- * Prepares and signs the request; signing a large body takes a while. Returns NULL if the attempt
- * cannot start.
- */
-static struct attempt *attempt_prepare(struct sender *sender, struct delivery *delivery)
-{
-    struct attempt *attempt = SLIST_FIRST(&sender->attempts);
-
-    if (delivery_is_old(sender, delivery))
-        return NULL;
-    delivery->at_wall_ms = bb_wall_ms(sender->host);
-    if (attempt)
-        SLIST_REMOVE_HEAD(&sender->attempts, next);
-    else if (!(attempt = calloc(1, sizeof(*attempt))))
-        return NULL;
     attempt->sender = sender;
     attempt->delivery = delivery;
-    if (!attempt_set(attempt))
-        return attempt;
+    attempt->parts = parts;
+    parts->holders++;
+    attempt->version = delivery->subscription->version;
+    attempt->unsent = false;
+    attempt->receiver = receivers_take(&sender->receivers, parts->url, http_clock_ms());
+    attempt->waiting = attempt->receiver != NULL;
+    attempt->sessions = attempt->receiver ? attempt->receiver->sessions : NULL;
+    if (attempt->sessions && !attempt_sign(attempt) &&
+        !http_request_prepare(sender->client, &attempt->http)) {
+        easy = attempt->http.easy;
+        if (!curl_easy_setopt(easy, CURLOPT_SHARE, attempt->sessions->share) &&
+            !curl_easy_setopt(easy, CURLOPT_SSLCERT_BLOB, certificate) &&
+            !curl_easy_setopt(easy, CURLOPT_SSLKEY_BLOB, certificate ? &parts->key : NULL) &&
+            !curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, delivery->tries ? 1L : 0L) &&
+            !curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 0L) &&
+            !curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, attempt_open_socket) &&
+            !curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, attempt) &&
+            !curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, attempt_close_socket) &&
+            !curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, attempt->receiver))
+            return attempt;
+    }
     attempt_drop(attempt);
     return NULL;
 }
@@ -289,8 +270,8 @@ int attempts_init(struct sender *sender)
                                                       .idle_s = settings->connection_idle,
                                                       .connections = (size_t)settings->connections,
                                                       .http2 = settings->http2});
-    return receivers_init(&sender->receivers, (size_t)settings->connections) || !sender->client ? -1
-                                                                                                : 0;
+    receivers_init(&sender->receivers, (size_t)settings->connections);
+    return sender->client ? 0 : -1;
 }
 
 /* Ends the attempts in flight without a result. */
@@ -310,15 +291,6 @@ void attempts_free(struct sender *sender)
 
 /* ---- starting ------------------------------------------------------------------------------- */
 
-static void attempt_count(struct sender *sender, enum retry_verdict verdict)
-{
-    pthread_mutex_lock(&sender->lock);
-    sender->counters.delivered += verdict == RETRY_DELIVERED;
-    sender->counters.retried += verdict == RETRY_LATER;
-    sender->counters.abandoned += verdict == RETRY_ABANDON;
-    pthread_mutex_unlock(&sender->lock);
-}
-
 /* Handles an attempt that could not start: the delivery waits, or is abandoned if it is too old. */
 static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 {
@@ -337,7 +309,6 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     delivery->details = json_pack("[s, n, n]", "abandoned without an attempt: it waited too long");
     delivery->verdict = RETRY_ABANDON;
     delivery->notes = false;
-    attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
 }
 
@@ -407,16 +378,17 @@ static int attempt_begin(struct sender *sender, struct attempt *attempt)
 static bool attempt_start_next(struct sender *sender)
 {
     struct queue_item *item = queue_take(&sender->queue, sender->now_ms);
-    struct delivery *delivery = (struct delivery *)(void *)item;
 
     if (!item)
         return false;
+    struct delivery *delivery = BB_CONTAINER_OF(item, struct delivery, item);
+
     if (!delivery->test && !rate_admits(sender, delivery->subscription, delivery->body->length)) {
         queue_put_back(&sender->queue, item);
         subscription_update(sender, delivery->subscription);
         return true;
     }
-    struct attempt *attempt = attempt_prepare(sender, delivery);
+    struct attempt *attempt = attempt_new(sender, delivery);
 
     pthread_mutex_lock(&sender->lock);
     bool prevented = attempt_is_prevented(sender);
@@ -450,10 +422,8 @@ void attempts_start(struct sender *sender)
     sender->changed_all = false;
     starts &= !sender->paused;
     pthread_mutex_unlock(&sender->lock);
-    if (all)
-        subscriptions_changed(sender, 0);
-    for (size_t i = 0; i < changed.count; i++)
-        subscriptions_changed(sender, changed.webhooks[i]);
+    if (all || changed.count)
+        subscriptions_changed(sender, &changed, all);
     pairs_free(&changed);
     while (starts && attempt_is_allowed(sender) && attempt_start_next(sender))
         ;
@@ -461,36 +431,29 @@ void attempts_start(struct sender *sender)
 
 /* ---- responses ------------------------------------------------------------------------------ */
 
-/* Replaces control characters and bytes above `most` by '?'. */
-static void attempt_scrub(char *text, size_t length, unsigned char most)
-{
-    for (size_t i = 0; i < length; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        bool space = byte == '\t' || byte == '\r' || byte == '\n';
-
-        if ((byte < ' ' && !space) || byte == 0x7F || byte > most)
-            text[i] = '?';
-    }
-}
-
 /*
- * Returns up to KEPT bytes of external text as JSON. If the text is not UTF-8, all non-ASCII bytes
- * are replaced. NULL: out of memory.
+ * Returns up to KEPT bytes of external text as JSON, with '?' for control characters. If the text
+ * is not UTF-8, all non-ASCII bytes are replaced, too. NULL: out of memory.
  */
 static json_t *attempt_text(const char *text, size_t length)
 {
+    static const unsigned char most[] = {0xFF, '~'};
     char clean[KEPT];
     json_t *json = NULL;
 
     length = length < KEPT ? length : KEPT;
-    memcpy(clean, text, length);
-    attempt_scrub(clean, length, 0xFF);
-    for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* it may cut a character */
-        json = json_stringn(clean, length - cut);
-    if (json)
-        return json;
-    attempt_scrub(clean, length, '~');
-    return json_stringn(clean, length);
+    for (size_t pass = 0; !json && pass < sizeof(most); pass++) {
+        for (size_t i = 0; i < length; i++) {
+            unsigned char byte = (unsigned char)text[i];
+            bool space = byte == '\t' || byte == '\r' || byte == '\n';
+            bool plain = (byte >= ' ' || space) && byte != 0x7F && byte <= most[pass];
+
+            clean[i] = plain ? text[i] : '?';
+        }
+        for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* it may cut a character */
+            json = json_stringn(clean, length - cut);
+    }
+    return json;
 }
 
 /*
@@ -569,7 +532,6 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
                                   http->received ? attempt_text(http->bytes, http->received) : NULL,
                                   attempt_sent(attempt));
     health_judge(sender, delivery, answered || http->servers_fault, asked);
-    attempt_count(sender, delivery->verdict);
     record_add(sender, delivery);
 }
 

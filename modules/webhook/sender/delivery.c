@@ -70,21 +70,17 @@ void delivery_free_list(struct delivery_list *list)
 static void delivery_due(struct sender *sender, struct timer *timer)
 {
     struct delivery *delivery = BB_CONTAINER_OF(timer, struct delivery, retry);
-    struct subscription *subscription = delivery->subscription;
+    enum subscription_state state = delivery->subscription->state;
 
-    queue_again(&sender->queue, &delivery->item);
-    if (subscription->state == SUBSCRIPTION_GONE)
-        delivery_end(sender, delivery);
-    else if (subscription->state == SUBSCRIPTION_OFF)
-        delivery_put_back(sender, subscription);
+    if (state == SUBSCRIPTION_GONE || (state == SUBSCRIPTION_OFF && !delivery->test))
+        delivery_unsettled(sender, delivery);
+    else
+        queue_again(&sender->queue, &delivery->item);
 }
 
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms)
 {
-    delivery->retry.at_ms = sender->now_ms + delay_ms;
-    delivery->retry.due = delivery_due;
-    if (delay_ms <= 0 || timer_heap_add(&sender->timers, &delivery->retry))
-        queue_again(&sender->queue, &delivery->item); /* out of memory: send it too early */
+    timer_heap_set(&sender->timers, &delivery->retry, sender->now_ms + delay_ms, delivery_due);
 }
 
 /* Adds a delivery to its flow. False: there is no body or no room, or the webhook is off. */
@@ -102,7 +98,8 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
         body_release(sender, body);
     } else if (body->missing) {
         return false;
-    } else if (!node && body->node.id && !idmap_add(&sender->bodies, &body->node)) {
+    } else if (!node && body->node.id) {
+        idmap_add(&sender->bodies, &body->node);
         body->shared = true;
         sender->queue.held_bytes += body->length;
     }
@@ -111,14 +108,14 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
     delivery->item.size = (uint32_t)(body->length + sizeof(*delivery));
     delivery->item.shared = body->shared ? (uint32_t)body->length : 0;
     if ((subscription->state >= SUBSCRIPTION_OFF && !delivery->test) ||
-        !queue_room(&sender->queue, flow, delivery->item.size) ||
-        idmap_add(&sender->deliveries, &delivery->node))
+        !queue_admit(&sender->queue, flow, &delivery->item))
         return false;
+    idmap_add(&sender->deliveries, &delivery->node);
     delivery->subscription = subscription;
     delivery->queued_ms = sender->now_ms - delivery->queued_ms;
     subscription->used_ms = sender->now_ms;
-    queue_admit(&sender->queue, flow, &delivery->item);
-    subscription_need(sender, subscription);
+    if (subscription->state == SUBSCRIPTION_IDLE)
+        subscription_want(sender, subscription);
     return true;
 }
 
@@ -135,23 +132,9 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
     delivery_free(sender, delivery);
 }
 
-bool delivery_is_busy(const struct delivery *delivery)
-{
-    return delivery->item.place == QUEUE_FLYING ||
-           (delivery->item.place == QUEUE_RESTING && !delivery->retry.place);
-}
-
 bool delivery_is_old(const struct sender *sender, const struct delivery *delivery)
 {
     return sender->now_ms - delivery->queued_ms > webhook_max_age_ms(sender->settings);
-}
-
-void delivery_drop(struct sender *sender, struct delivery *delivery)
-{
-    if (delivery_is_busy(delivery))
-        delivery->dropped = true;
-    else
-        delivery_end(sender, delivery);
 }
 
 /*
@@ -171,11 +154,12 @@ void delivery_unsettled(struct sender *sender, struct delivery *delivery)
 }
 
 /* Removes waiting deliveries from memory, because a webhook may be disabled for days. */
-void delivery_put_back(struct sender *sender, struct subscription *subscription)
+void delivery_put_back(struct sender *sender, struct queue_flow *flow)
 {
-    /* The analyzer does not see that delivery_end() removes the item from the flow. */
-    for (struct queue_item *item; (item = TAILQ_FIRST(&subscription->flow.waiting));) // NOLINT
-        delivery_unsettled(sender, (struct delivery *)(void *)item);                  // NOLINT
+    for (struct queue_item *item = TAILQ_FIRST(&flow->waiting), *next; item; item = next) {
+        next = TAILQ_NEXT(item, next);
+        delivery_unsettled(sender, BB_CONTAINER_OF(item, struct delivery, item));
+    }
 }
 
 /* Takes deliveries of committed events. A delivery that is not taken is found in the log. */
@@ -190,7 +174,7 @@ void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoff
         struct subscription *subscription = takes ? subscription_get(sender, webhook) : NULL;
 
         STAILQ_REMOVE_HEAD(handoffs, next);
-        if (subscription && subscription->polled)
+        if (subscription && subscription->parts && subscription->parts->polled)
             sender_note(sender, webhook, id, true);
         if (takes && id > sender->newest)
             sender->newest = id;

@@ -59,51 +59,6 @@ static const struct bb_sql whose = {
     BB_SQL_LONG,
 };
 
-struct expansion {
-    struct db_task db_task;
-    int64_t account;
-    int64_t sent_ms;
-    char refused[6]; /* SQLSTATE, if PostgreSQL answered and the event itself fails */
-    bool found;
-};
-
-static void expand_hand_over(struct bb_request *rq, struct sender *sender,
-                             const struct bb_rows *rows)
-{
-    struct sender_event event = {.name = bb_cell(rq, rows, 0, 3),
-                                 .id = bb_cell(rq, rows, 0, 4),
-                                 .body = bb_cell(rq, rows, 0, 5),
-                                 .length = rq->api->rows_length(rows, 0, 5),
-                                 .body_id = bb_cell_int(rq, rows, 0, 2),
-                                 .trace = bb_cell(rq, rows, 0, 6)};
-    size_t count = bb_count(rq, rows) - 1;
-    struct sender_item *items = bb_alloc(rq, (count + 1) * sizeof(*items));
-
-    for (size_t i = 0; i < count; i++)
-        items[i] = (struct sender_item){.id = bb_cell_int(rq, rows, i + 1, 1),
-                                        .webhook = bb_cell_int(rq, rows, i + 1, 0)};
-    if (count && event.body && bb_cell_int(rq, rows, 0, 7)) /* an old event: read from the log */
-        sender_committed(sender, &event, items, count, false);
-}
-
-/*
- * Skips an event that cannot be expanded. It waits, with the other events of its account, while the
- * events of other accounts continue.
- */
-static void expand_pass_over(struct bb_request *rq, struct expansion *expansion)
-{
-    char state[sizeof(expansion->refused)];
-
-    snprintf(state, sizeof(state), "%s", bb_sqlstate(rq));
-    const struct bb_rows *rows = bb_query(rq, &whose, BB_ARGS(bb_i(expansion->account)));
-
-    if (!rows)
-        return;
-    expansion->account = bb_cell_int(rq, rows, 0, 0);
-    memcpy(expansion->refused, state, sizeof(state));
-    expansion->db_task.ok = true; /* other tasks need not wait */
-}
-
 static void expand_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct expansion *expansion = (struct expansion *)db_task;
@@ -112,20 +67,45 @@ static void expand_work(struct bb_request *rq, struct db_task *db_task)
         BB_ARGS(bb_i(expansion->account), bb_i(webhook_max_age_ms(db_task->sender->settings))));
 
     if (!rows) {
-        expand_pass_over(rq, expansion);
+        /* An event that cannot be expanded is skipped. It waits, with the other events of its
+         * account, while the events of other accounts continue. */
+        char state[sizeof(expansion->refused)];
+
+        snprintf(state, sizeof(state), "%s", bb_sqlstate(rq));
+        rows = bb_query(rq, &whose, BB_ARGS(bb_i(expansion->account)));
+        db_task->ok = rows != NULL; /* other tasks need not wait */
+        if (rows) {
+            expansion->account = bb_cell_int(rq, rows, 0, 0);
+            memcpy(expansion->refused, state, sizeof(state));
+        }
         return;
     }
-    expansion->found = bb_count(rq, rows) > 0;
-    if (expansion->found) {
-        expansion->account = bb_cell_int(rq, rows, 0, 1);
-        expand_hand_over(rq, db_task->sender, rows);
-    }
+    size_t count = bb_count(rq, rows);
+    struct sender_item *items = bb_alloc(rq, (count + 1) * sizeof(*items));
+
     db_task->ok = true;
+    expansion->found = count > 0;
+    if (!expansion->found)
+        return;
+    expansion->account = bb_cell_int(rq, rows, 0, 1);
+    struct sender_event event = {.name = bb_cell(rq, rows, 0, 3),
+                                 .id = bb_cell(rq, rows, 0, 4),
+                                 .body = bb_cell(rq, rows, 0, 5),
+                                 .length = rq->api->rows_length(rows, 0, 5),
+                                 .body_id = bb_cell_int(rq, rows, 0, 2),
+                                 .trace = bb_cell(rq, rows, 0, 6)};
+
+    for (size_t i = 1; i < count; i++)
+        items[i - 1] = (struct sender_item){.id = bb_cell_int(rq, rows, i, 1),
+                                            .webhook = bb_cell_int(rq, rows, i, 0)};
+    if (count > 1 && event.body &&
+        bb_cell_int(rq, rows, 0, 7)) /* an old event: read from the log */
+        sender_committed(db_task->sender, &event, items, count - 1, false);
 }
 
 static void expand_back(struct sender *sender, struct db_task *db_task)
 {
-    const struct expansion *expansion = (struct expansion *)db_task;
+    struct expansion *expansion = (struct expansion *)db_task;
     int64_t rest = REST * (sender->now_ms - expansion->sent_ms);
 
     if (!db_task->ok || *expansion->refused)
@@ -133,8 +113,6 @@ static void expand_back(struct sender *sender, struct db_task *db_task)
     else if (!expansion->found)
         return;
     sender->expand_at = sender->now_ms + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
-    if (db_task->ok)
-        sender->expanded_last = expansion->account;
     if (!*expansion->refused ||
         (sender->expand_told_ms && sender->now_ms - sender->expand_told_ms < FAILED_MS))
         return;
@@ -146,17 +124,15 @@ static void expand_back(struct sender *sender, struct db_task *db_task)
 
 void expand_events(struct sender *sender)
 {
-    if (sender->expanding || !sender->me || sender->stopping ||
+    struct expansion *expansion = &sender->expansion;
+
+    if (expansion->db_task.busy || !sender->me || sender->stopping ||
         sender->now_ms < sender->expand_at || sender->now_ms < sender->retry_db_at ||
         !attempt_is_allowed(sender))
         return;
-    struct expansion *expansion =
-        db_task_new(sender, sizeof(*expansion), expand_work, expand_back, NULL);
-
-    if (!expansion)
-        return;
-    expansion->account = sender->expanded_last;
+    expansion->found = false;
+    *expansion->refused = '\0';
     expansion->sent_ms = sender->now_ms;
     sender->expand_at = INT64_MAX;
-    db_task_send(&expansion->db_task, &sender->expanding);
+    db_task_send(sender, &expansion->db_task, expand_work, expand_back);
 }

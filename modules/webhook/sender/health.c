@@ -61,65 +61,56 @@ void health_judge(const struct sender *sender, struct delivery *delivery, bool f
     }
 }
 
-void health_note(struct health_notes *notes, const struct delivery *delivery)
+void health_note(struct recording *recording, const struct delivery *delivery)
 {
-    struct subscription *subscription = delivery->subscription;
-    struct health *health = &subscription->health;
-    size_t i = health->place;
+    struct health *health = &delivery->subscription->health;
+    size_t i = recording->note_count++;
 
-    if (i >= notes->count || notes->columns[NOTE_WEBHOOK][i] != delivery->webhook) {
-        i = health->place = notes->count++;
-        health->version++;
-        notes->disabled[i] = false;
-        notes->columns[NOTE_WEBHOOK][i] = delivery->webhook;
-        notes->columns[NOTE_SINCE][i] = health->failing ? health->since_ms : 0;
-        notes->columns[NOTE_SUCCESS][i] = health->success_ms;
-        notes->columns[NOTE_ASKED][i] = HEALTH_NOT_ASKED;
-        notes->columns[NOTE_EXHAUSTED][i] = 0;
-    }
-    notes->columns[NOTE_EXHAUSTED][i] += delivery->verdict == RETRY_ABANDON;
-    if (delivery->asked)
-        notes->columns[NOTE_ASKED][i] = delivery->asked;
+    health->version++;
+    recording->notes[NOTE_WEBHOOK][i] = delivery->webhook;
+    recording->notes[NOTE_SINCE][i] = health->failing ? health->since_ms : 0;
+    recording->notes[NOTE_SUCCESS][i] = health->success_ms;
+    recording->notes[NOTE_ASKED][i] = delivery->asked;
+    recording->notes[NOTE_EXHAUSTED][i] = delivery->verdict == RETRY_ABANDON;
 }
 
-void health_stored(struct sender *sender, const struct health_notes *notes)
+void health_stored(struct sender *sender, const struct recording *recording)
 {
-    for (size_t i = 0; i < notes->count; i++) {
-        int64_t webhook = notes->columns[NOTE_WEBHOOK][i];
-        struct subscription *subscription = subscription_find(sender, webhook);
+    for (size_t i = 0; i < recording->note_count; i++) {
+        struct subscription *subscription =
+            subscription_find(sender, recording->notes[NOTE_WEBHOOK][i]);
 
         if (!subscription)
             continue;
         subscription->health.version++;
-        subscription->health.stored = notes->columns[NOTE_SINCE][i] != 0;
-        subscription->health.success_stored_ms = notes->columns[NOTE_SUCCESS][i];
-        if (notes->disabled[i])
-            subscriptions_changed(sender, webhook);
+        subscription->health.stored = recording->notes[NOTE_SINCE][i] != 0;
+        subscription->health.success_stored_ms = recording->notes[NOTE_SUCCESS][i];
     }
+    subscriptions_changed(sender, &recording->db_task.pairs, false);
 }
 
-void health_apply(struct health *health, const struct health *fresh)
+void health_apply(struct health *health, const struct parts *fresh, unsigned version)
 {
-    bool activated = health->off && !fresh->off;
+    bool activated = health->off && fresh->active;
 
-    health->off = fresh->off;
+    health->off = !fresh->active;
     health->disable_after_ms = fresh->disable_after_ms;
     if (activated) {
         health->failing = false;
         health->since_ms = health->failures = 0;
     }
-    if (health->version != fresh->version) /* stored since the row was read */
+    if (health->version != version) /* stored since the row was read */
         return;
     if (health->success_stored_ms < fresh->success_ms)
         health->success_stored_ms = fresh->success_ms;
     if (health->success_ms < fresh->success_ms)
         health->success_ms = fresh->success_ms;
-    if (fresh->since_ms)
-        health->since_ms = fresh->since_ms;
+    if (fresh->fails_since_ms)
+        health->since_ms = fresh->fails_since_ms;
     else if (health->stored) /* it was activated again before its inactive row was read */
         health->since_ms = health->failures = 0;
-    if (fresh->since_ms || health->stored)
-        health->failing = health->stored = fresh->since_ms != 0;
+    if (fresh->fails_since_ms || health->stored)
+        health->failing = health->stored = fresh->fails_since_ms != 0;
 }
 
 /* ---- storing, in the transaction of the results --------------------------------------------- */
@@ -131,13 +122,11 @@ void health_apply(struct health *health, const struct health *fresh)
 #define EXHAUSTED(count) ABOUT "'count', " count ", 'since', " BB_SQL_TIME("n.exhausted_at") ")"
 #define FAILING ABOUT "'since', " BB_SQL_TIME("t.failing_since") LAST_SUCCESS
 #define RECOVERED ABOUT "'since', " BB_SQL_TIME("n.failing_since") ")"
-#define DISABLED                                                                                   \
-    ABOUT "'reason', n.reason, 'since', " BB_SQL_TIME("t.failing_since") LAST_SUCCESS
-// clang-format on
+#define DISABLED ABOUT "'reason', n.reason, 'since', " BB_SQL_TIME("t.failing_since") LAST_SUCCESS
 
 /*
- * $1 webhooks, $2 since when they fail and $3 last successes in ms (0: none), $4 reasons to disable
- * them, $5 abandoned deliveries
+ * $1 webhooks, once per result, $2 since when they fail and $3 last successes in ms (0: none), $4
+ * reasons to disable them, $5 numbers of abandoned deliveries
  */
 static const struct bb_sql store = {
     "WITH h AS MATERIALIZED (SELECT * FROM webhook_hook WHERE id = ANY($1::bigint[])"
@@ -147,8 +136,10 @@ static const struct bb_sql store = {
     " CASE WHEN NOT h.active OR h.disable_policy IS NULL THEN NULL WHEN asked = 1 THEN 'gone'"
     " WHEN asked = 2 THEN 'requested' WHEN since > 0 AND to_timestamp(since / 1000.0)"
     " <= now() - (h.disable_policy ->> 'after')::interval THEN 'failing' END AS reason"
-    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])"
-    " AS r(id, since, success, asked, exhausted) JOIN h USING (id))"
+    " FROM (SELECT id, max(since) AS since, max(success) AS success, max(asked) AS asked,"
+    " sum(exhausted)::bigint AS exhausted FROM unnest($1::bigint[], $2::bigint[], $3::bigint[],"
+    " $4::bigint[], $5::bigint[]) AS r(id, since, success, asked, exhausted) GROUP BY id) r"
+    " JOIN h USING (id))"
     " UPDATE webhook_hook t SET failing_since = CASE WHEN since > 0"
     " THEN coalesce(t.failing_since, to_timestamp(since / 1000.0)) END,"
     " last_success_at = CASE WHEN success > 0 THEN to_timestamp(success / 1000.0)"
@@ -158,15 +149,13 @@ static const struct bb_sql store = {
     " exhausted = CASE WHEN reports THEN 0 ELSE total END,"
     " exhausted_at = CASE WHEN reports THEN now() ELSE t.exhausted_at END"
     " FROM n WHERE t.id = n.id RETURNING t.id, t.email, n.reason,"
-    " CASE WHEN reports THEN " EXHAUSTED(
-        "total") " END,"
-                 " CASE WHEN n.failing_since IS NULL AND t.failing_since IS NOT NULL THEN " FAILING
-                 " END,"
-                 " CASE WHEN n.failing_since IS NOT NULL AND t.failing_since IS NULL "
-                 "THEN " RECOVERED " END,"
-                 " CASE WHEN n.reason IS NOT NULL THEN " DISABLED " END",
+    " CASE WHEN reports THEN " EXHAUSTED("total") " END,"
+    " CASE WHEN n.failing_since IS NULL AND t.failing_since IS NOT NULL THEN " FAILING " END,"
+    " CASE WHEN n.failing_since IS NOT NULL AND t.failing_since IS NULL THEN " RECOVERED " END,"
+    " CASE WHEN n.reason IS NOT NULL THEN " DISABLED " END",
     BB_SQL_WRITE,
 };
+// clang-format on
 enum { ID, EMAIL, REASON, PAYLOADS };
 
 /*
@@ -190,10 +179,10 @@ static int health_raise(struct bb_request *rq, struct bb_tx *tx, const struct bb
     return 0;
 }
 
-int health_store(struct bb_request *rq, struct bb_tx *tx, struct health_notes *notes)
+int health_store(struct bb_request *rq, struct bb_tx *tx, struct recording *recording)
 {
-    const int64_t(*c)[SENDER_RECORD_MAX] = notes->columns;
-    size_t count = notes->count;
+    const int64_t(*c)[SENDER_RECORD_MAX] = recording->notes;
+    size_t count = recording->note_count;
     const struct bb_rows *rows =
         bb_tx_query(rq, tx, &store,
                     BB_ARGS(bb_ints(c[NOTE_WEBHOOK], count), bb_ints(c[NOTE_SINCE], count),
@@ -207,10 +196,9 @@ int health_store(struct bb_request *rq, struct bb_tx *tx, struct health_notes *n
             return -1;
         if (!bb_cell(rq, rows, row, REASON))
             continue;
-        if (bb_notify(rq, tx, WEBHOOK_CHANNEL, bb_format(rq, "hook:%" PRId64, webhook)))
+        if (bb_notify(rq, tx, WEBHOOK_CHANNEL, bb_format(rq, "hook:%" PRId64, webhook)) ||
+            pairs_add(&recording->db_task.pairs, webhook, 0))
             return -1;
-        for (size_t i = 0; i < count; i++)
-            notes->disabled[i] |= c[NOTE_WEBHOOK][i] == webhook;
         bb_log(rq, BB_WARN, "webhook disabled: webhook %" PRId64 ", reason %s", webhook,
                bb_cell(rq, rows, row, REASON));
     }

@@ -1,8 +1,8 @@
 /*
- * Internals of the sender. The worker thread owns everything except the fields guarded by `lock`:
- * the inbox, which other threads fill, and the values that sender.h returns. The worker never
- * accesses the database. Database tasks do: they run as requests on the host's loops and return
- * through the inbox.
+ * Internals of the sender. The worker thread owns everything except atomic fields and the fields
+ * guarded by `lock`: the inbox, which other threads fill, and the values that sender.h returns. The
+ * worker never accesses the database. Database tasks do: they run as requests on the host's loops
+ * and return through the inbox.
  *
  * A delivery in memory is in exactly one place: its flow (waiting), an attempt (flying), the list
  * of results or a database task (recording), or the timers (resting). The next attempt starts only
@@ -24,8 +24,12 @@
 #include "modules/webhook/sender/sender.h"
 
 #define SENDER_SHARDS 64
-#define SENDER_LEASE_MS 6000  /* from the last heartbeat; webhook_tend() allows 8 s */
-#define SENDER_RECORD_MAX 512 /* results per statement */
+#define SENDER_STREAMS 32      /* webhooks from which one statement reads deliveries */
+#define SENDER_BODIES 256      /* large bodies in memory that are not read again */
+#define SENDER_ROWS 200        /* webhooks that one statement reads */
+#define SENDER_LEASE_MS 6000   /* from the last heartbeat; webhook_tend() allows 8 s */
+#define SENDER_RECORD_MAX 1024 /* results per statement */
+#define SENDER_RECORD_COLUMNS 9
 #define SENDER_PACES 1024
 #define SENDER_RECENT (1 << 18) /* a power of two */
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
@@ -50,8 +54,8 @@ struct body {
 enum health_asked { HEALTH_NOT_ASKED, HEALTH_GONE, HEALTH_REQUESTED };
 
 struct delivery {
-    struct queue_item item; /* must be first */
-    struct idmap_node node;
+    struct idmap_node node; /* first, also in struct subscription: see idmap_find() */
+    struct queue_item item;
     struct timer retry;
     STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be taken */
     struct subscription *subscription; /* NULL: not taken into memory yet */
@@ -77,8 +81,8 @@ struct delivery {
 
 STAILQ_HEAD(delivery_list, delivery);
 
-/* See rate.c. limit 0: none. paced_ms: when its next delivery may be sent, as its account exceeded
- * its limit of bytes; 0: not set. */
+/* See subscriptions.c. limit 0: none. paced_ms: when its next delivery may be sent, as its account
+ * exceeded its limit of bytes; 0: not set. */
 struct rate {
     int64_t paced_ms;
     size_t limit;
@@ -103,7 +107,6 @@ struct health {
     bool stored;      /* whether the row says that it is failing */
     bool off;         /* the row is inactive */
     unsigned version; /* counts the times that it was stored */
-    size_t place;     /* in struct health_notes */
     int64_t failures; /* in a row, since the webhook is in memory */
     int64_t since_ms; /* the first of these failures, or as stored; 0: none */
     int64_t success_ms, success_stored_ms;
@@ -111,23 +114,20 @@ struct health {
     int64_t disable_after_ms; /* of its policy; 0: none */
 };
 
-/* The health of the webhooks of a batch of results. */
-enum { NOTE_WEBHOOK, NOTE_SINCE, NOTE_SUCCESS, NOTE_ASKED, NOTE_EXHAUSTED, NOTE_COLUMNS };
-
-struct health_notes {
-    size_t count;
-    int64_t columns[NOTE_COLUMNS][SENDER_RECORD_MAX];
-    bool disabled[SENDER_RECORD_MAX]; /* set by health_store() */
-};
-
 /*
- * The parts of a webhook that its requests need. The webhook and its attempts in flight share the
- * object, because libcurl reads the headers until a request has ended, and a webhook may change
- * meanwhile. The thread that creates an object passes it to the worker, so only one thread at a
- * time changes `holders`. The second key or pair is the previous one, or NULL.
+ * A webhook's row: the parts that the sender and its requests need. The webhook and its attempts in
+ * flight share the object, because libcurl reads the headers until a request has ended, and a
+ * webhook may change meanwhile. The thread that creates an object passes it to the worker, so only
+ * one thread at a time changes `holders`. The second key or pair is the previous one, or NULL.
  */
 struct parts {
-    size_t holders;
+    size_t holders;  /* see parts_release() */
+    bool polled;     /* its owner polls the events: gone for the sender; the rest is not set */
+    bool active;     /* and its owner may have webhooks */
+    bool unreadable; /* a secret cannot be opened: off, and read again every 30 s */
+    int64_t account; /* of its owner */
+    int64_t rate, rate_ms;                                /* attempts in rate_ms; 0: no limit */
+    int64_t fails_since_ms, success_ms, disable_after_ms; /* see struct health */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
     EVP_PKEY *pairs[SIGN_KEYS_MAX];    /* for Ed25519, or NULL */
@@ -145,17 +145,13 @@ struct parts {
  * `read_to`.
  */
 struct subscription {
+    struct idmap_node node;
     struct queue_flow flow;
     struct queue_flow tests; /* pings, sent at once and even if the webhook is inactive */
-    struct idmap_node node;
     enum subscription_state state;
     unsigned version;    /* of the row: counts the changes received */
-    bool polled;         /* its owner polls the events: gone for the sender */
-    bool unreadable;     /* off, because its row could not be read; retried every 30 s */
-    struct parts *parts; /* NULL: not read */
+    struct parts *parts; /* NULL: deleted, or not read */
     struct rate rate;
-    int64_t account; /* of its owner */
-    bool read_once;  /* its row was read before */
     bool backlog;
     bool again;      /* the backlog changed while it was read */
     int64_t read_to; /* the highest delivery that was taken */
@@ -182,24 +178,114 @@ struct pairs {
 };
 
 /*
- * A database task. `work` runs on a loop of the host. After it, the worker thread calls `back` and
- * then `drop`, which frees what the task owns; both may be NULL. If the worker has ended, only
- * `drop` is called. If a task is not ok, the sender waits before it uses the database again. The
- * struct is the first member of the task's data.
+ * A database task. `work` runs on a loop of the host. After it, the worker thread calls `back`,
+ * which may be NULL, unless the worker has ended. If a task is not ok, the sender waits before it
+ * uses the database again. The struct is the first member of the task's data, which is a member of
+ * the sender: each task runs once at a time, and owns its data while it is busy.
  */
 struct db_task {
     struct db_task *next;
     struct sender *sender;
-    bool *busy; /* true until `back` is called */
-    bool ok;    /* set by `work`; false if `work` did not run to its end */
+    bool busy; /* until `back` is called; for the worker */
+    bool ok;   /* set by `work`; false if `work` did not run to its end */
     void (*work)(struct bb_request *rq, struct db_task *db_task);
     void (*back)(struct sender *sender, struct db_task *db_task);
-    void (*drop)(struct db_task *db_task);
-    struct pairs pairs; /* freed with the task */
+    struct pairs pairs; /* freed after `back` */
 };
 
-/* The steps of a search for deliveries that this sender does not know (look.c). */
+/* The steps of a search for deliveries that this sender does not know (read.c). */
 enum look { LOOK_NONE, LOOK_BACKLOG, LOOK_WAITING, LOOK_LOG };
+
+struct looking {
+    struct db_task db_task;
+    enum look look;
+    int64_t after, to; /* kept from one task to the next */
+    uint64_t shards;
+};
+
+/* The heartbeat; see webhook_tend(). */
+struct tending {
+    struct db_task db_task;
+    int64_t me; /* 0: this host joins */
+    int64_t sent_ms;
+    unsigned pauses;
+    bool leaving, counts, lost;
+    int64_t got[7]; /* the numbers that the statement returns */
+    uint64_t owned;
+    int64_t cursors[SENDER_SHARDS];
+    char counters[256];
+    /* Webhooks by their states, events to be expanded, and the age of the oldest one in ms. The
+     * first is -1 if they were not counted. */
+    int64_t states[WEBHOOK_STATES + 2];
+};
+
+/* Stores cursors, or gives shards away. */
+struct saving {
+    struct db_task db_task;
+    int64_t me;
+    bool gives;  /* false while the task is not busy */
+    bool failed; /* out of memory */
+    bool lost;
+    uint64_t shards;
+    int64_t cursors[SENDER_SHARDS];
+    struct pairs held; /* deliveries in flight */
+};
+
+/* Reads webhooks. */
+struct reading_rows {
+    struct db_task db_task;
+    size_t count;
+    int64_t ids[SENDER_ROWS];
+    struct subscription *subscriptions[SENDER_ROWS];
+    unsigned versions[SENDER_ROWS], health_versions[SENDER_ROWS]; /* when the task was sent */
+    struct parts *parts[SENDER_ROWS];                             /* NULL: deleted */
+};
+
+/* Reads deliveries. A stream is the log of a webhook, or its due rows in webhook_waiting. */
+struct reading {
+    struct db_task db_task;
+    size_t count; /* streams */
+    struct subscription *subscriptions[SENDER_STREAMS];
+    int64_t webhooks[SENDER_STREAMS], checked[SENDER_STREAMS], most[SENDER_STREAMS];
+    int64_t after[SENDER_STREAMS];   /* the log is read after this id; -1: due rows are read */
+    int64_t next_ms[SENDER_STREAMS]; /* until further rows are due; 0: there are none */
+    int64_t found[SENDER_STREAMS];   /* rows */
+    bool cut[SENDER_STREAMS];        /* some rows were not taken */
+    int64_t bodies[SENDER_BODIES];   /* large ones in memory */
+    size_t body_count;
+    size_t bytes;
+    struct delivery_list list;
+};
+
+struct expansion {
+    struct db_task db_task;
+    int64_t account; /* that had the last turn */
+    int64_t sent_ms;
+    char refused[6]; /* SQLSTATE, if PostgreSQL answered and the event itself fails */
+    bool found;
+};
+
+struct replaying {
+    struct db_task db_task;
+    int64_t me;
+    uint64_t shards;
+};
+
+/* Columns of the results that are recorded with the health of their webhooks. */
+enum { NOTE_WEBHOOK, NOTE_SINCE, NOTE_SUCCESS, NOTE_ASKED, NOTE_EXHAUSTED, NOTE_COLUMNS };
+
+struct recording {
+    struct db_task db_task; /* `pairs` has webhooks that were disabled */
+    int64_t owner;
+    bool plain; /* the kind of the results: see record_add() */
+    bool lost;
+    size_t count, note_count;
+    struct delivery *list[SENDER_RECORD_MAX];
+    int64_t columns[SENDER_RECORD_COLUMNS][SENDER_RECORD_MAX],
+        notes[NOTE_COLUMNS][SENDER_RECORD_MAX];
+    json_t *details;
+    bool noted; /* the health is stored */
+};
 
 struct sender {
     struct bb_host *host;
@@ -207,53 +293,57 @@ struct sender {
     const struct webhook_settings *settings;
     EVP_MAC *hmac;
 
-    pthread_mutex_t lock; /* guards from here … */
-    bool running, ready;
+    atomic_bool running, ready;          /* ready: it has a lease */
+    atomic_uint pauses;                  /* received changes of the pause switch */
+    atomic_uint_fast64_t owned;          /* a bit for each shard */
+    atomic_bool heard_shards, heard_all; /* shards were freed; deliveries were missed */
+    atomic_bool events_wait;             /* events that need expanding were reported */
+    pthread_mutex_t lock;                /* guards from here … */
     bool paused;
-    unsigned pauses; /* received changes of the pause switch */
-    uint64_t owned;  /* a bit for each shard */
     struct delivery_list handoffs;
     struct db_task *db_tasks;
     struct pairs changed; /* webhooks; see also changed_all */
     bool changed_all;
     struct pairs heard;              /* new deliveries of owned shards: see sender_heard() */
     struct pairs signals;            /* new deliveries of other shards or of polled webhooks */
-    bool heard_shards, heard_all;    /* shards were freed; deliveries were missed */
-    bool events_wait;                /* events that need expanding were reported */
-    struct sender_counters counters; /* … to here */
+    struct sender_counters counters; /* a copy of `totals`; … to here */
 
     /* Owned by the worker. */
     struct bb_worker_context *context;
+    struct sender_counters totals;
     int64_t now_ms;
     int64_t me;          /* the id of this host; 0: none */
     int64_t lease_until; /* CLOCK_BOOTTIME */
     int64_t tend_at, clean_at, retry_db_at, signal_at;
     int64_t replay_at;      /* INT64_MAX: no replay is known to run */
     int64_t expand_at;      /* INT64_MAX: no event is known to need expanding */
-    int64_t expanded_last;  /* the account that had the last turn */
     int64_t expand_told_ms; /* last log line about an event not expanded */
     int64_t expanding_ms;   /* age of the oldest event to be expanded, a few seconds ago */
-    bool tending, looking, reading, saving, giving, signaling, expanding, replaying;
+    struct db_task signaling;
+    struct tending tending, leave;
+    struct saving saving;
+    struct looking looking;
+    struct reading_rows reading_rows;
+    struct reading reading;
+    struct expansion expansion;
+    struct replaying replaying;
+    struct recording recording;
     bool stopping;  /* reads no more deliveries */
     bool successor; /* another sender of this host continues */
     bool leaving;   /* gives up its id */
     unsigned tends;
-    size_t tasks_pending; /* database tasks in progress */
-    size_t recording, subscribing;
-    bool storing; /* health; one batch at a time, because each has the health of its time */
+    size_t tasks_pending;   /* database tasks in progress */
     uint64_t mine, to_give; /* shards: `owned` without a lock; shards to give away */
     int64_t cursors[SENDER_SHARDS], gained_ms[SENDER_SHARDS];
-    int64_t saved_to; /* the cursor of the shards that was stored last */
-    int64_t newest;   /* the highest known id of a delivery */
+    int64_t newest; /* the highest known id of a delivery */
     int64_t frontier,
         frontier_xact; /* the next cursor, and the xid that must have ended before it */
     bool frontier_safe, look_wanted;
     enum look look;
-    int64_t look_after, look_to;
     uint64_t look_shards; /* owned since the look began */
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
-    struct timers timers;
+    struct timer_heap timers;
     struct pace {
         int64_t account, at_us;
     } paces[SENDER_PACES]; /* see rate_admits() */
@@ -263,24 +353,15 @@ struct sender {
     bool ended_attempts;            /* true: results of attempts are ignored */
     struct subscription *unread;
     struct subscription_list to_read;
-    struct delivery_list results;
-    size_t result_count;
-    int64_t record_ms; /* when results are recorded at the latest: see record_at() */
-    uint64_t reads;    /* of deliveries, begun */
+    struct delivery_list results[2]; /* the second list has the plain ones */
+    size_t result_count;             /* of both */
+    int64_t record_ms;               /* when results are recorded at the latest: see record_at() */
+    uint64_t reads;                  /* of deliveries, begun */
     struct recent {
         int64_t id;
-        uint64_t read; /* it left memory since this read began */
-    } * recent;        /* SENDER_RECENT deliveries that were recorded or left memory */
+        uint64_t read;       /* it left memory since this read began */
+    } recent[SENDER_RECENT]; /* deliveries that were recorded or left memory */
 };
-
-/*
- * Returns the next multiple of a period, so that an idle sender wakes up once for all its periodic
- * work.
- */
-static inline int64_t sender_beat(int64_t now_ms, int64_t period_ms)
-{
-    return now_ms - now_ms % period_ms + period_ms;
-}
 
 static inline uint64_t sender_shard(int64_t webhook)
 {
@@ -300,17 +381,17 @@ static inline size_t sender_shard_list(uint64_t shards, int64_t *list)
 
 /* sender.c */
 
-/* Returns a task with `size` bytes of zeroed data; NULL: out of memory, try again later. */
-void *db_task_new(struct sender *sender, size_t size,
+/* Sends a task that is not busy. */
+void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
-                  void (*back)(struct sender *sender, struct db_task *db_task),
-                  void (*drop)(struct db_task *db_task));
-void db_task_send(struct db_task *db_task, bool *busy); /* `busy` may be NULL */
+                  void (*back)(struct sender *sender, struct db_task *db_task));
 
 /* Notes a new delivery for the owner of its shard, or for `all` hosts. id 0 or -1: webhook_waiting
  * has some, -1: with an order. Any thread. */
 void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
+/* Adds the first two columns of rows, or ends the request if memory runs out. */
+void pairs_read(struct bb_request *rq, struct pairs *pairs, const struct bb_rows *rows);
 void pairs_free(struct pairs *pairs);
 
 /* delivery.c: bodies, and deliveries in memory */
@@ -323,65 +404,32 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery);
 void delivery_end(struct sender *sender, struct delivery *delivery); /* if resting or waiting */
 void delivery_unsettled(struct sender *sender, struct delivery *delivery);
-void delivery_drop(struct sender *sender, struct delivery *delivery);
-bool delivery_is_busy(const struct delivery *delivery); /* flying, or being recorded */
 bool delivery_is_old(const struct sender *sender, const struct delivery *delivery);
-void delivery_put_back(struct sender *sender, struct subscription *subscription); /* to the log */
+void delivery_put_back(struct sender *sender, struct queue_flow *flow); /* to the log */
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs);
-
-static inline struct delivery *delivery_of(struct idmap_node *node)
-{
-    return BB_CONTAINER_OF(node, struct delivery, node);
-}
 
 /* subscriptions.c: webhooks in memory */
 struct subscription *subscription_find(struct sender *sender, int64_t webhook);
 struct subscription *subscription_get(struct sender *sender, int64_t webhook);    /* makes it */
-void subscription_need(struct sender *sender, struct subscription *subscription); /* read it */
+void subscription_want(struct sender *sender, struct subscription *subscription); /* read it */
 void subscription_update(struct sender *sender, struct subscription *subscription);
 void subscription_backlog(struct sender *sender, struct subscription *subscription, int64_t id);
 void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms);
-void subscriptions_changed(struct sender *sender, int64_t webhook); /* 0: all */
+void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, bool all);
 void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
 void subscriptions_drop(struct sender *sender, uint64_t shards); /* those without deliveries */
-int64_t subscriptions_lag(struct sender *sender); /* age in ms of the oldest sendable delivery */
-void subscriptions_free(struct sender *sender);
-
-static inline struct subscription *subscription_of(struct idmap_node *node)
-{
-    return BB_CONTAINER_OF(node, struct subscription, node);
-}
-
-/* parts.c */
-
-/* The columns of webhook_hook that parts_read() reads. */
-#define PARTS_COLUMNS                                                                              \
-    "url, secret, CASE WHEN previous_until > now() THEN previous END,"                             \
-    " coalesce(" BB_SQL_MS("previous_until") ", 0), retry_policy::text, headers, signature,"       \
-                                             " signing_key, CASE WHEN previous_until > now() "     \
-                                             "THEN previous_signing_key END, authentication"
-
-/*
- * Reads the columns from `first` on; the first column of the row is the webhook's id. Sets *parts,
- * also on failure (NULL: out of memory). Returns SECRET_OPEN; SECRET_LOCKED if a secret cannot be
- * opened (logged); or SECRET_NO_MEMORY.
- */
-int parts_read(struct bb_request *rq, EVP_MAC *hmac, const struct bb_rows *rows, size_t at,
-               size_t first, struct parts **parts);
-struct parts *parts_hold(struct parts *parts); /* returns its argument */
-void parts_release(struct parts *parts);       /* NULL is allowed */
-
-/* rate.c */
-int rate_set(const struct sender *sender, struct subscription *subscription, size_t limit,
-             int64_t period_ms); /* 0, or -1 if out of memory */
-bool rate_is_open(const struct subscription *subscription, int64_t now_ms);
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
 /* Returns whether the webhook may send this many bytes now; if not, it is not open until it may. */
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
-int rate_wait(struct sender *sender, struct subscription *subscription); /* until it is open */
-void rate_forget(const struct sender *sender, struct subscription *subscription);
+int64_t subscriptions_lag(struct sender *sender); /* age in ms of the oldest sendable delivery */
+void subscription_free(struct sender *sender, struct subscription *subscription);
+
+/* parts.c */
+void parts_read(struct bb_request *rq,
+                struct db_task *db_task); /* `work` of sender->reading_rows */
+void parts_release(struct parts *parts);  /* NULL is allowed */
 
 /* attempt.c */
 int attempts_init(struct sender *sender); /* 0, or -1 if out of memory */
@@ -399,13 +447,14 @@ int64_t record_at(const struct sender *sender); /* when the pending results are 
 /* Notes a result of an attempt; `fault`: a failure was the receiver's. */
 void health_judge(const struct sender *sender, struct delivery *delivery, bool fault,
                   enum health_asked asked);
-void health_note(struct health_notes *notes, const struct delivery *delivery);
+void health_note(struct recording *recording, const struct delivery *delivery);
 /* Stores the health, and raises the events about it. Returns 0 or -1. */
-int health_store(struct bb_request *rq, struct bb_tx *tx, struct health_notes *notes);
-void health_stored(struct sender *sender, const struct health_notes *notes); /* committed */
-void health_apply(struct health *health, const struct health *fresh); /* as read from the row */
+int health_store(struct bb_request *rq, struct bb_tx *tx, struct recording *recording);
+void health_stored(struct sender *sender, const struct recording *recording); /* committed */
+/* Applies a row; `version` is the health's when the row was read. */
+void health_apply(struct health *health, const struct parts *fresh, unsigned version);
 
-/* look.c, read.c, expand.c, replay.c */
+/* read.c, expand.c, replay.c */
 void look_on(struct sender *sender);
 void look_found(struct sender *sender, int64_t webhook, int64_t id);
 void read_deliveries(struct sender *sender);

@@ -24,34 +24,37 @@
 #define COUNT_ROUNDS 3 /* the webhooks are counted in every third round */
 
 static const struct bb_sql tend = {
-    "SELECT me, paused::int, fair, buried, frontier, low_xact, next_xact, owned"
+    "SELECT me, paused::int, fair, buried, frontier, low_xact, next_xact,"
+    " string_to_array(translate(owned, ':', ' '), ' ')"
     " FROM webhook_tend($1::bigint, $2::jsonb, $3::boolean)",
     BB_SQL_WRITE,
 };
+/* The last column has pairs of a shard and its cursor. */
 enum { ME, PAUSED, FAIR, BURIED, FRONTIER, LOW_XACT, NEXT_XACT, OWNED };
 
 /*
- * $1 host, $2 shards, $3 their cursors, $4 webhooks, $5 the cursors of their backlogs (0: they have
- * none), $6 deliveries in flight, $7 their webhooks, $8 their tries and $9 ages in ms, $10 how long
- * these deliveries are held, in ms, $11 whether the shards are given away
+ * $1 host, $2 shards, $3 the cursors of all shards, $4 webhooks, $5 the cursors of their backlogs
+ * (0: they have none), $6 deliveries in flight, $7 their webhooks, $8 how long these deliveries are
+ * held, in ms, $9 whether the shards are given away
  */
 static const struct bb_sql save = {
     "WITH me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"
     " moved AS (UPDATE webhook_shard s SET cursor = greatest(s.cursor, n.cursor),"
-    " owner = CASE WHEN $11::boolean THEN NULL ELSE s.owner END"
-    " FROM unnest($2::bigint[], $3::bigint[]) AS n(shard, cursor)"
-    " WHERE s.shard = n.shard AND s.owner = (SELECT id FROM me)),"
+    " owner = CASE WHEN $9::boolean THEN NULL ELSE s.owner END"
+    " FROM unnest($3::bigint[]) WITH ORDINALITY AS n(cursor, place)"
+    " WHERE s.shard = n.place - 1 AND s.shard = ANY($2::bigint[])"
+    " AND s.owner = (SELECT id FROM me)),"
     " b AS (SELECT * FROM unnest($4::bigint[], $5::bigint[]) AS b(webhook, cursor)"
     " WHERE EXISTS (SELECT FROM me)),"
     " backlog AS (INSERT INTO webhook_backlog (webhook, cursor) SELECT * FROM b WHERE cursor > 0"
     " ON CONFLICT (webhook) DO UPDATE SET cursor = excluded.cursor),"
     " caught_up AS (DELETE FROM webhook_backlog"
     " WHERE webhook = ANY (ARRAY(SELECT webhook FROM b WHERE cursor = 0))),"
-    " held AS (INSERT INTO webhook_waiting (id, webhook, tries, queued_at, next_at)"
-    " SELECT id, webhook, tries, now() - age * interval '1 ms',"
-    " now() + $10::bigint * interval '1 ms'"
-    " FROM unnest($6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])"
-    " AS f(id, webhook, tries, age) WHERE EXISTS (SELECT FROM me)"
+    " held AS (INSERT INTO webhook_waiting (id, webhook, queued_at, next_at)"
+    " SELECT d.id, d.webhook, d.created_at, now() + $8::bigint * interval '1 ms'"
+    " FROM unnest($6::bigint[], $7::bigint[]) AS f(id, webhook) CROSS JOIN LATERAL"
+    " (SELECT * FROM webhook_delivery d WHERE d.id = f.id AND d.webhook = f.webhook OFFSET 0) d"
+    " WHERE EXISTS (SELECT FROM me)"
     " ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at)"
     " SELECT count(*) FROM me",
     BB_SQL_WRITE,
@@ -74,60 +77,39 @@ int64_t lease_clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- the heartbeat -------------------------------------------------------------------------- */
+static void lease_notify(struct bb_request *rq)
+{
+    if (bb_notify(rq, NULL, WEBHOOK_CHANNEL, "shards"))
+        bb_log(rq, BB_DEBUG, "cannot notify other hosts of free shards");
+}
 
-struct tending {
-    struct db_task db_task;
-    int64_t me; /* 0: this host joins */
-    int64_t sent_ms;
-    unsigned pauses;
-    bool leaving, counts;
-    bool lost, paused;
-    int64_t fair, buried, frontier, low_xact, next_xact;
-    uint64_t owned;
-    int64_t cursors[SENDER_SHARDS];
-    char counters[256];
-    int64_t webhooks[WEBHOOK_STATES]; /* the first is -1: not counted */
-    int64_t expanding, expanding_ms;  /* events to be expanded, and the age of the oldest */
-};
+/* ---- the heartbeat -------------------------------------------------------------------------- */
 
 static void lease_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct tending *tending = (struct tending *)db_task;
+    int64_t owned[2 * SENDER_SHARDS];
     const struct bb_rows *rows = bb_query(
         rq, &tend, BB_ARGS(bb_i(tending->me), bb_t(tending->counters), bb_b(tending->leaving)));
 
     if (!rows || bb_count(rq, rows) != 1)
         return;
     tending->lost = !bb_cell(rq, rows, 0, ME);
-    tending->me = bb_cell_int(rq, rows, 0, ME);
-    tending->paused = bb_cell_int(rq, rows, 0, PAUSED);
-    tending->fair = bb_cell_int(rq, rows, 0, FAIR);
-    tending->buried = bb_cell_int(rq, rows, 0, BURIED);
-    tending->frontier = bb_cell_int(rq, rows, 0, FRONTIER);
-    tending->low_xact = bb_cell_int(rq, rows, 0, LOW_XACT);
-    tending->next_xact = bb_cell_int(rq, rows, 0, NEXT_XACT);
-    const char *owned = bb_cell(rq, rows, 0, OWNED);
+    for (size_t i = 0; i < OWNED; i++)
+        tending->got[i] = bb_cell_int(rq, rows, 0, i);
+    size_t count = bb_cell_ints(bb_cell(rq, rows, 0, OWNED), owned);
 
-    for (const char *at = owned ? owned : ""; *at;) {
-        char *end;
-        int64_t shard = strtoll(at, &end, 10);
-
-        tending->owned |= sender_shard(shard);
-        tending->cursors[shard % SENDER_SHARDS] = strtoll(end + 1, &end, 10);
-        at = end;
+    for (size_t i = 0; i < count; i += 2) {
+        tending->owned |= sender_shard(owned[i]);
+        tending->cursors[owned[i] % SENDER_SHARDS] = owned[i + 1];
     }
-    if (tending->buried)
+    if (tending->got[BURIED])
         bb_log(rq, BB_WARN, "the shards of dead hosts are free: hosts %lld",
-               (long long)tending->buried);
+               (long long)tending->got[BURIED]);
     if (tending->counts && !tending->lost) {
         rows = bb_query(rq, &states, BB_NO_ARGS);
-        for (size_t i = 0; rows && i < WEBHOOK_STATES; i++)
-            tending->webhooks[i] = bb_cell_int(rq, rows, 0, i);
-        if (rows) {
-            tending->expanding = bb_cell_int(rq, rows, 0, WEBHOOK_STATES);
-            tending->expanding_ms = bb_cell_int(rq, rows, 0, WEBHOOK_STATES + 1);
-        }
+        for (size_t i = 0; rows && i < WEBHOOK_STATES + 2; i++)
+            tending->states[i] = bb_cell_int(rq, rows, 0, i);
     }
     db_task->ok = true;
 }
@@ -138,19 +120,20 @@ static void lease_set(struct sender *sender, uint64_t mine)
     uint64_t lost = sender->mine & ~mine;
 
     sender->mine = mine;
-    pthread_mutex_lock(&sender->lock);
     sender->owned = mine;
     sender->ready = sender->me;
-    pthread_mutex_unlock(&sender->lock);
     if (!lost && sender->me)
         return;
-    IDMAP_FOREACH(node, &sender->deliveries)
+    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
     {
-        struct delivery *delivery = delivery_of(node);
-
         delivery->lease_lost |= !sender->me;
-        if (!sender->me || !(delivery->test || mine & sender_shard(delivery->webhook)))
-            delivery_drop(sender, delivery);
+        if (sender->me && (delivery->test || mine & sender_shard(delivery->webhook)))
+            continue;
+        if (delivery->item.place == QUEUE_FLYING ||
+            (delivery->item.place == QUEUE_RESTING && !delivery->retry.set)) /* being recorded */
+            delivery->dropped = true;
+        else
+            delivery_end(sender, delivery);
     }
     subscriptions_drop(sender, lost);
 }
@@ -165,56 +148,49 @@ static void lease_lost(struct sender *sender)
     sender->frontier = 0;
     sender->frontier_safe = false;
     lease_set(sender, 0);
-    pthread_mutex_lock(&sender->lock);
-    sender->counters.lost_leases++;
-    pthread_mutex_unlock(&sender->lock);
+    sender->totals.lost_leases++;
     sender->tend_at = sender->now_ms;
-}
-
-/* Notes a frontier, and whether it is safe (see webhook_tend()). */
-static void lease_note_frontier(struct sender *sender, const struct tending *tending)
-{
-    bool old = false;
-
-    if (tending->frontier > sender->newest)
-        sender->newest = tending->frontier;
-    for (int64_t i = 0; i < SENDER_SHARDS; i++)
-        old |= sender->mine & sender_shard(i) && sender->cursors[i] < tending->frontier;
-    if (sender->frontier && tending->low_xact >= sender->frontier_xact)
-        sender->frontier_safe = true;
-    if (!sender->frontier && old) {
-        sender->frontier = tending->frontier;
-        sender->frontier_xact = tending->next_xact;
-    }
 }
 
 static void lease_back(struct sender *sender, struct db_task *db_task)
 {
     const struct tending *tending = (struct tending *)db_task;
     uint64_t gained = tending->owned & ~sender->mine;
+    int64_t frontier = tending->got[FRONTIER];
+    bool old = false; /* a cursor is below the frontier */
 
-    sender->tend_at =
-        db_task->ok ? sender_beat(sender->now_ms, TEND_MS) : sender->now_ms + SENDER_AGAIN_MS;
+    sender->tend_at = sender->now_ms + SENDER_AGAIN_MS;
     if (!db_task->ok)
         return;
+    /* a multiple, so that an idle sender wakes up once for all its periodic work */
+    sender->tend_at = sender->now_ms - sender->now_ms % TEND_MS + TEND_MS;
     if (tending->lost) {
         lease_lost(sender);
         return;
     }
     pthread_mutex_lock(&sender->lock);
     if (tending->pauses == sender->pauses) /* no newer state was received */
-        sender->paused = tending->paused;
-    if (tending->webhooks[0] >= 0) {
-        memcpy(sender->counters.webhooks, tending->webhooks, sizeof(tending->webhooks));
-        sender->counters.expanding = tending->expanding;
-        sender->expanding_ms = tending->expanding_ms;
-        if (tending->expanding)
-            sender->events_wait = true;
-    }
+        sender->paused = tending->got[PAUSED];
     pthread_mutex_unlock(&sender->lock);
-    sender->me = tending->me;
+    if (tending->states[WEBHOOK_STATES] > 0)
+        sender->events_wait = true;
+    if (tending->states[0] >= 0) {
+        memcpy(sender->totals.webhooks, tending->states, sizeof(sender->totals.webhooks));
+        sender->totals.expanding = tending->states[WEBHOOK_STATES];
+        sender->expanding_ms = tending->states[WEBHOOK_STATES + 1];
+    }
+    sender->me = tending->got[ME];
     sender->lease_until = tending->sent_ms + SENDER_LEASE_MS;
-    lease_note_frontier(sender, tending);
+    if (frontier > sender->newest)
+        sender->newest = frontier;
+    for (int64_t i = 0; i < SENDER_SHARDS; i++)
+        old |= sender->mine & sender_shard(i) && sender->cursors[i] < frontier;
+    if (sender->frontier && tending->got[LOW_XACT] >= sender->frontier_xact)
+        sender->frontier_safe = true; /* see webhook_tend() */
+    if (!sender->frontier && old) {
+        sender->frontier = frontier;
+        sender->frontier_xact = tending->got[NEXT_XACT];
+    }
     for (int64_t i = 0; i < SENDER_SHARDS; i++)
         if (gained & sender_shard(i)) {
             sender->cursors[i] = tending->cursors[i];
@@ -224,12 +200,12 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     if (gained) { /* what is in memory about these shards is old */
         subscriptions_drop(sender, gained);
         /* deliveries that this host dropped when it had a shard before */
-        memset(sender->recent, 0, SENDER_RECENT * sizeof(*sender->recent));
+        memset(sender->recent, 0, sizeof(sender->recent));
     }
-    if (gained || tending->buried)
+    if (gained || tending->got[BURIED])
         sender->look_wanted = true;
     /* If this host has more than its part, the highest shards are given away. */
-    int64_t surplus = __builtin_popcountll(sender->mine) - tending->fair;
+    int64_t surplus = __builtin_popcountll(sender->mine) - tending->got[FAIR];
 
     for (int64_t i = SENDER_SHARDS - 1; i >= 0 && surplus > 0; i--)
         if (sender->mine & sender_shard(i)) {
@@ -237,95 +213,75 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             surplus--;
         }
     sender->look_shards &= ~sender->to_give; /* the rest of the look skips them */
-    IDMAP_FOREACH(node, &sender->subscriptions)
+    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
     {
         if (gained || sender->to_give)
-            subscription_update(sender, subscription_of(node));
+            subscription_update(sender, subscription);
     }
 }
 
 void lease_tend(struct sender *sender)
 {
-    if (sender->tending || sender->giving || sender->leaving || sender->now_ms < sender->tend_at)
-        return;
-    struct tending *tending = db_task_new(sender, sizeof(*tending), lease_work, lease_back, NULL);
+    struct tending *tending = &sender->tending;
+    struct sender_counters *totals = &sender->totals;
+    int64_t lag_ms;
 
-    sender->tend_at = sender->now_ms + SENDER_AGAIN_MS;
-    if (!tending)
+    if (tending->db_task.busy || sender->saving.gives || sender->leaving ||
+        sender->now_ms < sender->tend_at)
         return;
-    tending->me = sender->me;
-    tending->leaving = sender->stopping;
-    tending->sent_ms = lease_clock_ms();
-    tending->counts = !sender->me || sender->tends++ % COUNT_ROUNDS == 0;
-    tending->webhooks[0] = -1;
-    int64_t lag_ms = subscriptions_lag(sender);
-    struct sender_counters counters;
-
-    pthread_mutex_lock(&sender->lock);
-    sender->counters.lag_ms = lag_ms > sender->expanding_ms ? lag_ms : sender->expanding_ms;
-    tending->pauses = sender->pauses;
-    counters = sender->counters;
-    pthread_mutex_unlock(&sender->lock);
+    *tending = (struct tending){
+        .me = sender->me,
+        .leaving = sender->stopping,
+        .sent_ms = lease_clock_ms(),
+        .pauses = sender->pauses,
+        .counts = !sender->me || sender->tends++ % COUNT_ROUNDS == 0,
+        .states[0] = -1,
+    };
+    lag_ms = subscriptions_lag(sender);
+    totals->lag_ms = lag_ms > sender->expanding_ms ? lag_ms : sender->expanding_ms;
     snprintf(tending->counters, sizeof(tending->counters),
              "{\"waiting\":%" PRId64 ",\"inFlight\":%" PRId64 ",\"delivered\":%" PRId64
              ",\"retried\":%" PRId64 ",\"abandoned\":%" PRId64 ",\"lostLeases\":%" PRId64 "}",
-             counters.waiting, counters.in_flight, counters.delivered, counters.retried,
-             counters.abandoned, counters.lost_leases);
-    db_task_send(&tending->db_task, &sender->tending);
+             totals->waiting, totals->in_flight, totals->delivered, totals->retried,
+             totals->abandoned, totals->lost_leases);
+    db_task_send(sender, &tending->db_task, lease_work, lease_back);
 }
 
 /* ---- cursors, and shards that are given away ------------------------------------------------- */
 
-struct saving {
-    struct db_task db_task;
-    int64_t me, hold_ms;
-    bool gives, lost;
-    uint64_t shards;
-    size_t shard_count;
-    int64_t numbers[SENDER_SHARDS], cursors[SENDER_SHARDS];
-    struct pairs held, tries_ages;
-    bool failed; /* out of memory */
-};
-
-/* Notes the first unfinished delivery of each webhook, and the attempts in flight. */
-static void lease_note_deliveries(struct sender *sender, struct saving *saving)
+/*
+ * Notes the attempts in flight, the first unfinished delivery of each webhook, and then the changed
+ * cursors of webhooks.
+ */
+static void lease_note(struct sender *sender, struct saving *saving)
 {
-    IDMAP_FOREACH(node, &sender->deliveries)
+    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
     {
-        struct delivery *delivery = delivery_of(node);
         struct subscription *subscription = delivery->subscription;
 
         if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
             continue;
         if (saving->gives && delivery->item.place == QUEUE_FLYING) {
             delivery->kept = true;
-            saving->failed |= pairs_add(&saving->held, delivery->webhook, node->id) ||
-                              pairs_add(&saving->tries_ages, delivery->tries - 1,
-                                        sender->now_ms - delivery->queued_ms);
+            saving->failed |= pairs_add(&saving->held, delivery->webhook, delivery->node.id) != 0;
         }
-        if (!delivery->kept && (!subscription->first || node->id < subscription->first))
-            subscription->first = node->id;
+        if (!delivery->kept && (!subscription->first || delivery->node.id < subscription->first))
+            subscription->first = delivery->node.id;
     }
-}
-
-/* Notes the changed cursors of webhooks, after lease_note_deliveries(). */
-static void lease_note_cursors(struct sender *sender, struct saving *saving)
-{
-    IDMAP_FOREACH(node, &sender->subscriptions)
+    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
     {
-        struct subscription *subscription = subscription_of(node);
         int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
 
-        if (!(saving->shards & sender_shard(node->id)))
+        if (!(saving->shards & sender_shard(subscription->node.id)))
             continue;
         if (subscription->first && subscription->first - 1 < cursor)
             cursor = subscription->first - 1;
         subscription->first = 0;
-        if (cursor >= sender->cursors[(uint64_t)node->id % SENDER_SHARDS])
+        if (cursor >= sender->cursors[(uint64_t)subscription->node.id % SENDER_SHARDS])
             cursor = 0;
         if (cursor == subscription->saved)
             continue;
-        saving->failed |= pairs_add(&saving->db_task.pairs, node->id, cursor) != 0;
+        saving->failed |= pairs_add(&saving->db_task.pairs, subscription->node.id, cursor) != 0;
         subscription->saved = cursor;
     }
 }
@@ -333,31 +289,29 @@ static void lease_note_cursors(struct sender *sender, struct saving *saving)
 static void lease_save_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct saving *saving = (struct saving *)db_task;
-    const struct pairs *backlog = &db_task->pairs, *held = &saving->held,
-                       *rest = &saving->tries_ages;
+    const struct pairs *backlog = &db_task->pairs, *held = &saving->held;
+    int64_t shards[SENDER_SHARDS];
+    size_t count = sender_shard_list(saving->shards, shards);
 
     if (saving->failed)
         return;
     const struct bb_rows *rows = bb_query(
         rq, &save,
-        BB_ARGS(bb_i(saving->me), bb_ints(saving->numbers, saving->shard_count),
-                bb_ints(saving->cursors, saving->shard_count),
+        BB_ARGS(bb_i(saving->me), bb_ints(shards, count), bb_ints(saving->cursors, SENDER_SHARDS),
                 bb_ints(backlog->webhooks, backlog->count), bb_ints(backlog->ids, backlog->count),
                 bb_ints(held->ids, held->count), bb_ints(held->webhooks, held->count),
-                bb_ints(rest->webhooks, rest->count), bb_ints(rest->ids, rest->count),
-                bb_i(saving->hold_ms), bb_b(saving->gives)));
+                bb_i(sender_hold_ms(db_task->sender->webhook)), bb_b(saving->gives)));
 
     db_task->ok = rows != NULL;
     saving->lost = rows && !bb_cell_int(rq, rows, 0, 0);
-    if (saving->gives && rows && bb_notify(rq, NULL, WEBHOOK_CHANNEL, "shards"))
-        bb_log(rq, BB_DEBUG, "cannot notify other hosts of free shards");
+    if (saving->gives && rows)
+        lease_notify(rq);
 }
 
 static void lease_save_back(struct sender *sender, struct db_task *db_task)
 {
     struct saving *saving = (struct saving *)db_task;
 
-    sender->giving = false;
     for (size_t i = 0; i < db_task->pairs.count && !db_task->ok; i++) {
         struct subscription *subscription = subscription_find(sender, db_task->pairs.webhooks[i]);
 
@@ -366,56 +320,37 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
     }
     if (saving->lost)
         sender->tend_at = sender->now_ms;
-    if (!saving->gives || !db_task->ok)
-        return;
-    sender->to_give = 0;
-    lease_set(sender, sender->mine & ~saving->shards);
-}
-
-static void lease_save_drop(struct db_task *db_task)
-{
-    struct saving *saving = (struct saving *)db_task;
-
+    if (saving->gives && db_task->ok) {
+        sender->to_give = 0;
+        lease_set(sender, sender->mine & ~saving->shards);
+    }
+    saving->gives = false;
     pairs_free(&saving->held);
-    pairs_free(&saving->tries_ages);
 }
 
 /* Stores the cursors of shards, and of webhooks with unfinished deliveries below those cursors. */
 static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
 {
-    struct saving *saving = sender->me ? db_task_new(sender, sizeof(*saving), lease_save_work,
-                                                     lease_save_back, lease_save_drop)
-                                       : NULL;
+    struct saving *saving = &sender->saving;
 
-    if (!saving)
+    if (!sender->me || saving->db_task.busy)
         return;
-    saving->me = sender->me;
-    saving->hold_ms = sender_hold_ms(sender->webhook);
-    saving->shards = shards;
-    saving->gives = gives;
-    for (int64_t i = 0; i < SENDER_SHARDS; i++) {
-        if (shards & sender_shard(i)) {
-            saving->numbers[saving->shard_count] = i;
-            saving->cursors[saving->shard_count++] = sender->cursors[i];
-        }
-    }
-    lease_note_deliveries(sender, saving);
-    lease_note_cursors(sender, saving);
-    sender->giving = gives;
-    db_task_send(&saving->db_task, &sender->saving);
+    *saving = (struct saving){.me = sender->me, .shards = shards, .gives = gives};
+    memcpy(saving->cursors, sender->cursors, sizeof(saving->cursors));
+    lease_note(sender, saving);
+    db_task_send(sender, &saving->db_task, lease_save_work, lease_save_back);
 }
 
 void lease_save(struct sender *sender)
 {
-    if (!sender->saving)
-        lease_send_save(sender, sender->mine & ~sender->to_give, false);
+    lease_send_save(sender, sender->mine & ~sender->to_give, false);
 }
 
 void lease_give(struct sender *sender)
 {
-    if (sender->to_give && !sender->giving && !sender->saving && !sender->tending &&
-        !sender->reading && !sender->replaying && !sender->recording &&
-        STAILQ_EMPTY(&sender->results) && sender->now_ms >= sender->retry_db_at)
+    if (sender->to_give && !sender->tending.db_task.busy && !sender->reading.db_task.busy &&
+        !sender->replaying.db_task.busy && !sender->recording.db_task.busy &&
+        !sender->result_count && sender->now_ms >= sender->retry_db_at)
         lease_send_save(sender, sender->to_give, true);
 }
 
@@ -424,17 +359,13 @@ void lease_give(struct sender *sender)
 static void lease_leave_work(struct bb_request *rq, struct db_task *db_task)
 {
     db_task->ok = bb_query(rq, &leave, BB_ARGS(bb_i(((struct tending *)db_task)->me))) != NULL;
-    if (db_task->ok && bb_notify(rq, NULL, WEBHOOK_CHANNEL, "shards"))
-        bb_log(rq, BB_DEBUG, "cannot notify other hosts of free shards");
+    if (db_task->ok)
+        lease_notify(rq);
 }
 
 void lease_end(struct sender *sender)
 {
-    struct tending *tending =
-        sender->me ? db_task_new(sender, sizeof(*tending), lease_leave_work, NULL, NULL) : NULL;
-
-    if (!tending)
-        return;
-    tending->me = sender->me;
-    db_task_send(&tending->db_task, &sender->tending);
+    sender->leave.me = sender->me;
+    if (sender->me)
+        db_task_send(sender, &sender->leave.db_task, lease_leave_work, NULL);
 }

@@ -1,15 +1,28 @@
-/* The parts of a webhook's row that its requests need: secrets are opened and keys are prepared. */
+/* Reads the rows of webhooks: secrets are opened and keys are prepared. */
 #include "modules/webhook/sender/internal.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <strings.h>
 
-struct parts *parts_hold(struct parts *parts)
-{
-    parts->holders++;
-    return parts;
-}
+/* The milliseconds of a time, or of an interval; 0: null. */
+#define MS(of) "coalesce(" BB_SQL_MS(of) ", 0)"
+
+// clang-format off
+static const struct bb_sql read_hooks = {
+    "SELECT n - 1, id, kind IS NOT NULL, active AND admitted, account,"
+    " (rate_limit ->> 'limit')::bigint,"
+    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END, " MS("failing_since") ","
+    " " MS("last_success_at") ", " MS("(disable_policy ->> 'after')::interval") ","
+    " " MS("previous_until") ", url, secret, CASE WHEN previous_until > now() THEN previous END,"
+    " retry_policy::text, headers, authentication, signature, signing_key,"
+    " CASE WHEN previous_until > now() THEN previous_signing_key END"
+    " FROM unnest($1::bigint[]) WITH ORDINALITY AS asked(id, n) JOIN webhook_hook USING (id)",
+    0,
+};
+enum { PLACE, ID, POLLED, ACTIVE, ACCOUNT, RATE, RATE_MS, FAILS_SINCE, SUCCESS, DISABLE_AFTER,
+       UNTIL, URL, SECRET, PREVIOUS, RETRY, HEADERS, AUTHENTICATION, SIGNATURE, PAIR, OLD_PAIR };
+// clang-format on
 
 void parts_release(struct parts *parts)
 {
@@ -29,82 +42,70 @@ void parts_release(struct parts *parts)
     free(parts);
 }
 
-/* A row that is read. `opened` is SECRET_OPEN, or the worst result for the row up to now. */
+/* A row that is read. */
 struct parts_row {
     struct bb_request *rq;
     struct parts *parts;
     int64_t webhook;
-    int opened;
+    bool locked;     /* a text cannot be opened */
     bool authorized; /* requests get the header Authorization from `authentication` */
 };
 
-static void parts_note(struct parts_row *row, int opened)
+/* Returns the argument; if it is NULL, memory ran out, and the request ends. */
+static void *parts_made(struct bb_request *rq, void *made)
 {
-    if (opened > row->opened)
-        row->opened = opened;
+    return made ? made : bb_alloc(rq, SIZE_MAX); /* bb_alloc() does not return */
 }
 
-static void *parts_made(struct parts_row *row, void *made)
+static void parts_forget(void *text)
 {
-    parts_note(row, made ? SECRET_OPEN : SECRET_NO_MEMORY);
-    return made;
+    webhook_secret_free(text);
 }
 
-/* Opens a sealed text; NULL: there is none, or it cannot be opened. */
+/* Opens a sealed text, which lives as long as the request; NULL: none, or it cannot be opened. */
 static char *parts_open(struct parts_row *row, const char *part, const char *cell)
 {
     char *text = NULL;
+    int opened =
+        cell ? webhook_secret_open(row->rq->host, row->webhook, part, cell, &text) : SECRET_OPEN;
 
-    if (cell)
-        parts_note(row, webhook_secret_open(row->rq->host, row->webhook, part, cell, &text));
+    row->locked |= opened == SECRET_LOCKED;
+    if (opened == SECRET_NO_MEMORY)
+        parts_made(row->rq, NULL);
+    if (text)
+        bb_defer(row->rq, parts_forget, text);
     return text;
 }
 
-/* Opens a sealed object, which lives as long as the request. */
+/* Opens a sealed object, in the same way. */
 static json_t *parts_open_json(struct parts_row *row, const char *part, const char *cell)
 {
-    json_t *json = NULL;
+    const char *text = parts_open(row, part, cell);
 
-    if (cell)
-        parts_note(row, webhook_secret_json(row->rq, row->webhook, part, cell, &json));
-    return bb_json_hold(row->rq, json);
+    return text ? bb_hold(row->rq, bb_json_read(row->rq, text)) : NULL;
 }
 
 static void parts_read_key(struct parts_row *row, EVP_MAC *hmac, size_t which, const char *cell)
 {
-    char *secret = parts_open(row, WEBHOOK_PART_SECRET, cell);
+    const char *secret = parts_open(row, WEBHOOK_PART_SECRET, cell);
 
     if (secret)
-        row->parts->keys[which] = parts_made(row, sign_key_new(hmac, secret));
-    webhook_secret_free(secret);
+        row->parts->keys[which] = parts_made(row->rq, sign_key_new(hmac, secret));
 }
 
 static void parts_read_pair(struct parts_row *row, size_t which, const char *cell)
 {
-    char *text = parts_open(row, WEBHOOK_PART_SIGNING_KEY, cell);
+    const char *text = parts_open(row, WEBHOOK_PART_SIGNING_KEY, cell);
 
     if (text)
-        row->parts->pairs[which] = parts_made(row, sign_pair_read(text));
-    webhook_secret_free(text);
-}
-
-static void parts_read_retry(struct parts_row *row, const char *cell)
-{
-    const json_t *policy = cell ? bb_json_hold(row->rq, bb_json_read(row->rq, cell)) : NULL;
-
-    if (policy)
-        (void)retry_time_policy(policy, &row->parts->retry); /* "default" has no delays */
-    else if (cell)
-        parts_note(row, SECRET_NO_MEMORY);
+        row->parts->pairs[which] = parts_made(row->rq, sign_pair_read(text));
 }
 
 static void parts_add_header(struct parts_row *row, const char *name, const char *value)
 {
-    struct curl_slist *longer = parts_made(
-        row, curl_slist_append(row->parts->headers, bb_format(row->rq, "%s: %s", name, value)));
+    const char *line = bb_format(row->rq, "%s: %s", name, value);
 
-    if (longer)
-        row->parts->headers = longer;
+    row->parts->headers = parts_made(row->rq, curl_slist_append(row->parts->headers, line));
 }
 
 static const char *parts_text(const json_t *object, const char *name)
@@ -122,15 +123,15 @@ static const char *parts_basic(struct bb_request *rq, const char *user, const ch
     return bb_format(rq, "Basic %s", encoded);
 }
 
-/* Returns a text form-encoded, with `before` before it; "" if there is no text, or no memory. */
-static const char *parts_form(struct parts_row *row, const char *before, const char *text)
+/* Returns a text form-encoded, with `before` before it; "" if there is no text. */
+static const char *parts_form(struct bb_request *rq, const char *before, const char *text)
 {
-    char *encoded = text ? parts_made(row, curl_easy_escape(NULL, text, 0)) : NULL;
-
-    if (!encoded)
+    if (!text)
         return "";
-    bb_defer(row->rq, curl_free, encoded);
-    return bb_format(row->rq, "%s%s", before, encoded);
+    char *encoded = parts_made(rq, curl_easy_escape(NULL, text, 0));
+
+    bb_defer(rq, curl_free, encoded);
+    return bb_format(rq, "%s%s", before, encoded);
 }
 
 static void parts_read_authentication(struct parts_row *row, const char *cell)
@@ -151,55 +152,51 @@ static void parts_read_authentication(struct parts_row *row, const char *cell)
         parts_add_header(row, "Authorization",
                          bb_format(rq, "Bearer %s", parts_text(given, "token")));
     } else if (!strcmp(type, "oauth2")) {
-        const char *basic = parts_basic(rq, parts_form(row, "", parts_text(given, "clientId")),
-                                        parts_form(row, "", parts_text(given, "clientSecret")));
+        const char *basic = parts_basic(rq, parts_form(rq, "", parts_text(given, "clientId")),
+                                        parts_form(rq, "", parts_text(given, "clientSecret")));
         const char *form = bb_format(rq, "grant_type=client_credentials%s%s",
-                                     parts_form(row, "&scope=", parts_text(given, "scope")),
-                                     parts_form(row, "&audience=", parts_text(given, "audience")));
+                                     parts_form(rq, "&scope=", parts_text(given, "scope")),
+                                     parts_form(rq, "&audience=", parts_text(given, "audience")));
 
-        parts->oauth = parts_made(row, oauth_new(parts_text(given, "tokenUrl"),
-                                                 bb_format(rq, "Authorization: %s", basic), form));
+        parts->oauth = parts_made(rq, oauth_new(parts_text(given, "tokenUrl"),
+                                                bb_format(rq, "Authorization: %s", basic), form));
     } else {
         const char *certificate = parts_text(given, "certificate"), *key = parts_text(given, "key");
 
-        parts->certificate = (struct curl_blob){parts_made(row, strdup(certificate)),
+        parts->certificate = (struct curl_blob){parts_made(rq, strdup(certificate)),
                                                 strlen(certificate), CURL_BLOB_COPY};
-        parts->key = (struct curl_blob){parts_made(row, strdup(key)), strlen(key), CURL_BLOB_COPY};
+        parts->key = (struct curl_blob){parts_made(rq, strdup(key)), strlen(key), CURL_BLOB_COPY};
     }
 }
 
-int parts_read(struct bb_request *rq, EVP_MAC *hmac, const struct bb_rows *rows, size_t at,
-               size_t first, struct parts **parts)
+/* Sets *parts, which the caller owns. */
+static void parts_read_row(struct bb_request *rq, EVP_MAC *hmac, const struct bb_rows *rows,
+                           size_t at, struct parts **parts)
 {
-    enum {
-        URL,
-        SECRET,
-        PREVIOUS,
-        PREVIOUS_UNTIL,
-        RETRY,
-        HEADERS,
-        SIGNATURE,
-        SIGNING_KEY,
-        PREVIOUS_SIGNING_KEY,
-        AUTHENTICATION,
-        CELLS
-    };
-    struct parts_row row = {.rq = rq, .webhook = bb_cell_int(rq, rows, at, 0)};
-    const char *cells[CELLS], *name;
+    struct parts *read = *parts = parts_made(rq, calloc(1, sizeof(*read)));
+    struct parts_row row = {.rq = rq, .parts = read, .webhook = bb_cell_int(rq, rows, at, ID)};
+    const char *name, *signature = bb_cell(rq, rows, at, SIGNATURE);
+    const char *retry = bb_cell(rq, rows, at, RETRY);
     json_t *value;
 
-    for (size_t i = 0; i < CELLS; i++)
-        cells[i] = bb_cell(rq, rows, at, first + i);
-    row.parts = *parts = calloc(1, sizeof(**parts));
-    if (!row.parts)
-        return SECRET_NO_MEMORY;
-    row.parts->holders = 1;
-    row.parts->url = parts_made(&row, strdup(cells[URL]));
-    row.parts->previous_until = bb_cell_int(rq, rows, at, first + PREVIOUS_UNTIL);
-    parts_read_key(&row, hmac, 0, cells[SECRET]);
-    parts_read_retry(&row, cells[RETRY]);
-    parts_read_authentication(&row, cells[AUTHENTICATION]);
-    json_t *headers = parts_open_json(&row, WEBHOOK_PART_HEADERS, cells[HEADERS]);
+    read->holders = 1;
+    read->polled = bb_cell_int(rq, rows, at, POLLED);
+    if (read->polled)
+        return;
+    read->active = bb_cell_int(rq, rows, at, ACTIVE);
+    read->account = bb_cell_int(rq, rows, at, ACCOUNT);
+    read->rate = bb_cell_int(rq, rows, at, RATE);
+    read->rate_ms = bb_cell_int(rq, rows, at, RATE_MS);
+    read->fails_since_ms = bb_cell_int(rq, rows, at, FAILS_SINCE);
+    read->success_ms = bb_cell_int(rq, rows, at, SUCCESS);
+    read->disable_after_ms = bb_cell_int(rq, rows, at, DISABLE_AFTER);
+    read->previous_until = bb_cell_int(rq, rows, at, UNTIL);
+    read->url = parts_made(rq, strdup(bb_cell(rq, rows, at, URL)));
+    parts_read_key(&row, hmac, 0, bb_cell(rq, rows, at, SECRET));
+    if (retry) /* "default" has no delays */
+        (void)retry_time_policy(bb_hold(rq, bb_json_read(rq, retry)), &read->retry);
+    parts_read_authentication(&row, bb_cell(rq, rows, at, AUTHENTICATION));
+    json_t *headers = parts_open_json(&row, WEBHOOK_PART_HEADERS, bb_cell(rq, rows, at, HEADERS));
 
     json_object_foreach(headers, name, value)
     {
@@ -207,20 +204,32 @@ int parts_read(struct bb_request *rq, EVP_MAC *hmac, const struct bb_rows *rows,
             parts_add_header(&row, name, json_string_value(value));
     }
     /* A webhook must not send without the signatures that it promises. */
-    if (cells[SIGNATURE] && strcmp(cells[SIGNATURE], "hmac") != 0) {
-        row.parts->no_hmac = !strcmp(cells[SIGNATURE], "ed25519");
-        parts_read_pair(&row, 0, cells[SIGNING_KEY]);
-        parts_read_pair(&row, 1, cells[PREVIOUS_SIGNING_KEY]);
+    if (signature && strcmp(signature, "hmac") != 0) {
+        read->no_hmac = !strcmp(signature, "ed25519");
+        parts_read_pair(&row, 0, bb_cell(rq, rows, at, PAIR));
+        parts_read_pair(&row, 1, bb_cell(rq, rows, at, OLD_PAIR));
     }
-    if (row.opened == SECRET_LOCKED)
+    read->unreadable = row.locked;
+    if (row.locked) {
         bb_log(rq, BB_ERROR, "webhook %lld cannot send: its secrets cannot be opened",
                (long long)row.webhook);
-    if (row.opened != SECRET_OPEN)
-        return row.opened;
-    parts_read_key(&row, hmac, 1, cells[PREVIOUS]);
-    if (row.opened == SECRET_LOCKED)
+        return;
+    }
+    parts_read_key(&row, hmac, 1, bb_cell(rq, rows, at, PREVIOUS));
+    if (row.locked)
         bb_log(rq, BB_ERROR,
                "webhook %lld does not sign with its previous secret, which cannot be opened",
                (long long)row.webhook);
-    return row.opened == SECRET_LOCKED ? SECRET_OPEN : row.opened;
+}
+
+void parts_read(struct bb_request *rq, struct db_task *db_task)
+{
+    struct reading_rows *reading = (struct reading_rows *)db_task;
+    const struct bb_rows *rows =
+        bb_query(rq, &read_hooks, BB_ARGS(bb_ints(reading->ids, reading->count)));
+
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
+        parts_read_row(rq, db_task->sender->hmac, rows, row,
+                       &reading->parts[bb_cell_int(rq, rows, row, PLACE)]);
+    db_task->ok = rows != NULL;
 }

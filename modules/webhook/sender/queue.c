@@ -125,7 +125,6 @@ bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item
     item->flow = flow;
     flow->held++;
     flow->held_bytes += item->size;
-    queue->held++;
     queue->held_bytes += item->size - item->shared;
     queue_insert(flow, item, true);
     queue_settle(queue, flow);
@@ -157,7 +156,6 @@ void queue_release(struct queue *queue, struct queue_item *item)
     item->place = QUEUE_OUT;
     flow->held--;
     flow->held_bytes -= item->size;
-    queue->held--;
     queue->held_bytes -= item->size - item->shared;
     queue_settle(queue, flow);
 }
@@ -184,9 +182,23 @@ static bool queue_has_share(const struct queue *queue, enum queue_class class)
            queue_flying(queue) < QUEUE_CROWD * slots;
 }
 
-static struct queue_item *queue_take_first(struct queue *queue, struct queue_flow *flow,
-                                           int64_t now_ms)
+/*
+ * Deficit round-robin: the flow at the ring's head sends while its deficit is positive; otherwise
+ * it gets a quantum and moves to the end. A flow may need several quanta after a large body; this
+ * loop gives them at once.
+ */
+static struct queue_item *queue_take_of(struct queue *queue, struct queue_ring *ring,
+                                        int64_t now_ms)
 {
+    struct queue_flow *flow;
+
+    while ((flow = TAILQ_FIRST(ring)) && flow->deficit <= 0) {
+        flow->deficit += QUANTUM;
+        TAILQ_REMOVE(ring, flow, next);
+        TAILQ_INSERT_TAIL(ring, flow, next);
+    }
+    if (!flow)
+        return NULL;
     struct queue_item *item = TAILQ_FIRST(&flow->waiting);
 
     queue_leave_flow(flow, item);
@@ -201,26 +213,6 @@ static struct queue_item *queue_take_first(struct queue *queue, struct queue_flo
     TAILQ_INSERT_TAIL(&queue->aging[QUEUE_YOUNG], item, next);
     queue_settle(queue, flow);
     return item;
-}
-
-/*
- * Deficit round-robin: the flow at the ring's head sends while its deficit is positive; otherwise
- * it gets a quantum and moves to the end. A flow may need several quanta after a large body; this
- * loop gives them at once.
- */
-static struct queue_item *queue_take_of(struct queue *queue, struct queue_ring *ring,
-                                        int64_t now_ms)
-{
-    struct queue_flow *flow;
-
-    while ((flow = TAILQ_FIRST(ring))) {
-        if (flow->deficit > 0)
-            return queue_take_first(queue, flow, now_ms);
-        flow->deficit += QUANTUM;
-        TAILQ_REMOVE(ring, flow, next);
-        TAILQ_INSERT_TAIL(ring, flow, next);
-    }
-    return NULL;
 }
 
 struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
@@ -244,17 +236,6 @@ static size_t queue_more(size_t cap, size_t max)
     return cap < max ? cap + 1 : max;
 }
 
-static void queue_note_time(struct queue_flow *flow, int64_t took_ms, int64_t now_ms)
-{
-    if (!flow->now.count)
-        flow->now.since_ms = now_ms - took_ms;
-    flow->now.took_ms += took_ms;
-    if (++flow->now.count < WHILE)
-        return;
-    flow->before = flow->now;
-    flow->now = (struct queue_pace){.since_ms = now_ms};
-}
-
 static double queue_mean_ms(const struct queue_flow *flow)
 {
     unsigned count = flow->now.count + flow->before.count;
@@ -262,8 +243,11 @@ static double queue_mean_ms(const struct queue_flow *flow)
     return count ? (double)(flow->now.took_ms + flow->before.took_ms) / count : 0;
 }
 
-/* Returns the number in flight that the flow's traffic needs. */
-static size_t queue_wanted(const struct queue *queue, const struct queue_flow *flow, int64_t now_ms)
+/*
+ * Raises the cap, if needed, after a delivery that took up to QUEUE_SLOW_MS, but not above the
+ * number in flight that the flow's traffic needs.
+ */
+static void queue_grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
 {
     const struct queue_pace *first = flow->before.count ? &flow->before : &flow->now;
     int64_t elapsed_ms = now_ms - first->since_ms;
@@ -271,19 +255,12 @@ static size_t queue_wanted(const struct queue *queue, const struct queue_flow *f
                       ? (double)(flow->now.count + flow->before.count) / (double)elapsed_ms
                       : RATE_MAX;
     double rate = sent + (double)flow->waiting_count / DRAIN_MS; /* per millisecond */
-    size_t cap =
-        NEAR_CAP + (size_t)((rate < RATE_MAX ? rate : RATE_MAX) * queue_mean_ms(flow) + 0.5);
-    size_t most = queue->limits.flow_flying;
+    double mean_ms = queue_mean_ms(flow);
+    size_t most = NEAR_CAP + (size_t)((rate < RATE_MAX ? rate : RATE_MAX) * mean_ms + 0.5);
 
-    return cap < most ? cap : most;
-}
-
-/* Raises the cap, if needed, after a delivery that took up to QUEUE_SLOW_MS. */
-static void queue_grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
-{
-    size_t most = queue_wanted(queue, flow, now_ms);
-
-    if (flow->cap < most && queue_mean_ms(flow) < FAR_MS && ++flow->grown_of < flow->cap)
+    if (most > queue->limits.flow_flying)
+        most = queue->limits.flow_flying;
+    if (flow->cap < most && mean_ms < FAR_MS && ++flow->grown_of < flow->cap)
         return;
     flow->grown_of = 0;
     flow->cap = queue_more(flow->cap, most);
@@ -302,16 +279,6 @@ static void queue_grow_old(struct queue *queue, struct queue_item *item)
     item->age = QUEUE_OLD;
 }
 
-/*
- * Returns whether a slow flow remains slow after a fast response. If only some responses of a
- * receiver are fast, each change of the class would lower the cap again.
- */
-static bool queue_stays_slow(const struct queue_flow *flow)
-{
-    return flow->class == QUEUE_SLOW && flow->now.count + flow->before.count >= SURE &&
-           queue_mean_ms(flow) > QUEUE_SLOW_MS;
-}
-
 void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms)
 {
     struct queue_flow *flow = item->flow;
@@ -322,9 +289,20 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
     item->place = QUEUE_RESTING;
     flow->flying--;
     queue->flying[flow->class]--;
-    if (delivered)
-        queue_note_time(flow, took_ms, now_ms);
-    bool slow = took_ms > QUEUE_SLOW_MS || queue_stays_slow(flow);
+    if (delivered) {
+        if (!flow->now.count)
+            flow->now.since_ms = item->started_ms;
+        flow->now.took_ms += took_ms;
+        if (++flow->now.count == WHILE) {
+            flow->before = flow->now;
+            flow->now = (struct queue_pace){.since_ms = now_ms};
+        }
+    }
+    /* If only some responses of a receiver are fast, each change of the class would lower the cap
+     * again, so a slow flow remains slow after a fast response. */
+    bool stays = flow->class == QUEUE_SLOW && flow->now.count + flow->before.count >= SURE &&
+                 queue_mean_ms(flow) > QUEUE_SLOW_MS;
+    bool slow = took_ms > QUEUE_SLOW_MS || stays;
 
     if (slow && flow->class != QUEUE_SLOW)
         queue_move_class(queue, flow, QUEUE_SLOW, 1);

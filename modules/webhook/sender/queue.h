@@ -98,7 +98,6 @@ struct queue {
     struct queue_limits limits;
     size_t flying[QUEUE_CLASSES];
     size_t young[QUEUE_CLASSES]; /* part of `flying` */
-    size_t held;
     /* Shared bytes, such as the body of an event, count once: the caller adds them when the first
      * of their items is admitted, and subtracts them when the last has been released. */
     size_t held_bytes;

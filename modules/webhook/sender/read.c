@@ -7,39 +7,32 @@
 
 #include <stdlib.h>
 
+/* ---- deliveries that are not in memory ------------------------------------------------------ */
+
 enum {
-    STREAMS = 32,        /* webhooks per statement */
-    ROWS = 1024,         /* deliveries per statement */
-    ROWS_EACH = 512,     /* of a webhook */
-    BYTES = 1 << 20,     /* of bodies per statement; only the first body may exceed it */
-    BODIES = 256,        /* large bodies in memory that are not read again */
-    LOOKS = 4 * STREAMS, /* webhooks checked per read */
+    ROWS = 1024,                /* deliveries per statement */
+    ROWS_EACH = 512,            /* of a webhook */
+    BYTES = 1 << 20,            /* of bodies per statement; only the first body may exceed it */
+    LOOKS = 4 * SENDER_STREAMS, /* webhooks checked per read */
 };
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
-#define CREATED AGE("d.created_at")
-/* Since when a delivery has been due. A policy may delay a retry for a day. */
-#define DUE AGE("greatest(w.queued_at, CASE WHEN w.next_at < webhook_never() THEN w.next_at END)")
-#define SIZE                                                                                       \
-    "coalesce(octet_length(d.body), (SELECT octet_length(b.body) FROM webhook_body b"              \
-    " WHERE b.id = d.body_id))"
-#define DELIVERY "d.event_id, d.event, d.body, d.body_id, d.traceparent, " SIZE
 
-/*
- * $1 webhooks, $2 the ids after which they are read, $3 the ids up to which deliveries may have
- * outcomes, $4 numbers of deliveries. EXISTS could be planned as a hash of all outcomes.
- */
-static const struct bb_sql read_log = {
-    "SELECT d.webhook, d.id, 0, " CREATED ", " DELIVERY ", false, NULL"
-    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY"
-    " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (SELECT * FROM webhook_delivery d"
-    " WHERE d.webhook = s.webhook AND d.id > s.after AND d.event <> '" WEBHOOK_PING "'"
-    " AND d.sequence IS NULL"
-    " AND (d.id > s.checked OR ((SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL"
-    " AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL))"
-    " ORDER BY d.id LIMIT s.most) d ORDER BY s.n, d.id",
-    BB_SQL_LONG, /* it reads the bodies, so no short read should wait for it */
-};
+/* The log of a webhook. EXISTS could be planned as a hash of all outcomes. */
+#define LOG                                                                                        \
+    "(SELECT d.*, 0 AS tries, d.created_at AS due_at, NULL::timestamptz AS next_at,"               \
+    " false AS replay FROM webhook_delivery d WHERE s.after >= 0 AND d.webhook = s.webhook"        \
+    " AND d.id > s.after AND d.event <> '" WEBHOOK_PING "' AND d.sequence IS NULL"                 \
+    " AND (d.id > s.checked OR ((SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL"    \
+    " AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL))"                        \
+    " ORDER BY d.id LIMIT s.most)"
+
+/* The due rows of webhook_waiting, and the first later row, which sets when to read again. */
+#define WAITING                                                                                    \
+    "(SELECT * FROM webhook_waiting w WHERE w.webhook = s.webhook AND w.next_at <= now()"          \
+    " ORDER BY w.next_at LIMIT s.most) UNION ALL (SELECT * FROM webhook_waiting w"                 \
+    " WHERE w.webhook = s.webhook AND w.next_at > now() AND w.next_at < webhook_never()"           \
+    " ORDER BY w.next_at LIMIT 1)"
 
 /*
  * Deliveries with an order wait with next_at = webhook_never(). Only the first delivery of each key
@@ -47,81 +40,44 @@ static const struct bb_sql read_log = {
  */
 #define FIRST_OF_KEYS                                                                              \
     " (SELECT w.* FROM (WITH RECURSIVE k(key, id, next_at) AS ((SELECT key, id, next_at"           \
-    " FROM webhook_waiting WHERE webhook = s.webhook AND key IS NOT NULL ORDER BY key, id LIMIT "  \
-    "1)"                                                                                           \
-    " UNION ALL SELECT n.* FROM k CROSS JOIN LATERAL (SELECT x.key, x.id, x.next_at"               \
+    " FROM webhook_waiting WHERE webhook = s.webhook AND key IS NOT NULL ORDER BY key, id"         \
+    " LIMIT 1) UNION ALL SELECT n.* FROM k CROSS JOIN LATERAL (SELECT x.key, x.id, x.next_at"      \
     " FROM webhook_waiting x WHERE x.webhook = s.webhook AND x.key > k.key"                        \
     " ORDER BY x.key, x.id LIMIT 1) n) SELECT id FROM k WHERE next_at = webhook_never()"           \
     " LIMIT s.most) k JOIN webhook_waiting w ON w.id = k.id)"
 
-/* $1 webhooks, $2 numbers of deliveries */
-static const struct bb_sql read_due = {
-    "SELECT d.webhook, d.id, w.tries, " DUE ", " DELIVERY ", w.replay, d.sequence"
-    " FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS s(webhook, most, n)"
-    " CROSS JOIN LATERAL ((SELECT * FROM webhook_waiting w WHERE w.webhook = s.webhook"
-    " AND w.next_at <= now() ORDER BY w.next_at LIMIT s.most) UNION ALL" FIRST_OF_KEYS ") w"
-    " CROSS JOIN LATERAL"
-    " (SELECT * FROM webhook_delivery d WHERE d.id = w.id AND d.webhook = s.webhook OFFSET 0) d"
-    " ORDER BY s.n, w.next_at",
-    BB_SQL_LONG,
+/*
+ * $1 webhooks, $2 the ids after which their logs are read (-1: their waiting rows are read), $3 the
+ * ids up to which deliveries in the log may have outcomes, $4 numbers of deliveries, $5 large
+ * bodies in memory. A delivery has been due since it was queued, or since its retry: a policy may
+ * delay a retry for a day.
+ */
+// clang-format off
+static const struct bb_sql read_streams = {
+    "SELECT s.n - 1, d.webhook, d.id, ceil(extract(epoch FROM d.next_at - now()) * 1000)::bigint,"
+    " d.body_id, d.body_id = ANY($5::bigint[]), coalesce(octet_length(d.body), (SELECT"
+    " octet_length(b.body) FROM webhook_body b WHERE b.id = d.body_id)), d.event_id, d.event,"
+    " d.body, d.traceparent, d.tries, " AGE("d.due_at") ", d.replay, d.sequence"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY"
+    " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (" LOG " UNION ALL"
+    " (SELECT d.*, w.tries, greatest(w.queued_at, w.at), w.at, w.replay"
+    " FROM (SELECT *, nullif(next_at, webhook_never()) AS at FROM ("
+    WAITING " UNION ALL" FIRST_OF_KEYS ") w) w CROSS JOIN LATERAL (SELECT * FROM webhook_delivery d"
+    " WHERE d.id = w.id AND d.webhook = s.webhook OFFSET 0) d WHERE s.after < 0)) d"
+    " ORDER BY s.n, d.next_at, d.id",
+    BB_SQL_LONG, /* it reads the bodies, so no short read should wait for it */
 };
-enum {
-    WEBHOOK,
-    ID,
-    TRIES,
-    AGE_MS,
-    EVENT_ID,
-    EVENT,
-    BODY,
-    BODY_ID,
-    TRACE,
-    LENGTH,
-    REPLAY,
-    SEQUENCE
-};
-
-/* Returns the milliseconds until the next rows of the webhooks $1 are due; null: no rows. */
-static const struct bb_sql read_next = {
-    "SELECT s.webhook, (SELECT ceil(extract(epoch FROM w.next_at - now()) * 1000)::bigint"
-    " FROM webhook_waiting w WHERE w.webhook = s.webhook AND w.next_at > now()"
-    " AND w.next_at < webhook_never()"
-    " ORDER BY w.next_at LIMIT 1) FROM unnest($1::bigint[]) WITH ORDINALITY AS s(webhook, n)"
-    " ORDER BY s.n",
-    BB_SQL_LONG,
-};
+enum { STREAM, WEBHOOK, ID, WAIT_MS, BODY_ID, KNOWN, LENGTH, EVENT_ID, EVENT, BODY, TRACE,
+       TRIES, AGE_MS, REPLAY, SEQUENCE };
+// clang-format on
 
 static const struct bb_sql read_bodies = {
     "SELECT id, body FROM webhook_body WHERE id = ANY($1::bigint[])",
     BB_SQL_LONG,
 };
 
-/* The webhooks that one statement reads. */
-struct streams {
-    size_t count;
-    struct subscription *subscriptions[STREAMS];
-    int64_t webhooks[STREAMS], after[STREAMS], checked[STREAMS], most[STREAMS], next_ms[STREAMS];
-    size_t found[STREAMS]; /* rows */
-    bool cut[STREAMS];     /* some rows were not taken */
-};
-
-struct reading {
-    struct db_task db_task;
-    struct streams log, due;
-    int64_t bodies[BODIES]; /* large ones in memory, sorted */
-    size_t body_count;
-    size_t bytes;
-    struct delivery_list list;
-};
-
-static int read_compare(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-
-    return (left > right) - (left < right);
-}
-
-static int read_row(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows,
-                    size_t row, const struct bb_rows *bodies, bool kept)
+static void read_row(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows,
+                     size_t row, const struct bb_rows *bodies)
 {
     int64_t body_id = bb_cell_int(rq, rows, row, BODY_ID);
     size_t found = 0, count = body_id && bodies ? bb_count(rq, bodies) : 0;
@@ -147,40 +103,41 @@ static int read_row(struct bb_request *rq, struct reading *reading, const struct
     if (body)
         body_release(NULL, body);
     if (!delivery)
-        return -1;
-    delivery->kept = kept;
+        delivery = bb_alloc(rq, SIZE_MAX); /* does not return */
+    delivery->kept = reading->after[bb_cell_int(rq, rows, row, STREAM)] < 0;
     delivery->sequence = bb_cell_int(rq, rows, row, SEQUENCE);
     delivery->replay = bb_cell_int(rq, rows, row, REPLAY);
     delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
     delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */
     STAILQ_INSERT_TAIL(&reading->list, delivery, next);
-    return 0;
 }
 
 /*
  * Takes the rows of each stream until a body does not fit. A body that several rows share is read
  * once. Returns 0, or -1 on failure.
  */
-static int read_rows(struct bb_request *rq, struct reading *reading, struct streams *streams,
-                     const struct bb_rows *rows, bool kept)
+static int read_rows(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows)
 {
-    size_t count = bb_count(rq, rows), stream = 0, wanted = 0;
+    size_t count = bb_count(rq, rows), wanted = 0;
     bool *taken = bb_alloc(rq, count + 1);
     int64_t *ids = bb_alloc(rq, (count + 1) * sizeof(*ids));
 
     for (size_t row = 0; row < count; row++) {
         int64_t id = bb_cell_int(rq, rows, row, BODY_ID);
+        int64_t i = bb_cell_int(rq, rows, row, STREAM);
+        int64_t wait_ms = bb_cell_int(rq, rows, row, WAIT_MS);
         size_t size = (size_t)bb_cell_int(rq, rows, row, LENGTH);
-        bool known =
-            id && ((wanted && ids[wanted - 1] == id) ||
-                   bsearch(&id, reading->bodies, reading->body_count, sizeof(id), read_compare));
+        bool known = id && ((wanted && ids[wanted - 1] == id) || bb_cell_int(rq, rows, row, KNOWN));
 
-        while (streams->webhooks[stream] != bb_cell_int(rq, rows, row, WEBHOOK))
-            stream++;
-        streams->found[stream]++;
+        taken[row] = false;
+        if (wait_ms > 0) { /* not due yet */
+            reading->next_ms[i] = wait_ms;
+            continue;
+        }
+        reading->found[i]++;
         if (!known && reading->bytes && reading->bytes + size > BYTES)
-            streams->cut[stream] = true;
-        taken[row] = !streams->cut[stream];
+            reading->cut[i] = true;
+        taken[row] = !reading->cut[i];
         if (!taken[row] || known)
             continue;
         reading->bytes += size;
@@ -192,73 +149,58 @@ static int read_rows(struct bb_request *rq, struct reading *reading, struct stre
 
     if (wanted && !bodies)
         return -1;
-    for (size_t row = 0; row < count; row++) {
-        if (taken[row] && read_row(rq, reading, rows, row, bodies, kept))
-            return -1;
-    }
+    for (size_t row = 0; row < count; row++)
+        if (taken[row])
+            read_row(rq, reading, rows, row, bodies);
     return 0;
 }
 
 static void read_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct reading *reading = (struct reading *)db_task;
-    struct streams *log = &reading->log, *due = &reading->due;
-    const struct bb_rows *rows = NULL;
+    size_t count = reading->count;
+    const struct bb_rows *rows =
+        bb_query(rq, &read_streams,
+                 BB_ARGS(bb_ints(reading->webhooks, count), bb_ints(reading->after, count),
+                         bb_ints(reading->checked, count), bb_ints(reading->most, count),
+                         bb_ints(reading->bodies, reading->body_count)));
 
-    if (log->count) {
-        rows = bb_query(rq, &read_log,
-                        BB_ARGS(bb_ints(log->webhooks, log->count), bb_ints(log->after, log->count),
-                                bb_ints(log->checked, log->count), bb_ints(log->most, log->count)));
-        if (!rows || read_rows(rq, reading, log, rows, false))
-            return;
-    }
-    if (due->count) {
-        /* first, so that rows that become due between the statements are in both results */
-        rows = bb_query(rq, &read_next, BB_ARGS(bb_ints(due->webhooks, due->count)));
-        if (!rows)
-            return;
-        for (size_t i = 0; i < due->count; i++)
-            due->next_ms[i] = bb_cell(rq, rows, i, 1) ? bb_cell_int(rq, rows, i, 1) : -1;
-        rows =
-            bb_query(rq, &read_due,
-                     BB_ARGS(bb_ints(due->webhooks, due->count), bb_ints(due->most, due->count)));
-        if (!rows || read_rows(rq, reading, due, rows, true))
-            return;
-    }
-    db_task->ok = true;
+    db_task->ok = rows && !read_rows(rq, reading, rows);
 }
 
 /* Takes a delivery into memory, or frees it. Returns false if it has to be read again. */
 static bool read_admit(struct sender *sender, struct delivery *delivery)
 {
+    int64_t id = delivery->node.id;
     struct subscription *subscription = subscription_find(sender, delivery->webhook);
     bool mine = sender->mine & ~sender->to_give & sender_shard(delivery->webhook);
-    const struct recent *recent = &sender->recent[delivery->node.id % SENDER_RECENT];
-    bool ended = recent->id == delivery->node.id && recent->read == sender->reads;
-    bool known =
-        !subscription || !mine || ended || idmap_find(&sender->deliveries, delivery->node.id);
+    const struct recent *recent = &sender->recent[id % SENDER_RECENT];
+    bool known = !subscription || !mine || idmap_find(&sender->deliveries, id) ||
+                 (recent->id == id && recent->read == sender->reads);
 
-    if (!known && delivery->node.id > sender->newest)
-        sender->newest = delivery->node.id;
+    if (!known && id > sender->newest)
+        sender->newest = id;
     if (!known && delivery_admit(sender, subscription, delivery))
         return true;
     delivery_free(sender, delivery);
     return known && mine;
 }
 
-/* Notes that the log of stream i was read up to the id `last`. `whole`: all its rows were taken. */
-static void read_end_log(struct sender *sender, const struct streams *log, size_t i, int64_t last,
-                         bool whole)
+/* Notes what stream i has read. `last` is the last delivery that was taken; 0: none. */
+static void read_end(struct sender *sender, size_t i, bool ok, int64_t last)
 {
-    struct subscription *subscription = log->subscriptions[i];
+    const struct reading *reading = &sender->reading;
+    struct subscription *subscription = reading->subscriptions[i];
+    bool more = !ok || reading->cut[i] || reading->found[i] >= reading->most[i];
 
-    if (subscription->again) { /* its rows are read again, and may have outcomes by then */
-        subscription->checked = sender->newest;
-    } else {
-        if (last > subscription->read_to)
+    if (reading->after[i] < 0 && (more || reading->next_ms[i])) {
+        subscription_due(sender, subscription, sender->now_ms + (more ? 0 : reading->next_ms[i]));
+    } else if (reading->after[i] >= 0 && ok) {
+        if (subscription->again) /* its rows are read again, and may have outcomes by then */
+            subscription->checked = sender->newest;
+        else if (last > subscription->read_to)
             subscription->read_to = last;
-        if (whole && (int64_t)log->found[i] < log->most[i])
-            subscription->backlog = false;
+        subscription->backlog &= subscription->again || more;
     }
     subscription_update(sender, subscription);
 }
@@ -266,43 +208,26 @@ static void read_end_log(struct sender *sender, const struct streams *log, size_
 static void read_back(struct sender *sender, struct db_task *db_task)
 {
     struct reading *reading = (struct reading *)db_task;
-    struct streams *log = &reading->log, *due = &reading->due;
-    int64_t last[STREAMS] = {0};
+    int64_t last[SENDER_STREAMS] = {0};
     struct delivery *delivery;
 
     while (db_task->ok && (delivery = STAILQ_FIRST(&reading->list))) {
-        struct streams *streams = delivery->kept ? due : log;
         int64_t id = delivery->node.id;
         size_t i = 0;
 
         STAILQ_REMOVE_HEAD(&reading->list, next);
-        while (streams->webhooks[i] != delivery->webhook)
+        while (reading->webhooks[i] != delivery->webhook)
             i++;
-        if (streams->cut[i]) { /* taking it would break the order of the log */
+        if (reading->cut[i]) /* taking it would break the order of the log */
             delivery_free(NULL, delivery);
-        } else if (!read_admit(sender, delivery)) {
-            streams->cut[i] = true;
-        } else if (streams == log) {
+        else if (!read_admit(sender, delivery))
+            reading->cut[i] = true;
+        else
             last[i] = id;
-        }
     }
-    for (size_t i = 0; i < log->count; i++)
-        if (db_task->ok)
-            read_end_log(sender, log, i, last[i], !log->cut[i]);
-    for (size_t i = 0; i < due->count; i++) {
-        bool more = !db_task->ok || due->cut[i] || (int64_t)due->found[i] >= due->most[i];
-
-        if (more)
-            subscription_due(sender, due->subscriptions[i], sender->now_ms);
-        else if (due->next_ms[i] >= 0)
-            subscription_due(sender, due->subscriptions[i], sender->now_ms + due->next_ms[i]);
-        subscription_update(sender, due->subscriptions[i]);
-    }
-}
-
-static void read_drop(struct db_task *db_task)
-{
-    delivery_free_list(&((struct reading *)db_task)->list);
+    delivery_free_list(&reading->list);
+    for (size_t i = 0; i < reading->count; i++)
+        read_end(sender, i, db_task->ok, last[i]);
 }
 
 /*
@@ -324,68 +249,210 @@ static size_t read_room(const struct sender *sender, const struct subscription *
     return room < ROWS_EACH ? room : ROWS_EACH;
 }
 
-static void read_add(struct streams *streams, struct subscription *subscription, size_t most)
-{
-    size_t i = streams->count++;
-
-    streams->subscriptions[i] = subscription;
-    streams->webhooks[i] = subscription->node.id;
-    streams->after[i] = subscription->read_to;
-    streams->checked[i] = subscription->checked;
-    streams->most[i] = (int64_t)most;
-}
-
 /* Chooses the webhooks to read. Each webhook that it checks moves to the end of the list. */
 static void read_choose(struct sender *sender, struct reading *reading)
 {
     const struct subscription *first = TAILQ_FIRST(&sender->to_read);
     size_t rows = 0;
 
-    for (size_t i = 0; i < LOOKS && rows < ROWS; i++) {
+    for (size_t i = 0; i < LOOKS && rows < ROWS && reading->count < SENDER_STREAMS; i++) {
         struct subscription *subscription = TAILQ_FIRST(&sender->to_read);
+        size_t place = reading->count, room = read_room(sender, subscription);
+        bool due = subscription->due;
 
         if (i && subscription == first)
             break;
-        size_t room = read_room(sender, subscription);
-
         TAILQ_REMOVE(&sender->to_read, subscription, read_next);
         TAILQ_INSERT_TAIL(&sender->to_read, subscription, read_next);
-        if (!room || reading->log.count == STREAMS || reading->due.count == STREAMS)
+        if (!room)
             continue;
-        if (subscription->due) {
+        reading->count++;
+        reading->subscriptions[place] = subscription;
+        reading->webhooks[place] = subscription->node.id;
+        reading->after[place] = due ? -1 : subscription->read_to;
+        reading->checked[place] = subscription->checked;
+        reading->most[place] = (int64_t)(due ? room + subscription->flow.held : room);
+        if (due)
             subscription->due = false;
-            read_add(&reading->due, subscription, room + subscription->flow.held);
-        } else {
+        else
             subscription->again = false;
-            read_add(&reading->log, subscription, room);
-        }
         rows += room;
     }
 }
 
 void read_deliveries(struct sender *sender)
 {
-    if (sender->reading || sender->giving || TAILQ_EMPTY(&sender->to_read) || sender->stopping ||
-        sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
-        return;
-    struct reading *reading =
-        db_task_new(sender, sizeof(*reading), read_work, read_back, read_drop);
+    struct reading *reading = &sender->reading;
 
-    if (!reading)
+    if (reading->db_task.busy || sender->saving.gives || TAILQ_EMPTY(&sender->to_read) ||
+        sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
         return;
+    memset(reading, 0, sizeof(*reading));
     STAILQ_INIT(&reading->list);
     read_choose(sender, reading);
-    if (!reading->log.count && !reading->due.count) {
-        free(reading);
+    if (!reading->count)
+        return;
+    sender->reads++;
+    IDMAP_FOREACH(body, body, &sender->bodies)
+    {
+        if (reading->body_count == SENDER_BODIES)
+            break;
+        reading->bodies[reading->body_count++] = body->node.id;
+    }
+    db_task_send(sender, &reading->db_task, read_work, read_back);
+}
+
+/* ---- deliveries that are not known ----------------------------------------------------------- */
+
+/*
+ * Looks in the database for deliveries that this sender does not have: after it got shards, after a
+ * gap in the notifications, and every few seconds in the new part of the log, because a host may
+ * die between a commit and its notification, and transactions commit in any order. A look at the
+ * log up to a `frontier`, below which all transactions have ended, moves the cursors of the shards
+ * to it.
+ */
+#define PAGE_TEXT "4000"
+enum { PAGE = 4000 }; /* rows per statement: a loop handles them at once */
+
+/* $1 the webhook to continue after, $2 shards. Returns pairs of a webhook and its cursor. */
+static const struct bb_sql look_backlog = {
+    "SELECT webhook, cursor FROM webhook_backlog WHERE webhook > $1::bigint"
+    " AND webhook_shard_of(webhook) = ANY($2::bigint[]) ORDER BY webhook LIMIT " PAGE_TEXT,
+    BB_SQL_LONG,
+};
+/* Takes one step in the index per webhook. Returns in how many ms its first row is due. */
+static const struct bb_sql look_waiting = {
+    "WITH RECURSIVE w(webhook, next_at) AS ((SELECT webhook, next_at FROM webhook_waiting"
+    " WHERE webhook > $1::bigint ORDER BY webhook, next_at LIMIT 1) UNION ALL"
+    " SELECT n.webhook, n.next_at FROM w CROSS JOIN LATERAL (SELECT x.webhook, x.next_at"
+    " FROM webhook_waiting x WHERE x.webhook > w.webhook ORDER BY x.webhook, x.next_at LIMIT 1) n)"
+    " SELECT webhook, CASE WHEN EXISTS (SELECT FROM webhook_waiting x WHERE x.webhook = w.webhook"
+    " AND x.key IS NOT NULL) THEN 0 ELSE"
+    " greatest(0, ceil(extract(epoch FROM next_at - now()) * 1000))::bigint END FROM w"
+    " WHERE webhook_shard_of(webhook) = ANY($2::bigint[]) LIMIT " PAGE_TEXT,
+    BB_SQL_LONG,
+};
+/* $1 and $3 limit the ids. Ids of deliveries with an order are negative. Pings wait in
+ * webhook_waiting; the host of the test sends them. */
+static const struct bb_sql look_log = {
+    "SELECT webhook, CASE WHEN sequence IS NULL THEN id ELSE -id END FROM webhook_delivery WHERE "
+    "id > $1::bigint AND id <= $3::bigint"
+    " AND event <> '" WEBHOOK_PING "' AND webhook_shard_of(webhook) = ANY($2::bigint[])"
+    " ORDER BY id LIMIT " PAGE_TEXT,
+    BB_SQL_LONG,
+};
+
+static void look_work(struct bb_request *rq, struct db_task *db_task)
+{
+    static const struct bb_sql *const statements[] = {NULL, &look_backlog, &look_waiting,
+                                                      &look_log};
+    struct looking *looking = (struct looking *)db_task;
+    int64_t shards[SENDER_SHARDS];
+    size_t count = sender_shard_list(looking->shards, shards);
+    const struct bb_value args[] = {bb_i(looking->after), bb_ints(shards, count),
+                                    bb_i(looking->to)};
+    const struct bb_rows *rows =
+        bb_query(rq, statements[looking->look], args, looking->look == LOOK_LOG ? 3 : 2);
+
+    pairs_read(rq, &db_task->pairs, rows);
+    db_task->ok = rows != NULL;
+}
+
+/* Handles a lack of memory: the next look finds the same again, because no cursor has moved. */
+static void look_fail(struct sender *sender)
+{
+    sender->look_wanted = true;
+    sender->look_shards = 0;
+    sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+}
+
+/* Notes a backlog of the webhook if this sender does not have the delivery `id` of the log. */
+void look_found(struct sender *sender, int64_t webhook, int64_t id)
+{
+    if (!(sender->mine & ~sender->to_give & sender_shard(webhook)) ||
+        id <= sender->cursors[webhook % SENDER_SHARDS] ||
+        sender->recent[id % SENDER_RECENT].id == id || idmap_find(&sender->deliveries, id))
+        return;
+    struct subscription *subscription = subscription_get(sender, webhook);
+
+    if (id > sender->newest)
+        sender->newest = id;
+    if (!subscription) {
+        look_fail(sender);
+    } else if (!subscription->backlog || id <= subscription->read_to) {
+        subscription_backlog(sender, subscription, id);
+    }
+}
+
+static void look_back(struct sender *sender, struct db_task *db_task)
+{
+    struct looking *looking = (struct looking *)db_task;
+    const struct pairs *found = &db_task->pairs;
+    size_t count = found->count;
+
+    if (!db_task->ok || sender->look != looking->look)
+        return; /* if `look` differs, the lease was lost */
+    for (size_t i = 0; i < count; i++) {
+        int64_t webhook = found->webhooks[i], number = found->ids[i];
+        struct subscription *subscription;
+
+        if (looking->look == LOOK_LOG && number > 0)
+            look_found(sender, webhook, number);
+        else if (!(sender->mine & sender_shard(webhook)))
+            continue;
+        else if (!(subscription = subscription_get(sender, webhook)))
+            look_fail(sender);
+        else if (looking->look != LOOK_BACKLOG) /* an order: its rows in webhook_waiting are due */
+            subscription_due(sender, subscription, sender->now_ms + (number > 0 ? number : 0));
+        else if (!subscription->saved) {
+            subscription->saved = number;
+            subscription_backlog(sender, subscription, number + 1);
+        }
+    }
+    if (count == PAGE) {
+        looking->after =
+            looking->look == LOOK_LOG ? llabs(found->ids[count - 1]) : found->webhooks[count - 1];
         return;
     }
-    sender->reads++;
-    IDMAP_FOREACH(node, &sender->bodies)
-    {
-        if (reading->body_count == BODIES)
-            break;
-        reading->bodies[reading->body_count++] = node->id;
+    looking->after = 0;
+    sender->look = looking->look == LOOK_LOG ? LOOK_NONE : looking->look + 1;
+    if (sender->look || looking->to == INT64_MAX)
+        return;
+    /* There are no other deliveries, so the cursors move to the frontier. */
+    for (int64_t i = 0; i < SENDER_SHARDS; i++)
+        if (sender->look_shards & sender->mine & sender_shard(i) &&
+            sender->cursors[i] < sender->frontier)
+            sender->cursors[i] = sender->frontier;
+    sender->frontier = 0;
+    sender->frontier_safe = false;
+    lease_save(sender);
+}
+
+void look_on(struct sender *sender)
+{
+    struct looking *looking = &sender->looking;
+
+    if (looking->db_task.busy || !sender->mine || sender->stopping ||
+        sender->now_ms < sender->retry_db_at)
+        return;
+    if (!sender->look) {
+        if (!sender->look_wanted && !sender->frontier_safe)
+            return;
+        sender->look = sender->look_wanted ? LOOK_BACKLOG : LOOK_LOG;
+        looking->to = sender->look_wanted ? INT64_MAX : sender->frontier;
+        sender->look_shards = sender->mine & ~sender->to_give;
+        if (sender->look_wanted) /* there may be replays that this sender does not know */
+            sender->replay_at = sender->now_ms;
+        sender->look_wanted = false;
+        looking->after = 0;
     }
-    qsort(reading->bodies, reading->body_count, sizeof(int64_t), read_compare);
-    db_task_send(&reading->db_task, &sender->reading);
+    looking->look = sender->look;
+    looking->shards = sender->look_shards;
+    if (looking->look == LOOK_LOG && !looking->after) {
+        looking->after = INT64_MAX;
+        for (int64_t i = 0; i < SENDER_SHARDS; i++)
+            if (looking->shards & sender_shard(i) && sender->cursors[i] < looking->after)
+                looking->after = sender->cursors[i];
+    }
+    db_task_send(sender, &looking->db_task, look_work, look_back);
 }

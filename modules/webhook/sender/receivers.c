@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "modules/common/hash.h"
 
@@ -38,25 +37,6 @@ void receiver_sessions_release(struct receiver_sessions *sessions)
     free(sessions);
 }
 
-struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct receiver *receiver,
-                                            const char *url, int64_t now_ms)
-{
-    struct receiver_sessions *sessions = receivers->plain;
-
-    if (!strncasecmp(url, "https", 5)) {
-        if (receiver->sessions && now_ms - receiver->sessions->made_ms >= SESSIONS_MS) {
-            receiver_sessions_release(receiver->sessions);
-            receiver->sessions = NULL;
-        }
-        if (!receiver->sessions)
-            receiver->sessions = receiver_sessions_new(now_ms);
-        sessions = receiver->sessions;
-    }
-    if (sessions)
-        sessions->holders++;
-    return sessions;
-}
-
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static void receiver_forget(struct receivers *receivers, struct receiver *receiver)
@@ -67,61 +47,53 @@ static void receiver_forget(struct receivers *receivers, struct receiver *receiv
     free(receiver);
 }
 
-/*
- * Forgets receivers that were not used for long. It checks only a few, because such receivers are
- * usually idle.
- */
-static void receivers_make_room(struct receivers *receivers)
-{
-    struct receiver *receiver = TAILQ_FIRST(&receivers->by_use);
-
-    for (int i = 0; receiver && i < CHECKED && receivers->map.count >= receivers->most; i++) {
-        struct receiver *next = TAILQ_NEXT(receiver, by_use);
-
-        if (!receiver->flying && !receiver->open)
-            receiver_forget(receivers, receiver);
-        receiver = next;
-    }
-}
-
-struct receiver *receivers_take(struct receivers *receivers, const char *url)
+struct receiver *receivers_take(struct receivers *receivers, const char *url, int64_t now_ms)
 {
     const char *host = strstr(url, "://");
     size_t before = host ? (size_t)(host - url) + 3 : 0;
     int64_t id = (int64_t)hash_bytes(HASH_SEED, url, before + strcspn(url + before, "/?#"));
     struct idmap_node *node = idmap_find(&receivers->map, id);
     struct receiver *receiver = (struct receiver *)(void *)node;
+    struct receiver *unused = TAILQ_FIRST(&receivers->by_use);
 
     if (receiver) {
         TAILQ_REMOVE(&receivers->by_use, receiver, by_use);
     } else {
-        receivers_make_room(receivers);
+        /* It checks only a few, because receivers that were not used for long are usually idle. */
+        for (int i = 0; unused && i < CHECKED && receivers->map.count >= receivers->most; i++) {
+            struct receiver *next = TAILQ_NEXT(unused, by_use);
+
+            if (!unused->flying && !unused->open)
+                receiver_forget(receivers, unused);
+            unused = next;
+        }
         receiver = calloc(1, sizeof(*receiver));
         if (!receiver)
             return NULL;
         receiver->node.id = id;
-        if (idmap_add(&receivers->map, &receiver->node)) {
-            free(receiver);
-            return NULL;
-        }
+        idmap_add(&receivers->map, &receiver->node);
     }
     TAILQ_INSERT_TAIL(&receivers->by_use, receiver, by_use);
+    if (!receiver->sessions || now_ms - receiver->sessions->made_ms >= SESSIONS_MS) {
+        receiver_sessions_release(receiver->sessions);
+        receiver->sessions = receiver_sessions_new(now_ms);
+    }
+    if (!receiver->sessions)
+        return NULL;
+    receiver->sessions->holders++;
     receiver->flying++;
+    receiver->waiting++;
     return receiver;
 }
 
-int receivers_init(struct receivers *receivers, size_t most)
+void receivers_init(struct receivers *receivers, size_t most)
 {
-    *receivers = (struct receivers){.most = most};
+    receivers->most = most;
     TAILQ_INIT(&receivers->by_use);
-    receivers->plain = receiver_sessions_new(0);
-    return receivers->plain ? 0 : -1;
 }
 
 void receivers_free(struct receivers *receivers)
 {
     while (!TAILQ_EMPTY(&receivers->by_use))
         receiver_forget(receivers, TAILQ_FIRST(&receivers->by_use));
-    idmap_free(&receivers->map);
-    receiver_sessions_release(receivers->plain);
 }

@@ -36,27 +36,22 @@ struct receivers {
     struct idmap map;
     TAILQ_HEAD(receiver_list, receiver) by_use; /* the oldest first */
     size_t most;
-    struct receiver_sessions *plain; /* an empty share for all receivers without TLS */
 };
 
-/* Remembers up to `most` receivers, and more only while they are in use. Returns 0, or -1. */
-int receivers_init(struct receivers *receivers, size_t most);
+/* Remembers up to `most` receivers, and more only while they are in use. `receivers` is zeroed. */
+void receivers_init(struct receivers *receivers, size_t most);
 void receivers_free(struct receivers *receivers);
 
 /*
- * Returns the receiver of a URL and counts one more attempt in flight; NULL: out of memory. Two
- * spellings of an origin are two receivers. Two origins with the same hash are one receiver; their
- * sessions do not mix, because libcurl compares hosts and ports.
+ * Returns the receiver of a URL, counts one more attempt in flight and waiting, and holds its
+ * sessions until receiver_sessions_release(); NULL: out of memory. Two spellings of an origin are
+ * two receivers. Two origins with the same hash are one receiver; their sessions do not mix,
+ * because libcurl compares hosts and ports.
+ *
+ * Every attempt gets a share, even without TLS: a handle used without a share allocates its own
+ * session storage, which libcurl 7.88 leaks when the handle gets a share.
  */
-struct receiver *receivers_take(struct receivers *receivers, const char *url);
-
-/*
- * Returns the sessions for one attempt, referenced until receiver_sessions_release(); NULL: out of
- * memory. Every attempt gets a share, even if it does not need one: a handle used without a share
- * allocates its own session storage, which libcurl 7.88 leaks when the handle gets a share.
- */
-struct receiver_sessions *receiver_sessions(struct receivers *receivers, struct receiver *receiver,
-                                            const char *url, int64_t now_ms);
+struct receiver *receivers_take(struct receivers *receivers, const char *url, int64_t now_ms);
 void receiver_sessions_release(struct receiver_sessions *sessions); /* NULL is allowed */
 
 #endif

@@ -8,8 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define STATEMENTS 2       /* at a time */
-#define WORTHWHILE 256     /* results needed to send a second statement while one is running */
 #define ABANDONED_MS 60000 /* between two log lines about a webhook */
 #define FEW 16             /* results that may be recorded by a short statement */
 #define GATHER_MS 100      /* how long a result waits for others */
@@ -73,20 +71,9 @@ static const struct bb_sql record_in_tx = {RECORD_DELIVERED(" ON CONFLICT DO NOT
                                            BB_SQL_WRITE};
 static const struct bb_sql record_others = {RECORD_OTHERS, BB_SQL_WRITE | BB_SQL_LONG};
 
-/* A batch of results: plain ones, or others. Element i of each column belongs to result i. */
 enum { ID, WEBHOOK, AT, TOOK, STATUS, VERDICT, TRIES, GAP, AGE, COLUMNS };
 
-struct recording {
-    struct db_task db_task;
-    int64_t owner;
-    bool plain, lost;
-    size_t count;
-    struct delivery *list[SENDER_RECORD_MAX];
-    int64_t columns[COLUMNS][SENDER_RECORD_MAX];
-    json_t *details;
-    bool noted; /* `health` is stored */
-    struct health_notes health;
-};
+_Static_assert(COLUMNS == SENDER_RECORD_COLUMNS, "struct recording has the columns");
 
 /* Returns NULL on failure. `tx` is NULL if there is no transaction. */
 static const struct bb_rows *record_all(struct bb_request *rq, struct bb_tx *tx,
@@ -128,7 +115,7 @@ static int record_with_health(struct bb_request *rq, struct bb_tx *tx, void *arg
         return -1;
     if (recording->lost)
         return 409;
-    return health_store(rq, tx, &recording->health) ? -1 : 200;
+    return health_store(rq, tx, recording) ? -1 : 200;
 }
 
 /*
@@ -139,7 +126,7 @@ static int record_with_health(struct bb_request *rq, struct bb_tx *tx, void *arg
 static void record_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct recording *recording = (struct recording *)db_task;
-    int status = recording->health.count ? bb_transaction(rq, record_with_health, recording) : 0;
+    int status = recording->note_count ? bb_transaction(rq, record_with_health, recording) : 0;
 
     recording->noted = status == 200;
     db_task->ok = recording->noted || recording->lost;
@@ -147,8 +134,8 @@ static void record_work(struct bb_request *rq, struct db_task *db_task)
         return;
     if (status)
         bb_log(rq, BB_ERROR,
-               "cannot store the health of webhooks: webhooks %zu, the first one %" PRId64,
-               recording->health.count, recording->health.columns[NOTE_WEBHOOK][0]);
+               "cannot store the health of webhooks: results %zu, the first webhook %" PRId64,
+               recording->note_count, recording->notes[NOTE_WEBHOOK][0]);
     db_task->ok = record_all(rq, NULL, recording) != NULL;
 }
 
@@ -207,15 +194,15 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
 static void record_back(struct sender *sender, struct db_task *db_task)
 {
     struct recording *recording = (struct recording *)db_task;
+    struct delivery_list *results = &sender->results[recording->plain];
 
-    sender->recording--;
-    if (recording->health.count)
-        sender->storing = false;
+    json_decref(recording->details);
+    recording->details = NULL;
     if (recording->noted && db_task->ok)
-        health_stored(sender, &recording->health);
+        health_stored(sender, recording);
     if (!db_task->ok && recording->owner == sender->me) {
         for (size_t i = recording->count; i > 0; i--)
-            STAILQ_INSERT_HEAD(&sender->results, recording->list[i - 1], next);
+            STAILQ_INSERT_HEAD(results, recording->list[i - 1], next);
         sender->result_count += recording->count;
         return;
     }
@@ -229,93 +216,25 @@ static void record_back(struct sender *sender, struct db_task *db_task)
         sender->tend_at = sender->now_ms;
 }
 
-static void record_drop(struct db_task *db_task)
-{
-    json_decref(((struct recording *)db_task)->details);
-}
-
 /* ---- a batch -------------------------------------------------------------------------------- */
 
-/* Returns whether the result is plain: the first attempt delivered, without a waiting row. */
-static bool record_is_plain(const struct delivery *delivery)
-{
-    return delivery->verdict == RETRY_DELIVERED && !delivery->kept;
-}
-
-/* Takes results of the kind of the batch. */
-static void record_take(struct sender *sender, struct recording *recording)
-{
-    struct delivery_list rest = STAILQ_HEAD_INITIALIZER(rest);
-    struct delivery *delivery;
-
-    while ((delivery = STAILQ_FIRST(&sender->results)) && recording->count < SENDER_RECORD_MAX) {
-        STAILQ_REMOVE_HEAD(&sender->results, next);
-        if (delivery->lease_lost) {
-            sender->result_count--;
-            delivery_unsettled(sender, delivery);
-            continue;
-        }
-        if (record_is_plain(delivery) != recording->plain ||
-            json_array_append_new(recording->details, delivery->details
-                                                          ? json_incref(delivery->details)
-                                                          : json_null())) {
-            STAILQ_INSERT_TAIL(&rest, delivery, next);
-            continue;
-        }
-        size_t i = recording->count++;
-
-        recording->list[i] = delivery;
-        recording->columns[ID][i] = delivery->node.id;
-        recording->columns[WEBHOOK][i] = delivery->webhook;
-        recording->columns[AT][i] = delivery->at_wall_ms;
-        recording->columns[TOOK][i] = delivery->took_ms;
-        recording->columns[STATUS][i] = delivery->status;
-        recording->columns[VERDICT][i] = delivery->verdict;
-        recording->columns[TRIES][i] = delivery->tries;
-        recording->columns[GAP][i] =
-            delivery->delay_ms + (delivery->test ? sender_hold_ms(sender->webhook) : 0);
-        recording->columns[AGE][i] = sender->now_ms - delivery->queued_ms;
-        if (delivery->notes)
-            health_note(&recording->health, delivery);
-        sender->result_count--;
-    }
-    STAILQ_CONCAT(&rest, &sender->results);
-    STAILQ_CONCAT(&sender->results, &rest);
-}
-
-/* Sends a batch of one kind. Returns false if there is none, or no memory. */
-static bool record_send(struct sender *sender, bool plain)
-{
-    struct recording *recording =
-        db_task_new(sender, sizeof(*recording), record_work, record_back, record_drop);
-
-    if (!recording)
-        return false;
-    recording->owner = sender->me;
-    recording->plain = plain;
-    recording->details = json_array();
-    record_take(sender, recording);
-    if (!recording->count) {
-        record_drop(&recording->db_task);
-        free(recording);
-        return false;
-    }
-    sender->recording++;
-    sender->storing = sender->storing || recording->health.count;
-    db_task_send(&recording->db_task, NULL);
-    return true;
-}
-
-/* Lets a result wait for further results, but not beyond the next attempt of its delivery. */
+/*
+ * Takes the result of an attempt, and lets it wait for further results, but not beyond the next
+ * attempt of its delivery. It is plain if the first attempt delivered, without a waiting row.
+ */
 void record_add(struct sender *sender, struct delivery *delivery)
 {
+    bool plain = delivery->verdict == RETRY_DELIVERED && !delivery->kept;
     bool soon = delivery->verdict == RETRY_LATER && delivery->delay_ms < GATHER_MS;
     int64_t wait_ms = soon ? delivery->delay_ms : delivery->sequence ? 0 : GATHER_MS;
     int64_t at_ms = sender->now_ms + wait_ms;
 
-    if (STAILQ_EMPTY(&sender->results) || at_ms < sender->record_ms)
+    sender->totals.delivered += delivery->verdict == RETRY_DELIVERED;
+    sender->totals.retried += delivery->verdict == RETRY_LATER;
+    sender->totals.abandoned += delivery->verdict == RETRY_ABANDON;
+    if (!sender->result_count || at_ms < sender->record_ms)
         sender->record_ms = at_ms;
-    STAILQ_INSERT_TAIL(&sender->results, delivery, next);
+    STAILQ_INSERT_TAIL(&sender->results[plain], delivery, next);
     sender->result_count++;
 }
 
@@ -333,21 +252,59 @@ int64_t record_at(const struct sender *sender)
     return at_ms > sender->retry_db_at ? at_ms : sender->retry_db_at;
 }
 
-/* Results accumulate while statements are running, so load makes the batches larger. */
+/*
+ * Records results of one kind; the kinds take turns. Results accumulate while a statement is
+ * running, so load makes the batches larger.
+ */
 void record_results(struct sender *sender)
 {
-    while (!STAILQ_EMPTY(&sender->results) && sender->me && !sender->giving &&
-           sender->now_ms >= record_at(sender) &&
-           (!sender->recording || (sender->recording < STATEMENTS && !sender->storing &&
-                                   sender->result_count >= WORTHWHILE))) {
-        bool plain = record_is_plain(STAILQ_FIRST(&sender->results));
+    struct recording *recording = &sender->recording;
+    struct delivery *delivery;
 
-        if (!record_send(sender, plain)) { /* no memory, unless a lost lease has ended all */
-            if (!STAILQ_EMPTY(&sender->results))
-                sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
-            return;
+    if (!sender->result_count || recording->db_task.busy || !sender->me || sender->saving.gives ||
+        sender->now_ms < record_at(sender))
+        return;
+    recording->plain ^= !STAILQ_EMPTY(&sender->results[!recording->plain]);
+    recording->owner = sender->me;
+    recording->count = recording->note_count = 0;
+    recording->lost = recording->noted = false;
+    recording->details = json_array();
+    struct delivery_list *results = &sender->results[recording->plain];
+
+    while ((delivery = STAILQ_FIRST(results)) && recording->count < SENDER_RECORD_MAX) {
+        json_t *details = delivery->details ? json_incref(delivery->details) : json_null();
+        size_t i = recording->count;
+
+        if (json_array_append_new(recording->details, details)) /* out of memory */
+            break;
+        STAILQ_REMOVE_HEAD(results, next);
+        sender->result_count--;
+        if (delivery->lease_lost) {
+            json_array_remove(recording->details, i);
+            delivery_unsettled(sender, delivery);
+            continue;
         }
-        if (!STAILQ_EMPTY(&sender->results) && !sender->storing)
-            record_send(sender, !plain);
+        recording->count++;
+        recording->list[i] = delivery;
+        recording->columns[ID][i] = delivery->node.id;
+        recording->columns[WEBHOOK][i] = delivery->webhook;
+        recording->columns[AT][i] = delivery->at_wall_ms;
+        recording->columns[TOOK][i] = delivery->took_ms;
+        recording->columns[STATUS][i] = delivery->status;
+        recording->columns[VERDICT][i] = delivery->verdict;
+        recording->columns[TRIES][i] = delivery->tries;
+        recording->columns[GAP][i] =
+            delivery->delay_ms + (delivery->test ? sender_hold_ms(sender->webhook) : 0);
+        recording->columns[AGE][i] = sender->now_ms - delivery->queued_ms;
+        if (delivery->notes)
+            health_note(recording, delivery);
     }
+    if (recording->count) {
+        db_task_send(sender, &recording->db_task, record_work, record_back);
+        return;
+    }
+    json_decref(recording->details);
+    recording->details = NULL;
+    if (!STAILQ_EMPTY(results)) /* otherwise, all were ended */
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
 }

@@ -49,12 +49,6 @@ static const struct bb_sql replay = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-struct replaying {
-    struct db_task db_task;
-    int64_t me;
-    uint64_t shards;
-};
-
 static void replay_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct replaying *replaying = (struct replaying *)db_task;
@@ -63,10 +57,7 @@ static void replay_work(struct bb_request *rq, struct db_task *db_task)
     const struct bb_rows *rows =
         bb_query(rq, &replay, BB_ARGS(bb_i(replaying->me), bb_ints(shards, count)));
 
-    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
-        if (pairs_add(&db_task->pairs, bb_cell_int(rq, rows, row, 0),
-                      bb_cell_int(rq, rows, row, 1)))
-            return;
+    pairs_read(rq, &db_task->pairs, rows);
     db_task->ok = rows != NULL;
 }
 
@@ -75,32 +66,28 @@ static void replay_back(struct sender *sender, struct db_task *db_task)
     const struct pairs *webhooks = &db_task->pairs;
     bool full = db_task->ok;
 
-    for (size_t i = 0; i < webhooks->count; i++)
-        full = full && !webhooks->ids[i];
-    if (!db_task->ok || webhooks->count)
-        sender->replay_at = sender->now_ms + (full ? FULL_MS : PAUSE_MS);
     for (size_t i = 0; i < webhooks->count; i++) {
         int64_t webhook = webhooks->webhooks[i];
         struct subscription *subscription =
             sender->mine & sender_shard(webhook) ? subscription_get(sender, webhook) : NULL;
 
+        full = full && !webhooks->ids[i];
         if (subscription)
             subscription_due(sender, subscription, sender->now_ms);
     }
+    if (!db_task->ok || webhooks->count)
+        sender->replay_at = sender->now_ms + (full ? FULL_MS : PAUSE_MS);
 }
 
 void replay_next(struct sender *sender)
 {
-    if (sender->replaying || sender->now_ms < sender->replay_at || !sender->mine ||
-        sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
-        return;
-    struct replaying *replaying =
-        db_task_new(sender, sizeof(*replaying), replay_work, replay_back, NULL);
+    struct replaying *replaying = &sender->replaying;
 
-    if (!replaying)
+    if (replaying->db_task.busy || sender->now_ms < sender->replay_at || !sender->mine ||
+        sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
         return;
     replaying->me = sender->me;
     replaying->shards = sender->mine & ~sender->to_give;
     sender->replay_at = INT64_MAX;
-    db_task_send(&replaying->db_task, &sender->replaying);
+    db_task_send(sender, &replaying->db_task, replay_work, replay_back);
 }

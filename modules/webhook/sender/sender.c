@@ -25,16 +25,6 @@ static void db_task_run(struct bb_request *rq, void *arg)
     db_task->work(rq, db_task);
 }
 
-static void db_task_return(struct db_task *db_task)
-{
-    struct sender *sender = db_task->sender;
-
-    pthread_mutex_lock(&sender->lock);
-    db_task->next = sender->db_tasks;
-    sender->db_tasks = db_task;
-    pthread_mutex_unlock(&sender->lock);
-}
-
 /*
  * The sender still exists, because it is freed after the generation's last request. A task that
  * ended early (out of memory) has failed, even if `work` has reported success.
@@ -42,57 +32,40 @@ static void db_task_return(struct db_task *db_task)
 static void db_task_ended(void *arg, bool whole)
 {
     struct db_task *db_task = arg;
-    struct bb_host *host = db_task->sender->host;
+    struct sender *sender = db_task->sender;
+    struct bb_host *host = sender->host;
 
     db_task->ok = db_task->ok && whole;
-    db_task_return(db_task);
+    pthread_mutex_lock(&sender->lock);
+    db_task->next = sender->db_tasks;
+    sender->db_tasks = db_task;
+    pthread_mutex_unlock(&sender->lock);
     bb_wake(host, "sender");
 }
 
-static void db_task_free(struct db_task *db_task)
-{
-    if (db_task->drop)
-        db_task->drop(db_task);
-    pairs_free(&db_task->pairs);
-    free(db_task);
-}
-
-void *db_task_new(struct sender *sender, size_t size,
+void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
-                  void (*back)(struct sender *sender, struct db_task *db_task),
-                  void (*drop)(struct db_task *db_task))
+                  void (*back)(struct sender *sender, struct db_task *db_task))
 {
-    struct db_task *db_task = calloc(1, size);
-
-    if (db_task)
-        *db_task = (struct db_task){.sender = sender, .work = work, .back = back, .drop = drop};
-    else
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
-    return db_task;
-}
-
-void db_task_send(struct db_task *db_task, bool *busy)
-{
-    struct sender *sender = db_task->sender;
-
-    db_task->busy = busy;
-    if (busy)
-        *busy = true;
+    db_task->sender = sender;
+    db_task->work = work;
+    db_task->back = back;
+    db_task->ok = false;
+    db_task->busy = true;
     sender->tasks_pending++;
     if (bb_run_then(sender->host, db_task_run, db_task_ended, db_task))
-        db_task_return(db_task);
+        db_task_ended(db_task, false);
 }
 
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id)
 {
     if (pairs->count == pairs->room) {
         size_t room = pairs->room ? 2 * pairs->room : 64;
-        int64_t *webhooks = realloc(pairs->webhooks, room * sizeof(*webhooks)), *ids;
+        int64_t *webhooks = realloc(pairs->webhooks, room * sizeof(*webhooks));
+        int64_t *ids = webhooks ? realloc(pairs->ids, room * sizeof(*ids)) : NULL;
 
-        if (!webhooks)
-            return -1;
-        pairs->webhooks = webhooks;
-        ids = realloc(pairs->ids, room * sizeof(*ids));
+        if (webhooks)
+            pairs->webhooks = webhooks;
         if (!ids)
             return -1;
         pairs->ids = ids;
@@ -101,6 +74,13 @@ int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id)
     pairs->webhooks[pairs->count] = webhook;
     pairs->ids[pairs->count++] = id;
     return 0;
+}
+
+void pairs_read(struct bb_request *rq, struct pairs *pairs, const struct bb_rows *rows)
+{
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
+        if (pairs_add(pairs, bb_cell_int(rq, rows, row, 0), bb_cell_int(rq, rows, row, 1)))
+            bb_alloc(rq, SIZE_MAX); /* does not return */
 }
 
 void pairs_free(struct pairs *pairs)
@@ -122,14 +102,14 @@ struct sender *sender_new(const struct webhook *webhook)
     sender->webhook = webhook;
     sender->settings = webhook->settings;
     sender->hmac = sign_algorithm();
-    sender->recent = calloc(SENDER_RECENT, sizeof(*sender->recent));
     STAILQ_INIT(&sender->handoffs);
-    STAILQ_INIT(&sender->results);
+    STAILQ_INIT(&sender->results[false]);
+    STAILQ_INIT(&sender->results[true]);
+    STAILQ_INIT(&sender->reading.list);
     TAILQ_INIT(&sender->to_read);
-    if (sender->hmac && sender->recent && pthread_mutex_init(&sender->lock, NULL) == 0)
+    if (sender->hmac && pthread_mutex_init(&sender->lock, NULL) == 0)
         return sender;
     EVP_MAC_free(sender->hmac);
-    free(sender->recent);
     free(sender);
     return NULL;
 }
@@ -138,27 +118,24 @@ void sender_free(struct sender *sender)
 {
     if (!sender)
         return;
-    while (sender->db_tasks) {
-        struct db_task *db_task = sender->db_tasks;
-
-        sender->db_tasks = db_task->next;
-        db_task_free(db_task);
-    }
+    for (struct db_task *db_task = sender->db_tasks; db_task; db_task = db_task->next)
+        pairs_free(&db_task->pairs); /* it ended after the worker */
+    for (size_t i = 0; i < sender->reading_rows.count; i++)
+        parts_release(sender->reading_rows.parts[i]);
+    delivery_free_list(&sender->reading.list);
+    pairs_free(&sender->saving.held);
+    json_decref(sender->recording.details);
     pairs_free(&sender->heard);
     pairs_free(&sender->signals);
     pairs_free(&sender->changed);
     pthread_mutex_destroy(&sender->lock);
     EVP_MAC_free(sender->hmac);
-    free(sender->recent);
     free(sender);
 }
 
 bool sender_ready(struct sender *sender)
 {
-    pthread_mutex_lock(&sender->lock);
-    bool ready = sender->running && sender->ready;
-    pthread_mutex_unlock(&sender->lock);
-    return ready;
+    return sender->running && sender->ready;
 }
 
 void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all)
@@ -185,9 +162,8 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
     struct waiters *waiters = sender->webhook->waiters;
     struct body *body = body_new(event);
 
-    pthread_mutex_lock(&sender->lock);
     uint64_t owned = sender->running ? sender->owned : 0;
-    pthread_mutex_unlock(&sender->lock);
+
     for (size_t i = 0; i < count; i++) {
         bool takes = body && (test || owned & sender_shard(items[i].webhook));
         struct delivery *delivery =
@@ -233,10 +209,7 @@ void sender_heard(struct sender *sender, const char *payload)
         int64_t webhook = strtoll(at, &end, 10);
         int64_t id = *end == ':' ? strtoll(end + 1, &end, 10) : 0;
 
-        pthread_mutex_lock(&sender->lock);
-        bool mine = sender->owned & sender_shard(webhook);
-        pthread_mutex_unlock(&sender->lock);
-        if (webhook > 0 && mine)
+        if (webhook > 0 && sender->owned & sender_shard(webhook))
             sender_note(sender, webhook, id, false);
         waiters_wake(sender->webhook->waiters, webhook);
         pairs = pairs && webhook > 0;
@@ -244,10 +217,9 @@ void sender_heard(struct sender *sender, const char *payload)
     }
     if (pairs)
         return;
-    pthread_mutex_lock(&sender->lock);
     sender->heard_all = true;
-    sender->heard_shards |= payload && !strcmp(payload, "shards");
-    pthread_mutex_unlock(&sender->lock);
+    if (payload && !strcmp(payload, "shards"))
+        sender->heard_shards = true;
     bb_wake(sender->host, "sender");
 }
 
@@ -263,12 +235,7 @@ void sender_changed(struct sender *sender, int64_t webhook)
 
 void sender_expand(struct sender *sender)
 {
-    pthread_mutex_lock(&sender->lock);
-    bool news = !sender->events_wait;
-
-    sender->events_wait = true;
-    pthread_mutex_unlock(&sender->lock);
-    if (news)
+    if (!atomic_exchange(&sender->events_wait, true))
         bb_wake(sender->host, "sender");
 }
 
@@ -317,22 +284,20 @@ static void signal_back(struct sender *sender, struct db_task *db_task)
 
 static void signal_owners(struct sender *sender)
 {
-    if (sender->signaling || sender->now_ms < sender->signal_at)
+    struct db_task *signaling = &sender->signaling;
+
+    if (signaling->busy || sender->now_ms < sender->signal_at)
         return;
     pthread_mutex_lock(&sender->lock);
-    struct db_task *signaling = sender->signals.count ? db_task_new(sender, sizeof(*signaling),
-                                                                    signal_work, signal_back, NULL)
-                                                      : NULL;
-
-    if (signaling) {
-        signaling->pairs = sender->signals;
-        sender->signals = (struct pairs){0};
-    }
+    signaling->pairs = sender->signals;
+    sender->signals = (struct pairs){0};
     pthread_mutex_unlock(&sender->lock);
-    if (!signaling)
+    if (!signaling->pairs.count) {
+        pairs_free(&signaling->pairs);
         return;
+    }
     sender->signal_at = sender->now_ms + SIGNAL_MS;
-    db_task_send(signaling, &sender->signaling);
+    db_task_send(sender, signaling, signal_work, signal_back);
 }
 
 /* ---- turns of the worker --------------------------------------------------------------------- */
@@ -343,37 +308,34 @@ static void sender_take_inbox(struct sender *sender)
     struct delivery_list handoffs = STAILQ_HEAD_INITIALIZER(handoffs);
     struct pairs heard;
     struct db_task *db_tasks;
-    bool retry_db = sender->now_ms < sender->retry_db_at;
 
+    if (sender->now_ms >= sender->retry_db_at && atomic_exchange(&sender->heard_all, false))
+        sender->look_wanted = true;
+    if (atomic_exchange(&sender->heard_shards, false))
+        sender->tend_at = sender->now_ms;
+    if (atomic_exchange(&sender->events_wait, false) && sender->expand_at == INT64_MAX)
+        sender->expand_at = sender->now_ms;
     pthread_mutex_lock(&sender->lock);
     STAILQ_CONCAT(&handoffs, &sender->handoffs);
     db_tasks = sender->db_tasks;
     sender->db_tasks = NULL;
     heard = sender->heard;
     sender->heard = (struct pairs){0};
-    sender->look_wanted |= sender->heard_all && !retry_db;
-    sender->heard_all &= retry_db;
-    if (sender->heard_shards)
-        sender->tend_at = sender->now_ms;
-    sender->heard_shards = false;
-    if (sender->events_wait && sender->expand_at == INT64_MAX)
-        sender->expand_at = sender->now_ms;
-    sender->events_wait = false;
-    sender->counters.waiting = (int64_t)(sender->deliveries.count - queue_flying(&sender->queue));
-    sender->counters.in_flight = (int64_t)queue_flying(&sender->queue);
+    sender->totals.waiting = (int64_t)(sender->deliveries.count - queue_flying(&sender->queue));
+    sender->totals.in_flight = (int64_t)queue_flying(&sender->queue);
+    sender->counters = sender->totals;
     pthread_mutex_unlock(&sender->lock);
     while (db_tasks) {
         struct db_task *db_task = db_tasks;
 
         db_tasks = db_task->next;
         sender->tasks_pending--;
-        if (db_task->busy)
-            *db_task->busy = false;
+        db_task->busy = false;
         if (!db_task->ok)
             sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
         if (db_task->back)
             db_task->back(sender, db_task);
-        db_task_free(db_task);
+        pairs_free(&db_task->pairs);
     }
     delivery_take_handoffs(sender, &handoffs);
     for (size_t i = 0; i < heard.count; i++) {
@@ -404,19 +366,20 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
 {
     int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
     int64_t wait = tick >= 0 && tick < most ? tick : most;
+    const struct timer *first = timer_heap_first(&sender->timers);
 
     /* if such a time has passed, the work waits for something else */
     const int64_t times[] = {sender->replay_at, sender->expand_at, sender->retry_db_at,
                              sender->signal_at};
 
-    if (sender->timers.count)
-        wait = sender_sooner(wait, sender->timers.list[1]->at_ms, now);
+    if (first)
+        wait = sender_sooner(wait, first->at_ms, now);
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         if (times[i] > now)
             wait = sender_sooner(wait, times[i], now);
-    if (!STAILQ_EMPTY(&sender->results) && !sender->recording && sender->me)
+    if (sender->result_count && !sender->recording.db_task.busy && sender->me)
         wait = sender_sooner(wait, record_at(sender), now);
-    if (!sender->tending && !sender->leaving)
+    if (!sender->tending.db_task.busy && !sender->leaving)
         wait = sender_sooner(wait, sender->tend_at, now);
     return wait;
 }
@@ -487,14 +450,14 @@ static void sender_finish(struct sender *sender)
         sender_turn(sender);
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
-    IDMAP_FOREACH(node, &sender->deliveries)
+    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
     {
-        delivery_free(sender, delivery_of(node));
+        delivery_free(sender, delivery);
     }
-    idmap_free(&sender->deliveries);
-    idmap_free(&sender->bodies);
-    subscriptions_free(sender);
-    timer_heap_free(&sender->timers);
+    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
+    {
+        subscription_free(sender, subscription);
+    }
 }
 
 void sender_run(struct bb_worker_context *context)

@@ -1,42 +1,115 @@
 /* Webhooks in the sender: read when first needed and again after each change. */
 #include "modules/webhook/sender/internal.h"
 
-#define READ_MAX 200  /* per statement */
-#define READS 2       /* statements at a time */
 #define KEEP_MS 60000 /* how long a webhook without deliveries is kept */
+enum { PACE_BYTES = 16 * 1024 * 1024, PACE_BURST_US = 1000000, PACE_PROBES = 8 };
 
-/* The milliseconds of a time, or of an interval; 0: null. */
-#define MS(of) "coalesce(" BB_SQL_MS(of) ", 0)"
+/* ---- rates ---------------------------------------------------------------------------------- */
 
-// clang-format off
-static const struct bb_sql read_subscriptions = {
-    "SELECT id, kind IS NOT NULL, active AND admitted, " MS("failing_since") ","
-    " " MS("last_success_at") ", " MS("(disable_policy ->> 'after')::interval") ","
-    " (rate_limit ->> 'limit')::bigint,"
-    " CASE rate_limit ->> 'per' WHEN 'minute' THEN 60000 ELSE 1000 END, account,"
-    " " PARTS_COLUMNS " FROM webhook_hook WHERE id = ANY($1::bigint[])",
-    0,
-};
-// clang-format on
-enum { ID, POLLED, ACTIVE, FAILS_SINCE, SUCCESS_AT, DISABLE_AFTER, RATE, RATE_MS, ACCOUNT, PARTS };
+/*
+ * Rate limits of webhooks: at most `limit` attempts start in any period. A ring has the times of
+ * the last `limit` starts; the next attempt may start one period after the oldest of them. Only the
+ * owner of the shard sends, so the limit holds for all hosts together. A new owner does not know
+ * the attempts of the previous one, and waits for one period.
+ *
+ * In addition, each host sends at most PACE_BYTES of bodies a second for all webhooks of an account
+ * together, after a burst of a second: otherwise an account with many webhooks and large events
+ * would use as much of the processors and of the network as the sender can. A delivery that exceeds
+ * this waits for the time at which the bodies before it will have been sent at this rate.
+ */
+static int rate_set(const struct sender *sender, struct subscription *subscription,
+                    const struct parts *parts)
+{
+    struct rate *rate = &subscription->rate, old = *rate;
+    size_t limit = parts ? (size_t)parts->rate : 0;
+    int64_t period_ms = parts ? parts->rate_ms : 0;
+    int64_t gained_ms = sender->gained_ms[(uint64_t)subscription->node.id % SENDER_SHARDS];
 
-struct fresh {
-    struct subscription *subscription;
-    unsigned version;
-    bool unreadable, active;
-    bool polled;         /* its owner polls the events */
-    struct parts *parts; /* NULL: polled, or deleted */
-    size_t rate;         /* attempts in rate_ms; 0: no limit */
-    int64_t rate_ms, account;
-    struct health health; /* only what health_apply() takes */
-};
+    if (limit == old.limit && period_ms == old.period_ms)
+        return 0;
+    int64_t *starts = calloc(limit ? limit : 1, sizeof(*starts));
 
-struct reading {
-    struct db_task db_task;
-    size_t count;
-    int64_t ids[READ_MAX];
-    struct fresh list[READ_MAX];
-};
+    if (!starts)
+        return -1;
+    /* Starts that are not known: those before the webhook had a limit, or this host its shard. */
+    for (size_t i = 0; i < limit; i++)
+        starts[i] = subscription->parts ? sender->now_ms : gained_ms;
+    for (size_t i = 1; i <= limit && i <= old.limit; i++) /* the latest ones */
+        starts[limit - i] = old.starts[(old.next + old.limit - i) % old.limit];
+    rate->limit = limit;
+    rate->period_ms = period_ms;
+    rate->starts = starts;
+    rate->next = 0;
+    free(old.starts);
+    return 0;
+}
+
+/* Other hosts may have started attempts until now. */
+static void rate_forget(const struct sender *sender, struct subscription *subscription)
+{
+    for (size_t i = 0; i < subscription->rate.limit; i++)
+        subscription->rate.starts[i] = sender->now_ms;
+}
+
+static bool rate_is_open(const struct subscription *subscription, int64_t now_ms)
+{
+    const struct rate *rate = &subscription->rate;
+
+    return rate->paced_ms <= now_ms &&
+           (!rate->limit || rate->starts[rate->next] + rate->period_ms <= now_ms);
+}
+
+bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes)
+{
+    int64_t now_us = 1000 * sender->now_ms, least_us = now_us - PACE_BURST_US;
+    int64_t account = subscription->parts->account;
+    struct rate *rate = &subscription->rate;
+    struct pace *pace = NULL; /* of the account, or one that no account needs; NULL: all are used */
+
+    for (uint64_t i = 0; i < PACE_PROBES && (!pace || pace->account != account); i++) {
+        struct pace *at = &sender->paces[((uint64_t)account + i) % SENDER_PACES];
+
+        if (at->account == account || (!pace && at->at_us <= least_us))
+            pace = at;
+    }
+    if (!pace || rate->paced_ms) {
+        rate->paced_ms = 0;
+        return true;
+    }
+    int64_t begin_us = pace->at_us > least_us ? pace->at_us : least_us;
+
+    pace->account = account;
+    pace->at_us = begin_us + (int64_t)bytes * 1000000 / PACE_BYTES;
+    if (begin_us > now_us)
+        rate->paced_ms = begin_us / 1000 + 1;
+    return begin_us <= now_us;
+}
+
+void rate_note(struct sender *sender, struct subscription *subscription)
+{
+    struct rate *rate = &subscription->rate;
+
+    if (!rate->limit)
+        return;
+    rate->starts[rate->next] = bb_now_ms(sender->host);
+    rate->next = (rate->next + 1) % rate->limit;
+    if (!rate_is_open(subscription, sender->now_ms))
+        subscription_update(sender, subscription);
+}
+
+static void rate_due(struct sender *sender, struct timer *timer)
+{
+    subscription_update(sender, BB_CONTAINER_OF(timer, struct subscription, rate.open_at));
+}
+
+static void rate_wait(struct sender *sender, struct subscription *subscription)
+{
+    const struct rate *rate = &subscription->rate;
+    int64_t at_ms = rate->limit ? rate->starts[rate->next] + rate->period_ms : 0;
+
+    timer_heap_set(&sender->timers, &subscription->rate.open_at,
+                   at_ms > rate->paced_ms ? at_ms : rate->paced_ms, rate_due);
+}
 
 /* ---- state ---------------------------------------------------------------------------------- */
 
@@ -44,28 +117,30 @@ struct reading {
 void subscription_update(struct sender *sender, struct subscription *subscription)
 {
     bool mine = sender->mine & ~sender->to_give & sender_shard(subscription->node.id);
-    bool known =
-        subscription->state == SUBSCRIPTION_READY || subscription->state == SUBSCRIPTION_OFF;
+    bool tests = subscription->state == SUBSCRIPTION_READY ||
+                 (subscription->state == SUBSCRIPTION_OFF && !subscription->parts->unreadable);
     bool open = mine && subscription->state == SUBSCRIPTION_READY;
     bool listed = mine && subscription->state < SUBSCRIPTION_OFF &&
                   (subscription->backlog || subscription->due);
 
-    if (open && !rate_is_open(subscription, sender->now_ms))
-        open = rate_wait(sender, subscription); /* out of memory: send it too early */
+    if (open && !rate_is_open(subscription, sender->now_ms)) {
+        rate_wait(sender, subscription);
+        open = false;
+    }
     if (open == subscription->flow.closed)
         queue_close(&sender->queue, &subscription->flow, !open);
-    if ((known && !subscription->unreadable) == subscription->tests.closed)
-        queue_close(&sender->queue, &subscription->tests, !subscription->tests.closed);
+    if (tests == subscription->tests.closed)
+        queue_close(&sender->queue, &subscription->tests, !tests);
     if (listed && !subscription->listed)
         TAILQ_INSERT_TAIL(&sender->to_read, subscription, read_next);
     else if (!listed && subscription->listed)
         TAILQ_REMOVE(&sender->to_read, subscription, read_next);
     subscription->listed = listed;
     if (listed && subscription->state == SUBSCRIPTION_IDLE)
-        subscription_need(sender, subscription);
+        subscription_want(sender, subscription);
 }
 
-static void subscription_want(struct sender *sender, struct subscription *subscription)
+void subscription_want(struct sender *sender, struct subscription *subscription)
 {
     subscription->state = SUBSCRIPTION_UNREAD;
     subscription->unread_next = sender->unread;
@@ -73,17 +148,9 @@ static void subscription_want(struct sender *sender, struct subscription *subscr
     subscription_update(sender, subscription);
 }
 
-void subscription_need(struct sender *sender, struct subscription *subscription)
-{
-    if (subscription->state == SUBSCRIPTION_IDLE)
-        subscription_want(sender, subscription);
-}
-
 struct subscription *subscription_find(struct sender *sender, int64_t webhook)
 {
-    struct idmap_node *node = idmap_find(&sender->subscriptions, webhook);
-
-    return node ? subscription_of(node) : NULL;
+    return (struct subscription *)(void *)idmap_find(&sender->subscriptions, webhook);
 }
 
 struct subscription *subscription_get(struct sender *sender, int64_t webhook)
@@ -102,10 +169,8 @@ struct subscription *subscription_get(struct sender *sender, int64_t webhook)
     queue_flow_init(&subscription->flow);
     queue_flow_init(&subscription->tests);
     subscription->flow.closed = subscription->tests.closed = true;
-    if (!idmap_add(&sender->subscriptions, &subscription->node))
-        return subscription;
-    free(subscription);
-    return NULL;
+    idmap_add(&sender->subscriptions, &subscription->node);
+    return subscription;
 }
 
 /* Has the log read again from the delivery `id`, which is not in memory. */
@@ -133,14 +198,14 @@ static void subscription_now_due(struct sender *sender, struct timer *timer)
 void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms)
 {
     if (subscription->state == SUBSCRIPTION_GONE || subscription->due ||
-        (subscription->due_at.place && subscription->due_at.at_ms <= at_ms))
+        (subscription->due_at.set && subscription->due_at.at_ms <= at_ms))
         return;
-    timer_heap_remove(&sender->timers, &subscription->due_at);
-    subscription->due_at.at_ms = at_ms;
-    subscription->due_at.due = subscription_now_due;
-    subscription->due =
-        at_ms <= sender->now_ms || timer_heap_add(&sender->timers, &subscription->due_at);
-    subscription_update(sender, subscription);
+    if (at_ms > sender->now_ms) {
+        timer_heap_set(&sender->timers, &subscription->due_at, at_ms, subscription_now_due);
+    } else {
+        timer_heap_remove(&sender->timers, &subscription->due_at);
+        subscription_now_due(sender, &subscription->due_at);
+    }
 }
 
 static void subscription_changed(struct sender *sender, struct subscription *subscription)
@@ -150,154 +215,101 @@ static void subscription_changed(struct sender *sender, struct subscription *sub
         subscription_want(sender, subscription);
 }
 
-void subscriptions_changed(struct sender *sender, int64_t webhook)
+void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, bool all)
 {
-    struct subscription *one = webhook ? subscription_find(sender, webhook) : NULL;
-
-    if (one)
-        subscription_changed(sender, one);
-    IDMAP_FOREACH(node, &sender->subscriptions)
+    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
     {
-        if (webhook)
+        if (!all)
             break;
-        subscription_changed(sender, subscription_of(node));
+        subscription_changed(sender, subscription);
+    }
+    for (size_t i = 0; i < webhooks->count; i++) {
+        struct subscription *subscription = subscription_find(sender, webhooks->webhooks[i]);
+
+        if (subscription)
+            subscription_changed(sender, subscription);
     }
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Returns 0, or -1 if out of memory. */
-static int subscription_read_row(struct bb_request *rq, const struct sender *sender,
-                                 struct fresh *fresh, const struct bb_rows *rows, size_t row)
+/* Takes the row of a webhook; NULL: it was deleted. `health_version`: when it was read. */
+static void subscription_apply(struct sender *sender, struct subscription *subscription,
+                               struct parts *after, unsigned health_version)
 {
-    fresh->polled = bb_cell_int(rq, rows, row, POLLED);
-    if (fresh->polled)
-        return 0;
-    int opened = parts_read(rq, sender->hmac, rows, row, PARTS, &fresh->parts);
+    const struct parts *before = subscription->parts;
+    bool gone = !after || after->polled;
+    bool ready = !gone && after->active && !after->unreadable;
 
-    fresh->unreadable = opened == SECRET_LOCKED;
-    fresh->active = bb_cell_int(rq, rows, row, ACTIVE);
-    fresh->health.off = !fresh->active;
-    fresh->health.since_ms = bb_cell_int(rq, rows, row, FAILS_SINCE);
-    fresh->health.success_ms = bb_cell_int(rq, rows, row, SUCCESS_AT);
-    fresh->health.disable_after_ms = bb_cell_int(rq, rows, row, DISABLE_AFTER);
-    fresh->rate = (size_t)bb_cell_int(rq, rows, row, RATE);
-    fresh->rate_ms = bb_cell_int(rq, rows, row, RATE_MS);
-    fresh->account = bb_cell_int(rq, rows, row, ACCOUNT);
-    return opened == SECRET_NO_MEMORY ? -1 : 0;
-}
-
-static void subscription_read(struct bb_request *rq, struct db_task *db_task)
-{
-    struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
-    const struct bb_rows *rows =
-        bb_query(rq, &read_subscriptions, BB_ARGS(bb_ints(reading->ids, reading->count)));
-
-    for (size_t row = 0; rows && row < bb_count(rq, rows); row++) {
-        for (size_t i = 0; i < reading->count; i++)
-            if (reading->ids[i] == bb_cell_int(rq, rows, row, ID) &&
-                subscription_read_row(rq, db_task->sender, &reading->list[i], rows, row))
-                return;
-    }
-    db_task->ok = rows != NULL;
-}
-
-static void subscription_drop_waiting(struct sender *sender, struct queue_flow *flow)
-{
-    while (TAILQ_FIRST(&flow->waiting)) // NOLINT: delivery_end() removes it
-        delivery_end(sender, (struct delivery *)(void *)TAILQ_FIRST(&flow->waiting));
-}
-
-static void subscription_apply(struct sender *sender, struct fresh *fresh)
-{
-    struct subscription *subscription = fresh->subscription;
-    const struct parts *before = subscription->parts, *after = fresh->parts;
-    bool ready = after && fresh->active && !fresh->unreadable;
-
-    if (rate_set(sender, subscription, fresh->rate, fresh->rate_ms)) {
-        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
-        subscription_want(sender, subscription);
-        return;
-    }
-    subscription->read_once = true;
-    subscription->account = fresh->account;
     if (before && before->oauth && after && after->oauth)
         oauth_move(before->oauth, after->oauth);
     parts_release(subscription->parts);
-    subscription->parts = fresh->parts;
-    fresh->parts = NULL;
-    subscription->unreadable = fresh->unreadable;
-    subscription->polled = fresh->polled;
-    health_apply(&subscription->health, &fresh->health);
+    subscription->parts = after;
+    if (!gone)
+        health_apply(&subscription->health, after, health_version);
     if (ready)
         subscription->checked = sender->newest; /* the sweep may have abandoned deliveries */
-    subscription->state = !after  ? SUBSCRIPTION_GONE
-                          : ready ? SUBSCRIPTION_READY
-                                  : SUBSCRIPTION_OFF;
-    if (!after) {
-        if (fresh->polled && sender->newest)
+    subscription->state = gone ? SUBSCRIPTION_GONE : ready ? SUBSCRIPTION_READY : SUBSCRIPTION_OFF;
+    if (gone) {
+        if (after && sender->newest)
             sender_note(sender, subscription->node.id, sender->newest, true);
         subscription->backlog = subscription->due = false;
         timer_heap_remove(&sender->timers, &subscription->due_at);
-        subscription_drop_waiting(sender, &subscription->flow);
-    } else if (!ready) {
-        delivery_put_back(sender, subscription);
     }
-    if (!after || fresh->unreadable)
-        subscription_drop_waiting(sender, &subscription->tests);
+    if (!ready)
+        delivery_put_back(sender, &subscription->flow);
+    if (gone || after->unreadable)
+        delivery_put_back(sender, &subscription->tests);
     subscription_update(sender, subscription);
 }
 
 static void subscription_read_back(struct sender *sender, struct db_task *db_task)
 {
-    struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
+    struct reading_rows *reading = (struct reading_rows *)db_task;
 
-    sender->subscribing--;
     for (size_t i = 0; i < reading->count; i++) {
-        struct fresh *fresh = &reading->list[i];
+        struct subscription *subscription = reading->subscriptions[i];
+        bool current = db_task->ok && reading->versions[i] == subscription->version;
 
-        if (db_task->ok && fresh->version == fresh->subscription->version)
-            subscription_apply(sender, fresh);
-        else
-            subscription_want(sender, fresh->subscription);
+        if (current && rate_set(sender, subscription, reading->parts[i])) {
+            sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+            current = false;
+        }
+        if (current) {
+            subscription_apply(sender, subscription, reading->parts[i],
+                               reading->health_versions[i]);
+        } else {
+            parts_release(reading->parts[i]);
+            subscription_want(sender, subscription);
+        }
     }
-}
-
-static void subscription_read_drop(struct db_task *db_task)
-{
-    struct reading *reading = BB_CONTAINER_OF(db_task, struct reading, db_task);
-
-    for (size_t i = 0; i < reading->count; i++)
-        parts_release(reading->list[i].parts);
+    reading->count = 0;
 }
 
 void subscriptions_read(struct sender *sender)
 {
-    while (sender->unread && sender->subscribing < READS && sender->now_ms >= sender->retry_db_at) {
-        struct reading *reading = db_task_new(sender, sizeof(*reading), subscription_read,
-                                              subscription_read_back, subscription_read_drop);
+    struct reading_rows *reading = &sender->reading_rows;
 
-        if (!reading)
-            return;
-        while (sender->unread && reading->count < READ_MAX) {
-            struct subscription *subscription = sender->unread;
+    if (!sender->unread || reading->db_task.busy || sender->now_ms < sender->retry_db_at)
+        return;
+    while (sender->unread && reading->count < SENDER_ROWS) {
+        struct subscription *subscription = sender->unread;
+        size_t i = reading->count++;
 
-            sender->unread = subscription->unread_next;
-            subscription->state = SUBSCRIPTION_READING;
-            reading->ids[reading->count] = subscription->node.id;
-            reading->list[reading->count++] =
-                (struct fresh){.subscription = subscription,
-                               .version = subscription->version,
-                               .health.version = subscription->health.version};
-        }
-        sender->subscribing++;
-        db_task_send(&reading->db_task, NULL);
+        sender->unread = subscription->unread_next;
+        subscription->state = SUBSCRIPTION_READING;
+        reading->subscriptions[i] = subscription;
+        reading->ids[i] = subscription->node.id;
+        reading->versions[i] = subscription->version;
+        reading->health_versions[i] = subscription->health.version;
+        reading->parts[i] = NULL;
     }
+    db_task_send(sender, &reading->db_task, parts_read, subscription_read_back);
 }
 
 /* ---- forgetting ----------------------------------------------------------------------------- */
 
-static void subscription_free(struct sender *sender, struct subscription *subscription)
+void subscription_free(struct sender *sender, struct subscription *subscription)
 {
     if (subscription->abandoned) /* since the last line about it */
         bb_host_log(sender->host, BB_WARN, "deliveries were abandoned: webhook %lld, count %zu",
@@ -312,42 +324,34 @@ static void subscription_free(struct sender *sender, struct subscription *subscr
     free(subscription);
 }
 
-/* Returns whether the webhook has an access token that its next delivery can use. */
-static bool subscription_has_token(const struct subscription *subscription)
-{
-    const struct parts *parts = subscription->parts;
-
-    return parts && parts->oauth && oauth_header(parts->oauth);
-}
-
 /* Returns whether no list, task or delivery refers to the webhook. */
 static bool subscription_is_free(const struct sender *sender,
                                  const struct subscription *subscription)
 {
-    return !subscription->flow.held && !subscription->tests.held && !sender->reading &&
-           !sender->saving && subscription->state != SUBSCRIPTION_UNREAD &&
+    return !subscription->flow.held && !subscription->tests.held && !sender->reading.db_task.busy &&
+           !sender->saving.db_task.busy && subscription->state != SUBSCRIPTION_UNREAD &&
            subscription->state != SUBSCRIPTION_READING;
 }
 
 void subscriptions_clean(struct sender *sender)
 {
-    IDMAP_FOREACH(node, &sender->subscriptions)
+    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
     {
-        struct subscription *subscription = subscription_of(node);
+        const struct parts *parts = subscription->parts;
+        bool token = parts && parts->oauth && oauth_header(parts->oauth);
 
-        if (subscription->unreadable &&
-            subscription->state == SUBSCRIPTION_OFF) /* secrets.keys may have its key now */
+        if (subscription->state == SUBSCRIPTION_OFF && parts &&
+            parts->unreadable) /* secrets.keys may have its key now */
             subscription_want(sender, subscription);
         if (!subscription_is_free(sender, subscription) || subscription->backlog ||
-            subscription->due || sender->now_ms - subscription->used_ms <= KEEP_MS ||
-            subscription_has_token(subscription))
+            subscription->due || sender->now_ms - subscription->used_ms <= KEEP_MS || token)
             continue;
-        if (subscription->due_at.place && subscription->state >= SUBSCRIPTION_READY) {
+        if (subscription->due_at.set && subscription->state >= SUBSCRIPTION_READY) {
             parts_release(subscription->parts);
             subscription->parts = NULL;
             subscription->state = SUBSCRIPTION_IDLE;
             subscription_update(sender, subscription);
-        } else if (!subscription->due_at.place && !subscription->saved) {
+        } else if (!subscription->due_at.set && !subscription->saved) {
             subscription_free(sender, subscription);
         }
     }
@@ -355,16 +359,14 @@ void subscriptions_clean(struct sender *sender)
 
 void subscriptions_drop(struct sender *sender, uint64_t shards)
 {
-    IDMAP_FOREACH(node, &sender->subscriptions)
+    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
     {
-        struct subscription *subscription = subscription_of(node);
-
-        if (!(shards & sender_shard(node->id)))
+        if (!(shards & sender_shard(subscription->node.id)))
             continue;
         subscription->backlog = subscription->due = false;
         subscription->saved = 0;
         timer_heap_remove(&sender->timers, &subscription->due_at);
-        subscription->read_to = sender->cursors[node->id % SENDER_SHARDS];
+        subscription->read_to = sender->cursors[subscription->node.id % SENDER_SHARDS];
         subscription->checked = sender->newest;
         subscription->health = (struct health){.version = subscription->health.version + 1};
         rate_forget(sender, subscription);
@@ -382,28 +384,18 @@ int64_t subscriptions_lag(struct sender *sender)
 {
     int64_t most_ms = 0;
 
-    IDMAP_FOREACH(node, &sender->subscriptions)
+    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
     {
-        const struct subscription *subscription = subscription_of(node);
-        const struct delivery *first =
-            (const struct delivery *)(void *)TAILQ_FIRST(&subscription->flow.waiting);
+        struct queue_item *item = TAILQ_FIRST(&subscription->flow.waiting);
 
-        if (!first || subscription->state != SUBSCRIPTION_READY ||
+        if (!item || subscription->state != SUBSCRIPTION_READY ||
             !rate_is_open(subscription, sender->now_ms))
             continue;
+        const struct delivery *first = BB_CONTAINER_OF(item, struct delivery, item);
         int64_t due = first->retry.at_ms > first->queued_ms ? first->retry.at_ms : first->queued_ms;
 
         if (sender->now_ms - due > most_ms)
             most_ms = sender->now_ms - due;
     }
     return most_ms;
-}
-
-void subscriptions_free(struct sender *sender)
-{
-    IDMAP_FOREACH(node, &sender->subscriptions)
-    {
-        subscription_free(sender, subscription_of(node));
-    }
-    idmap_free(&sender->subscriptions);
 }
