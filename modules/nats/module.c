@@ -58,23 +58,18 @@ static void nats_disconnect(struct nats *nats)
     nats->connection = NULL;
 }
 
-/* Copies the host of a server's URL, which server_problem() has checked. */
-static void server_host(const char *url, char host[SERVER_MAX])
-{
-    const char *from = strstr(url, "://") + 3;
-    const char *end = *from == '[' ? strchr(from, ']') : from + strcspn(from, ":/");
-
-    from += *from == '[';
-    snprintf(host, SERVER_MAX, "%.*s", (int)(end - from), from);
-}
-
+/* Sets TLS and the name that the server's certificate must have. */
 static natsStatus nats_secure(const struct nats_settings *settings, natsOptions *options,
                               const char *url)
 {
+    /* server_problem() has checked the URL. */
+    const char *from = url + strlen("tls://");
+    const char *end = *from == '[' ? strchr(from, ']') : from + strcspn(from, ":/");
     char host[SERVER_MAX];
     natsStatus status = natsOptions_SetSecure(options, true);
 
-    server_host(url, host);
+    from += *from == '[';
+    snprintf(host, SERVER_MAX, "%.*s", (int)(end - from), from);
     status = status ? status : natsOptions_SetExpectedHostname(options, host);
     if (status == NATS_OK && *settings->authorities)
         status = natsOptions_LoadCATrustedCertificates(options, settings->authorities);
@@ -83,12 +78,15 @@ static natsStatus nats_secure(const struct nats_settings *settings, natsOptions 
     return status;
 }
 
-static natsStatus nats_options(const struct nats *nats, natsOptions *options)
+static natsStatus nats_connect(struct nats *nats)
 {
     const struct nats_settings *settings = nats->settings;
     const char *url = json_string_value(json_array_get(settings->servers, nats->server));
-    natsStatus status = natsOptions_SetURL(options, url);
+    jsOptions jetstream;
+    natsOptions *options = NULL;
+    natsStatus status = natsOptions_Create(&options);
 
+    status = status ? status : natsOptions_SetURL(options, url);
     status = status ? status : natsOptions_SetName(options, "busbar");
     status = status ? status : natsOptions_SetTimeout(options, settings->timeout * 1000);
     status = status ? status : natsOptions_SetAllowReconnect(options, false);
@@ -98,35 +96,12 @@ static natsStatus nats_options(const struct nats *nats, natsOptions *options)
         status = natsOptions_SetUserCredentialsFromFiles(options, settings->credentials, NULL);
     if (status == NATS_OK && !strncmp(url, "tls://", strlen("tls://")))
         status = nats_secure(settings, options, url);
-    return status;
-}
-
-static natsStatus nats_connect(struct nats *nats)
-{
-    jsOptions jetstream;
-    natsOptions *options = NULL;
-    natsStatus status = natsOptions_Create(&options);
-
-    status = status ? status : nats_options(nats, options);
     status = status ? status : natsConnection_Connect(&nats->connection, options);
     natsOptions_Destroy(options);
     status = status ? status : jsOptions_Init(&jetstream);
-    jetstream.Wait = nats->settings->timeout * 1000;
+    jetstream.Wait = settings->timeout * 1000;
     return status ? status
                   : natsConnection_JetStream(&nats->jetstream, nats->connection, &jetstream);
-}
-
-static natsStatus nats_publish_one(const struct nats *nats, const struct bb_logged_event *event)
-{
-    jsPubOptions options;
-    char subject[SUBJECT_SIZE];
-    natsStatus status = jsPubOptions_Init(&options);
-
-    options.MsgId = event->id;
-    snprintf(subject, sizeof(subject), "%s.%s", nats->settings->subject, event->name);
-    return status ? status
-                  : js_Publish(NULL, nats->jetstream, subject, event->payload,
-                               (int)strlen(event->payload), &options, NULL);
 }
 
 static void nats_publish_batch(void *arg)
@@ -136,7 +111,16 @@ static void nats_publish_batch(void *arg)
     natsStatus status = nats->jetstream ? NATS_OK : nats_connect(nats);
 
     while (status == NATS_OK && batch->published < batch->count) {
-        status = nats_publish_one(nats, &batch->events[batch->published]);
+        const struct bb_logged_event *event = &batch->events[batch->published];
+        char subject[SUBJECT_SIZE];
+        jsPubOptions options;
+
+        status = jsPubOptions_Init(&options);
+        options.MsgId = event->id;
+        snprintf(subject, sizeof(subject), "%s.%s", nats->settings->subject, event->name);
+        if (status == NATS_OK)
+            status = js_Publish(NULL, nats->jetstream, subject, event->payload,
+                                (int)strlen(event->payload), &options, NULL);
         batch->published += status == NATS_OK;
     }
     if (status == NATS_OK)
