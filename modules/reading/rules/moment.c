@@ -1,5 +1,6 @@
 #include "modules/reading/rules/moment.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,19 +30,7 @@ int moment_year(int64_t days)
     return year;
 }
 
-/* Parses exactly `digits` digits and advances. */
-static bool moment_take(const char **at, int digits, int *number)
-{
-    *number = 0;
-    for (; digits; digits--, (*at)++) {
-        if (**at < '0' || **at > '9')
-            return false;
-        *number = *number * 10 + (**at - '0');
-    }
-    return true;
-}
-
-static bool moment_skip(const char **at, char c)
+bool moment_skip(const char **at, char c)
 {
     bool there = **at == c;
 
@@ -49,88 +38,80 @@ static bool moment_skip(const char **at, char c)
     return there;
 }
 
-static bool moment_date(const char **at, int64_t *days)
+/*
+ * Parses numbers and advances. A digit of `form` is the number of digits of a number; other
+ * characters of `form` must be in the text.
+ */
+static bool moment_scan(const char **at, const char *form, int *numbers)
 {
-    int year, month, day;
+    for (; *form; form++) {
+        int digits = isdigit((unsigned char)*form) ? *form - '0' : 0;
 
-    if (!moment_take(at, 4, &year) || !moment_skip(at, '-') || !moment_take(at, 2, &month) ||
-        !moment_skip(at, '-') || !moment_take(at, 2, &day) || !year || month < 1 || month > 12 ||
-        day < 1)
-        return false;
-    *days = moment_days(year, month, day);
-    return *days < moment_days(year + month / 12, month % 12 + 1, 1);
-}
-
-/* Parses a fraction of a second. Digits after the third are dropped. */
-static bool moment_fraction(const char **at, int *ms)
-{
-    size_t count = strspn(*at, "0123456789");
-
-    *ms = 0;
-    for (size_t i = 0; i < 3; i++)
-        *ms = *ms * 10 + (i < count ? (*at)[i] - '0' : 0);
-    *at += count;
-    return count > 0;
-}
-
-/* Parses a time. 24:00 is the end of a day. The hour may have one digit. */
-static bool moment_clock(const char **at, int64_t *ms)
-{
-    int hour, minute, second = 0, fraction = 0;
-
-    if (!moment_take(at, **at && (*at)[1] == ':' ? 1 : 2, &hour) || !moment_skip(at, ':') ||
-        !moment_take(at, 2, &minute))
-        return false;
-    if (moment_skip(at, ':')) {
-        if (!moment_take(at, 2, &second))
+        if (!digits && !moment_skip(at, *form))
             return false;
-        if ((moment_skip(at, '.') || moment_skip(at, ',')) && !moment_fraction(at, &fraction))
+        for (int i = 0; i < digits; i++, (*at)++) {
+            if (!isdigit((unsigned char)**at))
+                return false;
+            *numbers = (i ? *numbers * 10 : 0) + (**at - '0');
+        }
+        numbers += digits > 0;
+    }
+    return true;
+}
+
+/* Parses a time and its offset. 24:00 is the end of a day. The hour may have one digit. */
+static bool moment_clock(const char *at, struct moment *moment)
+{
+    int clock[3] = {0, 0, 0}, offset[2] = {0, 0}, fraction = 0, sign = 1;
+
+    if (!moment_scan(&at, *at && at[1] == ':' ? "1:2" : "2:2", clock))
+        return false;
+    bool seconds = *at == ':';
+
+    if (seconds && !moment_scan(&at, ":2", &clock[2]))
+        return false;
+    if (seconds && (moment_skip(&at, '.') || moment_skip(&at, ','))) {
+        size_t count = strspn(at, "0123456789");
+
+        for (size_t i = 0; i < 3; i++) /* further digits are dropped */
+            fraction = fraction * 10 + (i < count ? at[i] - '0' : 0);
+        at += count;
+        if (!count)
             return false;
     }
-    *ms = ((hour * 60 + minute) * INT64_C(60) + second) * 1000 + fraction;
-    return minute < 60 && second < 60 && *ms <= MOMENT_DAY_MS;
-}
+    moment->local = !*at;
+    moment_skip(&at, ' ');
+    if (!moment->local && !moment_skip(&at, 'Z') && !moment_skip(&at, 'z')) {
+        sign = *at == '-' ? -1 : 1;
+        if ((!moment_skip(&at, '+') && !moment_skip(&at, '-')) || !moment_scan(&at, "2", offset) ||
+            ((moment_skip(&at, ':') || *at) && !moment_scan(&at, "2", &offset[1])))
+            return false;
+    }
+    int64_t ms = ((clock[0] * 60 + clock[1]) * INT64_C(60) + clock[2]) * 1000 + fraction;
 
-static bool moment_offset(const char **at, int64_t *ms)
-{
-    int hours, minutes = 0;
-    char sign = **at;
-
-    if (!moment_skip(at, '+') && !moment_skip(at, '-'))
-        return false;
-    if (!moment_take(at, 2, &hours))
-        return false;
-    if ((moment_skip(at, ':') || **at) && !moment_take(at, 2, &minutes))
-        return false;
-    *ms = (hours * 60 + minutes) * (sign == '-' ? INT64_C(-60000) : INT64_C(60000));
-    return hours < 16 && minutes < 60;
+    moment->ms += ms - sign * (offset[0] * 60 + offset[1]) * INT64_C(60000);
+    return !*at && clock[1] < 60 && clock[2] < 60 && ms <= MOMENT_DAY_MS && offset[0] < 16 &&
+           offset[1] < 60;
 }
 
 int moment_parse(const char *text, struct moment *moment)
 {
-    int64_t days, clock = 0, offset = 0;
-    bool local = false;
+    int date[3];
 
-    if (!moment_date(&text, &days))
+    if (!moment_scan(&text, "4-2-2", date) || !date[0] || date[1] < 1 || date[1] > 12 ||
+        date[2] < 1)
         return -1;
-    bool date = !*text;
+    int64_t days = moment_days(date[0], date[1], date[2]);
 
-    if (date) {
-        local = true;
-    } else {
-        if (!moment_skip(&text, 'T') && !moment_skip(&text, 't') && !moment_skip(&text, ' '))
-            return -1;
-        if (!moment_clock(&text, &clock))
-            return -1;
-        local = !*text;
-        moment_skip(&text, ' ');
-        if (!local && !moment_skip(&text, 'Z') && !moment_skip(&text, 'z') &&
-            !moment_offset(&text, &offset))
-            return -1;
-        if (*text)
-            return -1;
-    }
-    *moment = (struct moment){days * MOMENT_DAY_MS + clock - offset, local, date};
+    if (days >= moment_days(date[0] + date[1] / 12, date[1] % 12 + 1, 1))
+        return -1;
+    struct moment parsed = {.ms = days * MOMENT_DAY_MS, .local = true, .date = !*text};
+
+    if (!parsed.date &&
+        ((!moment_skip(&text, 'T') && !moment_skip(&text, 't') && !moment_skip(&text, ' ')) ||
+         !moment_clock(text, &parsed)))
+        return -1;
+    *moment = parsed;
     return 0;
 }
 

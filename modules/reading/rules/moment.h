@@ -22,6 +22,9 @@ int64_t moment_days(int year, int month, int day);
 /* Returns the year of a day (days since 1970). */
 int moment_year(int64_t days);
 
+/* Advances if the text begins with the character. Returns whether it does. */
+bool moment_skip(const char **at, char c);
+
 /*
  * Parses "YYYY-MM-DD", alone or followed by "T" or a blank and a time: "hh:mm[:ss[.fraction]]",
  * then nothing, "Z", "±hh:mm", "±hhmm" or "±hh". Also accepts "t" and "z", a comma before the

@@ -25,19 +25,9 @@ struct zone {
 };
 
 /* The numbers of a header, in file order. */
-struct counts {
-    size_t ut, standard, leaps, changes, types, characters;
-};
+enum { UT, STANDARD, LEAPS, CHANGES, TYPES, CHARACTERS, NUMBERS };
 
 /* ---- rules ---- */
-
-static bool zone_skip(const char **at, char c)
-{
-    bool there = **at == c;
-
-    *at += there;
-    return there;
-}
 
 static bool zone_number(const char **at, int low, int high, int *number)
 {
@@ -54,9 +44,9 @@ static bool zone_skip_name(const char **at)
 {
     const char *start = *at;
 
-    if (zone_skip(at, '<')) {
+    if (moment_skip(at, '<')) {
         *at += strcspn(*at, ">");
-        return zone_skip(at, '>');
+        return moment_skip(at, '>');
     }
     while (isalpha((unsigned char)**at))
         (*at)++;
@@ -72,7 +62,7 @@ static bool zone_time(const char **at, int32_t *seconds)
     if (**at == '-' || **at == '+')
         (*at)++;
     for (int i = 0; i < 3; i++) {
-        if (i && !zone_skip(at, ':'))
+        if (i && !moment_skip(at, ':'))
             break;
         if (!zone_number(at, 0, i ? 59 : 167, &part[i]))
             return false;
@@ -86,16 +76,16 @@ static bool zone_take_change(const char **at, struct zone_change *change)
     bool good;
 
     *change = (struct zone_change){.kind = 'D', .seconds = 7200};
-    if (zone_skip(at, 'M')) {
+    if (moment_skip(at, 'M')) {
         change->kind = 'M';
-        good = zone_number(at, 1, 12, &change->month) && zone_skip(at, '.') &&
-               zone_number(at, 1, 5, &change->week) && zone_skip(at, '.') &&
+        good = zone_number(at, 1, 12, &change->month) && moment_skip(at, '.') &&
+               zone_number(at, 1, 5, &change->week) && moment_skip(at, '.') &&
                zone_number(at, 0, 6, &change->day);
     } else {
-        change->kind = zone_skip(at, 'J') ? 'J' : 'D';
+        change->kind = moment_skip(at, 'J') ? 'J' : 'D';
         good = zone_number(at, change->kind == 'J', 365, &change->day);
     }
-    return good && (!zone_skip(at, '/') || zone_time(at, &change->seconds));
+    return good && (!moment_skip(at, '/') || zone_time(at, &change->seconds));
 }
 
 int zone_rule_parse(const char *text, struct zone_rule *rule)
@@ -115,8 +105,8 @@ int zone_rule_parse(const char *text, struct zone_rule *rule)
         rule->summer = -rule->summer;
     }
     rule->changes = true;
-    if (!zone_skip(&text, ',') || !zone_take_change(&text, &rule->begin) ||
-        !zone_skip(&text, ',') || !zone_take_change(&text, &rule->end) || *text)
+    if (!moment_skip(&text, ',') || !zone_take_change(&text, &rule->begin) ||
+        !moment_skip(&text, ',') || !zone_take_change(&text, &rule->end) || *text)
         return -1;
     return 0;
 }
@@ -177,85 +167,58 @@ static int64_t zone_big_endian(const unsigned char *bytes, int size)
     return (int64_t)number;
 }
 
-static bool zone_header(const unsigned char *at, size_t left, struct counts *counts)
+/*
+ * Reads the numbers of a header. Returns its size with its data, whose times have `width` bytes; 0
+ * if it is invalid.
+ */
+static size_t zone_header(const unsigned char *at, size_t left, size_t width,
+                          size_t numbers[NUMBERS])
 {
     if (left < HEADER || memcmp(at, "TZif", 4) != 0 || at[4] < '2')
-        return false;
-    size_t *numbers[] = {&counts->ut,      &counts->standard, &counts->leaps,
-                         &counts->changes, &counts->types,    &counts->characters};
-
-    for (int i = 0; i < 6; i++) {
+        return 0;
+    for (int i = 0; i < NUMBERS; i++) {
         int64_t number = zone_big_endian(at + 20 + 4 * i, 4);
 
         if (number < 0 || number > FILE_MAX)
-            return false;
-        *numbers[i] = (size_t)number;
+            return 0;
+        numbers[i] = (size_t)number;
     }
-    return true;
-}
-
-/* Returns the size of a data block whose times have `size` bytes. */
-static size_t zone_block_size(const struct counts *c, size_t size)
-{
-    return c->changes * (size + 1) + c->types * 6 + c->characters + c->leaps * (size + 4) +
-           c->standard + c->ut;
-}
-
-/* Reads the times, the type number of each time, and the types. */
-static bool zone_read_changes(struct zone *zone, const unsigned char *at,
-                              const struct counts *counts)
-{
-    const unsigned char *numbers = at + counts->changes * 8;
-    const unsigned char *types = numbers + counts->changes;
-
-    for (size_t i = 0; i < counts->changes; i++) {
-        if (numbers[i] >= counts->types)
-            return false;
-        zone->change[i].at = zone_big_endian(at + i * 8, 8);
-        zone->change[i].offset = (int32_t)zone_big_endian(types + (size_t)numbers[i] * 6, 4);
-        if (i && zone->change[i].at <= zone->change[i - 1].at)
-            return false;
-    }
-    zone->count = counts->changes;
-    zone->before = (int32_t)zone_big_endian(types, 4);
-    return true;
-}
-
-/* Reads the line between two line feeds. An empty line means that there is no rule. */
-static bool zone_read_rule(struct zone *zone, const unsigned char *at, size_t left)
-{
-    char text[128];
-    const unsigned char *end = left > 1 ? memchr(at + 1, '\n', left - 1) : NULL;
-
-    if (!end || at[0] != '\n' || (size_t)(end - at) > sizeof(text))
-        return false;
-    size_t length = (size_t)(end - at) - 1;
-
-    memcpy(text, at + 1, length);
-    text[length] = '\0';
-    zone->has_rule = length > 0;
-    return !length || zone_rule_parse(text, &zone->rule) == 0;
+    return HEADER + numbers[CHANGES] * (width + 1) + numbers[TYPES] * 6 + numbers[CHARACTERS] +
+           numbers[LEAPS] * (width + 4) + numbers[STANDARD] + numbers[UT];
 }
 
 struct zone *zone_parse(const unsigned char *bytes, size_t length)
 {
-    struct counts first, counts;
+    size_t old[NUMBERS], numbers[NUMBERS];
+    size_t start = zone_header(bytes, length, 4, old); /* skip the data of version 1 */
+    size_t size =
+        start && start <= length ? zone_header(bytes + start, length - start, 8, numbers) : 0;
 
-    if (!zone_header(bytes, length, &first))
+    if (!size || size > length - start || !numbers[TYPES])
         return NULL;
-    size_t start = HEADER + zone_block_size(&first, 4); /* skip the block of version 1 */
+    /* The times, the type number of each time, the types; at the end, a line with the rule. */
+    const unsigned char *times = bytes + start + HEADER, *kinds = times + numbers[CHANGES] * 8;
+    const unsigned char *types = kinds + numbers[CHANGES], *line = bytes + start + size;
+    size_t left = length - start - size;
+    const unsigned char *end = left > 1 ? memchr(line + 1, '\n', left - 1) : NULL;
+    char rule[128];
+    bool good = end && line[0] == '\n' && (size_t)(end - line) <= sizeof(rule);
+    struct zone *zone =
+        good ? calloc(1, sizeof(*zone) + numbers[CHANGES] * sizeof(zone->change[0])) : NULL;
 
-    if (start > length || !zone_header(bytes + start, length - start, &counts))
+    if (!zone)
         return NULL;
-    start += HEADER;
-    size_t size = zone_block_size(&counts, 8);
-
-    if (size > length - start || !counts.types)
-        return NULL;
-    struct zone *zone = calloc(1, sizeof(*zone) + counts.changes * sizeof(zone->change[0]));
-
-    if (zone && zone_read_changes(zone, bytes + start, &counts) &&
-        zone_read_rule(zone, bytes + start + size, length - start - size))
+    zone->count = numbers[CHANGES];
+    zone->before = (int32_t)zone_big_endian(types, 4);
+    for (size_t i = 0; i < zone->count && good; i++) {
+        zone->change[i].at = zone_big_endian(times + i * 8, 8);
+        good = kinds[i] < numbers[TYPES] && (!i || zone->change[i].at > zone->change[i - 1].at);
+        if (good)
+            zone->change[i].offset = (int32_t)zone_big_endian(types + (size_t)kinds[i] * 6, 4);
+    }
+    snprintf(rule, sizeof(rule), "%.*s", (int)(end - line - 1), line + 1);
+    zone->has_rule = *rule != '\0'; /* an empty line: there is none */
+    if (good && (!zone->has_rule || zone_rule_parse(rule, &zone->rule) == 0))
         return zone;
     free(zone);
     return NULL;
