@@ -2,8 +2,8 @@
  * The readings of a device: GET /api/meter-reads/new/:externalId and /latestread/:externalId, the
  * export and sums, and DELETE /new/:externalId/:readingId, which voids a wrong reading.
  *
- * Readings are sorted by end. A cursor is "<end in ms>-<type>" of the last reading seen. Each type
- * is one scan of the primary key; the two scans are merged.
+ * Readings are sorted by end. A cursor is the id of the last reading seen. Each type is one scan of
+ * the primary key; the two scans are merged.
  *
  * A voided reading does not count any more. It is kept, with the reason and the account that voided
  * it; GET with voided=true lists the voided readings of a device, newest first. A reading's id is
@@ -12,7 +12,6 @@
  * reading that a certificate has used; the module certificate then takes the energy back.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,9 +45,8 @@
 enum column { ID, START, END, WH, UNIT, TYPE, CREATED, STORED };
 
 #define LIST                                                                                       \
-    "SELECT " READING ", " BB_SQL_MS("r.end_at") " || '-' || r.type::text"                         \
-    " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r ORDER BY r.end_at, r.type"                \
-    " LIMIT $7::bigint"
+    "SELECT " READING " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r"                        \
+    " ORDER BY r.end_at, r.type LIMIT $7::bigint"
 static const struct bb_sql list_few = {LIST, 0}, list_many = {LIST, BB_SQL_LONG};
 
 /*
@@ -119,32 +117,26 @@ struct reading_range reading_range(struct bb_request *rq)
                                   .end = list_range_time(rq, "end", READING_LATEST)};
 }
 
+/* The end and the type of a reading, from its id; the id -1 stands for the time before all. */
+#define LIST_END(id) ((id) / 2 + READING_EARLIEST)
+#define LIST_TYPE(id) ((id) < 0 ? "" : (id) % 2 ? "H" : "D")
+
 int reading_list(struct bb_request *rq)
 {
-    int64_t limit = bb_arg_int(rq, "limit", PAGE), place;
-    const char *kind = bb_arg(rq, "voided"), *after = bb_arg(rq, "after");
-    bool voided = kind && !strcmp(kind, "true"), good = true;
-    char type[2] = "";
-    int length = 0;
+    int64_t limit = bb_arg_int(rq, "limit", PAGE);
+    const char *kind = bb_arg(rq, "voided");
+    bool voided = kind && !strcmp(kind, "true");
+    int64_t after = bb_arg_int(rq, "after", voided ? INT64_MAX : -1);
     struct reading_range range = reading_range(rq);
-
-    place = voided ? INT64_MAX : READING_EARLIEST;
-    if (after && voided)
-        good = sscanf(after, "%18" SCNd64 "%n", &place, &length) == 1 && !after[length];
-    else if (after)
-        good = sscanf(after, "%18" SCNd64 "-%1[DH]%n", &place, type, &length) == 2 &&
-               !after[length] && place >= READING_EARLIEST && place <= READING_LATEST;
-    if (!good)
-        return bb_invalid(rq, "after", "must be a cursor from a Link header");
     struct bb_device device = reading_device(rq);
-    size_t fields = voided ? STORED + 3 : STORED; /* the next column is the cursor */
+    size_t fields = voided ? STORED + 3 : STORED;
     const struct bb_sql *sql = voided ? &list_voided : limit > MANY ? &list_many : &list_few;
-    const struct bb_rows *rows =
-        bb_query_or_end(rq, sql,
-                        BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start),
-                                bb_i(range.end), bb_i(place), bb_t(type), bb_i(limit + 1)));
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, sql,
+        BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
+                bb_i(voided ? after : LIST_END(after)), bb_t(LIST_TYPE(after)), bb_i(limit + 1)));
 
-    return bb_reply_fields(rq, rows, (size_t)limit, fields, reading_fields, fields);
+    return bb_reply_fields(rq, rows, (size_t)limit, voided ? fields : ID, reading_fields, fields);
 }
 
 int reading_latest(struct bb_request *rq)
@@ -163,12 +155,11 @@ static int list_void(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct bb_device *device = arg;
     int64_t id = bb_segment_int(rq, "readingId");
-    const char *type = id % 2 ? "H" : "D";
-    const struct bb_rows *rows =
-        bb_tx_query_or_end(rq, tx, &make_void,
-                           BB_ARGS(bb_i(device->id), bb_t(type), bb_i(id / 2 + READING_EARLIEST),
-                                   bb_i(rq->principal->account), bb_t(rq->principal->email),
-                                   bb_t(bb_text(rq, "reason"))));
+    const char *type = LIST_TYPE(id);
+    const struct bb_rows *rows = bb_tx_query_or_end(
+        rq, tx, &make_void,
+        BB_ARGS(bb_i(device->id), bb_t(type), bb_i(LIST_END(id)), bb_i(rq->principal->account),
+                bb_t(rq->principal->email), bb_t(bb_text(rq, "reason"))));
 
     if (bb_service(rq->host, "certificates").interface) {
         const struct bb_rows *used = bb_tx_query_or_end(
@@ -195,8 +186,7 @@ struct reading_exported {
     int64_t device;
     char name[NAME_ROOM]; /* its externalId when the export began; "": none */
     struct reading_range range;
-    int64_t after_end; /* end of the last reading seen */
-    char after_type[2];
+    int64_t after; /* id of the last reading seen; -1: none */
 };
 
 static int list_export(struct bb_request *rq, struct csv *csv, void *arg)
@@ -207,13 +197,12 @@ static int list_export(struct bb_request *rq, struct csv *csv, void *arg)
     const struct bb_rows *rows = bb_query(
         rq, &list_many,
         BB_ARGS(bb_i(state->device), bb_t(range->type), bb_i(range->start), bb_i(range->end),
-                bb_i(state->after_end), bb_t(state->after_type), bb_i(EXPORT_PAGE)));
+                bb_i(LIST_END(state->after)), bb_t(LIST_TYPE(state->after)), bb_i(EXPORT_PAGE)));
 
     if (!rows)
         return -1;
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
-        int64_t id = bb_cell_int(rq, rows, row, ID);
-
+        state->after = bb_cell_int(rq, rows, row, ID);
         csv_plain(csv, bb_cell(rq, rows, row, ID));
         csv_plain(csv, device);
         csv_text(csv, state->name);
@@ -224,8 +213,6 @@ static int list_export(struct bb_request *rq, struct csv *csv, void *arg)
         csv_plain(csv, bb_cell(rq, rows, row, TYPE));
         csv_plain(csv, bb_cell_time(rq, rows, row, CREATED));
         csv_end_row(csv);
-        state->after_end = id / 2 + READING_EARLIEST;
-        state->after_type[0] = id % 2 ? 'H' : 'D';
     }
     return bb_count(rq, rows) == EXPORT_PAGE;
 }
@@ -246,7 +233,7 @@ int reading_export(struct bb_request *rq)
     if (state) {
         state->device = device.id;
         state->range = range;
-        state->after_end = READING_EARLIEST;
+        state->after = -1;
         if (device.external_id && strlen(device.external_id) < sizeof(state->name))
             strcpy(state->name, device.external_id);
     }
@@ -314,12 +301,12 @@ int reading_totals(struct bb_request *rq)
         return bb_invalid(rq, "timezone", "must be a time zone of the IANA list");
     if (!name)
         name = device.timezone ? device.timezone : "UTC";
-    const struct bb_rows *rows =
-        bb_query(rq, &totals,
-                 BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
-                         bb_t(by ? by : "day"), bb_t(name), bb_t(after), bb_i((int64_t)limit + 1)));
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, &totals,
+        BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
+                bb_t(by ? by : "day"), bb_t(name), bb_t(after), bb_i((int64_t)limit + 1)));
 
-    if (!rows || bb_page(rq, rows, limit, 0, &count) < 0)
+    if (bb_page(rq, rows, limit, 0, &count) < 0)
         return bb_failed(rq);
     json_t *list = bb_hold(rq, bb_rows_fields(rq, rows, count, 0, reading_total_fields, 5));
 

@@ -130,7 +130,8 @@ static const char *const yes_or_no[] = {"true", "false", NULL};
 static const struct bb_field list_query[] = {
     RANGE,
     PAGE("Readings", 5000),
-    {.name = "after", .type = BB_TEXT, .max = 64, CURSOR},
+    {.name = "after", .type = BB_INT, .min = 0, .max = 2 * (READING_LATEST - READING_EARLIEST) + 1,
+     CURSOR},
     {.name = "voided", .type = BB_CHOICE, .choices = yes_or_no,
      .help = "true: list voided readings instead, newest first, with the account that voided them "
              "and the reason."},
