@@ -3,34 +3,44 @@
  * stored readings of any type.
  */
 #include <inttypes.h>
+#include <math.h>
 
 #include "modules/reading/reading.h"
 
 /* Formats a number as people write it: whole numbers of up to 15 digits without an exponent. */
 #define FIGURE "%.15g"
 
-static void check_ceilings(struct bb_request *rq, struct reading_submission *submission)
+/*
+ * A reading that overlaps any earlier reading overlaps the previous one, because readings are
+ * sorted by end.
+ */
+void reading_check(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading *reading = rq->state;
     const struct bb_device *own = &submission->device;
     struct ceiling_device device = {own->capacity_kw, own->yield, submission->commissioned};
+    const struct reading_item *before = NULL;
 
-    if (!submission->dated || !(device.capacity_kw > 0))
-        return;
     for (size_t i = 0; i < submission->count; i++) {
         const struct reading_item *item = &submission->items[i];
 
-        if (!reading_placed(item) || !item->measured)
+        if (!reading_placed(item))
             continue;
-        double ceiling = ceiling_wh(&reading->settings->rule, &device, item->start, item->end);
+        double ceiling = submission->dated && device.capacity_kw > 0 && item->measured
+                             ? ceiling_wh(&reading->settings->rule, &device, item->start, item->end)
+                             : INFINITY;
 
-        if (item->wh > ceiling)
+        if (item->measured && item->wh > ceiling)
             reading_note(rq, submission, READING_OVER, item->index, NULL,
                          FIGURE " Wh is more than the plausible ceiling of " FIGURE
                                 " Wh: capacity " FIGURE " kW, " FIGURE " hours, yield " FIGURE
                                 " kWh/kW a year",
                          item->wh, ceiling, own->capacity_kw,
                          (double)(item->end - item->start) / 3600000, own->yield);
+        if (before && item->start < before->end && !submission->numbers)
+            reading_note(rq, submission, READING_OVERLAP, item->index, NULL, "overlaps reads[%zu]",
+                         before->index);
+        before = item;
     }
     size_t over = submission->mistakes[READING_OVER];
 
@@ -41,69 +51,37 @@ static void check_ceilings(struct bb_request *rq, struct reading_submission *sub
            (long long)own->id);
 }
 
-/*
- * A reading that overlaps any earlier reading overlaps the previous one, because readings are
- * sorted by end.
- */
-void reading_check(struct bb_request *rq, struct reading_submission *submission)
-{
-    const struct reading_item *before = NULL;
-
-    check_ceilings(rq, submission);
-    for (size_t i = 0; i < submission->count && !submission->numbers; i++) {
-        const struct reading_item *item = &submission->items[i];
-
-        if (!reading_placed(item))
-            continue;
-        if (before && item->start < before->end)
-            reading_note(rq, submission, READING_OVERLAP, item->index, NULL, "overlaps reads[%zu]",
-                         before->index);
-        before = item;
-    }
-}
-
 /* ---- rows of a bulk upload ---- */
 
-/*
- * Returns an accepted reading that overlaps the reading at `place`, or NULL. Accepted readings do
- * not overlap, so only the nearest ones can overlap it. `end` is the place after the last one.
- */
-static const struct reading_item *check_overlapped(const struct reading_item *items,
-                                                   const bool *taken, size_t end, size_t place)
-{
-    const struct reading_item *item = &items[place];
-    size_t at = place;
-
-    while (at > 0 && !taken[at - 1])
-        at--;
-    if (at > 0 && item->start < items[at - 1].end)
-        return &items[at - 1];
-    for (at = place + 1; at < end; at++)
-        if (taken[at])
-            return items[at].start < item->end ? &items[at] : NULL;
-    return NULL;
-}
-
+/* Accepted readings do not overlap, so only the nearest ones can overlap another reading. */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading_item *items = submission->items;
-    size_t count = submission->count, end = 0;
+    size_t count = submission->count;
 
     if (submission->notes[count])
         return;
     /* places: by index (the order of the rows), the place in the order by end */
     size_t *places = bb_alloc(rq, count * sizeof(*places));
-    bool *taken = bb_alloc(rq, count * sizeof(*taken)); /* by place */
+    bool *taken = bb_alloc(rq, count * sizeof(*taken)); /* by place: the reading is accepted */
+    size_t end = 0;                                     /* the place after the last one of them */
 
     for (size_t i = 0; i < count; i++)
         places[items[i].index] = i;
     for (size_t index = 0; index < count; index++) {
-        size_t place = places[index];
+        size_t place = places[index], before = place, behind = place + 1;
+        const struct reading_item *item = &items[place], *other = NULL;
 
-        if (!reading_placed(&items[place]) || submission->notes[index])
+        if (!reading_placed(item) || submission->notes[index])
             continue;
-        const struct reading_item *other = check_overlapped(items, taken, end, place);
-
+        while (before > 0 && !taken[before - 1])
+            before--;
+        while (behind < end && !taken[behind])
+            behind++;
+        if (before > 0 && item->start < items[before - 1].end)
+            other = &items[before - 1];
+        else if (behind < end && items[behind].start < item->end)
+            other = &items[behind];
         if (other)
             reading_note(rq, submission, READING_OVERLAP, index, NULL, "overlaps row %lld",
                          (long long)submission->numbers[other->index]);

@@ -11,16 +11,11 @@
 
 #include "modules/reading/reading.h"
 
-/*
- * The stored readings around an instant: the reading that ends at the instant, and the first
- * reading that ends later.
- */
+/* The stored readings around an instant. */
 struct around {
-    bool touched;
-    char type;
+    char type; /* of the reading that ends at the instant; 0: none */
     int64_t wh;
-    bool next;
-    int64_t next_start, next_end;
+    int64_t next_start, next_end; /* of the first reading that ends later; INT64_MAX: none */
 };
 
 /*
@@ -53,7 +48,8 @@ struct placing {
     " AND r.type = t.type AND r.end_at " condition                                                 \
     " reading_time(x.at) ORDER BY r.end_at LIMIT 1) r ORDER BY r.end_at LIMIT 1)"
 #define AROUND                                                                                     \
-    "SELECT o.type, o.wh, " BB_SQL_MS("n.start_at") ", " BB_SQL_MS("n.end_at")                     \
+    "SELECT o.type, o.wh, coalesce(" BB_SQL_MS("n.start_at") ", 9223372036854775807),"             \
+    " coalesce(" BB_SQL_MS("n.end_at") ", 9223372036854775807)"                                    \
     " FROM unnest($2::bigint[]) WITH ORDINALITY AS x (at, number)"                                 \
     " LEFT JOIN LATERAL " ENDS("=") " o ON true LEFT JOIN LATERAL " ENDS(">") " n ON true"         \
     " ORDER BY x.number"
@@ -93,7 +89,7 @@ static void local_note_repeated(struct bb_request *rq, const struct placing *p, 
 static bool local_is_dated(const struct reading_submission *submission, bool sent,
                            const struct moment *moment)
 {
-    return sent && !(moment->local && submission->misnamed);
+    return sent && !(moment->local && submission->named && !submission->zone);
 }
 
 /* Returns the instants at which the clock shows the time. A date means the beginning of its day. */
@@ -158,10 +154,8 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
         const char *type = bb_cell(rq, rows, i, 0);
 
         stored->around[i / 2][i % 2] = (struct around){
-            .touched = type != NULL,
             .type = type ? *type : '\0',
             .wh = bb_cell_int(rq, rows, i, 1),
-            .next = bb_cell(rq, rows, i, 3) != NULL,
             .next_start = bb_cell_int(rq, rows, i, 2),
             .next_end = bb_cell_int(rq, rows, i, 3),
         };
@@ -185,11 +179,6 @@ static bool local_end_after(const struct zone_times *ends, int64_t start, int64_
             return true;
     }
     return false;
-}
-
-static bool local_is_free(const struct around *around, int64_t end)
-{
-    return !around->next || around->next_start >= end;
 }
 
 /*
@@ -221,10 +210,10 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
         if (!around)
             return -1;
         item->unsure = p->submission->provisional;
-        pass = around[1].touched;
-        if (around[0].touched && around[1].touched && local_is_free(&around[0], end[0])) {
+        pass = around[1].type != '\0';
+        if (around[0].type && around[1].type && around[0].next_start >= end[0]) {
             pass = 0;
-            either = local_is_free(&around[1], end[1]);
+            either = around[1].next_start >= end[1];
         }
     }
     if (item->unsure) { /* rows of another part of the file decide */
@@ -263,39 +252,19 @@ static int local_place_end(struct bb_request *rq, const struct placing *p)
 
         if (!around)
             return -1;
-        bool later = around[0].next && around[0].next_end < at[1];
+        bool later = around[0].next_end < at[1];
 
-        second = around[0].touched || later;
+        second = around[0].type || later;
         item->unsure = p->submission->provisional && !second;
         /* This may be the same reading again, or the reading of the next hour. */
-        if (around[0].touched && !later && !around[1].touched && around[0].type == 'D' &&
-            item->measured && item->wh > 0 && (int64_t)item->wh == around[0].wh) {
+        if (!later && !around[1].type && around[0].type == 'D' && item->measured && item->wh > 0 &&
+            (int64_t)item->wh == around[0].wh) {
             local_note_repeated(rq, p, "endDate", item->sent_end.ms, at[0], at[1]);
             return 0;
         }
     }
     item->end = at[second];
     item->ends = true;
-    return 0;
-}
-
-static int local_place(struct bb_request *rq, struct placing *p)
-{
-    struct reading_item *item = p->item;
-
-    local_read_clock(p);
-    if (!p->begins && local_is_dated(p->submission, item->has_start, &item->sent_start))
-        local_note_skipped(rq, p, "startDate", item->sent_start.ms);
-    if (!p->closes && local_is_dated(p->submission, item->has_end, &item->sent_end))
-        local_note_skipped(rq, p, "endDate", item->sent_end.ms);
-    if (p->twice)
-        return p->twice == &p->starts ? local_place_start(rq, p) : local_place_end(rq, p);
-    item->begins = p->begins;
-    item->ends = p->closes;
-    item->start = p->starts.at[0];
-    item->end = p->ends.count ? p->ends.at[0] : p->ends.change;
-    if (p->begins && p->closes)
-        (void)local_end_after(&p->ends, item->start, &item->end);
     return 0;
 }
 
@@ -313,16 +282,31 @@ int reading_place_moments(struct bb_request *rq, struct reading_submission *subm
 
     for (size_t i = 0; i < count; i++) {
         size_t at = turned ? count - 1 - i : i;
-        struct placing placing = {
+        struct reading_item *item = &items[at];
+        struct placing p = {
             .submission = submission,
             .stored = &stored,
-            .item = &items[at],
+            .item = item,
             .before = i ? &items[turned ? at + 1 : at - 1] : NULL,
             .behind = i + 1 < count ? &items[turned ? at - 1 : at + 1] : NULL,
         };
 
-        if (local_place(rq, &placing))
-            return -1;
+        local_read_clock(&p);
+        if (!p.begins && local_is_dated(submission, item->has_start, &item->sent_start))
+            local_note_skipped(rq, &p, "startDate", item->sent_start.ms);
+        if (!p.closes && local_is_dated(submission, item->has_end, &item->sent_end))
+            local_note_skipped(rq, &p, "endDate", item->sent_end.ms);
+        if (p.twice) {
+            if (p.twice == &p.starts ? local_place_start(rq, &p) : local_place_end(rq, &p))
+                return -1;
+            continue;
+        }
+        item->begins = p.begins;
+        item->ends = p.closes;
+        item->start = p.starts.at[0];
+        item->end = p.ends.count ? p.ends.at[0] : p.ends.change;
+        if (p.begins && p.closes)
+            (void)local_end_after(&p.ends, item->start, &item->end);
     }
     return 0;
 }

@@ -35,8 +35,7 @@ int reading_date(struct bb_request *rq, struct reading_submission *submission)
 
     if (zone && zones_get(rq, zone, &submission->zone))
         return bb_failed(rq);
-    submission->misnamed = submission->named && !submission->zone;
-    if (submission->misnamed)
+    if (submission->named && !submission->zone)
         reading_problem(rq, submission, READING_WHOLE, "timezone",
                         "must be a time zone of the IANA list, such as Europe/Berlin");
     submission->dated = device->commissioned && moment_parse(device->commissioned, &day) == 0;
@@ -66,69 +65,54 @@ static const struct bb_sql previous = {
                                       " ORDER BY p.number",
     0};
 
-/* Missing starts are looked up if all ends are known, because they depend on the ends. */
-static bool period_has_open(const struct reading_submission *submission)
-{
-    bool known = submission->open && submission->dated;
-
-    for (size_t i = 0; i < submission->count && known; i++)
-        known = submission->items[i].ends;
-    return known;
-}
-
 /*
  * A Delta reading without a start begins at the end of the previous reading of any type, stored or
- * sent. The first reading begins at the commissioning, or as early as a reading may. The ends of
- * stored readings are in the rows from `row` on.
+ * sent. The first reading begins at the commissioning, or as early as a reading may. Missing starts
+ * are looked up if all ends of the submission are known, because they depend on the ends.
  */
-static void period_fill_starts(struct bb_request *rq, struct reading_submission *submission,
-                               const struct bb_rows *rows, size_t row)
-{
-    for (size_t i = 0; i < submission->count; i++, row++) {
-        struct reading_item *item = &submission->items[i];
-        bool stored = bb_cell(rq, rows, row, 0) != NULL;
-
-        if (!item->open)
-            continue;
-        item->start = item->end - READING_PERIOD_DAYS * MOMENT_DAY_MS;
-        if (item->start < submission->commissioned_local)
-            item->start = submission->commissioned_local;
-        if (stored)
-            item->start = bb_cell_int(rq, rows, row, 0);
-        if (i && (!stored || item[-1].end > item->start))
-            item->start = item[-1].end;
-        item->begins = true;
-    }
-}
-
 static int period_find_starts(struct bb_request *rq, struct reading_submission *const *list,
                               size_t count)
 {
-    struct reading_submission **open = bb_alloc(rq, count * sizeof(struct reading_submission *));
-    size_t opens = 0, all = 0, found = 0, row = 0;
+    size_t all = 0, found = 0, row = 0;
 
     for (size_t i = 0; i < count; i++)
-        if (period_has_open(list[i])) {
-            open[opens++] = list[i];
-            all += list[i]->count;
-        }
-    if (!all)
-        return 0;
-    int64_t *devices = bb_alloc(rq, all * sizeof(*devices));
-    int64_t *ends = bb_alloc(rq, all * sizeof(*ends));
+        all += list[i]->count;
+    int64_t *devices = bb_alloc(rq, (all + 1) * sizeof(*devices));
+    int64_t *ends = bb_alloc(rq, (all + 1) * sizeof(*ends));
+    bool *sought = bb_alloc(rq, count * sizeof(*sought));
 
-    for (size_t i = 0; i < opens; i++)
-        for (size_t j = 0; j < open[i]->count; j++) {
-            devices[found] = open[i]->device.id;
-            ends[found++] = open[i]->items[j].end;
+    for (size_t i = 0; i < count; i++) {
+        sought[i] = list[i]->open && list[i]->dated;
+        for (size_t j = 0; j < list[i]->count && sought[i]; j++)
+            sought[i] = list[i]->items[j].ends;
+        for (size_t j = 0; j < list[i]->count && sought[i]; j++) {
+            devices[found] = list[i]->device.id;
+            ends[found++] = list[i]->items[j].end;
         }
+    }
+    if (!found)
+        return 0;
     const struct bb_rows *rows =
-        bb_query(rq, &previous, BB_ARGS(bb_ints(devices, all), bb_ints(ends, all)));
+        bb_query(rq, &previous, BB_ARGS(bb_ints(devices, found), bb_ints(ends, found)));
 
     if (!rows)
         return bb_failed(rq);
-    for (size_t i = 0; i < opens; row += open[i++]->count)
-        period_fill_starts(rq, open[i], rows, row);
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < list[i]->count && sought[i]; j++, row++) {
+            struct reading_item *item = &list[i]->items[j];
+            bool stored = bb_cell(rq, rows, row, 0) != NULL;
+
+            if (!item->open)
+                continue;
+            item->start = item->end - READING_PERIOD_DAYS * MOMENT_DAY_MS;
+            if (item->start < list[i]->commissioned_local)
+                item->start = list[i]->commissioned_local;
+            if (stored)
+                item->start = bb_cell_int(rq, rows, row, 0);
+            if (j && (!stored || item[-1].end > item->start))
+                item->start = item[-1].end;
+            item->begins = true;
+        }
     return 0;
 }
 

@@ -87,7 +87,6 @@ struct reading_submission {
     bool flat;               /* a single reading, not a list */
     bool open;               /* some Delta has no start */
     const char *named;       /* the request's timezone, or NULL */
-    bool misnamed;           /* the zone that it names does not exist */
     bool provisional;        /* a check of rows, while earlier rows are not stored yet */
     const struct zone *zone; /* of the request, or else of the device; NULL: none */
     struct bb_device device;

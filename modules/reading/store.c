@@ -142,21 +142,17 @@ static int store_by_type_and_end(const void *left, const void *right)
     return (a->end > b->end) - (a->end < b->end);
 }
 
-/* Returns how many of the readings, from the first on, have its type. */
-static size_t store_same_type(const struct reading_item *items, size_t count)
-{
-    size_t same = 1;
-
-    while (same < count && items[same].type == items->type)
-        same++;
-    return same;
-}
-
-/* Sets the values of both statements for readings of one type, sorted by end. */
-static void store_set_values(struct bb_request *rq, const struct reading_item *items, size_t count,
-                             struct bb_value *touched, struct bb_value *stored)
+/*
+ * Sets the values of both statements for readings of one type, sorted by end. Returns the payload
+ * of their event, which lives as long as the request.
+ */
+static json_t *store_set_values(struct bb_request *rq, const struct bb_device *device,
+                                const struct reading_item *items, size_t count,
+                                struct bb_value *touched, struct bb_value *stored)
 {
     const struct reading_item *last = &items[count - 1];
+    int64_t first = items->start;
+    double wh = 0;
     size_t spans = 0;
     int64_t *columns[5]; /* starts, ends, Wh; starts and ends of spans */
 
@@ -169,6 +165,8 @@ static void store_set_values(struct bb_request *rq, const struct reading_item *i
         if (!i || items[i].start > items[i - 1].end)
             columns[3][spans++] = items[i].start;
         columns[4][spans - 1] = items[i].end;
+        first = items[i].start < first ? items[i].start : first;
+        wh += items[i].wh;
     }
     touched += items->type == 'H' ? TOUCH_HISTORY : TOUCH_DELTA;
     touched[0] = bb_i(items->end);
@@ -180,6 +178,13 @@ static void store_set_values(struct bb_request *rq, const struct reading_item *i
         stored[2 + i] = bb_ints(columns[i], count);
     stored[6] = bb_ints(columns[3], spans);
     stored[7] = bb_ints(columns[4], spans);
+    return bb_hold(rq,
+                   json_pack("{s:I, s:s?, s:s, s:I, s:s, s:I, s:s, s:s, s:I, s:s}", "deviceId",
+                             (json_int_t)device->id, "externalId", device->external_id, "uuid",
+                             device->uuid, "organizationId", (json_int_t)device->organization,
+                             "type", unit_type_name(items->type), "count", (json_int_t)count,
+                             "startDate", bb_time_text(rq, first), "endDate",
+                             bb_time_text(rq, last->end), "value", (json_int_t)wh, "unit", "Wh"));
 }
 
 /* Counts stored readings. Not called for a replay (the stored response of another request). */
@@ -197,6 +202,7 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
     const struct reading *reading = rq->state;
     struct bb_value *touched = bb_alloc(rq, count * TOUCH_VALUES * sizeof(*touched)); /* nulls */
     struct bb_value *stored = bb_alloc(rq, 2 * count * STORE_VALUES * sizeof(*stored));
+    json_t *(*payloads)[2] = bb_alloc(rq, count * sizeof(*payloads)); /* of a device, by type */
     size_t rows = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -206,13 +212,16 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
         qsort(one->items, one->count, sizeof(*one->items), store_by_type_and_end);
         row[TOUCH_DEVICE] = bb_i(one->device.id);
         row[TOUCH_NOW] = bb_i(now);
-        for (size_t at = 0, same; at < one->count; at += same) {
+        for (size_t at = 0, same, type = 0; at < one->count; at += same, type++) {
             struct bb_value *values = stored + rows++ * STORE_VALUES;
 
-            same = store_same_type(one->items + at, one->count - at);
+            for (same = 1; at + same < one->count; same++)
+                if (one->items[at + same].type != one->items[at].type)
+                    break;
             values[0] = bb_i(one->device.id);
             values[5] = bb_i(now);
-            store_set_values(rq, one->items + at, same, row, values);
+            payloads[i][type] =
+                store_set_values(rq, &one->device, one->items + at, same, row, values);
         }
     }
     if (store_add_rows(rq, tx, &touch, touched, count, TOUCH_VALUES, count > 1) ||
@@ -221,30 +230,12 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
     for (size_t i = 0; i < count; i++) {
         const struct reading_submission *one = list[i];
         const struct bb_device *device = &one->device;
+        struct bb_audience audience = {.size = sizeof(audience),
+                                       .organization = device->organization};
 
-        for (size_t at = 0, same; at < one->count; at += same) {
-            same = store_same_type(one->items + at, one->count - at);
-            const struct reading_item *items = one->items + at;
-            struct bb_audience audience = {.size = sizeof(audience),
-                                           .organization = device->organization};
-            int64_t first = items[0].start;
-            double wh = 0;
-
-            for (size_t k = 0; k < same; k++) {
-                first = items[k].start < first ? items[k].start : first;
-                wh += items[k].wh;
-            }
-            json_t *payload =
-                json_pack("{s:I, s:s?, s:s, s:I, s:s, s:I, s:s, s:s, s:I, s:s}", "deviceId",
-                          (json_int_t)device->id, "externalId", device->external_id, "uuid",
-                          device->uuid, "organizationId", (json_int_t)device->organization, "type",
-                          unit_type_name(items->type), "count", (json_int_t)same, "startDate",
-                          bb_time_text(rq, first), "endDate", bb_time_text(rq, items[same - 1].end),
-                          "value", (json_int_t)wh, "unit", "Wh");
-
-            if (bb_emit(rq, tx, "reading.accepted", payload, &audience))
+        for (size_t type = 0; type < 2 && payloads[i][type]; type++)
+            if (bb_emit(rq, tx, "reading.accepted", json_incref(payloads[i][type]), &audience))
                 return -1;
-        }
         if (one->named && !device->timezone &&
             reading->devices->name_timezone(reading->devices_state, rq, tx, device->id,
                                             one->named) < 0)
