@@ -305,29 +305,6 @@ static ssize_t scan_text_length(struct pass *pass, const char *bytes, size_t len
                          : "The file is not UTF-8, perhaps Windows-1252: " SAVE_AS);
 }
 
-/* Examines the first buffer, finds the separator, and begins to read rows. Returns 0, or -1. */
-static int scan_begin(struct pass *pass, size_t length)
-{
-    struct scan *scan = pass->scan;
-    const char *bytes = pass->buffer;
-    char said = '\0';
-
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (length >= kinds[i].length && !memcmp(bytes, kinds[i].begin, kinds[i].length))
-            return scan_fail(scan, 400, "The file is %s and not CSV: " SAVE_AS, kinds[i].what);
-    pass->base = length >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0;
-    size_t line = scan_separator_line(bytes + pass->base, length - pass->base, &said);
-
-    pass->base += line;
-    pass->lines = line > 0;
-    ssize_t text = scan_text_length(pass, bytes + pass->base, length - pass->base);
-
-    if (text < 0 || scan_find_separator(pass, said, bytes + pass->base, (size_t)text))
-        return -1;
-    return bulk_reader_begin(&pass->reader, scan->separator, 0, scan_row, pass) ? scan_starved(scan)
-                                                                                : 0;
-}
-
 /* Reports the reader's error, unless the scan itself stopped the reader. */
 static int scan_stopped(struct pass *pass)
 {
@@ -338,13 +315,18 @@ static int scan_stopped(struct pass *pass)
     return scan_fail(pass->scan, 400, "The file is not CSV: %s", pass->reader.why);
 }
 
-/* Reads the file. Returns 0, or -1. */
+/*
+ * Reads the file. Examines the first buffer, finds the separator, and reads the rows. Returns 0, or
+ * -1.
+ */
 static int scan_file(struct pass *pass, int fd)
 {
     struct scan *scan = pass->scan;
+    const char *bytes = pass->buffer;
     size_t length = 0; /* bytes in the buffer: at first the beginning of a character */
+    char said = '\0';
 
-    for (bool first = true; !pass->whole; first = false) {
+    for (bool first = true; !pass->whole; first = false, bytes = pass->buffer) {
         ssize_t got = 1;
 
         while (got > 0 && length < BUFFER) {
@@ -354,15 +336,24 @@ static int scan_file(struct pass *pass, int fd)
         if (got < 0)
             return scan_fail(scan, 503, "The file cannot be read");
         pass->whole = !got;
-        if (first && scan_begin(pass, length))
-            return -1;
-        const char *bytes = pass->buffer + (first ? pass->base : 0);
+        for (size_t i = 0; first && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+            if (length >= kinds[i].length && !memcmp(bytes, kinds[i].begin, kinds[i].length))
+                return scan_fail(scan, 400, "The file is %s and not CSV: " SAVE_AS, kinds[i].what);
+        if (first) {
+            pass->base = length >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0;
+            size_t line = scan_separator_line(bytes + pass->base, length - pass->base, &said);
 
-        length -= first ? pass->base : 0;
+            pass->base += line;
+            pass->lines = line > 0;
+            bytes += pass->base;
+            length -= pass->base;
+        }
         ssize_t text = scan_text_length(pass, bytes, length);
 
-        if (text < 0)
+        if (text < 0 || (first && scan_find_separator(pass, said, bytes, (size_t)text)))
             return -1;
+        if (first && bulk_reader_begin(&pass->reader, scan->separator, 0, scan_row, pass))
+            return scan_starved(scan);
         if (bulk_reader_feed(&pass->reader, bytes, (size_t)text))
             return scan_stopped(pass);
         length -= (size_t)text;
@@ -425,14 +416,12 @@ static int scan_by_name(const void *left, const void *right)
         return a->name < b->name ? -1 : 1;
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
-    return a->number < b->number ? -1 : a->number > b->number;
+    return a->number - b->number;
 }
 
 static int scan_by_number(const void *left, const void *right)
 {
-    const struct scan_claim *a = left, *b = right;
-
-    return a->number < b->number ? -1 : a->number > b->number;
+    return ((const struct scan_claim *)left)->number - ((const struct scan_claim *)right)->number;
 }
 
 /*
