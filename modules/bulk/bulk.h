@@ -18,6 +18,7 @@
 #include <busbar/busbar.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "modules/common/csv.h"
 
@@ -41,7 +42,6 @@ struct bulk_type {
     const struct bb_bulk_rows *rows;
     struct bb_host *host; /* of the module that provides the type */
     size_t rows_max;
-    size_t columns;
     bool together; /* see struct bb_bulk_rows */
 };
 
@@ -58,11 +58,11 @@ struct bulk {
     const struct bulk_settings *settings;
     struct bulk_type types[BULK_TYPES_MAX];
     size_t type_count;
-    atomic_bool busy;         /* whether the host answered requests during the last run */
-    _Atomic int64_t waiting;  /* rows of confirmed jobs at the last query */
-    struct slots *exports;    /* failed.csv responses in progress */
-    pthread_mutex_t watching; /* guards the list */
-    struct watcher *watchers; /* open streams of jobs' progress */
+    atomic_bool busy;              /* whether the host answered requests during the last run */
+    _Atomic int64_t waiting;       /* rows of confirmed jobs at the last query */
+    struct slots *exports;         /* failed.csv responses in progress */
+    pthread_mutex_t watching;      /* guards the list */
+    LIST_HEAD(, watcher) watchers; /* open streams of jobs' progress */
 };
 
 /* A stored job. Texts live as long as the request. */
@@ -71,19 +71,30 @@ struct bulk_job {
     const char *reason; /* why the service cancelled the job, or NULL */
     int64_t account, role, organization;
     int64_t rows, doubtful, warned, cursor, single, succeeded, failed;
-    const char *created_at, *confirmed_at, *ended_at; /* NULL: not yet */
-    const char *separator, *header;                   /* up to 16 KiB, as sent; NULL: not read */
+    bool ended;
+    const char *separator, *header; /* up to 16 KiB, as sent; NULL: not read */
+    const struct bb_rows *source;   /* the rows that it was read from, and its row */
+    size_t source_row;
     int64_t bytes; /* only while the job is being created, like `created` */
     bool created;  /* the job is stored as created */
 };
 
-/* The columns of a job `j` for bulk_job_of(). Statements that read many jobs omit the headers. */
+/*
+ * The columns of a job `j` for bulk_job_of(). They begin with the columns of bulk_job_fields, in
+ * its order. Statements that read many jobs omit the headers.
+ */
+/* clang-format off */
 #define BULK_JOB                                                                                   \
-    "j.id, j.email, j.type, j.file, j.status, j.reason, j.account, j.role, j.organisation,"        \
-    " j.rows, j.doubtful, j.warned, j.cursor, j.single, j.succeeded, j.failed,"                    \
-    " " BB_SQL_TIME("j.created_at") ", " BB_SQL_TIME("j.confirmed_at") ", " BB_SQL_TIME(           \
-        "j.ended_at")
+    "j.id, j.status, j.reason, j.type, j.file, j.organisation, json_build_object('passed',"        \
+    " j.rows - j.doubtful, 'failed', j.doubtful, 'warned', j.warned), json_build_object('done',"   \
+    " j.succeeded + j.failed, 'total', j.rows, 'succeeded', j.succeeded, 'failed', j.failed), "    \
+    BB_SQL_MS("j.created_at") ", " BB_SQL_MS("j.confirmed_at") ", " BB_SQL_MS("j.ended_at")        \
+    ", j.rows, j.email, j.account, j.role, j.doubtful, j.cursor, j.single, j.succeeded, j.failed"
 #define BULK_JOB_HEADER ", j.separator, j.header"
+/* clang-format on */
+enum { BULK_JOB_MEMBERS = 12, BULK_JOB_PROGRESS = 7 };
+/* module.c: the members of a job and of a row in the API */
+extern const struct bb_field bulk_job_fields[13], bulk_row_fields[5];
 
 /* ---- module.c: the types that loaded modules provide ---- */
 
@@ -104,7 +115,7 @@ int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const c
 /* Returns the job in the path. Ends the request if the caller may not see it. */
 struct bulk_job bulk_job_find(struct bb_request *rq);
 /* Returns the JSON of the API, owned by the caller; NULL: out of memory. */
-json_t *bulk_job_json(const struct bulk_job *job);
+json_t *bulk_job_json(struct bb_request *rq, const struct bulk_job *job);
 /* Returns the number of rows that were stored or have failed. */
 int64_t bulk_done(const struct bulk_job *job);
 /* Raises bulk.finished, or ends the function of the transaction. */
@@ -224,6 +235,7 @@ int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bu
 /* ---- jobs, handlers and the command ---- */
 
 void bulk_run(struct bb_request *rq);
+void bulk_begin_run(struct bb_request *rq, void *unused); /* bulk_run(), for bb_run() */
 void bulk_watch(struct bb_request *rq);
 void bulk_sweep(struct bb_request *rq);
 void bulk_tidy(struct bb_request *rq);

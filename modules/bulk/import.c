@@ -46,8 +46,7 @@ struct import {
     struct input input;
     bool bars;                    /* standard error is a terminal */
     char shown[512];              /* the text shown in place, without a newline */
-    struct bulk_job job;          /* as it was created; `cursor` is current */
-    int64_t succeeded, failed;    /* current counts of the job */
+    struct bulk_job job;          /* as it was created; the cursor and the counts are current */
     char status[16];              /* current status of the job; "": it was deleted */
     int64_t moved_ms, heard_ms;   /* last progress; last response of the database */
     bool alone;                   /* no host stores rows */
@@ -76,7 +75,7 @@ static void import_show(struct import *import, const char *text)
 static void import_show_bar(struct import *import)
 {
     enum { WIDTH = 80, BAR_MAX = 40, BAR_MIN = 8 };
-    int64_t done = import->succeeded + import->failed, total = import->job.rows;
+    int64_t done = bulk_done(&import->job), total = import->job.rows;
     int percent = total > 0 ? (int)(done * 100 / total) : 100;
     struct winsize size;
     size_t width =
@@ -84,7 +83,7 @@ static void import_show_bar(struct import *import)
     char words[128], text[256], bar[BAR_MAX + 1] = "";
 
     snprintf(words, sizeof(words), "%3d %%  %lld of %lld rows, %lld failed", percent,
-             (long long)done, (long long)total, (long long)import->failed);
+             (long long)done, (long long)total, (long long)import->job.failed);
     size_t used = strlen(words) + 3; /* brackets and a space */
     size_t cells = width > used + BAR_MAX ? BAR_MAX : width > used ? width - used : 0;
 
@@ -281,11 +280,9 @@ static int import_take(struct bb_request *rq, struct import *import)
     import_show(import, "checking");
     if (bulk_take(rq, &import->source, &import->job))
         return IMPORT_FAILED;
-    if (job->doubtful)
-        import_line(import, "%s: %lld rows, %lld of them fail the check", job->file,
-                    (long long)job->rows, (long long)job->doubtful);
-    else
-        import_line(import, "%s: %lld rows, all pass the check", job->file, (long long)job->rows);
+    import_line(import, "%s: %lld rows, %s the check", job->file, (long long)job->rows,
+                job->doubtful ? bb_format(rq, "%lld of them fail", (long long)job->doubtful)
+                              : "all pass");
     return 0;
 }
 
@@ -346,18 +343,20 @@ static void import_print_failed(struct bb_request *rq, struct import *import)
 
 /* ---- the run ---- */
 
-static void import_work(struct bb_request *rq, void *arg)
-{
-    (void)arg;
-    bulk_run(rq);
-}
-
 static void import_worked(void *arg, bool whole)
 {
     struct import *import = arg;
 
     (void)whole;
     import->working = false;
+}
+
+static void import_note(struct import *import, const struct bulk_job *job)
+{
+    import->job.succeeded = job->succeeded;
+    import->job.failed = job->failed;
+    import->job.cursor = job->cursor;
+    snprintf(import->status, sizeof(import->status), "%s", job->status);
 }
 
 /* Waits for a moment, and reads the progress. */
@@ -375,42 +374,43 @@ static int import_look(struct bb_request *rq, void *arg)
         import->status[0] = '\0';
     if (found <= 0)
         return 0;
-    if (bulk_done(&job) != import->succeeded + import->failed)
+    if (bulk_done(&job) != bulk_done(&import->job))
         import->moved_ms = import->heard_ms;
-    import->succeeded = job.succeeded;
-    import->failed = job.failed;
-    import->job.cursor = job.cursor;
-    snprintf(import->status, sizeof(import->status), "%s", job.status);
+    import_note(import, &job);
     return 0;
 }
 
 /*
- * Cancels the job. Returns the exit status. If the job has just ended, its end is reported. The
- * remaining rows are written to a file, but not to the terminal of a person who wants to stop.
+ * Cancels the job. If it has just ended, its end is reported. The remaining rows are written to a
+ * file, but not to the terminal of a person who wants to stop.
  */
-static int import_cancel(struct bb_request *rq, struct import *import)
+static void import_cancel(struct bb_request *rq, struct import *import)
 {
     struct bulk_job *job = bb_alloc(rq, sizeof(*job));
 
     if (bulk_job_cancel(rq, &import->who, import->job.id, job))
-        return IMPORT_INTERRUPTED;
-    import->job.cursor = job->cursor;
-    snprintf(import->status, sizeof(import->status), "%s", job->status);
+        return;
+    import_note(import, job);
     import_line(import, "cancelled: %lld rows were stored, %lld failed, %lld were cancelled",
                 (long long)job->succeeded, (long long)job->failed,
                 (long long)(job->rows - bulk_done(job)));
     if (!isatty(STDOUT_FILENO))
         import_print_failed(rq, import);
-    return IMPORT_INTERRUPTED;
 }
 
 /*
- * Watches the job until it ends, the database stops responding, or the command is interrupted.
- * Reads the progress from the database, because hosts store the rows, as for any job. If no host
- * begins, this process stores rows, and hosts may still join. Returns the exit status.
+ * Confirms the job, and watches it until it ends, the database stops responding, or the command is
+ * interrupted. Reads the progress from the database, because hosts store the rows, as for any job.
+ * If no host begins, this process stores rows, and hosts may still join. Returns the exit status.
  */
-static int import_follow(struct bb_request *rq, struct import *import)
+static int import_run(struct bb_request *rq, struct import *import)
 {
+    struct bulk_job job;
+    int status = IMPORT_FAILED;
+
+    if (bulk_job_confirm(rq, &import->who, import->job.id, &job))
+        return IMPORT_FAILED;
+    import_note(import, &job);
     import->moved_ms = import->heard_ms = bb_now_ms(rq->host);
     while (!strcmp(import->status, "confirmed") && !bb_superseded(rq->host) &&
            bb_now_ms(rq->host) - import->heard_ms < SILENT_MS) {
@@ -418,39 +418,28 @@ static int import_follow(struct bb_request *rq, struct import *import)
         if (bb_now_ms(rq->host) - import->moved_ms > STILL_MS)
             import->alone = true;
         if (import->alone && !import->working)
-            import->working = !bb_run_then(rq->host, import_work, import_worked, import);
+            import->working = !bb_run_then(rq->host, bulk_begin_run, import_worked, import);
         bb_scratch(rq, import_look, import);
     }
-    if (!strcmp(import->status, "confirmed")) {
-        if (bb_superseded(rq->host))
-            return import_cancel(rq, import);
+    if (strcmp(import->status, "confirmed") != 0) {
+        /* It has finished, or another client has cancelled or deleted it. */
+        bool finished = !strcmp(import->status, "finished");
+
+        import_line(import, "bulk upload %s %s: %lld rows were stored, %lld failed", import->job.id,
+                    finished          ? "has finished"
+                    : *import->status ? "was cancelled"
+                                      : "is gone",
+                    (long long)import->job.succeeded, (long long)import->job.failed);
+        if (*import->status)
+            import_print_failed(rq, import);
+        status = finished && !import->job.failed ? 0 : IMPORT_FAILED;
+    } else if (bb_superseded(rq->host)) {
+        import_cancel(rq, import);
+        status = IMPORT_INTERRUPTED;
+    } else {
         bb_fail(rq, 503, "The database does not respond; bulk upload %s continues when it does",
                 import->job.id);
-        return IMPORT_FAILED;
     }
-    /* It has finished, or another client has cancelled or deleted it. */
-    bool finished = !strcmp(import->status, "finished");
-
-    import_line(import, "bulk upload %s %s: %lld rows were stored, %lld failed", import->job.id,
-                finished          ? "has finished"
-                : *import->status ? "was cancelled"
-                                  : "is gone",
-                (long long)import->succeeded, (long long)import->failed);
-    if (*import->status)
-        import_print_failed(rq, import);
-    return finished && !import->failed ? 0 : IMPORT_FAILED;
-}
-
-/* Confirms the job and watches it to its end. Returns the exit status. */
-static int import_run(struct bb_request *rq, struct import *import)
-{
-    struct bulk_job job;
-
-    if (bulk_job_confirm(rq, &import->who, import->job.id, &job))
-        return IMPORT_FAILED;
-    snprintf(import->status, sizeof(import->status), "%s", job.status);
-    int status = import_follow(rq, import);
-
     while (import->working) /* the batch in progress points to `import` */
         bb_scratch(rq, import_look, import);
     return status;

@@ -2,7 +2,6 @@
  * A job in the database and in the API. The routes and the command look up, list, confirm, cancel
  * and delete jobs; the sweep deletes old jobs.
  */
-#include <string.h>
 
 #include <busbar/event.h>
 
@@ -27,26 +26,25 @@ struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, s
 {
     return (struct bulk_job){
         .id = bb_cell(rq, rows, row, 0),
-        .email = bb_cell(rq, rows, row, 1),
-        .type = bb_cell(rq, rows, row, 2),
-        .file = bb_cell(rq, rows, row, 3),
-        .status = bb_cell(rq, rows, row, 4),
-        .reason = bb_cell(rq, rows, row, 5),
-        .account = bb_cell_int(rq, rows, row, 6),
-        .role = bb_cell_int(rq, rows, row, 7),
-        .organization = bb_cell_int(rq, rows, row, 8),
-        .rows = bb_cell_int(rq, rows, row, 9),
-        .doubtful = bb_cell_int(rq, rows, row, 10),
-        .warned = bb_cell_int(rq, rows, row, 11),
-        .cursor = bb_cell_int(rq, rows, row, 12),
-        .single = bb_cell_int(rq, rows, row, 13),
-        .succeeded = bb_cell_int(rq, rows, row, 14),
-        .failed = bb_cell_int(rq, rows, row, 15),
-        .created_at = bb_cell(rq, rows, row, 16),
-        .confirmed_at = bb_cell(rq, rows, row, 17),
-        .ended_at = bb_cell(rq, rows, row, 18),
-        .separator = whole ? bb_cell(rq, rows, row, 19) : NULL,
-        .header = whole ? bb_cell(rq, rows, row, 20) : NULL,
+        .status = bb_cell(rq, rows, row, 1),
+        .reason = bb_cell(rq, rows, row, 2),
+        .type = bb_cell(rq, rows, row, 3),
+        .file = bb_cell(rq, rows, row, 4),
+        .organization = bb_cell_int(rq, rows, row, 5),
+        .ended = bb_cell(rq, rows, row, 10) != NULL,
+        .rows = bb_cell_int(rq, rows, row, 11),
+        .email = bb_cell(rq, rows, row, 12),
+        .account = bb_cell_int(rq, rows, row, 13),
+        .role = bb_cell_int(rq, rows, row, 14),
+        .doubtful = bb_cell_int(rq, rows, row, 15),
+        .cursor = bb_cell_int(rq, rows, row, 16),
+        .single = bb_cell_int(rq, rows, row, 17),
+        .succeeded = bb_cell_int(rq, rows, row, 18),
+        .failed = bb_cell_int(rq, rows, row, 19),
+        .separator = whole ? bb_cell(rq, rows, row, 20) : NULL,
+        .header = whole ? bb_cell(rq, rows, row, 21) : NULL,
+        .source = rows,
+        .source_row = row,
     };
 }
 
@@ -80,18 +78,9 @@ int64_t bulk_done(const struct bulk_job *job)
     return job->succeeded + job->failed;
 }
 
-json_t *bulk_job_json(const struct bulk_job *job)
+json_t *bulk_job_json(struct bb_request *rq, const struct bulk_job *job)
 {
-    return json_pack(
-        "{s:s, s:s, s:s?, s:s, s:s, s:I, s:I, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I}, s:s, s:s?,"
-        " s:s?}",
-        "bulkUploadId", job->id, "status", job->status, "reason", job->reason, "type", job->type,
-        "fileName", job->file, "organizationId", (json_int_t)job->organization, "rows",
-        (json_int_t)job->rows, "check", "passed", (json_int_t)(job->rows - job->doubtful), "failed",
-        (json_int_t)job->doubtful, "warned", (json_int_t)job->warned, "progress", "done",
-        (json_int_t)bulk_done(job), "total", (json_int_t)job->rows, "succeeded",
-        (json_int_t)job->succeeded, "failed", (json_int_t)job->failed, "createdAt", job->created_at,
-        "confirmedAt", job->confirmed_at, "endedAt", job->ended_at);
+    return bb_row_fields(rq, job->source, job->source_row, 0, bulk_job_fields, BULK_JOB_MEMBERS);
 }
 
 void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job)
@@ -106,13 +95,6 @@ void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bu
 
     if (bb_emit(rq, tx, "bulk.finished", payload, &audience))
         bb_end(rq, bb_failed(rq));
-}
-
-static json_t *job_listed(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    struct bulk_job job = bulk_job_of(rq, rows, row, false);
-
-    return bulk_job_json(&job);
 }
 
 /* GET /api/bulk-upload: the caller's own jobs, or all jobs for an Admin; the latest first. */
@@ -133,13 +115,13 @@ int bulk_list(struct bb_request *rq)
     static const struct bb_sql find = {text, 0}, find_many = {text, BB_SQL_LONG};
     const struct bb_principal *who = rq->principal;
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
-    const struct bb_rows *rows = bb_query(
+    const struct bb_rows *rows = bb_query_or_end(
         rq, limit > PAGE ? &find_many : &find,
         BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
                 bb_ints(who->organizations, who->organization_count), bb_t(bb_arg(rq, "status")),
                 bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, 0, job_listed) : bb_failed(rq);
+    return bb_reply_fields(rq, rows, (size_t)limit, 0, bulk_job_fields, BULK_JOB_MEMBERS);
 }
 
 /* ---- changes requested by the sender ---- */
@@ -192,12 +174,6 @@ int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, cons
     return 0;
 }
 
-static void job_begin_run(struct bb_request *rq, void *arg)
-{
-    (void)arg;
-    bulk_run(rq);
-}
-
 int bulk_confirm(struct bb_request *rq)
 {
     struct bulk_job job = {.id = NULL};
@@ -208,13 +184,11 @@ int bulk_confirm(struct bb_request *rq)
     if (refused)
         return refused;
     if (!bb_pause_reason(rq)) /* otherwise bulk.run stores the rows after `busbar resume` */
-        (void)bb_run(rq->host, job_begin_run,
-                     NULL); /* if it fails, bulk.run starts within a second */
+        (void)bb_run(rq->host, bulk_begin_run, NULL); /* else bulk.run starts within a second */
     return bb_reply(rq, 200,
-                    json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I}}", "bulkUploadId", job.id,
-                              "status", job.status, "progress", "done", (json_int_t)bulk_done(&job),
-                              "total", (json_int_t)job.rows, "succeeded", (json_int_t)job.succeeded,
-                              "failed", (json_int_t)job.failed));
+                    json_pack("{s:s, s:s, s:o}", "bulkUploadId", job.id, "status", job.status,
+                              "progress",
+                              bb_cell_json(rq, job.source, 0, BULK_JOB_PROGRESS, BB_COLUMN_JSON)));
 }
 
 static void job_count_cancelled(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -285,7 +259,7 @@ int bulk_cancel(struct bb_request *rq)
     job_check_role(rq, false);
     int refused = bulk_job_cancel(rq, CALLED(rq), job);
 
-    return refused ? refused : bb_reply(rq, 200, bulk_job_json(job));
+    return refused ? refused : bb_reply(rq, 200, bulk_job_json(rq, job));
 }
 
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id)

@@ -28,42 +28,6 @@ struct page {
     bool more;      /* the page is full, and there may be more rows */
 };
 
-/* Adds a row to the page. Takes ownership of errors and warnings; NULL means out of memory. */
-static void log_add_row(struct bb_request *rq, struct page *page, int64_t number, const char *name,
-                        const char *status, json_t *errors, json_t *warnings)
-{
-    json_t *problem;
-    size_t index;
-
-    json_array_foreach(errors, index, problem)
-    {
-        bb_set_code(rq, problem);
-    }
-    bb_push(rq, page->rows,
-            json_pack("{s:I, s:s?, s:s, s:o, s:o}", "rowNumber", (json_int_t)number, "externalId",
-                      name, "status", status, "errors", errors, "warnings", warnings));
-    page->after = number;
-}
-
-static void log_failed_rows(struct bb_request *rq, struct page *page)
-{
-    /* $1 job, $2 last row seen, $3 number of rows */
-    static const struct bb_sql find = {
-        "SELECT f.number, f.name, f.problems, coalesce(w.warnings, '[]') FROM bulk_finding f"
-        " LEFT JOIN bulk_warning w ON w.job = f.job AND w.number = f.number"
-        " WHERE f.job = $1::uuid AND f.number > $2::bigint ORDER BY f.number LIMIT $3::bigint",
-        BB_SQL_LONG,
-    };
-    const struct bb_rows *rows = bb_query_or_end(
-        rq, &find, BB_ARGS(bb_t(page->job->id), bb_i(page->after), bb_i((int64_t)page->limit + 1)));
-
-    page->more = bb_count(rq, rows) > page->limit;
-    for (size_t i = 0; i < bb_count(rq, rows) && i < page->limit; i++)
-        log_add_row(rq, page, bb_cell_int(rq, rows, i, 0), bb_cell(rq, rows, i, 1), "failed",
-                    bb_json_read(rq, bb_cell(rq, rows, i, 2)),
-                    bb_json_read(rq, bb_cell(rq, rows, i, 3)));
-}
-
 /* Adds the rows of the next part. Returns 0, or the status of the response sent. */
 static int log_part_rows(struct bb_request *rq, void *arg)
 {
@@ -94,9 +58,12 @@ static int log_part_rows(struct bb_request *rq, void *arg)
         page->more = json_array_size(page->rows) == page->limit;
         if (page->more)
             return 0;
-        log_add_row(rq, page, row->number, name, status,
-                    errors ? json_incref(errors) : json_array(),
-                    warnings ? json_incref(warnings) : json_array());
+        bb_push(rq, page->rows,
+                json_pack("{s:I, s:s?, s:s, s:o, s:o}", "rowNumber", (json_int_t)row->number,
+                          "externalId", name, "status", status, "errors",
+                          errors ? json_incref(errors) : json_array(), "warnings",
+                          warnings ? json_incref(warnings) : json_array()));
+        page->after = row->number;
     }
     page->behind = part.last;
     page->bytes += part.bytes;
@@ -107,6 +74,13 @@ static int log_part_rows(struct bb_request *rq, void *arg)
 /* In this response `rows` is the list of rows; in other responses it is their number. */
 int bulk_log(struct bb_request *rq)
 {
+    /* $1 job, $2 last row seen, $3 number of rows. Returns bulk_row_fields. */
+    static const struct bb_sql failed = {
+        "SELECT f.number, f.name, 'failed', f.problems, coalesce(w.warnings, '[]')"
+        " FROM bulk_finding f LEFT JOIN bulk_warning w ON w.job = f.job AND w.number = f.number"
+        " WHERE f.job = $1::uuid AND f.number > $2::bigint ORDER BY f.number LIMIT $3::bigint",
+        BB_SQL_LONG,
+    };
     struct bulk_job job = bulk_job_find(rq);
     int refused = 0;
     struct page page = {
@@ -121,7 +95,15 @@ int bulk_log(struct bb_request *rq)
 
     page.behind = page.after;
     if (page.status && !strcmp(page.status, "failed")) {
-        log_failed_rows(rq, &page);
+        const struct bb_rows *rows = bb_query_or_end(
+            rq, &failed, BB_ARGS(bb_t(job.id), bb_i(page.after), bb_i((int64_t)page.limit + 1)));
+        size_t count = bb_count(rq, rows);
+
+        page.more = count > page.limit;
+        count -= page.more;
+        page.rows = bb_hold(rq, bb_rows_fields(rq, rows, count, 0, bulk_row_fields, 5));
+        if (count)
+            page.after = bb_cell_int(rq, rows, count - 1, 0);
     } else {
         /* Each part that is read has rows to show, except parts at the cursor and at the start. */
         page.end = page.status && strcmp(page.status, "success") != 0 &&
@@ -133,8 +115,16 @@ int bulk_log(struct bb_request *rq)
     }
     if (refused)
         return refused;
-    json_t *json = bb_hold(rq, bulk_job_json(&job));
+    json_t *json = bb_hold(rq, bulk_job_json(rq, &job)), *row, *problem;
+    size_t i, k;
 
+    json_array_foreach(page.rows, i, row)
+    {
+        json_array_foreach(json_object_get(row, "errors"), k, problem)
+        {
+            bb_set_code(rq, problem);
+        }
+    }
     bb_set(rq, json, "rows", json_incref(page.rows));
     if (page.more)
         bb_reply_next(rq, bb_format(rq, "%lld", (long long)page.after));
@@ -156,17 +146,16 @@ int bulk_failed_csv(struct bb_request *rq)
 /* Returns a header line with all columns of a type, and an example. */
 int bulk_template(struct bb_request *rq)
 {
-    const char *name = bb_arg(rq, "type");
-    const struct bulk_type *type = bulk_type_named(rq->state, name ? name : "Devices");
+    const struct bulk_type *type = bulk_type_named(rq->state, bb_arg(rq, "type"));
     struct csv *csv = bb_alloc(rq, sizeof(*csv));
 
     if (!type)
         return bb_invalid(rq, "type", "must be one of: %s", bulk_type_names(rq));
     bb_defer(rq, csv_drop, csv);
-    for (size_t i = 0; i < type->columns; i++)
+    for (size_t i = 0; i < type->rows->columns.count; i++)
         csv_plain(csv, bulk_column(type, i)->name);
     csv_end_row(csv);
-    for (size_t i = 0; i < type->columns; i++)
+    for (size_t i = 0; i < type->rows->columns.count; i++)
         csv_text(csv, bulk_column(type, i)->example);
     csv_end_row(csv);
     if (csv->failed)

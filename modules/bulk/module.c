@@ -49,7 +49,6 @@ void bulk_start(struct bb_host *host, void *state)
             .host = given.host,
             .rows_max = most < BB_BULK_ROWS_MAX ? most : BB_BULK_ROWS_MAX,
             .together = rows->size > offsetof(struct bb_bulk_rows, together) && rows->together,
-            .columns = rows->columns.count,
         };
     }
     if (!bulk->type_count)
@@ -113,7 +112,7 @@ static const struct bb_field id_segment[] = {
 };
 
 #define TYPE_ARG                                                                                   \
-    {.name = "type", .type = BB_TEXT, .max = 64, .example = "Devices",                             \
+    {.name = "type", .type = BB_TEXT, .max = 64, .fallback = "Devices", .example = "Devices",      \
      .help = "Type of the rows: Devices (the default), Reads, or a type that another module adds."}
 
 static const struct bb_field upload_query[] = {
@@ -176,7 +175,7 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
     {.name = "confirmedAt", .type = BB_TIME, .flags = NULLABLE},                                   \
     {.name = "endedAt", .type = BB_TIME, .flags = NULLABLE}
 
-static const struct bb_field job[] = {
+const struct bb_field bulk_job_fields[] = {
     JOB,
     {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of rows."},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
@@ -191,7 +190,7 @@ static const struct bb_field error[] = {
      .help = "The problem for programs, in `errors` of requests, too. Absent for other problems."},
     {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
 };
-static const struct bb_field row[] = {
+const struct bb_field bulk_row_fields[] = {
     {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "1 is the first row below the header line."},
     {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "The externalId as you sent "
@@ -203,7 +202,7 @@ static const struct bb_field row[] = {
 };
 static const struct bb_field log_reply[] = {
     JOB,
-    {.name = "rows", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(row),
+    {.name = "rows", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(bulk_row_fields),
      .help = "One page of rows."},
 };
 static const struct bb_field success_reply[] = {
@@ -225,11 +224,11 @@ static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_upload,
      .errors = not_known, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
      .parts = BB_TABLE(upload_parts), .files_max = BULK_FILE_MAX, .files_in = "files",
-     .files_pool = BULK_POOL, .deadline_ms = 120000, .success = 201, .reply = BB_TABLE(job),
+     .files_pool = BULK_POOL, .deadline_ms = 120000, .success = 201, .reply = BB_TABLE(bulk_job_fields),
      .help = "Upload a CSV file and check its rows. The rows are not stored until you confirm the "
              "bulk upload. 403 when your role may not upload rows of this type."},
     {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_list,
-     .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(job),
+     .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(bulk_job_fields),
      .help = "List your bulk uploads, newest first. An Admin sees the bulk uploads of all "
              "accounts."},
     {.method = "GET", .path = BASE "/template.csv", .roles = BB_ANY_ROLE, .handler = bulk_template, .reply_type = "text/csv",
@@ -241,7 +240,7 @@ static const struct bb_route routes[] = {
              "not prevent other rows from being stored. 409 when the bulk upload was already "
              "confirmed."},
     {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,
-     .handler = bulk_cancel, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(job),
+     .handler = bulk_cancel, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(bulk_job_fields),
      .help = "Cancel a bulk upload. Rows that were already stored stay. Rows that failed, also in "
              "the check, are failed, and all other rows are cancelled."},
     {.method = "DELETE", .path = BASE "/:bulkUploadId", .roles = BB_ANY_ROLE,

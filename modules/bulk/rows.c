@@ -21,7 +21,7 @@ const struct bb_field *bulk_column(const struct bulk_type *type, size_t index)
 
 int bulk_place_of(const struct bulk_type *type, const char *name)
 {
-    for (size_t i = 0; type && i < type->columns; i++) {
+    for (size_t i = 0; type && i < type->rows->columns.count; i++) {
         const struct bb_field *column = bulk_column(type, i);
 
         if (!strcasecmp(column->name, name) || (column->alias && !strcasecmp(column->alias, name)))
@@ -127,7 +127,8 @@ static int rows_parse(void *arg, const struct reader_row *input)
         return 1;
     struct bb_bulk_row *row = bb_alloc(rq, sizeof(*row));
     const char **sent = bb_alloc(rq, (input->count + 1) * sizeof(*sent));
-    const char **cells = bb_alloc(rq, ((type ? type->columns : 0) + 1) * sizeof(*cells));
+    const char **cells =
+        bb_alloc(rq, ((type ? type->rows->columns.count : 0) + 1) * sizeof(*cells));
     bool more = false; /* text in cells without a column */
 
     for (size_t i = 0; i < input->count; i++) {
@@ -198,7 +199,7 @@ const char *bulk_name_of(struct bb_request *rq, const struct bulk_type *type,
                          const struct bb_bulk_row *row)
 {
     size_t column = type ? type->rows->name_column : 0;
-    const char *name = type && column < type->columns ? row->cells[column] : NULL;
+    const char *name = type && column < type->rows->columns.count ? row->cells[column] : NULL;
     size_t length = name ? blank_cut(name, NAME_BYTES) : 0;
 
     return name && name[length] ? bb_format(rq, "%.*s…", (int)length, name) : name;
@@ -359,29 +360,6 @@ static bool rows_is_errors(const json_t *header, size_t column)
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");
 }
 
-static void rows_write_failed(struct bb_request *rq, struct csv *csv, const char *const *cells,
-                              const json_t *header, const json_t *problems)
-{
-    const char *text = problems ? "" : "not stored: the bulk upload was cancelled";
-    const json_t *problem;
-    size_t i;
-
-    for (i = 0; i < json_array_size(header); i++) {
-        if (!rows_is_errors(header, i))
-            csv_text(csv, *cells);
-        cells += *cells != NULL;
-    }
-    json_array_foreach(problems, i, problem)
-    {
-        const char *field = json_string_value(json_object_get(problem, "field"));
-
-        text = bb_format(rq, "%s%s%s%s%s", text, i ? "; " : "", field, *field ? ": " : "",
-                         json_string_value(json_object_get(problem, "problem")));
-    }
-    csv_text(csv, text);
-    csv_end_row(csv);
-}
-
 int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
 {
     struct bulk_failed *failed = arg;
@@ -403,10 +381,27 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
     }
     failed->begun = true;
     for (size_t i = 0; part.batch && i < part.batch->count; i++) {
-        const json_t *problems = bulk_found(part.findings, part.batch->rows[i]);
+        const json_t *problems = bulk_found(part.findings, part.batch->rows[i]), *problem;
+        const char *const *cells = part.batch->sent[i];
+        const char *text = problems ? "" : "not stored: the bulk upload was cancelled";
+        size_t k;
 
-        if (problems || part.batch->rows[i]->number > failed->sought.lost)
-            rows_write_failed(rq, csv, part.batch->sent[i], header, problems);
+        if (!problems && part.batch->rows[i]->number <= failed->sought.lost)
+            continue;
+        for (k = 0; k < json_array_size(header); k++) {
+            if (!rows_is_errors(header, k))
+                csv_text(csv, *cells);
+            cells += *cells != NULL;
+        }
+        json_array_foreach(problems, k, problem)
+        {
+            const char *field = json_string_value(json_object_get(problem, "field"));
+
+            text = bb_format(rq, "%s%s%s%s%s", text, k ? "; " : "", field, *field ? ": " : "",
+                             json_string_value(json_object_get(problem, "problem")));
+        }
+        csv_text(csv, text);
+        csv_end_row(csv);
     }
     failed->sought.after = part.last;
     return csv->failed ? -1 : part.batch != NULL;

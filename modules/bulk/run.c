@@ -22,8 +22,7 @@ struct batch {
     struct bulk_batch all;          /* its rows */
     int64_t cleared, cleared_bytes; /* number and bytes of the check's findings deleted */
     int64_t succeeded, failed;
-    char id[BULK_ID]; /* of the job; empty: no job */
-    bool idle;        /* there was no job to run */
+    char id[BULK_ID]; /* of the job; empty: there was no job to run */
     int64_t last;     /* last row of the batch; 0: no part is left */
     int64_t tried;    /* the row of a batch with one row; otherwise 0 */
     bool single;      /* rows are stored one by one: the database refuses one of them */
@@ -235,8 +234,7 @@ static int run_claim(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct bulk_job *job = &batch->job;
     const struct bb_rows *jobs = bb_tx_query_or_end(rq, tx, &claim, BB_ARGS(bb_t(turn->types)));
 
-    batch->idle = !bb_count(rq, jobs);
-    if (batch->idle)
+    if (!bb_count(rq, jobs))
         return 200;
     *job = bulk_job_of(rq, jobs, 0, true);
     batch->type = bulk_type_named(rq->state, job->type);
@@ -320,10 +318,16 @@ void bulk_run(struct bb_request *rq)
     turn->small = bb_pace(rq, &pace, PAUSE_MS);
     while (more && bb_now_ms(rq->host) < until) {
         more = bb_scratch(rq, run_transaction, turn) < 400 || run_can_go_on(rq, turn);
-        more = more && !turn->batch.idle;
+        more = more && turn->batch.id[0];
         turn->small = bb_pace(rq, &pace, PAUSE_MS);
     }
     atomic_store(&bulk->busy, pace.busy);
     if (more)
         bb_again(rq);
+}
+
+void bulk_begin_run(struct bb_request *rq, void *unused)
+{
+    (void)unused;
+    bulk_run(rq);
 }

@@ -221,7 +221,7 @@ static int upload_find_columns(struct bb_request *rq, struct upload *upload)
 static int upload_arrive(struct bb_request *rq, struct upload *upload)
 {
     /*
-     * $12 limit of an account's jobs that have not ended, $13 bytes, $14 the organization's quota
+     * $11 limit of an account's jobs that have not ended, $12 bytes, $13 the organization's quota
      * in bytes. A job that has been arriving for longer than an upload can take was left by a crash
      * and does not count.
      */
@@ -232,8 +232,8 @@ static int upload_arrive(struct bb_request *rq, struct upload *upload)
         " coalesce((SELECT bytes FROM bulk_usage WHERE organisation = $5::bigint), 0) AS used),"
         " put AS (INSERT INTO bulk_job (id, account, email, role, organisation, type, file, status,"
         " separator, header, rows, created_at, bytes) SELECT $1::uuid, $2::bigint, $3, $4::int,"
-        " $5::bigint, $6, $7, 'arriving', $8, $9, $10::int, $11::timestamptz, $13::bigint FROM r"
-        " WHERE r.jobs < $12::bigint AND r.used + $13::bigint <= $14::bigint)"
+        " $5::bigint, $6, $7, 'arriving', $8, $9, $10::int, now(), $12::bigint FROM r"
+        " WHERE r.jobs < $11::bigint AND r.used + $12::bigint <= $13::bigint)"
         " SELECT jobs, used FROM r",
         BB_SQL_WRITE,
     };
@@ -250,23 +250,21 @@ static int upload_arrive(struct bb_request *rq, struct upload *upload)
         .organization = source->organization,
         .type = source->type->name,
         .file = source->name,
-        .status = "created",
         .separator = bb_format(rq, "%c", upload->scan.separator),
         .header = bb_json(rq, upload->scan.header, &length),
         .rows = (int64_t)upload->scan.rows,
-        .created_at = bb_time_text(rq, bb_wall_ms(rq->host)),
     };
     job->bytes = JOB_BYTES + (int64_t)length;
     int64_t bytes = job->bytes, quota = settings->bytes_per_organization;
 
     for (size_t i = 0; i < upload->scan.part_count; i++)
         bytes += (int64_t)(upload->scan.parts[i].end - upload->scan.parts[i].begin);
-    const struct bb_rows *rows = bb_query(
-        rq, &put,
-        BB_ARGS(bb_t(job->id), bb_i(job->account), bb_t(job->email), bb_i(job->role),
-                bb_i(job->organization), bb_t(job->type), bb_t(job->file), bb_t(job->separator),
-                bb_t(job->header), bb_i(job->rows), bb_t(job->created_at),
-                bb_i(settings->jobs_per_account), bb_i(bytes), bb_i(quota)));
+    const struct bb_rows *rows =
+        bb_query(rq, &put,
+                 BB_ARGS(bb_t(job->id), bb_i(job->account), bb_t(job->email), bb_i(job->role),
+                         bb_i(job->organization), bb_t(job->type), bb_t(job->file),
+                         bb_t(job->separator), bb_t(job->header), bb_i(job->rows),
+                         bb_i(settings->jobs_per_account), bb_i(bytes), bb_i(quota)));
 
     if (!rows)
         return bb_failed(rq);
@@ -292,7 +290,8 @@ static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
     static const struct bb_sql create = {
         "WITH made AS (UPDATE bulk_job SET status = 'created', doubtful = $2::int,"
         " warned = $3::int, bytes = $4::bigint WHERE id = $1::uuid AND status = 'arriving'"
-        " RETURNING 1) SELECT busbar_require(EXISTS (SELECT FROM made), 503, '" REMOVED "')",
+        " RETURNING *) SELECT " BULK_JOB ", busbar_require(j.id IS NOT NULL, 503, '" REMOVED "')"
+        " FROM (SELECT) one LEFT JOIN made j ON true",
         BB_SQL_WRITE,
     };
     /* $1 organization, $2 its quota in bytes */
@@ -306,14 +305,17 @@ static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct upload *upload = arg;
     struct bulk_job *job = upload->job;
 
-    bb_tx_query_or_end(
+    const struct bb_rows *rows = bb_tx_query_or_end(
         rq, tx, &create,
         BB_ARGS(bb_t(job->id), bb_i(job->doubtful), bb_i(job->warned), bb_i(job->bytes)));
+
     bb_tx_query_or_end(
         rq, tx, &fit,
         BB_ARGS(bb_i(job->organization), bb_i(bulk->settings->bytes_per_organization)));
     bb_after(rq, tx, upload_created, job);
-    return upload->source->command ? 0 : bb_reply(rq, 201, bulk_job_json(job));
+    if (upload->source->command)
+        return 0;
+    return bb_reply(rq, 201, bb_row_fields(rq, rows, 0, 0, bulk_job_fields, BULK_JOB_MEMBERS));
 }
 
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job)
@@ -333,7 +335,7 @@ int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bu
                           .is_column = upload_is_column,
                           .type = type,
                           .names = ""};
-    for (size_t i = 0; i < type->columns; i++)
+    for (size_t i = 0; i < type->rows->columns.count; i++)
         scan->names =
             bb_format(rq, "%s%s%s", scan->names, i ? ", " : "", bulk_column(type, i)->name);
     bb_defer(rq, upload_drop, upload);
@@ -380,9 +382,8 @@ static void upload_warn(struct bb_request *rq, void *arg, const char *text)
 
 int bulk_upload(struct bb_request *rq)
 {
-    const char *name = bb_arg(rq, "type");
     const struct bb_file *file = bb_file(rq, 0);
-    struct bulk_source source = {.type = bulk_type_named(rq->state, name ? name : "Devices"),
+    struct bulk_source source = {.type = bulk_type_named(rq->state, bb_arg(rq, "type")),
                                  .who = rq->principal,
                                  .warn = upload_warn};
 

@@ -12,7 +12,7 @@
 #define RETRY "retry: 2000\n\n"
 
 struct watcher {
-    struct watcher *next;
+    LIST_ENTRY(watcher) link;
     struct bulk *bulk;
     struct bb_stream *stream;
     int64_t account;
@@ -24,15 +24,12 @@ struct watcher {
 /* The stream has ended; nothing else refers to the watcher after this. */
 static void watch_closed(struct bb_stream *stream, void *arg)
 {
-    struct watcher *watcher = arg, **at;
+    struct watcher *watcher = arg;
     struct bulk *bulk = watcher->bulk;
 
     (void)stream;
     pthread_mutex_lock(&bulk->watching);
-    for (at = &bulk->watchers; *at && *at != watcher;)
-        at = &(*at)->next;
-    if (*at)
-        *at = watcher->next;
+    LIST_REMOVE(watcher, link);
     pthread_mutex_unlock(&bulk->watching);
     free(watcher);
 }
@@ -43,9 +40,9 @@ static void watch_closed(struct bb_stream *stream, void *arg)
  */
 static const char *watch_event(struct bb_request *rq, const struct bulk_job *job)
 {
-    json_t *json = bb_json_hold(rq, bulk_job_json(job));
+    json_t *json = bb_json_hold(rq, bulk_job_json(rq, job));
 
-    return bb_format(rq, "event: %s\ndata: %s\n\n", job->ended_at ? "ended" : "progress",
+    return bb_format(rq, "event: %s\ndata: %s\n\n", job->ended ? "ended" : "progress",
                      bb_json(rq, json, NULL));
 }
 
@@ -65,7 +62,7 @@ static void watch_send(struct bb_request *rq, struct watcher *watcher, const str
     bb_chunk_release(rq->host, chunk);
     snprintf(watcher->status, sizeof(watcher->status), "%s", job->status);
     watcher->done = bulk_done(job);
-    if (job->ended_at)
+    if (job->ended)
         bb_stream_end(rq->host, watcher->stream);
 }
 
@@ -73,42 +70,40 @@ int bulk_stream(struct bb_request *rq)
 {
     struct bulk *bulk = rq->state;
     struct bulk_job job = bulk_job_find(rq);
+    struct watcher *watcher;
     size_t own = 0;
     const char *text = bb_format(rq, RETRY "%s", watch_event(rq, &job));
 
     pthread_mutex_lock(&bulk->watching);
-    for (const struct watcher *at = bulk->watchers; at; at = at->next)
-        own += at->account == rq->principal->account;
+    LIST_FOREACH(watcher, &bulk->watchers, link)
+    own += watcher->account == rq->principal->account;
     pthread_mutex_unlock(&bulk->watching);
     if (own >= 64) {
         bb_reply_header(rq, "Retry-After", "5");
         return bb_fail(rq, 429, "Too many open streams for this account");
     }
-    struct watcher *watcher = calloc(1, sizeof(*watcher));
-
+    watcher = calloc(1, sizeof(*watcher));
     if (!watcher)
         return bb_no_memory(rq);
     watcher->bulk = bulk;
     watcher->account = rq->principal->account;
     snprintf(watcher->id, sizeof(watcher->id), "%s", job.id);
-    int status =
-        bb_stream_open(rq,
-                       &(struct bb_stream_options){.size = sizeof(struct bb_stream_options),
-                                                   .type = "text/event-stream; charset=utf-8",
-                                                   .limit = 65536,
-                                                   .goodbye = RETRY,
-                                                   .closed = watch_closed,
-                                                   .arg = watcher,
-                                                   .heartbeat = ": still here\n\n",
-                                                   .heartbeat_ms = 15000},
-                       &watcher->stream);
+    const struct bb_stream_options options = {.size = sizeof(options),
+                                              .type = "text/event-stream; charset=utf-8",
+                                              .limit = 65536,
+                                              .goodbye = RETRY,
+                                              .closed = watch_closed,
+                                              .arg = watcher,
+                                              .heartbeat = ": still here\n\n",
+                                              .heartbeat_ms = 15000};
+    int status = bb_stream_open(rq, &options, &watcher->stream);
+
     if (status != 200) {
         free(watcher);
         return status;
     }
     pthread_mutex_lock(&bulk->watching);
-    watcher->next = bulk->watchers;
-    bulk->watchers = watcher;
+    LIST_INSERT_HEAD(&bulk->watchers, watcher, link);
     watch_send(rq, watcher, &job, text);
     pthread_mutex_unlock(&bulk->watching);
     return status;
@@ -122,11 +117,12 @@ void bulk_watch(struct bb_request *rq)
         " WHERE j.id IN (SELECT json_array_elements_text($1::json)::uuid)",
         0};
     struct bulk *bulk = rq->state;
+    struct watcher *watcher;
     json_t *ids = json_array();
 
     pthread_mutex_lock(&bulk->watching);
-    for (const struct watcher *watcher = bulk->watchers; watcher; watcher = watcher->next)
-        ids = bb_append(ids, json_string(watcher->id));
+    LIST_FOREACH(watcher, &bulk->watchers, link)
+    ids = bb_append(ids, json_string(watcher->id));
     pthread_mutex_unlock(&bulk->watching);
     bb_json_hold(rq, ids);
     const char *list = json_array_size(ids) ? bb_json(rq, ids, NULL) : NULL;
@@ -143,7 +139,8 @@ void bulk_watch(struct bb_request *rq)
         texts[i] = watch_event(rq, &jobs[i]);
     }
     pthread_mutex_lock(&bulk->watching);
-    for (struct watcher *watcher = bulk->watchers; watcher; watcher = watcher->next) {
+    LIST_FOREACH(watcher, &bulk->watchers, link)
+    {
         size_t i = 0;
 
         while (i < count && strcmp(jobs[i].id, watcher->id) != 0)
