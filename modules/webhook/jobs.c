@@ -115,11 +115,6 @@ void webhook_sweep(struct bb_request *rq)
 
 #define AHEAD_DAYS 7
 
-static void jobs_warn(struct bb_request *rq, const char *what)
-{
-    bb_log(rq, BB_WARN, "a partition of webhook_delivery was not %s: %s", what, bb_sqlstate(rq));
-}
-
 void webhook_partitions(struct bb_request *rq)
 {
     static const struct bb_sql make = {
@@ -135,11 +130,13 @@ void webhook_partitions(struct bb_request *rq)
 
     for (int day = 0; day <= AHEAD_DAYS; day++)
         if (!bb_query(rq, &make, BB_ARGS(bb_i(day))))
-            jobs_warn(rq, "made");
+            bb_log(rq, BB_WARN, "a partition of webhook_delivery was not made: %s",
+                   bb_sqlstate(rq));
     const struct bb_rows *rows =
         bb_query(rq, &old, BB_ARGS(bb_i(webhook->settings->retention_days)));
 
     for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
         if (!bb_query(rq, &drop, BB_ARGS(bb_t(bb_cell(rq, rows, i, 0)))))
-            jobs_warn(rq, "dropped");
+            bb_log(rq, BB_WARN, "a partition of webhook_delivery was not dropped: %s",
+                   bb_sqlstate(rq));
 }

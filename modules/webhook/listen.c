@@ -116,33 +116,6 @@ static const json_t *listen_call(struct bb_request *rq, struct listen *listen, c
     return NULL;
 }
 
-/* Returns the headers of an attempt. */
-static struct curl_slist *listen_sign(struct bb_request *rq, const struct listen *listen,
-                                      const json_t *event, const char *body, size_t length,
-                                      int attempt)
-{
-    const struct sign_key *keys[] = {listen->key};
-    const char *id = json_string_value(json_object_get(event, "eventId"));
-    int64_t now = bb_wall_ms(listen->host) / 1000;
-    char hex[SIGN_HEX], standard[SIGN_STANDARD];
-
-    if (sign_body(listen->key, body, length, hex) ||
-        sign_standard(keys, 1, id, now, body, length, standard))
-        bb_end(rq, bb_no_memory(rq));
-    const char *const lines[] = {
-        "Content-Type: application/json",
-        "Expect:",
-        bb_format(rq, "X-Webhook-Event: %s", json_string_value(json_object_get(event, "event"))),
-        bb_format(rq, "X-Webhook-Signature: %s", hex),
-        bb_format(rq, "X-Webhook-Attempt: %d", attempt),
-        bb_format(rq, "webhook-id: %s", id),
-        bb_format(rq, "webhook-timestamp: %" PRId64, now),
-        bb_format(rq, "webhook-signature: %s", standard),
-        NULL};
-
-    return listen_headers(rq, lines);
-}
-
 /* Sends an event until it succeeds, and commits it. Returns whether the next event may follow. */
 static bool listen_forward(struct bb_request *rq, struct listen *listen, const json_t *event)
 {
@@ -152,13 +125,30 @@ static bool listen_forward(struct bb_request *rq, struct listen *listen, const j
         bb_format(rq, "{\"consumer\":%s,\"offset\":%" JSON_INTEGER_FORMAT "}",
                   bb_json(rq, bb_json_hold(rq, json_string(listen->consumer)), NULL),
                   json_integer_value(json_object_get(event, "offset")));
+    const char *id = json_string_value(json_object_get(event, "eventId"));
+    const char *name = json_string_value(json_object_get(event, "event"));
+    const struct sign_key *keys[] = {listen->key};
+    char hex[SIGN_HEX], standard[SIGN_STANDARD];
     int64_t pause_ms = PAUSE_MS;
 
     for (int attempt = 1; !bb_superseded(listen->host); attempt++) {
+        int64_t now = bb_wall_ms(listen->host) / 1000;
+
+        if (sign_body(listen->key, body, length, hex) ||
+            sign_standard(keys, 1, id, now, body, length, standard))
+            bb_end(rq, bb_no_memory(rq));
+        const char *const lines[] = {"Content-Type: application/json",
+                                     "Expect:",
+                                     bb_format(rq, "X-Webhook-Event: %s", name),
+                                     bb_format(rq, "X-Webhook-Signature: %s", hex),
+                                     bb_format(rq, "X-Webhook-Attempt: %d", attempt),
+                                     bb_format(rq, "webhook-id: %s", id),
+                                     bb_format(rq, "webhook-timestamp: %" PRId64, now),
+                                     bb_format(rq, "webhook-signature: %s", standard),
+                                     NULL};
         struct http_request http = {.method = "POST",
                                     .url = listen->target,
-                                    .headers =
-                                        listen_sign(rq, listen, event, body, length, attempt),
+                                    .headers = listen_headers(rq, lines),
                                     .body = body,
                                     .length = (int64_t)length,
                                     .timeout_ms = FORWARD_MS,
@@ -169,10 +159,8 @@ static bool listen_forward(struct bb_request *rq, struct listen *listen, const j
         free(http.bytes);
         if (bb_superseded(listen->host) && !status)
             break;
-        bb_print(rq, "%s %s %s: %s in %lld ms\n", bb_time_text(rq, bb_wall_ms(listen->host)),
-                 json_string_value(json_object_get(event, "event")),
-                 json_string_value(json_object_get(event, "eventId")),
-                 status ? bb_format(rq, "%d", status) : http.error,
+        bb_print(rq, "%s %s %s: %s in %lld ms\n", bb_time_text(rq, bb_wall_ms(listen->host)), name,
+                 id, status ? bb_format(rq, "%d", status) : http.error,
                  (long long)(bb_now_ms(listen->host) - began_ms));
         if ((status >= 200 && status < 300) || status == 410)
             return listen_call(rq, listen, "POST", "commit", commit) != NULL;

@@ -59,35 +59,25 @@ bool sign_secret_good(const char *secret)
     return !sign_is_encoded(secret) || sign_digits(secret) > 0;
 }
 
-/*
- * Decodes "whsec_…" into `out`, which must have room for the length of the text plus 4. Returns the
- * number of bytes, or 0 if the secret does not have this form.
- */
-static size_t sign_decode(const char *secret, unsigned char *out)
-{
-    size_t whole = sign_digits(secret) / 4 * 4, rest = sign_digits(secret) - whole;
-    const unsigned char *text = (const unsigned char *)secret + strlen(PREFIX);
-    unsigned char last[4] = "====";
-    int bytes = whole ? EVP_DecodeBlock(out, text, (int)whole) : 0;
-
-    if (rest) {
-        memcpy(last, text + whole, rest);
-        EVP_DecodeBlock(out + bytes, last, sizeof(last));
-        bytes += (int)rest - 1;
-        OPENSSL_cleanse(last, sizeof(last));
-    }
-    return (size_t)bytes;
-}
-
+/* Returns the context of a secret whose bytes are written as "whsec_…", or of its text. */
 static EVP_MAC_CTX *sign_standard_key(EVP_MAC *algorithm, const char *secret)
 {
+    size_t digits = sign_digits(secret), whole = digits / 4 * 4, rest = digits - whole;
     size_t room = strlen(secret) + 4;
-    unsigned char *bytes = malloc(room);
+    const unsigned char *text = (const unsigned char *)secret + strlen(PREFIX);
+    unsigned char *bytes = malloc(room), last[4] = "====";
 
     if (!bytes)
         return NULL;
-    size_t length = sign_decode(secret, bytes);
-    EVP_MAC_CTX *context = length ? sign_context(algorithm, bytes, length)
+    int length = whole ? EVP_DecodeBlock(bytes, text, (int)whole) : 0;
+
+    if (rest) {
+        memcpy(last, text + whole, rest);
+        EVP_DecodeBlock(bytes + length, last, sizeof(last));
+        length += (int)rest - 1;
+        OPENSSL_cleanse(last, sizeof(last));
+    }
+    EVP_MAC_CTX *context = digits ? sign_context(algorithm, bytes, (size_t)length)
                                   : sign_context(algorithm, secret, strlen(secret));
 
     OPENSSL_cleanse(bytes, room);
@@ -217,18 +207,6 @@ EVP_PKEY *sign_pair_read(const char *private_key)
     return key;
 }
 
-static int sign_with_pair(EVP_PKEY *key, const unsigned char *text, size_t length,
-                          unsigned char signature[RAW_SIGNATURE])
-{
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    size_t written = RAW_SIGNATURE;
-    bool made = context && EVP_DigestSignInit(context, NULL, NULL, NULL, key) == 1 &&
-                EVP_DigestSign(context, signature, &written, text, length) == 1;
-
-    EVP_MD_CTX_free(context);
-    return made && written == RAW_SIGNATURE ? 0 : -1;
-}
-
 /* Ed25519 reads its text twice, so the text is copied to one piece. */
 int sign_ed25519(EVP_PKEY *const *keys, size_t count, const char *id, int64_t timestamp,
                  const void *body, size_t length, char out[SIGN_ED25519])
@@ -245,10 +223,15 @@ int sign_ed25519(EVP_PKEY *const *keys, size_t count, const char *id, int64_t ti
     }
     for (size_t i = 0; i < count && i < SIGN_KEYS_MAX && !failed; i++) {
         unsigned char signature[RAW_SIGNATURE];
+        size_t written = RAW_SIGNATURE;
+        EVP_MD_CTX *context = EVP_MD_CTX_new();
 
-        failed = sign_with_pair(keys[i], text, (size_t)head_length + length, signature);
-        if (!failed)
-            at = sign_append(out, at, "v1a,", signature, RAW_SIGNATURE);
+        if (context && EVP_DigestSignInit(context, NULL, NULL, NULL, keys[i]) == 1 &&
+            EVP_DigestSign(context, signature, &written, text, (size_t)head_length + length) == 1)
+            at = sign_append(out, at, "v1a,", signature, written);
+        else
+            failed = -1;
+        EVP_MD_CTX_free(context);
     }
     free(text);
     return failed;
