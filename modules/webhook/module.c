@@ -13,53 +13,39 @@
 static const struct bb_field delay_item[] = {
     {.name = "item", .type = BB_NUMBER, .flags = BB_SECONDS, .min = 0, .max = 3600},
 };
+#define NUMBER(key, bits, least, most, preset, text)                                               \
+    {.name = #key, .type = BB_INT, .flags = (bits), .min = (least), .max = (most),                 \
+     .fallback = (preset), .bind = BB_BIND(struct webhook_settings, key), .help = (text)}
+
 static const struct bb_field settings[] = {
     {.name = "retry_delays", .type = BB_LIST, .max = RETRY_DELAYS_MAX, .fallback = "[1, 4]",
-     .fields = BB_TABLE(delay_item),
-     .bind = BB_BIND(struct webhook_settings, retry_delays),
+     .fields = BB_TABLE(delay_item), .bind = BB_BIND(struct webhook_settings, retry_delays),
      .help = "Seconds between a failed attempt and the next attempt. A delivery has one attempt "
              "more than the list has entries."},
-    {.name = "timeout", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 30, .fallback = "10",
-     .bind = BB_BIND(struct webhook_settings, timeout),
-     .help = "Seconds in which an attempt must get its complete response."},
-    {.name = "max_age", .type = BB_INT, .flags = BB_HOURS, .min = 1, .max = 720, .fallback = "24",
-     .bind = BB_BIND(struct webhook_settings, max_age),
-     .help = "Hours after which a waiting delivery is abandoned."},
-    {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 2, .max = 3650, .fallback = "30",
-     .bind = BB_BIND(struct webhook_settings, retention_days),
-     .help = "Days that deliveries and their attempts are kept."},
+    NUMBER(timeout, BB_SECONDS, 1, 30, "10",
+           "Seconds in which an attempt must get its complete response."),
+    NUMBER(max_age, BB_HOURS, 1, 720, "24", "Hours after which a waiting delivery is abandoned."),
+    NUMBER(retention_days, BB_DAYS, 2, 3650, "30",
+           "Days that deliveries and their attempts are kept."),
     TARGET_SETTINGS(struct webhook_settings, "webhooks"),
-    {.name = "slots", .type = BB_INT, .min = 1, .max = 1024, .fallback = "256",
-     .bind = BB_BIND(struct webhook_settings, slots),
-     .help = "Attempts in progress on each host."},
-    {.name = "slots_per_webhook", .type = BB_INT, .min = 1, .max = 1024, .fallback = "64",
-     .bind = BB_BIND(struct webhook_settings, slots_per_webhook),
-     .help = "Attempts in progress to one webhook."},
-    {.name = "connections", .type = BB_INT, .min = 1, .max = 65536, .fallback = "2048",
-     .bind = BB_BIND(struct webhook_settings, connections),
-     .help = "Open connections to receivers on each host; above this number, idle connections are "
-             "closed."},
-    {.name = "connections_per_receiver", .type = BB_INT, .min = 1, .max = 1024, .fallback = "64",
-     .bind = BB_BIND(struct webhook_settings, connections_per_receiver),
-     .help = "Connections to one receiver (scheme, host and port) that are kept while idle."},
-    {.name = "connection_idle", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 3600,
-     .fallback = "60", .bind = BB_BIND(struct webhook_settings, connection_idle),
-     .help = "Seconds that a connection is kept without use."},
+    NUMBER(slots, 0, 1, 1024, "256", "Attempts in progress on each host."),
+    NUMBER(slots_per_webhook, 0, 1, 1024, "64", "Attempts in progress to one webhook."),
+    NUMBER(connections, 0, 1, 65536, "2048",
+           "Open connections to receivers on each host; above this number, idle connections are "
+           "closed."),
+    NUMBER(connections_per_receiver, 0, 1, 1024, "64",
+           "Connections to one receiver (scheme, host and port) that are kept while idle."),
+    NUMBER(connection_idle, BB_SECONDS, 1, 3600, "60",
+           "Seconds that a connection is kept without use."),
     {.name = "http2", .type = BB_BOOL, .fallback = "true",
      .bind = BB_BIND(struct webhook_settings, http2),
      .help = "Use HTTP/2 if a receiver offers it over TLS."},
-    {.name = "memory", .type = BB_INT, .min = 1, .max = 4096, .fallback = "16",
-     .bind = BB_BIND(struct webhook_settings, memory),
-     .help = "MiB of deliveries kept in memory; the rest waits in the database."},
-    {.name = "queue_per_webhook", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "1024",
-     .bind = BB_BIND(struct webhook_settings, queue_per_webhook),
-     .help = "Deliveries of one webhook kept in memory."},
-    {.name = "per_account", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "1000",
-     .bind = BB_BIND(struct webhook_settings, per_account),
-     .help = "Webhooks that one account may have."},
-    {.name = "tests", .type = BB_INT, .min = 1, .max = 4096, .fallback = "128",
-     .bind = BB_BIND(struct webhook_settings, tests),
-     .help = "Tests in progress on each host; one account may have a sixteenth of them."},
+    NUMBER(memory, 0, 1, 4096, "16",
+           "MiB of deliveries kept in memory; the rest waits in the database."),
+    NUMBER(queue_per_webhook, 0, 1, 1000000, "1024", "Deliveries of one webhook kept in memory."),
+    NUMBER(per_account, 0, 1, 1000000, "1000", "Webhooks that one account may have."),
+    NUMBER(tests, 0, 1, 4096, "128",
+           "Tests in progress on each host; one account may have a sixteenth of them."),
 };
 
 static const struct bb_field id_segment[] = {
@@ -374,96 +360,80 @@ static const struct bb_field test_reply[] = {
 static const int conflict[] = {409, 0};
 static const int poll_errors[] = {409, 410, 0};
 
+#define ID .segments = BB_TABLE(id_segment)
+#define HOOK(verb, place, run)                                                                     \
+    .method = (verb), .path = BASE place, .roles = BB_ANY_ROLE, .handler = (run)
+
 static const struct bb_route routes[] = {
-    {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = webhook_create,
-     .errors = conflict, .flags = BB_CREATES, .body = BB_TABLE(create_body),
-     .body_max = 65536, .success = 201,
+    {HOOK("POST", "", webhook_create), .errors = conflict, .flags = BB_CREATES,
+     .body = BB_TABLE(create_body), .body_max = 65536, .success = 201,
      .reply = BB_TABLE(create_reply),
      .help = "Create a webhook. The response is the only one that shows the secret in full."},
-    {.method = "GET", .path = BASE, .roles = BB_ANY_ROLE, .handler = webhook_list,
-     .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(webhook_reply_fields),
+    {HOOK("GET", "", webhook_list), .query = BB_TABLE(list_query),
+     .reply = BB_ARRAY_OF(webhook_reply_fields),
      .help = "List your webhooks. An Admin sees everybody's."},
-    {.method = "GET", .path = BASE "/events", .roles = BB_ANY_ROLE, .handler = webhook_events,
-     .reply = BB_TABLE(events_reply), .help = "List the events that a webhook can subscribe to."},
-    {.method = "GET", .path = BASE "/statistics", .roles = BB_ANY_ROLE,
-     .handler = webhook_statistics, .query = BB_TABLE(statistics_query),
+    {HOOK("GET", "/events", webhook_events), .reply = BB_TABLE(events_reply),
+     .help = "List the events that a webhook can subscribe to."},
+    {HOOK("GET", "/statistics", webhook_statistics), .query = BB_TABLE(statistics_query),
      .reply = BB_ARRAY_OF(webhook_statistics_fields),
      .help = "Get delivery statistics of each webhook for the last 24 hours. Each covers its "
              "latest 1,000 deliveries."},
-    {.method = "GET", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_get,
-     .segments = BB_TABLE(id_segment), .reply = BB_TABLE(webhook_reply_fields),
+    {HOOK("GET", "/:id", webhook_get), ID, .reply = BB_TABLE(webhook_reply_fields),
      .help = "Get a webhook."},
-    {.method = "PATCH", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_change,
-     .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .body_max = 65536,
+    {HOOK("PATCH", "/:id", webhook_change), ID, .body = BB_TABLE(change_body), .body_max = 65536,
      .reply = BB_TABLE(webhook_reply_fields),
      .help = "Change the url, events, state or optional members of a webhook."},
-    {.method = "DELETE", .path = BASE "/:id", .roles = BB_ANY_ROLE, .handler = webhook_delete,
-     .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment), .reply = BB_TABLE(success_reply),
-     .help = "Delete a webhook and its waiting deliveries."},
-    {.method = "POST", .path = BASE "/:id/test", .roles = BB_ANY_ROLE, .handler = webhook_test,
-     .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
+    {HOOK("DELETE", "/:id", webhook_delete), .flags = BB_NO_BODY, ID,
+     .reply = BB_TABLE(success_reply), .help = "Delete a webhook and its waiting deliveries."},
+    {HOOK("POST", "/:id/test", webhook_test), .flags = BB_NO_BODY, ID, .deadline_ms = LONG_MS,
      .body = BB_TABLE(test_body), .body_max = 65536, .reply = BB_TABLE(test_reply),
      .help = "Send a test ping, or an example of an event, to a webhook. Waits up to 4 seconds and "
              "returns the result of the first attempt. Works for inactive webhooks, too."},
-    {.method = "POST", .path = BASE "/:id/filter/test", .roles = BB_ANY_ROLE,
-     .handler = webhook_filter_test, .segments = BB_TABLE(id_segment),
-     .body = BB_TABLE(filter_body), .body_max = 65536, .reply = BB_TABLE(filter_reply),
+    {HOOK("POST", "/:id/filter/test", webhook_filter_test), ID, .body = BB_TABLE(filter_body),
+     .body_max = 65536, .reply = BB_TABLE(filter_reply),
      .help = "Test a filter with the latest 100 events of the owner's webhooks."},
-    {.method = "POST", .path = BASE "/:id/rotate-secret", .roles = BB_ANY_ROLE,
-     .handler = webhook_rotate, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
+    {HOOK("POST", "/:id/rotate-secret", webhook_rotate), .flags = BB_NO_BODY, ID,
      .body = BB_TABLE(rotate_body), .body_max = 65536, .reply = BB_TABLE(rotate_reply),
      .help = "Rotate the secret of a webhook, and its key for Ed25519 signatures. Deliveries are "
              "signed with the old ones as well for 24 hours."},
-    {.method = "GET", .path = BASE "/:id/statistics", .roles = BB_ANY_ROLE,
-     .handler = webhook_hours, .segments = BB_TABLE(id_segment), .reply = BB_ARRAY_OF(webhook_hour_fields),
-     .help = "Get the outcomes of a webhook's deliveries in each hour of the last 24, by the time of "
-             "their event. Covers its latest 20,000 deliveries."},
-    {.method = "GET", .path = BASE "/:id/events", .roles = BB_ANY_ROLE, .handler = webhook_poll,
-     .errors = poll_errors, .segments = BB_TABLE(id_segment), .query = BB_TABLE(poll_query),
-     .deadline_ms = LONG_MS, .reply = BB_TABLE(poll_reply),
+    {HOOK("GET", "/:id/statistics", webhook_hours), ID, .reply = BB_ARRAY_OF(webhook_hour_fields),
+     .help = "Get the outcomes of a webhook's deliveries in each hour of the last 24, by the time "
+             "of their event. Covers its latest 20,000 deliveries."},
+    {HOOK("GET", "/:id/events", webhook_poll), .errors = poll_errors, ID,
+     .query = BB_TABLE(poll_query), .deadline_ms = LONG_MS, .reply = BB_TABLE(poll_reply),
      .help = "Get the next events of a webhook of kind poll. 410: events were dropped."},
-    {.method = "POST", .path = BASE "/:id/commit", .roles = BB_ANY_ROLE, .handler = webhook_commit,
-     .errors = conflict, .segments = BB_TABLE(id_segment), .body = BB_TABLE(commit_body),
-     .body_max = 65536, .reply = BB_TABLE(success_reply),
+    {HOOK("POST", "/:id/commit", webhook_commit), .errors = conflict, ID,
+     .body = BB_TABLE(commit_body), .body_max = 65536, .reply = BB_TABLE(success_reply),
      .help = "Commit the offset up to which a consumer has processed the events."},
-    {.method = "GET", .path = BASE "/:id/consumers", .roles = BB_ANY_ROLE,
-     .handler = webhook_consumers, .segments = BB_TABLE(id_segment),
+    {HOOK("GET", "/:id/consumers", webhook_consumers), ID,
      .reply = BB_ARRAY_OF(poll_consumer_fields), .help = "List the consumers with their offsets."},
-    {.method = "DELETE", .path = BASE "/:id/consumers/:consumer", .roles = BB_ANY_ROLE,
-     .handler = webhook_consumer_delete, .flags = BB_NO_BODY,
+    {HOOK("DELETE", "/:id/consumers/:consumer", webhook_consumer_delete), .flags = BB_NO_BODY,
      .segments = BB_TABLE(consumer_segments), .reply = BB_TABLE(success_reply),
      .help = "Delete a consumer and its offset."},
-    {.method = "GET", .path = BASE "/:id/jwks", .roles = BB_ANYONE, .handler = webhook_jwks,
-     .segments = BB_TABLE(id_segment), .reply = BB_TABLE(jwks_reply),
+    {.method = "GET", .path = BASE "/:id/jwks", .roles = BB_ANYONE, .handler = webhook_jwks, ID,
+     .reply = BB_TABLE(jwks_reply),
      .help = "Get the public keys of a webhook's Ed25519 signatures (JSON Web Key Set). Needs no "
              "token, because receivers call it."},
-    {.method = "GET", .path = BASE "/:id/deliveries", .roles = BB_ANY_ROLE,
-     .handler = webhook_deliveries, .segments = BB_TABLE(id_segment),
-     .query = BB_TABLE(deliveries_query), .reply = BB_ARRAY_OF(webhook_delivery_fields),
+    {HOOK("GET", "/:id/deliveries", webhook_deliveries), ID, .query = BB_TABLE(deliveries_query),
+     .reply = BB_ARRAY_OF(webhook_delivery_fields),
      .help = "List the deliveries of a webhook with their attempts, newest first."},
-    {.method = "GET", .path = BASE "/:id/deliveries/export.csv", .roles = BB_ANY_ROLE,
-     .handler = webhook_export, .segments = BB_TABLE(id_segment), .query = BB_TABLE(export_query),
+    {HOOK("GET", "/:id/deliveries/export.csv", webhook_export), ID, .query = BB_TABLE(export_query),
      .reply_type = "text/csv", .help = "Download the deliveries of a webhook as CSV."},
-    {.method = "GET", .path = BASE "/:id/deliveries/:deliveryId", .roles = BB_ANY_ROLE,
-     .handler = webhook_delivery, .segments = BB_TABLE(delivery_segments),
-     .reply = BB_TABLE(webhook_delivery_body_fields), .help = "Get a delivery with its body."},
-    {.method = "POST", .path = BASE "/:id/deliveries/:deliveryId/resend", .roles = BB_ANY_ROLE,
-     .handler = webhook_resend, .errors = conflict, .flags = BB_NO_BODY,
-     .segments = BB_TABLE(delivery_segments),
-     .reply = BB_TABLE(success_reply), .help = "Resend a delivery, whatever its state."},
-    {.method = "POST", .path = BASE "/:id/recover", .roles = BB_ANY_ROLE,
-     .handler = webhook_recover, .errors = conflict, .segments = BB_TABLE(id_segment),
-     .deadline_ms = LONG_MS, .body = BB_TABLE(recover_body), .body_max = 65536, .reply = BB_TABLE(recover_reply),
+    {HOOK("GET", "/:id/deliveries/:deliveryId", webhook_delivery),
+     .segments = BB_TABLE(delivery_segments), .reply = BB_TABLE(webhook_delivery_body_fields),
+     .help = "Get a delivery with its body."},
+    {HOOK("POST", "/:id/deliveries/:deliveryId/resend", webhook_resend), .errors = conflict,
+     .flags = BB_NO_BODY, .segments = BB_TABLE(delivery_segments), .reply = BB_TABLE(success_reply),
+     .help = "Resend a delivery, whatever its state."},
+    {HOOK("POST", "/:id/recover", webhook_recover), .errors = conflict, ID, .deadline_ms = LONG_MS,
+     .body = BB_TABLE(recover_body), .body_max = 65536, .reply = BB_TABLE(recover_reply),
      .help = "Resend all abandoned deliveries since a time."},
-    {.method = "POST", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE, .errors = conflict,
-     .handler = webhook_replay, .segments = BB_TABLE(id_segment), .deadline_ms = LONG_MS,
+    {HOOK("POST", "/:id/replay", webhook_replay), .errors = conflict, ID, .deadline_ms = LONG_MS,
      .body = BB_TABLE(replay_body), .body_max = 65536, .reply = BB_TABLE(webhook_replay_fields),
      .help = "Send the deliveries of a period again, below live traffic."},
-    {.method = "GET", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE,
-     .handler = webhook_replay_get, .segments = BB_TABLE(id_segment),
-     .reply = BB_TABLE(webhook_replay_fields), .help = "Get the progress of the latest replay."},
-    {.method = "DELETE", .path = BASE "/:id/replay", .roles = BB_ANY_ROLE,
-     .handler = webhook_replay_cancel, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
+    {HOOK("GET", "/:id/replay", webhook_replay_get), ID, .reply = BB_TABLE(webhook_replay_fields),
+     .help = "Get the progress of the latest replay."},
+    {HOOK("DELETE", "/:id/replay", webhook_replay_cancel), .flags = BB_NO_BODY, ID,
      .reply = BB_TABLE(webhook_replay_fields),
      .help = "Cancel the replay. Deliveries that are queued already are sent."},
 };
@@ -570,6 +540,26 @@ static const char *const delivery_states[] = {"waiting", "in_flight", NULL};
 static const char *const attempt_outcomes[] = {"delivered", "retried", "abandoned", NULL};
 
 static const char *const webhook_state_names[] = {"active", "off", "not_admitted", NULL};
+
+/* ---- the metrics of the sender ---- */
+
+#define STATE_METRIC(name, read)                                                                   \
+    static double name(void *state, size_t value)                                                  \
+    {                                                                                              \
+        struct sender_counters now;                                                                \
+                                                                                                   \
+        (void)value;                                                                               \
+        sender_count(((const struct webhook *)state)->sender, &now);                               \
+        return (double)(read);                                                                     \
+    }
+
+STATE_METRIC(webhook_now, value == 0 ? now.waiting : now.in_flight)
+STATE_METRIC(webhook_attempts,
+             value == 0 ? now.delivered : value == 1 ? now.retried : now.abandoned)
+STATE_METRIC(webhook_lost_leases, now.lost_leases)
+STATE_METRIC(webhook_lag, (double)now.lag_ms / 1000)
+STATE_METRIC(webhook_states, now.webhooks[value])
+STATE_METRIC(webhook_expanding, now.expanding)
 
 static const struct bb_metric metrics[] = {
     {.name = "deliveries", .kind = BB_GAUGE, .label = "state", .values = delivery_states,

@@ -1,4 +1,4 @@
-/* The state of one generation, created by `open` and freed by `close`, and its metrics. */
+/* The state of one generation, created by `open` and freed by `close`. */
 #include "modules/common/slots.h"
 #include "modules/webhook/sender/sender.h"
 
@@ -68,24 +68,3 @@ void webhook_start(struct bb_host *host, void *state)
                     "network(s) that are closed by default",
                     targets->network_count + targets->open_count);
 }
-
-/* ---- the metrics of the sender ---- */
-
-#define STATE_METRIC(name, read)                                                                   \
-    double name(void *state, size_t value)                                                         \
-    {                                                                                              \
-        struct sender_counters now;                                                                \
-                                                                                                   \
-        (void)value;                                                                               \
-        sender_count(((const struct webhook *)state)->sender, &now);                               \
-        return (double)(read);                                                                     \
-    }
-
-STATE_METRIC(webhook_now, value == 0 ? now.waiting : now.in_flight)
-STATE_METRIC(webhook_attempts, value == 0   ? now.delivered
-                               : value == 1 ? now.retried
-                                            : now.abandoned)
-STATE_METRIC(webhook_lost_leases, now.lost_leases)
-STATE_METRIC(webhook_lag, (double)now.lag_ms / 1000)
-STATE_METRIC(webhook_states, now.webhooks[value])
-STATE_METRIC(webhook_expanding, now.expanding)

@@ -164,11 +164,12 @@ struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_
  */
 struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter);
 
-/* Wakes the requests of an account (0: of any), because it has changed. Any thread. */
-void waiters_access_changed(struct waiters *waiters, int64_t account);
-
-/* Wake the requests that wait for a webhook (0: for any), and all of these for good; any thread. */
+/*
+ * Wake the requests that wait for a webhook (0: for any); the requests of an account (0: of any),
+ * because it has changed; and all of these for good. Any thread.
+ */
 void waiters_wake(struct waiters *waiters, int64_t webhook);
+void waiters_access_changed(struct waiters *waiters, int64_t account);
 void waiters_end(struct waiters *waiters);
 
 /* Reports the first attempt of a test; later calls have no effect. `error`: NULL if none. Any
@@ -190,15 +191,6 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
 int webhook_open(struct bb_host *host, void **state);
 void webhook_start(struct bb_host *host, void *state);
 void webhook_close(struct bb_host *host, void *state);
-
-/* Metrics; any thread. */
-
-double webhook_now(void *state, size_t value);
-double webhook_attempts(void *state, size_t value);
-double webhook_lost_leases(void *state, size_t value);
-double webhook_lag(void *state, size_t value);
-double webhook_states(void *state, size_t value);
-double webhook_expanding(void *state, size_t value);
 
 /* ---- sender/health.c ---- */
 
