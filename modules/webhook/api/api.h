@@ -16,19 +16,16 @@
     bb_i(bb_segment_int((rq), "id")), bb_b((rq)->principal->role == BB_ROLE_ADMIN),                \
         bb_i((rq)->principal->account)
 
-/*
- * WEBHOOK_MINE and WEBHOOK_CALLERS with WEBHOOK_THEIRS are the same condition: the first for a
- * statement of one request, the other two for a keyed statement of several (struct bb_keyed).
- */
-#define WEBHOOK_CALLERS BB_KEYS_3("bigint", "boolean", "bigint") " k(id, everything, account, i)"
-#define WEBHOOK_THEIRS "h.id = k.id AND (k.everything OR h.account = k.account)"
+/* A keyed statement (struct bb_keyed) on the webhook with the condition WEBHOOK_MINE. */
+// clang-format off
 #define WEBHOOK_KEYED(selected)                                                                    \
     {                                                                                              \
         {selected " FROM webhook_hook h WHERE " WEBHOOK_MINE, BB_SQL_KEYED},                       \
-            {selected ", k.i FROM " WEBHOOK_CALLERS " CROSS JOIN LATERAL"                          \
-                      " (SELECT * FROM webhook_hook h WHERE " WEBHOOK_THEIRS " OFFSET 0) h",       \
-             0},                                                                                   \
+        {selected ", k.i FROM " BB_KEYS_3("bigint", "boolean", "bigint")                           \
+         " k(id, everything, account, i) CROSS JOIN LATERAL (SELECT * FROM webhook_hook h"         \
+         " WHERE h.id = k.id AND (k.everything OR h.account = k.account) OFFSET 0) h", 0},         \
     }
+// clang-format on
 
 extern const char *const webhook_delivery_states[];
 
@@ -62,21 +59,22 @@ const char *webhook_check_url(struct bb_request *rq, const char *field, const ch
     " certificate_warned, kind, destination"
 
 /*
- * Checks the members in the body, or refuses the request. Returns the columns that change, for
- * jsonb_populate_record(); they live as long as the request.
+ * Columns of a webhook, at first its id, for jsonb_populate_record(); they live as long as the
+ * request. options_take() adds the columns that the members in the body change, or refuses the
+ * request.
  */
+json_t *options_new(struct bb_request *rq, int64_t webhook);
 json_t *options_take(struct bb_request *rq, int64_t webhook);
 
-/* Sets a member of an object that lives as long as the request. Takes the value. */
-void option_set(struct bb_request *rq, json_t *object, const char *name, json_t *value);
-
 /* Seals a text (NULL: none) for the column that has the name of its part, and adds it. */
-void option_seal(struct bb_request *rq, int64_t webhook, const char *part, const char *text,
-                 json_t *columns);
+void option_seal(struct bb_request *rq, const char *part, const char *text, json_t *columns);
 
-/* Returns a sealed JSON object, owned by the caller; an empty one if no key opens it (logged). */
+/*
+ * Returns a sealed JSON object, which lives as long as the request; an empty one if no key opens it
+ * (logged). option_headers_show() and authentication_show() return it with masked secrets.
+ */
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell);
-json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell); /* masked */
+json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell);
 
 /*
  * The keys of Ed25519 signatures. A webhook has them while `signature` requires them; a new pair
@@ -90,31 +88,31 @@ json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *
 #define SIGNING_VALUE(value) "CASE WHEN r.signature IN ('ed25519', 'both') THEN " value " END"
 
 /* Adds a new pair of keys to `columns`. */
-void signature_make_pair(struct bb_request *rq, int64_t webhook, json_t *columns);
+void signature_make_pair(struct bb_request *rq, json_t *columns);
 int webhook_jwks(struct bb_request *rq); /* a route */
 
 /* ---- filter.c ---- */
 
-void filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void filter_take(struct bb_request *rq, json_t *value, json_t *columns);
 int webhook_filter_test(struct bb_request *rq);
 
 /* ---- authentication.c ---- */
 
 #define WEBHOOK_EXPIRING "webhook.certificate_expiring" /* an event */
 
-void authentication_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void authentication_take(struct bb_request *rq, json_t *value, json_t *columns);
 json_t *authentication_show(struct bb_request *rq, int64_t webhook, const char *cell);
 void webhook_certificates(struct bb_request *rq); /* a job */
 
 /* ---- poll.c: webhooks whose events are polled ---- */
 
 extern const struct bb_sql poll_page;
-void poll_refuse_destination(struct bb_request *rq); /* of a webhook that is not polled */
 extern const struct bb_field poll_event_fields[5], poll_consumer_fields[3];
-void poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-void poll_check_change(struct bb_request *rq); /* refuses members of a PATCH */
-void poll_check_sends(struct bb_request *rq);  /* refuses polled webhooks, and unknown ones */
-int webhook_poll(struct bb_request *rq);       /* routes, like those below */
+/* Refuses members that a webhook to create, or the webhook of a PATCH, cannot have with its kind.
+ */
+void poll_check_members(struct bb_request *rq, bool create);
+void poll_check_sends(struct bb_request *rq); /* refuses polled webhooks, and unknown ones */
+int webhook_poll(struct bb_request *rq);      /* routes, like those below */
 int webhook_commit(struct bb_request *rq);
 int webhook_consumers(struct bb_request *rq);
 int webhook_consumer_delete(struct bb_request *rq);
@@ -122,13 +120,13 @@ int webhook_consumer_delete(struct bb_request *rq);
 /* ---- forward.c: destinations ---- */
 
 extern const struct bb_event_log webhook_event_log;
-void destination_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void destination_take(struct bb_request *rq, json_t *value, json_t *columns);
 
 /* ---- webhooks.c ---- */
 
 /* The members `url` and `events`: see struct option. */
-void webhook_take_url(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
-void webhook_take_events(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns);
+void webhook_take_url(struct bb_request *rq, json_t *value, json_t *columns);
+void webhook_take_events(struct bb_request *rq, json_t *value, json_t *columns);
 
 /* Channels; any thread. */
 void webhook_changed(void *state, const char *payload);
@@ -152,7 +150,6 @@ void webhook_pause_heard(void *state, const char *payload);
     " chr(10))) AS line WHERE strpos(line, ': ') > 0) END) ORDER BY n), '[]')"                     \
     " FROM jsonb_array_elements(d.log) WITH ORDINALITY AS l(a, n))::text AS log"
 // clang-format on
-json_t *webhook_delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
 /* ---- routes and commands ---- */
 

@@ -2,7 +2,6 @@
  * The option `authentication`: how requests authenticate to the receiver. The job
  * webhook.certificates warns before client certificates expire.
  */
-#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <string.h>
@@ -59,22 +58,6 @@ static const char *authentication_problem(const struct member *member, const cha
     return NULL;
 }
 
-/* Checks a member and adds it to `stored`. */
-static void authentication_add(struct bb_request *rq, const struct member *member,
-                               const json_t *value, json_t *stored)
-{
-    const char *text = json_string_value(json_object_get(value, member->name));
-    const char *field = bb_format(rq, "authentication.%s", member->name);
-    const char *problem = authentication_problem(member, text);
-
-    if (problem)
-        bb_end(rq, bb_invalid(rq, field, "%s", problem));
-    if (text && member->flags & URL)
-        text = webhook_check_url(rq, field, text);
-    if (text)
-        option_set(rq, stored, member->name, json_string(text));
-}
-
 /* ---- certificates ---- */
 
 /* Without this function, OpenSSL would ask the terminal for the password of a key. */
@@ -82,25 +65,6 @@ static int authentication_no_password(char *buffer, int size, int writes, void *
 {
     (void)buffer, (void)size, (void)writes, (void)arg;
     return -1;
-}
-
-/* Handshakes run on the sender's thread, so large keys would delay other webhooks. */
-static bool authentication_is_fit(const EVP_PKEY *key)
-{
-    int type = EVP_PKEY_get_base_id(key);
-
-    return EVP_PKEY_get_security_bits(key) >= STRONG_BITS &&
-           (type == EVP_PKEY_EC || type == EVP_PKEY_ED25519 ||
-            (type == EVP_PKEY_RSA && EVP_PKEY_get_bits(key) <= RSA_MOST_BITS));
-}
-
-static int64_t authentication_expiry_ms(const X509 *certificate)
-{
-    struct tm at;
-
-    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &at) != 1)
-        return 0;
-    return (int64_t)timegm(&at) * 1000;
 }
 
 /* Checks a certificate and its key. Adds the time at which it expires to `stored` and `columns`. */
@@ -112,8 +76,17 @@ static void authentication_check_pair(struct bb_request *rq, json_t *stored, jso
     X509 *certificate = in ? PEM_read_bio_X509(in, NULL, authentication_no_password, NULL) : NULL;
     EVP_PKEY *key =
         key_in ? PEM_read_bio_PrivateKey(key_in, NULL, authentication_no_password, NULL) : NULL;
-    int64_t until_ms = certificate ? authentication_expiry_ms(certificate) : 0;
+    int type = key ? EVP_PKEY_get_base_id(key) : EVP_PKEY_NONE;
+    /* Handshakes run on the sender's thread, so large keys would delay other webhooks. */
+    bool fit = key && EVP_PKEY_get_security_bits(key) >= STRONG_BITS &&
+               (type == EVP_PKEY_EC || type == EVP_PKEY_ED25519 ||
+                (type == EVP_PKEY_RSA && EVP_PKEY_get_bits(key) <= RSA_MOST_BITS));
+    struct tm at = {.tm_year = 0};
     int refused = 0;
+
+    if (certificate && ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &at) != 1)
+        at = (struct tm){.tm_year = 0}; /* expired long ago */
+    int64_t until_ms = (int64_t)timegm(&at) * 1000;
 
     if (!certificate)
         refused = bb_invalid(rq, "authentication.certificate", "must be a certificate in PEM");
@@ -122,7 +95,7 @@ static void authentication_check_pair(struct bb_request *rq, json_t *stored, jso
     else if (!key || X509_check_private_key(certificate, key) != 1)
         refused = bb_invalid(rq, "authentication.key",
                              "must be the certificate's private key in PEM, without a password");
-    else if (!authentication_is_fit(key))
+    else if (!fit)
         refused = bb_invalid(rq, "authentication.key",
                              "must be an RSA key of 2,048 to 4,096 bits, or an EC or Ed25519 key");
     EVP_PKEY_free(key);
@@ -132,28 +105,37 @@ static void authentication_check_pair(struct bb_request *rq, json_t *stored, jso
     ERR_clear_error();
     if (refused)
         bb_end(rq, refused);
-    option_set(rq, stored, "expiresAt", json_string(bb_time_text(rq, until_ms)));
-    option_set(rq, columns, "certificate_until", json_string(bb_time_text(rq, until_ms)));
+    bb_set(rq, stored, "expiresAt", json_string(bb_time_text(rq, until_ms)));
+    bb_set(rq, columns, "certificate_until", json_string(bb_time_text(rq, until_ms)));
 }
 
 /* ---- the option ---- */
 
-void authentication_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void authentication_take(struct bb_request *rq, json_t *value, json_t *columns)
 {
     const char *type = json_string_value(json_object_get(value, "type"));
-    json_t *stored = bb_json_hold(rq, json_object());
+    json_t *stored = bb_hold(rq, json_object());
 
-    option_set(rq, columns, "certificate_until", json_null());
-    option_set(rq, columns, "certificate_warned", json_null());
+    bb_set(rq, columns, "certificate_until", json_null());
+    bb_set(rq, columns, "certificate_warned", json_null());
     if (type)
-        option_set(rq, stored, "type", json_string(type));
-    for (size_t i = 0; i < MEMBERS && type; i++)
-        if (!strcmp(members[i].type, type))
-            authentication_add(rq, &members[i], value, stored);
+        bb_set(rq, stored, "type", json_string(type));
+    for (const struct member *member = members; type && member < members + MEMBERS; member++) {
+        const char *text = json_string_value(json_object_get(value, member->name));
+        const char *field = bb_format(rq, "authentication.%s", member->name);
+        bool own = !strcmp(member->type, type);
+        const char *problem = own ? authentication_problem(member, text) : NULL;
+
+        if (problem)
+            bb_end(rq, bb_invalid(rq, field, "%s", problem));
+        if (own && text && member->flags & URL)
+            text = webhook_check_url(rq, field, text);
+        if (own && text)
+            bb_set(rq, stored, member->name, json_string(text));
+    }
     if (type && !strcmp(type, "mtls"))
         authentication_check_pair(rq, stored, columns);
-    option_seal(rq, webhook, WEBHOOK_PART_AUTHENTICATION, type ? bb_json(rq, stored, NULL) : NULL,
-                columns);
+    option_seal(rq, WEBHOOK_PART_AUTHENTICATION, type ? bb_json(rq, stored, NULL) : NULL, columns);
 }
 
 json_t *authentication_show(struct bb_request *rq, int64_t webhook, const char *cell)
@@ -161,21 +143,16 @@ json_t *authentication_show(struct bb_request *rq, int64_t webhook, const char *
     json_t *json = option_open(rq, webhook, WEBHOOK_PART_AUTHENTICATION, cell);
     const char *until = json_string_value(json_object_get(json, "expiresAt"));
 
-    for (size_t i = 0; i < MEMBERS && json; i++) {
+    for (size_t i = 0; i < MEMBERS; i++) {
         const char *secret = json_string_value(json_object_get(json, members[i].name));
+        bool hidden = !strcmp(members[i].name, "key"); /* every PEM ends with the same characters */
 
-        if (!secret || !(members[i].flags & SECRET))
-            continue;
-        const char *mask = !strcmp(members[i].name, "key") ? "****" : webhook_masked(rq, secret);
-
-        if (json_object_set_new(json, members[i].name, json_string(mask))) {
-            json_decref(json);
-            json = NULL;
-        }
+        if (secret && members[i].flags & SECRET)
+            bb_set(rq, json, members[i].name,
+                   json_string(hidden ? "****" : webhook_masked(rq, secret)));
     }
     /* Times in this form can be compared as texts. */
-    if (json && until &&
-        strcmp(until, bb_time_text(rq, bb_wall_ms(rq->host) + WARN_DAYS * DAY_MS)) < 0)
+    if (until && strcmp(until, bb_time_text(rq, bb_wall_ms(rq->host) + WARN_DAYS * DAY_MS)) < 0)
         bb_warn(rq, "authentication: the certificate expires at %s", until);
     return json;
 }

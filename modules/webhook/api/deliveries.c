@@ -46,11 +46,6 @@ static const struct bb_sql one = {
     BB_SQL_LONG, /* it reads a body */
 };
 
-json_t *webhook_delivery_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, webhook_delivery_fields);
-}
-
 int webhook_delivery(struct bb_request *rq)
 {
     const struct bb_rows *rows = webhook_rows(
@@ -116,12 +111,11 @@ int webhook_recover(struct bb_request *rq)
 #define ROW(type, table, index)                                                                    \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
 
-static json_t *delivery_example_object(struct bb_request *rq, const struct bb_table *fields);
-
-/* Returns the example of a field, or else a value of its type. NULL: out of memory. */
-static json_t *delivery_example_value(struct bb_request *rq, const struct bb_field *field)
+/* Returns the example of a field, or else a value of its type, which the caller owns. */
+static json_t *delivery_example(struct bb_request *rq, const struct bb_field *field)
 {
-    json_t *list;
+    const struct bb_table *table = &field->fields;
+    json_t *made;
 
     if (field->example)
         return field->type < BB_INT || field->type == BB_TIME || field->type == BB_CHOICE
@@ -142,31 +136,19 @@ static json_t *delivery_example_value(struct bb_request *rq, const struct bb_fie
     case BB_CHOICE:
         return json_string(field->choices[0]);
     case BB_OBJECT:
-        return delivery_example_object(rq, &field->fields);
+        made = bb_hold(rq, json_object());
+        for (size_t i = 0; i < table->count; i++)
+            bb_set(rq, made, ROW(bb_field, *table, i)->name,
+                   delivery_example(rq, ROW(bb_field, *table, i)));
+        return json_incref(made);
     case BB_LIST:
-        list = json_array();
-        return field->fields.count
-                   ? bb_append(list, delivery_example_value(rq, ROW(bb_field, field->fields, 0)))
-                   : list;
+        made = bb_hold(rq, json_array());
+        if (table->count)
+            bb_push(rq, made, delivery_example(rq, ROW(bb_field, *table, 0)));
+        return json_incref(made);
     default:
         return json_string(field->name);
     }
-}
-
-/* Returns an object with all fields, owned by the caller; NULL: out of memory. */
-static json_t *delivery_example_object(struct bb_request *rq, const struct bb_table *fields)
-{
-    json_t *object = json_object();
-
-    for (size_t i = 0; i < fields->count && object; i++) {
-        const struct bb_field *field = ROW(bb_field, *fields, i);
-
-        if (json_object_set_new(object, field->name, delivery_example_value(rq, field))) {
-            json_decref(object);
-            object = NULL;
-        }
-    }
-    return object;
 }
 
 /*
@@ -208,15 +190,13 @@ int webhook_test(struct bb_request *rq)
     if (!event)
         return bb_invalid(rq, "event",
                           "must name an event that GET /api/chat/webhooks/events lists");
-    json_t *json = strcmp(name, WEBHOOK_PING) != 0
-                       ? delivery_example_object(rq, &event->payload)
-                       : json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
-                                   bb_time_text(rq, bb_wall_ms(rq->host)));
+    const struct bb_field payload = {.type = BB_OBJECT, .fields = event->payload};
+    json_t *json = bb_hold(rq, strcmp(name, WEBHOOK_PING) != 0
+                                   ? delivery_example(rq, &payload)
+                                   : json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
+                                               bb_time_text(rq, bb_wall_ms(rq->host))));
 
-    if (!json)
-        return bb_no_memory(rq);
     ping.body = bb_json(rq, json, &ping.length);
-    json_decref(json);
     /* After a start or a reload the sender needs a moment to get its id. */
     for (int i = 0; !sender_ready(webhook->sender) && i < JOIN_TRIES; i++)
         bb_sleep(rq, JOIN_MS / JOIN_TRIES);

@@ -11,7 +11,6 @@
  */
 #include <string.h>
 
-#include "modules/common/csv.h"
 #include "modules/webhook/api/api.h"
 
 enum {
@@ -24,7 +23,6 @@ enum {
 
 struct filter {
     struct bb_request *rq;
-    struct csv text; /* the predicate */
     size_t conditions, patterns;
 };
 
@@ -37,7 +35,8 @@ struct place {
 #define FILTER_REFUSE(filter, name, ...)                                                           \
     bb_end((filter)->rq, bb_invalid((filter)->rq, name, __VA_ARGS__))
 
-static void filter_add(struct filter *filter, json_t *condition, struct place place);
+/* Functions that take a place return a predicate, in the request's memory. */
+static const char *filter_condition(struct filter *filter, json_t *condition, struct place place);
 
 static struct place filter_below(const struct filter *filter, struct place place, const char *name,
                                  const char *path)
@@ -51,15 +50,14 @@ static struct place filter_item(const struct filter *filter, struct place place,
     return (struct place){bb_format(filter->rq, "%s[%zu]", place.name, i), path, place.depth + 1};
 }
 
-/* Appends texts; the last one is followed by NULL. */
-static void filter_put(struct filter *filter, const char *text, ...)
+/* Returns two parts of the predicate with a text between them. */
+static const char *filter_join(const struct filter *filter, const char *first, const char *between,
+                               const char *second)
 {
-    va_list more;
-
-    va_start(more, text);
-    for (; text; text = va_arg(more, const char *))
-        csv_bytes(&filter->text, text, strlen(text));
-    va_end(more);
+    if (strlen(first) + strlen(second) >= FILTER_PREDICATE)
+        FILTER_REFUSE(filter, "filter",
+                      "must have shorter names, or fewer values for $eq and $neq");
+    return bb_format(filter->rq, "%s%s%s", first, between, second);
 }
 
 static const char *filter_literal(const struct filter *filter, const json_t *value)
@@ -95,64 +93,64 @@ static void filter_count_pattern(struct filter *filter)
 
 /* ---- operators ---- */
 
-/* Adds that the value equals `value`, also if both are objects or arrays. */
-static void filter_add_equal(struct filter *filter, json_t *value, struct place place)
+/* The value equals `value`, also if both are objects or arrays. */
+static const char *filter_same(struct filter *filter, json_t *value, struct place place)
 {
-    const char *name, *path = place.path;
+    struct bb_request *rq = filter->rq;
+    const char *name, *path = place.path, *text, *keys = "";
     json_t *member;
 
     filter_count(filter, place);
     if (json_is_array(value)) {
-        filter_put(filter, "(", path, ".type() == \"array\" && ", path,
-                   ".size() == ", bb_format(filter->rq, "%zu", json_array_size(value)), NULL);
+        text = bb_format(rq, "(%s.type() == \"array\" && %s.size() == %zu", path, path,
+                         json_array_size(value));
         for (size_t i = 0; i < json_array_size(value); i++) {
-            const char *at = bb_format(filter->rq, "%s[%zu]", path, i);
+            const char *at = bb_format(rq, "%s[%zu]", path, i);
 
-            filter_put(filter, " && ", NULL);
-            filter_add_equal(filter, json_array_get(value, i), filter_item(filter, place, i, at));
+            member = json_array_get(value, i);
+            text = filter_join(filter, text, " && ",
+                               filter_same(filter, member, filter_item(filter, place, i, at)));
         }
-    } else if (json_is_object(value)) {
-        filter_put(filter, "(", path, ".type() == \"object\" && !exists(", path,
-                   ".keyvalue() ? (1 == 1", NULL);
-        json_object_foreach(value, name, member)
-        {
-            filter_put(filter, " && @.key != ", filter_quote(filter, name), NULL);
-        }
-        filter_put(filter, "))", NULL);
-        json_object_foreach(value, name, member)
-        {
-            const char *at = filter_member(filter, path, name);
-
-            filter_put(filter, " && ", NULL);
-            filter_add_equal(filter, member, filter_below(filter, place, name, at));
-        }
-    } else {
-        filter_put(filter, "(", path, ".type() != \"array\" && exists(", path,
-                   " ? (@ == ", filter_literal(filter, value), "))", NULL);
+        return filter_join(filter, text, "", ")");
     }
-    filter_put(filter, ")", NULL);
+    if (!json_is_object(value))
+        return bb_format(rq, "(%s.type() != \"array\" && exists(%s ? (@ == %s)))", path, path,
+                         filter_literal(filter, value));
+    json_object_foreach(value, name, member)
+    {
+        keys = filter_join(filter, keys, " && @.key != ", filter_quote(filter, name));
+    }
+    text = bb_format(rq, "(%s.type() == \"object\" && !exists(%s.keyvalue() ? (1 == 1%s))", path,
+                     path, keys);
+    json_object_foreach(value, name, member)
+    {
+        const char *at = filter_member(filter, path, name);
+
+        text = filter_join(filter, text, " && ",
+                           filter_same(filter, member, filter_below(filter, place, name, at)));
+    }
+    return filter_join(filter, text, "", ")");
 }
 
-static void filter_equal(struct filter *filter, json_t *value, struct place place,
-                         const char * not )
+static const char *filter_equal(struct filter *filter, json_t *value, struct place place,
+                                const char * not )
 {
-    filter_put(filter, "(exists(", place.path, ") && ", not, NULL);
-    filter_add_equal(filter, value, place);
-    filter_put(filter, ")", NULL);
+    return bb_format(filter->rq, "(exists(%s) && %s%s)", place.path, not,
+                     filter_same(filter, value, place));
 }
 
-static void filter_compare(struct filter *filter, json_t *value, struct place place,
-                           const char *sign)
+static const char *filter_compare(struct filter *filter, json_t *value, struct place place,
+                                  const char *sign)
 {
     if (!json_is_string(value) && !json_is_number(value))
         FILTER_REFUSE(filter, place.name, "must be a string or a number");
-    filter_put(filter, "(", place.path, ".type() == \"",
-               json_is_string(value) ? "string" : "number", "\" && exists(", place.path, " ? (@ ",
-               sign, " ", filter_literal(filter, value), ")))", NULL);
+    return bb_format(filter->rq, "(%s.type() == \"%s\" && exists(%s ? (@ %s %s)))", place.path,
+                     json_is_string(value) ? "string" : "number", place.path, sign,
+                     filter_literal(filter, value));
 }
 
-/* Adds a regular expression for the text, which must be the end of the value. */
-static void filter_put_end(struct filter *filter, const char *text)
+/* Returns a regular expression for the text, which must be the end of the value. */
+static const char *filter_end(const struct filter *filter, const char *text)
 {
     char *pattern = bb_alloc(filter->rq, 2 * strlen(text) + 2), *to = pattern;
 
@@ -163,101 +161,106 @@ static void filter_put_end(struct filter *filter, const char *text)
             *to++ = '\\';
         *to++ = *text;
     }
-    *to++ = '$';
-    *to = '\0';
-    filter_put(filter, "@ like_regex ", filter_quote(filter, pattern), NULL);
+    *to = '$';
+    return filter_quote(filter, pattern);
 }
 
-static void filter_affix(struct filter *filter, json_t *value, struct place place, const char *end)
+static const char *filter_affix(struct filter *filter, json_t *value, struct place place,
+                                const char *end)
 {
     size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    const char *text = "";
 
     if (!count)
         FILTER_REFUSE(filter, place.name, "must not be empty");
-    filter_put(filter, "(", place.path, ".type() == \"string\" && exists(", place.path, " ? (",
-               NULL);
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
 
         filter_count(filter, place);
-        filter_put(filter, i ? " || " : "", NULL);
         if (!json_is_string(item))
             FILTER_REFUSE(filter, place.name, "must be a string, or a list of strings");
-        if (*end) {
+        if (*end)
             filter_count_pattern(filter);
-            filter_put_end(filter, json_string_value(item));
-        } else {
-            filter_put(filter, "@ starts with ", filter_literal(filter, item), NULL);
-        }
+        text = filter_join(
+            filter, text, i ? " || " : "",
+            *end ? bb_format(filter->rq, "@ like_regex %s",
+                             filter_end(filter, json_string_value(item)))
+                 : bb_format(filter->rq, "@ starts with %s", filter_literal(filter, item)));
     }
-    filter_put(filter, ")))", NULL);
+    return bb_format(filter->rq, "(%s.type() == \"string\" && exists(%s ? (%s)))", place.path,
+                     place.path, text);
 }
 
 /*
  * $in and $nin. With a list, the value must be one of its items. Otherwise the value is an array
  * that contains `value`, or a text that contains it.
  */
-static void filter_in(struct filter *filter, json_t *value, struct place place, const char * not )
+static const char *filter_in(struct filter *filter, json_t *value, struct place place,
+                             const char * not )
 {
-    const char *path = place.path, *literal = filter_literal(filter, value);
+    struct bb_request *rq = filter->rq;
+    const char *path = place.path, *literal = filter_literal(filter, value), *text = "";
 
     if (json_is_object(value))
         FILTER_REFUSE(filter, place.name, "must not be an object");
-    if (json_is_array(value)) {
-        filter_put(filter, "(", path, ".type() != \"array\" && ", path, ".type() != \"object\" && ",
-                   not, "exists(", path, " ? (1 == 0", NULL);
-        for (size_t i = 0; i < json_array_size(value); i++) {
-            const json_t *item = json_array_get(value, i);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
 
-            filter_count(filter, place);
-            if (json_is_object(item) || json_is_array(item))
-                FILTER_REFUSE(filter, place.name, "must not contain objects or arrays");
-            filter_put(filter, " || @ == ", filter_literal(filter, item), NULL);
-        }
-        filter_put(filter, ")))", NULL);
-        return;
+        filter_count(filter, place);
+        if (json_is_object(item) || json_is_array(item))
+            FILTER_REFUSE(filter, place.name, "must not contain objects or arrays");
+        text = filter_join(filter, text, " || @ == ", filter_literal(filter, item));
     }
-    filter_put(filter, "((", path, ".type() == \"array\" && ", not, "exists(", path,
-               " ? (@ == ", literal, ")))", NULL);
+    if (json_is_array(value))
+        return bb_format(rq,
+                         "(%s.type() != \"array\" && %s.type() != \"object\" && %sexists(%s ? "
+                         "(1 == 0%s)))",
+                         path, path, not, path, text);
     if (json_is_string(value)) {
         filter_count_pattern(filter);
-        filter_put(filter, " || (", path, ".type() == \"string\" && ", not, "exists(", path,
-                   " ? (@ like_regex ", literal, " flag \"q\")))", NULL);
+        text = bb_format(rq,
+                         " || (%s.type() == \"string\" && %sexists(%s ? (@ like_regex %s flag "
+                         "\"q\")))",
+                         path, not, path, literal);
     }
-    filter_put(filter, ")", NULL);
+    return bb_format(rq, "((%s.type() == \"array\" && %sexists(%s ? (@ == %s)))%s)", path, not,
+                     path, literal, text);
 }
 
-static void filter_exist(struct filter *filter, json_t *value, struct place place,
-                         const char *unused)
+static const char *filter_exist(struct filter *filter, json_t *value, struct place place,
+                                const char *unused)
 {
     (void)unused;
     if (!json_is_boolean(value))
         FILTER_REFUSE(filter, place.name, "must be true or false");
-    filter_put(filter, json_is_true(value) ? "" : "!", "exists(", place.path, ")", NULL);
+    return bb_format(filter->rq, "%sexists(%s)", json_is_true(value) ? "" : "!", place.path);
 }
 
-static void filter_join(struct filter *filter, json_t *value, struct place place, const char *sign)
+static const char *filter_all(struct filter *filter, json_t *value, struct place place,
+                              const char *sign)
 {
+    const char *text = "";
+
     if (!json_is_array(value) || !json_array_size(value))
         FILTER_REFUSE(filter, place.name, "must be a list of conditions");
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        filter_put(filter, i ? sign : "(", NULL);
-        filter_add(filter, json_array_get(value, i), filter_item(filter, place, i, place.path));
-    }
-    filter_put(filter, ")", NULL);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        text = filter_join(filter, text, i ? sign : "(",
+                           filter_condition(filter, json_array_get(value, i),
+                                            filter_item(filter, place, i, place.path)));
+    return filter_join(filter, text, "", ")");
 }
 
-static void filter_not(struct filter *filter, json_t *value, struct place place, const char *unused)
+static const char *filter_not(struct filter *filter, json_t *value, struct place place,
+                              const char *unused)
 {
     (void)unused;
-    filter_put(filter, "!(", NULL);
-    filter_add(filter, value, place);
-    filter_put(filter, ")", NULL);
+    return bb_format(filter->rq, "!(%s)", filter_condition(filter, value, place));
 }
 
 static const struct operator_row {
     const char *name;
-    void (*add)(struct filter *filter, json_t *value, struct place place, const char *arg);
+    const char *(*predicate)(struct filter *filter, json_t *value, struct place place,
+                             const char *arg);
     const char *arg;
 } operators[] = {
     {"$eq", filter_equal, ""},
@@ -272,120 +275,95 @@ static const struct operator_row {
     {"$endsWith", filter_affix, "$"},
     {"$exist", filter_exist, NULL},
     {"$not", filter_not, NULL},
-    {"$and", filter_join, " && "},
-    {"$or", filter_join, " || "},
+    {"$and", filter_all, " && "},
+    {"$or", filter_all, " || "},
 };
+enum { OPERATORS = sizeof(operators) / sizeof(operators[0]) };
 
 /* ---- conditions ---- */
 
-static void filter_add_operator(struct filter *filter, const char *name, json_t *value,
-                                struct place place)
+/* The operators of an object, and one predicate for its other members. */
+static const char *filter_object(struct filter *filter, json_t *object, struct place place)
 {
-    place = filter_below(filter, place, name, place.path);
-    for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
-        if (!strcmp(name, operators[i].name)) {
-            operators[i].add(filter, value, place, operators[i].arg);
-            return;
-        }
-    FILTER_REFUSE(filter, place.name, "is not an operator");
-}
-
-/* Adds the operators of an object, and then one predicate for its other members. */
-static void filter_add_object(struct filter *filter, json_t *object, struct place place)
-{
-    const char *name, *between = "(";
+    const char *name, *text = "", *members = "";
     json_t *value;
-    size_t members = 0;
 
     json_object_foreach(object, name, value)
     {
-        members += name[0] != '$';
-        if (name[0] != '$')
+        const struct operator_row *row = operators, *end = operators + OPERATORS;
+        struct place below = filter_below(filter, place, name, place.path);
+
+        if (name[0] != '$') {
+            below.path = filter_member(filter, "@", name);
+            members = filter_join(filter, members, " && ", filter_condition(filter, value, below));
             continue;
-        filter_put(filter, between, NULL);
-        between = " && ";
-        filter_add_operator(filter, name, value, place);
-    }
-    if (members || *between == '(') {
-        filter_put(filter, between, "exists(", place.path, "[*] ? (@.type() == \"object\"", NULL);
-        json_object_foreach(object, name, value)
-        {
-            if (name[0] == '$')
-                continue;
-            filter_put(filter, " && ", NULL);
-            filter_add(filter, value,
-                       filter_below(filter, place, name, filter_member(filter, "@", name)));
         }
-        filter_put(filter, "))", NULL);
+        while (row < end && strcmp(name, row->name) != 0)
+            row++;
+        if (row == end)
+            FILTER_REFUSE(filter, below.name, "is not an operator");
+        text = filter_join(filter, text, *text ? " && " : "",
+                           row->predicate(filter, value, below, row->arg));
     }
-    filter_put(filter, ")", NULL);
+    if (*members || !*text)
+        text = filter_join(filter, text, *text ? " && " : "",
+                           bb_format(filter->rq, "exists(%s[*] ? (@.type() == \"object\"%s))",
+                                     place.path, members));
+    return bb_format(filter->rq, "(%s)", text);
 }
 
-/* Adds the predicate of a condition: a value, a list of items to be contained, or an object. */
-static void filter_add(struct filter *filter, json_t *condition, struct place place)
+/* Returns the predicate of a value, a list of items to be contained, or an object. */
+static const char *filter_condition(struct filter *filter, json_t *condition, struct place place)
 {
+    struct bb_request *rq = filter->rq;
+
     filter_count(filter, place);
-    if (json_is_object(condition)) {
-        filter_add_object(filter, condition, place);
-        return;
-    }
-    if (!json_is_array(condition)) {
-        filter_put(filter, "exists(", place.path, " ? (@ == ", filter_literal(filter, condition),
-                   "))", NULL);
-        return;
-    }
-    filter_put(filter, "(", place.path, ".type() == \"array\"", NULL);
+    if (json_is_object(condition))
+        return filter_object(filter, condition, place);
+    if (!json_is_array(condition))
+        return bb_format(rq, "exists(%s ? (@ == %s))", place.path,
+                         filter_literal(filter, condition));
+    const char *text = bb_format(rq, "(%s.type() == \"array\"", place.path);
+
     for (size_t i = 0; i < json_array_size(condition); i++) {
         json_t *item = json_array_get(condition, i);
         struct place below = filter_item(filter, place, i, "@");
 
         if (json_is_array(item))
             FILTER_REFUSE(filter, below.name, "must not be an array in an array");
-        filter_put(filter, " && exists(", place.path, "[*] ? (", NULL);
-        filter_add(filter, item, below);
-        filter_put(filter, "))", NULL);
+        text = filter_join(filter, text, " && ",
+                           bb_format(rq, "exists(%s[*] ? (%s))", place.path,
+                                     filter_condition(filter, item, below)));
     }
-    filter_put(filter, ")", NULL);
-}
-
-static void filter_drop(void *filter)
-{
-    csv_drop(&((struct filter *)filter)->text);
+    return filter_join(filter, text, "", ")");
 }
 
 /* Returns the predicate; NULL for an empty filter. */
 static const char *filter_compile(struct bb_request *rq, json_t *value)
 {
-    struct filter *filter = bb_alloc(rq, sizeof(*filter));
+    struct filter filter = {.rq = rq};
     size_t bytes;
 
     if (!json_object_size(value))
         return NULL;
-    filter->rq = rq;
-    bb_defer(rq, filter_drop, filter);
     bb_json(rq, value, &bytes);
     if (bytes > FILTER_BYTES)
-        FILTER_REFUSE(filter, "filter", "must have at most %d bytes", FILTER_BYTES);
-    filter_add(filter, value, (struct place){"filter", "$", 0});
-    csv_bytes(&filter->text, "", 1);
-    if (filter->text.length > FILTER_PREDICATE)
-        FILTER_REFUSE(filter, "filter",
-                      "must have shorter names, or fewer values for $eq and $neq");
-    if (filter->text.failed)
-        bb_end(rq, bb_no_memory(rq));
-    return filter->text.bytes;
+        FILTER_REFUSE(&filter, "filter", "must have at most %d bytes", FILTER_BYTES);
+    return filter_join(&filter, filter_condition(&filter, value, (struct place){"filter", "$", 0}),
+                       "", "");
 }
 
-void filter_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void filter_take(struct bb_request *rq, json_t *value, json_t *columns)
 {
     const char *path = filter_compile(rq, value);
 
-    (void)webhook;
-    option_set(rq, columns, "filter", path ? json_string(bb_json(rq, value, NULL)) : json_null());
-    option_set(rq, columns, "filter_path", path ? json_string(path) : json_null());
+    bb_set(rq, columns, "filter", path ? json_string(bb_json(rq, value, NULL)) : json_null());
+    bb_set(rq, columns, "filter_path", path ? json_string(path) : json_null());
 }
 
 /* ---- POST /api/chat/webhooks/:id/filter/test ---- */
+
+/* clang-format off */
 
 /*
  * Evaluates a filter for the latest events that the owner's webhooks have deliveries of. The
@@ -403,13 +381,14 @@ static const struct bb_sql test = {
     " FROM (SELECT * FROM latest ORDER BY id DESC LIMIT 100) d"
     " LEFT JOIN webhook_body b ON b.id = d.body_id)"
     " SELECT json_build_object('matched', count(*) FILTER (WHERE t.matches), 'events',"
-    " coalesce(json_agg(json_build_object('eventId', t.event_id, 'event', t.event, 'createdAt',"
-    " " BB_SQL_TIME("t.created_at") ", 'matches', t.matches) ORDER BY t.id DESC)"
-                                    " FILTER (WHERE t.id IS NOT NULL), '[]')) FROM owner LEFT JOIN "
-                                    "tested t ON true"
-                                    " GROUP BY owner.id",
+    " coalesce(json_agg(json_build_object('eventId', t.event_id, 'event', t.event, 'createdAt', "
+    BB_SQL_TIME("t.created_at") ", 'matches', t.matches) ORDER BY t.id DESC)"
+    " FILTER (WHERE t.id IS NOT NULL), '[]')) FROM owner LEFT JOIN tested t ON true"
+    " GROUP BY owner.id",
     BB_SQL_LONG,
 };
+
+/* clang-format on */
 
 int webhook_filter_test(struct bb_request *rq)
 {

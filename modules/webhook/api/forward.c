@@ -39,7 +39,6 @@ static const struct bb_sql commit = {
 /* Finds the service of a destination; returns false if no loaded module provides it. */
 static bool forward_find(struct bb_host *host, const char *name, struct bb_given *given)
 {
-    given->size = sizeof(*given);
     for (size_t i = 0; bb_service_at(host, BB_DESTINATION, i, given); i++)
         if (!strcmp(given->name + strlen(BB_DESTINATION), name))
             return true;
@@ -69,7 +68,7 @@ static int forward_failed(struct bb_request *rq, const char *destination)
 
 static int forward(void *state, struct bb_request *rq, const char *destination)
 {
-    struct bb_given given;
+    struct bb_given given = {.size = sizeof(given)};
 
     if (!forward_find(((const struct webhook *)state)->host, destination, &given))
         return 0;
@@ -117,16 +116,15 @@ const struct bb_event_log webhook_event_log = {.size = sizeof(webhook_event_log)
 
 /* ---- the member of a webhook ---- */
 
-void destination_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void destination_take(struct bb_request *rq, json_t *value, json_t *columns)
 {
     const char *name = json_string_value(value), *names = "";
     struct bb_given given = {.size = sizeof(given)};
 
-    (void)webhook;
     if (name && rq->principal->role != BB_ROLE_ADMIN)
         bb_end(rq, bb_fail(rq, 403, "Only an Admin may set the destination of a webhook"));
     if (!name || forward_find(rq->host, name, &given)) {
-        option_set(rq, columns, "destination", json_incref(value));
+        bb_set(rq, columns, "destination", json_incref(value));
         return;
     }
     for (size_t i = 0; bb_service_at(rq->host, BB_DESTINATION, i, &given); i++)

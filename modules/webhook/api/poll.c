@@ -47,49 +47,23 @@ static const char *const sending[] = {"url",       "rateLimit",     "ordering",
                                       "headers",   "retryPolicy",   "disablePolicy",
                                       "signature", "authentication"};
 
-/* Returns such a member of the body; NULL: it has none. */
-static const char *poll_find_sending(struct bb_request *rq)
+void poll_check_members(struct bb_request *rq, bool create)
 {
-    for (size_t i = 0; i < sizeof(sending) / sizeof(sending[0]); i++) {
+    const char *destination = bb_text(rq, "destination"), *wrong = NULL;
+
+    for (size_t i = 0; i < sizeof(sending) / sizeof(sending[0]) && !wrong; i++) {
         const json_t *value = json_object_get(bb_body(rq), sending[i]);
 
-        if (value && !json_is_null(value))
-            return sending[i];
+        wrong = value && !json_is_null(value) ? sending[i] : NULL;
     }
-    return NULL;
-}
-
-static void poll_refuse_sending(struct bb_request *rq, const char *wrong)
-{
-    bb_end(rq, bb_invalid(rq, wrong, "is not possible if the events are polled"));
-}
-
-void poll_take(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
-{
-    const char *wrong = json_is_string(value) ? poll_find_sending(rq) : NULL;
-
-    (void)webhook;
-    if (wrong)
-        poll_refuse_sending(rq, wrong);
-    if (json_is_string(value))
-        option_set(rq, columns, "url", json_string(""));
-    option_set(rq, columns, "kind", json_incref(value));
-}
-
-void poll_refuse_destination(struct bb_request *rq)
-{
-    bb_end(rq, bb_invalid(rq, "destination", "is only possible with the kind poll"));
-}
-
-void poll_check_change(struct bb_request *rq)
-{
-    const char *wrong = poll_find_sending(rq), *destination = bb_text(rq, "destination");
-    bool polled = (wrong || destination) && webhook_find(rq);
+    if (!wrong && !destination)
+        return;
+    bool polled = create ? bb_text(rq, "kind") != NULL : webhook_find(rq);
 
     if (destination && !polled)
-        poll_refuse_destination(rq);
+        bb_end(rq, bb_invalid(rq, "destination", "is only possible with the kind poll"));
     if (wrong && polled)
-        poll_refuse_sending(rq, wrong);
+        bb_end(rq, bb_invalid(rq, wrong, "is not possible if the events are polled"));
 }
 
 void poll_check_sends(struct bb_request *rq)
@@ -100,12 +74,7 @@ void poll_check_sends(struct bb_request *rq)
                            "read them again"));
 }
 
-/* `kind` is the kind of the webhook. */
-static void poll_check_polled(struct bb_request *rq, const char *kind)
-{
-    if (!kind)
-        bb_end(rq, bb_fail(rq, 409, "The events of this webhook are sent to its url"));
-}
+static const char not_polled[] = "The events of this webhook are sent to its url";
 
 /* ---- GET /api/chat/webhooks/:id/events ---- */
 
@@ -156,7 +125,8 @@ static void poll_look(struct bb_request *rq, struct range *range)
                              bb_i(bb_arg_int(rq, "limit", LIMIT))),
                      "Webhook");
 
-    poll_check_polled(rq, bb_cell(rq, rows, 0, KIND));
+    if (!bb_cell(rq, rows, 0, KIND))
+        bb_end(rq, bb_fail_text(rq, 409, not_polled));
     range->from = bb_cell_int(rq, rows, 0, COMMITTED);
     if (bb_cell_int(rq, rows, 0, DROPPED))
         bb_end(rq, bb_fail(rq, 410,
@@ -168,25 +138,6 @@ static void poll_look(struct bb_request *rq, struct range *range)
     range->cursor = bb_cell_int(rq, rows, 0, CURSOR);
     range->low_xact = bb_cell_int(rq, rows, 0, LOW_XACT);
     range->next_xact = bb_cell_int(rq, rows, 0, NEXT_XACT);
-}
-
-/* Waits until no event can appear before range->last, or lowers it. */
-static void poll_settle(struct bb_request *rq, struct range *range, int64_t until_ms)
-{
-    int64_t least_ms = bb_now_ms(rq->host) + SETTLE_MS, pause_ms = 2;
-
-    if (until_ms < least_ms)
-        until_ms = least_ms;
-    while (range->last > range->cursor && range->low_xact < range->next_xact) {
-        if (bb_now_ms(rq->host) >= until_ms) {
-            range->last = range->cursor;
-            break;
-        }
-        if (bb_sleep(rq, pause_ms))
-            bb_end(rq, bb_no_memory(rq));
-        pause_ms = pause_ms < SETTLE_MOST ? 2 * pause_ms : SETTLE_MOST;
-        range->low_xact = bb_cell_int(rq, bb_query_or_end(rq, &low_xact, BB_NO_ARGS), 0, 0);
-    }
 }
 
 int webhook_poll(struct bb_request *rq)
@@ -212,18 +163,28 @@ int webhook_poll(struct bb_request *rq)
         if (atomic_load(&waiter->revoked))
             left_ms = range.last = 0;
     } while (!range.last && news && left_ms > 0);
-    poll_settle(rq, &range, until_ms);
+    /* Waits until no event can appear before the last one, or ends the response earlier. */
+    if (until_ms < bb_now_ms(rq->host) + SETTLE_MS)
+        until_ms = bb_now_ms(rq->host) + SETTLE_MS;
+    for (int64_t pause_ms = 2; range.last > range.cursor && range.low_xact < range.next_xact;
+         pause_ms = pause_ms < SETTLE_MOST ? 2 * pause_ms : SETTLE_MOST) {
+        if (bb_now_ms(rq->host) >= until_ms) {
+            range.last = range.cursor;
+            break;
+        }
+        if (bb_sleep(rq, pause_ms))
+            bb_end(rq, bb_no_memory(rq));
+        range.low_xact = bb_cell_int(rq, bb_query_or_end(rq, &low_xact, BB_NO_ARGS), 0, 0);
+    }
     const struct bb_rows *rows =
         bb_query_or_end(rq, &poll_page, BB_ARGS(bb_i(id), bb_i(range.from), bb_i(range.last)));
-    json_t *events = json_array();
+    size_t count = bb_count(rq, rows);
+    json_t *events = bb_hold(rq, bb_rows_fields(rq, rows, count, 0, poll_event_fields, 5));
 
-    for (size_t row = 0; row < bb_count(rq, rows) && events; row++) {
-        events = bb_append(events, BB_ROW_FIELDS(rq, rows, row, 0, poll_event_fields));
-        range.from = bb_cell_int(rq, rows, row, 0);
-    }
-    if (events)
-        events = json_pack("{s:o, s:I}", "events", events, "offset", (json_int_t)range.from);
-    return bb_reply(rq, 200, events);
+    if (count)
+        range.from = bb_cell_int(rq, rows, count - 1, 0);
+    return bb_reply(rq, 200,
+                    json_pack("{s:O, s:I}", "events", events, "offset", (json_int_t)range.from));
 }
 
 /* ---- consumers ---- */
@@ -249,7 +210,8 @@ int webhook_commit(struct bb_request *rq)
                              bb_i(bb_given_int(rq, "offset", 0))),
                      "Webhook");
 
-    poll_check_polled(rq, bb_cell(rq, rows, 0, 0));
+    if (!bb_cell(rq, rows, 0, 0))
+        return bb_fail_text(rq, 409, not_polled);
     if (!bb_cell_int(rq, rows, 0, 1))
         return bb_invalid(rq, "offset", "must be the offset of an event of this webhook, or 0");
     if (!bb_cell_int(rq, rows, 0, 2))
@@ -257,24 +219,18 @@ int webhook_commit(struct bb_request *rq)
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
-static json_t *poll_consumer(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, poll_consumer_fields);
-}
-
 int webhook_consumers(struct bb_request *rq)
 {
     static const struct bb_sql list = {
         "SELECT name, committed, " BB_SQL_MS(
-            "committed_at") " FROM webhook_consumer"
-                            " WHERE webhook = $1::bigint ORDER BY name",
+            "committed_at") " FROM webhook_consumer WHERE webhook = $1::bigint ORDER BY name",
         0};
 
     webhook_find(rq);
     const struct bb_rows *rows =
         bb_query_or_end(rq, &list, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 
-    return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, poll_consumer);
+    return bb_reply_fields(rq, rows, SIZE_MAX, 0, poll_consumer_fields, 3);
 }
 
 int webhook_consumer_delete(struct bb_request *rq)

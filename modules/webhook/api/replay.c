@@ -21,8 +21,7 @@ const struct bb_field webhook_replay_fields[] = {
 };
 // clang-format on
 
-#define SCAN 20000 /* deliveries that a statement counts */
-#define SCAN_TEXT "20000"
+#define SCAN "20000" /* deliveries that a statement counts */
 #define MATCHING WEBHOOK_REPLAYED("$2::timestamptz", "$3::timestamptz", "$4::boolean", "$5::jsonb")
 
 /* $1 since, $2 until or null. Returns the ids between which the deliveries of the period are. */
@@ -38,10 +37,10 @@ static const struct bb_sql range = {
  * the ids between which they are. Returns the last id if there may be more.
  */
 static const struct bb_sql count = {
-    "SELECT count(*) FILTER (WHERE matches), CASE WHEN count(*) = " SCAN_TEXT
+    "SELECT count(*) FILTER (WHERE matches), CASE WHEN count(*) = " SCAN
     " THEN max(id) END FROM (SELECT d.id, " MATCHING " AS matches FROM (SELECT *"
     " FROM webhook_delivery d WHERE d.webhook = $1::bigint AND d.id > $6::bigint"
-    " AND d.id <= $7::bigint ORDER BY d.id LIMIT " SCAN_TEXT ") d CROSS JOIN LATERAL"
+    " AND d.id <= $7::bigint ORDER BY d.id LIMIT " SCAN ") d CROSS JOIN LATERAL"
     " (SELECT (SELECT o.delivered FROM webhook_outcome o WHERE o.id = d.id) AS delivered) o) d",
     BB_SQL_LONG,
 };
@@ -68,17 +67,19 @@ static const struct bb_sql cancel = {
     BB_SQL_WRITE,
 };
 
+/* clang-format off */
+
 /* Returns webhook_replay_fields. */
 static const struct bb_sql find = {
     "SELECT r.state, r.matched, r.queued, (SELECT count(*) FROM webhook_waiting w"
-    " WHERE w.webhook = r.webhook AND w.replay), " BB_SQL_MS("r.since") ", " BB_SQL_MS(
-        "r.until") ", CASE WHEN r.delivered THEN 'delivered' WHEN NOT r.delivered THEN 'abandoned'"
-                   " END, coalesce(r.events, '[]'), " BB_SQL_MS("r.created_at") ", " BB_SQL_MS(
-                       "r.ended_at") " FROM webhook_hook h LEFT JOIN webhook_replay r ON r.webhook "
-                                     "= h.id"
-                                     " WHERE " WEBHOOK_MINE,
+    " WHERE w.webhook = r.webhook AND w.replay), " BB_SQL_MS("r.since") ", " BB_SQL_MS("r.until")
+    ", CASE WHEN r.delivered THEN 'delivered' WHEN NOT r.delivered THEN 'abandoned' END,"
+    " coalesce(r.events, '[]'), " BB_SQL_MS("r.created_at") ", " BB_SQL_MS("r.ended_at")
+    " FROM webhook_hook h LEFT JOIN webhook_replay r ON r.webhook = h.id WHERE " WEBHOOK_MINE,
     BB_SQL_LONG,
 };
+
+/* clang-format on */
 
 int webhook_replay_get(struct bb_request *rq)
 {

@@ -15,6 +15,8 @@
 #define SCAN "20000"
 #define SCAN_LAST "19999"
 
+/* clang-format off */
+
 /*
  * $1 webhook, $2 upper bound of the ids, $3 the conditions, an object with members of the query. An
  * id has the day on which it was made, which may differ by one from the day of created_at.
@@ -22,43 +24,37 @@
 #define GIVEN(name) "($3::jsonb ->> '" name "')"
 #define DAY(of) "webhook_day_floor((" GIVEN(of) "::timestamptz AT TIME ZONE 'UTC')::date"
 #define RANGE                                                                                      \
-    " d.webhook = $1::bigint AND d.id < least($2::bigint, " DAY(                                   \
-        "until") " + 2))"                                                                          \
-                 " AND d.id >= coalesce(" DAY("since") " - 1), 0) ORDER BY d.id DESC "
-#define IF_GIVEN(name, condition) " AND (" GIVEN(name) " IS NULL OR " condition ")"
+    " d.webhook = $1::bigint AND d.id < least($2::bigint, " DAY("until") " + 2))"                  \
+    " AND d.id >= coalesce(" DAY("since") " - 1), 0) ORDER BY d.id DESC "
+#define IF_GIVEN(name, condition, type)                                                            \
+    " AND (" GIVEN(name) " IS NULL OR " condition " " GIVEN(name) type ")"
 #define FOUND_OF                                                                                   \
-    " FROM (SELECT * FROM webhook_deliveries d WHERE" RANGE "LIMIT " SCAN                          \
-    ") d WHERE true" IF_GIVEN(                                                                     \
-        "since",                                                                                   \
-        "d.created_at >= " GIVEN("since") "::timestamptz") IF_GIVEN("until",                       \
-                                                                    "d.created_at < " GIVEN(       \
-                                                                        "until") "::timestamptz")  \
-        IF_GIVEN("status", "d.state = " GIVEN("status")) IF_GIVEN(                                 \
-            "event",                                                                               \
-            "d.event = " GIVEN("event")) IF_GIVEN("code",                                          \
-                                                  "(d.log -> -1 ->> 'status')::bigint = " GIVEN(   \
-                                                      "code") "::bigint")                          \
-            IF_GIVEN(                                                                              \
-                "error",                                                                           \
-                "position(lower(" GIVEN(                                                           \
-                    "error") ") IN lower(d.log -> -1 ->> 'error')) > 0") " ORDER BY d.id DESC "    \
-                                                                         "LIMIT $4::bigint"
+    " FROM (SELECT * FROM webhook_deliveries d WHERE" RANGE "LIMIT " SCAN ") d WHERE true"         \
+    IF_GIVEN("since", "d.created_at >=", "::timestamptz")                                          \
+    IF_GIVEN("until", "d.created_at <", "::timestamptz")                                           \
+    IF_GIVEN("status", "d.state =", "")                                                            \
+    IF_GIVEN("event", "d.event =", "")                                                             \
+    IF_GIVEN("code", "(d.log -> -1 ->> 'status')::bigint =", "::bigint")                           \
+    IF_GIVEN("error", "strpos(lower(d.log -> -1 ->> 'error'), lower(", ")) > 0")                   \
+    " ORDER BY d.id DESC LIMIT $4::bigint"
 
 /* $5 limit of bytes; the first delivery is returned even if it exceeds the limit */
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM (SELECT " DELIVERY_COLUMNS
-        FOUND_OF ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
+    FOUND_OF ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
     BB_SQL_LONG,
 };
 
 static const struct bb_sql export_rows = {
     "SELECT id, event, event_id, state, created, n, last ->> 'at', last ->> 'status',"
-    " last ->> 'durationMs', last ->> 'error' FROM (SELECT d.id, d.event, d.event_id, d.state,"
-    " " BB_SQL_TIME("d.created_at") " AS created, jsonb_array_length(d.log) AS n,"
-                                    " d.log -> -1 AS last" FOUND_OF ") d",
+    " last ->> 'durationMs', last ->> 'error' FROM (SELECT d.id, d.event, d.event_id, d.state, "
+    BB_SQL_TIME("d.created_at") " AS created, jsonb_array_length(d.log) AS n,"
+    " d.log -> -1 AS last" FOUND_OF ") d",
     BB_SQL_LONG,
 };
+
+/* clang-format on */
 
 /* Returns the last id that a statement has read, if it has read SCAN deliveries. */
 static const struct bb_sql scanned = {
@@ -74,7 +70,7 @@ struct search {
 static void search_read(struct bb_request *rq, struct search *search)
 {
     static const char *const names[] = {"status", "since", "until", "event", "error", "code"};
-    json_t *given = bb_json_hold(rq, json_object());
+    json_t *given = bb_hold(rq, json_object());
 
     webhook_find(rq);
     search->webhook = bb_segment_int(rq, "id");
@@ -83,7 +79,7 @@ static void search_read(struct bb_request *rq, struct search *search)
         const char *value = bb_arg(rq, names[i]);
 
         if (value)
-            option_set(rq, given, names[i], json_string(value));
+            bb_set(rq, given, names[i], json_string(value));
     }
     snprintf(search->given, sizeof(search->given), "%s", bb_json(rq, given, NULL));
 }
@@ -109,7 +105,9 @@ int webhook_deliveries(struct bb_request *rq)
 
         next = bb_count(rq, last) ? bb_cell(rq, last, 0, 0) : NULL;
     }
-    return bb_reply_page(rq, rows, count, next, webhook_delivery_json);
+    if (next && bb_reply_next(rq, next) < 0)
+        return bb_failed(rq);
+    return bb_reply(rq, 200, bb_rows_fields(rq, rows, count, 0, webhook_delivery_fields, FOUND));
 }
 
 static int search_write(struct bb_request *rq, struct csv *csv, void *state)

@@ -1,14 +1,13 @@
 /* The statistics of webhooks, and `busbar webhook status`. */
 #include "modules/webhook/api/api.h"
 
+/* clang-format off */
 const struct bb_field webhook_statistics_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED, .help = "The webhook."},
     {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
     {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "durationMs",
-     .type = BB_INT,
-     .flags = BB_REQUIRED | BB_NULLABLE,
+    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
      .help = "Median of the attempts that delivered."},
 };
 const struct bb_field webhook_hour_fields[] = {
@@ -17,6 +16,7 @@ const struct bb_field webhook_hour_fields[] = {
     {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
 };
+/* clang-format on */
 
 /*
  * GET /api/chat/webhooks/statistics returns the outcomes of the deliveries of the last 24 hours, in
@@ -43,11 +43,6 @@ static const struct bb_sql statistics = {
     BB_SQL_LONG,
 };
 
-static json_t *statistics_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, webhook_statistics_fields);
-}
-
 int webhook_statistics(struct bb_request *rq)
 {
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
@@ -56,16 +51,16 @@ int webhook_statistics(struct bb_request *rq)
         BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_b(rq->principal->role == BB_ROLE_ADMIN),
                 bb_i(rq->principal->account), bb_i(limit + 1)));
 
-    return bb_reply_rows(rq, rows, (size_t)limit, 0, statistics_json);
+    return bb_reply_fields(rq, rows, (size_t)limit, 0, webhook_statistics_fields, 5);
 }
 
 /*
  * GET /api/chat/webhooks/:id/statistics returns the hours of the last day, oldest first. $1 webhook
  */
+/* clang-format off */
 static const struct bb_sql hours = {
-    "SELECT floor(extract(epoch FROM hour) * 1000)::bigint,"
-    " count(*) FILTER (WHERE state = 'delivered'), count(*) FILTER (WHERE state = 'abandoned'),"
-    " count(*) FILTER (WHERE state = 'queued')"
+    "SELECT " BB_SQL_MS("hour") ", count(*) FILTER (WHERE state = 'delivered'),"
+    " count(*) FILTER (WHERE state = 'abandoned'), count(*) FILTER (WHERE state = 'queued')"
     " FROM generate_series(date_trunc('hour', now(), 'UTC') - interval '23 hours', now(),"
     " interval '1 hour') hour LEFT JOIN"
     " (SELECT state, date_trunc('hour', created_at, 'UTC') AS hour FROM webhook_deliveries"
@@ -74,11 +69,7 @@ static const struct bb_sql hours = {
     " ORDER BY id DESC LIMIT 20000) d USING (hour) GROUP BY hour ORDER BY hour",
     BB_SQL_LONG,
 };
-
-static json_t *statistics_hour_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, webhook_hour_fields);
-}
+/* clang-format on */
 
 int webhook_hours(struct bb_request *rq)
 {
@@ -86,7 +77,7 @@ int webhook_hours(struct bb_request *rq)
     const struct bb_rows *rows =
         bb_query_or_end(rq, &hours, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
 
-    return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, statistics_hour_json);
+    return bb_reply_fields(rq, rows, SIZE_MAX, 0, webhook_hour_fields, 4);
 }
 
 /* ---- `busbar webhook status` and `busbar webhook doctor` ---- */

@@ -2,7 +2,6 @@
  * The routes that create, list, change and delete webhooks and rotate their secrets, and the
  * handlers of notifications about changes.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +77,10 @@ const char *webhook_masked(struct bb_request *rq, const char *secret)
     return bb_format(rq, "****%s", shown > secret ? shown : "");
 }
 
-/* Shows a sealed secret masked. "****": secrets.keys lacks its key (logged). */
+/*
+ * Returns a sealed secret masked, as JSON that lives as long as the request. "****": secrets.keys
+ * lacks its key (logged).
+ */
 static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
 {
     char *secret;
@@ -88,15 +90,15 @@ static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
         bb_log(rq, BB_ERROR, "the secret of webhook %lld cannot be opened with secrets.keys",
                (long long)id);
     if (opened != SECRET_OPEN)
-        return opened == SECRET_LOCKED ? json_string("****") : NULL;
+        return bb_hold(rq, opened == SECRET_LOCKED ? json_string("****") : NULL);
     json_t *mask = json_string(webhook_masked(rq, secret));
 
     webhook_secret_free(secret);
-    return mask;
+    return bb_hold(rq, mask);
 }
 
-/* Returns the webhook with masked secrets. The caller owns the result; NULL: out of memory. */
-static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+/* Returns the webhook with masked secrets, which lives as long as the request. */
+static json_t *webhook_shown(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     static const struct {
         const char *name;
@@ -106,7 +108,7 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
         {"headers", option_headers_show},
         {"authentication", authentication_show},
     };
-    json_t *json = bb_json_read(rq, bb_cell(rq, rows, row, MEMBERS)), *value;
+    json_t *json = bb_hold(rq, bb_json_read(rq, bb_cell(rq, rows, row, MEMBERS))), *value;
     const char *name;
     void *next;
 
@@ -115,35 +117,28 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
         if (json_is_null(value))
             json_object_del(json, name);
     }
-    for (size_t i = 0; i < sizeof(sealed) / sizeof(sealed[0]) && json; i++) {
+    for (size_t i = 0; i < sizeof(sealed) / sizeof(sealed[0]); i++) {
         const char *cell = json_string_value(json_object_get(json, sealed[i].name));
 
-        if (cell && json_object_set_new(json, sealed[i].name,
-                                        sealed[i].show(rq, bb_cell_int(rq, rows, row, ID), cell))) {
-            json_decref(json);
-            json = NULL;
-            bb_alloc(rq, SIZE_MAX); /* out of memory, which bb_reply() cannot know */
-        }
+        if (cell)
+            bb_set(rq, json, sealed[i].name,
+                   json_incref(sealed[i].show(rq, bb_cell_int(rq, rows, row, ID), cell)));
     }
     return json;
 }
 
-/*
- * Shows a new secret in full, with `warnings` if the secret is short. Takes ownership of `json`,
- * which may be NULL. The caller owns the result; NULL: out of memory.
- */
-static json_t *webhook_show_secret(json_t *json, const char *secret)
+static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    bool is_short = webhook_tail(secret, SHORT_SECRET - 1) == secret;
+    return json_incref(webhook_shown(rq, rows, row));
+}
 
-    if (!json_object_set_new(json, "secret", json_string(secret)) &&
-        (!is_short ||
-         !json_object_set_new(
-             json, "warnings",
-             json_pack("[s]", "secret: shorter than 16 characters, so it may be guessed"))))
-        return json;
-    json_decref(json);
-    return NULL;
+/* Shows a new secret in full, with `warnings` if the secret is short. */
+static void webhook_show_secret(struct bb_request *rq, json_t *json, const char *secret)
+{
+    bb_set(rq, json, "secret", json_string(secret));
+    if (webhook_tail(secret, SHORT_SECRET - 1) == secret)
+        bb_set(rq, json, "warnings",
+               json_pack("[s]", "secret: shorter than 16 characters, so it may be guessed"));
 }
 
 /* ---- checks that the field tables cannot express ---- */
@@ -163,48 +158,40 @@ const char *webhook_check_url(struct bb_request *rq, const char *field, const ch
     return encoded;
 }
 
-void webhook_take_url(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void webhook_take_url(struct bb_request *rq, json_t *value, json_t *columns)
 {
-    (void)webhook;
-    option_set(rq, columns, "url",
-               json_string(webhook_check_url(rq, "url", json_string_value(value))));
-}
-
-static bool webhook_is_listed(const json_t *list, const char *name)
-{
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (strcmp(json_string_value(json_array_get(list, i)), name) == 0)
-            return true;
-    return false;
+    bb_set(rq, columns, "url", json_string(webhook_check_url(rq, "url", json_string_value(value))));
 }
 
 /*
  * Takes the names in the list, each once. [] and ["*"] mean all events. "ping" is dropped because a
  * test needs no subscription, so ["ping"] becomes [].
  */
-void webhook_take_events(struct bb_request *rq, int64_t webhook, json_t *value, json_t *columns)
+void webhook_take_events(struct bb_request *rq, json_t *value, json_t *columns)
 {
-    json_t *once = json_array();
+    json_t *once = bb_hold(rq, json_object()), *list = json_array(), *unused;
+    const char *name;
 
-    (void)webhook;
-    option_set(rq, columns, "events", once);
+    bb_set(rq, columns, "events", list);
     for (size_t i = 0; i < json_array_size(value); i++) {
-        const char *name = json_string_value(json_array_get(value, i));
-
-        if (!strcmp(name, WEBHOOK_PING))
-            continue;
+        name = json_string_value(json_array_get(value, i));
         if (strcmp(name, WEBHOOK_ALL_EVENTS) != 0 && !webhook_event(rq, name))
             bb_end(rq, bb_invalid(rq, "events",
                                   "must name events that GET /api/chat/webhooks/events lists"));
-        if (!webhook_is_listed(once, name) && json_array_append_new(once, json_string(name)))
-            bb_end(rq, bb_no_memory(rq));
+        bb_set(rq, once, name, json_null());
     }
-    if (!json_array_size(once) || webhook_is_listed(once, WEBHOOK_ALL_EVENTS))
-        option_set(rq, columns, "events", json_pack("[s]", WEBHOOK_ALL_EVENTS));
+    json_object_del(once, WEBHOOK_PING);
+    if (!json_object_size(once) || json_object_get(once, WEBHOOK_ALL_EVENTS))
+        bb_push(rq, list, json_string(WEBHOOK_ALL_EVENTS));
+    else
+        json_object_foreach(once, name, unused)
+        {
+            bb_push(rq, list, json_string(name));
+        }
 }
 
 /* Adds the given secret to `columns`, or a generated one. Returns it. */
-static const char *webhook_take_secret(struct bb_request *rq, int64_t webhook, json_t *columns)
+static const char *webhook_take_secret(struct bb_request *rq, json_t *columns)
 {
     const char *given = bb_text(rq, "secret");
     const char *secret = given ? given : bb_random_hex(rq, SECRET_BYTES);
@@ -213,7 +200,7 @@ static const char *webhook_take_secret(struct bb_request *rq, int64_t webhook, j
         bb_end(rq, bb_invalid(rq, "secret", "must have base64 after whsec_"));
     if (!secret)
         bb_end(rq, bb_fail(rq, 503, "The secret could not be generated"));
-    option_seal(rq, webhook, WEBHOOK_PART_SECRET, secret, columns);
+    option_seal(rq, WEBHOOK_PART_SECRET, secret, columns);
     return secret;
 }
 
@@ -229,7 +216,8 @@ static const struct bb_sql insert = {
     "INSERT INTO webhook_hook AS h (id, account, admitted, sees_all, organisations, email, secret,"
     " signing_key, public_key, " OPTION_COLUMNS ") SELECT $1::bigint, $2::bigint, $3::boolean,"
     " $4::boolean, $5::bigint[], $6, secret, signing_key, public_key, " OPTION_COLUMNS
-    " FROM jsonb_populate_record(NULL::webhook_hook, $8::jsonb) WHERE (SELECT count(*)"
+    " FROM jsonb_populate_record(NULL::webhook_hook, '{\"url\": \"\"}' || $8::jsonb) WHERE (SELECT "
+    "count(*)"
     " FROM webhook_hook WHERE account = $2::bigint) < $7::bigint RETURNING " COLUMNS,
     0,
 };
@@ -243,30 +231,29 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct webhook *webhook = rq->state;
     const struct creation *new = arg;
-    struct bb_account_scope scope = webhook_scope_of_caller(rq->principal);
-    int64_t account = rq->principal->account;
+    const struct bb_principal *who = rq->principal;
 
-    bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(account)));
+    bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(who->account)));
     const struct bb_rows *rows =
         bb_tx_query_or_end(rq, tx, &insert,
-                           BB_ARGS(bb_i(new->id), bb_i(account), WEBHOOK_SCOPE_ARGS(&scope),
+                           BB_ARGS(bb_i(new->id), bb_i(who->account), WEBHOOK_SCOPE_ARGS(true, who),
                                    bb_i(webhook->settings->per_account), bb_t(new->columns)));
 
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An account may have at most %lld webhooks",
                        (long long)webhook->settings->per_account);
-    json_t *json = webhook_json(rq, rows, 0);
+    json_t *json = webhook_shown(rq, rows, 0);
 
     json_object_del(json, "health"); /* a new webhook has none */
-    return bb_reply(rq, 201, webhook_show_secret(json, new->secret));
+    webhook_show_secret(rq, json, new->secret);
+    return bb_reply(rq, 201, json_incref(json));
 }
 
 int webhook_create(struct bb_request *rq)
 {
     struct creation new;
 
-    if (!bb_text(rq, "kind") && bb_text(rq, "destination"))
-        poll_refuse_destination(rq);
+    poll_check_members(rq, true);
     if (!bb_text(rq, "kind") && !bb_text(rq, "url"))
         return bb_invalid(rq, "url", "is required");
     new.id = bb_next_id(rq, "webhook_hook_id");
@@ -274,7 +261,7 @@ int webhook_create(struct bb_request *rq)
         return bb_failed(rq);
     json_t *columns = options_take(rq, new.id);
 
-    new.secret = webhook_take_secret(rq, new.id, columns);
+    new.secret = webhook_take_secret(rq, columns);
     new.columns = bb_json(rq, columns, NULL);
     return bb_transaction(rq, webhook_insert, &new);
 }
@@ -291,15 +278,12 @@ int webhook_events(struct bb_request *rq)
 {
     const char *const *names = NULL;
     size_t count = bb_event_names(rq->host, &names);
-    json_t *list = json_array();
+    json_t *list = bb_hold(rq, json_array());
 
     for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], WEBHOOK_PING) != 0 &&
-            json_array_append_new(list, json_string(names[i]))) {
-            json_decref(list);
-            return bb_no_memory(rq);
-        }
-    return bb_reply(rq, 200, list);
+        if (strcmp(names[i], WEBHOOK_PING) != 0)
+            bb_push(rq, list, json_string(names[i]));
+    return bb_reply(rq, 200, json_incref(list));
 }
 
 struct list {
@@ -324,33 +308,31 @@ static const struct bb_sql list_page = {
 
 #define PAGE_BYTES (1024 * 1024)
 
-struct page {
-    const struct bb_rows *rows;
-    size_t count, found;
-};
-
-static struct page webhook_fetch(struct bb_request *rq, const struct list *list, size_t count,
-                                 int64_t bytes)
+static const struct bb_rows *webhook_fetch(struct bb_request *rq, const struct list *list,
+                                           size_t count, int64_t bytes)
 {
-    const struct bb_rows *rows =
-        bb_query_or_end(rq, &list_page,
-                        BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account),
-                                bb_i((int64_t)count), bb_i(bytes)));
-    size_t read = bb_count(rq, rows);
+    return bb_query_or_end(rq, &list_page,
+                           BB_ARGS(bb_i(list->after), bb_b(list->all), bb_i(list->account),
+                                   bb_i((int64_t)count), bb_i(bytes)));
+}
 
-    return (struct page){rows, read, read ? (size_t)bb_cell_int(rq, rows, 0, COLUMN_COUNT) : 0};
+/* Returns the number of webhooks without the limit of bytes. */
+static size_t webhook_found(struct bb_request *rq, const struct bb_rows *rows)
+{
+    return bb_count(rq, rows) ? (size_t)bb_cell_int(rq, rows, 0, COLUMN_COUNT) : 0;
 }
 
 static int webhook_write_page(struct bb_request *rq, struct csv *text, void *arg)
 {
     struct list *list = arg;
-    struct page page = webhook_fetch(rq, list, ARRAY_SHORT, ARRAY_PAGE_BYTES);
+    const struct bb_rows *rows = webhook_fetch(rq, list, ARRAY_SHORT, ARRAY_PAGE_BYTES);
+    size_t count = bb_count(rq, rows), found = webhook_found(rq, rows);
 
-    for (size_t row = 0; row < page.count; row++)
-        pieces_add(rq, text, webhook_json(rq, page.rows, row));
-    if (page.count)
-        list->after = bb_cell_int(rq, page.rows, page.count - 1, 0);
-    return page.count < page.found || page.found == ARRAY_SHORT;
+    for (size_t row = 0; row < count; row++)
+        pieces_add(rq, text, webhook_json(rq, rows, row));
+    if (count)
+        list->after = bb_cell_int(rq, rows, count - 1, 0);
+    return count < found || found == ARRAY_SHORT;
 }
 
 int webhook_list(struct bb_request *rq)
@@ -361,16 +343,14 @@ int webhook_list(struct bb_request *rq)
                         .all = rq->principal->role == BB_ROLE_ADMIN,
                         .after = bb_arg_int(rq, "after", 0)};
     size_t limit = (size_t)bb_arg_int(rq, "limit", 0), most = limit ? limit : ARRAY_SHORT;
-    struct page page = webhook_fetch(rq, &list, most + 1, PAGE_BYTES);
-
-    if (page.count > most)
-        page.count = most;
-    bool more = page.count < page.found;
+    const struct bb_rows *rows = webhook_fetch(rq, &list, most + 1, PAGE_BYTES);
+    size_t count = bb_count(rq, rows) > most ? most : bb_count(rq, rows);
+    bool more = count < webhook_found(rq, rows);
 
     if (more && !limit)
         return pieces_begin_copy(rq, webhook->long_answers, &source, &list, sizeof(list));
-    return bb_reply_page(rq, page.rows, page.count,
-                         more ? bb_cell(rq, page.rows, page.count - 1, 0) : NULL, webhook_json);
+    return bb_reply_page(rq, rows, count, more ? bb_cell(rq, rows, count - 1, 0) : NULL,
+                         webhook_json);
 }
 
 int webhook_get(struct bb_request *rq)
@@ -388,13 +368,12 @@ int webhook_get(struct bb_request *rq)
 void webhook_changed(void *state, const char *payload)
 {
     struct sender *sender = ((struct webhook *)state)->sender;
+    bool hook = payload && !strncmp(payload, "hook:", 5);
 
-    if (!payload || strncmp(payload, "hook:", 5) != 0)
+    if (!hook)
         sender_heard(sender, payload);
-    if (!payload)
-        sender_changed(sender, 0);
-    else if (!strncmp(payload, "hook:", 5))
-        sender_changed(sender, strtoll(payload + 5, NULL, 10));
+    if (hook || !payload)
+        sender_changed(sender, hook ? strtoll(payload + 5, NULL, 10) : 0);
 }
 
 /* If notifications may be lost (NULL), the next heartbeat reads the switch. */
@@ -442,16 +421,13 @@ static int webhook_write(struct bb_request *rq, struct bb_tx *tx, void *arg)
         bb_tx_query_or_end(rq, tx, &replay, values, 1);
         return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
     }
-    json_t *json = webhook_json(rq, rows, 0);
+    json_t *json = webhook_shown(rq, rows, 0);
 
-    if (change->secret)
-        json = webhook_show_secret(json, change->secret);
-    if (change->secret && json_object_set_new(json, "previousSecretUntil",
-                                              json_string(bb_cell(rq, rows, 0, COLUMN_COUNT)))) {
-        json_decref(json);
-        json = NULL;
+    if (change->secret) {
+        webhook_show_secret(rq, json, change->secret);
+        bb_set(rq, json, "previousSecretUntil", json_string(bb_cell(rq, rows, 0, COLUMN_COUNT)));
     }
-    return bb_reply(rq, 200, json);
+    return bb_reply(rq, 200, json_incref(json));
 }
 
 static int webhook_transact(struct bb_request *rq, const struct bb_sql *sql, json_t *columns,
@@ -479,7 +455,7 @@ int webhook_change(struct bb_request *rq)
         " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS,
         0};
 
-    poll_check_change(rq);
+    poll_check_members(rq, false);
     return webhook_transact(rq, &update, options_take(rq, bb_segment_int(rq, "id")), NULL);
 }
 
@@ -505,9 +481,9 @@ int webhook_rotate(struct bb_request *rq)
         " previous_until = now() + interval '" OLD_SECRET_HOURS " hours'"
         " WHERE " WEBHOOK_MINE " RETURNING " COLUMNS ", " BB_SQL_TIME("h.previous_until"),
         0};
-    json_t *columns = bb_json_hold(rq, json_object());
-    const char *secret = webhook_take_secret(rq, bb_segment_int(rq, "id"), columns);
+    json_t *columns = options_new(rq, bb_segment_int(rq, "id"));
+    const char *secret = webhook_take_secret(rq, columns);
 
-    signature_make_pair(rq, bb_segment_int(rq, "id"), columns);
+    signature_make_pair(rq, columns);
     return webhook_transact(rq, &replace, columns, secret);
 }

@@ -30,12 +30,13 @@ enum {
 };
 #define AT_ONCE_TEXT "128"
 
-/* The webhooks h that get the event. $1 event, $2 organization or null, $3 e-mails */
+/* The webhooks h that get the event. $1 event, $2 organization or null, $3 lines with e-mails */
 #define MATCHING_OF(event, organization, emails)                                                   \
     " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
     " AND h.events && ARRAY[" event ", '" WEBHOOK_ALL_EVENTS "']"                                  \
-    " AND (h.sees_all OR h.organisations @> ARRAY[" organization "] OR h.email = ANY(" emails "))"
-#define MATCHING MATCHING_OF("$1::text", "$2::bigint", "$3::text[]")
+    " AND (h.sees_all OR h.organisations @> ARRAY[" organization                                   \
+    "] OR h.email = ANY(string_to_array(" emails ", chr(10))))"
+#define MATCHING MATCHING_OF("$1::text", "$2::bigint", "$3::text")
 #define FILTERED WEBHOOK_FILTERED("(SELECT webhook_payload($5::text))")
 
 /*
@@ -46,20 +47,15 @@ enum {
 #define ORDERED(key)                                                                               \
     " LEFT JOIN LATERAL webhook_order(CASE WHEN h.ordering IS NOT NULL THEN h.id END, " key ") o"  \
     " ON true"
-#define ORDERED_EVENT ORDERED("k.key")
-#define ORDERED_ANY ORDERED("$10::text")
-#define ORDERED_ALL ORDERED("h.key")
-#define FILTERED_EVENT WEBHOOK_FILTERED("(SELECT webhook_payload(k.body))")
-#define FILTERED_ALL WEBHOOK_FILTERED("webhook_payload(e.body)")
-#define FILTERED_ABOUT WEBHOOK_FILTERED("webhook_payload($4::text)")
 #define DELIVERY_ID                                                                                \
     "coalesce(o.id, CASE WHEN pg_current_xact_id() IS NOT NULL"                                    \
     " THEN nextval('webhook_delivery_id') END)"
 
 /* $4 the event's id, $5 body, $6 traceparent, $7 key or null */
 #define EVENTS BB_KEYS_7("text", "bigint", "text", "uuid", "text", "text", "text")
-#define MATCHING_EVENT MATCHING_OF("k.event", "k.organisation", "k.emails::text[]")
+#define MATCHING_EVENT MATCHING_OF("k.event", "k.organisation", "k.emails")
 
+/* clang-format off */
 static const struct bb_keyed enqueue = {
     {"INSERT INTO webhook_delivery (id, webhook, event, event_id, body, traceparent, sequence)"
      " SELECT " DELIVERY_ID ", h.id, $1::text, $4::uuid, $5::text, $6::text, o.sequence"
@@ -71,8 +67,9 @@ static const struct bb_keyed enqueue = {
      " made AS (INSERT INTO webhook_delivery"
      " (id, webhook, event, event_id, body, traceparent, sequence)"
      " SELECT " DELIVERY_ID ", h.id, k.event, k.event_id, k.body, k.trace, o.sequence"
-     " FROM k CROSS JOIN LATERAL (SELECT h.id, h.ordering" MATCHING_EVENT " AND " FILTERED_EVENT
-     " OFFSET 0) h" ORDERED_EVENT " RETURNING webhook, id, body_id, event_id, sequence)"
+     " FROM k CROSS JOIN LATERAL (SELECT h.id, h.ordering" MATCHING_EVENT
+     " AND " WEBHOOK_FILTERED("(SELECT webhook_payload(k.body))") " OFFSET 0) h" ORDERED("k.key")
+     " RETURNING webhook, id, body_id, event_id, sequence)"
      " SELECT m.webhook, m.id, m.body_id, m.sequence, k.i FROM made m"
      " JOIN k ON k.event_id = m.event_id",
      0},
@@ -102,24 +99,21 @@ static const struct bb_sql enqueue_any = {
     " SELECT " DELIVERY_ID ", h.id, $1::text, $4::uuid,"
     " CASE WHEN kept.id IS NULL THEN $5::text END, kept.id, $6::text, o.sequence"
     " FROM n JOIN h ON (h.ordered OR NOT n.later) AND " FILTERED
-    " LEFT JOIN kept ON true" ORDERED_ANY " RETURNING webhook, id, body_id, sequence)"
+    " LEFT JOIN kept ON true" ORDERED("$10::text") " RETURNING webhook, id, body_id, sequence)"
     " SELECT webhook, id, body_id, sequence FROM made"
     " UNION ALL SELECT NULL, NULL, NULL, NULL FROM later",
     0,
 };
 
-/*
- * Enqueues several events. $3 an empty list of e-mails, $4 ids, $5 bodies, $6 traceparent, $7 keys,
- * "" if there is none
- */
+/* Enqueues several events. $3 no e-mails, $4 JSON: {id, body, key} of each event, $5 traceparent */
 static const struct bb_sql enqueue_all = {
     "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering" MATCHING ")"
     " INSERT INTO webhook_delivery (id, webhook, event, event_id, body, traceparent, sequence)"
-    " SELECT " DELIVERY_ID ", h.id, $1::text, h.event_id, h.body, $6::text, o.sequence"
-    " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body, nullif(e.key, '') AS key"
-    " FROM unnest($4::uuid[], $5::text[], $7::text[]) WITH ORDINALITY AS e (id, body, key, n)"
-    " JOIN h ON " FILTERED_ALL " ORDER BY e.n, h.id OFFSET 0) h" ORDERED_ALL
-    " RETURNING webhook, id, event_id, sequence",
+    " SELECT " DELIVERY_ID ", h.id, $1::text, h.event_id, h.body, $5::text, o.sequence"
+    " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body, e.key FROM ROWS FROM"
+    " (json_to_recordset($4::json) AS (id uuid, body text, key text)) WITH ORDINALITY"
+    " AS e (id, body, key, n) JOIN h ON " WEBHOOK_FILTERED("webhook_payload(e.body)")
+    " ORDER BY e.n, h.id OFFSET 0) h" ORDERED("h.key") " RETURNING webhook, id, event_id, sequence",
     0,
 };
 
@@ -135,34 +129,21 @@ static const struct bb_sql enqueue_about = {
     " SELECT h.id, $1::text, $3::uuid, $4::text, $5::text FROM webhook_hook a"
     " JOIN webhook_hook h ON h.account = a.account AND h.id <> a.id WHERE a.id = $2::bigint"
     " AND h.active AND h.admitted AND h.events && ARRAY[$1::text, '" WEBHOOK_ALL_EVENTS "']"
-    " AND " FILTERED_ABOUT " ORDER BY h.events @> ARRAY[$1::text]"
+    " AND " WEBHOOK_FILTERED("webhook_payload($4::text)") " ORDER BY h.events @> ARRAY[$1::text]"
     " DESC, h.id LIMIT " ABOUT_MOST " RETURNING webhook, id, body_id, sequence",
     0,
 };
 
-/* Formats texts, a list that ends with NULL, as a PostgreSQL array: {"a","b"}. */
-static char *enqueue_texts(struct bb_request *rq, const char *const *texts)
+/* clang-format on */
+
+/* Returns lines with the e-mails of the audience. */
+static const char *enqueue_emails(struct bb_request *rq, const struct bb_audience *audience)
 {
-    size_t size = 3;
+    const char *lines = "";
 
-    for (size_t i = 0; texts && texts[i]; i++)
-        size += 2 * strlen(texts[i]) + 3;
-    char *array = bb_alloc(rq, size), *at = array;
-
-    *at++ = '{';
-    for (size_t i = 0; texts && texts[i]; i++) {
-        if (i > 0)
-            *at++ = ',';
-        *at++ = '"';
-        for (const char *c = texts[i]; *c; c++) {
-            if (*c == '"' || *c == '\\')
-                *at++ = '\\';
-            *at++ = *c;
-        }
-        *at++ = '"';
-    }
-    *at = '}';
-    return array;
+    for (size_t i = 0; audience->emails && audience->emails[i]; i++)
+        lines = bb_format(rq, "%s%s%s", lines, i ? "\n" : "", audience->emails[i]);
+    return lines;
 }
 
 /*
@@ -174,49 +155,38 @@ struct gathered {
     int64_t organization;
     int index; /* of the statement */
     size_t count;
-    const char *keys[MOST + 1]; /* of the events; "": none */
+    const char *keys[MOST]; /* of the events; NULL: none */
     struct sender_event events[MOST];
 };
-
-/* Passes the rows of one event, from `row` to before `end`, to the sender. */
-static void enqueue_pass_rows(struct bb_request *rq, struct sender *sender,
-                              const struct sender_event *event, const struct bb_rows *rows,
-                              size_t row, size_t end)
-{
-    struct sender_item *items = bb_alloc(rq, (end - row) * sizeof(*items));
-    size_t count = 0;
-
-    for (; row < end; row++) {
-        int64_t webhook = bb_cell_int(rq, rows, row, 0);
-
-        if (bb_cell(rq, rows, row, 3))
-            sender_queued(sender, webhook, true);
-        else if (webhook)
-            items[count++] = (struct sender_item){bb_cell_int(rq, rows, row, 1), webhook};
-        else
-            sender_expand(sender);
-    }
-    if (count)
-        sender_committed(sender, event, items, count, false);
-}
 
 /* Passes the rows to the sender after the commit. Rows are in the order of the events. */
 static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct gathered *all = arg;
+    struct sender *sender = all->webhook->sender;
     const struct bb_rows *rows = bb_unit_rows(rq, tx, all->index);
     size_t count = rows ? bb_count(rq, rows) : 0, row = 0;
+    struct sender_item *items = bb_alloc(rq, (count + 1) * sizeof(*items));
 
     if (all->count == 1 && count)
         all->events[0].body_id = all->organization < 0 ? 0 : bb_cell_int(rq, rows, 0, 2);
     for (size_t i = 0; i < all->count && row < count; i++) {
         const struct sender_event *event = &all->events[i];
-        size_t from = row;
+        size_t found = 0;
 
-        while (row < count && (all->count == 1 || !strcmp(bb_cell(rq, rows, row, 2), event->id)))
-            row++;
-        if (row > from)
-            enqueue_pass_rows(rq, all->webhook->sender, event, rows, from, row);
+        for (; row < count && (all->count == 1 || !strcmp(bb_cell(rq, rows, row, 2), event->id));
+             row++) {
+            int64_t webhook = bb_cell_int(rq, rows, row, 0);
+
+            if (bb_cell(rq, rows, row, 3))
+                sender_queued(sender, webhook, true);
+            else if (webhook)
+                items[found++] = (struct sender_item){bb_cell_int(rq, rows, row, 1), webhook};
+            else
+                sender_expand(sender);
+        }
+        if (found)
+            sender_committed(sender, event, items, found, false);
     }
 }
 
@@ -233,24 +203,22 @@ static int enqueue_after(struct bb_request *rq, struct bb_tx *tx, struct gathere
 static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct gathered *gathered = arg;
-    const char *ids[MOST + 1] = {NULL}, *bodies[MOST + 1] = {NULL};
 
     if (!gathered->count)
         return 0;
     struct gathered *all = bb_alloc(rq, sizeof(*all));
+    json_t *list = bb_hold(rq, json_array());
 
     *all = *gathered;
-    all->keys[all->count] = NULL;
     gathered->count = 0;
-    for (size_t i = 0; i < all->count; i++) {
-        ids[i] = all->events[i].id;
-        bodies[i] = all->events[i].body;
-    }
+    for (size_t i = 0; i < all->count; i++)
+        bb_push(rq, list,
+                json_pack("{s:s, s:s, s:s?}", "id", all->events[i].id, "body", all->events[i].body,
+                          "key", all->keys[i]));
     all->index = bb_add(rq, tx, &enqueue_all,
                         BB_ARGS(bb_t(all->events[0].name),
-                                all->organization ? bb_i(all->organization) : bb_null(), bb_t("{}"),
-                                bb_t(enqueue_texts(rq, ids)), bb_t(enqueue_texts(rq, bodies)),
-                                bb_t(all->events[0].trace), bb_t(enqueue_texts(rq, all->keys))));
+                                all->organization ? bb_i(all->organization) : bb_null(), bb_t(""),
+                                bb_t(bb_json(rq, list, NULL)), bb_t(all->events[0].trace)));
     all->organization = -1; /* the third column of its rows is the event's id */
     return enqueue_after(rq, tx, all);
 }
@@ -285,7 +253,7 @@ static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhoo
         return 0;
     gathered->webhook = webhook;
     gathered->organization = audience->organization;
-    gathered->keys[gathered->count] = key ? key : "";
+    gathered->keys[gathered->count] = key;
     gathered->events[gathered->count++] = *event;
     return 1;
 }
@@ -343,14 +311,6 @@ const struct bb_event_descriptor *webhook_event(struct bb_request *rq, const cha
     return NULL;
 }
 
-/* Returns the key of an event, in the request's memory; NULL: it has none. */
-static const char *enqueue_key(struct bb_request *rq, const struct bb_event *event)
-{
-    const struct bb_event_descriptor *row = webhook_event(rq, event->name);
-
-    return row ? enqueue_find_key(rq, &row->payload, event->payload, NULL) : NULL;
-}
-
 int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
                    void *state)
 {
@@ -363,7 +323,8 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
         strncmp(event->name, WEBHOOK_EVENTS_ABOUT, strlen(WEBHOOK_EVENTS_ABOUT)) != 0
             ? NULL
             : json_object_get(event->payload, "webhookId");
-    const char *key = enqueue_key(rq, event);
+    const struct bb_event_descriptor *row = webhook_event(rq, event->name);
+    const char *key = row ? enqueue_find_key(rq, &row->payload, event->payload, NULL) : NULL;
     int gathered = about ? 0 : enqueue_gather(rq, tx, webhook, event->audience, &raised, key);
 
     if (gathered)
@@ -374,7 +335,7 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
     const struct bb_value name = bb_t(event->name), id = bb_t(event->id), body = bb_t(raised.body),
                           trace = bb_t(raised.trace),
                           of = organization ? bb_i(organization) : bb_null(),
-                          emails = bb_t(enqueue_texts(rq, event->audience->emails));
+                          emails = bb_t(enqueue_emails(rq, event->audience));
 
     one->webhook = webhook;
     one->organization = 0;

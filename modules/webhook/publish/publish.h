@@ -10,12 +10,13 @@
 
 /* ---- scope.c: the events that owners may see ---- */
 
-/* A scope as parameters: admitted, sees_all, organizations, email. */
-#define WEBHOOK_SCOPE_ARGS(scope)                                                                  \
-    bb_b((scope)->active), bb_b((scope)->role == BB_ROLE_ADMIN),                                   \
-        bb_ints((scope)->organizations, webhook_scope_count(scope)), bb_t((scope)->email)
-size_t webhook_scope_count(const struct bb_account_scope *scope);
-struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who);
+/* The scope of an account or principal as parameters: admitted, sees_all, organizations, email. */
+#define WEBHOOK_SCOPE_ARGS(active, who)                                                            \
+    bb_b(active), bb_b((who)->role == BB_ROLE_ADMIN),                                              \
+        bb_ints((who)->organizations,                                                              \
+                webhook_scope_count((who)->role, (who)->organization_count)),                      \
+        bb_t((who)->email)
+size_t webhook_scope_count(unsigned role, size_t organizations);
 void webhook_auth_heard(void *state, const char *payload);
 void webhook_refresh_owners(struct bb_request *rq); /* a job */
 

@@ -15,26 +15,10 @@
 
 #define OWNERS_PAGE 500
 
-static const int64_t no_organization = 0;
-
 /* Only these roles act for their organizations; other roles see events by their e-mail only. */
-size_t webhook_scope_count(const struct bb_account_scope *scope)
+size_t webhook_scope_count(unsigned role, size_t organizations)
 {
-    bool acts = (scope->role & (BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER)) != 0;
-
-    return acts ? scope->organization_count : 0;
-}
-
-struct bb_account_scope webhook_scope_of_caller(const struct bb_principal *who)
-{
-    return (struct bb_account_scope){
-        .size = sizeof(struct bb_account_scope),
-        .email = who->email,
-        .role = who->role,
-        .active = true,
-        .organizations = who->organization_count ? who->organizations : &no_organization,
-        .organization_count = who->organization_count,
-    };
+    return role & (BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER) ? organizations : 0;
 }
 
 /* Writes a changed scope, and notifies the senders of all hosts. */
@@ -47,51 +31,43 @@ static const struct bb_sql write_scope = {
     BB_SQL_WRITE,
 };
 
-static void scope_refresh(struct bb_request *rq, int64_t account)
-{
-    const struct webhook *webhook = rq->state;
-    struct bb_account_scope scope;
-    int known = webhook->accounts->scope_of(webhook->accounts_state, rq, account, &scope);
-
-    if (!known) /* the account was deleted; the rows of its webhooks stay */
-        scope = (struct bb_account_scope){.email = "", .organizations = &no_organization};
-    if (known < 0 ||
-        !bb_query(rq, &write_scope, BB_ARGS(bb_i(account), WEBHOOK_SCOPE_ARGS(&scope))))
-        bb_log(rq, BB_WARN, "the scope of account %lld's webhooks could not be refreshed: %s",
-               (long long)account, bb_sqlstate(rq));
-}
-
-/* Refreshes the scopes of the owners with these accounts. */
-static void scope_refresh_all(struct bb_request *rq, int64_t after, int64_t upto)
+/* Refreshes the scope of the account *arg; 0: of all owners. */
+static void scope_refresh(struct bb_request *rq, void *arg)
 {
     static const struct bb_sql owners = {
         "SELECT DISTINCT account FROM webhook_hook WHERE account > $1::bigint"
         " AND account <= $2::bigint ORDER BY account LIMIT 500",
         0};
+    const struct webhook *webhook = rq->state;
+    int64_t only = *(const int64_t *)arg, account = only ? only - 1 : 0;
+    int64_t last = only ? only : INT64_MAX;
     size_t count = OWNERS_PAGE;
 
     while (count == OWNERS_PAGE) {
-        const struct bb_rows *rows = bb_query(rq, &owners, BB_ARGS(bb_i(after), bb_i(upto)));
+        const struct bb_rows *rows = bb_query(rq, &owners, BB_ARGS(bb_i(account), bb_i(last)));
 
         count = rows ? bb_count(rq, rows) : 0;
         for (size_t i = 0; i < count; i++) {
-            after = bb_cell_int(rq, rows, i, 0);
-            scope_refresh(rq, after);
+            struct bb_account_scope scope = {.size = sizeof(scope)};
+
+            account = bb_cell_int(rq, rows, i, 0);
+            int known = webhook->accounts->scope_of(webhook->accounts_state, rq, account, &scope);
+
+            if (!known) /* the account was deleted; the rows of its webhooks stay */
+                scope = (struct bb_account_scope){.email = ""};
+            if (known < 0 ||
+                !bb_query(rq, &write_scope,
+                          BB_ARGS(bb_i(account), WEBHOOK_SCOPE_ARGS(scope.active, &scope))))
+                bb_log(rq, BB_WARN,
+                       "the scope of account %lld's webhooks could not be refreshed: %s",
+                       (long long)account, bb_sqlstate(rq));
         }
     }
 }
 
 void webhook_refresh_owners(struct bb_request *rq)
 {
-    scope_refresh_all(rq, 0, INT64_MAX);
-}
-
-/* Refreshes the scope of the account *arg after a notification; 0: of all owners. */
-static void scope_refresh_heard(struct bb_request *rq, void *arg)
-{
-    int64_t account = *(const int64_t *)arg;
-
-    scope_refresh_all(rq, account ? account - 1 : 0, account ? account : INT64_MAX);
+    scope_refresh(rq, &(int64_t){0});
 }
 
 /* If the refresh did not run (out of memory), the job does it within a minute. */
@@ -117,6 +93,6 @@ void webhook_auth_heard(void *state, const char *payload)
     if (!account)
         return;
     *account = payload ? strtoll(payload + 8, NULL, 10) : 0;
-    if (bb_run_then(webhook->host, scope_refresh_heard, scope_drop_heard, account))
+    if (bb_run_then(webhook->host, scope_refresh, scope_drop_heard, account))
         free(account);
 }
