@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -46,6 +45,9 @@ static int inbox_init(struct loop *loop)
 int loop_init(struct loop *loop, struct engine *engine, unsigned index)
 {
     *loop = (struct loop){.engine = engine, .index = index, .inbox_watch.fd = -1};
+    STAILQ_INIT(&loop->inbox);
+    STAILQ_INIT(&loop->ready);
+    STAILQ_INIT(&loop->patient);
     loop->now_ms = clock_mono_ms();
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll < 0)
@@ -68,7 +70,6 @@ void loop_free(struct loop *loop)
     close(loop->inbox_watch.fd);
     close(loop->epoll);
     pthread_mutex_destroy(&loop->inbox_lock);
-    timers_free(&loop->timers);
     fiber_pool_free(loop->fibers);
     atomic_store(&loop->iteration_ms, 0);
     arena_thread_end();
@@ -99,13 +100,8 @@ void loop_post(struct loop *loop, struct message *message)
 {
     uint64_t one = 1;
 
-    message->next = NULL;
     pthread_mutex_lock(&loop->inbox_lock);
-    if (loop->inbox_last)
-        loop->inbox_last->next = message;
-    else
-        loop->inbox = message;
-    loop->inbox_last = message;
+    STAILQ_INSERT_TAIL(&loop->inbox, message, next);
     pthread_mutex_unlock(&loop->inbox_lock);
     while (write(loop->inbox_watch.fd, &one, sizeof one) < 0 && errno == EINTR)
         ;
@@ -114,21 +110,14 @@ void loop_post(struct loop *loop, struct message *message)
 bool loop_quiet(struct loop *loop)
 {
     pthread_mutex_lock(&loop->inbox_lock);
-    bool quiet = !loop->inbox;
+    bool quiet = STAILQ_EMPTY(&loop->inbox);
     pthread_mutex_unlock(&loop->inbox_lock);
     return quiet;
 }
 
 void loop_schedule(struct loop *loop, struct task *task)
 {
-    struct tasks *tasks = task->patient ? &loop->patient : &loop->ready;
-
-    task->next = NULL;
-    if (tasks->first)
-        tasks->last->next = task;
-    else
-        tasks->first = task;
-    tasks->last = task;
+    STAILQ_INSERT_TAIL(task->patient ? &loop->patient : &loop->ready, task, next);
 }
 
 void loop_add_part(struct loop *loop, const struct loop_part *part)
@@ -140,11 +129,10 @@ void loop_add_part(struct loop *loop, const struct loop_part *part)
 static void loop_run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 {
     int64_t before = clock_mono_us(), spent_us = 0;
+    struct task *task;
 
-    while (tasks->first && spent_us < share_us) {
-        struct task *task = tasks->first;
-
-        tasks->first = task->next;
+    while (spent_us < share_us && (task = STAILQ_FIRST(tasks))) {
+        STAILQ_REMOVE_HEAD(tasks, next);
         task->run(task);
         int64_t now = clock_mono_us();
 
@@ -158,7 +146,7 @@ static int loop_wait_ms(struct loop *loop, int64_t timer_ms)
 {
     int64_t wait = timer_ms;
 
-    if (loop->ready.first || loop->patient.first)
+    if (!STAILQ_EMPTY(&loop->ready) || !STAILQ_EMPTY(&loop->patient))
         return 0;
     for (size_t i = 0; i < loop->part_count; i++) {
         const struct loop_part *part = &loop->parts[i];
@@ -192,16 +180,14 @@ void loop_run(struct loop *loop)
             if (watch->fd >= 0)
                 watch->ready(watch, events[i].events);
         }
+        STAILQ_HEAD(, message) inbox = STAILQ_HEAD_INITIALIZER(inbox);
+
         pthread_mutex_lock(&loop->inbox_lock);
-        struct message *message = loop->inbox;
-
-        loop->inbox = loop->inbox_last = NULL;
+        STAILQ_CONCAT(&inbox, &loop->inbox);
         pthread_mutex_unlock(&loop->inbox_lock);
-        while (message) {
-            struct message *next = message->next;
-
-            message->run(message);
-            message = next;
+        for (struct message *at = STAILQ_FIRST(&inbox), *next; at; at = next) {
+            next = STAILQ_NEXT(at, next);
+            at->run(at);
         }
         timers_run(&loop->timers, loop->now_ms);
         loop_run_tasks(&loop->ready, LOOP_HEAVY_US, LOOP_SHARE_US);
@@ -215,94 +201,74 @@ void loop_run(struct loop *loop)
     arena_thread_end();
 }
 
-static void timer_place(struct timers *timers, size_t slot, struct timer *timer)
+/* Puts the timer that fires later below the other one, and returns the other one. NULL: none. */
+static struct timer *timer_join(struct timer *a, struct timer *b)
 {
-    timers->heap[slot] = timer;
-    timer->slot = slot;
+    if (!a || !b)
+        return a ? a : b;
+    struct timer *first = b->at_ms < a->at_ms ? b : a;
+
+    LIST_INSERT_HEAD(&first->later, first == a ? b : a, link);
+    return first;
 }
 
-static void timer_sift_up(struct timers *timers, size_t slot)
+/* Joins two neighbors at a time, then the pairs, which keeps the heap flat. Empties the list. */
+static struct timer *timer_join_all(struct timers *list)
 {
-    struct timer *timer = timers->heap[slot];
+    struct timers pairs = LIST_HEAD_INITIALIZER(pairs);
+    struct timer *first = NULL, *at, *other;
 
-    while (slot > 1 && timers->heap[slot / 2]->at_ms > timer->at_ms) {
-        timer_place(timers, slot, timers->heap[slot / 2]);
-        slot /= 2;
+    while ((at = LIST_FIRST(list))) {
+        LIST_REMOVE(at, link);
+        other = LIST_FIRST(list);
+        if (other)
+            LIST_REMOVE(other, link);
+        at = timer_join(at, other);
+        LIST_INSERT_HEAD(&pairs, at, link);
     }
-    timer_place(timers, slot, timer);
-}
-
-static void timer_sift_down(struct timers *timers, size_t slot)
-{
-    struct timer *timer = timers->heap[slot];
-
-    for (size_t child = slot * 2; child <= timers->count; child = slot * 2) {
-        if (child < timers->count && timers->heap[child + 1]->at_ms < timers->heap[child]->at_ms)
-            child++;
-        if (timers->heap[child]->at_ms >= timer->at_ms)
-            break;
-        timer_place(timers, slot, timers->heap[child]);
-        slot = child;
+    while ((at = LIST_FIRST(&pairs))) {
+        LIST_REMOVE(at, link);
+        first = timer_join(first, at);
     }
-    timer_place(timers, slot, timer);
+    return first;
 }
 
-static int timer_place_at(struct timers *timers, struct timer *timer, int64_t at_ms, size_t spare)
+/* Adds a timer with those below it; NULL: none. */
+static void timer_add(struct timers *timers, struct timer *timer)
+{
+    struct timer *first = LIST_FIRST(timers);
+
+    if (first)
+        LIST_REMOVE(first, link);
+    first = timer_join(first, timer);
+    if (first)
+        LIST_INSERT_HEAD(timers, first, link);
+}
+
+void timer_set(struct timers *timers, struct timer *timer, int64_t at_ms)
 {
     timer_clear(timers, timer);
-    if (timers->room - timers->count <= spare) {
-        size_t room = timers->room ? timers->room * 2 : 64;
-        struct timer **heap = realloc(timers->heap, (room + 1) * sizeof(struct timer *));
-
-        if (!heap)
-            return -1;
-        timers->heap = heap;
-        timers->room = room;
-    }
     timer->at_ms = at_ms;
-    timer_place(timers, ++timers->count, timer);
-    timer_sift_up(timers, timer->slot);
-    return 0;
-}
-
-int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms)
-{
-    return timer_place_at(timers, timer, at_ms, 0);
-}
-
-int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms)
-{
-    return timer_place_at(timers, timer, at_ms, TIMERS_SPARE);
+    timer->set = true;
+    timer_add(timers, timer);
 }
 
 void timer_clear(struct timers *timers, struct timer *timer)
 {
-    size_t slot = timer->slot;
-
-    if (!slot)
+    if (!timer->set)
         return;
-    struct timer *last = timers->heap[timers->count--];
-    timer->slot = 0;
-    if (last == timer)
-        return;
-    timer_place(timers, slot, last);
-    timer_sift_up(timers, slot);
-    timer_sift_down(timers, last->slot);
+    timer->set = false;
+    LIST_REMOVE(timer, link);
+    timer_add(timers, timer_join_all(&timer->later));
 }
 
 int64_t timers_run(struct timers *timers, int64_t now_ms)
 {
-    while (timers->count && timers->heap[1]->at_ms <= now_ms) {
-        struct timer *timer = timers->heap[1];
+    struct timer *timer;
 
+    while ((timer = LIST_FIRST(timers)) && timer->at_ms <= now_ms) {
         timer_clear(timers, timer);
         timer->fire(timer);
     }
-    return timers->count ? timers->heap[1]->at_ms - now_ms : -1;
-}
-
-void timers_free(struct timers *timers)
-{
-    free(timers->heap);
-    *timers = (struct timers){0};
+    return timer ? timer->at_ms - now_ms : -1;
 }

@@ -18,31 +18,22 @@
 #include <sys/queue.h>
 
 /*
- * Timers of one loop: a binary heap on the monotonic clock. A timer is embedded in another struct,
- * and is in the heap at most once. Loop's thread only.
+ * Timers of one loop, on the monotonic clock: a pairing heap. A timer is embedded in another
+ * struct, and is in the heap at most once, so that setting it needs no memory. Loop's thread only.
  */
+
+LIST_HEAD(timers, timer); /* of the loop: the timer that fires first, with all others below it */
 
 struct timer {
     int64_t at_ms;                /* monotonic */
     void (*fire)(struct timer *); /* called on the loop's stack, after removal from the heap */
-    size_t slot;                  /* index in the heap, from 1; 0: not set */
+    bool set;
+    struct timers later; /* these fire no earlier than this one */
+    LIST_ENTRY(timer) link;
 };
 
-struct timers {
-    struct timer **heap; /* heap[1] fires first */
-    size_t count, room;
-};
-
-/* Room in the heap for the host's own timers, whose callers cannot handle lack of memory. */
-#define TIMERS_SPARE 48
-
-/*
- * Sets or moves one of the host's own timers. Returns 0, or -1 if memory ran out (it is not set).
- */
-int timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
-
-/* Like timer_set(), for other timers: leaves room for TIMERS_SPARE timers of the host. */
-int timer_try(struct timers *timers, struct timer *timer, int64_t at_ms);
+/* Sets or moves a timer. */
+void timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
 
 /*
  * The period of polling. Jobs use the same period (job.c), so that the processor wakes once for
@@ -65,8 +56,6 @@ void timer_clear(struct timers *timers, struct timer *timer);
 /* Fires the timers that are due at now_ms. Returns milliseconds until the next one; -1: none. */
 int64_t timers_run(struct timers *timers, int64_t now_ms);
 
-void timers_free(struct timers *timers);
-
 struct core_request;
 struct fiber_pool;
 struct http;
@@ -88,21 +77,18 @@ struct watch {
 
 /* A message from another thread. The loop calls `run` on its own stack. */
 struct message {
-    struct message *next;
+    STAILQ_ENTRY(message) next;
     void (*run)(struct message *message);
 };
 
 /* Something that the loop runs once, soon: a fiber that is ready. Embedded. */
 struct task {
-    struct task *next;
+    STAILQ_ENTRY(task) next;
     void (*run)(struct task *task);
     bool patient; /* low priority: no client waits for its next step */
 };
 
-/* Tasks in the order of scheduling. */
-struct tasks {
-    struct task *first, *last;
-};
+STAILQ_HEAD(tasks, task); /* in the order of scheduling */
 
 /*
  * The loop calls run(of) in every iteration, after the tasks. An iteration waits for events for at
@@ -142,7 +128,7 @@ struct loop {
     struct timers timers;
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
-    struct message *inbox, *inbox_last;
+    STAILQ_HEAD(, message) inbox;
     struct tasks ready, patient;     /* tasks that are ready */
     LIST_HEAD(, core_request) alive; /* all requests of this loop, of any kind */
     size_t requests;                 /* number of requests */

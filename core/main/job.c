@@ -214,7 +214,7 @@ static void job_ended(struct core_request *rq)
     }
     pthread_mutex_unlock(&engine->lock);
     job->running = false;
-    if (job->again && job->timer.slot)
+    if (job->again && job->timer.set)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
     request_free(rq);
 }
@@ -332,7 +332,7 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
             if (!strcmp(before->list[k].descriptor->name, job->descriptor->name))
                 same = &before->list[k];
         /* so frequent reloads neither run it more often nor delay it forever */
-        if (same && same->timer.slot)
+        if (same && same->timer.set)
             first = same->timer.at_ms < latest ? same->timer.at_ms : latest;
         job->paused = same && same->paused;
         timer_set(&loop->timers, &job->timer, first);

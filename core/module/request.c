@@ -215,8 +215,8 @@ static void request_run_task(struct task *task)
 /* Parks until one of the flags is set, or the deadline passes. */
 static void request_park(struct core_request *rq, const bool *done, const bool *over)
 {
-    if (rq->deadline_ms && !rq->deadline.slot && !rq->timed_out)
-        rq->timed_out = timer_try(&rq->loop->timers, &rq->deadline, rq->deadline_ms);
+    if (rq->deadline_ms && !rq->deadline.set && !rq->timed_out)
+        timer_set(&rq->loop->timers, &rq->deadline, rq->deadline_ms);
     while (!*done && !*over && !rq->timed_out)
         fiber_park();
 }
@@ -246,17 +246,15 @@ static void request_limit_over(struct timer *timer)
     request_wake(limit->rq);
 }
 
-int request_wait_for(struct core_request *rq, const bool *done, int64_t ms)
+void request_wait_for(struct core_request *rq, const bool *done, int64_t ms)
 {
     struct loop *loop = rq->loop;
     struct request_limit limit = {.timer.fire = request_limit_over, .rq = rq};
     int64_t longest = INT64_MAX - loop->now_ms;
 
-    if (timer_try(&loop->timers, &limit.timer, loop->now_ms + (ms < longest ? ms : longest)))
-        return -1;
+    timer_set(&loop->timers, &limit.timer, loop->now_ms + (ms < longest ? ms : longest));
     request_park(rq, done, &limit.over);
     timer_clear(&loop->timers, &limit.timer);
-    return 0;
 }
 
 void request_wake(struct core_request *rq)
@@ -454,8 +452,7 @@ int api_completion_wait(struct bb_request *pub, struct bb_completion *completion
         return -1;
     }
     completion->waited = true;
-    if (request_wait_for(rq, &completion->open, timeout_ms))
-        return request_fail(rq, FAILED_MEMORY);
+    request_wait_for(rq, &completion->open, timeout_ms);
     return completion->open ? 0 : request_fail(rq, FAILED_DEADLINE);
 }
 

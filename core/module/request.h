@@ -153,11 +153,8 @@ API_FUNCTION(call_as);
  */
 bool request_start(struct core_request *rq);
 
-/*
- * Waits until *done, for `ms` milliseconds or until the deadline. Returns 0; -1 if out of memory,
- * without waiting. Fiber only.
- */
-int request_wait_for(struct core_request *rq, const bool *done, int64_t ms);
+/* Waits until *done, for `ms` milliseconds or until the deadline. Fiber only. */
+void request_wait_for(struct core_request *rq, const bool *done, int64_t ms);
 
 /* Returns the request whose fiber is running on this thread; NULL: none. */
 struct core_request *request_running(void);

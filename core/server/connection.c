@@ -399,8 +399,8 @@ static void connection_linger(struct http *http, int fd)
     one->http = http;
     LIST_INSERT_HEAD(&http->lingering, one, link);
     http->lingering_count++;
-    if (timer_try(&loop->timers, &one->timer, loop->now_ms + LINGER_MS) ||
-        loop_watch(loop, &one->watch, one->fd, EPOLLIN))
+    timer_set(&loop->timers, &one->timer, loop->now_ms + LINGER_MS);
+    if (loop_watch(loop, &one->watch, one->fd, EPOLLIN))
         connection_linger_end(one);
 }
 

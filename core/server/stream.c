@@ -249,7 +249,7 @@ static void stream_check_soon(struct loop *loop)
 {
     const struct streams *all = loop->streams;
 
-    if (!LIST_EMPTY(&all->open) && !all->in_round && !all->timer.slot)
+    if (!LIST_EMPTY(&all->open) && !all->in_round && !all->timer.set)
         stream_check_again(loop, PAUSE_MS);
 }
 
