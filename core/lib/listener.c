@@ -157,10 +157,9 @@ void listeners_tell(const struct listeners *listeners)
     }
 }
 
-/* A network. An IPv4 address is stored as IPv6 (mapped), with 96 added to the prefix length. */
+/* A network. IPv4 addresses are stored as IPv6 (mapped). */
 struct cidr {
-    struct in6_addr network;
-    int prefix;
+    struct in6_addr network, mask;
 };
 
 struct cidr_list {
@@ -170,12 +169,6 @@ struct cidr_list {
 
 static const unsigned char mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 
-static void address_map_v4(struct in_addr v4, struct in6_addr *out)
-{
-    memcpy(out->s6_addr, mapped, sizeof(mapped));
-    memcpy(out->s6_addr + sizeof(mapped), &v4, sizeof(v4));
-}
-
 static bool address_is_v4(const struct in6_addr *address)
 {
     return !memcmp(address->s6_addr, mapped, sizeof(mapped));
@@ -184,11 +177,9 @@ static bool address_is_v4(const struct in6_addr *address)
 /* Parses a text that is an address and nothing else. Sets *v4 if it was written as IPv4. */
 static bool address_read_address(const char *text, struct in6_addr *out, bool *v4)
 {
-    struct in_addr four;
-
-    *v4 = inet_pton(AF_INET, text, &four) == 1;
+    *v4 = inet_pton(AF_INET, text, out->s6_addr + sizeof(mapped)) == 1;
     if (*v4)
-        address_map_v4(four, out);
+        memcpy(out->s6_addr, mapped, sizeof(mapped));
     return *v4 || inet_pton(AF_INET6, text, out) == 1;
 }
 
@@ -205,18 +196,21 @@ static const char *address_read_cidr(const char *text, struct cidr *cidr)
     address[length] = '\0';
     if (!address_read_address(address, &cidr->network, &v4))
         return "is not an IP network";
-    cidr->prefix = v4 ? 32 : 128;
+    int prefix = v4 ? 32 : 128;
+
     if (text[length]) {
         const char *digits = text + length + 1;
         size_t count = strspn(digits, "0123456789");
 
-        if (!count || count > 3 || digits[count] || atoi(digits) > cidr->prefix)
+        if (!count || count > 3 || digits[count] || atoi(digits) > prefix)
             return "has a bad prefix length";
-        cidr->prefix = atoi(digits);
+        prefix = atoi(digits);
     }
-    cidr->prefix += v4 ? 96 : 0;
-    for (int bit = cidr->prefix; bit < 128; bit++) {
-        if (cidr->network.s6_addr[bit / 8] & 0x80 >> bit % 8)
+    prefix += v4 ? 96 : 0;
+    for (int bit = 0; bit < 128; bit++) {
+        if (bit < prefix)
+            cidr->mask.s6_addr[bit / 8] |= (unsigned char)(0x80 >> bit % 8);
+        else if (cidr->network.s6_addr[bit / 8] & 0x80 >> bit % 8)
             return "has bits set beyond its prefix length";
     }
     return NULL;
@@ -246,73 +240,33 @@ struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *
     return list;
 }
 
-static bool address_has(const struct cidr_list *list, const struct in6_addr *address)
-{
-    for (size_t i = 0; list && i < list->count; i++) {
-        const struct cidr *cidr = &list->list[i];
-        int bytes = cidr->prefix / 8, bits = cidr->prefix % 8;
-        int mask = 0xFF << (8 - bits) & 0xFF;
-
-        if (!memcmp(cidr->network.s6_addr, address->s6_addr, (size_t)bytes) &&
-            (!bits || (address->s6_addr[bytes] & mask) == cidr->network.s6_addr[bytes]))
-            return true;
-    }
-    return false;
-}
-
-static bool address_of_socket(const struct sockaddr *address, struct in6_addr *out)
-{
-    struct sockaddr_in four;
-    struct sockaddr_in6 six;
-
-    if (address && address->sa_family == AF_INET) {
-        memcpy(&four, address, sizeof(four));
-        address_map_v4(four.sin_addr, out);
-        return true;
-    }
-    if (!address || address->sa_family != AF_INET6)
-        return false;
-    memcpy(&six, address, sizeof(six));
-    *out = six.sin6_addr;
-    return true;
-}
-
-bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address)
-{
-    struct in6_addr ip;
-
-    return address_of_socket(address, &ip) && address_has(list, &ip);
-}
-
 bool address_in(const struct cidr_list *list, const char *text)
 {
     struct in6_addr ip;
-    bool v4;
+    bool v4, in = false;
 
-    return address_read_address(text, &ip, &v4) && address_has(list, &ip);
-}
+    if (!list || !address_read_address(text, &ip, &v4))
+        return false;
+    for (size_t i = 0; i < list->count && !in; i++) {
+        const struct cidr *cidr = &list->list[i];
 
-static struct in6_addr address_network_of(struct in6_addr address)
-{
-    if (!address_is_v4(&address))
-        memset(address.s6_addr + 8, 0, 8);
-    return address;
+        in = true;
+        for (int byte = 0; byte < 16; byte++)
+            in = in && (ip.s6_addr[byte] & cidr->mask.s6_addr[byte]) == cidr->network.s6_addr[byte];
+    }
+    return in;
 }
 
 struct in6_addr address_network(const char *text)
 {
-    struct in6_addr address = {0};
+    struct in6_addr address;
     bool v4;
 
-    return address_read_address(text, &address, &v4) ? address_network_of(address)
-                                                     : (struct in6_addr){0};
-}
-
-struct in6_addr address_peer_network(const struct sockaddr *peer)
-{
-    struct in6_addr address;
-
-    return address_of_socket(peer, &address) ? address_network_of(address) : (struct in6_addr){0};
+    if (!address_read_address(text, &address, &v4))
+        return (struct in6_addr){0};
+    if (!address_is_v4(&address))
+        memset(address.s6_addr + 8, 0, 8);
+    return address;
 }
 
 static const char *address_as_text(const struct in6_addr *address, char out[INET6_ADDRSTRLEN])
@@ -320,6 +274,17 @@ static const char *address_as_text(const struct in6_addr *address, char out[INET
     if (address_is_v4(address))
         return inet_ntop(AF_INET, address->s6_addr + sizeof(mapped), out, INET6_ADDRSTRLEN);
     return inet_ntop(AF_INET6, address, out, INET6_ADDRSTRLEN);
+}
+
+void address_text(const struct sockaddr *peer, char out[INET6_ADDRSTRLEN])
+{
+    if (peer->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)peer)->sin_addr, out,
+                  INET6_ADDRSTRLEN);
+    else if (peer->sa_family == AF_INET6)
+        address_as_text(&((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr, out);
+    else
+        memcpy(out, "unknown", sizeof("unknown"));
 }
 
 /* Parses 1.2.3.4, 1.2.3.4:80, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. */
@@ -346,20 +311,15 @@ static bool address_read_hop(const char *text, size_t length, struct in6_addr *o
     return address_read_address(copy + bracket, out, &v4) && !(bracket && v4);
 }
 
-const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,
+const char *address_client(const struct cidr_list *trusted, const char *peer,
                            const char *x_forwarded_for, char out[INET6_ADDRSTRLEN])
 {
-    struct in6_addr client, hop;
     const char *list = x_forwarded_for ? x_forwarded_for : "";
     size_t left = strlen(list);
+    struct in6_addr found;
 
-    if (!address_of_socket(peer, &client)) {
-        memcpy(out, "unknown", sizeof("unknown"));
-        return out;
-    }
-    struct in6_addr found = client;
-
-    while (left && address_has(trusted, &found)) {
+    strcpy(out, peer);
+    while (left && address_in(trusted, out)) {
         size_t end = left, start; /* of the last hop */
 
         while (end && strchr(" \t", list[end - 1]))
@@ -368,11 +328,11 @@ const char *address_client(const struct cidr_list *trusted, const struct sockadd
             start--;
         left = start ? start - 1 : 0;
         start += strspn(list + start, " \t");
-        if (!address_read_hop(list + start, end > start ? end - start : 0, &hop))
-            return address_as_text(&client, out);
-        found = hop;
+        if (!address_read_hop(list + start, end > start ? end - start : 0, &found))
+            return strcpy(out, peer);
+        address_as_text(&found, out);
     }
-    return address_as_text(&found, out);
+    return out;
 }
 
 bool origin_allowed(const json_t *origins, const char *origin)

@@ -48,28 +48,25 @@ struct cidr_list;
 struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
                                 size_t why_size);
 
-/* Returns whether the address is in one of the networks; false for families other than IP. */
-bool cidr_list_has(const struct cidr_list *list, const struct sockaddr *address);
+/* Writes the address of a peer as text, or "unknown" if it is not IP. */
+void address_text(const struct sockaddr *peer, char out[INET6_ADDRSTRLEN]);
 
-/* Like cidr_list_has() with an address as address_client() writes it. */
+/* Returns whether the address is in one of the networks (NULL: none); false for other texts. */
 bool address_in(const struct cidr_list *list, const char *text);
 
 /*
  * Returns the network that a client controls: an IPv4 address itself, or the 64-bit network of an
- * IPv6 address, because a client usually can use all addresses of this network. `text` is an
- * address as address_client() writes it; for all texts that are not addresses it returns the same
- * network.
+ * IPv6 address, because a client usually can use all addresses of this network. For all texts that
+ * are not addresses it returns the same network.
  */
 struct in6_addr address_network(const char *text);
-struct in6_addr address_peer_network(const struct sockaddr *peer);
 
 /*
- * Writes the client's address as text to `out` and returns it. This is the peer's address, or, if
- * the peer is trusted, the rightmost address of X-Forwarded-For (NULL: no header) that is not
- * trusted. If an entry is not an address, writes the peer's address. If the peer is not IP, writes
- * "unknown".
+ * Writes the client's address to `out` and returns it. This is the peer's address, or, if the peer
+ * is trusted, the rightmost address of X-Forwarded-For (NULL: no header) that is not trusted. If an
+ * entry is not an address, writes the peer's address.
  */
-const char *address_client(const struct cidr_list *trusted, const struct sockaddr *peer,
+const char *address_client(const struct cidr_list *trusted, const char *peer,
                            const char *x_forwarded_for, char out[INET6_ADDRSTRLEN]);
 
 /*

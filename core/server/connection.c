@@ -258,15 +258,14 @@ static bool connection_make_room(const struct connection *connection)
 static bool connection_count(struct connection *connection)
 {
     struct http *http = connection->http;
-    const struct sockaddr *peer = (const struct sockaddr *)&connection->peer;
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
-    struct quota_owner owner = {.network = address_peer_network(peer)};
+    struct quota_owner owner = {.network = address_network(connection->address)};
     struct quota_limits bounds = {http->settings.max_connections, http->settings.per_address};
     struct generation *generation = engine_generation(http->loop->engine);
     bool localhost =
         !strcmp(connection->address, "127.0.0.1") || !strcmp(connection->address, "::1");
 
-    if (cidr_list_has(generation->trusted_proxies, peer))
+    if (address_in(generation->trusted_proxies, connection->address))
         bounds.each = SIZE_MAX;
     else if (!localhost && quota_entry_of(table, &owner) >= FEW)
         bounds.all -= bounds.all / KEPT_PART;
@@ -311,8 +310,8 @@ bool connection_accept(struct http *http, int listener)
     struct connection *connection = calloc(1, sizeof *connection);
 
     if (connection) {
-        *connection = (struct connection){.http = http, .fd = fd, .peer = peer};
-        address_client(NULL, (const struct sockaddr *)&peer, NULL, connection->address);
+        *connection = (struct connection){.http = http, .fd = fd};
+        address_text((const struct sockaddr *)&peer, connection->address);
     }
     if (!connection || connection_map(http, fd, connection) || !connection_count(connection)) {
         connection_map(http, fd, NULL);

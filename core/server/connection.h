@@ -74,11 +74,10 @@ struct connection {
     int64_t drops_ms;            /* monotonic time at which the sweep closes it */
     struct reader reader;
     enum connection_set in_set;
-    uint32_t set_events; /* the events that libmicrohttpd expects, */
-    void *set_data;      /* and its pointer with an event */
-    bool has_ended;      /* the last event reported that the client has shut down */
-    struct sockaddr_storage peer;
-    char address[INET6_ADDRSTRLEN]; /* the peer's, as address_client() writes it */
+    uint32_t set_events;            /* the events that libmicrohttpd expects, */
+    void *set_data;                 /* and its pointer with an event */
+    bool has_ended;                 /* the last event reported that the client has shut down */
+    char address[INET6_ADDRSTRLEN]; /* the peer's, see address_text() */
 };
 
 /* Accepts a connection, and closes it if a limit is reached. Returns false if none waits. */

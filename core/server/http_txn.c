@@ -202,8 +202,7 @@ static int txn_check_access(struct http_txn *txn)
     const char *hops = http_txn_list(txn, "X-Forwarded-For");
 
     if (hops) /* the peer's address, or the one reported by a trusted proxy */
-        address_client(rq->generation->trusted_proxies, (const struct sockaddr *)&connection->peer,
-                       hops, txn->address);
+        address_client(rq->generation->trusted_proxies, connection->address, hops, txn->address);
     else
         memcpy(txn->address, connection->address, sizeof txn->address);
     rq->owner = (struct quota_owner){.network = address_network(txn->address)};

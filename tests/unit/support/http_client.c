@@ -223,9 +223,11 @@ struct connection *client_connection(const struct client *client)
 {
     for (struct connection *at = LIST_FIRST(&http_stage_loop.http->connections); at;
          at = LIST_NEXT(at, link)) {
-        const struct sockaddr_in *peer = (const struct sockaddr_in *)(const void *)&at->peer;
+        struct sockaddr_in peer;
+        socklen_t length = sizeof peer;
 
-        if (ntohs(peer->sin_port) == client->port)
+        if (!getpeername(at->fd, (struct sockaddr *)&peer, &length) &&
+            ntohs(peer.sin_port) == client->port)
             return at;
     }
     return NULL;
