@@ -73,22 +73,32 @@ struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, siz
 }
 
 /*
- * Prepares a context with key, nonce and purpose. `sealing` is 1 to encrypt, 0 to decrypt. Returns
- * NULL on failure.
+ * Encrypts `length` bytes and writes the tag, or (`sealing` 0) decrypts and checks it. Returns 0;
+ * -1 if the tag does not match; AEAD_NO_MEMORY if it cannot begin.
  */
-static EVP_CIPHER_CTX *aead_begin(const struct aead_keys *keys, const struct key *key,
-                                  const unsigned char *nonce, const char *purpose, int sealing)
+static int aead_run(const struct aead_keys *keys, const struct key *key, int sealing,
+                    const unsigned char *nonce, const char *purpose, const void *in, size_t length,
+                    unsigned char *out, unsigned char *tag)
 {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
-    size_t length = strlen(purpose);
-    int ignored;
+    size_t named = strlen(purpose);
+    int status = AEAD_NO_MEMORY, wrote, rest;
 
-    if (context && length <= INT_MAX &&
+    if (context && named <= INT_MAX &&
         EVP_CipherInit_ex2(context, keys->cipher, key->bytes, nonce, sealing, NULL) == 1 &&
-        EVP_CipherUpdate(context, NULL, &ignored, (const unsigned char *)purpose, (int)length) == 1)
-        return context;
+        EVP_CipherUpdate(context, NULL, &wrote, (const unsigned char *)purpose, (int)named) == 1) {
+        bool done =
+            EVP_CipherUpdate(context, out, &wrote, length ? in : "", (int)length) == 1 &&
+            (sealing || EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_SET_TAG, TAG_SIZE, tag) == 1) &&
+            EVP_CipherFinal_ex(context, out + wrote, &rest) == 1 &&
+            (!sealing || EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, TAG_SIZE, tag) == 1);
+
+        status = done ? 0 : -1;
+    }
     EVP_CIPHER_CTX_free(context);
-    return NULL;
+    if (status)
+        ERR_clear_error();
+    return status;
 }
 
 int aead_close(const struct aead_keys *keys, const void *plain, size_t length, const char *purpose,
@@ -101,20 +111,11 @@ int aead_close(const struct aead_keys *keys, const void *plain, size_t length, c
     if (!sealed)
         return -1;
     unsigned char *nonce = sealed + 1 + ID_SIZE, *body = sealed + HEAD_SIZE;
-    int wrote, rest;
 
     sealed[0] = VERSION;
     memcpy(sealed + 1, keys->keys[0].id, ID_SIZE);
-    EVP_CIPHER_CTX *context = RAND_bytes(nonce, NONCE_SIZE) == 1
-                                  ? aead_begin(keys, &keys->keys[0], nonce, purpose, 1)
-                                  : NULL;
-    bool done = context &&
-                EVP_EncryptUpdate(context, body, &wrote, length ? plain : "", (int)length) == 1 &&
-                EVP_EncryptFinal_ex(context, body + wrote, &rest) == 1 &&
-                EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, TAG_SIZE, body + length) == 1;
-
-    EVP_CIPHER_CTX_free(context);
-    if (!done) {
+    if (RAND_bytes(nonce, NONCE_SIZE) != 1 ||
+        aead_run(keys, &keys->keys[0], 1, nonce, purpose, plain, length, body, body + length)) {
         ERR_clear_error();
         free(sealed);
         return -1;
@@ -124,31 +125,11 @@ int aead_close(const struct aead_keys *keys, const void *plain, size_t length, c
     return 0;
 }
 
-/* Returns 0, -1 if the tag does not match, or AEAD_NO_MEMORY. */
-static int aead_decrypt(const struct aead_keys *keys, const struct key *key,
-                        const unsigned char *sealed, size_t length, const char *purpose,
-                        unsigned char *plain)
-{
-    const unsigned char *body = sealed + HEAD_SIZE;
-    unsigned char tag[TAG_SIZE];
-    int wrote, rest;
-    EVP_CIPHER_CTX *context = aead_begin(keys, key, sealed + 1 + ID_SIZE, purpose, 0);
-
-    if (!context)
-        return AEAD_NO_MEMORY;
-    memcpy(tag, body + length, TAG_SIZE);
-    bool done = EVP_DecryptUpdate(context, plain, &wrote, body, (int)length) == 1 &&
-                EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_SET_TAG, TAG_SIZE, tag) == 1 &&
-                EVP_DecryptFinal_ex(context, plain + wrote, &rest) == 1;
-
-    EVP_CIPHER_CTX_free(context);
-    return done ? 0 : -1;
-}
-
 int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
               unsigned char **out, size_t *out_length)
 {
     const unsigned char *bytes = sealed;
+    unsigned char tag[TAG_SIZE];
     int status = -1;
 
     if (length < AEAD_OVERHEAD || length > INT_MAX || bytes[0] != VERSION)
@@ -158,12 +139,13 @@ int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, c
 
     if (!plain)
         return AEAD_NO_MEMORY;
+    memcpy(tag, bytes + length - TAG_SIZE, TAG_SIZE);
     for (size_t i = 0; status == -1 && i < keys->count; i++) {
         if (memcmp(keys->keys[i].id, bytes + 1, ID_SIZE) == 0)
-            status = aead_decrypt(keys, &keys->keys[i], bytes, plain_length, purpose, plain);
+            status = aead_run(keys, &keys->keys[i], 0, bytes + 1 + ID_SIZE, purpose,
+                              bytes + HEAD_SIZE, plain_length, plain, tag);
     }
     if (status) {
-        ERR_clear_error();
         OPENSSL_cleanse(plain, plain_length + 1);
         free(plain);
         return status;
