@@ -198,6 +198,15 @@ static void log_text_end(struct log_text *line)
     line->used += length;
 }
 
+static void log_text_fill(struct log_text *line, enum bb_level level, const char *message,
+                          const struct log_pair *pairs, size_t count)
+{
+    log_text_start(line, level, message);
+    for (size_t i = 0; i < count; i++)
+        log_text_pair(line, pairs[i].key, pairs[i].value);
+    log_text_end(line);
+}
+
 /* ---- the writer ---- */
 
 #define RING_SIZE ((size_t)262144)
@@ -215,17 +224,17 @@ struct writer {
     char *path; /* of the file if the writer owns fd; NULL: fd belongs to the caller */
     char ring[RING_SIZE];
     uint64_t head, tail;
-    uint64_t dropped, reported; /* number of lines lost; of these, the number already reported */
-    bool sleeping, closing, done, abandoned, reopening;
+    uint64_t reported; /* number of lost lines that were reported */
+    bool closing, done, abandoned, reopening;
     bool torn; /* the last write ended inside a line; used by the writer thread only */
     pthread_t thread;
 };
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t log_wake = PTHREAD_COND_INITIALIZER, log_finished = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t log_wake = PTHREAD_COND_INITIALIZER, log_written = PTHREAD_COND_INITIALIZER;
 static struct writer *current;
 static atomic_int lowest = BB_INFO;
-static atomic_uint_fast64_t lost; /* outlives the writer, for log_dropped() */
+static atomic_uint_fast64_t lost; /* number of lines lost since log_open() */
 
 /* Calls write() once; waits if the descriptor would block. Returns the number of bytes, or -1. */
 static ssize_t log_write_some(int fd, const char *bytes, size_t length)
@@ -257,27 +266,21 @@ static size_t log_write_all(struct writer *writer, const char *bytes, size_t len
 }
 
 /* Writes a line about lost lines. Before, ends a line that a failure cut off. */
-static bool log_report_drops(struct writer *writer, uint64_t dropped)
+static bool log_report_drops(struct writer *writer)
 {
+    uint64_t dropped = atomic_load(&lost);
     struct log_text line;
 
     if (writer->torn && !log_write_all(writer, "\n", 1))
         return false;
     if (dropped == writer->reported)
         return true;
-    log_text_start(&line, BB_WARN, "log lines dropped");
-    log_text_pair(&line, "count", LOG_NUMBER(dropped - writer->reported));
-    log_text_end(&line);
+    log_text_fill(&line, BB_WARN, "log lines dropped",
+                  &(struct log_pair){"count", LOG_NUMBER(dropped - writer->reported)}, 1);
     if (log_write_all(writer, line.bytes, line.used) < line.used)
         return false;
     writer->reported = dropped;
     return true;
-}
-
-static void log_drop(struct writer *writer, uint64_t lines)
-{
-    writer->dropped += lines;
-    atomic_fetch_add(&lost, lines);
 }
 
 /*
@@ -303,10 +306,28 @@ static int log_open_path(const char *path)
 
 static void writer_free(struct writer *writer)
 {
-    if (writer->path)
+    if (writer->path && writer->fd >= 0)
         close(writer->fd);
     free(writer->path);
     free(writer);
+}
+
+/* Opens the file again. If this fails, reports it to the file that is still open. */
+static void writer_reopen(struct writer *writer)
+{
+    int fd = log_open_path(writer->path), old = writer->fd;
+    struct log_text line;
+
+    if (fd < 0) {
+        const struct log_pair pairs[] = {{"file", writer->path}, {"reason", strerror(errno)}};
+
+        log_text_fill(&line, BB_ERROR, "cannot reopen the log", pairs, 2);
+        log_write_all(writer, line.bytes, line.used);
+        return;
+    }
+    writer->fd = fd; /* crash reports use this descriptor, so it must always be open */
+    writer->torn = false;
+    close(old);
 }
 
 static void *writer_run(void *arg)
@@ -316,87 +337,59 @@ static void *writer_run(void *arg)
     thread_name("log", NULL);
     pthread_mutex_lock(&log_lock);
     while (!writer->closing || writer->reopening || writer->head != writer->tail) {
-        if (writer->reopening) {
-            /* Opens the file again between two writes, so no line is lost. */
-            writer->reopening = false;
-            pthread_mutex_unlock(&log_lock);
-            int fd = log_open_path(writer->path);
+        size_t start = writer->tail % RING_SIZE, length = (size_t)(writer->head - writer->tail);
+        bool reopening = writer->reopening;
 
-            if (fd < 0) { /* reports this to the file that is still open */
-                struct log_text line;
-
-                log_text_start(&line, BB_ERROR, "cannot reopen the log");
-                log_text_pair(&line, "file", writer->path);
-                log_text_pair(&line, "reason", strerror(errno));
-                log_text_end(&line);
-                log_write_all(writer, line.bytes, line.used);
-            } else {
-                int old = writer->fd;
-
-                writer->fd = fd; /* crash reports use this descriptor, so it must always be open */
-                writer->torn = false;
-                close(old);
-            }
-            pthread_mutex_lock(&log_lock);
-        }
-        if (writer->head != writer->tail) {
-            size_t start = writer->tail % RING_SIZE;
-            size_t length = (size_t)(writer->head - writer->tail);
-            uint64_t dropped = writer->dropped;
-
-            pthread_mutex_unlock(&log_lock);
-            size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
-            bool failed = !log_report_drops(writer, dropped);
-            uint64_t unwritten = log_write_part(writer, start, first, &failed);
-
-            unwritten += log_write_part(writer, 0, length - first, &failed);
-            if (unwritten)
-                poll(NULL, 0, RETRY_MS);
-            pthread_mutex_lock(&log_lock);
-            writer->tail += length;
-            log_drop(writer, unwritten);
-            pthread_cond_broadcast(&log_finished);
-            if (!writer->closing) {
-                pthread_mutex_unlock(&log_lock);
-                poll(NULL, 0, GATHER_MS);
-                pthread_mutex_lock(&log_lock);
-            }
+        if (!length && !reopening) {
+            pthread_cond_wait(&log_wake, &log_lock);
             continue;
         }
-        writer->sleeping = true;
-        if (!writer->reopening) /* reopening may have been requested while the lock was released */
-            pthread_cond_wait(&log_wake, &log_lock);
-        writer->sleeping = false;
+        writer->reopening = false;
+        pthread_mutex_unlock(&log_lock);
+        if (reopening) /* between two writes, so no line is lost */
+            writer_reopen(writer);
+        size_t first = length < RING_SIZE - start ? length : RING_SIZE - start;
+        bool failed = !log_report_drops(writer);
+        uint64_t unwritten = log_write_part(writer, start, first, &failed);
+
+        unwritten += log_write_part(writer, 0, length - first, &failed);
+        if (unwritten)
+            poll(NULL, 0, RETRY_MS);
+        pthread_mutex_lock(&log_lock);
+        writer->tail += length;
+        atomic_fetch_add(&lost, unwritten);
+        pthread_cond_broadcast(&log_written);
+        if (!writer->closing) {
+            pthread_mutex_unlock(&log_lock);
+            poll(NULL, 0, GATHER_MS);
+            pthread_mutex_lock(&log_lock);
+        }
     }
-    if (writer->dropped != writer->reported)
-        log_report_drops(writer, writer->dropped);
+    log_report_drops(writer);
     writer->done = true;
     bool abandoned = writer->abandoned;
 
-    pthread_cond_broadcast(&log_finished);
+    pthread_cond_broadcast(&log_written);
     pthread_mutex_unlock(&log_lock);
     if (abandoned)
         writer_free(writer);
     return NULL;
 }
 
-/* Starts a writer on `fd`, which belongs to it if there is a path. Returns 0, or -1 with errno. */
-static int writer_start(const char *path, int fd, enum bb_level level, bool json)
+int log_open(const char *path, int fd, enum bb_level level, bool json)
 {
     struct writer *writer = calloc(1, sizeof(*writer));
     sigset_t all, before;
 
     if (!writer || (path && !(writer->path = strdup(path)))) {
         free(writer);
-        if (path)
-            close(fd);
         errno = ENOMEM;
         return -1;
     }
-    writer->fd = fd;
+    writer->fd = path ? log_open_path(path) : fd;
     sigfillset(&all); /* the writer blocks all signals; other threads handle them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&writer->thread, NULL, writer_run, writer);
+    int failed = writer->fd < 0 ? errno : pthread_create(&writer->thread, NULL, writer_run, writer);
 
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
@@ -410,18 +403,6 @@ static int writer_start(const char *path, int fd, enum bb_level level, bool json
     current = writer;
     pthread_mutex_unlock(&log_lock);
     return 0;
-}
-
-int log_open(int fd, enum bb_level level, bool json)
-{
-    return writer_start(NULL, fd, level, json);
-}
-
-int log_open_file(const char *path, enum bb_level level, bool json)
-{
-    int fd = log_open_path(path);
-
-    return fd < 0 ? -1 : writer_start(path, fd, level, json);
 }
 
 void log_reopen(void)
@@ -443,7 +424,7 @@ void log_flush(void)
     uint64_t head = writer ? writer->head : 0;
 
     while (writer && current == writer && writer->tail < head &&
-           condition_wait(&log_finished, &log_lock, until) != ETIMEDOUT)
+           condition_wait(&log_written, &log_lock, until) != ETIMEDOUT)
         ;
     pthread_mutex_unlock(&log_lock);
 }
@@ -464,7 +445,7 @@ void log_close(void)
 
     writer->closing = true;
     pthread_cond_signal(&log_wake);
-    while (!writer->done && condition_wait(&log_finished, &log_lock, until) != ETIMEDOUT)
+    while (!writer->done && condition_wait(&log_written, &log_lock, until) != ETIMEDOUT)
         ;
     bool done = writer->done;
 
@@ -503,26 +484,24 @@ uint64_t log_dropped(void)
     return atomic_load(&lost);
 }
 
-static void log_submit(struct log_text *line)
+static void log_submit(const struct log_text *line)
 {
-    log_text_end(line);
     pthread_mutex_lock(&log_lock);
-    bool direct = !current;
+    struct writer *writer = current;
 
-    if (current && line->used > RING_SIZE - (size_t)(current->head - current->tail)) {
-        log_drop(current, 1);
-    } else if (current) {
-        size_t start = current->head % RING_SIZE;
+    if (writer && line->used > RING_SIZE - (size_t)(writer->head - writer->tail)) {
+        atomic_fetch_add(&lost, 1);
+    } else if (writer) {
+        size_t start = writer->head % RING_SIZE;
         size_t first = line->used < RING_SIZE - start ? line->used : RING_SIZE - start;
 
-        memcpy(current->ring + start, line->bytes, first);
-        memcpy(current->ring, line->bytes + first, line->used - first);
-        current->head += line->used;
-    }
-    if (current && current->sleeping)
+        memcpy(writer->ring + start, line->bytes, first);
+        memcpy(writer->ring, line->bytes + first, line->used - first);
+        writer->head += line->used;
         pthread_cond_signal(&log_wake);
+    }
     pthread_mutex_unlock(&log_lock);
-    if (direct)
+    if (!writer)
         log_write_some(STDERR_FILENO, line->bytes, line->used);
 }
 
@@ -539,6 +518,7 @@ void log_line(enum bb_level level, const char *message, ...)
     while ((key = va_arg(args, const char *)))
         log_text_pair(&line, key, va_arg(args, const char *));
     va_end(args);
+    log_text_end(&line);
     log_submit(&line);
 }
 
@@ -548,23 +528,17 @@ void log_pairs(enum bb_level level, const char *message, const struct log_pair *
 
     if (!log_wants(level))
         return;
-    log_text_start(&line, level, message);
-    for (size_t i = 0; i < count; i++)
-        log_text_pair(&line, pairs[i].key, pairs[i].value);
+    log_text_fill(&line, level, message, pairs, count);
     log_submit(&line);
 }
 
 void log_now(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count)
 {
-    struct log_text line;
-
-    log_text_start(&line, level, message);
-    for (size_t i = 0; i < count; i++)
-        log_text_pair(&line, pairs[i].key, pairs[i].value);
-    log_text_end(&line);
     const struct writer *writer = current;
     int fd = writer ? writer->fd : STDERR_FILENO;
+    struct log_text line;
 
+    log_text_fill(&line, level, message, pairs, count);
     if (poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, RETRY_MS) > 0)
         log_write_some(fd, line.bytes, line.used);
 }

@@ -22,14 +22,11 @@ struct log_pair {
     const char *value; /* NULL: the pair is omitted */
 };
 
-/* Starts the writer on `fd`, which the caller keeps. Returns 0, or -1 with errno. */
-int log_open(int fd, enum bb_level level, bool json);
-
 /*
- * Like log_open() with a file, which is created if it does not exist, and appended to. Returns 0,
- * or -1 with errno.
+ * Starts the writer on a file, which is created if it does not exist, and appended to; or, if
+ * `path` is NULL, on `fd`, which the caller keeps. Returns 0, or -1 with errno.
  */
-int log_open_file(const char *path, enum bb_level level, bool json);
+int log_open(const char *path, int fd, enum bb_level level, bool json);
 
 /*
  * Makes the writer open its file again, for instance after log rotation renamed the file. Every

@@ -24,8 +24,7 @@ static int cmd_serve_run(struct generation *g)
     supervised_log(json);
     if (*file && *file != '/')
         file = arena_format(g->arena, "%s/%s", g->settings->directory, file);
-    if (!file ||
-        (*file ? log_open_file(file, level, json) : log_open(STDERR_FILENO, level, json))) {
+    if (!file || log_open(text_some(file), STDERR_FILENO, level, json)) {
         perror("busbar: the log cannot be opened");
         generation_destroy(g);
         return CLI_FAILED;

@@ -28,7 +28,7 @@ static size_t drain(int fd)
 static void open_pipe(bool json)
 {
     ck_assert_int_eq(pipe(ends), 0);
-    ck_assert_int_eq(log_open(ends[1], BB_INFO, json), 0);
+    ck_assert_int_eq(log_open(NULL, ends[1], BB_INFO, json), 0);
 }
 
 static void close_and_read(void)
@@ -166,8 +166,7 @@ TEST(a_blocked_pipe_does_not_block_the_caller)
     log_close();
     ck_assert_int_ge(clock_mono_ms() - before, 500);
     log_line(BB_DEBUG, "goes nowhere", NULL);
-    close(
-        ends[0]); /* the writer fails and frees itself; its end stays open until the test's exit */
+    close(ends[0]); /* the writer fails; its end of the pipe stays open until the test's exit */
     usleep(300000);
 }
 
@@ -234,7 +233,7 @@ TEST(lines_lost_on_a_full_disk_are_counted)
     int fd = open("/dev/full", O_WRONLY);
 
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(log_open(fd, BB_INFO, false), 0);
+    ck_assert_int_eq(log_open(NULL, fd, BB_INFO, false), 0);
     log_line(BB_INFO, "one", NULL);
     log_line(BB_INFO, "two", NULL);
     log_close();
@@ -332,7 +331,7 @@ TEST(a_rotation_loses_no_line)
 
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/log", directory);
-    ck_assert_int_eq(log_open_file(path, BB_INFO, false), 0);
+    ck_assert_int_eq(log_open(path, -1, BB_INFO, false), 0);
     for (int i = 0; i < WRITERS; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, write_lines, NULL), 0);
     for (int i = 0; i < ROTATIONS; i++) {
@@ -363,7 +362,7 @@ TEST(a_log_that_cannot_be_reopened_stays_open)
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/log", directory);
     snprintf(moved, sizeof moved, "%s.moved", directory);
-    ck_assert_int_eq(log_open_file(path, BB_INFO, false), 0);
+    ck_assert_int_eq(log_open(path, -1, BB_INFO, false), 0);
     ck_assert_int_eq(rename(directory, moved), 0);
     log_reopen();
     log_close(); /* waits until the reopening is done */
@@ -376,7 +375,7 @@ TEST(a_log_that_cannot_be_reopened_stays_open)
     ck_assert_ptr_nonnull(strstr(got, "msg=\"cannot reopen the log\""));
     unlink(path);
     rmdir(moved);
-    ck_assert_int_ne(log_open_file("/nonexistent/log", BB_INFO, false), 0);
+    ck_assert_int_ne(log_open("/nonexistent/log", -1, BB_INFO, false), 0);
 }
 
 SUITE(log, .timeout_s = 60)
