@@ -16,7 +16,7 @@
 #include "core/main/job.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"
-#include "core/server/http.h"
+#include "core/server/connection.h"
 #include "core/store/migrate.h"
 #include "core/store/pg.h"
 #include "core/store/pg_listener.h"

@@ -21,7 +21,7 @@
 #include "core/main/reload.h"
 #include "core/module/pool.h"
 #include "core/module/request.h"
-#include "core/server/http.h"
+#include "core/server/connection.h"
 #include "core/server/stream.h"
 #include "core/store/pg.h"
 #include "core/store/pg_listener.h"

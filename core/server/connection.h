@@ -1,5 +1,7 @@
 /*
- * A connection, from accept to close, and everything between libmicrohttpd and its socket.
+ * HTTP in a loop: accepts connections, and runs libmicrohttpd in external epoll mode, without
+ * threads. A connection, from accept to close, and everything between libmicrohttpd and its socket.
+ * http_txn.h shows how a request is processed.
  *
  * libmicrohttpd implements HTTP, but it accepts heads that a proxy in front could read differently
  * (request smuggling), and does not end connections whose clients send or read too slowly. So the
@@ -38,7 +40,9 @@
 #include <microhttpd.h>
 #include <netinet/in.h>
 
+#include "core/lib/listener.h"
 #include "core/lib/loop.h"
+#include "core/module/generation.h"
 #include "core/module/quota.h"
 #include "core/server/reader.h"
 
@@ -80,20 +84,57 @@ struct connection {
     char address[INET6_ADDRSTRLEN]; /* the peer's, see address_text() */
 };
 
-/* Accepts a connection, and closes it if a limit is reached. Returns false if none waits. */
-bool connection_accept(struct http *http, int listener);
+struct http_settings {
+    const struct listeners *listeners; /* owned by the engine, shared by the loops */
+    unsigned max_connections;          /* this and the next: limits over all loops */
+    unsigned per_address;
+    int64_t header_ms, body_ms, idle_ms, write_ms;
+};
 
-void connection_free(struct connection *connection);
+/* Reads the settings of a generation. */
+struct http_settings http_settings_of(const struct generation *generation,
+                                      const struct listeners *listeners);
 
-/* Called by libmicrohttpd when a connection has started or ended; cls is the struct http. */
-void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
-                       enum MHD_ConnectionNotificationCode code);
+struct http {
+    struct loop *loop;
+    struct http_settings settings;
+    struct MHD_Daemon *daemon;
+    struct accept {
+        struct watch watch; /* first */
+        struct http *http;
+        int fd;
+    } accepts[LISTENERS_MAX];
+    struct watch daemon_watch; /* libmicrohttpd's epoll descriptor */
+    struct timer sweep;
+    LIST_HEAD(, connection) connections;
+    int64_t looked_ms; /* time of the last search for connections to close */
+    size_t most;       /* its result: the maximum number of connections of one address */
+    size_t connection_count;
+    size_t rejected; /* connections closed at once: over a limit, or out of memory */
+    bool refusing;   /* out of descriptors: the listener is not watched for a while */
+    bool again;      /* this run has read a piece of an upload, or there is more to read */
+    bool draining;   /* shutdown: every response closes its connection */
+    LIST_HEAD(, lingering) lingering; /* private to connection.c */
+    unsigned lingering_count;
+    struct connection **by_fd; /* array with `room` elements */
+    size_t room;
+};
+
+struct http *http_new(struct loop *loop, const struct http_settings *settings);
+void http_free(struct http *http);
+
+/*
+ * Functions of a struct loop_part whose `of` is the struct http: run libmicrohttpd, once per loop
+ * iteration; return the milliseconds until it must run again, -1: no timeout.
+ */
+void http_run(void *of);
+int64_t http_timeout_ms(void *of);
+
+/* Stops accepting and closes idle connections; returns true when no connection is left. */
+bool http_drain(struct http *http);
 
 /* Sets the stage and its timeout. `bytes` is the size of the response or of the upload. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
-
-/* Closes the sockets that linger (see connection.c). */
-void connections_stop_lingering(struct http *http);
 
 /* Cuts the connections that exceed the timeout of their stage. */
 void connections_sweep(struct http *http);

@@ -31,8 +31,8 @@
 #include "core/lib/field.h"
 #include "core/module/request.h"
 #include "core/module/route.h"
+#include "core/server/connection.h"
 #include "core/server/head.h"
-#include "core/server/http.h"
 
 enum http_txn_phase {
     PHASE_HEADERS,   /* until the first call of http_txn_access() has checked the head */

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "core/server/http.h"
+#include "core/server/connection.h"
 #include "suite.h"
 
 static struct http http;

@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_HTTP_CLIENT_H
 #define TESTS_UNIT_HTTP_CLIENT_H
 
-#include "core/server/http.h"
+#include "core/server/connection.h"
 
 /* A whole request; the beginning of one with a body. */
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"

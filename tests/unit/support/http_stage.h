@@ -11,7 +11,7 @@
 
 #include "core/module/engine.h"
 #include "core/module/quota.h"
-#include "core/server/http.h"
+#include "core/server/connection.h"
 
 enum {
     HTTP_STAGE_SECONDS = 30, /* time limit of a test */
