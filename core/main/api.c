@@ -17,7 +17,6 @@
 #include "core/module/pool.h"
 #include "core/module/reply.h"
 #include "core/server/http_txn.h"
-#include "core/server/response.h"
 #include "core/server/stream.h"
 #include "core/server/upload.h"
 #include "core/store/pg_listener.h"
@@ -274,7 +273,7 @@ static int api_reply(struct bb_request *rq, int status, json_t *json)
 
     if (!bytes) /* a pool thread writes large JSON */
         return reply_json(core, status, json);
-    int answer = response_take_json(http_txn_of(rq), bytes, &charge);
+    int answer = http_txn_take_json(http_txn_of(rq), bytes, &charge);
 
     if (answer)
         json_decref(json);

@@ -15,8 +15,8 @@
  *  http_txn_access()               txn_handle(): body_check() parses the     fiber     HANDLER
  *  at the end of the body          body; token again; Idempotency-Key;
  *                                  then the handler of the module
- *                                  response_send()                           loop      ANSWER
- *  http_txn_completed()            response_log(), http_txn_free()           loop
+ *                                  txn_send()                           loop      ANSWER
+ *  http_txn_completed()            txn_log(), http_txn_free()           loop
  *  when the response was sent, or
  *  the client has left
  *
@@ -115,6 +115,13 @@ const char *http_txn_list(const struct http_txn *txn, const char *name);
 
 /* Returns the text after "Bearer "; NULL if there is no such header or it is malformed. */
 const char *http_txn_token(const struct http_txn *txn);
+
+/*
+ * Counts the memory of JSON that waits for a pool thread to write it, with the same limits as
+ * responses, but separately. The caller releases the charge. Returns 0; or 429 or 503 if a
+ * read-only request has no room.
+ */
+int http_txn_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *charge);
 
 /* Releases the request's charges, because it has ended, or its response is a stream. */
 void http_txn_uncount(struct http_txn *txn);
