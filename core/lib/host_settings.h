@@ -70,12 +70,6 @@ extern const size_t host_section_count;
 /* Binds all sections. Returns 0, or -1 when problems were added. */
 int host_settings_bind(struct settings *settings, struct setting_problems *problems);
 
-/* Returns the host's settings in this file; NULL before host_settings_bind(). */
-static inline const struct host_settings *host_settings(const struct settings *settings)
-{
-    return settings->host;
-}
-
 /* Returns whether a section belongs to the host, so that no module may have its name. */
 bool host_settings_own(const char *section);
 

@@ -62,7 +62,7 @@ static int cmd_check_in_child(FILE *out, void *arg)
 /* Compares the schemas with the database. An unavailable database is not an error. */
 static int cmd_check_compare_schemas(const struct generation *g)
 {
-    const char *url = host_settings(g->settings)->database.url;
+    const char *url = g->host->database.url;
     struct migrate_report report;
 
     if (!url || !*url)
@@ -73,7 +73,7 @@ static int cmd_check_compare_schemas(const struct generation *g)
         printf("the database is up to date: %u steps\n", report.present);
     else if (outcome == MIGRATE_UNREACHABLE)
         printf("the database could not be queried: %s\n", report.problem);
-    else if (report.missing && host_settings(g->settings)->database.migrate)
+    else if (report.missing && g->host->database.migrate)
         printf("%s, or let `busbar serve` do it\n", report.problem);
     else
         return cli_fail("%s", report.problem);

@@ -45,7 +45,7 @@ static int cmd_control_ask(const struct cli *cli, const char *line)
 
     if (settings)
         host_settings_bind(settings, &others); /* only the path matters here */
-    bool known = settings && host_settings(settings);
+    bool known = settings && settings->host;
     char *path = control_path(known ? settings : NULL);
     int fd = path ? control_connect(path, 0) : -1;
     int status = CLI_FAILED;

@@ -14,7 +14,7 @@
 static int cmd_serve_run(struct generation *g)
 {
     const struct crash_note *last = &supervised_history()->last;
-    const struct host_settings *host = host_settings(g->settings);
+    const struct host_settings *host = g->host;
     enum bb_level level = log_level_of(host->log.level);
     bool json = !strcmp(host->log.format, "json");
     const char *file = host->log.file;

@@ -30,7 +30,7 @@
 char *control_path(const struct settings *settings)
 {
     const char *environment = getenv("BUSBAR_CONTROL");
-    const char *path = settings ? host_settings(settings)->control.socket : CONTROL_SOCKET;
+    const char *path = settings ? settings->host->control.socket : CONTROL_SOCKET;
     char *joined;
 
     if (environment && *environment)

@@ -340,7 +340,7 @@ static struct amount metrics_amount(const struct metrics *metrics, enum quota qu
             amount.each += pool.each;
         }
     } else if (quota == QUOTA_DATABASE) { /* each pool of each loop has a separate queue */
-        size_t queue = (size_t)host_settings(g->settings)->database.queue, pools = 0;
+        size_t queue = (size_t)g->host->database.queue, pools = 0;
 
         for (unsigned i = 0; i < metrics->engine->loop_count; i++) {
             const struct loop *loop = &metrics->engine->loops[i];

@@ -130,7 +130,7 @@ static struct migrator *migrator_start(struct generation *generation)
     if (!migrator)
         return NULL;
     migrator->generation = generation;
-    migrator->apply = host_settings(generation->settings)->database.migrate;
+    migrator->apply = generation->host->database.migrate;
     generation_acquire(generation);
     migrator_set_schema(generation->engine, SCHEMA_PENDING, NULL);
     if (!pthread_create(&migrator->thread, NULL, migrator_main, migrator))
@@ -415,10 +415,10 @@ static void reload_swap(struct engine *engine, struct generation *g)
 
     engine->generation = g;
     before->superseded_ms = clock_mono_ms();
-    before->cut_ms = before->superseded_ms + host_settings(before->settings)->reload.drain * 1000;
+    before->cut_ms = before->superseded_ms + before->host->reload.drain * 1000;
     atomic_store_explicit(&before->superseded, true, memory_order_release);
     pthread_mutex_unlock(&engine->lock);
-    lifecycle_calls_set_limit(host_settings(g->settings)->host.stall_timeout * 1000);
+    lifecycle_calls_set_limit(g->host->host.stall_timeout * 1000);
     generation_acquire(before);
     generation_acquire(g);
     if (reload_call_on_loops(engine, reload_apply_on_loop, before, g))
@@ -442,7 +442,7 @@ static void reload_swap(struct engine *engine, struct generation *g)
 static int reload_migrate(const struct generation *from, const struct generation *to,
                           struct setting_problems *problems)
 {
-    bool apply = host_settings(to->settings)->database.migrate, changed = false;
+    bool apply = to->host->database.migrate, changed = false;
     struct migrate_report report = {0};
 
     for (size_t i = 0; i < to->module_count && !changed; i++) {
@@ -507,7 +507,7 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     }
     if (!next)
         return -1;
-    const struct host_settings *host = host_settings(next->settings);
+    const struct host_settings *host = next->host;
     bool json = !strcmp(host->log.format, "json");
     unsigned number = next->number;
     size_t modules = next->module_count;

@@ -221,7 +221,7 @@ static void signals_free(struct signals *signals)
 
 struct pg_settings engine_pg_settings(const struct engine *engine, const struct generation *g)
 {
-    const struct host_settings *host = host_settings(g->settings);
+    const struct host_settings *host = g->host;
 
     return (struct pg_settings){
         .url = engine->database_url,
@@ -244,7 +244,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     struct pg_settings pg = engine_pg_settings(engine, g);
     struct redis_settings redis = {.url = engine->redis_url,
                                    .authorities = engine->redis_authorities,
-                                   .timeout_ms = host_settings(g->settings)->redis.timeout};
+                                   .timeout_ms = g->host->redis.timeout};
     struct http_settings http = http_settings_of(g, &engine->listeners);
 
     if (*pg.url) {
@@ -304,9 +304,9 @@ void engine_free(struct engine *engine)
 int engine_init(struct engine *engine, unsigned loop_count)
 {
     const struct settings *settings = engine->generation->settings;
-    const char *database = host_settings(settings)->database.url;
-    const char *redis = host_settings(settings)->redis.url;
-    const char *authorities = host_settings(settings)->redis.authorities;
+    const char *database = settings->host->database.url;
+    const char *redis = settings->host->redis.url;
+    const char *authorities = settings->host->redis.authorities;
 
     requests_report();
     engine->generation->engine = engine;
@@ -388,7 +388,7 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 int engine_serve(struct generation *generation)
 {
     struct engine engine = {.generation = generation};
-    int64_t wanted = host_settings(generation->settings)->http.loops;
+    int64_t wanted = generation->host->http.loops;
     unsigned processors = thread_processors();
     unsigned loops = wanted > 0 ? (unsigned)wanted : processors > 3 ? processors / 2 : 1;
     sigset_t set;
@@ -396,8 +396,8 @@ int engine_serve(struct generation *generation)
 
     signals_block(&set);
     pthread_mutex_init(&engine.lock, NULL);
-    if (!listeners_open(&engine.listeners, host_settings(generation->settings)->http.listen,
-                        (unsigned)host_settings(generation->settings)->http.max_connections) &&
+    if (!listeners_open(&engine.listeners, generation->host->http.listen,
+                        (unsigned)generation->host->http.max_connections) &&
         !engine_init(&engine, loops)) {
         struct pg_settings pg = engine_pg_settings(&engine, generation);
 

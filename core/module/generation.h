@@ -62,7 +62,7 @@ struct generation {
     unsigned number;
     struct arena *arena;
     struct settings *settings;
-    const struct host_settings *host; /* host_settings(settings) */
+    const struct host_settings *host; /* settings->host */
     struct core_module *modules;      /* in the order in which they were opened */
     size_t module_count;
     struct left_out *left_out; /* with room for all modules */

@@ -527,9 +527,9 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     g->settings = settings_load(g->arena, conf_path, problems);
     if (g->settings)
         host_settings_bind(g->settings, problems);
-    if (!g->settings || !host_settings(g->settings))
+    if (!g->settings || !g->settings->host)
         return -1;
-    const struct host_settings *host = g->host = host_settings(g->settings);
+    const struct host_settings *host = g->host = g->settings->host;
 
     /* Before modules are loaded, because their constructors may crash or hang. For a reload, which
      * may still be refused, reload_once() in reload.c does this later. */

@@ -543,7 +543,7 @@ void connections_sweep(struct http *http)
 
 struct http_settings http_settings_of(const struct generation *g, const struct listeners *listeners)
 {
-    const struct host_settings *host = host_settings(g->settings);
+    const struct host_settings *host = g->settings->host;
     int64_t own = host->http.connections_per_address;
     size_t all = (size_t)host->http.max_connections;
 

@@ -15,8 +15,8 @@
  *  http_txn_access()               txn_handle(): body_check() parses the     fiber     HANDLER
  *  at the end of the body          body; token again; Idempotency-Key;
  *                                  then the handler of the module
- *                                  txn_send()                           loop      ANSWER
- *  http_txn_completed()            txn_log(), http_txn_free()           loop
+ *                                  txn_send()                                loop      ANSWER
+ *  http_txn_completed()            txn_log(), http_txn_free()                loop
  *  when the response was sent, or
  *  the client has left
  *

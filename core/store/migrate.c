@@ -53,12 +53,11 @@ static void migrate_db_take_notice(void *arg, const PGresult *result)
 
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only)
 {
-    struct pg_login login = {.url = host_settings(settings)->database.url,
+    struct pg_login login = {.url = settings->host->database.url,
                              .name = "busbar migrate",
                              .options = read_only ? LOOK : "",
                              .mark = "busbar migrate",
-                             .connect_ms =
-                                 (unsigned)host_settings(settings)->database.connect_timeout};
+                             .connect_ms = (unsigned)settings->host->database.connect_timeout};
     char problem[DIAL_PROBLEM];
 
     db->outcome = MIGRATE_DONE;

@@ -359,8 +359,8 @@ TEST(the_defaults_of_the_host_are_valid)
     struct settings *s = load_bytes("", 0);
 
     ck_assert_int_eq(host_settings_bind(s, &problems), 0);
-    ck_assert_int_eq(host_settings(s)->http.deadline, 5000);
-    ck_assert_str_eq(host_settings(s)->redis.url, "");
+    ck_assert_int_eq(s->host->http.deadline, 5000);
+    ck_assert_str_eq(s->host->redis.url, "");
     ck_assert(host_settings_own("database"));
     ck_assert(host_settings_own("modules"));
     ck_assert(!host_settings_own("chat"));

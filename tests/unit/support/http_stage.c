@@ -85,7 +85,7 @@ static void read_settings(const char *section)
     host_settings_bind(http_stage_generation.settings, &problems);
     setting_problems_print(&problems, stderr);
     ck_assert_uint_eq(problems.count, 0);
-    host = *host_settings(http_stage_generation.settings);
+    host = *http_stage_generation.settings->host;
     host.http.deadline = DEADLINE_MS;
     host.http.max_body = HTTP_STAGE_MAX_BODY;
     host.http.max_requests = 2048;
