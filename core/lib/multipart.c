@@ -242,16 +242,6 @@ static int multipart_refuse(struct multipart *multipart, const char *problem)
     return -1;
 }
 
-/*
- * A delimiter may follow at once, without the CR LF that begins it: so the parser assumes a CR LF.
- */
-static void multipart_expect(struct multipart *multipart)
-{
-    multipart->state = MULTIPART_DATA;
-    memcpy(multipart->held, "\r\n", 2);
-    multipart->held_length = multipart->implied = 2;
-}
-
 int multipart_init(struct multipart *multipart, const char *boundary,
                    const struct multipart_calls *calls, void *arg)
 {
@@ -260,18 +250,22 @@ int multipart_init(struct multipart *multipart, const char *boundary,
     *multipart = (struct multipart){.calls = calls, .arg = arg};
     if (length > MULTIPART_BOUNDARY_MAX)
         return -1;
-    multipart_expect(multipart);
     memcpy(multipart->delimiter, "\r\n--", 4);
     memcpy(multipart->delimiter + 4, boundary, length);
     multipart->delimiter_length = length + 4;
-    multipart->headers = malloc(MULTIPART_HEADERS_MAX);
-    return multipart->headers ? 0 : -1;
+    multipart->window = malloc(MULTIPART_HEADERS_MAX);
+    if (!multipart->window)
+        return -1;
+    /* a delimiter may follow at once, without the CR LF that begins it */
+    memcpy(multipart->window, "\r\n", 2);
+    multipart->end = multipart->implied = 2;
+    return 0;
 }
 
 void multipart_free(struct multipart *multipart)
 {
-    free(multipart->headers);
-    multipart->headers = NULL;
+    free(multipart->window);
+    multipart->window = NULL;
 }
 
 bool multipart_complete(const struct multipart *multipart)
@@ -279,127 +273,107 @@ bool multipart_complete(const struct multipart *multipart)
     return multipart->state == MULTIPART_EPILOGUE;
 }
 
-static int multipart_data(struct multipart *multipart, const char *bytes, size_t length)
+/* Takes bytes of the window and passes them on as data, except the implied ones. */
+static int multipart_data(struct multipart *multipart, size_t length)
 {
-    if (!multipart->in_part || !length)
+    size_t skipped = multipart->implied < length ? multipart->implied : length;
+    const char *bytes = multipart->window + multipart->start + skipped;
+
+    multipart->start += length;
+    multipart->implied -= skipped;
+    if (!multipart->in_part || length == skipped)
         return 0;
-    return multipart->calls->data(multipart->arg, bytes, length);
-}
-
-enum verdict { PENDING, OTHER, NEXT_PART, LAST_PART };
-
-/* Returns whether the held bytes are a delimiter with the CR LF that ends its line, or with --. */
-static enum verdict multipart_judge(const struct multipart *multipart)
-{
-    size_t whole = multipart->delimiter_length, length = multipart->held_length;
-    const char *at = multipart->held + whole, *end = multipart->held + length;
-
-    if (memcmp(multipart->held, multipart->delimiter, length < whole ? length : whole) != 0)
-        return OTHER;
-    if (length <= whole)
-        return PENDING;
-    if (*at == '-')
-        return end - at == 1 ? PENDING : at[1] == '-' ? LAST_PART : OTHER;
-    while (at < end && (*at == ' ' || *at == '\t'))
-        at++;
-    if (at == end || (*at == '\r' && end - at == 1))
-        return PENDING;
-    return *at == '\r' && at[1] == '\n' ? NEXT_PART : OTHER;
+    return multipart->calls->data(multipart->arg, bytes, length - skipped);
 }
 
 /*
- * Holds a byte that follows the beginning of a delimiter. If the held bytes turn out to be data,
- * passes them on and does not take the byte, which may be the CR of another delimiter. Only the
- * first byte of a delimiter is a CR, so no delimiter can begin among the held bytes. A part ends
- * only when its delimiter is confirmed. Returns the number of bytes taken, or -1.
+ * Passes on data up to a delimiter, and takes the delimiter with the CR LF that ends its line, or
+ * with --. A part ends only when its delimiter is confirmed. Returns 1; 0 if more input is needed;
+ * or -1.
  */
-static int multipart_hold(struct multipart *multipart, char byte)
+static int multipart_take_data(struct multipart *multipart)
 {
-    size_t length = multipart->held_length, implied = multipart->implied;
+    const char *from = multipart->window + multipart->start;
+    const char *end = multipart->window + multipart->end;
+    size_t whole = multipart->delimiter_length, length = (size_t)(end - from);
+    const char *found = memmem(from, length, multipart->delimiter, whole);
     bool was_in_part = multipart->in_part;
 
-    if (length == multipart->delimiter_length + MULTIPART_PADDING_MAX &&
-        (byte == ' ' || byte == '\t'))
-        return multipart_refuse(multipart, "a boundary is followed by too much white space");
-    multipart->held[multipart->held_length++] = byte;
-    enum verdict verdict = multipart_judge(multipart);
+    if (!found) /* the last bytes may be the beginning of a delimiter */
+        return length < whole || !multipart_data(multipart, length - whole + 1) ? 0 : -1;
+    const char *after = found + whole, *at = after;
+    bool last = after < end && *after == '-';
 
-    if (verdict == PENDING)
-        return 1;
-    multipart->held_length = multipart->implied = 0;
-    if (verdict == OTHER)
-        return multipart_data(multipart, multipart->held + implied, length - implied) ? -1 : 0;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    if (at - after > MULTIPART_PADDING_MAX)
+        return multipart_refuse(multipart, "a boundary is followed by too much white space");
+    if (memcmp(at, last ? "--" : "\r\n", end - at < 2 ? (size_t)(end - at) : 2) != 0)
+        /* it is data; no delimiter can begin in it, because only its first byte is a CR */
+        return multipart_data(multipart, (size_t)(after - from)) ? -1 : 1;
+    if (multipart_data(multipart, (size_t)(found - from)))
+        return -1;
+    if (end - at < 2)
+        return 0;
+    multipart->start += (size_t)(at + 2 - found);
+    multipart->implied = multipart->line_start = 0;
     multipart->in_part = false;
-    multipart->state = verdict == NEXT_PART ? MULTIPART_HEADERS : MULTIPART_EPILOGUE;
-    multipart->headers_length = multipart->line_start = 0;
-    if (verdict == LAST_PART && !multipart->has_part)
+    multipart->state = last ? MULTIPART_EPILOGUE : MULTIPART_HEADERS;
+    if (last && !multipart->has_part)
         return multipart_refuse(multipart, "there is no part");
     return was_in_part && multipart->calls->end(multipart->arg) ? -1 : 1;
 }
 
-/*
- * Passes data up to a possible delimiter; a CR alone is common in binary data. Returns the number
- * of bytes taken, or -1.
- */
-static ptrdiff_t multipart_scan(struct multipart *multipart, const char *bytes, size_t length)
+/* Takes the headers, and begins the part. Returns 1; 0 if more input is needed; or -1. */
+static int multipart_take_headers(struct multipart *multipart)
 {
-    const char *found = bytes, *end = bytes + length;
-
-    while ((found = memchr(found, '\r', (size_t)(end - found)))) {
-        size_t left = (size_t)(end - found), whole = multipart->delimiter_length;
-
-        if (!memcmp(found, multipart->delimiter, left < whole ? left : whole))
-            break;
-        found++;
-    }
-    size_t plain = found ? (size_t)(found - bytes) : length;
-
-    if (multipart_data(multipart, bytes, plain))
-        return -1;
-    if (found)
-        multipart->held[multipart->held_length++] = '\r';
-    return (ptrdiff_t)(plain + multipart->held_length);
-}
-
-/* Takes a byte of the headers, and begins the part after the empty line. Returns 1 or -1. */
-static int multipart_header_byte(struct multipart *multipart, char byte)
-{
+    char *headers = multipart->window + multipart->start, *line, *end;
+    size_t length = multipart->end - multipart->start;
     struct multipart_part part;
 
-    if (multipart->headers_length == MULTIPART_HEADERS_MAX)
-        return multipart_refuse(multipart, "the headers of a part are too long");
-    if (byte == '\0')
-        return multipart_refuse(multipart, "a part has a NUL in its headers");
-    multipart->headers[multipart->headers_length++] = byte;
-    if (byte != '\n')
-        return 1;
-    size_t length = multipart->headers_length - multipart->line_start;
-
-    if (length < 2 || multipart->headers[multipart->headers_length - 2] != '\r')
-        return multipart_refuse(multipart, "a header line of a part does not end with CR LF");
-    multipart->line_start = multipart->headers_length;
-    if (length > 2)
-        return 1;
-    multipart->headers[multipart->headers_length - 2] = '\0';
-    multipart->problem = multipart_head(multipart->headers, &part);
+    do {
+        line = headers + multipart->line_start;
+        end = memchr(line, '\n', length - multipart->line_start);
+        if (!end && length == MULTIPART_HEADERS_MAX)
+            return multipart_refuse(multipart, "the headers of a part are too long");
+        if (!end)
+            return 0;
+        if (memchr(line, '\0', (size_t)(end - line)))
+            return multipart_refuse(multipart, "a part has a NUL in its headers");
+        if (end == line || end[-1] != '\r')
+            return multipart_refuse(multipart, "a header line of a part does not end with CR LF");
+        multipart->line_start = (size_t)(end + 1 - headers);
+    } while (end - line > 1);
+    *line = '\0';
+    multipart->problem = multipart_head(headers, &part);
     if (multipart->problem || multipart->calls->part(multipart->arg, &part))
         return -1;
+    *line = '\r'; /* the data may be empty: the CR LF may begin a delimiter */
+    multipart->start += (size_t)(line - headers);
+    multipart->implied = 2;
     multipart->in_part = multipart->has_part = true;
-    multipart_expect(multipart); /* the data may be empty */
+    multipart->state = MULTIPART_DATA;
     return 1;
 }
 
 int multipart_feed(struct multipart *multipart, const char *bytes, size_t length)
 {
-    for (size_t at = 0; at < length && multipart->state != MULTIPART_EPILOGUE;) {
-        ptrdiff_t taken =
-            multipart->state == MULTIPART_HEADERS ? multipart_header_byte(multipart, bytes[at])
-            : multipart->held_length              ? multipart_hold(multipart, bytes[at])
-                                     : multipart_scan(multipart, bytes + at, length - at);
+    while (length && multipart->state != MULTIPART_EPILOGUE) {
+        size_t room = MULTIPART_HEADERS_MAX - multipart->end, piece = length < room ? length : room;
+        int more = 1;
 
-        if (taken < 0)
+        memcpy(multipart->window + multipart->end, bytes, piece);
+        multipart->end += piece;
+        bytes += piece;
+        length -= piece;
+        while (more > 0 && multipart->state != MULTIPART_EPILOGUE)
+            more = multipart->state == MULTIPART_HEADERS ? multipart_take_headers(multipart)
+                                                         : multipart_take_data(multipart);
+        if (more < 0)
             return -1;
-        at += (size_t)taken;
+        multipart->end -= multipart->start;
+        memmove(multipart->window, multipart->window + multipart->start, multipart->end);
+        multipart->start = 0;
     }
     return 0;
 }

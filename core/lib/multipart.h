@@ -1,7 +1,7 @@
 /*
  * A streaming parser of multipart/form-data (RFC 7578, 2046): a state machine without I/O that
  * takes pieces of any size and calls back with parts and their data. It stores the headers of the
- * current part, up to MULTIPART_HEADERS_MAX bytes, and no data.
+ * current part, up to MULTIPART_HEADERS_MAX bytes, and data that may turn out to be a delimiter.
  *
  * Lines end with CR LF. Text before the first boundary and after the last is discarded. A line that
  * only begins like the boundary is data. Header lines may be folded. Only the headers
@@ -43,13 +43,10 @@ struct multipart {
     bool has_part;                              /* at least one part was seen */
     char delimiter[MULTIPART_BOUNDARY_MAX + 4]; /* CR LF - - boundary */
     size_t delimiter_length;
-    /* bytes that may turn out to be a delimiter line with its CR LF, or data */
-    char held[MULTIPART_BOUNDARY_MAX + 4 + MULTIPART_PADDING_MAX + 2];
-    size_t held_length;
-    size_t
-        implied; /* number of held bytes that were not in the input: the CR LF assumed before it */
-    char *headers; /* MULTIPART_HEADERS_MAX bytes, from malloc() */
-    size_t headers_length, line_start;
+    char *window;        /* MULTIPART_HEADERS_MAX bytes, from malloc(): input not yet passed on */
+    size_t start, end;   /* its range */
+    size_t implied;      /* bytes at `start` that were not in the input: the CR LF assumed there */
+    size_t line_start;   /* of the header line that is incomplete, after `start` */
     const char *problem; /* why parsing stopped; NULL: a callback stopped it */
 };
 
