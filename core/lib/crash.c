@@ -62,8 +62,9 @@ struct frame {
     size_t into;
 };
 
+enum { FIELDS = 11 };
+
 struct report {
-    int signal;
     uintptr_t address; /* the address that caused the fault */
     bool sent;         /* sent by a process, not raised by an instruction */
     bool foreign;      /* sent by another process: no module is at fault */
@@ -71,13 +72,14 @@ struct report {
     char name[16];                   /* "SIGSEGV"; "": no signal */
     const char *exit;                /* "exit()": called instead of a signal; or NULL */
     const char *reason;              /* why the host ended itself, or NULL */
-    struct crash_snapshot who;       /* without the stack */
+    struct crash_snapshot who;       /* `module` is the recorded one, see crash_module_of() */
     bool guard;                      /* the address is in the guard below the fiber's stack */
     struct frame frames[FRAMES_MAX]; /* the innermost one is first */
     size_t frame_count;
     const struct object *blamed; /* the innermost module, or NULL */
+    struct log_pair fields[FIELDS];
     char directory[256];
-    char path[HISTORY_REPORT]; /* of the file; "": none */
+    struct crash_note note; /* its `report` is the path of the file; "": none */
 };
 
 static const int reported[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
@@ -353,25 +355,6 @@ static void crash_frames(struct report *of)
         crash_add_frame(of, (uintptr_t)found[at]);
 }
 
-/* Names the frames; looks up the byte before a return address, which belongs to the call. */
-static void crash_names(struct report *of)
-{
-    for (size_t i = 0; i < of->frame_count; i++) {
-        struct frame *frame = &of->frames[i];
-
-        if (frame->object)
-            mapped_name_frame(frame, frame->address - (i > 0));
-    }
-}
-
-/* Returns the module of the innermost code, or else the recorded one; "": none. */
-static const char *crash_module_of(const struct report *of)
-{
-    return of->blamed ? of->blamed->name : of->who.module;
-}
-
-/* ---- the report, as a file, a line, and a note for the supervisor ---- */
-
 /* Writes "function+0x12 (module)" to `out`, and returns it. */
 static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *frame)
 {
@@ -385,53 +368,78 @@ static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *fr
     return out;
 }
 
-static const char *crash_stack_text(char *out, size_t size, const struct report *of)
+/* Names the frames; looks up the byte before a return address, which belongs to the call. */
+static void crash_names(struct report *of)
 {
-    char text[FRAME_TEXT];
+    char text[FRAME_TEXT], *stack = of->who.stack;
     size_t used = 0;
 
-    *out = '\0';
-    for (size_t i = 0; i < of->frame_count && i < LINE_FRAMES && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? " < " : "",
-                                 crash_frame_text(text, &of->frames[i]));
-    return out;
+    *stack = '\0';
+    for (size_t i = 0; i < of->frame_count; i++) {
+        struct frame *frame = &of->frames[i];
+
+        if (frame->object)
+            mapped_name_frame(frame, frame->address - (i > 0));
+        if (i < LINE_FRAMES && used < sizeof of->who.stack)
+            used += (size_t)snprintf(stack + used, sizeof of->who.stack - used, "%s%s",
+                                     i ? " < " : "", crash_frame_text(text, frame));
+    }
+}
+
+/* Returns the module of the innermost code, or else the recorded one; "": none. */
+static const char *crash_module_of(const struct report *of)
+{
+    return of->blamed ? of->blamed->name : of->who.module;
+}
+
+/* ---- the report, as a file, a line, and a note for the supervisor ---- */
+
+static void crash_fields(struct report *of)
+{
+    static char address[20];
+    const struct crash_snapshot *who = &of->who;
+    const struct log_pair fields[FIELDS] = {
+        {"signal", text_some(of->name)},
+        {"exit", of->exit},
+        {"address", of->sent ? NULL : address},
+        {"guard", of->guard ? "the stack of a fiber overflowed" : NULL},
+        {"reason", of->reason},
+        {"module", text_some(crash_module_of(of))},
+        {"ran", text_some(who->kind)},
+        {"what", text_some(who->what)},
+        {"request", text_some(who->request)},
+        {"stack", who->stack},
+        {"report", NULL}, /* for the line only, if there is a file */
+    };
+
+    snprintf(address, sizeof address, "0x%" PRIxPTR, of->address);
+    memcpy(of->fields, fields, sizeof fields);
 }
 
 static void crash_write_file(struct report *of)
 {
-    const struct crash_snapshot *who = &of->who;
-    char time[TEXT_TIME_SIZE], thread[16] = "", text[FRAME_TEXT];
+    char time[TEXT_TIME_SIZE], thread[16] = "", text[FRAME_TEXT], *path = of->note.report;
 
     if (!*of->directory)
         return;
     /* The name is crash-2026-11-24T00-11-22.123Z-4711.txt: some file systems allow no colons. */
     text_time(clock_wall_ms(), time);
-    snprintf(of->path, sizeof of->path, "%s/crash-%s-%d.txt", of->directory, time, getpid());
-    for (char *at = of->path + strlen(of->directory); *at; at++)
+    snprintf(path, sizeof of->note.report, "%s/crash-%s-%d.txt", of->directory, time, getpid());
+    for (char *at = path + strlen(of->directory); *at; at++)
         if (*at == ':')
             *at = '-';
-    int fd = open(of->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     if (fd < 0) {
-        of->path[0] = '\0';
+        *path = '\0';
         return;
     }
     prctl(PR_GET_NAME, thread, 0, 0, 0);
     crash_write(fd, "busbar: %s\ntime: %s\nprocess: %d, thread %d called: %s\n", PACKAGE_VERSION,
                 time, getpid(), gettid(), crash_or(thread, "none"));
-    if (of->exit)
-        crash_write(fd, "exit: %s\n", of->exit);
-    crash_write(fd, "signal: %d %s", of->signal, crash_or(of->name, "none"));
-    if (of->sent)
-        crash_write(fd, ", sent\n");
-    else
-        crash_write(fd, ", address 0x%zx\n", of->address);
-    crash_write(fd, "guard of a fiber: %s\n", of->guard ? "yes: its stack overflowed" : "no");
-    if (of->reason)
-        crash_write(fd, "reason: %s\n", of->reason);
-    crash_write(fd, "module: %s\nran: %s %s, of module: %s\nrequest: %s\n",
-                crash_or(crash_module_of(of), "none"), crash_or(who->kind, "nothing of a module"),
-                who->what, crash_or(who->module, "none"), crash_or(who->request, "none"));
+    for (const struct log_pair *field = of->fields; field < of->fields + FIELDS; field++)
+        if (field->value)
+            crash_write(fd, "%s: %s\n", field->key, field->value);
     crash_write(fd, "\nbacktrace:\n");
     for (size_t i = 0; i < of->frame_count; i++) {
         const struct frame *frame = &of->frames[i];
@@ -447,60 +455,42 @@ static void crash_write_file(struct report *of)
         crash_write(fd, "  %s  %s  %s  at 0x%zx\n", at->name, crash_or(at->build, "none"), at->file,
                     at->base);
     if (!lseek(fd, 0, SEEK_CUR)) { /* nothing could be written */
-        unlink(of->path);
-        of->path[0] = '\0';
+        unlink(path);
+        *path = '\0';
     }
     close(fd);
 }
 
 static void crash_write_line(struct report *of)
 {
-    const struct crash_snapshot *who = &of->who;
-    char stack[1024], address[20];
-
-    snprintf(address, sizeof address, "0x%" PRIxPTR, of->address);
-    const struct log_pair pairs[] = {
-        {"signal", text_some(of->name)},
-        {"exit", of->exit},
-        {"address", of->sent ? NULL : address},
-        {"guard", of->guard ? "the stack of a fiber overflowed" : NULL},
-        {"reason", of->reason},
-        {"module", text_some(crash_module_of(of))},
-        {"ran", text_some(who->kind)},
-        {"what", text_some(who->what)},
-        {"request", text_some(who->request)},
-        {"report", text_some(of->path)},
-        {"stack", crash_stack_text(stack, sizeof stack, of)},
-    };
-
-    log_now(BB_ERROR, "crashed", pairs, sizeof pairs / sizeof *pairs);
+    of->fields[FIELDS - 1].value = text_some(of->note.report);
+    log_now(BB_ERROR, "crashed", of->fields, FIELDS);
 }
 
 /* Leaves a note for the supervisor. For "/usr/lib/hello.so" the file is named "hello". */
 static void crash_leave_note(struct report *of)
 {
-    static struct crash_note note;
-    const char *how = of->exit ? of->exit : of->name;
+    struct crash_note *note = &of->note;
+    const char *how = of->reason ? of->reason : crash_or(of->exit, of->name);
     const char *file = of->blamed ? of->blamed->file : of->who.module;
 
     if (!of->foreign) {
         const char *slash = strrchr(file, '/');
 
         file = slash ? slash + 1 : file;
-        snprintf(note.module, sizeof note.module, "%s", crash_module_of(of));
-        snprintf(note.file, sizeof note.file, "%.*s", (int)strcspn(file, "."), file);
+        snprintf(note->module, sizeof note->module, "%s", crash_module_of(of));
+        snprintf(note->file, sizeof note->file, "%.*s", (int)strcspn(file, "."), file);
     }
-    snprintf(note.how, sizeof note.how, "%s", of->reason ? of->reason : how);
-    snprintf(note.report, sizeof note.report, "%s", of->path);
-    supervised_crashed(&note);
+    snprintf(note->how, sizeof note->how, "%s", how);
+    supervised_crashed(note);
 }
 
 /* Writes the report; omits stages that fault. */
 static void crash_write_report(void)
 {
-    static void (*const stages[])(struct report *) = {crash_activity,   crash_frames,
-                                                      crash_names,      crash_write_file,
-                                                      crash_write_line, crash_leave_note};
+    static void (*const stages[])(struct report *) = {
+        crash_activity,   crash_frames,     crash_names,     crash_fields,
+        crash_write_file, crash_write_line, crash_leave_note};
 
     for (volatile size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         staged = 1;
@@ -548,7 +538,6 @@ static void crash_on_signal(int number, siginfo_t *info, void *context)
         crash_die(number, info);
         return;
     }
-    report.signal = number;
     snprintf(report.name, sizeof report.name, "SIG%s", sigabbrev_np(number));
     report.address = info->si_code > 0 ? (uintptr_t)info->si_addr : 0;
     report.sent = info->si_code <= 0;
@@ -648,7 +637,6 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
     crash_names(of);
     *snapshot = of->who;
     snprintf(snapshot->module, sizeof snapshot->module, "%.63s", crash_module_of(of));
-    crash_stack_text(snapshot->stack, sizeof snapshot->stack, of);
     return true;
 }
 

@@ -36,7 +36,7 @@ int crash_directory(const char *path);
  * One caller at a time.
  */
 struct crash_snapshot {
-    char module[64], kind[32], what[192], request[64], stack[768];
+    char module[64], kind[32], what[192], request[64], stack[1000];
 };
 bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot);
 
