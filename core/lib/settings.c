@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdalign.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -707,9 +706,6 @@ static void settings_bind_field(struct binder *binder, struct setting_value *val
     binder->failed = binder->failed || !checked;
     json_decref(object);
     value->json = json_object_get(checked, field->name);
-    value->text = json_string_value(value->json);
-    value->number = json_number_value(value->json);
-    value->integer = json_is_true(value->json) ? 1 : json_integer_value(value->json);
 }
 
 /* Creates a section. The rows must live as long as the settings. NULL: out of memory. */
@@ -785,16 +781,12 @@ const char *settings_bind_fault(const struct bb_table *settings, size_t row, siz
                     : field->type == BB_NUMBER ? sizeof(double)
                     : field->type == BB_BOOL   ? sizeof(bool)
                                                : sizeof(void *);
-    size_t align = field->type == BB_INT      ? alignof(int64_t)
-                   : field->type == BB_NUMBER ? alignof(double)
-                   : field->type == BB_BOOL   ? alignof(bool)
-                                              : alignof(void *);
 
     if (!bind->size)
         return NULL;
     if (bind->size != wanted)
         return "is bound to a member whose size is not the size of its type";
-    if (bind->offset % align)
+    if (bind->offset % wanted) /* on all supported systems the alignment is the size */
         return "is bound to an offset that is not aligned for its type";
     if (bind->offset > size || size - bind->offset < wanted)
         return "is bound to an offset outside of `settings_size`";
@@ -817,15 +809,15 @@ void section_store(const struct setting_section *section, void *members)
         if (!value->field->bind.size)
             continue;
         if (value->field->type == BB_INT)
-            *(int64_t *)member = value->integer;
+            *(int64_t *)member = setting_integer(value);
         else if (value->field->type == BB_NUMBER)
-            *(double *)member = value->number;
+            *(double *)member = json_number_value(value->json);
         else if (value->field->type == BB_BOOL)
             *(bool *)member = json_is_true(value->json);
         else if (value->field->type >= BB_OBJECT)
             *(json_t **)member = value->json;
         else
-            *(const char **)member = value->text;
+            *(const char **)member = json_string_value(value->json);
     }
 }
 

@@ -122,14 +122,16 @@ const struct setting_section *settings_section(const struct settings *settings,
 /* Returns the unit of a duration setting, such as "seconds"; NULL: none. */
 const char *setting_unit(const struct bb_field *field);
 
-/* A setting with its normalized value, as JSON and in the member for its type. */
+/* A setting with its normalized value. */
 struct setting_value {
     const struct bb_field *field;
     json_t *json; /* NULL: absent */
-    const char *text;
-    int64_t integer;
-    double number;
 };
+
+static inline int64_t setting_integer(const struct setting_value *value)
+{
+    return json_is_true(value->json) ? 1 : json_integer_value(value->json);
+}
 
 /*
  * Returns a setting if it is declared with the type `as`: 't'ext, 'i'nteger, 'n'umber or 'j'son;

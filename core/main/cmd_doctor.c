@@ -250,21 +250,22 @@ static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
         for (size_t row = 0; section && row < module->settings.count; row++) {
             const char *name = MODULE_ROWS(bb_field, module->settings)[row].name;
             const struct setting_value *value = section_value(section, name, 't');
+            const char *path = value ? json_string_value(value->json) : NULL;
             struct stat file;
             struct statvfs disk;
 
-            if (!value || !value->text || *value->text != '/' || stat(value->text, &file) ||
-                !S_ISDIR(file.st_mode) || statvfs(value->text, &disk))
+            if (!path || *path != '/' || stat(path, &file) || !S_ISDIR(file.st_mode) ||
+                statvfs(path, &disk))
                 continue;
             if (!any)
                 doctor_begin(doctor, "disk");
             any = true;
             if (disk.f_bavail * 100 < disk.f_blocks * LEAST_PERCENT)
                 doctor_find(doctor, "error", "%s.%s: less than %d %% of the disk of %s are free",
-                            module->name, name, LEAST_PERCENT, value->text);
-            if (access(value->text, W_OK))
+                            module->name, name, LEAST_PERCENT, path);
+            if (access(path, W_OK))
                 doctor_find(doctor, "warning", "%s.%s: this user cannot write to %s", module->name,
-                            name, value->text);
+                            name, path);
         }
     }
 }

@@ -244,21 +244,21 @@ const char *api_setting_text(struct bb_host *host, const char *name)
 {
     const struct setting_value *value = generation_setting(host, name, 't');
 
-    return value ? value->text : "";
+    return value ? json_string_value(value->json) : "";
 }
 
 int64_t api_setting_int(struct bb_host *host, const char *name)
 {
     const struct setting_value *value = generation_setting(host, name, 'i');
 
-    return value ? value->integer : 0;
+    return value ? setting_integer(value) : 0;
 }
 
 double api_setting_number(struct bb_host *host, const char *name)
 {
     const struct setting_value *value = generation_setting(host, name, 'n');
 
-    return value ? value->number : 0;
+    return value ? json_number_value(value->json) : 0;
 }
 
 json_t *api_setting_json(struct bb_host *host, const char *name)

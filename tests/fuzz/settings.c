@@ -20,7 +20,7 @@ static void bind(struct arena *arena, const char *path, struct setting_problems 
     must(section || problems->count);
     if (!section)
         return;
-    int64_t whole = section_value(section, "whole", 'i')->integer;
+    int64_t whole = setting_integer(section_value(section, "whole", 'i'));
 
     must(whole >= 1 && whole <= 9);
 }
