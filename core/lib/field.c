@@ -874,7 +874,7 @@ static const char *field_json_text(const struct bb_field *field, const char *tex
                                    struct problems *problems)
 {
     struct json_problem wrong;
-    json_t *value = json_read(text, strlen(text), &wrong);
+    json_t *value = json_read(text, strlen(text), JSON_COMMAS_MAX, &wrong);
 
     if (!value) {
         place_problem(place, problems, (enum problem_kind)BB_ANY, wrong.text);

@@ -46,27 +46,20 @@ void json_note_oom(void)
         *oom_flag = true;
 }
 
-static json_t *json_in_refuse(struct json_problem *problem, const char *text, int line, int column)
+/* Sets the text, with line and column of `at`, in characters, as jansson counts them. */
+static json_t *json_in_refuse(struct json_problem *problem, const char *text, const char *bytes,
+                              const char *at)
 {
-    *problem = (struct json_problem){.line = line, .column = column};
+    *problem = (struct json_problem){.line = 1, .column = 1};
     snprintf(problem->text, sizeof(problem->text), "%s", text);
-    return NULL;
-}
-
-/* Sets line and column, in characters, as jansson counts them. */
-static json_t *json_in_refuse_at(struct json_problem *problem, const char *text, const char *bytes,
-                                 const char *at)
-{
-    int line = 1, column = 1;
-
     for (; bytes < at; bytes++) {
-        column += ((unsigned char)*bytes & 0xC0) != 0x80;
+        problem->column += ((unsigned char)*bytes & 0xC0) != 0x80;
         if (*bytes == '\n') {
-            line++;
-            column = 1;
+            problem->line++;
+            problem->column = 1;
         }
     }
-    return json_in_refuse(problem, text, line, column);
+    return NULL;
 }
 
 /*
@@ -132,25 +125,20 @@ static json_t *json_in_load(const char *bytes, size_t length, size_t flags, json
     return NULL;
 }
 
-json_t *json_read(const char *bytes, size_t length, struct json_problem *problem)
-{
-    return json_read_most(bytes, length, JSON_COMMAS_MAX, problem);
-}
-
-json_t *json_read_most(const char *bytes, size_t length, size_t most, struct json_problem *problem)
+json_t *json_read(const char *bytes, size_t length, size_t most, struct json_problem *problem)
 {
     if (!length)
-        return json_in_refuse(problem, "empty", 1, 1);
+        return json_in_refuse(problem, "empty", bytes, bytes);
     const char *nul = memchr(bytes, 0, length);
 
     if (nul)
-        return json_in_refuse_at(problem, "the character NUL is not allowed", bytes, nul);
+        return json_in_refuse(problem, "the character NUL is not allowed", bytes, nul);
     if (length >= 3 && !memcmp(bytes, "\xEF\xBB\xBF", 3))
-        return json_in_refuse(problem, "a byte order mark is not allowed", 1, 1);
+        return json_in_refuse(problem, "a byte order mark is not allowed", bytes, bytes);
     const char *why = NULL, *over = json_in_excess(bytes, bytes + length, most, &why);
 
     if (over)
-        return json_in_refuse_at(problem, why, bytes, over);
+        return json_in_refuse(problem, why, bytes, over);
     json_error_t error;
     json_t *value = json_in_load(bytes, length, JSON_REJECT_DUPLICATES, &error);
 
@@ -168,7 +156,9 @@ json_t *json_read_most(const char *bytes, size_t length, size_t most, struct jso
             problem_text = "must be an object or a list";
         json_decref(value);
     }
-    json_in_refuse(problem, problem_text, line, column);
+    json_in_refuse(problem, problem_text, bytes, bytes);
+    problem->line = line;
+    problem->column = column;
     problem->memory = lost;
     return NULL;
 }

@@ -35,14 +35,11 @@ bool *json_set_oom_flag(bool *flag);
 /* Sets the flag of json_set_oom_flag(), because memory ran out for something that JSON needs. */
 void json_note_oom(void);
 
-/* Parses and returns a value, which the caller owns; NULL with *problem filled in. Any thread. */
-json_t *json_read(const char *bytes, size_t length, struct json_problem *problem);
-
 /*
- * Like json_read() with at most `most` commas, because reading a value takes up to 1 us of the
- * loop's time.
+ * Parses and returns a value, which the caller owns; NULL with *problem filled in. Allows up to
+ * `most` commas, because reading a value takes up to 1 us of the loop's time. Any thread.
  */
-json_t *json_read_most(const char *bytes, size_t length, size_t most, struct json_problem *problem);
+json_t *json_read(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 
 /*
  * Parses a text that the service itself wrote, without limits on content or size. Returns the

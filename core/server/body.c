@@ -290,7 +290,7 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
     size_t most = route->values_max ? route->values_max : VALUES_MAX;
     json_t *object = !txn->length ? json_object()
                      : txn->form  ? form_read(txn->bytes, txn->length, &problem)
-                                  : json_read_most(txn->bytes, txn->length, most, &problem);
+                                  : json_read(txn->bytes, txn->length, most, &problem);
 
     if (!object && problem.memory)
         return reply_failure(&txn->rq, FAILED_MEMORY);

@@ -30,7 +30,7 @@ static void check_again(json_t *checked, struct arena *arena)
     char *text = json_write(checked, &length);
 
     must(text && strlen(text) == length);
-    json_t *read = json_read(text, length, &problem);
+    json_t *read = json_read(text, length, JSON_COMMAS_MAX, &problem);
 
     must(read || too_large(&problem));
     if (!read) {
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct json_problem problem = {.text = ""};
     struct arena *arena = arena_new();
-    json_t *read = json_read((const char *)data, size, &problem);
+    json_t *read = json_read((const char *)data, size, JSON_COMMAS_MAX, &problem);
     json_t *checked = read ? check(read, arena) : NULL;
 
     must(read || *problem.text);

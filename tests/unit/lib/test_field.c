@@ -33,7 +33,7 @@ static void teardown(void)
 static json_t *parse(const char *text)
 {
     struct json_problem wrong;
-    json_t *value = json_read(text, strlen(text), &wrong);
+    json_t *value = json_read(text, strlen(text), JSON_COMMAS_MAX, &wrong);
 
     ck_assert_msg(value != NULL, "%s: %s", text, wrong.text);
     return value;

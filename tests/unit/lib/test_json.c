@@ -7,13 +7,13 @@
 
 static json_t *read_text(const char *text, struct json_problem *problem)
 {
-    return json_read(text, strlen(text), problem);
+    return json_read(text, strlen(text), JSON_COMMAS_MAX, problem);
 }
 
 static void check_refused(const char *bytes, size_t length, const char *why)
 {
     struct json_problem problem = {.text = ""};
-    json_t *value = json_read(bytes, length, &problem);
+    json_t *value = json_read(bytes, length, JSON_COMMAS_MAX, &problem);
 
     ck_assert_msg(!value, "%s", bytes);
     ck_assert_msg(!strcmp(problem.text, why), "%s: %s", bytes, problem.text);
@@ -64,7 +64,7 @@ TEST(problems_have_the_position_but_not_the_input)
     ck_assert_int_eq(problem.line, 2);
     ck_assert_int_gt(problem.column, 12);
     ck_assert_ptr_null(strstr(problem.text, "hunter"));
-    ck_assert_ptr_null(json_read("{\n\"\xC3\xA4\0", 6, &problem));
+    ck_assert_ptr_null(json_read("{\n\"\xC3\xA4\0", 6, JSON_COMMAS_MAX, &problem));
     ck_assert_int_eq(problem.line, 2);
     ck_assert_int_eq(problem.column, 3);
 }
@@ -76,7 +76,7 @@ TEST(depth_is_limited_to_64_without_brackets_in_strings)
 
     memset(text, '[', 64);
     memset(text + 64, ']', 64);
-    json_t *value = json_read(text, 128, &problem);
+    json_t *value = json_read(text, 128, JSON_COMMAS_MAX, &problem);
 
     ck_assert_ptr_nonnull(value);
     json_decref(value);
@@ -88,7 +88,7 @@ TEST(depth_is_limited_to_64_without_brackets_in_strings)
     memcpy(text, "[\"\\\"", 4);
     memset(text + 4, '{', 1000);
     memcpy(text + 1004, "\\\\\"]", 4);
-    value = json_read(text, 1008, &problem);
+    value = json_read(text, 1008, JSON_COMMAS_MAX, &problem);
     ck_assert_ptr_nonnull(value);
     json_decref(value);
 }
@@ -102,7 +102,7 @@ static json_t *read_keys(int count, struct json_problem *problem)
     for (int i = 0; i < count; i++)
         at += sprintf(at, "%s\"key%d\":%d", i ? "," : "", i, i);
     *at++ = '}';
-    json_t *value = json_read(text, (size_t)(at - text), problem);
+    json_t *value = json_read(text, (size_t)(at - text), JSON_COMMAS_MAX, problem);
 
     free(text);
     return value;
@@ -152,7 +152,7 @@ static void check_case(const char *folder, const char *name)
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     size_t length;
     char *bytes = file_read_bytes(path, &length);
-    json_t *value = json_read(bytes, length, &problem);
+    json_t *value = json_read(bytes, length, JSON_COMMAS_MAX, &problem);
 
     if (name[0] == 'n')
         ck_assert_msg(!value, "%s was accepted", name);
@@ -162,7 +162,7 @@ static void check_case(const char *folder, const char *name)
         ck_assert_msg(value != NULL, "%s: %s", name, problem.text);
     if (value) {
         char *text = json_write(value, &length);
-        json_t *again = json_read(text, length, &problem);
+        json_t *again = json_read(text, length, JSON_COMMAS_MAX, &problem);
 
         char *twice = json_write(again, NULL);
 

@@ -8,7 +8,7 @@
 static void check_round(const char *in, const char *out)
 {
     struct json_problem problem;
-    json_t *value = json_read(in, strlen(in), &problem);
+    json_t *value = json_read(in, strlen(in), JSON_COMMAS_MAX, &problem);
 
     ck_assert_msg(value != NULL, "%s: %s", in, problem.text);
     size_t length;
@@ -65,7 +65,7 @@ TEST(every_byte_is_escaped_at_every_position)
             struct json_problem problem;
 
             ck_assert_ptr_nonnull(strchr(ours, byte < 0x20 ? '\\' : byte));
-            read = json_read(ours, strlen(ours), &problem);
+            read = json_read(ours, strlen(ours), JSON_COMMAS_MAX, &problem);
             own = json_dumps(value, JSON_COMPACT);
             ck_assert_str_eq(json_string_value(json_array_get(read, 0)), text);
             ck_assert_uint_eq(strlen(ours), strlen(own));
