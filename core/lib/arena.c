@@ -46,11 +46,7 @@ static size_t arena_aligned(size_t size)
 static _Thread_local struct block *idle;
 static _Thread_local unsigned idle_count;
 
-#ifdef BUSBAR_SANITIZED
-static const unsigned idle_max = 0;
-#else
-static const unsigned idle_max = IDLE_BLOCKS;
-#endif
+static const unsigned idle_max = BUSBAR_SANITIZED ? 0 : IDLE_BLOCKS;
 
 void arena_thread_end(void)
 {

@@ -579,7 +579,7 @@ static void crash_on_exit(int status, void *arg)
     syscall(SYS_exit_group, status);
 }
 
-#if !THREAD_SANITIZED
+#if !BUSBAR_SANITIZED
 /* Reports calls of _exit(), which run no exit handlers. A program may define functions of libc. */
 void _exit(int status)
 {
@@ -669,7 +669,7 @@ void crash_install(void)
 {
     void *frames[4];
 
-    if (THREAD_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
+    if (BUSBAR_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
         return;
     mapped_files_snapshot();
     backtrace(frames, 4); /* loads libgcc, which allocates its memory now */

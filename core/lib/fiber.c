@@ -1,26 +1,18 @@
 #include "core/lib/fiber.h"
 
+#include "config.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define FIBER_ASAN 1
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-#define FIBER_TSAN 1
-#endif
-
-#ifdef FIBER_ASAN
+#if BUSBAR_ASAN
 #include <sanitizer/common_interface_defs.h>
 enum { FIBER_STACK = 512 * 1024 }; /* redzones make stack frames several times larger */
 #else
 enum { FIBER_STACK = 64 * 1024 };
 #endif
-#ifdef FIBER_TSAN
+#if BUSBAR_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -49,12 +41,12 @@ struct fiber {
     void (*entry)(void *);
     void *arg;
     bool ended;
-#ifdef FIBER_ASAN
+#if BUSBAR_ASAN
     void *fake_stack;
     const void *loop_bottom;
     size_t loop_size;
 #endif
-#ifdef FIBER_TSAN
+#if BUSBAR_TSAN
     void *tsan;
     void *tsan_loop;
 #endif
@@ -75,7 +67,7 @@ struct fiber_pool *fiber_pool_new(void)
 
 static void stack_free(struct fiber *fiber)
 {
-#ifdef FIBER_TSAN
+#if BUSBAR_TSAN
     __tsan_destroy_fiber(fiber->tsan);
 #endif
     munmap(fiber->map, fiber->map_size);
@@ -105,7 +97,7 @@ static struct fiber *stack_new(struct fiber_pool *pool)
     }
     struct fiber *fiber = (struct fiber *)(void *)(map + size - sizeof(struct fiber));
     *fiber = (struct fiber){.pool = pool, .map = map, .map_size = size};
-#ifdef FIBER_TSAN
+#if BUSBAR_TSAN
     fiber->tsan = __tsan_create_fiber(0);
 #endif
     return fiber;
@@ -128,15 +120,15 @@ static void fiber_give(struct fiber *fiber)
 static void fiber_leave(struct fiber *fiber)
 {
     (void)fiber; /* only sanitizers use it */
-#ifdef FIBER_ASAN
+#if BUSBAR_ASAN
     __sanitizer_start_switch_fiber(fiber->ended ? NULL : &fiber->fake_stack, fiber->loop_bottom,
                                    fiber->loop_size);
 #endif
-#ifdef FIBER_TSAN
+#if BUSBAR_TSAN
     __tsan_switch_to_fiber(fiber->tsan_loop, 0);
 #endif
     struct transfer back = jump_fcontext(loop_context, NULL);
-#ifdef FIBER_ASAN
+#if BUSBAR_ASAN
     __sanitizer_finish_switch_fiber(fiber->fake_stack, &fiber->loop_bottom, &fiber->loop_size);
 #endif
     loop_context = back.context;
@@ -147,7 +139,7 @@ static void fiber_main(struct transfer from)
     struct fiber *fiber = from.data;
 
     loop_context = from.context;
-#ifdef FIBER_ASAN
+#if BUSBAR_ASAN
     __sanitizer_finish_switch_fiber(NULL, &fiber->loop_bottom, &fiber->loop_size);
 #endif
     fiber->entry(fiber->arg);
@@ -158,16 +150,16 @@ static void fiber_main(struct transfer from)
 static void fiber_enter(struct fiber *fiber)
 {
     running = fiber;
-#ifdef FIBER_ASAN
+#if BUSBAR_ASAN
     void *fake_stack = NULL;
     __sanitizer_start_switch_fiber(&fake_stack, (char *)fiber->map + GUARD, FIBER_STACK);
 #endif
-#ifdef FIBER_TSAN
+#if BUSBAR_TSAN
     fiber->tsan_loop = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(fiber->tsan, 0);
 #endif
     struct transfer back = jump_fcontext(fiber->context, fiber);
-#ifdef FIBER_ASAN
+#if BUSBAR_ASAN
     __sanitizer_finish_switch_fiber(fake_stack, NULL, NULL);
 #endif
     fiber->context = back.context;

@@ -1,5 +1,7 @@
 #include "core/lib/thread.h"
 
+#include "config.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -17,7 +19,7 @@
 #include "core/lib/crash.h"
 #include "core/lib/log.h"
 
-#ifdef __SANITIZE_THREAD__
+#if BUSBAR_TSAN
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -49,7 +51,7 @@ static void thread_make_key(void)
 
 void thread_alternate_stack(void)
 {
-    if (THREAD_SANITIZED || pthread_once(&once, thread_make_key) || pthread_getspecific(alternate))
+    if (BUSBAR_SANITIZED || pthread_once(&once, thread_make_key) || pthread_getspecific(alternate))
         return;
     void *stack = mmap(NULL, ALTERNATE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
@@ -166,7 +168,7 @@ int semaphore_wait(sem_t *semaphore, int64_t until_ms)
     const struct timespec until = thread_time_of(until_ms);
     int failed = sem_clockwait(semaphore, CLOCK_MONOTONIC, &until);
 
-#ifdef __SANITIZE_THREAD__
+#if BUSBAR_TSAN
     if (!failed)
         __tsan_acquire(semaphore); /* ThreadSanitizer does not know this call */
 #endif

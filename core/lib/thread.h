@@ -10,17 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 1 if the build has a sanitizer, which installs its own signal handlers and stacks. */
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define THREAD_SANITIZED 1
-#else
-#define THREAD_SANITIZED 0
-#endif
-
 /*
  * Gives the calling thread a separate stack for signal handlers, so that a stack overflow can be
  * reported; it is freed when the thread ends. If memory runs out, the thread has none. No effect

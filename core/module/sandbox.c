@@ -1,5 +1,7 @@
 #include "core/module/sandbox.h"
 
+#include "config.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -68,7 +70,7 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
         _exit(EXIT_FAILURE);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
-    if (!THREAD_SANITIZED) /* sanitizers reserve terabytes of addresses */
+    if (!BUSBAR_SANITIZED) /* sanitizers reserve terabytes of addresses */
         setrlimit(RLIMIT_AS, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
     /* The limit for files prevents private copies in memory, so modules are loaded without a copy;
      * the warning about this would be misleading here. */
