@@ -20,7 +20,7 @@ enum { FIBER_STACK = 64 * 1024 };
  * The guard below each stack: addresses without memory. Code without -fstack-clash-protection also
  * faults there, unless a stack frame is larger than the guard.
  */
-enum { GUARD = 1024 * 1024 };
+enum { GUARD = 1024 * 1024, FIBER_MAP = GUARD + FIBER_STACK };
 
 enum { FIBER_KEPT = 256 }; /* unused stacks that a thread keeps */
 
@@ -33,10 +33,8 @@ extern struct transfer jump_fcontext(void *to, void *data);
 extern void *make_fcontext(void *top, size_t size, void (*entry)(struct transfer));
 
 struct fiber {
-    struct fiber *next; /* in the pool */
-    struct fiber_pool *pool;
-    void *map; /* the guard, followed by the stack; this struct is at its top */
-    size_t map_size;
+    struct fiber *next; /* of the unused ones */
+    void *map;          /* the guard, followed by the stack; this struct is at its top */
     void *context;
     void (*entry)(void *);
     void *arg;
@@ -52,51 +50,41 @@ struct fiber {
 #endif
 };
 
-struct fiber_pool {
-    struct fiber *idle;
-    size_t idle_count;
-};
-
-static _Thread_local struct fiber *running;
+static _Thread_local struct fiber *running, *idle;
+static _Thread_local unsigned idle_count;
 static _Thread_local void *loop_context;
-
-struct fiber_pool *fiber_pool_new(void)
-{
-    return calloc(1, sizeof(struct fiber_pool));
-}
 
 static void stack_free(struct fiber *fiber)
 {
 #if BUSBAR_TSAN
     __tsan_destroy_fiber(fiber->tsan);
 #endif
-    munmap(fiber->map, fiber->map_size);
+    munmap(fiber->map, FIBER_MAP);
 }
 
-void fiber_pool_free(struct fiber_pool *pool)
+void fiber_thread_end(void)
 {
-    while (pool->idle) {
-        struct fiber *fiber = pool->idle;
+    while (idle) {
+        struct fiber *fiber = idle;
 
-        pool->idle = fiber->next;
+        idle = fiber->next;
         stack_free(fiber);
     }
-    free(pool);
+    idle_count = 0;
 }
 
-static struct fiber *stack_new(struct fiber_pool *pool)
+static struct fiber *stack_new(void)
 {
-    size_t size = GUARD + FIBER_STACK;
-    char *map = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    char *map = mmap(NULL, FIBER_MAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 
     if (map == MAP_FAILED)
         return NULL;
     if (mprotect(map + GUARD, FIBER_STACK, PROT_READ | PROT_WRITE)) {
-        munmap(map, size);
+        munmap(map, FIBER_MAP);
         return NULL;
     }
-    struct fiber *fiber = (struct fiber *)(void *)(map + size - sizeof(struct fiber));
-    *fiber = (struct fiber){.pool = pool, .map = map, .map_size = size};
+    struct fiber *fiber = (struct fiber *)(void *)(map + FIBER_MAP - sizeof(struct fiber));
+    *fiber = (struct fiber){.map = map};
 #if BUSBAR_TSAN
     fiber->tsan = __tsan_create_fiber(0);
 #endif
@@ -105,15 +93,13 @@ static struct fiber *stack_new(struct fiber_pool *pool)
 
 static void fiber_give(struct fiber *fiber)
 {
-    struct fiber_pool *pool = fiber->pool;
-
-    if (pool->idle_count >= FIBER_KEPT) {
+    if (idle_count >= FIBER_KEPT) {
         stack_free(fiber);
         return;
     }
-    fiber->next = pool->idle;
-    pool->idle = fiber;
-    pool->idle_count++;
+    fiber->next = idle;
+    idle = fiber;
+    idle_count++;
 }
 
 /* Switches from the fiber to the loop. */
@@ -166,15 +152,15 @@ static void fiber_enter(struct fiber *fiber)
     running = NULL;
 }
 
-int fiber_start(struct fiber_pool *pool, void (*entry)(void *), void *arg, struct fiber **parked)
+int fiber_start(void (*entry)(void *), void *arg, struct fiber **parked)
 {
-    struct fiber *fiber = pool->idle;
+    struct fiber *fiber = idle;
 
     *parked = NULL;
     if (fiber) {
-        pool->idle = fiber->next;
-        pool->idle_count--;
-    } else if (!(fiber = stack_new(pool))) {
+        idle = fiber->next;
+        idle_count--;
+    } else if (!(fiber = stack_new())) {
         return -1;
     }
     fiber->entry = entry;

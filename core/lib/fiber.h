@@ -3,7 +3,7 @@
  * It runs until it parks or returns; code on the thread's own stack (the loop's) resumes it.
  * Boost.Context's C functions switch stacks in a few nanoseconds, without a system call.
  *
- * Each thread has a pool of stacks. Below each stack is a guard of a megabyte without memory, so
+ * Each thread keeps unused stacks. Below each stack is a guard of a megabyte without memory, so
  * that an overflow causes a fault instead of overwriting memory.
  */
 #ifndef CORE_FIBER_H
@@ -12,20 +12,16 @@
 #include <stdbool.h>
 
 struct fiber;
-struct fiber_pool;
 
-/* Creates the pool of a thread; NULL: out of memory. */
-struct fiber_pool *fiber_pool_new(void);
-
-/* All fibers of the pool must have ended. */
-void fiber_pool_free(struct fiber_pool *pool);
+/* Frees the stacks that the calling thread keeps. Call before the thread ends. */
+void fiber_thread_end(void);
 
 /*
  * Runs entry(arg) on a fiber at once, until the fiber has parked (*parked is the fiber, for
  * fiber_resume()) or ended (*parked is NULL). Returns 0, or -1 if there is no memory for a stack.
  * Must be called on the loop's stack.
  */
-int fiber_start(struct fiber_pool *pool, void (*entry)(void *), void *arg, struct fiber **parked);
+int fiber_start(void (*entry)(void *), void *arg, struct fiber **parked);
 
 /*
  * Continues a parked fiber until it parks again (returns false) or has ended and was freed (returns

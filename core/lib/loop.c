@@ -50,16 +50,9 @@ int loop_init(struct loop *loop, struct engine *engine, unsigned index)
     STAILQ_INIT(&loop->patient);
     loop->now_ms = clock_mono_ms();
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (loop->epoll < 0)
-        goto failed;
-    loop->fibers = fiber_pool_new();
-    if (!loop->fibers || inbox_init(loop))
-        goto failed;
-    return 0;
-failed:
+    if (loop->epoll >= 0 && !inbox_init(loop))
+        return 0;
     log_line(BB_ERROR, "cannot create an event loop", "reason", strerror(errno), NULL);
-    if (loop->fibers)
-        fiber_pool_free(loop->fibers);
     if (loop->epoll >= 0)
         close(loop->epoll);
     return -1;
@@ -70,7 +63,6 @@ void loop_free(struct loop *loop)
     close(loop->inbox_watch.fd);
     close(loop->epoll);
     pthread_mutex_destroy(&loop->inbox_lock);
-    fiber_pool_free(loop->fibers);
     atomic_store(&loop->iteration_ms, 0);
     arena_thread_end();
 }
@@ -198,6 +190,7 @@ void loop_run(struct loop *loop)
         timer_ms = timers_run(&loop->timers, loop->now_ms);
     }
     atomic_store_explicit(&loop->iteration_ms, 0, memory_order_relaxed); /* ended, not blocked */
+    fiber_thread_end();
     arena_thread_end();
 }
 

@@ -57,7 +57,6 @@ void timer_clear(struct timers *timers, struct timer *timer);
 int64_t timers_run(struct timers *timers, int64_t now_ms);
 
 struct core_request;
-struct fiber_pool;
 struct http;
 struct pg;
 struct redis;
@@ -129,10 +128,9 @@ struct loop {
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
     STAILQ_HEAD(, message) inbox;
-    struct tasks ready, patient;     /* tasks that are ready */
-    LIST_HEAD(, core_request) alive; /* all requests of this loop, of any kind */
-    size_t requests;                 /* number of requests */
-    struct fiber_pool *fibers;
+    struct tasks ready, patient;        /* tasks that are ready */
+    LIST_HEAD(, core_request) alive;    /* all requests of this loop, of any kind */
+    size_t requests;                    /* number of requests */
     struct loop_part parts[LOOP_PARTS]; /* in the order in which they run */
     size_t part_count;
     struct pg *pg;

@@ -186,7 +186,7 @@ bool request_start(struct core_request *rq)
     rq->charged_us = clock_mono_us();
     if (rq->fiber && fiber_resume(rq->fiber))
         rq->fiber = NULL;
-    else if (!rq->fiber && fiber_start(rq->loop->fibers, request_fiber_entry, rq, &rq->fiber))
+    else if (!rq->fiber && fiber_start(request_fiber_entry, rq, &rq->fiber))
         reply_failure(rq, FAILED_MEMORY);
     request_charge(rq);
     rq->running = false;

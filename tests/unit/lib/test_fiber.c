@@ -34,18 +34,17 @@ static _Noreturn void overflow(void)
 {
     stack_t alternate = {.ss_sp = malloc(ALTERNATE), .ss_size = ALTERNATE};
     struct sigaction action = {.sa_handler = faulted, .sa_flags = SA_ONSTACK};
-    struct fiber_pool *pool = fiber_pool_new();
     struct fiber *parked[FIBERS], *none;
 
-    if (!pool || !alternate.ss_sp || sigaltstack(&alternate, NULL) ||
-        sigaction(SIGSEGV, &action, NULL) || sigaction(SIGBUS, &action, NULL))
+    if (!alternate.ss_sp || sigaltstack(&alternate, NULL) || sigaction(SIGSEGV, &action, NULL) ||
+        sigaction(SIGBUS, &action, NULL))
         _exit(1);
     for (int i = 0; i < FIBERS; i++)
-        if (fiber_start(pool, park, NULL, &parked[i]))
+        if (fiber_start(park, NULL, &parked[i]))
             _exit(1);
     if (!fiber_resume(parked[0])) /* the next fiber gets this stack */
         _exit(1);
-    fiber_start(pool, write_far, NULL, &none);
+    fiber_start(write_far, NULL, &none);
     _exit(OVERWRITTEN);
 }
 
