@@ -201,6 +201,11 @@ static void upload_discard(void *arg)
 
 /* ---- passing batches to the pool ---- */
 
+static struct upload_batch *upload_other_batch(struct upload *upload)
+{
+    return &upload->batches[upload->filling == upload->batches];
+}
+
 static void upload_submit(struct upload *upload, void (*run)(void *),
                           void (*done)(struct message *))
 {
@@ -214,9 +219,16 @@ static void upload_submit(struct upload *upload, void (*run)(void *),
                 &upload->call, false);
 }
 
-static bool upload_is_full(const struct upload_batch *batch)
+/*
+ * Returns whether the batch should go to the pool. Without room for a second buffer, batches are
+ * alternately large and so small that they need not be counted.
+ */
+static bool upload_is_full(struct upload *upload)
 {
-    return batch->length >= CHUNK || batch->count >= SEGMENTS_MAX / 2;
+    const struct upload_batch *batch = upload->filling;
+    bool small = !batch->counted && (upload->writing || upload_other_batch(upload)->counted);
+
+    return batch->length >= (small ? UNCOUNTED : CHUNK) || batch->count >= SEGMENTS_MAX / 2;
 }
 
 static void upload_written(struct message *message);
@@ -232,11 +244,11 @@ static void upload_flush(struct upload *upload)
         upload->idle = upload->finished;
         return;
     }
-    if (!upload->finished && !upload_is_full(filling))
+    if (!upload->finished && !upload_is_full(upload))
         return;
     upload->last = upload->finished;
     upload->writing = filling;
-    upload->filling = filling == upload->batches ? &upload->batches[1] : upload->batches;
+    upload->filling = upload_other_batch(upload);
     upload_submit(upload, upload_write_batch, upload_written);
 }
 
@@ -265,18 +277,14 @@ bool upload_is_stalled(const struct upload *upload)
     return upload->stalled;
 }
 
-/* An upload does not stall if another piece fits while the other batch is being written. */
+/* While one batch is being written, tries to count the buffer of the other one. */
 bool upload_stalls(struct upload *upload)
 {
     struct upload_batch *filling = upload->filling;
 
-    upload->stalled = false;
-    if (!upload->writing)
-        return false;
-    if (!upload_is_full(filling) && !filling->counted && filling->length >= UNCOUNTED)
+    if (upload->writing && !filling->counted && filling->length >= UNCOUNTED)
         filling->counted = body_try_room(upload->txn, ROOM);
-    upload->stalled =
-        upload_is_full(filling) || (!filling->counted && filling->length >= UNCOUNTED);
+    upload->stalled = upload->writing && upload_is_full(upload);
     return upload->stalled;
 }
 
@@ -421,32 +429,6 @@ static int upload_begin_file(struct upload *upload)
     return 0;
 }
 
-/*
- * Counts a buffer before its length reaches BODY_LARGE; until then the kernel has not allocated
- * most of it. If the other buffer is counted and was written, exchanges their memory instead.
- */
-static int upload_count_buffer(struct upload *upload, struct upload_batch *batch, size_t length)
-{
-    struct upload_batch *other =
-        batch == upload->batches ? &upload->batches[1] : &upload->batches[0];
-    char *bytes = other->bytes;
-
-    if (batch->counted || length < BODY_LARGE)
-        return 0;
-    batch->counted = true;
-    if (other->counted && other != upload->writing) {
-        memcpy(bytes, batch->bytes, batch->length);
-        other->bytes = batch->bytes;
-        batch->bytes = bytes;
-        other->counted = false;
-        return 0;
-    }
-    if (!body_take_room(upload->txn, ROOM))
-        return 0;
-    batch->counted = false;
-    return -1;
-}
-
 /* Appends data of the file to the current batch. */
 static int upload_collect(struct upload *upload, const char *bytes, size_t length, bool last)
 {
@@ -457,8 +439,12 @@ static int upload_collect(struct upload *upload, const char *bytes, size_t lengt
         batch->bytes = malloc(ROOM);
     if (!batch->bytes || batch->length + length > ROOM)
         return upload_no_memory(upload);
-    if (upload_count_buffer(upload, batch, batch->length + length))
-        return -1;
+    if (!batch->counted && batch->length + length >= BODY_LARGE) {
+        /* until now the kernel has not allocated most of the buffer */
+        if (body_take_room(upload->txn, ROOM))
+            return -1;
+        batch->counted = true;
+    }
     if (!segment || segment->file != upload->file) {
         if (batch->count == SEGMENTS_MAX)
             return upload_no_memory(upload);
