@@ -11,7 +11,7 @@
 enum { TIMES_AT = METER_STATUSES, ROUTE_VALUES = TIMES_AT + METER_TIME_VALUES };
 
 /* LINE values fill a cache line. Slots have whole lines, so that they do not share one. */
-enum { PLACES = 8, METERS_MAX = 4096, LINE = 8, ROUTE_STRIDE = (ROUTE_VALUES / LINE + 1) * LINE };
+enum { PLACES = 8, METERS_MAX = 8192, LINE = 8, ROUTE_STRIDE = (ROUTE_VALUES / LINE + 1) * LINE };
 
 const int meter_statuses[METER_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 405,
                                             408, 409, 410, 411, 413, 414, 415, 422,
@@ -25,25 +25,22 @@ struct meter {
     /* of a module: with the values of the label, because different values need a different meter;
      * of a route: its labels */
     const char *name;
+    bool route;
     size_t count, stride;
     atomic_uint_least64_t *numbers;
 };
 
-struct meter_list {
-    struct meter *first, **last;
-    size_t count;
-};
-
-static pthread_mutex_t meter_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct meter_list meter_routes_made = {.last = &meter_routes_made.first};
-static struct meter_list meter_modules_made = {.last = &meter_modules_made.first};
-
 /* For requests without a route, and if memory runs out for a route. */
 static _Alignas(LINE * sizeof(uint64_t)) atomic_uint_least64_t spare[2][PLACES * ROUTE_STRIDE];
-static struct meter no_route = {NULL, "method=\"other\",route=\"none\"", ROUTE_VALUES, ROUTE_STRIDE,
-                                spare[0]};
-static struct meter other_routes = {NULL, "method=\"other\",route=\"other\"", ROUTE_VALUES,
-                                    ROUTE_STRIDE, spare[1]};
+static struct meter other_routes = {
+    NULL, "method=\"other\",route=\"other\"", true, ROUTE_VALUES, ROUTE_STRIDE, spare[1]};
+static struct meter no_route = {
+    &other_routes, "method=\"other\",route=\"none\"", true, ROUTE_VALUES, ROUTE_STRIDE, spare[0]};
+
+/* All meters, in the order of creation. */
+static pthread_mutex_t meter_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct meter **meters_end = &other_routes.next;
+static size_t meters;
 
 static _Thread_local unsigned place;
 
@@ -53,36 +50,36 @@ void meter_thread(unsigned index)
 }
 
 /* Creates a meter and keeps the name. NULL: out of memory, or too many meters. */
-static struct meter *meter_new(struct meter_list *list, const char *name, size_t count)
+static struct meter *meter_new(const char *name, bool route, size_t count)
 {
     size_t stride = (count + LINE - 1) / LINE * LINE;
     size_t size = stride * PLACES * sizeof(atomic_uint_least64_t);
-    struct meter *meter = list->count < METERS_MAX ? malloc(sizeof *meter) : NULL;
+    struct meter *meter = meters < METERS_MAX ? malloc(sizeof *meter) : NULL;
     void *numbers = meter ? aligned_alloc(LINE * sizeof(uint64_t), size) : NULL;
 
     if (!numbers) {
         free(meter);
         return NULL;
     }
-    *meter = (struct meter){NULL, name, count, stride, memset(numbers, 0, size)};
-    *list->last = meter;
-    list->last = &meter->next;
-    list->count++;
+    *meter = (struct meter){NULL, name, route, count, stride, memset(numbers, 0, size)};
+    *meters_end = meter;
+    meters_end = &meter->next;
+    meters++;
     return meter;
 }
 
 /* Returns or creates the meter of this name. Takes the name. */
-static struct meter *meter_find(struct meter_list *list, char *name, size_t count)
+static struct meter *meter_find(char *name, bool route, size_t count)
 {
     pthread_mutex_lock(&meter_lock);
-    struct meter *meter = list->first;
+    struct meter *meter = &no_route;
 
-    while (meter && strcmp(meter->name, name) != 0)
+    while (meter && (meter->route != route || strcmp(meter->name, name) != 0))
         meter = meter->next;
     bool found = meter != NULL;
 
     if (!found)
-        meter = meter_new(list, name, count);
+        meter = meter_new(name, route, count);
     pthread_mutex_unlock(&meter_lock);
     if (found || !meter)
         free(name);
@@ -91,7 +88,7 @@ static struct meter *meter_find(struct meter_list *list, char *name, size_t coun
 
 struct meter *meter_named(char *name, size_t count)
 {
-    return name ? meter_find(&meter_modules_made, name, count) : NULL;
+    return name ? meter_find(name, false, count) : NULL;
 }
 
 void meter_add(struct meter *meter, size_t value, uint64_t by)
@@ -135,7 +132,7 @@ struct meter *meter_route(const char *method, const char *path)
     char *name;
     struct meter *meter = asprintf(&name, "method=\"%s\",route=\"%s\"", method, path) < 0
                               ? NULL
-                              : meter_find(&meter_routes_made, name, ROUTE_VALUES);
+                              : meter_find(name, true, ROUTE_VALUES);
 
     return meter ? meter : &other_routes;
 }
@@ -156,23 +153,19 @@ void meter_request(struct meter *route, int status, int64_t us)
         meter_add_time(route, TIMES_AT, us);
 }
 
-static void meter_call(const struct meter *route,
-                       void (*call)(const struct route_sums *sums, void *arg), void *arg)
-{
-    struct route_sums sums = {.labels = route->name};
-
-    for (size_t i = 0; i < METER_STATUSES; i++)
-        sums.statuses[i] = meter_sum(route, i);
-    meter_times(route, TIMES_AT, &sums.times);
-    call(&sums, arg);
-}
-
 void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *arg)
 {
+    struct route_sums sums;
+
     pthread_mutex_lock(&meter_lock);
-    for (const struct meter *at = meter_routes_made.first; at; at = at->next)
-        meter_call(at, call, arg);
+    for (const struct meter *route = &no_route; route; route = route->next) {
+        if (!route->route)
+            continue;
+        sums.labels = route->name;
+        for (size_t i = 0; i < METER_STATUSES; i++)
+            sums.statuses[i] = meter_sum(route, i);
+        meter_times(route, TIMES_AT, &sums.times);
+        call(&sums, arg);
+    }
     pthread_mutex_unlock(&meter_lock);
-    meter_call(&no_route, call, arg);
-    meter_call(&other_routes, call, arg);
 }
