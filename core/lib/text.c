@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <openssl/crypto.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -479,8 +480,6 @@ const char *unicode_single_spaces(const char *text, struct arena *arena)
 
 /* ---- W3C Trace Context ---- */
 
-#define TRACE_HEX "0123456789abcdef"
-
 /* Offsets in "00-", the trace, "-", the span, "-", the flags. */
 enum {
     TRACE_AT = 3,
@@ -490,21 +489,6 @@ enum {
     FLAGS_AT = 53,
     TRACE_WHOLE = 55
 };
-
-/* Accepts later versions, which may have more fields after the flags, except ff. */
-static bool text_trace_is_well_formed(const char *given)
-{
-    for (int i = 0; i < TRACE_WHOLE; i++) {
-        bool dash = i == TRACE_AT - 1 || i == SPAN_AT - 1 || i == FLAGS_AT - 1;
-
-        if (!given[i] || !strchr(dash ? "-" : TRACE_HEX, given[i]))
-            return false;
-    }
-    if (given[TRACE_WHOLE] && (!strncmp(given, "00", 2) || given[TRACE_WHOLE] != '-'))
-        return false;
-    return strncmp(given, "ff", 2) != 0 && strspn(given + TRACE_AT, "0") < TRACE_DIGITS &&
-           strspn(given + SPAN_AT, "0") < SPAN_DIGITS;
-}
 
 static void text_trace_random_digits(char *out, size_t count)
 {
@@ -518,13 +502,24 @@ static void text_trace_random_digits(char *out, size_t count)
     memcpy(out, hex, count);
 }
 
-/* Keeps only the flags "sampled" and "random". */
+/*
+ * Accepts later versions, which may have more fields after the flags, except ff. Keeps only the
+ * flags "sampled" and "random".
+ */
 void trace_parent(const char *given, char out[TRACE_PARENT_SIZE])
 {
+    char version[3], trace[TRACE_DIGITS + 1], span[SPAN_DIGITS + 1], flags[3];
+    int end = 0;
+
     memcpy(out, "00-00000000000000000000000000000000-0000000000000000-00", TRACE_PARENT_SIZE);
-    if (given && text_trace_is_well_formed(given)) {
-        memcpy(out + TRACE_AT, given + TRACE_AT, TRACE_DIGITS);
-        out[FLAGS_AT + 1] = TRACE_HEX[(strchr(TRACE_HEX, given[FLAGS_AT + 1]) - TRACE_HEX) & 3];
+    if (given)
+        sscanf(given, "%2[0-9a-f]-%32[0-9a-f]-%16[0-9a-f]-%2[0-9a-f]%n", version, trace, span,
+               flags, &end);
+    if (end == TRACE_WHOLE && strcmp(version, "ff") != 0 &&
+        (!given[end] || (given[end] == '-' && strcmp(version, "00") != 0)) &&
+        strspn(trace, "0") < TRACE_DIGITS && strspn(span, "0") < SPAN_DIGITS) {
+        memcpy(out + TRACE_AT, trace, TRACE_DIGITS);
+        out[FLAGS_AT + 1] = (char)('0' + (OPENSSL_hexchar2int((unsigned char)flags[1]) & 3));
     } else {
         text_trace_random_digits(out + TRACE_AT, TRACE_DIGITS);
         out[FLAGS_AT + 1] = '2';
