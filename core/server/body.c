@@ -1,19 +1,41 @@
 #include "core/server/body.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/lib/json.h"
+#include "core/lib/log.h"
+#include "core/lib/multipart.h"
 #include "core/lib/text.h"
+#include "core/module/module_load.h"
+#include "core/module/pool.h"
 #include "core/module/reply.h"
-#include "core/server/upload.h"
 
 #define JSON_TYPE "application/json"
 #define FORM_TYPE "application/x-www-form-urlencoded"
 #define RETRY_SECONDS "5"
 
-enum { VALUES_MAX = 12000 }; /* for a JSON body if the route sets no limit */
+enum {
+    VALUES_MAX = 12000,                      /* for a JSON body if the route sets no limit */
+    UPLOAD_HEADS = 1024 * 1024,              /* bytes per body, in addition to files and fields */
+    CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
+    ROOM = 544 * 1024,                       /* size of a buffer: a chunk and a piece of a body */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* bytes not counted, with room for a piece */
+    SEGMENTS_MAX = 128,
+    DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
+    OPEN_MAX = 16,          /* maximum number of files that wait for a common flush to disk */
+    PARTS_MAX = 256,        /* including empty parts */
+    NAME_MAX_CHARACTERS = 255,
+    FILE_MODE = 0600,
+    DIRECTORY_MODE = 0700
+};
 
 enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS };
 
@@ -150,13 +172,12 @@ static enum quota_result body_count(struct http_txn *txn, size_t bytes)
                       &bounds);
 }
 
-bool body_try_room(struct http_txn *txn, size_t bytes)
-{
-    return body_count(txn, bytes) == QUOTA_TAKEN;
-}
-
-/* Small bodies count as 0 bytes, so that they need no data shared by the loops. */
-int body_take_room(struct http_txn *txn, size_t bytes)
+/*
+ * Counts more bytes for this transaction. Returns 0; if there is no room, answers with 429 or 503
+ * and returns the status. Small bodies count as 0 bytes, so that they need no data shared by the
+ * loops.
+ */
+static int body_take_room(struct http_txn *txn, size_t bytes)
 {
     enum quota_result answer = bytes ? body_count(txn, bytes) : QUOTA_TAKEN;
 
@@ -178,7 +199,8 @@ void body_drop(struct http_txn *txn)
     txn->length = txn->room = 0;
 }
 
-int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
+/* Appends to the body, up to `limit` bytes. Returns 0 or the status of a response. */
+static int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 {
     size_t needed = txn->length + size;
 
@@ -201,6 +223,618 @@ int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
     memcpy(txn->bytes + txn->length, data, size);
     txn->length = needed;
     return 0;
+}
+
+/*
+ * ---- uploads: multipart bodies ----
+ *
+ * The loop parses arriving data and collects
+ * file data in one of two buffers, while a thread of the module's pool writes the other; if both
+ * are full, the connection is suspended. So memory is independent of the size of the upload, and
+ * the disk never blocks the loop. The buffers count among the large bodies in memory; if there is
+ * no room for a second one, the upload continues with one. Files are stored in `incoming/` of the
+ * route's directory, and synced to disk (fsync) before the handler gets them; files that still have
+ * their names at the end of the request are deleted. Everything runs on the loop, except
+ * upload_write_batch() and upload_discard(), which run in the pool and use only the files and the
+ * batch that was passed to them. While the pool works, the HTTP transaction cannot be freed: see
+ * upload_end().
+ */
+
+/* A file, allocated in the arena of the request. */
+struct upload_file {
+    struct bb_file pub; /* first */
+    struct upload_file *next;
+    char sha256[65];
+    int fd;             /* -1: not open */
+    bool begun;         /* a file with its path may exist */
+    EVP_MD_CTX *digest; /* while the file is open */
+    struct upload_file *next_written;
+};
+
+/* Data of one file in a batch. */
+struct upload_segment {
+    struct upload_file *file;
+    size_t length;
+    bool last; /* the end of the file */
+};
+
+struct upload_batch {
+    char *bytes; /* ROOM bytes, allocated on first use */
+    size_t length;
+    struct upload_segment segments[SEGMENTS_MAX];
+    size_t count;
+    bool counted; /* among the large bodies in memory */
+};
+
+struct upload {
+    struct pool_call call; /* first member; one call at a time */
+    struct http_txn *txn;
+    const char *directory;
+    struct multipart parser;
+    const struct bb_part *part; /* the current part; NULL: it is ignored */
+    const char *name;           /* its name, as sent or as declared by the route */
+    const char *filename;       /* its file name; NULL: none */
+    struct upload_file *file;   /* its file; NULL: no data yet */
+    struct upload_file *files, **files_end;
+    size_t files_length;         /* bytes of all files */
+    struct quota_charge on_disk; /* disk space, counted in advance in steps */
+    size_t parts;                /* seen so far */
+    unsigned *counts;            /* for each part of the route */
+    struct upload_batch batches[2];
+    struct upload_batch *filling, *writing; /* writing NULL: the pool is idle */
+    int error;                   /* errno of the pool; read only while the pool is idle */
+    struct upload_file *written; /* open files not yet synced; read like `error` */
+    unsigned written_count;
+    bool last;     /* for the pool: this is the last batch */
+    bool stalled;  /* the connection is suspended until the pool has written */
+    bool finished; /* no more data follows: write what was collected */
+    bool idle;     /* all data was written */
+    bool ended;    /* the HTTP transaction is over */
+};
+
+/* ---- in the pool: writing batches, and deleting files that were not kept ---- */
+
+static int upload_open_new(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+}
+
+/* Creates the file, and the directory on first use. Returns 0, or -1 with errno. */
+static int upload_create_file(const struct upload *upload, struct upload_file *file)
+{
+    char path[4096];
+
+    file->begun = true;
+    file->fd = upload_open_new(file->pub.path);
+    if (file->fd < 0 && errno == ENOENT) {
+        if (snprintf(path, sizeof path, "%s/incoming", upload->directory) >= (int)sizeof path) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        if ((mkdir(upload->directory, DIRECTORY_MODE) && errno != EEXIST) ||
+            (mkdir(path, DIRECTORY_MODE) && errno != EEXIST))
+            return -1;
+        file->fd = upload_open_new(file->pub.path);
+    }
+    if (file->fd < 0)
+        return -1;
+    file->digest = EVP_MD_CTX_new();
+    if (file->digest && EVP_DigestInit_ex(file->digest, EVP_sha256(), NULL))
+        return 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+/* Returns 0, or -1 with errno. */
+static int upload_write_segment(struct upload *upload, const struct upload_segment *segment,
+                                const char *bytes)
+{
+    struct upload_file *file = segment->file;
+    unsigned char digest[32];
+
+    if (!file->begun && upload_create_file(upload, file))
+        return -1;
+    if (!EVP_DigestUpdate(file->digest, bytes, segment->length)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    for (size_t done = 0; done < segment->length;) {
+        ssize_t wrote = write(file->fd, bytes + done, segment->length - done);
+
+        if (wrote < 0 && errno != EINTR)
+            return -1;
+        done += wrote > 0 ? (size_t)wrote : 0;
+    }
+    /* start writing to disk now, so that fsync() at the end has little to wait for */
+    (void)sync_file_range(file->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (!segment->last)
+        return 0;
+    if (!EVP_DigestFinal_ex(file->digest, digest, NULL)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    text_hex(digest, sizeof digest, file->sha256);
+    file->next_written = upload->written;
+    upload->written = file;
+    upload->written_count++;
+    return 0;
+}
+
+/* Syncs all open files. The first fsync() usually also writes the data of the other files. */
+static int upload_sync_files(struct upload *upload)
+{
+    while (upload->written) {
+        struct upload_file *file = upload->written;
+        int fd = file->fd;
+
+        if (fsync(fd))
+            return -1;
+        upload->written = file->next_written;
+        file->fd = -1;
+        if (close(fd))
+            return -1;
+    }
+    upload->written_count = 0;
+    return 0;
+}
+
+/* Writes the batch `writing`. */
+static void upload_write_batch(void *arg)
+{
+    struct upload *upload = arg;
+    const struct upload_batch *batch = upload->writing;
+    const char *bytes = batch->bytes;
+
+    for (size_t i = 0; i < batch->count && !upload->error; i++) {
+        if (upload_write_segment(upload, &batch->segments[i], bytes))
+            upload->error = errno ? errno : EIO;
+        bytes += batch->segments[i].length;
+    }
+    if (!upload->error && (upload->last || upload->written_count >= OPEN_MAX) &&
+        upload_sync_files(upload))
+        upload->error = errno ? errno : EIO;
+}
+
+static void upload_discard(void *arg)
+{
+    struct upload *upload = arg;
+
+    for (struct upload_file *file = upload->files; file; file = file->next) {
+        if (file->fd >= 0)
+            close(file->fd);
+        EVP_MD_CTX_free(file->digest);
+        if (file->begun)
+            unlink(file->pub.path);
+    }
+}
+
+/* ---- passing batches to the pool ---- */
+
+static struct upload_batch *upload_other_batch(struct upload *upload)
+{
+    return &upload->batches[upload->filling == upload->batches];
+}
+
+static void upload_submit(struct upload *upload, void (*run)(void *),
+                          void (*done)(struct message *))
+{
+    struct core_request *rq = &upload->txn->rq;
+    const struct host_handle *owner = upload->txn->match.owner;
+
+    upload->call = (struct pool_call){
+        .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
+    /* each upload has a route, and one call in progress; connections limit the number of uploads */
+    pool_submit(rq->generation->pools, &owner->host,
+                upload->txn->match.route->files_pool, // NOLINT(clang-analyzer-core.NullDereference)
+                &upload->call, false);
+}
+
+/*
+ * Returns whether the batch should go to the pool. Without room for a second buffer, batches are
+ * alternately large and so small that they need not be counted.
+ */
+static bool upload_is_full(struct upload *upload)
+{
+    const struct upload_batch *batch = upload->filling;
+    bool small = !batch->counted && (upload->writing || upload_other_batch(upload)->counted);
+
+    return batch->length >= (small ? UNCOUNTED : CHUNK) || batch->count >= SEGMENTS_MAX / 2;
+}
+
+static void upload_written(struct message *message);
+
+/* Passes the collected data to the pool, if it is enough or the last, and the pool is idle. */
+static void upload_flush(struct upload *upload)
+{
+    struct upload_batch *filling = upload->filling;
+
+    if (upload->writing)
+        return;
+    if (upload->error || (!filling->count && !upload->written)) {
+        upload->idle = upload->finished;
+        return;
+    }
+    if (!upload->finished && !upload_is_full(upload))
+        return;
+    upload->last = upload->finished;
+    upload->writing = filling;
+    upload->filling = upload_other_batch(upload);
+    upload_submit(upload, upload_write_batch, upload_written);
+}
+
+static void upload_written(struct message *message)
+{
+    struct upload *upload = (struct upload *)(void *)message;
+
+    upload->writing->length = 0;
+    upload->writing->count = 0;
+    upload->writing = NULL;
+    if (upload->ended) {
+        upload_end(upload);
+        return;
+    }
+    upload_flush(upload);
+    if (upload->stalled) {
+        upload->stalled = false;
+        MHD_resume_connection(upload->txn->mhd);
+    }
+    if (upload->idle)
+        request_wake(&upload->txn->rq);
+}
+
+/*
+ * Returns whether the connection must be suspended now, because both buffers are full. While one
+ * batch is being written, tries to count the buffer of the other one.
+ */
+static bool upload_stalls(struct upload *upload)
+{
+    struct upload_batch *filling = upload->filling;
+
+    if (upload->writing && !filling->counted && filling->length >= UNCOUNTED)
+        filling->counted = body_count(upload->txn, ROOM) == QUOTA_TAKEN;
+    upload->stalled = upload->writing && upload_is_full(upload);
+    return upload->stalled;
+}
+
+/* ---- errors: functions that return 0, or -1 after answering ---- */
+
+static int upload_no_memory(struct upload *upload)
+{
+    reply_failure(&upload->txn->rq, FAILED_MEMORY);
+    return -1;
+}
+
+/* Records an error, reported after the last part, and ignores the rest of the part. */
+static int upload_note(struct upload *upload, const char *field, enum problem_kind kind)
+{
+    struct core_request *rq = &upload->txn->rq;
+    struct problems problems = {.arena = rq->arena};
+
+    upload->part = NULL;
+    if (!rq->errors)
+        rq->errors = json_array();
+    problems_add(&problems, text_utf8(field, strlen(field)) ? field : "body", kind);
+    if (!rq->errors || !problems.count)
+        return upload_no_memory(upload);
+    if (json_array_size(rq->errors) < PROBLEMS_MAX)
+        problems_list(&problems, rq->errors);
+    return 0;
+}
+
+/* Answers with an error of a part, and returns -1. */
+static int upload_wrong(struct upload *upload, const char *field, enum problem_kind kind)
+{
+    if (!upload_note(upload, field, kind))
+        reply_problems(&upload->txn->rq, 400, "The request is not valid", NULL);
+    return -1;
+}
+
+/* ---- parts: callbacks of the parser ---- */
+
+/* Finds a part by its name: "NAME[]", as forms write lists, matches NAME. */
+static const struct bb_part *upload_find_part(const struct upload *upload, const char *name)
+{
+    const struct bb_part *any = NULL;
+
+    MODULE_EACH (bb_part, part, upload->txn->match.route->parts) {
+        size_t length = strlen(part->name);
+
+        if (!strncmp(name, part->name, length) && (!name[length] || !strcmp(name + length, "[]")))
+            return part;
+        if (!strcmp(part->name, "*"))
+            any = part;
+    }
+    return any;
+}
+
+static unsigned *upload_count_of(const struct upload *upload, const struct bb_part *part)
+{
+    return &upload->counts[part - MODULE_ROWS(bb_part, upload->txn->match.route->parts)];
+}
+
+/* Returns a name as valid UTF-8 of limited length without control characters. */
+static const char *upload_clean_name(struct upload *upload, const char *name)
+{
+    char *clean = arena_text(upload->txn->rq.arena, name, strlen(name)), *to = clean;
+    size_t left = strlen(name), size;
+
+    for (size_t i = 0; clean && left && i < NAME_MAX_CHARACTERS; i++) {
+        int32_t character = text_code_point(name, left, &size);
+
+        if (character < 0x20 || (character >= 0x7f && character < 0xa0))
+            *to++ = '?';
+        else
+            to = (char *)mempcpy(to, name, size);
+        name += size;
+        left -= size;
+    }
+    if (clean)
+        *to = '\0';
+    return clean;
+}
+
+/* Begins a part. Ignores an undeclared text; refuses an undeclared file, which would be lost. */
+static int upload_begin_part(void *arg, const struct multipart_part *head)
+{
+    struct upload *upload = arg;
+    const struct bb_part *part = upload_find_part(upload, head->name);
+    bool any = part && !strcmp(part->name, "*");
+
+    if (any && !head->filename && (!head->type || !strncasecmp(head->type, "text/plain", 10)))
+        part = NULL;
+    upload->part = part;
+    upload->file = NULL;
+    upload->filename = NULL;
+    if (++upload->parts > PARTS_MAX)
+        return upload_wrong(upload, "body", PROBLEM_MANY_PARTS);
+    if (!part && head->filename)
+        return upload_note(upload, head->name, PROBLEM_UNKNOWN_PART);
+    if (!part) {
+        if (warnings_add(&upload->txn->rq.warnings,
+                         "%s: is not a part of this request, and was ignored", head->name))
+            return upload_no_memory(upload);
+        return 0;
+    }
+    if (part->kind == BB_PART_FIELDS) {
+        if ((*upload_count_of(upload, part))++)
+            return upload_note(upload, part->name, PROBLEM_PART_TWICE);
+        return 0;
+    }
+    /* the route's text, so that a module can compare pointers */
+    upload->name = any ? upload_clean_name(upload, head->name) : part->name;
+    if (head->filename)
+        upload->filename = upload_clean_name(upload, head->filename);
+    return upload->name && (upload->filename || !head->filename) ? 0 : upload_no_memory(upload);
+}
+
+/* Begins a file. If there are too many, records an error and ignores the file. */
+static int upload_begin_file(struct upload *upload)
+{
+    struct arena *arena = upload->txn->rq.arena;
+    struct upload_file *file;
+    char uuid[TEXT_UUID_SIZE];
+
+    if (*upload_count_of(upload, upload->part) == upload->part->count_max)
+        return upload_note(upload, upload->name, PROBLEM_MANY_FILES);
+    (*upload_count_of(upload, upload->part))++;
+    text_uuid7(uuid);
+    file = arena_alloc(arena, sizeof *file);
+    if (!file)
+        return upload_no_memory(upload);
+    file->fd = -1;
+    file->pub = (struct bb_file){
+        .size = sizeof file->pub,
+        .part = upload->name,
+        .name = upload->filename ? upload->filename : upload->name,
+        .path = arena_format(arena, "%s/incoming/%s", upload->directory, uuid),
+        .sha256 = file->sha256,
+    };
+    if (!file->pub.path)
+        return upload_no_memory(upload);
+    *upload->files_end = file;
+    upload->files_end = &file->next;
+    upload->file = file;
+    return 0;
+}
+
+/* Appends data of the file to the current batch. */
+static int upload_collect(struct upload *upload, const char *bytes, size_t length, bool last)
+{
+    struct upload_batch *batch = upload->filling;
+    struct upload_segment *segment = batch->count ? &batch->segments[batch->count - 1] : NULL;
+
+    if (!batch->bytes)
+        batch->bytes = malloc(ROOM);
+    if (!batch->bytes || batch->length + length > ROOM)
+        return upload_no_memory(upload);
+    if (!batch->counted && batch->length + length >= BODY_LARGE) {
+        /* until now the kernel has not allocated most of the buffer */
+        if (body_take_room(upload->txn, ROOM))
+            return -1;
+        batch->counted = true;
+    }
+    if (!segment || segment->file != upload->file) {
+        if (batch->count == SEGMENTS_MAX)
+            return upload_no_memory(upload);
+        segment = &batch->segments[batch->count++];
+        *segment = (struct upload_segment){.file = upload->file};
+    }
+    memcpy(batch->bytes + batch->length, bytes, length);
+    batch->length += length;
+    segment->length += length;
+    segment->last = last;
+    return 0;
+}
+
+static int upload_take_part(void *arg, const char *bytes, size_t length)
+{
+    struct upload *upload = arg;
+    struct http_txn *txn = upload->txn;
+    struct core_request *rq = &txn->rq;
+    const struct bb_part *part = upload->part;
+
+    if (!part)
+        return 0;
+    if (part->kind != BB_PART_FILES)
+        return body_keep(txn, bytes, length, (size_t)rq->generation->host->http.max_body) ? -1 : 0;
+    if (!upload->file && upload_begin_file(upload))
+        return -1;
+    if (!upload->file)
+        return 0;
+    upload->file->pub.length += (int64_t)length;
+    upload->files_length += length;
+    if ((size_t)upload->file->pub.length > part->bytes_max) {
+        reply_error(rq, 413, "A file is larger than %zu bytes", part->bytes_max);
+        return -1;
+    }
+    if (upload->files_length > txn->match.route->files_max) {
+        reply_error(rq, 413, "The files together exceed %zu bytes", txn->match.route->files_max);
+        return -1;
+    }
+    if (upload->files_length > upload->on_disk.bytes) { /* counts disk space in steps */
+        size_t lacks = upload->files_length - upload->on_disk.bytes;
+        struct quota_limits bounds = quota_bounds(rq->generation, QUOTA_UPLOADS);
+
+        if (quota_charge(rq, QUOTA_UPLOADS, &upload->on_disk, lacks > DISK_STEP ? lacks : DISK_STEP,
+                         &bounds)) {
+            reply_failed(rq);
+            return -1;
+        }
+    }
+    return upload_collect(upload, bytes, length, false);
+}
+
+/* Ends a part. Without data and file name it is an empty field. */
+static int upload_end_part(void *arg)
+{
+    struct upload *upload = arg;
+
+    if (!upload->part || upload->part->kind != BB_PART_FILES)
+        return 0;
+    if (!upload->file && (!upload->filename || !*upload->filename))
+        return 0;
+    if (!upload->file && upload_begin_file(upload))
+        return -1;
+    return upload->file ? upload_collect(upload, "", 0, true) : 0;
+}
+
+static const struct multipart_calls upload_calls = {upload_begin_part, upload_take_part,
+                                                    upload_end_part};
+
+/* ---- the body ---- */
+
+static int upload_not_stored(struct upload *upload)
+{
+    const struct bb_route *route = upload->txn->match.route;
+    struct host_handle *owner = upload->txn->match.owner;
+    char buffer[128];
+
+    if (route->files_failed)
+        route->files_failed(&owner->host);
+    log_line(BB_ERROR, "files cannot be stored", "directory", upload->directory, "reason",
+             strerror_r(upload->error, buffer, sizeof buffer), "request", upload->txn->id, NULL);
+    return reply_error(&upload->txn->rq, 503, "Files cannot be stored at the moment");
+}
+
+/* Starts an upload with this boundary. Returns 0, or the status of a response. */
+static int upload_begin(struct http_txn *txn, const char *boundary)
+{
+    const struct bb_route *route = txn->match.route;
+    struct host_handle *owner = txn->match.owner;
+    struct upload *upload = calloc(1, sizeof *upload);
+
+    if (upload) {
+        upload->txn = txn;
+        upload->filling = upload->batches;
+        upload->files_end = &upload->files;
+        upload->counts = arena_alloc(txn->rq.arena, route->parts.count * sizeof(unsigned));
+        if (route->files_in)
+            upload->directory = api_setting_text(&owner->host, route->files_in);
+    }
+    if (!upload || !upload->counts ||
+        multipart_init(&upload->parser, boundary, &upload_calls, upload)) {
+        free(upload);
+        return reply_failure(&txn->rq, FAILED_MEMORY);
+    }
+    txn->upload = upload;
+    return 0;
+}
+
+/* Processes a piece of the body. Returns 0, or the status of a response. */
+static int upload_take(struct upload *upload, const char *data, size_t size)
+{
+    struct core_request *rq = &upload->txn->rq;
+
+    if (!upload->writing && upload->error)
+        return upload_not_stored(upload);
+    if (multipart_feed(&upload->parser, data, size)) {
+        if (upload->parser.problem)
+            reply_error(rq, 400, "Malformed multipart body: %s", upload->parser.problem);
+        return rq->response.status;
+    }
+    upload_flush(upload);
+    return 0;
+}
+
+/* Ends the upload, because the body is complete. Returns 0, or the status of a response. */
+static int upload_complete(struct upload *upload)
+{
+    struct core_request *rq = &upload->txn->rq;
+    if (!multipart_complete(&upload->parser))
+        return reply_error(rq, 400, "Malformed multipart body: the last boundary is missing");
+    MODULE_EACH (bb_part, part, upload->txn->match.route->parts)
+        if (part->flags & BB_REQUIRED && !*upload_count_of(upload, part)) {
+            upload_wrong(upload, part->name, PROBLEM_REQUIRED);
+            return rq->response.status;
+        }
+    upload->finished = true;
+    upload_flush(upload);
+    return 0;
+}
+
+int upload_wait(struct upload *upload)
+{
+    if (request_wait(&upload->txn->rq, &upload->idle))
+        return reply_failed(&upload->txn->rq);
+    return upload->error ? upload_not_stored(upload) : 0;
+}
+
+const char *upload_identity(struct upload *upload, size_t *length)
+{
+    const struct http_txn *txn = upload->txn;
+    struct arena *arena = txn->rq.arena;
+    char *text = arena_text(arena, txn->bytes ? txn->bytes : "", txn->length);
+
+    for (const struct upload_file *file = upload->files; text && file; file = file->next)
+        text =
+            arena_format(arena, "%s\n%s %s %s", text, file->pub.part, file->sha256, file->pub.name);
+    *length = text ? strlen(text) : 0;
+    return text;
+}
+
+static void upload_discarded(struct message *message)
+{
+    struct upload *upload = (struct upload *)(void *)message;
+    struct http_txn *txn = upload->txn;
+
+    quota_release_all(&quota_tables[QUOTA_UPLOADS], &upload->on_disk);
+    multipart_free(&upload->parser);
+    free(upload->batches[0].bytes);
+    free(upload->batches[1].bytes);
+    free(upload);
+    http_txn_free(txn);
+}
+
+void upload_end(struct upload *upload)
+{
+    upload->ended = true;
+    upload->txn->rq.cut = NULL; /* the connection no longer exists */
+    if (upload->writing)
+        return;
+    if (upload->files)
+        upload_submit(upload, upload_discard, upload_discarded);
+    else
+        upload_discarded(&upload->call.message);
 }
 
 /* ---- pieces ---- */
@@ -247,7 +881,7 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
 
     /* libmicrohttpd passes chunks that it has already read even if the connection is suspended:
      * leave them in its buffer */
-    if (txn->upload && upload_is_stalled(txn->upload))
+    if (txn->upload && txn->upload->stalled)
         return size;
     if (txn->phase != PHASE_ANSWER) {
         if (reader->status) {
@@ -357,4 +991,16 @@ int body_check(struct http_txn *txn)
     if (!refused && rq->errors && !handler_checks)
         return reply_problems(rq, 400, "The request is not valid", NULL);
     return refused;
+}
+
+const struct bb_file *api_file(struct bb_request *pub, size_t index)
+{
+    const struct http_txn *txn = http_txn_of(pub);
+    const struct upload_file *file = NULL;
+
+    if (request_of(pub)->kind != REQUEST_HTTP || !txn->upload)
+        return NULL;
+    for (file = txn->upload->files; file && index; file = file->next)
+        index--;
+    return file ? &file->pub : NULL;
 }

@@ -22,9 +22,6 @@ int body_expect(struct http_txn *txn);
  */
 size_t body_take(struct http_txn *txn, const char *data, size_t size);
 
-/* Appends to the body, up to `limit` bytes. Returns 0 or the status of a response. */
-int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit);
-
 /*
  * Parses the body and checks it against the route's fields. Returns 0 or the status of a response.
  * Any thread, while the loop does not use the HTTP transaction.
@@ -33,15 +30,18 @@ int body_check(struct http_txn *txn);
 
 void body_drop(struct http_txn *txn);
 
-/*
- * Counts more bytes for this transaction. Returns 0; if there is no room, answers with 429 or 503
- * and returns the status. body_try_room() does not answer, but returns false; it is for callers
- * that can wait.
- */
-int body_take_room(struct http_txn *txn, size_t bytes);
-bool body_try_room(struct http_txn *txn, size_t bytes);
-
 /* Answers with 429 or 503, because a large body or response has no room. Returns the status. */
 int body_refuse_room(struct core_request *rq, enum quota quota, enum quota_result why);
+
+/* Waits until all files are on disk; on the fiber. Returns 0, or the status of a response. */
+int upload_wait(struct upload *upload);
+
+/* Returns a text for Idempotency-Key that is equal for equal bodies; NULL if memory ran out. */
+const char *upload_identity(struct upload *upload, size_t *length);
+
+/* Frees the upload and its HTTP transaction, which has ended, now or when the pool has finished. */
+void upload_end(struct upload *upload);
+
+API_FUNCTION(file);
 
 #endif

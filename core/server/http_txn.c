@@ -15,7 +15,6 @@
 #include "core/module/reply.h"
 #include "core/server/body.h"
 #include "core/server/stream.h"
-#include "core/server/upload.h"
 #include "core/store/pg.h"
 #include "core/store/sql.h"
 
