@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,7 +217,7 @@ enum { LOG_MS = 5000, FIRST_LIMIT_MS = 30000 /* until the settings have been rea
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list and its entries */
 static struct lifecycle_call *running;
-static _Atomic int64_t limit_ms = FIRST_LIMIT_MS;
+_Atomic int64_t lifecycle_limit_ms = FIRST_LIMIT_MS;
 
 void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind)
 {
@@ -243,22 +242,12 @@ void lifecycle_call_end(struct lifecycle_call *call)
     activity_leave(call->before);
 }
 
-void lifecycle_calls_set_limit(int64_t ms)
-{
-    atomic_store(&limit_ms, ms);
-}
-
-int64_t lifecycle_calls_limit(void)
-{
-    return atomic_load(&limit_ms);
-}
-
 /* Holds the lock, so that no thread in the list can end during the check. */
 void lifecycle_calls_check(int64_t passed_ms)
 {
     static struct crash_snapshot snapshot;
     static char reason[160];
-    int64_t limit = lifecycle_calls_limit();
+    int64_t limit = atomic_load(&lifecycle_limit_ms);
 
     pthread_mutex_lock(&lock);
     for (struct lifecycle_call *call = running; call; call = call->next) {

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -100,9 +101,8 @@ struct lifecycle_call {
 void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind);
 void lifecycle_call_end(struct lifecycle_call *call);
 
-/* Set and return the maximum duration of a call in milliseconds; 0: no limit. Any thread. */
-void lifecycle_calls_set_limit(int64_t ms);
-int64_t lifecycle_calls_limit(void);
+/* The maximum duration of a call in milliseconds; 0: no limit. */
+extern _Atomic int64_t lifecycle_limit_ms;
 
 /*
  * Checks all running calls; `passed_ms` is the time since the last check. Logs a call that takes

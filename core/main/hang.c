@@ -103,7 +103,7 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, int64_t pa
 {
     struct loop_seen *seen = &loop->seen;
     int64_t iteration_ms = atomic_load_explicit(&loop->iteration_ms, memory_order_relaxed);
-    int64_t limit_ms = lifecycle_calls_limit();
+    int64_t limit_ms = atomic_load(&lifecycle_limit_ms);
     static char reason[96];
 
     if (!iteration_ms || iteration_ms != seen->iteration_ms) {

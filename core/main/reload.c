@@ -418,7 +418,7 @@ static void reload_swap(struct engine *engine, struct generation *g)
     before->cut_ms = before->superseded_ms + before->host->reload.drain * 1000;
     atomic_store_explicit(&before->superseded, true, memory_order_release);
     pthread_mutex_unlock(&engine->lock);
-    lifecycle_calls_set_limit(g->host->host.stall_timeout * 1000);
+    atomic_store(&lifecycle_limit_ms, g->host->host.stall_timeout * 1000);
     generation_acquire(before);
     generation_acquire(g);
     if (reload_call_on_loops(engine, reload_apply_on_loop, before, g))

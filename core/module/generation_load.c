@@ -535,7 +535,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
      * may still be refused, reload_once() in reload.c does this later. */
     if (g->number == 1) {
         generation_place_reports(g, problems);
-        lifecycle_calls_set_limit(host->host.stall_timeout * 1000);
+        atomic_store(&lifecycle_limit_ms, host->host.stall_timeout * 1000);
     }
     generation_load_keys(g, problems);
     g->trusted_proxies =
