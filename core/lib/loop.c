@@ -169,7 +169,7 @@ void loop_run(struct loop *loop)
         for (int i = 0; i < count; i++) {
             struct watch *watch = events[i].data.ptr;
 
-            if (watch->fd >= 0)
+            if (watch->fd >= 0 && watch->ready)
                 watch->ready(watch, events[i].events);
         }
         STAILQ_HEAD(, message) inbox = STAILQ_HEAD_INITIALIZER(inbox);

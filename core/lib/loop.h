@@ -60,7 +60,6 @@ struct core_request;
 struct http;
 struct pg;
 struct redis;
-struct streams;
 struct engine;
 struct id_block;
 
@@ -69,9 +68,9 @@ struct id_block;
  * iteration in which it is removed.
  */
 struct watch {
-    int fd;          /* -1: not watched */
-    uint32_t events; /* EPOLLIN, EPOLLOUT */
-    void (*ready)(struct watch *watch, uint32_t events);
+    int fd;                                              /* -1: not watched */
+    uint32_t events;                                     /* EPOLLIN, EPOLLOUT */
+    void (*ready)(struct watch *watch, uint32_t events); /* NULL: only ends the wait */
 };
 
 /* A message from another thread. The loop calls `run` on its own stack. */
@@ -135,9 +134,8 @@ struct loop {
     size_t part_count;
     struct pg *pg;
     struct redis *redis;
-    struct id_block *ids;    /* blocks of sequences (sql.c) */
-    struct http *http;       /* NULL: a loop without a listener (commands) */
-    struct streams *streams; /* with http */
+    struct id_block *ids; /* blocks of sequences (sql.c) */
+    struct http *http;    /* NULL: a loop without a listener (commands) */
     struct loop_stats stats;
     atomic_uint_least64_t answered; /* total number of HTTP requests answered */
     bool stop;                      /* loop_run() returns after this iteration */

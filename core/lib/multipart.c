@@ -85,36 +85,33 @@ static bool multipart_boundary_fits(const char *boundary)
            boundary[length - 1] != ' ';
 }
 
-/* Returns 1, or -1 if the boundary is missing, duplicate or malformed. */
-static int multipart_find_boundary(char *at, char boundary[MULTIPART_BOUNDARY_MAX + 1])
-{
-    char *name, *value;
-    int more, found = 0;
-
-    while ((more = multipart_parameter(&at, &name, &value)) > 0) {
-        if (strcasecmp(name, "boundary") != 0)
-            continue;
-        if (found++ || !multipart_boundary_fits(value))
-            return -1;
-        memcpy(boundary, value, strlen(value) + 1);
-    }
-    return more < 0 || !found ? -1 : 1;
-}
-
 int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDARY_MAX + 1])
 {
     static const char type[] = "multipart/form-data";
     size_t length = sizeof type - 1;
+    char *name, *value;
+    int more, found = 0;
 
     if (strncasecmp(content_type, type, length) != 0)
         return 0;
     if (content_type[length] && !strchr("; \t", content_type[length]))
         return 0;
-    char *copy = strdup(content_type + length);
-    int found = copy ? multipart_find_boundary(copy, boundary) : -2;
+    char *copy = strdup(content_type + length), *at = copy;
 
+    if (!copy)
+        return -2;
+    while ((more = multipart_parameter(&at, &name, &value)) > 0) {
+        if (strcasecmp(name, "boundary") != 0)
+            continue;
+        if (found++ || !multipart_boundary_fits(value))
+            more = -1;
+        else
+            memcpy(boundary, value, strlen(value) + 1);
+        if (more < 0)
+            break;
+    }
     free(copy);
-    return found;
+    return more < 0 || !found ? -1 : 1;
 }
 
 /* Returns whether there are C0 controls or DEL; with `strict`, also tabs and C1 in UTF-8. */

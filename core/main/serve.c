@@ -260,7 +260,7 @@ static int loop_fill(struct engine *engine, struct loop *loop)
     if (!engine->listeners.count)
         return 0;
     loop->http = http_new(loop, &http);
-    return loop->http ? streams_init(loop) : -1;
+    return loop->http ? 0 : -1;
 }
 
 void engine_free(struct engine *engine)
@@ -277,7 +277,6 @@ void engine_free(struct engine *engine)
     for (unsigned i = 0; i < engine->loop_count; i++) { /* no request exists any more */
         struct loop *loop = &engine->loops[i];
 
-        streams_free(loop);
         if (loop->http)
             http_free(loop->http);
         if (loop->redis)

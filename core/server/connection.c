@@ -14,6 +14,7 @@
 #include "core/lib/log.h"
 #include "core/module/engine.h"
 #include "core/server/http_txn.h"
+#include "core/server/stream.h"
 #include "core/store/pg.h"
 
 enum {
@@ -429,16 +430,6 @@ static void connection_linger(struct http *http, int fd)
         connection_linger_end(one);
 }
 
-static void connections_stop_lingering(struct http *http)
-{
-    struct lingering *next;
-
-    for (struct lingering *at = LIST_FIRST(&http->lingering); at; at = next) {
-        next = LIST_NEXT(at, link);
-        connection_linger_end(at);
-    }
-}
-
 /* Called by libmicrohttpd when a connection has started or ended; cls is the struct http. */
 static void connection_notify(void *cls, struct MHD_Connection *mhd, void **context,
                               enum MHD_ConnectionNotificationCode code)
@@ -596,19 +587,6 @@ static void http_sweep(struct timer *timer)
               timer_beat(loop->now_ms, http->connection_count ? SWEEP_MS : TIMER_IDLE_MS));
 }
 
-static void http_daemon_ready(struct watch *watch, uint32_t events)
-{
-    (void)watch; /* http_run() follows in this iteration */
-    (void)events;
-}
-
-static void http_drop_log(void *cls, const char *format, va_list args)
-{
-    (void)cls;
-    (void)format;
-    (void)args;
-}
-
 struct http *http_new(struct loop *loop, const struct http_settings *settings)
 {
     struct http *http = calloc(1, sizeof *http);
@@ -621,13 +599,14 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
         http->accepts[i] = (struct accept){.watch = {.fd = -1, .ready = http_accept_ready},
                                            .http = http,
                                            .fd = settings->listeners->fds[i]};
-    http->daemon_watch = (struct watch){.fd = -1, .ready = http_daemon_ready};
+    http->daemon_watch.fd = -1; /* http_run() follows an event in the same iteration */
     http->sweep.fire = http_sweep;
+    http->streams.timer.fire = streams_round;
+    /* without MHD_USE_ERROR_LOG it logs nothing */
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
-        NULL, NULL, http_txn_access, http, MHD_OPTION_EXTERNAL_LOGGER, http_drop_log, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, http_txn_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
-        connection_notify, http, MHD_OPTION_CONNECTION_LIMIT,
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
+        http_txn_access, http, MHD_OPTION_NOTIFY_COMPLETED, http_txn_completed, http,
+        MHD_OPTION_NOTIFY_CONNECTION, connection_notify, http, MHD_OPTION_CONNECTION_LIMIT,
         settings->max_connections + ACCEPT_MAX + CONNECTIONS_RESERVED,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(settings->idle_ms / 1000), MHD_OPTION_END);
@@ -649,12 +628,19 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
 void http_free(struct http *http)
 {
     timer_clear(&http->loop->timers, &http->sweep);
+    timer_clear(&http->loop->timers, &http->streams.timer);
     http_watch_listeners(http, false);
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
-    while (!LIST_EMPTY(&http->connections)) /* libmicrohttpd 1.0 has not started these yet */
-        connection_free(LIST_FIRST(&http->connections));
-    connections_stop_lingering(http);
+    /* libmicrohttpd 1.0 has not started these yet */
+    for (struct connection *at = LIST_FIRST(&http->connections), *next; at; at = next) {
+        next = LIST_NEXT(at, link);
+        connection_free(at);
+    }
+    for (struct lingering *at = LIST_FIRST(&http->lingering), *next; at; at = next) {
+        next = LIST_NEXT(at, link);
+        connection_linger_end(at);
+    }
     free(http->by_fd);
     free(http);
 }

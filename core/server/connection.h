@@ -95,8 +95,19 @@ struct http_settings {
 struct http_settings http_settings_of(const struct generation *generation,
                                       const struct listeners *listeners);
 
+/* The streams of a loop, private to stream.c. */
+struct streams {
+    LIST_HEAD(, bb_stream) open;
+    bool refusing;      /* the host is stopping */
+    struct timer timer; /* the next part of a round of checks */
+    bool in_round;
+    struct bb_stream *next;    /* the next one to be checked in this round */
+    struct bb_stream *checked; /* its token is being checked; NULL: none, or it was closed */
+};
+
 struct http {
     struct loop *loop;
+    struct streams streams;
     struct http_settings settings;
     struct MHD_Daemon *daemon;
     struct accept {

@@ -232,7 +232,7 @@ static void stream_check_entry(struct core_request *rq)
     check->who.size = sizeof check->who;
     int refused =
         generation->authenticator->authenticate(state, &rq->pub, check->token, &check->who);
-    struct bb_stream *stream = rq->loop->streams->checked;
+    struct bb_stream *stream = rq->loop->http->streams.checked;
 
     if (!stream || refused == 503)
         return;
@@ -242,12 +242,12 @@ static void stream_check_entry(struct core_request *rq)
 
 static void stream_check_again(struct loop *loop, int64_t in_ms)
 {
-    timer_set(&loop->timers, &loop->streams->timer, loop->now_ms + in_ms);
+    timer_set(&loop->timers, &loop->http->streams.timer, loop->now_ms + in_ms);
 }
 
 static void stream_check_soon(struct loop *loop)
 {
-    const struct streams *all = loop->streams;
+    const struct streams *all = &loop->http->streams;
 
     if (!LIST_EMPTY(&all->open) && !all->in_round && !all->timer.set)
         stream_check_again(loop, PAUSE_MS);
@@ -257,7 +257,7 @@ static void stream_check_ended(struct core_request *rq)
 {
     struct loop *loop = rq->loop;
 
-    loop->streams->checked = NULL;
+    loop->http->streams.checked = NULL;
     if (((struct check *)(void *)rq)->parked)
         stream_check_again(loop, 0);
     request_free(rq);
@@ -287,7 +287,7 @@ static bool stream_check(struct bb_stream *stream)
     check->rq.ended = stream_check_ended;
     check->rq.deadline_ms = loop->now_ms + CHECK_DEADLINE_MS;
     request_enter(&check->rq, &txn->rq.generation->authenticator_host->host);
-    loop->streams->checked = stream;
+    loop->http->streams.checked = stream;
     if (request_start(&check->rq))
         return true;
     check->parked = true;
@@ -326,10 +326,11 @@ static void stream_beat(struct bb_stream *stream, int64_t now_ms)
     api_chunk_release(chunk);
 }
 
-static void stream_round(struct timer *timer)
+void streams_round(struct timer *timer)
 {
-    struct streams *all = BB_CONTAINER_OF(timer, struct streams, timer);
-    struct loop *loop = all->loop;
+    struct http *http = BB_CONTAINER_OF(timer, struct http, streams.timer);
+    struct streams *all = &http->streams;
+    struct loop *loop = http->loop;
 
     if (!all->in_round)
         all->next = LIST_FIRST(&all->open);
@@ -371,7 +372,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
                             NULL);
     if (http_txn_is_late(txn))
         return reply_failure(rq, FAILED_DEADLINE);
-    if (rq->loop->streams->refusing)
+    if (rq->loop->http->streams.refusing)
         return reply_failure(rq, FAILED_BUSY);
     size_t most = (size_t)rq->generation->host->http.max_streams;
     bool room = atomic_fetch_add(&open_count, 1) < most;
@@ -390,7 +391,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     stream->loop = rq->loop;
     stream->txn = txn;
     stream->sent_ms = rq->loop->now_ms;
-    LIST_INSERT_HEAD(&rq->loop->streams->open, stream, link);
+    LIST_INSERT_HEAD(&rq->loop->http->streams.open, stream, link);
     stream_check_soon(rq->loop);
     txn->stream = stream;
     if (!stream->options.whole)
@@ -676,7 +677,7 @@ size_t api_stream_publish(struct bb_host *host, const char *name, struct bb_chun
 
 void stream_closed(struct bb_stream *stream)
 {
-    struct streams *all = stream->loop->streams;
+    struct streams *all = &stream->loop->http->streams;
 
     loop_watch(stream->loop, &stream->watch, -1, 0);
     if (all->next == stream)
@@ -704,33 +705,15 @@ void stream_closed(struct bb_stream *stream)
 /* Cuts `whole` streams, so that their clients do not take the response for complete. */
 void streams_stop(struct loop *loop)
 {
-    if (!loop->streams)
+    if (!loop->http)
         return;
-    loop->streams->refusing = true;
-    for (struct bb_stream *at = LIST_FIRST(&loop->streams->open); at; at = LIST_NEXT(at, link)) {
+    loop->http->streams.refusing = true;
+    for (struct bb_stream *at = LIST_FIRST(&loop->http->streams.open); at;
+         at = LIST_NEXT(at, link)) {
         if (at->options.whole)
             api_stream_cut(at);
         else
             api_stream_end(at);
         at->txn->connection->stop_ms = loop->now_ms + STOP_MS;
     }
-}
-
-int streams_init(struct loop *loop)
-{
-    loop->streams = calloc(1, sizeof *loop->streams);
-    if (!loop->streams)
-        return -1;
-    loop->streams->loop = loop;
-    loop->streams->timer.fire = stream_round;
-    return 0;
-}
-
-void streams_free(struct loop *loop)
-{
-    if (!loop->streams)
-        return;
-    timer_clear(&loop->timers, &loop->streams->timer);
-    free(loop->streams);
-    loop->streams = NULL;
 }

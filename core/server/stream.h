@@ -24,20 +24,8 @@
 
 struct MHD_Response;
 
-/* The streams of one loop. */
-struct streams {
-    struct loop *loop;
-    LIST_HEAD(, bb_stream) open;
-    bool refusing;      /* the host is stopping */
-    struct timer timer; /* the next part of a round of checks */
-    bool in_round;
-    struct bb_stream *next;    /* the next one to be checked in this round */
-    struct bb_stream *checked; /* its token is being checked; NULL: none, or it was closed */
-};
-
-/* Prepares a loop that serves HTTP. Returns 0 or -1. */
-int streams_init(struct loop *loop);
-void streams_free(struct loop *loop);
+/* Checks the next streams of a loop; called by the timer of struct streams. */
+void streams_round(struct timer *timer);
 
 /* Ends all streams of a loop and refuses new ones, because the host is stopping. Loop's thread. */
 void streams_stop(struct loop *loop);

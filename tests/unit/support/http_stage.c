@@ -111,7 +111,6 @@ void http_stage_open(const char *section, unsigned connections, unsigned per_add
     http_stage_loop.http = http_new(&http_stage_loop, &settings);
     ck_assert_ptr_nonnull(http_stage_loop.http);
     timer_clear(&http_stage_loop.timers, &http_stage_loop.http->sweep);
-    ck_assert_int_eq(streams_init(&http_stage_loop), 0);
 }
 
 unsigned http_stage_port(void)
@@ -154,7 +153,7 @@ void http_stage_pass(int64_t ms)
 
 void http_stage_look_at_streams(void)
 {
-    timer_set(&http_stage_loop.timers, &http_stage_loop.streams->timer, clock_mono_ms());
+    timer_set(&http_stage_loop.timers, &http_stage_loop.http->streams.timer, clock_mono_ms());
 }
 
 static bool has_so_many(const void *of)
@@ -199,7 +198,6 @@ void http_stage_tear_down(void)
     if (http_stage_loop.http) {
         http_routes_go_on();
         expect_nothing_left();
-        streams_free(&http_stage_loop);
         http_free(http_stage_loop.http);
         listeners_close(&engine.listeners);
     }
