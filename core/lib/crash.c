@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <execinfo.h>
@@ -46,8 +47,7 @@ enum { OBJECT_PATH = 256, OBJECT_BUILD = 65 };
 
 /* A file whose code is mapped. */
 struct object {
-    /* the offset between addresses in the file and in memory; its range in memory */
-    uintptr_t base, from, to;
+    uintptr_t base;           /* the offset between addresses in the file and in memory */
     char name[64];            /* the module's name, or the file's */
     char file[OBJECT_PATH];   /* the path shown in reports */
     char open[OBJECT_PATH];   /* the path from which it can be read */
@@ -161,16 +161,10 @@ static int mapped_add(struct dl_phdr_info *info, size_t size, void *arg)
     *object = (struct object){.base = info->dlpi_addr};
     for (size_t i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        uintptr_t from = info->dlpi_addr + part->p_vaddr, to = from + part->p_memsz;
 
         if (part->p_type == PT_NOTE)
-            mapped_find_build(object, (const char *)from, part->p_filesz); // NOLINT
-        if (part->p_type != PT_LOAD)
-            continue;
-        if (!object->to || from < object->from)
-            object->from = from;
-        if (to > object->to)
-            object->to = to;
+            mapped_find_build(object, (const char *)(info->dlpi_addr + part->p_vaddr), // NOLINT
+                              part->p_filesz);
     }
     ssize_t length = *path ? 0 : readlink("/proc/self/exe", own, sizeof own - 1);
 
@@ -191,12 +185,16 @@ void mapped_files_snapshot(void)
     dl_iterate_phdr(mapped_add, NULL);
 }
 
+/* Async-signal-safe, as _dl_find_object() is. */
 static struct object *mapped_find(uintptr_t address)
 {
     size_t count = atomic_load(&object_count);
+    struct dl_find_object found;
 
+    if (_dl_find_object((void *)address, &found)) // NOLINT
+        return NULL;
     for (size_t i = 0; i < count; i++)
-        if (address >= objects[i].from && address < objects[i].to)
+        if (objects[i].base == found.dlfo_link_map->l_addr)
             return &objects[i];
     return NULL;
 }

@@ -24,35 +24,23 @@ static void inbox_ready(struct watch *watch, uint32_t events)
         ;
 }
 
-static int inbox_init(struct loop *loop)
-{
-    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-
-    if (fd < 0)
-        return -1;
-    if (pthread_mutex_init(&loop->inbox_lock, NULL)) {
-        close(fd);
-        return -1;
-    }
-    loop->inbox_watch.ready = inbox_ready;
-    if (!loop_watch(loop, &loop->inbox_watch, fd, EPOLLIN))
-        return 0;
-    pthread_mutex_destroy(&loop->inbox_lock);
-    close(fd);
-    return -1;
-}
-
 int loop_init(struct loop *loop, struct engine *engine, unsigned index)
 {
-    *loop = (struct loop){.engine = engine, .index = index, .inbox_watch.fd = -1};
+    *loop = (struct loop){.engine = engine, .index = index};
     STAILQ_INIT(&loop->inbox);
     STAILQ_INIT(&loop->ready);
     STAILQ_INIT(&loop->patient);
     loop->now_ms = clock_mono_ms();
+    loop->inbox_watch = (struct watch){.fd = -1, .ready = inbox_ready};
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (loop->epoll >= 0 && !inbox_init(loop))
+    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+    if (loop->epoll >= 0 && fd >= 0 && !pthread_mutex_init(&loop->inbox_lock, NULL) &&
+        !loop_watch(loop, &loop->inbox_watch, fd, EPOLLIN))
         return 0;
     log_line(BB_ERROR, "cannot create an event loop", "reason", strerror(errno), NULL);
+    if (fd >= 0)
+        close(fd);
     if (loop->epoll >= 0)
         close(loop->epoll);
     return -1;

@@ -103,12 +103,11 @@ int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDAR
     while ((more = multipart_parameter(&at, &name, &value)) > 0) {
         if (strcasecmp(name, "boundary") != 0)
             continue;
-        if (found++ || !multipart_boundary_fits(value))
+        if (found++ || !multipart_boundary_fits(value)) {
             more = -1;
-        else
-            memcpy(boundary, value, strlen(value) + 1);
-        if (more < 0)
             break;
+        }
+        memcpy(boundary, value, strlen(value) + 1);
     }
     free(copy);
     return more < 0 || !found ? -1 : 1;

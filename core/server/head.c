@@ -364,32 +364,15 @@ int head_keep(const struct head_reading *reading, const char *text, struct arena
     return 0;
 }
 
-/* Returns the index of the first field of this name from `at` on; head->count: there is none. */
-static size_t head_find(const struct head *head, const char *name, size_t at)
+const char *head_value(const struct head *head, const char *name)
 {
     size_t length = strlen(name);
 
-    for (; at < head->count; at++) {
-        const struct head_field *field = &head->fields[at];
+    for (size_t i = 0; i < head->count; i++) {
+        const struct head_field *field = &head->fields[i];
 
         if (field->name_length == length && !strcasecmp(head->text + field->name, name))
-            break;
+            return head->text + field->value;
     }
-    return at;
-}
-
-const char *head_value(const struct head *head, const char *name)
-{
-    size_t at = head_find(head, name, 0);
-
-    return at < head->count ? head->text + head->fields[at].value : NULL;
-}
-
-const char *head_sole_value(const struct head *head, const char *name)
-{
-    size_t at = head_find(head, name, 0);
-
-    if (at == head->count || head_find(head, name, at + 1) < head->count)
-        return NULL;
-    return head->text + head->fields[at].value;
+    return NULL;
 }

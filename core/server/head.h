@@ -67,8 +67,6 @@ int head_keep(const struct head_reading *reading, const char *text, struct arena
 
 /* Returns the value of the first field with this name in any case; NULL: there is none. */
 const char *head_value(const struct head *head, const char *name);
-/* Like head_value(), but NULL if there are several fields. */
-const char *head_sole_value(const struct head *head, const char *name);
 
 /* Splits a field line without its CR LF into name and value. Returns NULL, or why it is invalid. */
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field);

@@ -31,11 +31,13 @@ const char *http_txn_list(const struct http_txn *txn, const char *name)
 {
     const struct head *head = &txn->head;
     const char *list = NULL;
+    size_t length = strlen(name);
 
     for (size_t i = 0; i < head->count; i++) {
-        const char *value = head->text + head->fields[i].value;
+        const struct head_field *field = &head->fields[i];
+        const char *value = head->text + field->value;
 
-        if (strcasecmp(head->text + head->fields[i].name, name) != 0)
+        if (field->name_length != length || strcasecmp(head->text + field->name, name) != 0)
             continue;
         list = list ? arena_format(txn->rq.arena, "%s, %s", list, value) : value;
         if (!list)
@@ -200,7 +202,7 @@ static int txn_check_access(struct http_txn *txn)
         memcpy(txn->id, given, length + 1);
     else
         text_uuid7(txn->id);
-    trace_parent(head_sole_value(&txn->head, "traceparent"), rq->trace);
+    trace_parent(http_txn_list(txn, "traceparent"), rq->trace); /* several are not valid */
     const char *hops = http_txn_list(txn, "X-Forwarded-For");
 
     if (hops) /* the peer's address, or the one reported by a trusted proxy */
