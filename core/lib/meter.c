@@ -34,7 +34,7 @@ struct meter {
 static _Alignas(LINE * sizeof(uint64_t)) atomic_uint_least64_t spare[2][PLACES * ROUTE_STRIDE];
 static struct meter other_routes = {
     NULL, "method=\"other\",route=\"other\"", true, ROUTE_VALUES, ROUTE_STRIDE, spare[1]};
-static struct meter no_route = {
+struct meter meter_no_route = {
     &other_routes, "method=\"other\",route=\"none\"", true, ROUTE_VALUES, ROUTE_STRIDE, spare[0]};
 
 /* All meters, in the order of creation. */
@@ -72,7 +72,7 @@ static struct meter *meter_new(const char *name, bool route, size_t count)
 static struct meter *meter_find(char *name, bool route, size_t count)
 {
     pthread_mutex_lock(&meter_lock);
-    struct meter *meter = &no_route;
+    struct meter *meter = &meter_no_route;
 
     while (meter && (meter->route != route || strcmp(meter->name, name) != 0))
         meter = meter->next;
@@ -137,11 +137,6 @@ struct meter *meter_route(const char *method, const char *path)
     return meter ? meter : &other_routes;
 }
 
-struct meter *meter_no_route(void)
-{
-    return &no_route;
-}
-
 void meter_request(struct meter *route, int status, int64_t us)
 {
     size_t at = 0;
@@ -158,7 +153,7 @@ void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *
     struct route_sums sums;
 
     pthread_mutex_lock(&meter_lock);
-    for (const struct meter *route = &no_route; route; route = route->next) {
+    for (const struct meter *route = &meter_no_route; route; route = route->next) {
         if (!route->route)
             continue;
         sums.labels = route->name;

@@ -95,7 +95,8 @@ static void thread_limit(const char *directory, bool v2, long *processors)
 {
     static const char *const names[][2] = {{"cpu.cfs_quota_us", "cpu.cfs_period_us"},
                                            {"cpu.max", NULL}};
-    char text[2][64] = {"", ""}, path[PATH_MAX + 64], *end;
+    long numbers[2] = {0, 0}; /* "max" and -1: no limit */
+    char path[PATH_MAX + 64];
 
     for (int i = 0; i < 2 && names[v2][i]; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, names[v2][i]);
@@ -103,12 +104,10 @@ static void thread_limit(const char *directory, bool v2, long *processors)
 
         if (!in)
             return;
-        if (!fgets(text[i], sizeof text[i], in))
-            text[i][0] = '\0';
+        (void)!fscanf(in, v2 ? "%ld %ld" : "%ld", &numbers[i], &numbers[1]);
         fclose(in);
     }
-    long quota = strtol(text[0], &end, 10); /* "max" and -1: no limit */
-    long period = strtol(v2 ? end : text[1], NULL, 10);
+    long quota = numbers[0], period = numbers[1];
 
     if (quota > 0 && period > 0 && (quota + period - 1) / period < *processors)
         *processors = (quota + period - 1) / period;
@@ -216,7 +215,7 @@ struct activity activity_now(void)
 enum { LOG_MS = 5000, FIRST_LIMIT_MS = 30000 /* until the settings have been read */ };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the list and its entries */
-static struct lifecycle_call *running;
+static LIST_HEAD(, lifecycle_call) running;
 _Atomic int64_t lifecycle_limit_ms = FIRST_LIMIT_MS;
 
 void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind)
@@ -225,19 +224,14 @@ void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const
         .thread = pthread_self(), .now = {.module = module, .kind = kind}, .taken_ms = -1};
     call->before = activity_enter(call->now);
     pthread_mutex_lock(&lock);
-    call->next = running;
-    running = call;
+    LIST_INSERT_HEAD(&running, call, link);
     pthread_mutex_unlock(&lock);
 }
 
 void lifecycle_call_end(struct lifecycle_call *call)
 {
-    struct lifecycle_call **at = &running;
-
     pthread_mutex_lock(&lock);
-    while (*at != call)
-        at = &(*at)->next;
-    *at = call->next;
+    LIST_REMOVE(call, link);
     pthread_mutex_unlock(&lock);
     activity_leave(call->before);
 }
@@ -250,7 +244,10 @@ void lifecycle_calls_check(int64_t passed_ms)
     int64_t limit = atomic_load(&lifecycle_limit_ms);
 
     pthread_mutex_lock(&lock);
-    for (struct lifecycle_call *call = running; call; call = call->next) {
+    struct lifecycle_call *call;
+
+    LIST_FOREACH(call, &running, link)
+    {
         call->taken_ms = call->taken_ms < 0 ? 0 : call->taken_ms + passed_ms;
         bool over = limit && call->taken_ms >= limit;
 

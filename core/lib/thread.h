@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 /*
  * Gives the calling thread a separate stack for signal handlers, so that a stack overflow can be
@@ -90,7 +91,7 @@ struct activity activity_now(void);
 
 /* A call, on the stack of the caller. Private to thread.c. */
 struct lifecycle_call {
-    struct lifecycle_call *next;
+    LIST_ENTRY(lifecycle_call) link;
     pthread_t thread;
     struct activity now, before;
     int64_t taken_ms; /* time for which checks have seen it run; -1: not seen yet */

@@ -582,7 +582,7 @@ static void txn_log(const struct http_txn *txn, enum MHD_RequestTerminationCode 
 
     if (answered) {
         atomic_fetch_add_explicit(&rq->loop->answered, 1, memory_order_relaxed);
-        meter_request(route ? txn->match.meter : meter_no_route(), answered,
+        meter_request(route ? txn->match.meter : &meter_no_route, answered,
                       txn->answered_us && !txn->stream ? txn->answered_us - txn->started_us : -1);
         if (txn->entered)
             meter_add_time(txn->entered->meter, ACCOUNT_TIMES, rq->time_spent.work_us);
