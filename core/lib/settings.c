@@ -27,10 +27,10 @@ struct setting_section {
 /*
  * Counts the line even if memory runs out for it, because the configuration must not be accepted.
  */
-BB_PRINTF(3, 0)
-static void settings_add_line(char ***lines, size_t *count, const char *format, va_list args)
+void setting_line_add(char ***lines, size_t *count, const char *format, ...)
 {
     char **grown = realloc(*lines, (*count + 1) * sizeof *grown);
+    va_list args;
 
     if (!grown) {
         *count += !*count;
@@ -39,49 +39,23 @@ static void settings_add_line(char ***lines, size_t *count, const char *format, 
     if (!*lines)
         memset(grown, 0, *count * sizeof *grown);
     *lines = grown;
+    va_start(args, format);
     if (vasprintf(&grown[*count], format, args) < 0)
         grown[*count] = NULL;
+    va_end(args);
     ++*count;
 }
 
-void setting_problem(struct setting_problems *problems, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    settings_add_line(&problems->lines, &problems->count, format, args);
-    va_end(args);
-}
-
-void setting_warning(struct setting_problems *problems, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    settings_add_line(&problems->warnings, &problems->warning_count, format, args);
-    va_end(args);
-}
-
-static void settings_print_lines(char *const *lines, size_t count, const char *prefix, FILE *out)
+void setting_lines_print(char *const *lines, size_t count, const char *prefix, FILE *out)
 {
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s%s\n", prefix, lines && lines[i] ? lines[i] : "out of memory");
 }
 
-void setting_errors_print(const struct setting_problems *problems, const char *prefix, FILE *out)
-{
-    settings_print_lines(problems->lines, problems->count, prefix, out);
-}
-
-void setting_warnings_print(const struct setting_problems *problems, FILE *out)
-{
-    settings_print_lines(problems->warnings, problems->warning_count, "warning: ", out);
-}
-
 void setting_problems_print(const struct setting_problems *problems, FILE *out)
 {
-    setting_errors_print(problems, "", out);
-    setting_warnings_print(problems, out);
+    setting_lines_print(problems->lines, problems->count, "", out);
+    setting_lines_print(problems->warnings, problems->warning_count, "warning: ", out);
 }
 
 void setting_problems_free(struct setting_problems *problems)

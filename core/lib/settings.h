@@ -56,12 +56,15 @@ struct setting_problems {
     size_t warning_count;
 };
 
-BB_PRINTF(2, 3) void setting_problem(struct setting_problems *problems, const char *format, ...);
-BB_PRINTF(2, 3) void setting_warning(struct setting_problems *problems, const char *format, ...);
+/* Add a problem or a warning, formatted like printf(). */
+#define setting_problem(problems, ...)                                                             \
+    setting_line_add(&(problems)->lines, &(problems)->count, __VA_ARGS__)
+#define setting_warning(problems, ...)                                                             \
+    setting_line_add(&(problems)->warnings, &(problems)->warning_count, __VA_ARGS__)
+BB_PRINTF(3, 4) void setting_line_add(char ***lines, size_t *count, const char *format, ...);
 
-/* Print the problems, each after the prefix; the warnings, each after "warning: "; or both. */
-void setting_errors_print(const struct setting_problems *problems, const char *prefix, FILE *out);
-void setting_warnings_print(const struct setting_problems *problems, FILE *out);
+/* Print lines, each after the prefix; all problems, and the warnings after "warning: ". */
+void setting_lines_print(char *const *lines, size_t count, const char *prefix, FILE *out);
 void setting_problems_print(const struct setting_problems *problems, FILE *out);
 void setting_problems_free(struct setting_problems *problems);
 

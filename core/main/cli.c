@@ -293,7 +293,7 @@ struct generation *cli_generation(const struct cli *cli, bool warnings)
     if (warnings)
         setting_problems_print(&problems, stderr);
     else
-        setting_errors_print(&problems, "", stderr);
+        setting_lines_print(problems.lines, problems.count, "", stderr);
     if (g && problems.count) {
         generation_destroy(g);
         g = NULL;

@@ -578,11 +578,11 @@ static void *reload_main(void *arg)
 
         if (out) {
             fputs(now.last_done ? CONTROL_DONE : CONTROL_FAILED, out);
-            setting_warnings_print(&problems, out);
+            setting_lines_print(problems.warnings, problems.warning_count, "warning: ", out);
             if (now.last_done)
                 fprintf(out, "%s\n", now.last);
             else
-                setting_errors_print(&problems, "refused: ", out);
+                setting_lines_print(problems.lines, problems.count, "refused: ", out);
             fclose(out);
         }
         for (size_t i = 0; i < count; i++)
