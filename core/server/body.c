@@ -37,8 +37,6 @@ enum {
     DIRECTORY_MODE = 0700
 };
 
-enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS };
-
 bool body_follows(const struct http_txn *txn)
 {
     return txn->head.length > 0 || txn->head.chunked;
@@ -122,7 +120,7 @@ static int body_check_type(struct http_txn *txn)
 
     if (encoding && *encoding && strcasecmp(encoding, "identity") != 0)
         return reply_error(&txn->rq, 415, "Content-Encoding is not supported");
-    if ((route->body.count || route->parts.count) && txn->unsupported_type)
+    if ((route->body.count || route->parts.count) && txn->kind == BODY_OTHER)
         return reply_error(&txn->rq, 415, "The body must be %s", types);
     return 0;
 }
@@ -137,15 +135,12 @@ int body_expect(struct http_txn *txn)
     const struct bb_route *route = txn->match.route;
     int64_t declared = txn->head.length;
     bool follows = body_follows(txn);
-    enum body_kind kind = follows ? body_kind_of(txn) : BODY_OTHER;
 
-    txn->form = kind == BODY_FORM;
-    txn->multipart = kind == BODY_PARTS;
-    txn->unsupported_type = kind == BODY_OTHER;
+    txn->kind = follows ? body_kind_of(txn) : BODY_OTHER;
     txn->chunked = follows && declared < 0;
     txn->limit =
         route->body_max ? route->body_max : (size_t)txn->rq.generation->host->http.max_body;
-    if (txn->multipart)
+    if (txn->kind == BODY_PARTS)
         txn->limit += route->files_max + UPLOAD_HEADS;
     if (declared > (int64_t)txn->limit)
         return body_too_large(txn, txn->limit);
@@ -211,7 +206,7 @@ static int body_keep(struct http_txn *txn, const char *data, size_t size, size_t
     if (refused)
         return refused;
     if (needed > txn->room) {
-        int64_t declared = txn->multipart ? 0 : txn->head.length;
+        int64_t declared = txn->kind == BODY_PARTS ? 0 : txn->head.length;
         size_t room = declared > 0 ? (size_t)declared : needed * 2;
         char *bytes = realloc(txn->bytes, room < needed ? needed : room);
 
@@ -851,11 +846,11 @@ static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
     if (txn->chunked && body_check_type(txn))
         return txn->rq.response.status;
     txn->chunked = false;
-    if (!txn->multipart && (route->body.count || route->flags & BB_CREATES))
+    if (txn->kind != BODY_PARTS && (route->body.count || route->flags & BB_CREATES))
         return body_keep(txn, data, size, txn->limit);
-    if (txn->multipart)
+    if (txn->kind == BODY_PARTS)
         txn->connection->http->again = true;
-    if (txn->multipart && !txn->upload) {
+    if (txn->kind == BODY_PARTS && !txn->upload) {
         int64_t declared = txn->head.length; /* the time limit depends on it */
         char boundary[MULTIPART_BOUNDARY_MAX + 1];
         int found = multipart_boundary(head_value(&txn->head, "Content-Type"), boundary);
@@ -922,13 +917,13 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
     const struct bb_route *route = txn->match.route;
     struct json_problem problem = {.text = ""};
     size_t most = route->values_max ? route->values_max : VALUES_MAX;
-    json_t *object = !txn->length ? json_object()
-                     : txn->form  ? form_read(txn->bytes, txn->length, &problem)
-                                  : json_read(txn->bytes, txn->length, most, &problem);
+    json_t *object = !txn->length             ? json_object()
+                     : txn->kind == BODY_FORM ? form_read(txn->bytes, txn->length, &problem)
+                                              : json_read(txn->bytes, txn->length, most, &problem);
 
     if (!object && problem.memory)
         return reply_failure(&txn->rq, FAILED_MEMORY);
-    if (!object && problem.line && !txn->form)
+    if (!object && problem.line && txn->kind != BODY_FORM)
         return reply_error(&txn->rq, 400, "Malformed JSON in line %d, column %d: %s", problem.line,
                            problem.column, problem.text);
     if (!object)
@@ -980,9 +975,9 @@ int body_check(struct http_txn *txn)
         refused = -1;
     if (refused || problems.count)
         return body_refuse(txn, &problems);
-    if (txn->multipart && !txn->upload)
+    if (txn->kind == BODY_PARTS && !txn->upload)
         return reply_error(rq, 400, "The multipart body is empty");
-    if (txn->multipart)
+    if (txn->kind == BODY_PARTS)
         refused = upload_complete(txn->upload);
     if (!refused && route->body.count)
         refused = body_check_fields(txn, &problems);

@@ -320,7 +320,7 @@ static int txn_begin_idempotency(struct http_txn *txn)
 static void txn_handle(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
-    bool large = !txn->multipart && txn->length >= BODY_LARGE;
+    bool large = txn->kind != BODY_PARTS && txn->length >= BODY_LARGE;
 
     if (!large)
         body_check(txn);

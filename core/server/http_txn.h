@@ -80,9 +80,9 @@ struct http_txn {
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
     struct quota_charge response_charge; /* bytes of the response in memory */
     size_t taken, dropped;               /* bytes of a multipart or unread body; bytes discarded */
-    bool form;                           /* the body is a form instead of JSON */
-    bool multipart;                      /* the body is multipart; `bytes` contains its fields */
-    bool unsupported_type;               /* the body has a type that is not read */
+    /* of the body; BODY_OTHER: no body, or a type that is not read; BODY_PARTS: multipart, and
+     * `bytes` has the fields */
+    enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS } kind;
     bool chunked;          /* the body may turn out to be empty, so its type is checked later */
     struct upload *upload; /* the multipart body, after its first bytes */
     int64_t started_us, phase_us, answered_us; /* monotonic; phase_us: start of the phase */

@@ -565,22 +565,21 @@ static struct topic *stream_topic_find(const struct bb_host *host, const char *n
     return found ? *found : NULL;
 }
 
-/* Under the lock. NULL: out of memory. */
-static struct topic *stream_topic_new(const struct bb_host *host, const char *name)
+/* Returns the topic, which is created if there is none. Under the lock. NULL: out of memory. */
+static struct topic *stream_topic_make(const struct bb_host *host, const char *name)
 {
     size_t size = strlen(name) + 1;
-    struct topic *topic = malloc(sizeof *topic + size);
+    struct topic *topic = calloc(1, sizeof *topic + size);
+    struct topic *const *found = NULL;
 
-    if (!topic)
-        return NULL;
-    memcpy(topic->copy, name, size);
-    topic->host = host;
-    topic->name = topic->copy;
-    LIST_INIT(&topic->places);
-    if (tsearch(topic, &topics, stream_topic_compare))
-        return topic;
-    free(topic);
-    return NULL;
+    if (topic) {
+        topic->host = host;
+        topic->name = memcpy(topic->copy, name, size);
+        found = tsearch(topic, &topics, stream_topic_compare);
+    }
+    if (!found || *found != topic)
+        free(topic);
+    return found ? *found : NULL;
 }
 
 /* Under the lock. */
@@ -600,14 +599,12 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
         return -1;
     pthread_mutex_lock(&topics_lock);
     atomic_store(&stream->joined, true); /* before `closing` is read: see stream_closed() */
-    struct topic *topic = stream_topic_find(host, name);
+    struct topic *topic = stream_topic_make(host, name);
     const struct topic_place *known = LIST_FIRST(&stream->places);
+    int status = topic ? 0 : -1;
 
     while (known && known->topic != topic)
         known = LIST_NEXT(known, of_stream);
-    if (!topic)
-        topic = stream_topic_new(host, name);
-    int status = topic ? 0 : -1;
 
     if (topic && !known && !atomic_load(&stream->closing)) {
         *place = (struct topic_place){.stream = stream, .topic = topic};
