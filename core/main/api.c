@@ -470,6 +470,7 @@ const struct bb_api core_api = {
     .call_as = api_call_as,
     .guard = api_guard,
     .end = api_end,
+    .audit = api_audit,
     .probe = api_probe,
     .standstill = api_standstill,
     .probe_problem = api_probe_problem,

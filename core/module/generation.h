@@ -71,6 +71,8 @@ struct generation {
     struct aead_keys *seal;
     const struct bb_authenticator *authenticator; /* NULL: no module provides it */
     struct host_handle *authenticator_host;
+    const struct bb_auditor *auditor; /* NULL: no module provides it */
+    struct host_handle *auditor_host;
     const struct core_event *events;
     size_t event_count;
     struct cidr_list *trusted_proxies;

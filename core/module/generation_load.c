@@ -426,7 +426,7 @@ static void generation_load_limits(struct generation *g, struct setting_problems
     }
 }
 
-/* ---- routes, events with hooks, the authenticator ---- */
+/* ---- routes, events with hooks, services for the host ---- */
 
 /* Returns the hooks of a kind on an event, in an array with room for all hooks. */
 static const struct core_hook *generation_hooks_on(struct generation *g, const char *event,
@@ -474,24 +474,36 @@ static void generation_link_events(struct generation *g)
     g->events = events;
 }
 
-static void generation_link_authenticator(struct generation *g, struct setting_problems *problems)
+/* Returns a service that the host calls, and its module. NULL: none, or it is incomplete. */
+static const void *generation_link_service(struct generation *g, const char *service, size_t size,
+                                           struct host_handle **host,
+                                           struct setting_problems *problems)
 {
     const struct bb_service_descriptor *descriptor;
     const struct core_module *giver =
-        service_provider(g->modules, g->module_count, "authenticator", 1, &descriptor);
-    const struct bb_authenticator *authenticator = giver ? descriptor->interface : NULL;
+        service_provider(g->modules, g->module_count, service, 1, &descriptor);
+    const uintptr_t *interface = giver ? descriptor->interface : NULL; /* its size, and functions */
+    bool complete = interface && *interface >= size;
 
-    if (authenticator && authenticator->size >= sizeof *authenticator &&
-        authenticator->authenticate) {
-        g->authenticator = authenticator;
-        g->authenticator_host = &g->modules[giver - g->modules].handle;
+    if (!giver)
+        return NULL;
+    *host = &g->modules[giver - g->modules].handle;
+    for (size_t i = 1; complete && i < size / sizeof *interface; i++)
+        complete = interface[i] != 0;
+    if (!complete)
+        setting_problem(problems, "%s: module %s: its service \"%s\" is incomplete", giver->path,
+                        giver->descriptor->name, service);
+    return complete ? interface : NULL;
+}
+
+static void generation_link_host_services(struct generation *g, struct setting_problems *problems)
+{
+    g->auditor =
+        generation_link_service(g, "auditor", sizeof *g->auditor, &g->auditor_host, problems);
+    g->authenticator = generation_link_service(g, "authenticator", sizeof *g->authenticator,
+                                               &g->authenticator_host, problems);
+    if (g->authenticator_host)
         return;
-    }
-    if (giver) {
-        setting_problem(problems, "%s: module %s: its service \"authenticator\" is incomplete",
-                        giver->path, giver->descriptor->name);
-        return;
-    }
     for (size_t i = 0; i < g->module_count; i++) {
         if (!generation_guarded_route(&g->modules[i]))
             continue;
@@ -578,7 +590,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     generation_load_limits(g, problems);
     generation_link_routes(g, problems);
     generation_link_events(g);
-    generation_link_authenticator(g, problems);
+    generation_link_host_services(g, problems);
     /* Without a valid module directory (reported already), sections of installed modules would be
      * reported as typing errors. */
     if (host->root.module_path)

@@ -230,6 +230,31 @@ static int txn_check_access(struct http_txn *txn)
     return refused || !txn_is_public(txn) ? refused : txn_enter(txn);
 }
 
+/* ---- the audit log ---- */
+
+void api_audit(struct bb_request *pub, const char *email)
+{
+    struct core_request *rq = request_of(pub);
+    struct http_txn *txn = http_txn_of(pub);
+    const struct bb_auditor *auditor = rq->generation->auditor;
+    struct bb_host *host = pub->host;
+
+    if (!auditor || rq->kind != REQUEST_HTTP || txn->audit_record)
+        return;
+    const struct bb_audited audited = {.size = sizeof audited,
+                                       .route = rq->route,
+                                       .path = txn->path,
+                                       .request_id = txn->id,
+                                       .email = pub->principal ? pub->principal->email : email};
+
+    request_enter(rq, &rq->generation->auditor_host->host);
+    int refused = auditor->before(pub->state, pub, &audited, &txn->audit_record);
+
+    request_enter(rq, host);
+    if (refused)
+        api_end(pub, refused);
+}
+
 static bool txn_must_delay(const struct http_txn *txn)
 {
     return (txn->answer->status == 429 || txn->limited) && !txn->delayed;
@@ -281,6 +306,8 @@ static void txn_check_role(struct core_request *rq)
         txn->principal = principal;
         rq->pub.principal = &txn->principal;
         rq->owner = (struct quota_owner){.account = principal.account};
+        if (rq->route && rq->route->flags & BB_AUDITED && !(txn->match.roles & principal.role))
+            api_audit(&rq->pub, NULL);
         if (!(txn->match.roles & principal.role))
             reply_error(rq, 403, "Forbidden");
         else if (txn->phase == PHASE_ADMISSION)
@@ -335,6 +362,8 @@ static void txn_handle(struct core_request *rq)
     rq->only_names_problems = rq->errors != NULL;
     if (!rq->errors && txn_begin_idempotency(txn))
         return;
+    if (!rq->errors && rq->route->flags & BB_AUDITED)
+        api_audit(&rq->pub, NULL);
     module_error_check_answer(rq, txn->match.route->handler(&rq->pub));
     txn_delay_refusal(rq);
 }
@@ -633,6 +662,10 @@ static void txn_fiber_ended(struct core_request *rq)
     struct http_txn *txn = http_txn_of(&rq->pub);
 
     timer_clear(&rq->loop->timers, &rq->deadline);
+    if (txn->audit_record)
+        rq->generation->auditor->after(rq->generation->auditor_host->host.state, txn->audit_record,
+                                       txn->answer->status);
+    txn->audit_record = NULL;
     if (http_txn_is_late(txn)) {
         if (!txn->connection)
             txn_end(txn);

@@ -87,9 +87,10 @@ struct http_txn {
     struct upload *upload; /* the multipart body, after its first bytes */
     int64_t started_us, phase_us, answered_us; /* monotonic; phase_us: start of the phase */
     int64_t token_checked_us;                  /* when the token was last checked */
-    struct bb_stream *stream;                  /* the response if it is a stream, otherwise NULL */
-    struct response *answer; /* the one that the client gets: rq.response, or `late` */
-    struct response late;    /* at the deadline, while the handler still runs */
+    void *audit_record; /* see struct bb_auditor; NULL: none, or its outcome is recorded already */
+    struct bb_stream *stream; /* the response if it is a stream, otherwise NULL */
+    struct response *answer;  /* the one that the client gets: rq.response, or `late` */
+    struct response late;     /* at the deadline, while the handler still runs */
 };
 
 static inline struct http_txn *http_txn_of(struct bb_request *rq)
@@ -105,6 +106,7 @@ void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode why);
 
 void http_txn_free(struct http_txn *txn);
+API_FUNCTION(audit);
 
 /*
  * Returns the values of all headers with this name, joined by commas, because a list may be sent in

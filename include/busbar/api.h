@@ -162,6 +162,7 @@ struct bb_api {
     int (*guard)(struct bb_request *, void (*)(struct bb_request *, void *), void *);
     void (*end)(struct bb_request *, int);
     void (*set_code)(struct bb_request *, json_t *);
+    void (*audit)(struct bb_request *, const char *);
 };
 
 #endif

@@ -36,13 +36,14 @@ struct bb_event;          /* a raised event (event.h) */
 struct bb_worker_context; /* the argument of a worker (host.h) */
 
 enum bb_route_flags {
-    BB_CREATES = 1,      /* supports Idempotency-Key */
-    BB_NO_BODY = 2,      /* no field is required: an empty body is valid, with any content type */
-    BB_FORM_TOO = 4,     /* the body may also be application/x-www-form-urlencoded */
-    BB_OAUTH_ERRORS = 8, /* error bodies also have `error` and `error_description` of RFC 6749 */
-    BB_INSIDE = 16,      /* clients of http.metrics_networks need no token and no role */
-    BB_KEEP_OTHERS = 32, /* the handler also gets undeclared fields of the body, as sent */
-    BB_REPLY_IN_503 = 64 /* a 503 may have the body of `reply` (for the reference) */
+    BB_CREATES = 1,       /* supports Idempotency-Key */
+    BB_NO_BODY = 2,       /* no field is required: an empty body is valid, with any content type */
+    BB_FORM_TOO = 4,      /* the body may also be application/x-www-form-urlencoded */
+    BB_OAUTH_ERRORS = 8,  /* error bodies also have `error` and `error_description` of RFC 6749 */
+    BB_INSIDE = 16,       /* clients of http.metrics_networks need no token and no role */
+    BB_KEEP_OTHERS = 32,  /* the handler also gets undeclared fields of the body, as sent */
+    BB_REPLY_IN_503 = 64, /* a 503 may have the body of `reply` (for the reference) */
+    BB_AUDITED = 128 /* the host calls bb_audit() before the handler, and if the role is wrong */
 };
 
 enum bb_part_kind {

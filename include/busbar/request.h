@@ -240,6 +240,20 @@ static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
 }
 
 /*
+ * Records the request in the audit log before it changes anything, if a module provides the service
+ * "auditor" (services.h); the host records the status later. Ends the request with 503 if it cannot
+ * be recorded. Has no effect if it is recorded already. May park.
+ *
+ * The host calls this before the handler of a route with BB_AUDITED. The handler of a public route
+ * calls it itself, after the checks that refuse a flood of requests, such as a limit of attempts.
+ * `email` is the account that the client claims to use, or NULL.
+ */
+static inline void bb_audit(struct bb_request *rq, const char *email)
+{
+    rq->api->audit(rq, email);
+}
+
+/*
  * Returns why a dependency that bb_probe() reports as down does not serve, such as "commits wait
  * for a synchronous standby"; NULL if no more is known. Only for BB_HOST and BB_DATABASE. The text
  * lives as long as the request.

@@ -21,6 +21,29 @@ struct bb_authenticator {
                         struct bb_principal *who);
 };
 
+/* A request for the audit log, see bb_audit(). Its members live as long as the request. */
+struct bb_audited {
+    size_t size;
+    const struct bb_route *route;
+    const char *path;       /* as sent, without the query */
+    const char *request_id; /* X-Request-Id */
+    const char *email;      /* of the caller; without a token, as given to bb_audit() */
+};
+
+/* "auditor" 1: keeps the audit log. */
+struct bb_auditor {
+    size_t size;
+    /*
+     * Records that the request is about to be handled. Returns 0 with *record, or the status after
+     * it has answered: then the request is refused. May park.
+     */
+    int (*before)(void *state, struct bb_request *rq, const struct bb_audited *audited,
+                  void **record);
+    /* Records the status of the response, and frees the record. Called once for each record, on the
+     * loop's thread: it must not wait, but may call bb_run(). */
+    void (*after)(void *state, void *record, int status);
+};
+
 /* The properties of an account on which its access rights depend. Lives as long as the request. */
 struct bb_account_scope {
     size_t size;

@@ -225,6 +225,30 @@ static int authenticate(void *state, struct bb_request *pub, const char *token,
     return 0;
 }
 
+/* ---- the auditor ----------------------------------------------------------------------------- */
+
+static int audit_before(void *state, struct bb_request *pub, const struct bb_audited *audited,
+                        void **record)
+{
+    (void)state;
+    ck_assert_int_eq(audited->route->flags & BB_AUDITED, BB_AUDITED);
+    ck_assert_str_eq(audited->path, audited->route->path);
+    if (http_routes.audit)
+        return reply_error(request_of(pub), http_routes.audit, "The log cannot be written");
+    http_routes.audits++;
+    http_routes.audited_begun = http_routes.begun;
+    *record = &http_routes;
+    return 0;
+}
+
+static void audit_after(void *state, void *record, int status)
+{
+    (void)state;
+    ck_assert_ptr_eq(record, &http_routes);
+    http_routes.audited++;
+    http_routes.audited_status = status;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct bb_field name_row[] = {{.name = "name", .type = BB_TEXT, .max = 64}};
@@ -255,18 +279,35 @@ static const struct bb_route routes[] = {
      .handler = echo,
      .roles = BB_ANY_ROLE,
      .body = BB_TABLE(text_row)},
+    ROUTE("GET", "/audited", be_late, .deadline_ms = BRIEF_MS, .flags = BB_AUDITED),
+    {.method = "POST",
+     .path = "/audited",
+     .handler = echo,
+     .roles = BB_ANY_ROLE,
+     .flags = BB_AUDITED,
+     .body = BB_TABLE(text_row)},
+    {.method = "POST",
+     .path = "/forbidden",
+     .handler = echo,
+     .roles = BB_ROLE_ADMIN,
+     .flags = BB_AUDITED,
+     .body = BB_TABLE(text_row)},
 };
 
 void http_routes_add(struct generation *generation)
 {
     static const struct bb_authenticator authenticator = {.size = sizeof authenticator,
                                                           .authenticate = authenticate};
+    static const struct bb_auditor auditor = {
+        .size = sizeof auditor, .before = audit_before, .after = audit_after};
     char why[160];
 
     http_routes = (struct http_routes){.account = ACCOUNT};
     owner = (struct host_handle){.generation = generation};
     generation->authenticator = &authenticator;
     generation->authenticator_host = &owner;
+    generation->auditor = &auditor;
+    generation->auditor_host = &owner;
     generation->router = router_new(arena);
     ck_assert_ptr_nonnull(generation->router);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)

@@ -13,6 +13,8 @@
  *   GET  /own           needs a token, see `token`; answers "own"
  *   GET  /watched       needs a token; a stream
  *   POST /own           needs a token; answers the text of its body
+ *   POST /audited       the same, with BB_AUDITED; only an Admin may use POST /forbidden
+ *   GET  /audited       like /late, with BB_AUDITED
  */
 #ifndef TESTS_UNIT_HTTP_ROUTES_H
 #define TESTS_UNIT_HTTP_ROUTES_H
@@ -47,6 +49,11 @@ struct http_routes {
     int64_t account;  /* the account it returns */
     bool token_parks; /* it waits for http_routes_go_on() first */
     unsigned asked;
+    /* The auditor: */
+    int audit;                /* 0: it records; otherwise the status of its refusal */
+    unsigned audits, audited; /* requests recorded before their handler, and outcomes */
+    unsigned audited_begun;   /* handlers started when the last request was recorded */
+    int audited_status;       /* the last outcome */
 };
 extern struct http_routes http_routes;
 
