@@ -205,6 +205,7 @@ static int links_request(struct bb_request *rq, const char *purpose, const char 
     if (!auth_sends_mail(rq->host))
         return bb_fail(rq, 409, "This service sends no mails. Please ask an administrator.");
     auth_throttle_count(rq, 'l', auth->settings->links_per_address, "requests for links");
+    bb_audit(rq, bb_text(rq, "email"));
     struct bb_tx *unit = bb_unit(rq, 0);
 
     auth_link_ask(rq, unit, purpose, bb_text(rq, "email"), bb_header(rq, "Accept-Language"));
@@ -261,14 +262,17 @@ static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
 int auth_reset(struct bb_request *rq)
 {
     static const struct bb_sql find = {
-        "SELECT FROM auth_link l JOIN auth_account a ON " VALID
+        "SELECT a.email FROM auth_link l JOIN auth_account a ON " VALID
         " WHERE l.hash = $1::bytea AND l.purpose <> 'confirm' AND l.expires > now()",
         0};
     struct reset reset = {.token = bb_text(rq, "token")};
 
     /* before the password is hashed */
-    if (!bb_count(rq, bb_query_or_end(rq, &find, BB_ARGS(auth_sha256(rq, reset.token)))))
+    const struct bb_rows *found = bb_query_or_end(rq, &find, BB_ARGS(auth_sha256(rq, reset.token)));
+
+    if (!bb_count(rq, found))
         return links_invalid(rq);
+    bb_audit(rq, bb_cell(rq, found, 0, 0));
     reset.encoded = auth_password_hash(rq, "hash", bb_text(rq, "password"));
     return bb_transaction(rq, links_store_password, &reset);
 }

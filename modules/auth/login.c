@@ -156,7 +156,7 @@ static int login_read_basic(struct bb_request *rq, const char *header, const cha
 static int login_by_client(struct bb_request *rq)
 {
     static const struct bb_sql find = {
-        "SELECT c.id, c.secret, a.id, a.role, a.status FROM auth_client c "
+        "SELECT c.id, c.secret, a.id, a.role, a.status, a.email FROM auth_client c "
         "JOIN auth_account a ON a.id = c.account WHERE c.client_id = $1 AND c.deleted IS NULL",
         0};
     const char *header = login_basic_header(rq);
@@ -182,8 +182,10 @@ static int login_by_client(struct bb_request *rq)
 
     if (!rows)
         return bb_failed(rq);
-    if (bb_count(rq, rows) == 0 ||
-        bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) != sizeof(stored) ||
+    if (bb_count(rq, rows) == 0) /* not recorded: anybody can send any number of unknown ids */
+        return login_invalid_client(rq);
+    bb_audit(rq, bb_cell(rq, rows, 0, 5));
+    if (bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) != sizeof(stored) ||
         CRYPTO_memcmp(auth_sha256(rq, secret).data, stored, sizeof(stored)) != 0)
         return login_invalid_client(rq);
 

@@ -179,6 +179,7 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
         return bb_failed(rq);
     if (crowded_ms > 0 && !account->known_here)
         return auth_throttle_refuse(rq, crowded_ms, "failed logins");
+    bb_audit(rq, email);
     /* For an unknown account, a hash that no password matches takes the same time. */
     if (password_decode(found ? account->password : auth->dummy, &job))
         return bb_fail(rq, 500, "The stored password cannot be read");

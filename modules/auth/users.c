@@ -161,6 +161,7 @@ int auth_register(struct bb_request *rq)
     };
 
     auth_throttle_count(rq, 'r', auth->settings->registrations_per_address, "registrations");
+    bb_audit(rq, account.email);
     /* With `silent`, does the same work, including the hash, whether the account exists or not. */
     if (!account.silent) {
         struct bb_rows *rows =

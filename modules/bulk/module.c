@@ -235,15 +235,15 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(template_query),
      .help = "Download a CSV template. It has all columns of the type and one example row."},
     {.method = "POST", .path = BASE "/:bulkUploadId/confirm", .roles = BB_ANY_ROLE,
-     .handler = bulk_confirm, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(confirm_reply),
+     .handler = bulk_confirm, .errors = conflict, .flags = BB_NO_BODY | BB_AUDITED, ID, .reply = BB_TABLE(confirm_reply),
      .help = "Confirm a bulk upload. Its rows are then stored in the background. A bad row does "
              "not prevent other rows from being stored. 409 when the bulk upload was already "
              "confirmed."},
     {.method = "POST", .path = BASE "/:bulkUploadId/cancel", .roles = BB_ANY_ROLE,
-     .handler = bulk_cancel, .errors = conflict, .flags = BB_NO_BODY, ID, .reply = BB_TABLE(bulk_job_fields),
+     .handler = bulk_cancel, .errors = conflict, .flags = BB_NO_BODY | BB_AUDITED, ID, .reply = BB_TABLE(bulk_job_fields),
      .help = "Cancel a bulk upload. Rows that were already stored stay. Rows that failed, also in "
              "the check, are failed, and all other rows are cancelled."},
-    {.method = "DELETE", .path = BASE "/:bulkUploadId", .roles = BB_ANY_ROLE,
+    {.method = "DELETE", .path = BASE "/:bulkUploadId", .flags = BB_AUDITED, .roles = BB_ANY_ROLE,
      .handler = bulk_delete, .errors = conflict, ID, .reply = BB_TABLE(success_reply),
      .help = "Delete a bulk upload that was never confirmed or has ended. Devices or readings that "
              "were stored stay."},

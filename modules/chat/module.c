@@ -231,7 +231,7 @@ static const struct bb_route routes[] = {
      .help = "Mark all messages of a conversation as read for a participant."},
     {.method = "POST", .path = "/api/chat/conversations/:id/share",
      .roles = BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
-     .handler = chat_share, .flags = BB_NO_BODY, .segments = BB_TABLE(id_segment),
+     .handler = chat_share, .flags = BB_NO_BODY | BB_AUDITED, .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(read_reply),
      .help = "Share a conversation with the accounts of its participants. If an account was "
              "approved after the conversation began, it sees the conversation only after you share "

@@ -253,7 +253,7 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = BASE "/new/:externalId/export.csv", .roles = ROLES,
      .handler = reading_export, .reply_type = "text/csv", .errors = conflict, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(export_query), .help = "Download the readings of a device as CSV."},
-    {.method = "DELETE", .path = BASE "/new/:externalId/:readingId", .roles = ROLES,
+    {.method = "DELETE", .path = BASE "/new/:externalId/:readingId", .flags = BB_AUDITED, .roles = ROLES,
      .handler = reading_void, .errors = conflict, .segments = BB_TABLE(void_segments),
      .query = BB_TABLE(organization_query), .body = BB_TABLE(void_body), .reply = BB_TABLE(stored),
      .help = "Void a reading. The reading is kept, but marked as voided. Only an Admin may void a "
