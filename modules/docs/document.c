@@ -80,6 +80,7 @@ static const struct {
     const char *name, *path;
 } document_names[] = {
     {"Account", "/api/admin/users"},
+    {"AuditRecord", "/api/admin/audit-log"},
     {"Organization", "/api/admin/organizations"},
     {"ApiClient", "/api/auth/clients"},
     {"BulkUpload", "/api/bulk-upload"},

@@ -67,6 +67,8 @@ static const struct matrix_row matrix[] = {
     {"GET", "/api/auth/clients", PLATFORMS(200, 200)},
     {"DELETE", "/api/auth/clients/:id", PLATFORMS(404, 403)},
     {"POST", "/api/organization", PLATFORMS(400, 400)},
+    {"GET", "/api/admin/audit-log", ADMINS(200)},
+    {"GET", "/api/admin/audit-log/export.csv", ADMINS(200)},
     {"GET", "/api/admin/organizations", ADMINS(200)},
     {"PUT", "/api/admin/organizations/:id", ADMINS(400)},
     {"GET", "/api/admin/users", ADMINS(200)},

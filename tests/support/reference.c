@@ -9,7 +9,8 @@
 #include "schema.h"
 
 #define ALL_MODULES                                                                                \
-    "[auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, webhook]"
+    "[audit, auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, "     \
+    "webhook]"
 
 enum { SEGMENTS_MAX = 12, OPERATIONS_MAX = 400, STATUSES_MAX = 16 };
 

@@ -133,7 +133,7 @@ static void template_make(struct postgres *pg, const char *name)
         &(struct host_spec){.name = text("template-%s", name),
                             .pg = pg,
                             .database = "template_busbar",
-                            .modules = "[auth, chat, health, webhook, device, reading, "
+                            .modules = "[audit, auth, chat, health, webhook, device, reading, "
                                        "certificate]"});
 
     ck_assert_msg(!host_command(host, NULL, (const char *const[]){"migrate", NULL}),

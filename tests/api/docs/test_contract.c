@@ -9,7 +9,8 @@
 #include "talk.h"
 
 #define ALL_MODULES                                                                                \
-    "[auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, webhook]"
+    "[audit, auth, bulk, certificate, chat, console, device, docs, health, metrics, reading, "     \
+    "webhook]"
 
 /* Operations that end sessions, and operations that never end. */
 #define LEFT_OUT "(/stream|/logout|/rotate-secret)$"

@@ -40,8 +40,8 @@ static void set_up(void)
     spec = (struct host_spec){
         .name = "docs",
         .database = database,
-        .modules =
-            "[auth, bulk, certificate, chat, console, device, docs, health, reading, webhook]",
+        .modules = "[audit, auth, bulk, certificate, chat, console, device, docs, health, reading, "
+                   "webhook]",
         .more = text("docs:\n  pages: \"%s\"\n  title: Our plants\nbulk:\n  files: "
                      "\"%s\"\nconsole:\n  pages: \"%s\"\n",
                      pages, harness_path("docs-bulk"), pages),

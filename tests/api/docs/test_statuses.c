@@ -7,7 +7,8 @@
 #include "wire.h"
 
 #define ALL_MODULES                                                                                \
-    "[auth, bulk, certificate, chat, console, device, docs, health, mail, metrics, reading, "      \
+    "[audit, auth, bulk, certificate, chat, console, device, docs, health, mail, metrics, "        \
+    "reading, "                                                                                    \
     "webhook]"
 
 enum { OPERATIONS_MAX = 400, SOON_MS = 10000, UPLOADS_MAX = 3 };

@@ -61,6 +61,7 @@ TEST(text_in_quotes_changes_a_checksum)
 static const char *const schemas[][2] = {
     {"busbar", TEST_TOP "/core/store/schema.sql"},
     {"auth", TEST_TOP "/modules/auth/schema.sql"},
+    {"audit", TEST_TOP "/modules/audit/schema.sql"},
     {"bulk", TEST_TOP "/modules/bulk/schema.sql"},
     {"certificate", TEST_TOP "/modules/certificate/schema.sql"},
     {"chat", TEST_TOP "/modules/chat/schema.sql"},
