@@ -10,7 +10,7 @@
 'use strict'
 
 const shown = [
-  'get /api/auth/me', 'get /api/auth/sessions', 'get /api/auth/clients', 'post /api/auth/clients', 'get /api/admin/users', 'get /api/admin/organizations',
+  'get /api/auth/me', 'get /api/auth/sessions', 'get /api/auth/clients', 'post /api/auth/clients', 'get /api/admin/users', 'get /api/admin/organizations', 'get /api/admin/audit-log',
   'get /api/chat/conversations', 'post /api/chat/conversations/start', 'get /api/chat/chain/{headUuid}', 'get /api/chat/unread-count/{email}',
   'get /api/chat/webhooks', 'get /api/chat/webhooks/statistics', 'get /api/chat/webhooks/{id}/deliveries', 'get /api/chat/webhooks/{id}/deliveries/{deliveryId}', 'post /api/chat/webhooks/{id}/test',
   'get /api/chat/webhooks/{id}/statistics', 'get /api/chat/webhooks/{id}/replay', 'post /api/chat/webhooks/{id}/filter/test',

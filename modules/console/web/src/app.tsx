@@ -1,8 +1,8 @@
 /* The frame: the logged-in user, the navigation, and the view for the address. */
 import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
 import {
-  Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, SunMedium,
-  Upload, Users, Webhook, X, type LucideIcon
+  Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, ScrollText,
+  SunMedium, Upload, Users, Webhook, X, type LucideIcon
 } from 'lucide-react'
 import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType, type ReactNode } from 'react'
 
@@ -74,6 +74,7 @@ const groups: Place[][] = [
       roles: ['Admin'],
       load: () => import('./accounts/accounts')
     },
+    { name: 'audit', text: 'nav.audit', icon: ScrollText, roles: ['Admin'], load: () => import('./audit/audit') },
     { name: 'status', text: 'nav.status', icon: Activity, roles: ['Admin'], load: () => import('./status/status') }
   ]
 ]

@@ -219,6 +219,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/admin/audit-log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["AuditRecord"][];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/chat/conversations": {
         parameters: {
             query?: never;
@@ -1349,6 +1383,19 @@ export interface components {
             organizationId: number | null;
             createdAt: string;
             warnings?: string[];
+        };
+        AuditRecord: {
+            id: number;
+            at: string;
+            account: number | null;
+            email: string | null;
+            organization: number | null;
+            address: string;
+            action: string;
+            path: string;
+            requestId: string;
+            status: number | null;
+            fields: Record<string, never>;
         };
         Organization: {
             id: number;

@@ -17,6 +17,7 @@ export type Account = Required<ItemOf<Answer<'/api/admin/users', 'get'>>>
 export type Own = Required<Answer<'/api/auth/me', 'get'>>
 export type Role = Account['role']
 export type Organization = Required<ItemOf<Answer<'/api/admin/organizations', 'get'>>>
+export type AuditRecord = ItemOf<Answer<'/api/admin/audit-log', 'get'>>
 export type Session = ItemOf<Answer<'/api/auth/sessions', 'get'>>
 export type Client = Required<ItemOf<Answer<'/api/auth/clients', 'get'>>>
 export type MadeClient = Required<Answer<'/api/auth/clients', 'post'>>

@@ -215,5 +215,8 @@ export const de: Record<Key, string> = {
   'status.queues': 'Warteschlangen', 'status.queue': 'Warteschlange', 'status.waits': 'Wartend', 'status.busy': 'Beschäftigt', 'status.modules': 'Module', 'status.module': 'Modul', 'status.does': 'Was es tut',
   'queue.database': 'Anweisungen für die Datenbank', 'queue.webhook': 'Zustellungen von Webhooks', 'queue.flight': 'Zustellungen unterwegs', 'queue.expand': 'Ereignisse für viele Webhooks', 'queue.bulk': 'Zeilen von Massenimporten', 'queue.pool': 'Pool {pool} von {module}',
   'role.Admin': 'Admin', 'role.OrganizationAdmin': 'Organisations-Admin', 'role.DeviceOwner': 'Anlagenbesitzer', 'role.Buyer': 'Käufer', 'role.User': 'Benutzer', 'role.ApiUser': 'API-Benutzer',
+  'nav.audit': 'Änderungsprotokoll', 'audit.who': 'Wer', 'audit.account': 'E-Mail oder Nummer eines Kontos', 'audit.action': 'Aktion', 'audit.target': 'Pfad oder Felder', 'audit.status': 'Ergebnis', 'audit.claimed': 'angegeben',
+  'audit.succeeded': 'Erfolgreich', 'audit.refused': 'Abgelehnt', 'audit.failed': 'Fehlgeschlagen', 'audit.unknown': 'Unbekannt',
+  'audit.empty': 'Es sind noch keine Änderungen aufgezeichnet.', 'audit.noneSuch': 'Kein Eintrag passt zu den Filtern.',
   'account.Pending': 'Wartend', 'account.Active': 'Aktiv', 'account.Suspended': 'Gesperrt', 'account.Deleted': 'Gelöscht'
 }

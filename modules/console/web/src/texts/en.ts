@@ -215,6 +215,9 @@ export const en = {
   'status.queues': 'Queues', 'status.queue': 'Queue', 'status.waits': 'Waiting', 'status.busy': 'Busy', 'status.modules': 'Modules', 'status.module': 'Module', 'status.does': 'What it does',
   'queue.database': 'Statements for the database', 'queue.webhook': 'Webhook deliveries', 'queue.flight': 'Webhook deliveries on their way', 'queue.expand': 'Events for many webhooks', 'queue.bulk': 'Rows of bulk uploads', 'queue.pool': 'Pool {pool} of {module}',
   'role.Admin': 'Admin', 'role.OrganizationAdmin': 'Organization admin', 'role.DeviceOwner': 'Device owner', 'role.Buyer': 'Buyer', 'role.User': 'User', 'role.ApiUser': 'API user',
+  'nav.audit': 'Audit log', 'audit.who': 'Who', 'audit.account': 'E-mail or id of an account', 'audit.action': 'Action', 'audit.target': 'Path or fields', 'audit.status': 'Outcome', 'audit.claimed': 'claimed',
+  'audit.succeeded': 'Succeeded', 'audit.refused': 'Refused', 'audit.failed': 'Failed', 'audit.unknown': 'Unknown',
+  'audit.empty': 'No changes are recorded yet.', 'audit.noneSuch': 'No record matches the filters.',
   'account.Pending': 'Pending', 'account.Active': 'Active', 'account.Suspended': 'Suspended', 'account.Deleted': 'Deleted'
 }
 
