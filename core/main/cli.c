@@ -115,9 +115,31 @@ static const struct cli_command *cli_find(const char *name)
     return NULL;
 }
 
+/*
+ * Prints the usage of the commands of two words that begin with this word. Returns whether there
+ * are any. `out` may be NULL.
+ */
+static bool cli_print_group(const char *word, FILE *out)
+{
+    size_t length = strlen(word);
+    bool found = false;
+
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strncmp(commands[i].name, word, length) != 0 || commands[i].name[length] != ' ')
+            continue;
+        if (out)
+            fprintf(out, "%s busbar %s %s\n", found ? "      " : "usage:", commands[i].name,
+                    commands[i].words);
+        found = true;
+    }
+    if (found && out)
+        fprintf(out, "`busbar %s COMMAND --help` prints more.\n", word);
+    return found;
+}
+
 bool cli_is_command(const char *name)
 {
-    return cli_find(name) != NULL;
+    return cli_find(name) || cli_print_group(name, NULL);
 }
 
 /*
@@ -406,6 +428,16 @@ static int cli_run_command(struct cli *cli)
 
     if (!command)
         command = cli_find(cli->argv[0]);
+    if (!command && cli_print_group(cli->argv[0], NULL)) {
+        const char *word = cli->argc > 1 ? cli->argv[1] : "";
+        bool help = cli_is_help(word) || !strcmp(word, "help");
+
+        if (!help)
+            fprintf(stderr, "busbar: %s %s\n", *word ? "unknown command" : "a command must follow",
+                    *word ? two_words : cli->argv[0]);
+        cli_print_group(cli->argv[0], help ? stdout : stderr);
+        return help ? CLI_DONE : CLI_USAGE;
+    }
     if (!command)
         return cmd_module(cli);
     cli->argc -= words;

@@ -26,7 +26,7 @@ int cli_misused(const char *reason, const char *arg);
 /* Prints an error. Returns CLI_FAILED. */
 BB_PRINTF(1, 2) int cli_fail(const char *format, ...);
 
-/* Returns whether the host has a command of this name, which may have two words. */
+/* Returns whether a command of the host has this name, or begins with this word. */
 bool cli_is_command(const char *name);
 
 int cmd_serve(const struct cli *cli);
