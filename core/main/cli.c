@@ -40,6 +40,10 @@ static const struct cli_command {
      "Shows generations, modules with versions and build ids, pools, connections and queues. "
      "--json prints the status as JSON.",
      "[--json]"},
+    {"run-job", cmd_run_job, "run a job of a module now on the running host",
+     "Does not wait for the job. A job that is running runs again when it ends. While the host is "
+     "paused, the job waits.",
+     "NAME"},
     {"migrate", cmd_migrate, "bring the database's tables up to date",
      "Applies the missing migration steps of the host and its modules. You can safely run it "
      "again. --dry-run lists the steps and changes nothing.",

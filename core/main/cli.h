@@ -32,6 +32,7 @@ bool cli_is_command(const char *name);
 int cmd_serve(const struct cli *cli);
 int cmd_reload(const struct cli *cli);
 int cmd_status(const struct cli *cli);
+int cmd_run_job(const struct cli *cli);
 int cmd_migrate(const struct cli *cli);
 int cmd_pause(const struct cli *cli);
 int cmd_resume(const struct cli *cli);

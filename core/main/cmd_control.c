@@ -1,5 +1,6 @@
 /*
- * `busbar reload` and `busbar status` send a line to the running host, and print its response.
+ * `busbar reload`, `busbar status` and `busbar run-job` send a line to the running host, and print
+ * its response.
  * `busbar migrate`, `busbar pause` and `busbar resume` use the database, so no host needs to run.
  */
 #include <errno.h>
@@ -81,6 +82,16 @@ int cmd_reload(const struct cli *cli)
 int cmd_status(const struct cli *cli)
 {
     return cmd_control_ask(cli, cli->argc ? "status --json\n" : "status\n");
+}
+
+int cmd_run_job(const struct cli *cli)
+{
+    char line[96];
+
+    if (cli->argc != 1)
+        return cli_misused("run-job needs", "the name of a job");
+    snprintf(line, sizeof line, "run-job %s\n", cli->argv[0]);
+    return cmd_control_ask(cli, line);
 }
 
 /* ---- the database ---- */

@@ -44,7 +44,7 @@ char *control_path(const struct settings *settings)
 
 enum {
     LINE_MS = 1000, /* for a client to send its command, because a silent client delays others */
-    LINE_BYTES = 64,
+    LINE_BYTES = 128,
     ANSWER_SECONDS = 2,
     BACKLOG = 16,
     PAUSE_MS = 200 /* if descriptors run out, instead of a busy loop */
@@ -168,6 +168,20 @@ static int control_listen(struct control *control)
 
 /* ---- clients ---- */
 
+#define RUN_JOB "run-job "
+
+/* Starts a job, and returns the response to the client. */
+static const char *control_run_job(struct engine *engine, const char *name)
+{
+    if (engine_hold(engine))
+        return CONTROL_FAILED "the host is stopping\n";
+    bool found = jobs_call(engine, name);
+
+    engine_unhold(engine);
+    return found ? CONTROL_DONE "the job was started\n"
+                 : CONTROL_FAILED "no module of the host has a job of this name\n";
+}
+
 static void *control_main(void *arg)
 {
     struct control *control = arg;
@@ -193,9 +207,11 @@ static void *control_main(void *arg)
 
             control_answer(fd, text);
             free(text);
+        } else if (!strncmp(line, RUN_JOB, strlen(RUN_JOB))) {
+            control_answer(fd, control_run_job(control->engine, line + strlen(RUN_JOB)));
         } else {
-            control_answer(fd,
-                           CONTROL_FAILED "unknown command: this host accepts reload and status\n");
+            control_answer(fd, CONTROL_FAILED
+                           "unknown command: this host accepts reload, status and run-job\n");
         }
     }
     return NULL;

@@ -347,6 +347,46 @@ void jobs_end(struct jobs *jobs, struct loop *loop)
     }
 }
 
+/* ---- running a job now ---- */
+
+/* Passes a call of jobs_call() to the job's loop. It has a reference to the job's generation. */
+struct job_call {
+    struct message message; /* first member */
+    struct job *job;
+};
+
+static void job_called(struct message *message)
+{
+    struct job *job = ((struct job_call *)(void *)message)->job;
+
+    job->again = true; /* if it is running; otherwise job_start() clears this */
+    if (!job->running && job->timer.slot)
+        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
+    generation_release(job->generation);
+    free(message);
+}
+
+bool jobs_call(struct engine *engine, const char *name)
+{
+    struct generation *g = engine_generation(engine);
+    bool found = false;
+
+    for (size_t i = 0; i < g->jobs->count; i++) {
+        struct job *job = &g->jobs->list[i];
+        bool is_named = !strcmp(job->descriptor->name, name);
+        struct job_call *call = is_named ? malloc(sizeof *call) : NULL;
+
+        if (!call)
+            continue;
+        *call = (struct job_call){{.run = job_called}, job};
+        generation_acquire(g);
+        loop_post(job->loop, &call->message);
+        found = true;
+    }
+    generation_release(g);
+    return found;
+}
+
 /* bb_run(), bb_run_then(): pass work from a module's thread to a loop. */
 
 enum { RUN_DEADLINE_MS = 60000 };

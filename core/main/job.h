@@ -23,6 +23,12 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
 /* Cancels the timers of the loop's jobs. A running job continues in its generation. On the loop. */
 void jobs_end(struct jobs *jobs, struct loop *loop);
 
+/*
+ * Starts the jobs of the live generation that have this name, or lets a running one run again.
+ * Returns whether there are any. Hold the engine during the call. Any thread.
+ */
+bool jobs_call(struct engine *engine, const char *name);
+
 /* Schedules another run right after the current run. */
 void api_again(struct bb_request *rq);
 
