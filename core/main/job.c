@@ -219,6 +219,7 @@ static void job_ended(struct core_request *rq)
     request_free(rq);
 }
 
+/* Schedules another run right after the current run. */
 void api_again(struct bb_request *pub)
 {
     struct core_request *rq = request_of(pub);

@@ -29,9 +29,6 @@ void jobs_end(struct jobs *jobs, struct loop *loop);
  */
 bool jobs_call(struct engine *engine, const char *name);
 
-/* Schedules another run right after the current run. */
-void api_again(struct bb_request *rq);
-
 /*
  * The results of a job's runs, by its name. They outlive generations, so that they are known after
  * a reload. Any thread.

@@ -24,7 +24,4 @@ extern const size_t host_metric_count;
 /* Returns whether the host has a metric of this name. */
 bool host_metric_named(const char *name);
 
-/* bb_metrics() */
-char *api_metrics(struct bb_request *rq, size_t *length);
-
 #endif

@@ -19,6 +19,7 @@
 #include "core/lib/aead.h"
 #include "core/lib/host_settings.h"
 #include "core/lib/listener.h"
+#include "core/module/api.h"
 #include "core/module/module_load.h"
 #include "core/module/route.h"
 
@@ -129,23 +130,6 @@ void generation_destroy(struct generation *generation);
 /* Return the module or event of this name; NULL if there is none. */
 const struct core_module *generation_module(const struct generation *generation, const char *name);
 const struct core_event *generation_event(const struct generation *generation, const char *name);
-
-/* Functions of struct bb_api that need only the generation. */
-API_FUNCTION(superseded);
-API_FUNCTION(module_at);
-API_FUNCTION(event_names);
-API_FUNCTION(host_alloc);
-API_FUNCTION(setting_text);
-API_FUNCTION(setting_int);
-API_FUNCTION(setting_number);
-API_FUNCTION(setting_json);
-API_FUNCTION(settings);
-BB_PRINTF(2, 0) API_FUNCTION(open_fail);
-API_FUNCTION(service);
-API_FUNCTION(service_at);
-API_FUNCTION(seal);
-API_FUNCTION(unseal);
-API_FUNCTION(metric_add);
 
 /* Sets handle.meters and handle.account of a module; reloads keep both. Returns 0 or -1. */
 int meters_bind(struct core_module *module, struct arena *arena);

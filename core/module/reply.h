@@ -55,9 +55,6 @@ int reply_header(struct core_request *rq, const char *name, const char *value);
 /* Returns a header of the response; NULL if it is not set. */
 const char *reply_header_get(const struct core_request *rq, const char *name);
 
-API_FUNCTION(reply_file);
-BB_PRINTF(2, 0) API_FUNCTION(vwarn);
-
 /*
  * Handles errors of modules that the host can tolerate: logs each with the module and its route,
  * job, hook or command, and answers an HTTP request with 500.

@@ -20,8 +20,6 @@ struct redis_settings {
 struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
 void redis_free(struct redis *redis);
 
-API_FUNCTION(redis);
-
 /* Returns the latency of the last probe, a write; -1 while it fails. Any thread. */
 int64_t redis_latency_ms(const struct redis *redis);
 
