@@ -433,14 +433,15 @@ static json_t *status_database_json(struct engine *engine)
                                          [SCHEMA_PENDING] = "pending",
                                          [SCHEMA_UNFIT] = "unfit",
                                          [SCHEMA_READY] = "ready"};
-    char schema[sizeof engine->schema_problem], connection[512] = "";
+    char schema[sizeof engine->schema_problem], connection[sizeof engine->connection_problem];
     int64_t ms = engine->pg_listener ? pg_listener_latency_ms() : -1;
 
     pthread_mutex_lock(&engine->lock);
     memcpy(schema, engine->schema_problem, sizeof schema);
+    memcpy(connection, engine->connection_problem, sizeof connection);
     pthread_mutex_unlock(&engine->lock);
-    if (ms < 0)
-        pg_listener_problem(connection, sizeof connection);
+    if (ms >= 0)
+        *connection = '\0';
     return json_pack("{so so ss si so* so so ss?}", "latencyMs",
                      ms < 0 ? json_null() : json_integer(ms), "clockOffsetMs",
                      shared_clock_known() ? json_integer(shared_clock_offset_ms()) : json_null(),

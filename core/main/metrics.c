@@ -16,6 +16,7 @@
 #include "core/lib/text.h"
 #include "core/main/job.h"
 #include "core/main/readiness.h"
+#include "core/main/reload.h"
 #include "core/module/account.h"
 #include "core/module/engine.h"
 #include "core/module/module_validate.h"
@@ -250,8 +251,11 @@ static void metrics_each_pool(struct metrics *metrics)
 
 static void metrics_reloads(struct metrics *metrics)
 {
-    metrics_put(metrics, atomic_load(&metrics->engine->reloads_done), "outcome=\"done\"");
-    metrics_put(metrics, atomic_load(&metrics->engine->reloads_refused), "outcome=\"refused\"");
+    struct reload_history history;
+
+    reloader_history(metrics->engine->reloader, &history);
+    metrics_put(metrics, history.done, "outcome=\"done\"");
+    metrics_put(metrics, history.refused, "outcome=\"refused\"");
 }
 
 /* ---- accounting by module ---- */

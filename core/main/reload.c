@@ -562,8 +562,6 @@ static void *reload_main(void *arg)
         pthread_mutex_lock(&reloader->lock);
         now.done = history->done + now.last_done;
         now.refused = history->refused + !now.last_done;
-        atomic_store(&reloader->engine->reloads_done, now.done);
-        atomic_store(&reloader->engine->reloads_refused, now.refused);
         *history = now;
         pthread_mutex_unlock(&reloader->lock);
         if (now.last_done)

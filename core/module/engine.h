@@ -37,13 +37,13 @@ struct engine {
     bool stopping;
     char standstill[320];            /* description of the loop that was blocked last */
     char schema_problem[512];        /* why `schema` is not SCHEMA_READY */
+    char connection_problem[512];    /* why the listener of PostgreSQL is not connected: one line */
     char pause_reason[PAUSE_REASON]; /* … to here; see pause_note() */
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
     atomic_uint migrations_pending;  /* missing steps, as last seen */
-    atomic_uint reloads_done, reloads_refused;
-    struct job_log *job_log; /* NULL: a command */
-    atomic_uint stalls;      /* number of stalls, see hang.h */
+    struct job_log *job_log;         /* NULL: a command */
+    atomic_uint stalls;              /* number of stalls, see hang.h */
     /* from the start; reloads do not change them */
     char *conf, *database_url, *redis_url, *redis_authorities;
     int64_t started_ms;

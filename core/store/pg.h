@@ -114,15 +114,8 @@ void pg_free(struct pg *pg);
 /* Changes queue, share and merge_max, the settings that a reload can change. */
 void pg_set_limits(struct pg *pg, const struct pg_settings *to);
 
-/* State of a pool for monitoring. */
-struct pg_pool_status {
-    unsigned connections, ready; /* configured, usable */
-    size_t batches;              /* in progress */
-    size_t waiting;              /* requests; in the tx pool, callers that wait for a connection */
-    size_t shared, sharers; /* total number of shared executions, and of the requests in them */
-};
-
-void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
+/* Stores the state of the pools in the loop's statistics, see struct loop_stats. */
+void pg_publish(const struct pg *pg);
 
 /* Sends the requests of a struct pg that wait and fit into the next batches; once per iteration. */
 void pg_flush(void *of);

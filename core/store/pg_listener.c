@@ -72,22 +72,15 @@ int64_t pg_listener_latency_ms(void)
 }
 
 /* For `busbar status`. */
-static pthread_mutex_t problem_lock = PTHREAD_MUTEX_INITIALIZER;
-static char last_problem[512];
-
-void pg_listener_problem(char *out, size_t size)
+static void pg_listener_note_problem(const struct pg_listener *listener, const char *reason)
 {
-    pthread_mutex_lock(&problem_lock);
-    snprintf(out, size, "%s", last_problem);
-    pthread_mutex_unlock(&problem_lock);
-}
+    struct engine *engine = listener->loop->engine;
 
-static void pg_listener_note_problem(const char *reason)
-{
-    pthread_mutex_lock(&problem_lock);
-    snprintf(last_problem, sizeof last_problem, "%s", reason ? reason : "");
-    pg_one_line(last_problem);
-    pthread_mutex_unlock(&problem_lock);
+    pthread_mutex_lock(&engine->lock);
+    snprintf(engine->connection_problem, sizeof engine->connection_problem, "%s",
+             reason ? reason : "");
+    pg_one_line(engine->connection_problem);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 int64_t pg_listener_silent_ms(void)
@@ -170,7 +163,7 @@ static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
 static void pg_listener_lost(struct pg_listener *listener, const char *reason)
 {
     atomic_store(&silent_since_ms, 0);
-    pg_listener_note_problem(reason);
+    pg_listener_note_problem(listener, reason);
     if (!listener->down_logged)
         log_line(BB_WARN, "PostgreSQL does not respond", "reason", reason, NULL);
     listener->down_logged = true;
@@ -355,7 +348,7 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
 
         if (listener->down_logged) {
             log_line(BB_WARN, "PostgreSQL responds again", NULL);
-            pg_listener_note_problem(NULL);
+            pg_listener_note_problem(listener, NULL);
         }
         listener->down_logged = false;
         if (listener->theirs_us > 0) {

@@ -41,7 +41,4 @@ int64_t pg_listener_latency_ms(void);
  */
 const char *pg_listener_no_writes(void);
 
-/* Gets the reason why the listener is not connected: one line, or "" if it is. Any thread. */
-void pg_listener_problem(char *out, size_t size);
-
 #endif

@@ -394,20 +394,24 @@ void pg_set_limits(struct pg *pg, const struct pg_settings *to)
     pg->settings.share = to->share;
 }
 
-void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status)
+void pg_publish(const struct pg *pg)
 {
-    const struct pg_pool *pool = &pg->pools[kind];
+    struct loop_stats *stats = &pg->loop->stats;
 
-    *status = (struct pg_pool_status){.connections = pool->count,
-                                      .waiting = pool->queued,
-                                      .shared = pool->shared,
-                                      .sharers = pool->sharers};
-    for (unsigned i = 0; i < pool->count; i++) {
-        status->ready += pool->conns[i].state == PG_READY;
-        status->batches += pool->conns[i].batches;
+    for (int kind = 0; kind < PG_POOLS; kind++) {
+        const struct pg_pool *pool = &pg->pools[kind];
+        size_t ready = 0, batches = 0;
+
+        for (unsigned i = 0; i < pool->count; i++) {
+            ready += pool->conns[i].state == PG_READY;
+            batches += pool->conns[i].batches;
+        }
+        atomic_store_explicit(&stats->ready[kind], ready, memory_order_relaxed);
+        atomic_store_explicit(&stats->waiting[kind], pool->queued, memory_order_relaxed);
+        atomic_store_explicit(&stats->batches[kind], batches, memory_order_relaxed);
+        atomic_store_explicit(&stats->shared[kind], pool->shared, memory_order_relaxed);
+        atomic_store_explicit(&stats->sharers[kind], pool->sharers, memory_order_relaxed);
     }
-    if (kind == PG_TX)
-        status->waiting = pg_tx_waiting(pool);
 }
 
 void pg_free(struct pg *pg)

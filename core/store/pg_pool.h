@@ -58,8 +58,8 @@ struct pg_pool {
     unsigned count;
     size_t depth; /* maximum number of batches in progress per connection */
     size_t batch_max;
-    size_t queued;             /* requests that wait for all connections */
-    size_t shared, sharers;    /* see struct pg_pool_status */
+    size_t queued; /* requests, or in the tx pool also callers, that wait for all connections */
+    size_t shared, sharers;    /* shared executions so far, and the requests in them */
     struct quota_table owners; /* of waiting or running requests, and of checked out connections */
     struct pg_tx *waiters;     /* tx pool: callers that wait for a connection, oldest first */
 };
@@ -145,7 +145,6 @@ void pg_tx_fail_if_down(struct pg_pool *pool);
 void pg_tx_fail_waiters(struct pg_pool *pool);
 void pg_tx_lost(struct pg_tx *tx);
 void pg_tx_hand_over(struct pg_conn *conn);
-size_t pg_tx_waiting(const struct pg_pool *pool); /* number of callers */
 
 /* pg_request.c */
 /* Completes a request: wakes its caller, or frees the request if it was abandoned. */

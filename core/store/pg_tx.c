@@ -16,15 +16,6 @@ struct pg_tx {
     bool running;               /* counted for its owner */
 };
 
-size_t pg_tx_waiting(const struct pg_pool *pool)
-{
-    size_t count = 0;
-
-    for (const struct pg_tx *tx = pool->waiters; tx; tx = tx->next)
-        count++;
-    return count;
-}
-
 /* Removes `tx` from the list of waiters, if the list contains it. */
 static void pg_tx_waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
 {
