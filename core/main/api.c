@@ -13,7 +13,7 @@
 #include "core/lib/text.h"
 #include "core/main/job.h"
 #include "core/main/metrics.h"
-#include "core/main/readiness.h"
+#include "core/main/serve.h"
 #include "core/module/pool.h"
 #include "core/module/reply.h"
 #include "core/server/http_txn.h"

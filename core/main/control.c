@@ -19,7 +19,6 @@
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/main/job.h"
-#include "core/main/readiness.h"
 #include "core/main/reload.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"

@@ -37,4 +37,18 @@ void engine_free(struct engine *engine);
 struct pg_settings engine_pg_settings(const struct engine *engine,
                                       const struct generation *generation);
 
+/*
+ * Returns the state of a dependency as bb_probe() does: 0, -1: down, 1: not configured. It uses the
+ * results of the PostgreSQL listener and of the Redis probes, so it never waits and adds no load.
+ * Any thread.
+ */
+int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms);
+
+/*
+ * Returns whether the host can serve: it is not stopping, no loop is blocked, PostgreSQL responds,
+ * its clock agrees with this host's, and its tables match the modules. The liveness check does not
+ * depend on this. Any thread.
+ */
+bool readiness(const struct engine *engine);
+
 #endif
