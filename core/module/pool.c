@@ -339,6 +339,7 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .more = PTHREAD_COND_INITIALIZER,
         .owners = QUOTA_TABLE(1),
+        .calls = FAIR_QUEUE(pool->calls, 0),
         .each = quota_part((size_t)generation->host->http.client_percent,
                            (size_t)threads + descriptor->queue),
         .threads = calloc(threads, sizeof(pthread_t)),

@@ -677,7 +677,7 @@ void pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index)
     *conn = (struct pg_conn){.watch = {.fd = -1, .ready = conn_ready},
                              .pool = pool,
                              .index = index,
-                             .queue.index = index,
+                             .queue = FAIR_QUEUE(conn->queue, index),
                              .timer.fire = conn_attempt};
     conn_attempt(&conn->timer);
 }

@@ -34,7 +34,8 @@ static void set_up_pool(enum pg_pool_kind kind)
                              .batch_max = BATCH,
                              .owners = QUOTA_TABLE(CONNECTIONS)};
     for (unsigned i = 0; i < CONNECTIONS; i++)
-        conns[i] = (struct pg_conn){.pool = pool, .state = PG_READY, .queue.index = i};
+        conns[i] = (struct pg_conn){
+            .pool = pool, .state = PG_READY, .queue = FAIR_QUEUE(conns[i].queue, i)};
 }
 
 static void set_up(void)
@@ -267,7 +268,7 @@ TEST(long_statements_use_the_first_free_connection)
 TEST(large_units_use_the_long_pool)
 {
     struct pg_pool *other = &pg.pools[PG_LONG];
-    struct pg_conn conn = {.pool = other, .state = PG_READY};
+    struct pg_conn conn = {.pool = other, .state = PG_READY, .queue = FAIR_QUEUE(conn.queue, 0)};
 
     tear_down();
     set_up_pool(PG_UNIT);
