@@ -33,8 +33,8 @@ struct reloader {
     size_t asker_count;
     bool wanted, stop;
     struct reload_history history;
-    struct generation *superseded; /* the reclaimer's list */
-    bool last;                     /* no further one follows */
+    LIST_HEAD(, generation) superseded; /* the reclaimer's list */
+    bool last;                          /* no further one follows */
 };
 
 /*
@@ -184,8 +184,7 @@ static void reload_add_alive(struct engine *engine, struct generation *g)
 {
     g->live_ms = clock_mono_ms();
     pthread_mutex_lock(&engine->lock);
-    g->next_alive = engine->alive;
-    engine->alive = g;
+    LIST_INSERT_HEAD(&engine->alive, g, alive);
     engine->alive_count++;
     pthread_mutex_unlock(&engine->lock);
 }
@@ -342,11 +341,9 @@ static struct generation *reload_reclaim_next_due(struct reloader *reloader, int
     int64_t now = clock_mono_ms();
 
     *until = INT64_MAX;
-    for (struct generation **at = &reloader->superseded; *at; at = &(*at)->reclaim_next) {
-        struct generation *g = *at;
-
+    for (struct generation *g = LIST_FIRST(&reloader->superseded); g; g = LIST_NEXT(g, reclaim)) {
         if (g->reclaim_gone)
-            *at = g->reclaim_next;
+            LIST_REMOVE(g, reclaim);
         if (g->reclaim_gone || (!g->reclaim_cut && now >= g->cut_ms))
             return g;
         if (!g->reclaim_cut && g->cut_ms < *until)
@@ -363,7 +360,7 @@ static void *reload_reclaimer_main(void *arg)
 
     thread_name("reclaimer", NULL);
     pthread_mutex_lock(&reloader->lock);
-    while (!reloader->last || reloader->superseded) {
+    while (!reloader->last || !LIST_EMPTY(&reloader->superseded)) {
         struct generation *due = reload_reclaim_next_due(reloader, &until);
 
         if (!due && until == INT64_MAX)
@@ -377,14 +374,11 @@ static void *reload_reclaimer_main(void *arg)
         due->reclaim_cut = true;
         pthread_mutex_unlock(&reloader->lock);
         if (gone) {
-            struct generation **at = &engine->alive;
             unsigned number = due->number;
             int64_t ms = clock_mono_ms() - due->superseded_ms;
 
             pthread_mutex_lock(&engine->lock);
-            while (*at != due)
-                at = &(*at)->next_alive;
-            *at = due->next_alive;
+            LIST_REMOVE(due, alive);
             engine->alive_count--;
             pthread_mutex_unlock(&engine->lock);
             reload_discard(due);
@@ -429,8 +423,7 @@ static void reload_swap(struct engine *engine, struct generation *g)
     generation_quiesce(before);
     pthread_mutex_lock(&reloader->lock);
     before->released = reload_reclaim_released;
-    before->reclaim_next = reloader->superseded;
-    reloader->superseded = before;
+    LIST_INSERT_HEAD(&reloader->superseded, before, reclaim);
     pthread_cond_broadcast(&reloader->news);
     pthread_mutex_unlock(&reloader->lock);
     generation_release(before);

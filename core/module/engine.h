@@ -30,7 +30,7 @@ struct engine {
     unsigned loop_count;
     pthread_mutex_t lock;          /* protects the members from here … */
     struct generation *generation; /* the live one */
-    struct generation *alive;      /* the live one, draining ones, and one that goes live next */
+    LIST_HEAD(, generation) alive; /* the live one, draining ones, and one that goes live next */
     size_t alive_count;
     unsigned held;      /* see engine_hold() */
     unsigned next_loop; /* for bb_run(): the loops are used in turn */

@@ -13,6 +13,7 @@
 #define CORE_GENERATION_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include <busbar/busbar.h>
 
@@ -54,8 +55,8 @@ struct generation {
     struct work_pools *pools;              /* this and the next two: NULL in checks */
     struct workers *workers;
     struct jobs *jobs;
-    struct generation *next_alive;   /* under the engine's lock */
-    struct generation *reclaim_next; /* this and the next two: reload.c, under its lock */
+    LIST_ENTRY(generation) alive;   /* in the engine's list, under its lock */
+    LIST_ENTRY(generation) reclaim; /* this and the next two: reload.c, under its lock */
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
     int64_t superseded_ms, cut_ms; /* when it was superseded, and when it will be cut */

@@ -89,7 +89,7 @@ struct pg_request {
     bool sent;                      /* is part of a batch in progress */
     bool running;                   /* counts as in progress for its owner */
     bool large;                     /* a unit in the long pool, in this list: */
-    struct pg_request *large_next;
+    LIST_ENTRY(pg_request) large_link;
     bool done; /* the caller may take the results */
     struct failure failure;
     struct arena *memory; /* contains the request itself and its values */

@@ -81,14 +81,9 @@ void pg_request_leave(struct pg_request *request)
 
     if (!owner)
         return;
-    if (request->large) {
-        struct pg_request **at = &request->pool->pg->large;
-
-        while (*at != request)
-            at = &(*at)->large_next;
-        *at = request->large_next;
-        request->large = false;
-    }
+    if (request->large)
+        LIST_REMOVE(request, large_link);
+    request->large = false;
     if (request->running)
         pool_end_long(request);
     fair_leave(&request->pool->owners, owner);
@@ -280,10 +275,10 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
     /* A large request goes to the long pool, because others in its batch would wait. So do units
      * with the key of such a unit, because they, and the rest of their batch, would wait for its
      * locks. */
-    const struct pg_request *at = kind == PG_UNIT ? pg->large : NULL;
+    const struct pg_request *at = kind == PG_UNIT ? LIST_FIRST(&pg->large) : NULL;
 
     while (at && at->key != request->key)
-        at = at->large_next;
+        at = LIST_NEXT(at, large_link);
     bool large = at || request->bytes > PG_BATCH_BYTES;
     struct pg_pool *pool = &pg->pools[large ? PG_LONG : kind];
     struct pg_conn *conn = pool_choose(pool, request);
@@ -300,11 +295,9 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
         pg->shared_us = clock_mono_us();
     }
     request->pool = pool;
-    if (large && kind == PG_UNIT) {
-        request->large = true;
-        request->large_next = pg->large;
-        pg->large = request;
-    }
+    request->large = large && kind == PG_UNIT;
+    if (request->large)
+        LIST_INSERT_HEAD(&pg->large, request, large_link);
     pg_conn_queue(conn, request, false);
     return 0;
 }
@@ -374,6 +367,7 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
                                  .depth = batched ? PIPELINE_DEPTH : 1,
                                  .batch_max = batched ? BATCH_MAX : 1,
                                  .owners = QUOTA_TABLE(settings->connections[kind])};
+        TAILQ_INIT(&pool->waiters);
         pool->conns = calloc(pool->count, sizeof(struct pg_conn));
         failed = !pool->conns;
         for (unsigned i = 0; i < pool->count && !failed; i++)

@@ -61,19 +61,20 @@ struct pg_pool {
     size_t queued; /* requests, or in the tx pool also callers, that wait for all connections */
     size_t shared, sharers;    /* shared executions so far, and the requests in them */
     struct quota_table owners; /* of waiting or running requests, and of checked out connections */
-    struct pg_tx *waiters;     /* tx pool: callers that wait for a connection, oldest first */
+    TAILQ_HEAD(, pg_tx) waiters; /* tx pool: callers that wait for a connection, oldest first */
 };
 
 struct pg {
     struct loop *loop;
     struct pg_settings settings;
     struct pg_pool pools[PG_POOLS];
-    struct timer sweep;       /* closes connections that have been silent for too long */
-    struct timer rest;        /* when the next owner may have a long statement again */
-    struct quota_owner last;  /* of the last request */
-    int64_t shared_us;        /* when a request of another owner followed; monotonic */
-    struct pg_request *large; /* units in the long pool; units with the same keys also go there */
-    int64_t heard_ms;         /* when any of its connections last received something */
+    struct timer sweep;      /* closes connections that have been silent for too long */
+    struct timer rest;       /* when the next owner may have a long statement again */
+    struct quota_owner last; /* of the last request */
+    int64_t shared_us;       /* when a request of another owner followed; monotonic */
+    /* units in the long pool; units with the same keys also go there */
+    LIST_HEAD(, pg_request) large;
+    int64_t heard_ms; /* when any of its connections last received something */
 };
 
 /* pg_conn.c */

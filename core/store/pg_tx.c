@@ -7,7 +7,7 @@
 
 /* A connection that is checked out by one caller. Each statement is sent with its own Sync. */
 struct pg_tx {
-    struct pg_tx *next; /* in the list of waiters */
+    TAILQ_ENTRY(pg_tx) link; /* in the list of waiters */
     struct core_request *rq;
     struct pg_conn *conn;       /* NULL: waiting, or lost */
     struct pg_request *request; /* in progress */
@@ -16,16 +16,9 @@ struct pg_tx {
     bool running;               /* counted for its owner */
 };
 
-/* Removes `tx` from the list of waiters, if the list contains it. */
 static void pg_tx_waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
 {
-    struct pg_tx **at = &pool->waiters;
-
-    while (*at && *at != tx)
-        at = &(*at)->next;
-    if (!*at)
-        return;
-    *at = tx->next;
+    TAILQ_REMOVE(&pool->waiters, tx, link);
     pool->queued--;
 }
 
@@ -43,7 +36,7 @@ void pg_tx_hand_over(struct pg_conn *conn)
     struct pg_pool *pool = conn->pool;
     struct pg_tx *tx = NULL; /* the first waiter of the owner with the fewest connections */
 
-    for (struct pg_tx *at = pool->waiters; at; at = at->next) {
+    for (struct pg_tx *at = TAILQ_FIRST(&pool->waiters); at; at = TAILQ_NEXT(at, link)) {
         if (pg_may_run(pool, at->owner) && (!tx || at->owner->running < tx->owner->running))
             tx = at;
     }
@@ -58,7 +51,7 @@ void pg_tx_fail_waiters(struct pg_pool *pool)
 {
     struct pg_tx *tx;
 
-    while ((tx = pool->waiters)) {
+    while ((tx = TAILQ_FIRST(&pool->waiters))) {
         pg_tx_waiter_remove(pool, tx);
         tx->checked_out = true;
         request_wake(tx->rq);
@@ -79,11 +72,8 @@ static int pg_tx_wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usab
     if (!usable)
         return request_fail(tx->rq, FAILED_UNAVAILABLE);
     int64_t asked_us = clock_mono_us();
-    struct pg_tx **end = &pool->waiters;
 
-    while (*end)
-        end = &(*end)->next;
-    *end = tx;
+    TAILQ_INSERT_TAIL(&pool->waiters, tx, link);
     pool->queued++;
     int failed = request_wait(tx->rq, &tx->checked_out);
     tx->rq->time_spent.queue_us += clock_mono_us() - asked_us;

@@ -407,7 +407,7 @@ static void *link_open(const void *to, bool again, char problem[DIAL_PROBLEM])
 
 /* A command in progress. Replies arrive in the order of the commands. */
 struct call {
-    struct call *next;
+    STAILQ_ENTRY(call) next;
     struct core_request *rq; /* NULL: abandoned, or a probe */
     int64_t sent_ms;
     bool probe;
@@ -430,7 +430,7 @@ struct redis {
     struct timer tick;
     int64_t again_ms, probe_ms;
     _Atomic int64_t latency_ms;
-    struct call *calls, *calls_last; /* oldest first */
+    STAILQ_HEAD(, call) calls; /* oldest first */
     size_t call_count;
     bool by_sentinel, demoted; /* a replica: ask the Sentinels again */
     bool down_logged; /* logged that it is down or refuses writes; no write has succeeded since */
@@ -440,9 +440,10 @@ struct redis {
 static void redis_wake_in_time(struct redis *redis)
 {
     int64_t at_ms = redis->link ? redis->probe_ms : redis->again_ms;
+    const struct call *oldest = STAILQ_FIRST(&redis->calls);
 
-    if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < at_ms)
-        at_ms = redis->calls->sent_ms + redis->settings.timeout_ms + 1;
+    if (oldest && oldest->sent_ms + redis->settings.timeout_ms < at_ms)
+        at_ms = oldest->sent_ms + redis->settings.timeout_ms + 1;
     timer_set(&redis->loop->timers, &redis->tick, at_ms);
 }
 
@@ -484,9 +485,9 @@ static int redis_copy_reply(struct arena *arena, const redisReply *from, struct 
 /* Completes the oldest call with a reply; NULL: no reply will come. */
 static void redis_answer(struct redis *redis, const redisReply *reply)
 {
-    struct call *call = redis->calls;
+    struct call *call = STAILQ_FIRST(&redis->calls);
 
-    redis->calls = call->next;
+    STAILQ_REMOVE_HEAD(&redis->calls, next);
     redis->call_count--;
     call->done = true;
     if (!call->rq) {
@@ -527,7 +528,7 @@ static void redis_drop(struct redis *redis, const char *reason)
         log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
     redis->down_logged = true;
     link_close(link);
-    while (redis->calls)
+    while (!STAILQ_EMPTY(&redis->calls))
         redis_answer(redis, NULL);
 }
 
@@ -565,7 +566,7 @@ static void redis_receive(struct redis *redis)
         }
         if (!reply)
             break;
-        if (redis->calls)
+        if (!STAILQ_EMPTY(&redis->calls))
             redis_answer(redis, reply);
         freeReplyObject(reply);
     }
@@ -611,13 +612,9 @@ static struct call *redis_send_call(struct redis *redis, struct core_request *rq
         redis_drop(redis, "cannot send command");
         return NULL;
     }
-    if (redis->calls)
-        redis->calls_last->next = call;
-    else
-        redis->calls = call;
-    redis->calls_last = call;
+    STAILQ_INSERT_TAIL(&redis->calls, call, next);
     redis->call_count++;
-    if (redis->calls == call)
+    if (STAILQ_FIRST(&redis->calls) == call)
         redis_wake_in_time(redis);
     return call;
 }
@@ -629,7 +626,9 @@ static void redis_on_tick(struct timer *timer)
     struct redis *redis = BB_CONTAINER_OF(timer, struct redis, tick);
     int64_t now = redis->loop->now_ms;
 
-    if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < now)
+    const struct call *oldest = STAILQ_FIRST(&redis->calls);
+
+    if (oldest && oldest->sent_ms + redis->settings.timeout_ms < now)
         redis_drop(redis, "no response within the time limit");
     if (redis->link && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
@@ -695,6 +694,7 @@ struct redis *redis_new(struct loop *loop, const struct redis_settings *settings
 
     if (!redis)
         return NULL;
+    STAILQ_INIT(&redis->calls);
     redis->watch = (struct watch){.fd = -1, .ready = redis_ready};
     redis->loop = loop;
     redis->settings = *settings;
