@@ -367,7 +367,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         loop_run(&engine.loops[0]);
         status = run->status;
         /* the database may not be migrated */
-        if (status && run->rq.response.status >= 500 && *engine.database_url &&
+        if (status && run->rq.response.status >= 500 && engine.loops[0].pg &&
             migrate_run(g, false, NULL, NULL, &report) != MIGRATE_DONE)
             fprintf(stderr, "busbar: %s\n", report.problem);
         request_free(&run->rq);

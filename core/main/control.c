@@ -361,11 +361,8 @@ static json_t *status_crashes_json(struct engine *engine)
 /* The numbers that the loops publish twice a second, also for metrics. */
 static json_t *status_loops_json(struct engine *engine)
 {
-    struct generation *g = engine_generation(engine);
-    struct pg_settings pg = engine_pg_settings(engine, g);
     json_t *list = json_array();
 
-    generation_release(g);
     for (unsigned i = 0; i < engine->loop_count; i++) {
         const struct loop *loop = &engine->loops[i];
         const struct loop_stats *stats = &loop->stats;
@@ -374,12 +371,12 @@ static json_t *status_loops_json(struct engine *engine)
         json_t *pools = json_object();
 
         for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
-            json_object_set_new(pools, pg_pool_names[kind],
-                                json_pack("{sI si sI sI}", "ready",
-                                          (json_int_t)atomic_load(&stats->ready[kind]),
-                                          "connections", (int)pg.connections[kind], "waiting",
-                                          (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
-                                          (json_int_t)atomic_load(&stats->batches[kind])));
+            json_object_set_new(
+                pools, pg_pool_names[kind],
+                json_pack("{sI sI sI sI}", "ready", (json_int_t)atomic_load(&stats->ready[kind]),
+                          "connections", (json_int_t)atomic_load(&stats->size[kind]), "waiting",
+                          (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
+                          (json_int_t)atomic_load(&stats->batches[kind])));
         json_array_append_new(
             list, json_pack("{sb so sI sI so sb so}", "stands", blocked_ms != 0, "blockedSeconds",
                             blocked_ms ? json_real((double)blocked_ms / 1000) : json_null(),
@@ -498,14 +495,17 @@ static json_t *status_modules_json(void)
 
 static json_t *status_state_json(struct engine *engine)
 {
+    struct generation *g = engine_generation(engine);
+    json_t *configuration = json_out_text(g->settings->path);
     char reason[PAUSE_REASON] = "";
 
+    generation_release(g);
     if (!pause_why(engine, reason, sizeof reason))
         *reason = '\0';
     return json_pack("{ss si sf so sb so so so so so so so so sI}", "version", PACKAGE_VERSION,
                      "process", (int)getpid(), "seconds",
                      (double)(clock_mono_ms() - engine->started_ms) / 1000, "configuration",
-                     json_out_text(engine->conf), "ready", (int)readiness(engine), "paused",
+                     configuration, "ready", (int)readiness(engine), "paused",
                      status_known_json(reason), "database", status_database_json(engine), "reloads",
                      status_reloads_json(engine->reloader), "crashes", status_crashes_json(engine),
                      "generations", status_generations_json(engine), "loops",

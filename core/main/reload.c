@@ -283,11 +283,9 @@ static unsigned reload_call_on_loops(struct engine *engine,
 static void reload_apply_on_loop(struct loop *loop, const struct loop_calls *calls)
 {
     struct engine *engine = loop->engine;
-    struct pg_settings pg = engine_pg_settings(engine, calls->to);
 
+    loop->host = calls->to->host;
     loop->http->settings = http_settings_of(calls->to, &engine->listeners);
-    if (loop->pg)
-        pg_set_limits(loop->pg, &pg);
     if (!engine_stopping(engine))
         jobs_begin(calls->to->jobs, calls->from->jobs, loop);
     jobs_end(calls->from->jobs, loop);
@@ -465,7 +463,7 @@ static struct generation *reload_build(struct engine *engine, const struct gener
                         GENERATIONS_MAX);
         return NULL;
     }
-    struct generation *g = generation_check(engine->conf, live->number + 1, problems);
+    struct generation *g = generation_check(live->settings->path, live->number + 1, problems);
 
     if (g && !problems->count)
         settings_fit(g->settings, live->settings, problems);
@@ -518,7 +516,7 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
      */
     bool done = migrator_stop(reloader->migrator);
 
-    reloader->migrator = !done && *engine->database_url ? migrator_start(next) : NULL;
+    reloader->migrator = !done && engine->pg_listener ? migrator_start(next) : NULL;
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",
              number, modules, (long long)(clock_mono_ms() - began));
     return 0;
@@ -638,7 +636,7 @@ struct reloader *reloader_new(struct engine *engine)
     pthread_cond_init(&reloader->news, NULL);
     if (!pthread_create(&reloader->reclaimer, NULL, reload_reclaimer_main, reloader)) {
         if (!pthread_create(&reloader->thread, NULL, reload_main, reloader)) {
-            if (*engine->database_url)
+            if (engine->pg_listener)
                 reloader->migrator = migrator_start(engine->generation);
             return reloader;
         }

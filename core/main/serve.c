@@ -227,7 +227,7 @@ int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t
     *ms = 0;
     switch (dependency) {
     case BB_DATABASE:
-        if (!*engine->database_url)
+        if (!loop->pg)
             return 1;
         *ms = pg_listener_fresh_ms() > 0 ? pg_listener_latency_ms() : -1;
         return *ms < 0 || pg_listener_no_writes() ? -1 : 0;
@@ -236,7 +236,7 @@ int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t
     case BB_HOST:
         return engine_stopping(engine) || engine_stands(engine) ? -1 : 0;
     case BB_CLOCK:
-        if (!*engine->database_url || !shared_clock_known())
+        if (!loop->pg || !shared_clock_known())
             return 1;
         *ms = shared_clock_offset_ms();
         return llabs(*ms) > SHARED_CLOCK_MOST_MS ? -1 : 0;
@@ -261,44 +261,16 @@ bool readiness(const struct engine *engine)
 
 /* ---- setting up an engine ---- */
 
-struct pg_settings engine_pg_settings(const struct engine *engine, const struct generation *g)
-{
-    const struct host_settings *host = host_settings(g->settings);
-
-    return (struct pg_settings){
-        .url = engine->database_url,
-        .connections = {[PG_READ] = (unsigned)host->database.read_connections,
-                        [PG_WRITE] = (unsigned)host->database.write_connections,
-                        [PG_UNIT] = (unsigned)host->database.unit_connections,
-                        [PG_LONG] = (unsigned)host->database.long_connections,
-                        [PG_TX] = (unsigned)host->database.transaction_connections},
-        .queue = (size_t)host->database.queue,
-        .merge_max = (unsigned)host->database.gather,
-        .share = (unsigned)host->http.client_percent,
-        .statement_ms = (unsigned)host->database.statement_timeout,
-        .connect_ms = (unsigned)host->database.connect_timeout,
-    };
-}
-
 static int loop_fill(struct engine *engine, struct loop *loop)
 {
-    const struct generation *g = engine->generation;
-    struct pg_settings pg = engine_pg_settings(engine, g);
-    struct redis_settings redis = {.url = engine->redis_url,
-                                   .authorities = engine->redis_authorities,
-                                   .timeout_ms = host_settings(g->settings)->redis.timeout};
-    struct http_settings http = http_settings_of(g, &engine->listeners);
+    const struct host_settings *host = engine->generation->host;
+    struct http_settings http = http_settings_of(engine->generation, &engine->listeners);
 
-    if (*pg.url) {
-        loop->pg = pg_new(loop, &pg);
-        if (!loop->pg)
-            return -1;
-    }
-    if (*redis.url) {
-        loop->redis = redis_new(loop, &redis);
-        if (!loop->redis)
-            return -1;
-    }
+    loop->host = host;
+    if (*host->database.url && !(loop->pg = pg_new(loop)))
+        return -1;
+    if (*host->redis.url && !(loop->redis = redis_new(loop)))
+        return -1;
     if (!engine->listeners.count)
         return 0;
     loop->http = http_new(loop, &http);
@@ -336,30 +308,16 @@ void engine_free(struct engine *engine)
     reload_discard(g);
     job_log_free(engine);
     pthread_mutex_destroy(&engine->lock);
-    free(engine->conf);
-    free(engine->database_url);
-    free(engine->redis_url);
-    free(engine->redis_authorities);
     listeners_close(&engine->listeners);
 }
 
 int engine_init(struct engine *engine, unsigned loop_count)
 {
-    const struct settings *settings = engine->generation->settings;
-    const char *database = host_settings(settings)->database.url;
-    const char *redis = host_settings(settings)->redis.url;
-    const char *authorities = host_settings(settings)->redis.authorities;
-
     requests_report();
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    engine->conf = strdup(settings->path);
-    engine->database_url = strdup(database ? database : "");
-    engine->redis_url = strdup(redis ? redis : "");
-    engine->redis_authorities = strdup(authorities ? authorities : "");
-    if (!engine->loops || !engine->conf || !engine->database_url || !engine->redis_url ||
-        !engine->redis_authorities)
+    if (!engine->loops)
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
@@ -441,11 +399,11 @@ int engine_serve(struct generation *generation)
     if (!listeners_open(&engine.listeners, host_settings(generation->settings)->http.listen,
                         (unsigned)host_settings(generation->settings)->http.max_connections) &&
         !engine_init(&engine, loops)) {
-        struct pg_settings pg = engine_pg_settings(&engine, generation);
+        bool database = engine.loops[0].pg != NULL;
 
-        if (*pg.url)
-            engine.pg_listener = pg_listener_new(&engine.loops[0], &pg);
-        if ((engine.pg_listener || !*pg.url) && !reload_start_threads(&engine, generation))
+        if (database)
+            engine.pg_listener = pg_listener_new(&engine.loops[0]);
+        if ((engine.pg_listener || !database) && !reload_start_threads(&engine, generation))
             status = engine_serve_beside(&engine, &set);
     }
     engine_free(&engine);

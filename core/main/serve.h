@@ -31,13 +31,6 @@ int engine_init(struct engine *engine, unsigned loop_count);
 void engine_free(struct engine *engine);
 
 /*
- * Returns a generation's settings for the connection pools of a loop. A reload can change some of
- * them, see host_settings.c.
- */
-struct pg_settings engine_pg_settings(const struct engine *engine,
-                                      const struct generation *generation);
-
-/*
  * Returns the state of a dependency as bb_probe() does: 0, -1: down, 1: not configured. It uses the
  * results of the PostgreSQL listener and of the Redis probes, so it never waits and adds no load.
  * Any thread.

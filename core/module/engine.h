@@ -44,8 +44,6 @@ struct engine {
     atomic_uint migrations_pending;  /* missing steps, as last seen */
     struct job_log *job_log;         /* NULL: a command */
     atomic_uint stalls;              /* number of stalls, see hang.h */
-    /* from the start; reloads do not change them */
-    char *conf, *database_url, *redis_url, *redis_authorities;
     int64_t started_ms;
     struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */
     struct reloader *reloader;       /* NULL in a command */

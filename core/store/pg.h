@@ -95,24 +95,12 @@ struct pg_request {
     struct arena *memory; /* contains the request itself and its values */
 };
 
-struct pg_settings {
-    const char *url;
-    unsigned connections[PG_POOLS];
-    size_t queue;          /* maximum number of requests that wait in a pool */
-    unsigned merge_max;    /* maximum number of requests in an execution of a keyed statement */
-    unsigned share;        /* percentage of queue and connections for one owner */
-    unsigned statement_ms; /* statement_timeout */
-    unsigned connect_ms;   /* see pg_connect.h */
-};
-
 struct pg_pool;
 struct pg_tx; /* a checked out connection */
 
-struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
+/* Creates the pools by the loop's settings of `database`. NULL: out of memory. */
+struct pg *pg_new(struct loop *loop);
 void pg_free(struct pg *pg);
-
-/* Changes queue, share and merge_max, the settings that a reload can change. */
-void pg_set_limits(struct pg *pg, const struct pg_settings *to);
 
 /* Stores the state of the pools in the loop's statistics, see struct loop_stats. */
 void pg_publish(const struct pg *pg);

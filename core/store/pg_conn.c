@@ -221,10 +221,10 @@ static void conn_dialled(void *arg, void *connection, const char *problem)
 static void conn_attempt(struct timer *timer)
 {
     struct pg_conn *conn = BB_CONTAINER_OF(timer, struct pg_conn, timer);
-    const struct pg *pg = conn->pool->pg;
+    struct loop *loop = conn->pool->pg->loop;
 
     conn->state = PG_CONNECTING;
-    conn->dial = pg_dial(pg->loop, &pg->settings, "busbar", conn_dialled, conn);
+    conn->dial = pg_dial(loop, loop->host, "busbar", conn_dialled, conn);
     if (!conn->dial)
         pg_conn_lost(conn, "no thread can be started");
 }

@@ -33,7 +33,6 @@ enum pg_listener_state {
 struct pg_listener {
     struct watch watch; /* first member */
     struct loop *loop;
-    struct pg_settings settings;
     struct dial *dial; /* LISTENER_CONNECTING */
     PGconn *pg;
     enum pg_listener_state state;
@@ -404,8 +403,11 @@ static void pg_listener_connect(struct pg_listener *listener)
     snprintf(listener->mark, sizeof listener->mark, "busbar %s", hex);
     listener->dialled_ms = clock_mono_ms();
     listener->state = LISTENER_CONNECTING;
+    struct generation *g = engine_generation(listener->loop->engine);
+
     listener->dial =
-        pg_dial(listener->loop, &listener->settings, listener->mark, pg_listener_dialled, listener);
+        pg_dial(listener->loop, g->host, listener->mark, pg_listener_dialled, listener);
+    generation_release(g);
     if (!listener->dial)
         pg_listener_lost(listener, "no thread can be started");
 }
@@ -451,7 +453,7 @@ void pg_listener_subscribe(struct pg_listener *listener)
     pthread_mutex_unlock(&listener->lock);
 }
 
-struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings *settings)
+struct pg_listener *pg_listener_new(struct loop *loop)
 {
     struct pg_listener *listener = calloc(1, sizeof *listener);
 
@@ -459,7 +461,6 @@ struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings 
         return NULL;
     listener->watch = (struct watch){.fd = -1, .ready = pg_listener_ready};
     listener->loop = loop;
-    listener->settings = *settings;
     listener->timer.fire = pg_listener_timer;
     listener->subscribe.run = pg_listener_called;
     pthread_mutex_init(&listener->lock, NULL);

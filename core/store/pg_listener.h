@@ -12,7 +12,7 @@
 #include "core/store/pg.h"
 
 /* Creates the listener, which runs on the first loop. NULL: out of memory. */
-struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings *settings);
+struct pg_listener *pg_listener_new(struct loop *loop);
 void pg_listener_free(struct pg_listener *listener);
 
 /*

@@ -28,9 +28,16 @@ const char *const pg_pool_names[PG_POOLS] = {"read", "write", "unit", "long", "t
 
 /* ---- queues ---- */
 
+/* Returns the part of `all` that one owner may have. */
+static size_t pool_part(const struct pg_pool *pool, size_t all)
+{
+    return quota_part((size_t)pool->pg->loop->host->http.client_percent, all);
+}
+
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq)
 {
-    size_t queue = pool->pg->settings.queue, each = quota_part(pool->pg->settings.share, queue);
+    const struct host_settings *host = pool->pg->loop->host;
+    size_t queue = (size_t)host->database.queue, each = pool_part(pool, queue);
     enum quota_result answer = QUOTA_ALL_FULL;
     struct quota_entry *owner = NULL;
 
@@ -48,9 +55,8 @@ static bool pool_is_host(const struct quota_owner *owner)
 
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
 {
-    return pool_is_host(&owner->owner) ||
-           (owner->running < quota_part(pool->pg->settings.share, pool->count) &&
-            owner->rest_until_ms <= pool->pg->loop->now_ms);
+    return pool_is_host(&owner->owner) || (owner->running < pool_part(pool, pool->count) &&
+                                           owner->rest_until_ms <= pool->pg->loop->now_ms);
 }
 
 /*
@@ -179,7 +185,7 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
         size_t all = pool->kind == PG_UNIT || pool->batch_max < READS ? pool->batch_max : READS;
 
         conn->round++;
-        conn->places = quota_part(pool->pg->settings.share, all);
+        conn->places = pool_part(pool, all);
         conn->gathered_bytes = 0;
     }
     if (conn->again)
@@ -323,7 +329,7 @@ static void pool_rested(struct timer *timer)
 static void pool_sweep(struct timer *timer)
 {
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, sweep);
-    int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
+    int64_t limit = pg->loop->now_ms - pg->loop->host->database.statement_timeout - SILENCE_MS;
     bool unavailable = pg_is_unavailable(pg), busy = false;
 
     for (int kind = 0; kind < PG_POOLS; kind++) {
@@ -346,15 +352,20 @@ static void pool_sweep(struct timer *timer)
               timer_beat(pg->loop->now_ms, busy ? PATROL_MS : TIMER_IDLE_MS));
 }
 
-struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
+struct pg *pg_new(struct loop *loop)
 {
+    const struct host_settings *host = loop->host;
+    const int64_t connections[PG_POOLS] = {[PG_READ] = host->database.read_connections,
+                                           [PG_WRITE] = host->database.write_connections,
+                                           [PG_UNIT] = host->database.unit_connections,
+                                           [PG_LONG] = host->database.long_connections,
+                                           [PG_TX] = host->database.transaction_connections};
     struct pg *pg = calloc(1, sizeof *pg);
     bool failed = false;
 
     if (!pg)
         return NULL;
     pg->loop = loop;
-    pg->settings = *settings;
     pg->sweep.fire = pool_sweep;
     pg->rest.fire = pool_rested;
     for (int kind = 0; kind < PG_POOLS && !failed; kind++) {
@@ -363,10 +374,10 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
 
         *pool = (struct pg_pool){.pg = pg,
                                  .kind = (enum pg_pool_kind)kind,
-                                 .count = settings->connections[kind],
+                                 .count = (unsigned)connections[kind],
                                  .depth = batched ? PIPELINE_DEPTH : 1,
                                  .batch_max = batched ? BATCH_MAX : 1,
-                                 .owners = QUOTA_TABLE(settings->connections[kind])};
+                                 .owners = QUOTA_TABLE((unsigned)connections[kind])};
         TAILQ_INIT(&pool->waiters);
         pool->conns = calloc(pool->count, sizeof(struct pg_conn));
         failed = !pool->conns;
@@ -381,13 +392,6 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
     return pg;
 }
 
-void pg_set_limits(struct pg *pg, const struct pg_settings *to)
-{
-    pg->settings.queue = to->queue;
-    pg->settings.merge_max = to->merge_max;
-    pg->settings.share = to->share;
-}
-
 void pg_publish(const struct pg *pg)
 {
     struct loop_stats *stats = &pg->loop->stats;
@@ -400,6 +404,7 @@ void pg_publish(const struct pg *pg)
             ready += pool->conns[i].state == PG_READY;
             batches += pool->conns[i].batches;
         }
+        atomic_store_explicit(&stats->size[kind], pool->count, memory_order_relaxed);
         atomic_store_explicit(&stats->ready[kind], ready, memory_order_relaxed);
         atomic_store_explicit(&stats->waiting[kind], pool->queued, memory_order_relaxed);
         atomic_store_explicit(&stats->batches[kind], batches, memory_order_relaxed);

@@ -66,7 +66,6 @@ struct pg_pool {
 
 struct pg {
     struct loop *loop;
-    struct pg_settings settings;
     struct pg_pool pools[PG_POOLS];
     struct timer sweep;      /* closes connections that have been silent for too long */
     struct timer rest;       /* when the next owner may have a long statement again */

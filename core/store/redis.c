@@ -35,6 +35,13 @@ enum { PROBE_MS = 4 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };
 
 enum { READ_BYTES = 16384 };
 
+/* The argument of the thread that connects, with its texts: the thread may outlive the caller. */
+struct redis_target {
+    int64_t timeout_ms;
+    const char *url, *authorities;
+    char texts[];
+};
+
 struct redis_link {
     int fd;
     BIO *bio; /* of the socket, or of TLS on it */
@@ -255,8 +262,7 @@ static int link_connect(const struct addrinfo *at, int64_t timeout_ms)
 
 /* Returns a link on which reading and writing block, or NULL. `server` NULL: the URL's path. */
 static struct redis_link *link_new(const struct redis_url *url, const struct redis_server *server,
-                                   const struct redis_settings *settings,
-                                   char problem[DIAL_PROBLEM])
+                                   const struct redis_target *target, char problem[DIAL_PROBLEM])
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct redis_link *link = calloc(1, sizeof *link);
@@ -269,13 +275,13 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
     snprintf(problem, DIAL_PROBLEM, "out of memory");
     if (!link)
         return NULL;
-    link->timeout_ms = settings->timeout_ms;
+    link->timeout_ms = target->timeout_ms;
     link->reader = redisReaderCreate();
     if (server)
         unknown = getaddrinfo(server->host, server->port, &hints, &found);
     else if (strlen(url->path) < sizeof path.sun_path)
         memcpy(path.sun_path, url->path, strlen(url->path) + 1);
-    link->fd = link_connect(server ? found : *path.sun_path ? &local : NULL, settings->timeout_ms);
+    link->fd = link_connect(server ? found : *path.sun_path ? &local : NULL, target->timeout_ms);
     int error = errno;
 
     if (found)
@@ -288,7 +294,7 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
         link->reader->maxbuf = 0;
     if (link->fd >= 0)
         link->bio = url->tls && server
-                        ? link_begin_tls(link->fd, server->host, settings->authorities, problem)
+                        ? link_begin_tls(link->fd, server->host, target->authorities, problem)
                         : BIO_new_socket(link->fd, BIO_NOCLOSE);
     if (link->reader && link->bio)
         return link;
@@ -337,11 +343,11 @@ static int link_prepare(struct redis_link *link, const struct redis_url *url,
 
 /* Asks one Sentinel for the master. Returns 0, or -1 with the reason in `problem`. */
 static int link_ask(const struct redis_url *url, const struct redis_server *sentinel,
-                    const struct redis_settings *settings, struct arena *arena,
+                    const struct redis_target *target, struct arena *arena,
                     struct redis_server *master, char problem[DIAL_PROBLEM])
 {
     const char *ask[] = {"SENTINEL", "get-master-addr-by-name", url->master, NULL};
-    struct redis_link *link = link_new(url, sentinel, settings, problem);
+    struct redis_link *link = link_new(url, sentinel, target, problem);
     redisReply *reply = NULL;
 
     if (link && !link_authenticate(link, url, true, problem))
@@ -363,9 +369,9 @@ static int link_ask(const struct redis_url *url, const struct redis_server *sent
 
 /* Opens a link to a server; `server` NULL: the URL's path. */
 static struct redis_link *link_to(const struct redis_url *url, const struct redis_server *server,
-                                  const struct redis_settings *settings, char problem[DIAL_PROBLEM])
+                                  const struct redis_target *target, char problem[DIAL_PROBLEM])
 {
-    struct redis_link *link = link_new(url, server, settings, problem);
+    struct redis_link *link = link_new(url, server, target, problem);
 
     if (!link || !link_prepare(link, url, problem))
         return link;
@@ -375,11 +381,11 @@ static struct redis_link *link_to(const struct redis_url *url, const struct redi
 
 /*
  * Opens a link to a server that accepts commands: finds the master by Sentinels, authenticates, and
- * chooses the database. `to` is a struct redis_settings. Returns NULL with the reason in `problem`.
+ * chooses the database. `to` is a struct redis_target. Returns NULL with the reason in `problem`.
  */
 static void *link_open(const void *to, bool again, char problem[DIAL_PROBLEM])
 {
-    const struct redis_settings *settings = to;
+    const struct redis_target *target = to;
     struct arena *arena = arena_new();
     struct redis_link *link = NULL;
     struct redis_server master;
@@ -387,13 +393,13 @@ static void *link_open(const void *to, bool again, char problem[DIAL_PROBLEM])
 
     (void)again;
     snprintf(problem, DIAL_PROBLEM, "out of memory");
-    if (arena && !redis_url_parse(settings->url, arena, &url)) {
+    if (arena && !redis_url_parse(target->url, arena, &url)) {
         for (size_t i = 0; !link && url.master && i < url.count; i++) {
-            if (!link_ask(&url, &url.servers[i], settings, arena, &master, problem))
-                link = link_to(&url, &master, settings, problem);
+            if (!link_ask(&url, &url.servers[i], target, arena, &master, problem))
+                link = link_to(&url, &master, target, problem);
         }
         if (!url.master)
-            link = link_to(&url, url.path ? NULL : &url.servers[0], settings, problem);
+            link = link_to(&url, url.path ? NULL : &url.servers[0], target, problem);
     }
     arena_free(arena);
     if (link && fcntl(link->fd, F_SETFL, O_NONBLOCK)) {
@@ -415,16 +421,9 @@ struct call {
     const struct bb_redis_reply *reply;
 };
 
-/* The argument of the thread that connects, with its texts: the thread may outlive the caller. */
-struct redis_target {
-    struct redis_settings settings; /* first member */
-    char texts[];
-};
-
 struct redis {
     struct watch watch; /* first member */
     struct loop *loop;
-    struct redis_settings settings;
     struct redis_link *link; /* NULL: not connected */
     struct dial *dial;       /* NULL: not connecting */
     struct timer tick;
@@ -442,8 +441,8 @@ static void redis_wake_in_time(struct redis *redis)
     int64_t at_ms = redis->link ? redis->probe_ms : redis->again_ms;
     const struct call *oldest = STAILQ_FIRST(&redis->calls);
 
-    if (oldest && oldest->sent_ms + redis->settings.timeout_ms < at_ms)
-        at_ms = oldest->sent_ms + redis->settings.timeout_ms + 1;
+    if (oldest && oldest->sent_ms + redis->loop->host->redis.timeout < at_ms)
+        at_ms = oldest->sent_ms + redis->loop->host->redis.timeout + 1;
     timer_set(&redis->loop->timers, &redis->tick, at_ms);
 }
 
@@ -628,7 +627,7 @@ static void redis_on_tick(struct timer *timer)
 
     const struct call *oldest = STAILQ_FIRST(&redis->calls);
 
-    if (oldest && oldest->sent_ms + redis->settings.timeout_ms < now)
+    if (oldest && oldest->sent_ms + redis->loop->host->redis.timeout < now)
         redis_drop(redis, "no response within the time limit");
     if (redis->link && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
@@ -644,15 +643,14 @@ static void redis_on_tick(struct timer *timer)
     }
     if (redis->dial)
         return;
-    size_t url = strlen(redis->settings.url) + 1;
-    size_t authorities = strlen(redis->settings.authorities) + 1;
+    const struct host_settings *host = redis->loop->host;
+    size_t url = strlen(host->redis.url) + 1, authorities = strlen(host->redis.authorities) + 1;
     struct redis_target *to = malloc(sizeof *to + url + authorities);
 
     if (to) {
-        to->settings = redis->settings;
-        to->settings.url = memcpy(to->texts, redis->settings.url, url);
-        to->settings.authorities =
-            memcpy(to->texts + url, redis->settings.authorities, authorities);
+        to->timeout_ms = host->redis.timeout;
+        to->url = memcpy(to->texts, host->redis.url, url);
+        to->authorities = memcpy(to->texts + url, host->redis.authorities, authorities);
         redis->dial = dial_new(redis->loop, &kind, to, redis_connected, redis);
     }
     if (redis->dial)
@@ -688,7 +686,7 @@ int64_t redis_latency_ms(const struct redis *redis)
     return redis->latency_ms;
 }
 
-struct redis *redis_new(struct loop *loop, const struct redis_settings *settings)
+struct redis *redis_new(struct loop *loop)
 {
     struct redis *redis = calloc(1, sizeof *redis);
 
@@ -697,8 +695,7 @@ struct redis *redis_new(struct loop *loop, const struct redis_settings *settings
     STAILQ_INIT(&redis->calls);
     redis->watch = (struct watch){.fd = -1, .ready = redis_ready};
     redis->loop = loop;
-    redis->settings = *settings;
-    redis->by_sentinel = strstr(settings->url, "+sentinel://") != NULL;
+    redis->by_sentinel = strstr(loop->host->redis.url, "+sentinel://") != NULL;
     redis->latency_ms = -1;
     redis->tick.fire = redis_on_tick;
     redis_on_tick(&redis->tick);

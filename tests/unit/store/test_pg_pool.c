@@ -24,8 +24,10 @@ static struct pg_request *entries[ENTRIES];
 
 static void set_up_pool(enum pg_pool_kind kind)
 {
-    loop = (struct loop){0};
-    pg = (struct pg){.loop = &loop, .settings = {.queue = QUEUE, .share = 25}};
+    static const struct host_settings host = {.http.client_percent = 25, .database.queue = QUEUE};
+
+    loop = (struct loop){.host = &host};
+    pg = (struct pg){.loop = &loop};
     pool = &pg.pools[kind];
     *pool = (struct pg_pool){.pg = &pg,
                              .kind = kind,
