@@ -301,28 +301,22 @@ static void cmd_module_on_interrupt(int signal)
     atomic_store(interrupted, true);
 }
 
-/* Handles each signal once: the second one ends the process. Ignored signals stay ignored. */
+/*
+ * Sets the flag of the generation at the first signal; the second one ends the process. Signals
+ * that are ignored stay ignored. NULL: signals end the process again.
+ */
 static void cmd_module_hear_interrupts(struct generation *generation)
 {
+    void (*heard)(int) = generation ? cmd_module_on_interrupt : SIG_DFL;
     struct sigaction before,
-        heard = {.sa_handler = cmd_module_on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+        next = {.sa_handler = heard, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
 
-    interrupted = &generation->superseded;
-    sigemptyset(&heard.sa_mask);
+    if (generation)
+        interrupted = &generation->superseded;
+    sigemptyset(&next.sa_mask);
     for (size_t i = 0; i < sizeof interrupts / sizeof interrupts[0]; i++)
         if (!sigaction(interrupts[i], NULL, &before) && before.sa_handler != SIG_IGN)
-            sigaction(interrupts[i], &heard, NULL);
-}
-
-/* From now on signals end the process, because the generation ends. */
-static void cmd_module_forget_interrupts(void)
-{
-    struct sigaction before;
-
-    for (size_t i = 0; i < sizeof interrupts / sizeof interrupts[0]; i++)
-        if (!sigaction(interrupts[i], NULL, &before) &&
-            before.sa_handler == cmd_module_on_interrupt)
-            signal(interrupts[i], SIG_DFL);
+            sigaction(interrupts[i], &next, NULL);
 }
 
 /* Opens the modules and runs the command on an engine. Takes the generation and the options. */
@@ -375,7 +369,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         json_decref(options);
     }
     if (lasts)
-        cmd_module_forget_interrupts();
+        cmd_module_hear_interrupts(NULL); /* because the generation ends */
     engine_free(&engine);
     return status;
 }

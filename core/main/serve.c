@@ -1,12 +1,8 @@
 #include "core/main/serve.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "core/lib/crash.h"
@@ -114,54 +110,49 @@ static void stop_begin(struct message *message)
 struct signals {
     struct engine *engine;
     pthread_t thread;
-    int fd, end_fd;
+    sigset_t set;
+    atomic_bool end;     /* the thread ends at the next signal */
     int64_t until_ms;    /* deadline of a stop; 0: not stopping */
     struct stop stops[]; /* one per loop */
 };
 
-/* Returns the time left for the loops to end. Ends the process if no time is left. */
-static int stop_wait_ms(const struct signals *signals)
+/* Waits for a signal. Ends the process if the loops have not ended at the deadline of a stop. */
+static int signals_wait(const struct signals *signals)
 {
     int64_t left = signals->until_ms - clock_mono_ms();
+    struct timespec limit = {left / 1000, left % 1000 * 1000000};
 
-    if (!signals->until_ms)
-        return -1;
-    if (left <= 0)
+    if (signals->until_ms && left <= 0)
         stop_end_now("stopped with a blocked event loop", 1);
-    return (int)left;
+    return sigtimedwait(&signals->set, NULL, signals->until_ms ? &limit : NULL);
 }
 
 static void *signals_main(void *arg)
 {
     struct signals *signals = arg;
-    struct pollfd fds[] = {{.fd = signals->fd, .events = POLLIN},
-                           {.fd = signals->end_fd, .events = POLLIN}};
-    struct signalfd_siginfo info;
+    struct engine *engine = signals->engine;
 
     thread_name("signals", NULL);
-    while (!fds[1].revents) {
-        if (poll(fds, 2, stop_wait_ms(signals)) <= 0 || !fds[0].revents)
+    while (!atomic_load(&signals->end)) {
+        int number = signals_wait(signals);
+
+        if (number < 0 || atomic_load(&signals->end))
             continue;
-        while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-            if (info.ssi_signo == SIGUSR1) {
-                log_reopen();
-            } else if (info.ssi_signo == SIGHUP) {
-                reloader_ask(signals->engine->reloader, -1);
-            } else if (!engine_stopping(signals->engine)) {
-                struct engine *engine = signals->engine;
+        if (number == SIGUSR1) {
+            log_reopen();
+        } else if (number == SIGHUP) {
+            reloader_ask(engine->reloader, -1);
+        } else if (!engine_stopping(engine)) {
+            log_line(BB_INFO, "stopping", NULL);
+            sd_notify_stopping();
+            signals->until_ms = clock_mono_ms() + STOP_MS + LATE_MS;
+            engine_stop(engine, clock_mono_ms() + WORKERS_MS);
+            for (unsigned i = 0; i < engine->loop_count; i++) {
+                struct stop *stop = &signals->stops[i];
 
-                log_line(BB_INFO, "stopping", NULL);
-                sd_notify_stopping();
-                signals->until_ms = clock_mono_ms() + STOP_MS + LATE_MS;
-                engine_stop(engine, clock_mono_ms() + WORKERS_MS);
-                for (unsigned i = 0; i < engine->loop_count; i++) {
-                    struct stop *stop = &signals->stops[i];
-
-                    *stop = (struct stop){.message.run = stop_begin,
-                                          .timer.fire = stop_tick,
-                                          .loop = &engine->loops[i]};
-                    loop_post(stop->loop, &stop->message);
-                }
+                *stop = (struct stop){
+                    .message.run = stop_begin, .timer.fire = stop_tick, .loop = &engine->loops[i]};
+                loop_post(stop->loop, &stop->message);
             }
         }
     }
@@ -178,15 +169,6 @@ void signals_block(sigset_t *set)
     pthread_sigmask(SIG_BLOCK, set, NULL);
 }
 
-static void signals_drop(struct signals *signals)
-{
-    if (signals->fd >= 0)
-        close(signals->fd);
-    if (signals->end_fd >= 0)
-        close(signals->end_fd);
-    free(signals);
-}
-
 static struct signals *signals_new(struct engine *engine, const sigset_t *set)
 {
     struct signals *signals =
@@ -195,26 +177,22 @@ static struct signals *signals_new(struct engine *engine, const sigset_t *set)
     if (!signals)
         return NULL;
     signals->engine = engine;
-    signals->fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
-    signals->end_fd = eventfd(0, EFD_CLOEXEC);
-    if (signals->fd >= 0 && signals->end_fd >= 0 &&
-        !pthread_create(&signals->thread, NULL, signals_main, signals))
+    signals->set = *set;
+    if (!pthread_create(&signals->thread, NULL, signals_main, signals))
         return signals;
     log_line(BB_ERROR, "cannot start the signal thread", NULL);
-    signals_drop(signals);
+    free(signals);
     return NULL;
 }
 
 static void signals_free(struct signals *signals)
 {
-    uint64_t one = 1;
-
     if (!signals)
         return;
-    while (write(signals->end_fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    atomic_store(&signals->end, true);
+    pthread_kill(signals->thread, SIGUSR1);
     pthread_join(signals->thread, NULL);
-    signals_drop(signals);
+    free(signals);
 }
 
 /* ---- readiness ---- */
