@@ -132,34 +132,24 @@ int cmd_migrate(const struct cli *cli)
     return CLI_DONE;
 }
 
-static int cmd_control_change(struct migrate_db *db, const struct settings *settings,
-                              const char *sql)
-{
-    PGresult *result = NULL;
-
-    if (migrate_db_open(db, settings, false) ||
-        !(result = migrate_db_run(db, "busbar_pause", TABLE, NULL, 0)))
-        return -1;
-    bool there = !PQgetisnull(result, 0, 0);
-
-    PQclear(result);
-    if (!there)
-        return migrate_db_refuse(db,
-                                 "the database cannot store this yet: run `busbar migrate`, which "
-                                 "sends no deliveries, and try again");
-    return migrate_db_do(db, "busbar_pause", sql, NULL, 0);
-}
-
 static int cmd_control_turn(const struct cli *cli, const char *sql, const char *done)
 {
     struct generation *g = cli_generation(cli, false);
     struct migrate_report report = {0};
     struct migrate_db db = {.report = &report};
+    PGresult *result = NULL;
+    int failed = -1;
 
     if (!g)
         return CLI_FAILED;
-    int failed = cmd_control_change(&db, g->settings, sql);
-
+    if (!migrate_db_open(&db, g->settings, false))
+        result = migrate_db_run(&db, "busbar_pause", TABLE, NULL, 0);
+    if (result && PQgetisnull(result, 0, 0))
+        migrate_db_refuse(&db, "the database cannot store this yet: run `busbar migrate`, which "
+                               "sends no deliveries, and try again");
+    else if (result)
+        failed = migrate_db_do(&db, "busbar_pause", sql, NULL, 0);
+    PQclear(result);
     migrate_db_close(&db);
     generation_destroy(g);
     if (failed)

@@ -165,45 +165,42 @@ static pid_t doctor_run(int (*run)(const struct cli *), const struct cli *cli, F
     return child;
 }
 
-static void doctor_check_module(struct doctor *doctor, const char *conf, const char *module)
-{
-    char name[64], word[] = "doctor", *argv[] = {name, word}, line[4096];
-    FILE *out = NULL;
-    int status = 0;
-
-    snprintf(name, sizeof name, "%s", module);
-    doctor_begin(doctor, module);
-    pid_t child =
-        doctor_run(cmd_module, &(struct cli){.conf = conf, .argc = 2, .argv = argv}, &out);
-
-    while (out && fgets(line, sizeof line, out)) {
-        size_t skipped = !strncmp(line, "notice ", 7)    ? 7
-                         : !strncmp(line, "warning ", 8) ? 8
-                         : !strncmp(line, "error ", 6)   ? 6
-                                                         : 0;
-
-        line[strcspn(line, "\n")] = '\0';
-        if (skipped)
-            line[skipped - 1] = '\0';
-        doctor_find(doctor, skipped ? line : "error", "%s", line + skipped);
-    }
-    if (out)
-        fclose(out);
-    if (child < 0 || waitpid(child, &status, 0) < 0 || status || !out)
-        doctor_find(doctor, "error", "the checks of the module failed");
-}
-
+/* Runs the command "MODULE doctor" of each module that has it. */
 static void doctor_check_modules(struct doctor *doctor, const char *conf,
                                  const struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_module *module = g->modules[i].descriptor;
-        char name[64];
+        const char *module = g->modules[i].descriptor->name;
+        char name[64], word[] = "doctor", command[80], *argv[] = {name, word}, line[4096];
+        FILE *out = NULL;
+        int status = 0;
+        bool has_command = false;
 
-        snprintf(name, sizeof name, "%s doctor", module->name);
-        MODULE_EACH (bb_command, command, module->commands)
-            if (!strcmp(command->name, name))
-                doctor_check_module(doctor, conf, module->name);
+        snprintf(name, sizeof name, "%s", module);
+        snprintf(command, sizeof command, "%s doctor", module);
+        MODULE_EACH (bb_command, row, g->modules[i].descriptor->commands)
+            has_command = has_command || !strcmp(row->name, command);
+        if (!has_command)
+            continue;
+        doctor_begin(doctor, module);
+        pid_t child =
+            doctor_run(cmd_module, &(struct cli){.conf = conf, .argc = 2, .argv = argv}, &out);
+
+        while (out && fgets(line, sizeof line, out)) {
+            size_t skipped = !strncmp(line, "notice ", 7)    ? 7
+                             : !strncmp(line, "warning ", 8) ? 8
+                             : !strncmp(line, "error ", 6)   ? 6
+                                                             : 0;
+
+            line[strcspn(line, "\n")] = '\0';
+            if (skipped)
+                line[skipped - 1] = '\0';
+            doctor_find(doctor, skipped ? line : "error", "%s", line + skipped);
+        }
+        if (out)
+            fclose(out);
+        if (child < 0 || waitpid(child, &status, 0) < 0 || status || !out)
+            doctor_find(doctor, "error", "the checks of the module failed");
     }
 }
 

@@ -123,24 +123,16 @@ int control_connect(const char *path, int flags)
     return -1;
 }
 
-/* Returns whether a process listens on the socket. */
-static bool control_is_taken(const char *path)
-{
-    int fd = control_connect(path, SOCK_NONBLOCK);
-
-    if (fd < 0)
-        return errno == EAGAIN;
-    close(fd);
-    return true;
-}
-
 /* Creates the socket. The host's umask (077) gives it the mode 0600 from the beginning. */
 static int control_listen(struct control *control)
 {
     struct sockaddr_un address;
     struct stat about;
+    int other = control_connect(control->path, SOCK_NONBLOCK);
 
-    if (control_is_taken(control->path)) {
+    if (other >= 0)
+        close(other);
+    if (other >= 0 || errno == EAGAIN) { /* a process listens on the socket */
         errno = EADDRINUSE;
         return -1;
     }

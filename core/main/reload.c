@@ -318,18 +318,6 @@ static void reload_reclaim_released(struct generation *g)
     pthread_mutex_unlock(&reloader->lock);
 }
 
-static void reload_reclaim_cut(struct engine *engine, struct generation *g)
-{
-    log_line(BB_WARN, "generation did not drain in time: its requests and streams are cut off",
-             "generation", LOG_NUMBER(g->number), "holders", LOG_NUMBER(atomic_load(&g->holders)),
-             NULL);
-    if (engine_hold(engine))
-        return;
-    if (generation_try_acquire(g))
-        reload_call_on_loops(engine, reload_cut_on_loop, g, NULL);
-    engine_unhold(engine);
-}
-
 /*
  * Returns a generation that has no references (removes it from the list) or must be cut. NULL:
  * none; sets *until to the time at which the next generation must be cut.
@@ -383,7 +371,15 @@ static void *reload_reclaimer_main(void *arg)
             log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
                      LOG_NUMBER(ms), NULL);
         } else {
-            reload_reclaim_cut(engine, due);
+            log_line(BB_WARN,
+                     "generation did not drain in time: its requests and streams are cut off",
+                     "generation", LOG_NUMBER(due->number), "holders",
+                     LOG_NUMBER(atomic_load(&due->holders)), NULL);
+            if (!engine_hold(engine)) {
+                if (generation_try_acquire(due))
+                    reload_call_on_loops(engine, reload_cut_on_loop, due, NULL);
+                engine_unhold(engine);
+            }
         }
         pthread_mutex_lock(&reloader->lock);
     }

@@ -35,9 +35,9 @@ struct stop {
     int64_t until_ms;
 };
 
-static _Noreturn void stop_end_now(const char *why, int status)
+static _Noreturn void stop_end_now(enum bb_level level, const char *why, int status)
 {
-    log_line(BB_WARN, why, NULL);
+    log_line(level, why, NULL);
     log_close();
     crash_exits();
     _exit(status);
@@ -48,7 +48,7 @@ static void *stop_rest_main(void *arg)
 {
     (void)arg;
     sleep(REST_S);
-    stop_end_now("stopped with threads unfinished", 0);
+    stop_end_now(BB_WARN, "stopped with threads unfinished", 0);
 }
 
 /*
@@ -91,7 +91,7 @@ static void stop_tick(struct timer *timer)
     }
     /* requests were cut, so the exit status is not 0 */
     if (loop->now_ms >= stop->until_ms)
-        stop_end_now("stopped with requests unfinished", 1);
+        stop_end_now(BB_WARN, "stopped with requests unfinished", 1);
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 
@@ -123,7 +123,7 @@ static int signals_wait(const struct signals *signals)
     struct timespec limit = {left / 1000, left % 1000 * 1000000};
 
     if (signals->until_ms && left <= 0)
-        stop_end_now("stopped with a blocked event loop", 1);
+        stop_end_now(BB_WARN, "stopped with a blocked event loop", 1);
     return sigtimedwait(&signals->set, NULL, signals->until_ms ? &limit : NULL);
 }
 
@@ -322,15 +322,6 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-/* Ends the process without stopping the loops that already run: they have no requests yet. */
-static _Noreturn void engine_give_up(void)
-{
-    log_line(BB_ERROR, "the event loops cannot be started", NULL);
-    log_close();
-    crash_exits();
-    _exit(1);
-}
-
 /* Runs the loops, and the other threads for as long as the loops run. */
 static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 {
@@ -345,7 +336,8 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
         control = control_new(engine);
         for (unsigned i = 1; i < engine->loop_count; i++)
             if (pthread_create(&engine->loops[i].thread, NULL, loop_main, &engine->loops[i]))
-                engine_give_up();
+                /* without stopping the loops that already run: they have no requests yet */
+                stop_end_now(BB_ERROR, "the event loops cannot be started", 1);
         engine->loops[0].thread = pthread_self();
         hang_watch_loops(engine); /* last, because it reads the loops' threads */
         listeners_tell(&engine->listeners);

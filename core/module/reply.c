@@ -346,24 +346,6 @@ bool failure_is_passing(const struct failure *failure)
            sqlstate_has(failure->sqlstate, SQLSTATE_PASSING);
 }
 
-static int reply_sql(struct core_request *rq)
-{
-    const struct failure *failure = &rq->failure;
-
-    const struct sqlstate *means = sqlstate_of(failure->sqlstate);
-
-    if (means->flags & SQLSTATE_RAISED)
-        return reply_error(rq, atoi(failure->sqlstate + 2), "%s", failure->text);
-    if (means->status)
-        return reply_error(rq, means->status, "%s", means->text);
-    bool passing = failure_is_passing(failure);
-
-    module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
-    if (passing)
-        return reply_error(rq, 503, "The database is temporarily unavailable");
-    return reply_error(rq, 500, "Internal server error");
-}
-
 int reply_failed(struct core_request *rq)
 {
     static const struct {
@@ -376,12 +358,23 @@ int reply_failed(struct core_request *rq)
         [FAILED_MEMORY] = {503, "The service is out of memory"},
         [FAILED_REFUSED] = {500, "Internal server error"},
     };
-    enum failure_kind kind = rq->failure.kind;
+    const struct failure *failure = &rq->failure;
+    enum failure_kind kind = failure->kind;
 
     if (kind == FAILED_ANSWERED)
         return rq->response.status;
-    if (kind == FAILED_SQL)
-        return reply_sql(rq);
+    if (kind == FAILED_SQL) {
+        const struct sqlstate *means = sqlstate_of(failure->sqlstate);
+        bool passing = failure_is_passing(failure);
+
+        if (means->flags & SQLSTATE_RAISED)
+            return reply_error(rq, atoi(failure->sqlstate + 2), "%s", failure->text);
+        if (means->status)
+            return reply_error(rq, means->status, "%s", means->text);
+        module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
+        return passing ? reply_error(rq, 503, "The database is temporarily unavailable")
+                       : reply_error(rq, 500, "Internal server error");
+    }
     if (kind == FAILED_SHARE) {
         if (!reply_header_get(rq, "Retry-After"))
             reply_header(rq, "Retry-After", "1");

@@ -395,28 +395,23 @@ static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_ba
     return own_failure || (request->last && request->last->rows.result);
 }
 
-/*
- * Charges the time since the batch was sent, or since the previous batch ended, to the modules of
- * its statements, in equal parts, because PostgreSQL sends the results of a batch together.
- */
-static void conn_charge(struct pg_conn *conn, const struct pg_batch *batch)
+static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
     int64_t now_us = clock_mono_us(), us = now_us - conn->charged_us, count = 0;
 
-    for (const struct pg_request *request = batch->requests; request; request = request->next)
-        for (const struct pg_op *op = request->ops; op; op = op->next)
+    /*
+     * Charges the time since the batch was sent, or since the previous batch ended, to the modules
+     * of its statements, in equal parts, because PostgreSQL sends the results of a batch together.
+     */
+    for (const struct pg_request *at = batch->requests; at; at = at->next)
+        for (const struct pg_op *op = at->ops; op; op = op->next)
             count++;
-    for (const struct pg_request *request = batch->requests; request; request = request->next)
-        for (const struct pg_op *op = request->ops; op; op = op->next) {
+    for (const struct pg_request *at = batch->requests; at; at = at->next)
+        for (const struct pg_op *op = at->ops; op; op = op->next) {
             account_add(op->account, ACCOUNT_STATEMENTS, 1);
             account_add(op->account, ACCOUNT_DATABASE_US, us / count);
         }
     conn->charged_us = now_us;
-}
-
-static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
-{
-    conn_charge(conn, batch);
     struct pg_request *request = batch->failed ? conn_reverse(batch->requests) : batch->requests;
 
     conn->batches--;

@@ -67,23 +67,6 @@ void pg_tx_fail_if_down(struct pg_pool *pool)
     pg_tx_fail_waiters(pool);
 }
 
-static int pg_tx_wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
-{
-    if (!usable)
-        return request_fail(tx->rq, FAILED_UNAVAILABLE);
-    int64_t asked_us = clock_mono_us();
-
-    TAILQ_INSERT_TAIL(&pool->waiters, tx, link);
-    pool->queued++;
-    int failed = request_wait(tx->rq, &tx->checked_out);
-    tx->rq->time_spent.queue_us += clock_mono_us() - asked_us;
-    if (failed) {
-        pg_tx_waiter_remove(pool, tx);
-        return -1;
-    }
-    return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
-}
-
 /* Abandons the statement in progress, and releases the owner's share of the pool. */
 static struct pg_pool *pg_tx_leave(struct pg_tx *tx)
 {
@@ -124,11 +107,25 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     }
     if (conn && pg_may_run(pool, tx->owner)) {
         pg_tx_check_out(conn, tx);
-    } else if (pg_tx_wait_for_conn(pool, tx, conn || usable)) {
-        pg_tx_leave(tx);
-        return NULL;
+    } else if (conn || usable) {
+        int64_t asked_us = clock_mono_us();
+
+        TAILQ_INSERT_TAIL(&pool->waiters, tx, link);
+        pool->queued++;
+        int failed = request_wait(rq, &tx->checked_out);
+
+        rq->time_spent.queue_us += clock_mono_us() - asked_us;
+        if (failed)
+            pg_tx_waiter_remove(pool, tx);
+        else if (!tx->conn)
+            request_fail(rq, FAILED_UNAVAILABLE);
+    } else {
+        request_fail(rq, FAILED_UNAVAILABLE);
     }
-    return tx;
+    if (tx->conn)
+        return tx;
+    pg_tx_leave(tx);
+    return NULL;
 }
 
 int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request)

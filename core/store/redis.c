@@ -314,33 +314,6 @@ static int link_authenticate(struct redis_link *link, const struct redis_url *ur
     return link_must(link, url->user ? both : one, problem) && !sentinel ? -1 : 0;
 }
 
-/* Prepares a link to the server itself: checks that it is the master if Sentinels named it. */
-static int link_prepare(struct redis_link *link, const struct redis_url *url,
-                        char problem[DIAL_PROBLEM])
-{
-    char number[16];
-    const char *choose[] = {"SELECT", number, NULL};
-    const char *ask[] = {"ROLE", NULL};
-
-    snprintf(number, sizeof number, "%u", url->database);
-    if (link_authenticate(link, url, false, problem) ||
-        (url->database && link_must(link, choose, problem)))
-        return -1;
-    if (!url->master)
-        return 0;
-    redisReply *role = link_call(link, ask, problem);
-
-    if (!role)
-        return -1;
-    bool is_master = role->type == REDIS_REPLY_ARRAY && role->elements && role->element[0]->str &&
-                     !strcmp(role->element[0]->str, "master");
-
-    if (!is_master)
-        snprintf(problem, DIAL_PROBLEM, "the Sentinels name a server that is not a master");
-    freeReplyObject(role);
-    return is_master ? 0 : -1;
-}
-
 /* Asks one Sentinel for the master. Returns 0, or -1 with the reason in `problem`. */
 static int link_ask(const struct redis_url *url, const struct redis_server *sentinel,
                     const struct redis_target *target, struct arena *arena,
@@ -367,13 +340,32 @@ static int link_ask(const struct redis_url *url, const struct redis_server *sent
     return master->host && master->port ? 0 : -1;
 }
 
-/* Opens a link to a server; `server` NULL: the URL's path. */
+/*
+ * Opens a link to the server itself (`server` NULL: the URL's path), authenticates, and chooses the
+ * database. Checks that it is the master if Sentinels named it.
+ */
 static struct redis_link *link_to(const struct redis_url *url, const struct redis_server *server,
                                   const struct redis_target *target, char problem[DIAL_PROBLEM])
 {
+    char number[16];
+    const char *choose[] = {"SELECT", number, NULL};
+    const char *ask[] = {"ROLE", NULL};
     struct redis_link *link = link_new(url, server, target, problem);
+    bool good = link && !link_authenticate(link, url, false, problem);
 
-    if (!link || !link_prepare(link, url, problem))
+    snprintf(number, sizeof number, "%u", url->database);
+    if (good && url->database)
+        good = !link_must(link, choose, problem);
+    if (good && url->master) {
+        redisReply *role = link_call(link, ask, problem);
+
+        good = role && role->type == REDIS_REPLY_ARRAY && role->elements && role->element[0]->str &&
+               !strcmp(role->element[0]->str, "master");
+        if (role && !good)
+            snprintf(problem, DIAL_PROBLEM, "the Sentinels name a server that is not a master");
+        freeReplyObject(role);
+    }
+    if (good)
         return link;
     link_close(link);
     return NULL;
