@@ -38,8 +38,15 @@ static int cmd_control_print_answer(int fd)
     return status;
 }
 
-static int cmd_control_ask(const struct cli *cli, const char *line)
+/* Sends the command as it was typed. */
+int cmd_ask(const struct cli *cli)
 {
+    char line[128];
+
+    if (cli->argc > 1 || (!cli->argc && !strcmp(cli->name, "run-job")))
+        return cli_misused(cli->name, "needs one name");
+    snprintf(line, sizeof line, "%s%s%s\n", cli->name, cli->argc ? " " : "",
+             cli->argc ? cli->argv[0] : "");
     struct setting_problems why = {0}, others = {0};
     struct arena *arena = arena_new();
     struct settings *settings = arena ? settings_load(arena, cli->conf, &why) : NULL;
@@ -72,26 +79,6 @@ static int cmd_control_ask(const struct cli *cli, const char *line)
     setting_problems_free(&why);
     free(path);
     return status;
-}
-
-int cmd_reload(const struct cli *cli)
-{
-    return cmd_control_ask(cli, "reload\n");
-}
-
-int cmd_status(const struct cli *cli)
-{
-    return cmd_control_ask(cli, cli->argc ? "status --json\n" : "status\n");
-}
-
-int cmd_run_job(const struct cli *cli)
-{
-    char line[96];
-
-    if (cli->argc != 1)
-        return cli_misused("run-job needs", "the name of a job");
-    snprintf(line, sizeof line, "run-job %s\n", cli->argv[0]);
-    return cmd_control_ask(cli, line);
 }
 
 /* ---- the database ---- */
@@ -132,8 +119,10 @@ int cmd_migrate(const struct cli *cli)
     return CLI_DONE;
 }
 
-static int cmd_control_turn(const struct cli *cli, const char *sql, const char *done)
+/* `busbar pause` and `busbar resume`. */
+int cmd_pause(const struct cli *cli)
 {
+    bool pause = !strcmp(cli->name, "pause");
     struct generation *g = cli_generation(cli, false);
     struct migrate_report report = {0};
     struct migrate_db db = {.report = &report};
@@ -148,23 +137,13 @@ static int cmd_control_turn(const struct cli *cli, const char *sql, const char *
         migrate_db_refuse(&db, "the database cannot store this yet: run `busbar migrate`, which "
                                "sends no deliveries, and try again");
     else if (result)
-        failed = migrate_db_do(&db, "busbar_pause", sql, NULL, 0);
+        failed = migrate_db_do(&db, "busbar_pause", pause ? PAUSE : RESUME, NULL, 0);
     PQclear(result);
     migrate_db_close(&db);
     generation_destroy(g);
     if (failed)
         return cli_fail("%s", report.problem);
     printf("deliveries, jobs and calls to other servers are %s on all hosts of the database\n",
-           done);
+           pause ? "paused" : "resumed");
     return CLI_DONE;
-}
-
-int cmd_pause(const struct cli *cli)
-{
-    return cmd_control_turn(cli, PAUSE, "paused");
-}
-
-int cmd_resume(const struct cli *cli)
-{
-    return cmd_control_turn(cli, RESUME, "resumed");
 }

@@ -270,8 +270,8 @@ static void doctor_check_host(struct doctor *doctor, const char *conf)
 {
     char word[] = "--json", *argv[] = {word};
     FILE *out = NULL;
-    pid_t child =
-        doctor_run(cmd_status, &(struct cli){.conf = conf, .argc = 1, .argv = argv}, &out);
+    pid_t child = doctor_run(
+        cmd_ask, &(struct cli){.conf = conf, .name = "status", .argc = 1, .argv = argv}, &out);
     json_t *host = out ? json_loadf(out, 0, NULL) : NULL, *row;
     bool redis = false, failed = false;
     const char *paused = json_string_value(json_object_get(host, "paused"));
