@@ -344,9 +344,11 @@ void pg_conn_flush(struct pg_conn *conn)
 
 /*
  * Sends a request again, in a separate batch if its batch was rolled back or it was sent twice
- * before.
+ * before. Inserts it at *place, and sets *place to its link: initially &conn->again, so
+ * that the requests keep their order and are sent before others.
  */
-static void conn_request_again(struct pg_conn *conn, struct pg_request *request)
+static void conn_request_again(struct pg_conn *conn, struct pg_request *request,
+                               struct pg_request ***place)
 {
     if (!request->rq) {
         pg_request_free(request);
@@ -359,22 +361,8 @@ static void conn_request_again(struct pg_conn *conn, struct pg_request *request)
     pg_merge_forget(request);
     request->failure = (struct failure){0};
     request->alone = conn->pool->kind == PG_UNIT || request->write || request->tries > 1;
-    pg_conn_queue(conn, request, true);
-}
-
-/* Reverses the list, because requests are put in front of the queue one after the other. */
-static struct pg_request *conn_reverse(struct pg_request *list)
-{
-    struct pg_request *back = NULL;
-
-    while (list) {
-        struct pg_request *next = list->next;
-
-        list->next = back;
-        back = list;
-        list = next;
-    }
-    return back;
+    pg_conn_queue(conn, request, *place);
+    *place = &request->next;
 }
 
 /* Returns whether a request's outcome is final, and not caused by another request of the batch. */
@@ -411,19 +399,17 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
             account_add(op->account, ACCOUNT_STATEMENTS, 1);
             account_add(op->account, ACCOUNT_DATABASE_US, us / count);
         }
-    conn->charged_us = now_us;
-    struct pg_request *request = batch->failed ? conn_reverse(batch->requests) : batch->requests;
+    struct pg_request **place = &conn->again;
 
+    conn->charged_us = now_us;
     conn->batches--;
     conn->oldest_ms = conn->pool->pg->loop->now_ms;
-    while (request) {
-        struct pg_request *next = request->next;
-
+    for (struct pg_request *request = batch->requests, *next; request; request = next) {
+        next = request->next;
         if (conn_is_outcome_known(conn, batch, request))
             pg_request_done(request);
         else
-            conn_request_again(conn, request);
-        request = next;
+            conn_request_again(conn, request, &place);
     }
     free(batch);
 }
@@ -432,26 +418,19 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 static void conn_results_lost(struct pg_conn *conn)
 {
     bool reads = conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG;
+    struct pg_request **place = &conn->again;
+    struct pg_batch *batch;
 
-    while (conn->oldest) {
-        struct pg_batch **last = &conn->oldest, *batch;
-
-        while ((*last)->next)
-            last = &(*last)->next;
-        batch = *last;
-        *last = NULL;
-        struct pg_request *request = conn_reverse(batch->requests);
-
-        while (request) {
-            struct pg_request *next = request->next;
-
+    while ((batch = conn->oldest)) {
+        conn->oldest = batch->next;
+        for (struct pg_request *request = batch->requests, *next; request; request = next) {
+            next = request->next;
             if (!strcmp(request->failure.sqlstate, PG_NOT_ALLOWED))
                 pg_request_done(request);
             else if (reads && !request->write)
-                conn_request_again(conn, request);
+                conn_request_again(conn, request, &place);
             else
                 pg_request_fail(request, FAILED_UNAVAILABLE);
-            request = next;
         }
         free(batch);
     }

@@ -96,15 +96,16 @@ void pg_request_leave(struct pg_request *request)
     request->queued.owner = NULL;
 }
 
-/* Queues a request; `front`: before all others. */
-void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, bool front)
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, struct pg_request **place)
 {
     conn->waiting_count++;
     conn->pool->queued++;
     request->sent = false;
-    if (front || !request->queued.owner) {
-        request->next = conn->again;
-        conn->again = request;
+    if (!place && !request->queued.owner)
+        place = &conn->again;
+    if (place) {
+        request->next = *place;
+        *place = request;
     } else {
         fair_wait(&conn->queue, &request->queued);
     }
@@ -241,7 +242,7 @@ void pg_conn_move_waiting(struct pg_conn *lost)
             best = &pool->conns[i];
     }
     while (best && (request = pool_take_any(lost, &again)))
-        pg_conn_queue(best, request, again);
+        pg_conn_queue(best, request, again ? &best->again : NULL);
 }
 
 /*
@@ -304,7 +305,7 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
     request->large = large && kind == PG_UNIT;
     if (request->large)
         LIST_INSERT_HEAD(&pg->large, request, large_link);
-    pg_conn_queue(conn, request, false);
+    pg_conn_queue(conn, request, NULL);
     return 0;
 }
 

@@ -139,7 +139,7 @@ int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request)
         return request_fail(rq, tx->request ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
     }
     tx->request = request;
-    pg_conn_queue(tx->conn, request, false);
+    pg_conn_queue(tx->conn, request, NULL);
     if (request_wait(rq, &request->done))
         return -1; /* pg_tx_end() closes the connection and frees the request */
     tx->request = NULL;

@@ -77,7 +77,7 @@ static void wait_for(int number, int64_t account)
     entry->pool = pool;
     entry->queued.owner = pg_enter(pool, rq);
     ck_assert_ptr_nonnull(entry->queued.owner);
-    pg_conn_queue(&conns[0], entry, false);
+    pg_conn_queue(&conns[0], entry, NULL);
 }
 
 static void crowd(int from, int to, int64_t account)
@@ -194,8 +194,8 @@ TEST(retried_entries_are_sent_first_and_if_necessary_alone)
     crowd(0, 3, ANNA);
     struct pg_request *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
 
-    pg_conn_queue(&conns[0], second, true);
-    pg_conn_queue(&conns[0], first, true);
+    pg_conn_queue(&conns[0], second, &conns[0].again);
+    pg_conn_queue(&conns[0], first, &conns[0].again);
     second->alone = true;
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), first);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
