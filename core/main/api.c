@@ -272,13 +272,13 @@ int api_reply(struct bb_request *rq, int status, json_t *json)
     size_t bytes = json && core->kind == REQUEST_HTTP ? reply_large_memory(json) : 0;
 
     if (!bytes) /* a pool thread writes large JSON */
-        return reply_json(core, status, json);
+        return reply_json(core, status, json, false);
     int answer = response_take_json(http_txn_of(rq), bytes, &charge);
 
     if (answer)
         json_decref(json);
     else
-        answer = reply_json_aside(core, status, json);
+        answer = reply_json(core, status, json, true);
     quota_release_all(&quota_tables[QUOTA_UNWRITTEN], &charge);
     return answer;
 }

@@ -13,32 +13,27 @@
 
 /* ---- results of runs ---- */
 
-struct job_log {
-    struct job_log *next;
-    struct job_record record;
-};
-
 /*
  * Returns the record with that name; creates it at the end if necessary. Under the lock. NULL: out
  * of memory.
  */
 static struct job_record *job_log_record_of(struct engine *engine, const char *name)
 {
-    struct job_log **at = &engine->job_log;
+    struct job_record **at = &engine->job_log;
     char label[JOB_NAME_SIZE];
 
     snprintf(label, JOB_NAME_SIZE, "%s", name); /* valid as the value of a metric's label: */
     for (char *c = label; *c; c++)
         if (*c == '"' || *c == '\\' || *c == '\n')
             *c = '_';
-    while (*at && strcmp((*at)->record.name, label) != 0)
+    while (*at && strcmp((*at)->name, label) != 0)
         at = &(*at)->next;
     if (!*at) {
         *at = calloc(1, sizeof **at);
         if (*at)
-            memcpy((*at)->record.name, label, sizeof label);
+            memcpy((*at)->name, label, sizeof label);
     }
-    return *at ? &(*at)->record : NULL;
+    return *at;
 }
 
 /*
@@ -66,12 +61,12 @@ static bool job_log_skip(struct engine *engine, const char *name, const char *ho
 bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record)
 {
     pthread_mutex_lock(&engine->lock);
-    const struct job_log *at = engine->job_log;
+    const struct job_record *at = engine->job_log;
 
     while (at && index--)
         at = at->next;
     if (at)
-        *record = at->record;
+        *record = *at;
     pthread_mutex_unlock(&engine->lock);
     return at != NULL;
 }
@@ -79,7 +74,7 @@ bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *re
 void job_log_free(struct engine *engine)
 {
     while (engine->job_log) {
-        struct job_log *first = engine->job_log;
+        struct job_record *first = engine->job_log;
 
         engine->job_log = first->next;
         free(first);

@@ -37,6 +37,7 @@ bool jobs_call(struct engine *engine, const char *name);
 enum { JOB_NAME_SIZE = 64, JOB_HOLDER_SIZE = 128 };
 
 struct job_record {
+    struct job_record *next; /* under the engine's lock */
     char name[JOB_NAME_SIZE];
     uint64_t done, failed;     /* runs on this host */
     uint64_t skipped;          /* runs that did not start because another session had the lock */

@@ -12,7 +12,7 @@
 
 struct pg_listener;
 struct reloader;
-struct job_log;
+struct job_record;
 
 /* maximum number of live generations; a reload beyond that is refused */
 enum { GENERATIONS_MAX = 64 };
@@ -42,7 +42,7 @@ struct engine {
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
     atomic_uint migrations_pending;  /* missing steps, as last seen */
-    struct job_log *job_log;         /* NULL: a command */
+    struct job_record *job_log;      /* NULL: a command */
     atomic_uint stalls;              /* number of stalls, see hang.h */
     int64_t started_ms;
     struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */

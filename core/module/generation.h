@@ -77,7 +77,6 @@ struct generation {
     size_t event_count;
     struct cidr_list *trusted_proxies;
     struct cidr_list *inside; /* clients that need no token for a route with BB_INSIDE */
-    json_t *cors_origins;     /* borrowed from the settings; NULL: none */
 };
 
 /*

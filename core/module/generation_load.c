@@ -534,8 +534,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     json_t *origin;
     size_t i;
 
-    g->cors_origins = g->host->http.cors_origins;
-    json_array_foreach(g->cors_origins, i, origin)
+    json_array_foreach(host->http.cors_origins, i, origin)
     {
         /* must be as browsers send it (scheme, host, port), because it is compared byte for byte */
         const char *text = json_string_value(origin);

@@ -1,6 +1,5 @@
 #include "core/module/pool.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -398,14 +397,6 @@ struct workers {
     struct worker list[];
 };
 
-static void worker_ring(int fd)
-{
-    uint64_t one = 1;
-
-    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-}
-
 /* Charges the processor time since the last call, if this is the worker's own thread. */
 static void worker_charge(struct worker *worker)
 {
@@ -449,7 +440,7 @@ void api_wake(struct bb_host *host, const char *name)
     for (size_t i = 0; workers && i < workers->count; i++) {
         if (workers->list[i].context.host == host &&
             !strcmp(workers->list[i].descriptor->name, name))
-            worker_ring(workers->list[i].context.wake_fd);
+            eventfd_write(workers->list[i].context.wake_fd, 1);
     }
 }
 
@@ -547,7 +538,7 @@ void workers_stop(struct workers *workers, int64_t until_ms)
     pthread_cond_broadcast(&workers->gone);
     pthread_mutex_unlock(&workers->lock);
     for (size_t i = 0; i < workers->count; i++)
-        worker_ring(workers->list[i].context.wake_fd);
+        eventfd_write(workers->list[i].context.wake_fd, 1);
 }
 
 size_t workers_running(const struct workers *workers)

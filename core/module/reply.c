@@ -99,22 +99,19 @@ static void reply_write_json(void *arg)
     written->json = NULL;
 }
 
-/* Answers with the written bytes, or 503 if they are NULL. */
-static int reply_written(struct core_request *rq, int status, const struct written *written)
-{
-    if (written->bytes)
-        return reply_bytes(rq, status, written->bytes, written->length);
-    return reply_failure(rq, FAILED_MEMORY);
-}
-
-int reply_json(struct core_request *rq, int status, json_t *json)
+int reply_json(struct core_request *rq, int status, json_t *json, bool aside)
 {
     struct written written = {.json = json};
 
     if (!json)
         return reply_bytes(rq, status, NULL, 0);
-    reply_write_json(&written);
-    return reply_written(rq, status, &written);
+    /* The call also fails if the deadline passes while the thread writes. */
+    if (aside)
+        pool_run(rq, reply_write_json, &written);
+    if (written.json)
+        reply_write_json(&written);
+    return written.bytes ? reply_bytes(rq, status, written.bytes, written.length)
+                         : reply_failure(rq, FAILED_MEMORY);
 }
 
 /* The number of values in the JSON and the bytes of their strings. */
@@ -146,17 +143,6 @@ size_t reply_large_memory(json_t *json)
 
     reply_measure(json, &size);
     return EACH * size.values + size.strings > LARGE ? NODE * size.values + size.strings : 0;
-}
-
-int reply_json_aside(struct core_request *rq, int status, json_t *json)
-{
-    struct written written = {.json = json};
-
-    /* If the deadline passed while the thread was writing, the call failed, but the JSON is
-     * written. */
-    if (pool_run(rq, reply_write_json, &written) && written.json)
-        return reply_json(rq, status, written.json);
-    return reply_written(rq, status, &written);
 }
 
 void api_vwarn(struct bb_request *pub, const char *format, va_list args)

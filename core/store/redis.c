@@ -438,22 +438,19 @@ static void redis_wake_in_time(struct redis *redis)
     timer_set(&redis->loop->timers, &redis->tick, at_ms);
 }
 
-static enum bb_redis_type redis_type_of(const redisReply *reply)
+/* Copies a reply into the arena, without lists in lists. Returns 0, or -1 if out of memory. */
+static int redis_copy_reply(struct arena *arena, const redisReply *from, struct bb_redis_reply *to,
+                            int depth)
 {
     static const enum bb_redis_type types[] = {
         [REDIS_REPLY_INTEGER] = BB_REDIS_INT, [REDIS_REPLY_STRING] = BB_REDIS_TEXT,
         [REDIS_REPLY_STATUS] = BB_REDIS_TEXT, [REDIS_REPLY_ARRAY] = BB_REDIS_LIST,
         [REDIS_REPLY_ERROR] = BB_REDIS_ERROR,
     };
+    bool known = (size_t)from->type < sizeof types / sizeof *types;
 
-    return (size_t)reply->type < sizeof types / sizeof *types ? types[reply->type] : BB_REDIS_NIL;
-}
-
-/* Copies a reply into the arena, without lists in lists. Returns 0, or -1 if out of memory. */
-static int redis_copy_reply(struct arena *arena, const redisReply *from, struct bb_redis_reply *to,
-                            int depth)
-{
-    *to = (struct bb_redis_reply){.type = redis_type_of(from), .integer = from->integer};
+    *to = (struct bb_redis_reply){.type = known ? types[from->type] : BB_REDIS_NIL,
+                                  .integer = from->integer};
     if (from->str) {
         to->text = arena_text(arena, from->str, (size_t)from->len);
         to->length = (size_t)from->len;

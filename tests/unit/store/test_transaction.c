@@ -25,7 +25,7 @@ static int ask_within(struct bb_request *pub, struct bb_tx *tx, void *arg)
         return -1;
     if (rows)
         snprintf(call->text, sizeof call->text, "%s", api_rows_text(rows, 0, 0));
-    return reply_json(request_of(pub), 200, json_object());
+    return reply_json(request_of(pub), 200, json_object(), false);
 }
 
 static void transact(struct core_request *rq, struct stage_call *call)
