@@ -119,27 +119,6 @@ static void doctor_begin(struct doctor *doctor, const char *check)
     doctor->found = 0;
 }
 
-static void doctor_check_clock(struct doctor *doctor, struct migrate_db *db)
-{
-    int64_t before = clock_wall_ms();
-    PGresult *result = migrate_db_run(
-        db, "clock", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", NULL, 0);
-    int64_t after = clock_wall_ms();
-
-    if (!result) {
-        doctor_find(doctor, "error", "%s", db->report->problem);
-        return;
-    }
-    int64_t theirs = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-    int64_t ahead = before > theirs ? before - theirs : after < theirs ? after - theirs : 0;
-
-    PQclear(result);
-    if (llabs(ahead) >= SHARED_CLOCK_WARN_MS)
-        doctor_find(doctor, llabs(ahead) > SHARED_CLOCK_MOST_MS ? "error" : "warning",
-                    "this machine's clock is %.1f s %s PostgreSQL's", (double)llabs(ahead) / 1000,
-                    ahead < 0 ? "behind" : "ahead of");
-}
-
 /*
  * Runs a command in a child process, because a module can only be opened once in a process. The
  * caller closes *out, the child's output, before it waits for the child. -1: it does not run.
@@ -226,7 +205,20 @@ static void doctor_check_database(struct doctor *doctor, const struct generation
         PQclear(result);
     }
     doctor_begin(doctor, "clock");
-    doctor_check_clock(doctor, &db);
+    int64_t before = clock_wall_ms();
+    PGresult *clock = migrate_db_run(
+        &db, "clock", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", NULL, 0);
+    int64_t after = clock_wall_ms();
+    int64_t theirs = clock ? strtoll(PQgetvalue(clock, 0, 0), NULL, 10) : after;
+    int64_t ahead = before > theirs ? before - theirs : after < theirs ? after - theirs : 0;
+
+    PQclear(clock);
+    if (!clock)
+        doctor_find(doctor, "error", "%s", report.problem);
+    else if (llabs(ahead) >= SHARED_CLOCK_WARN_MS)
+        doctor_find(doctor, llabs(ahead) > SHARED_CLOCK_MOST_MS ? "error" : "warning",
+                    "this machine's clock is %.1f s %s PostgreSQL's", (double)llabs(ahead) / 1000,
+                    ahead < 0 ? "behind" : "ahead of");
     migrate_db_close(&db);
 
     doctor_begin(doctor, "schema");

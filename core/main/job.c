@@ -36,28 +36,6 @@ static struct job_record *job_log_record_of(struct engine *engine, const char *n
     return *at;
 }
 
-/*
- * Records that a run was skipped because another session, described by `holder`, has the job's
- * lock. Returns true for the first of consecutive skipped runs.
- */
-static bool job_log_skip(struct engine *engine, const char *name, const char *holder)
-{
-    bool first = false;
-
-    pthread_mutex_lock(&engine->lock);
-    struct job_record *record = job_log_record_of(engine, name);
-
-    if (record) {
-        record->skipped++;
-        first = !record->skipped_since_wall_ms;
-        if (first)
-            record->skipped_since_wall_ms = clock_wall_ms();
-        snprintf(record->lock_holder, sizeof record->lock_holder, "%s", holder);
-    }
-    pthread_mutex_unlock(&engine->lock);
-    return first;
-}
-
 bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record)
 {
     pthread_mutex_lock(&engine->lock);
@@ -178,9 +156,23 @@ static void job_entry(struct core_request *rq)
         job->run(&rq->pub);
         rq->checked_out = NULL;
         pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
-    } else if (holder && job_log_skip(rq->loop->engine, rq->name, holder)) {
-        log_line(BB_DEBUG, "job skipped: another session holds its lock", "job", rq->name, "holder",
-                 holder, NULL);
+    } else if (holder) {
+        struct engine *engine = rq->loop->engine;
+
+        pthread_mutex_lock(&engine->lock);
+        struct job_record *record = job_log_record_of(engine, rq->name);
+        bool first = record && !record->skipped_since_wall_ms;
+
+        if (record) {
+            record->skipped++;
+            snprintf(record->lock_holder, sizeof record->lock_holder, "%s", holder);
+        }
+        if (first)
+            record->skipped_since_wall_ms = clock_wall_ms();
+        pthread_mutex_unlock(&engine->lock);
+        if (first)
+            log_line(BB_DEBUG, "job skipped: another session holds its lock", "job", rq->name,
+                     "holder", holder, NULL);
     }
     pg_tx_end(tx);
 }

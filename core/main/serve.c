@@ -116,17 +116,6 @@ struct signals {
     struct stop stops[]; /* one per loop */
 };
 
-/* Waits for a signal. Ends the process if the loops have not ended at the deadline of a stop. */
-static int signals_wait(const struct signals *signals)
-{
-    int64_t left = signals->until_ms - clock_mono_ms();
-    struct timespec limit = {left / 1000, left % 1000 * 1000000};
-
-    if (signals->until_ms && left <= 0)
-        stop_end_now(BB_WARN, "stopped with a blocked event loop", 1);
-    return sigtimedwait(&signals->set, NULL, signals->until_ms ? &limit : NULL);
-}
-
 static void *signals_main(void *arg)
 {
     struct signals *signals = arg;
@@ -134,7 +123,12 @@ static void *signals_main(void *arg)
 
     thread_name("signals", NULL);
     while (!atomic_load(&signals->end)) {
-        int number = signals_wait(signals);
+        int64_t left = signals->until_ms - clock_mono_ms();
+        struct timespec limit = {left / 1000, left % 1000 * 1000000};
+
+        if (signals->until_ms && left <= 0)
+            stop_end_now(BB_WARN, "stopped with a blocked event loop", 1);
+        int number = sigtimedwait(&signals->set, NULL, signals->until_ms ? &limit : NULL);
 
         if (number < 0 || atomic_load(&signals->end))
             continue;

@@ -343,6 +343,7 @@ static const struct validate_kind {
     {"pool", offsetof(struct bb_module, pools), true},
     {"worker", offsetof(struct bb_module, workers), true},
 };
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static const struct bb_table *validate_table(const struct core_module *module,
                                              const struct validate_kind *kind)
@@ -363,25 +364,6 @@ static size_t validate_named(const struct bb_table *table, size_t end, const cha
     for (size_t i = 0; i < end && i < table->count; i++)
         found += validate_name(table, i) && !strcmp(validate_name(table, i), name);
     return found;
-}
-
-static void validate_unique(const struct core_module *modules, size_t index,
-                            const struct validate_kind *kind, struct setting_problems *problems)
-{
-    const struct bb_table *own = validate_table(&modules[index], kind);
-
-    for (size_t row = 0; row < own->count; row++) {
-        const char *name = validate_name(own, row);
-
-        if (name && validate_named(own, row, name))
-            setting_problem(problems, "module %s declares the %s \"%s\" twice",
-                            modules[index].descriptor->name, kind->what, name);
-        for (size_t i = 0; name && i < index && !kind->per_module; i++)
-            if (validate_named(validate_table(&modules[i], kind), SIZE_MAX, name))
-                setting_problem(problems, "modules %s and %s both declare the %s \"%s\"",
-                                modules[i].descriptor->name, modules[index].descriptor->name,
-                                kind->what, name);
-    }
 }
 
 /*
@@ -421,8 +403,22 @@ void module_validate_set(const struct core_module *modules, size_t count,
             if (!strcmp(modules[k].descriptor->name, modules[i].descriptor->name))
                 setting_problem(problems, "module %s is loaded twice: %s and %s",
                                 modules[i].descriptor->name, modules[k].path, modules[i].path);
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-            validate_unique(modules, i, &kinds[k], problems);
+        for (const struct validate_kind *kind = kinds; kind < kinds + KINDS; kind++) {
+            const struct bb_table *own = validate_table(&modules[i], kind);
+
+            for (size_t row = 0; row < own->count; row++) {
+                const char *name = validate_name(own, row);
+
+                if (name && validate_named(own, row, name))
+                    setting_problem(problems, "module %s declares the %s \"%s\" twice",
+                                    modules[i].descriptor->name, kind->what, name);
+                for (size_t k = 0; name && k < i && !kind->per_module; k++)
+                    if (validate_named(validate_table(&modules[k], kind), SIZE_MAX, name))
+                        setting_problem(problems, "modules %s and %s both declare the %s \"%s\"",
+                                        modules[k].descriptor->name, modules[i].descriptor->name,
+                                        kind->what, name);
+            }
+        }
         validate_metric_names(modules, i, problems);
         MODULE_EACH (bb_hook, hook, modules[i].descriptor->hooks) {
             size_t found = !hook->event || !strcmp(hook->event, "*");

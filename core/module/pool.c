@@ -472,28 +472,6 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static int worker_start(struct workers *workers, const struct bb_worker *descriptor,
-                        struct bb_host *host)
-{
-    struct worker *worker = &workers->list[workers->count];
-    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-
-    if (fd < 0)
-        return -1;
-    worker->context =
-        (struct bb_worker_context){.size = sizeof worker->context, .host = host, .wake_fd = fd};
-    worker->descriptor = descriptor;
-    worker->all = workers;
-    generation_acquire(handle_of(host)->generation); /* the thread's reference */
-    if (pthread_create(&worker->thread, NULL, worker_main, worker)) {
-        generation_release(handle_of(host)->generation);
-        close(fd);
-        return -1;
-    }
-    workers->count++;
-    return 0;
-}
-
 struct workers *workers_new(struct generation *generation)
 {
     size_t count = 0;
@@ -511,8 +489,28 @@ struct workers *workers_new(struct generation *generation)
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
 
-        MODULE_EACH (bb_worker, row, module->descriptor->workers)
-            failed = failed || worker_start(workers, row, &module->handle.host);
+        MODULE_EACH (bb_worker, row, module->descriptor->workers) {
+            struct worker *worker = &workers->list[workers->count];
+            int fd = failed ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+            *worker = (struct worker){.context = {.size = sizeof worker->context,
+                                                  .host = &module->handle.host,
+                                                  .wake_fd = fd},
+                                      .descriptor = row,
+                                      .all = workers};
+            if (fd < 0) {
+                failed = true;
+                continue;
+            }
+            generation_acquire(generation); /* the thread's reference */
+            if (!pthread_create(&worker->thread, NULL, worker_main, worker)) {
+                workers->count++;
+                continue;
+            }
+            failed = true;
+            generation_release(generation);
+            close(fd);
+        }
     }
     if (!failed)
         return workers;
