@@ -118,12 +118,6 @@ static void job_expire_idempotency(struct bb_request *rq)
 
 static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, job_expire_idempotency};
 
-/* Called if memory ran out in the job, so that job_entry() did not continue. */
-static void job_drop_checked_out(void *tx)
-{
-    pg_tx_drop(tx);
-}
-
 /*
  * The job's transactions use the connection that holds the lock. With separate connections, two
  * jobs could each wait for a connection of the other one, and a job could commit after losing the
@@ -143,7 +137,8 @@ static void job_entry(struct core_request *rq)
 
     if (!tx)
         return;
-    if (arena_defer(rq->arena, job_drop_checked_out, tx)) {
+    /* for the case that memory runs out in the job, so that this function does not continue */
+    if (arena_defer(rq->arena, pg_tx_drop, tx)) {
         pg_tx_end(tx);
         return;
     }

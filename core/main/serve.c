@@ -233,22 +233,6 @@ bool readiness(const struct engine *engine)
 
 /* ---- setting up an engine ---- */
 
-static int loop_fill(struct engine *engine, struct loop *loop)
-{
-    const struct host_settings *host = engine->generation->host;
-    struct http_settings http = http_settings_of(engine->generation, &engine->listeners);
-
-    loop->host = host;
-    if (*host->database.url && !(loop->pg = pg_new(loop)))
-        return -1;
-    if (*host->redis.url && !(loop->redis = redis_new(loop)))
-        return -1;
-    if (!engine->listeners.count)
-        return 0;
-    loop->http = http_new(loop, &http);
-    return loop->http ? streams_init(loop) : -1;
-}
-
 void engine_free(struct engine *engine)
 {
     struct generation *g = engine->generation;
@@ -285,6 +269,9 @@ void engine_free(struct engine *engine)
 
 int engine_init(struct engine *engine, unsigned loop_count)
 {
+    const struct host_settings *host = engine->generation->host;
+    struct http_settings http = http_settings_of(engine->generation, &engine->listeners);
+
     requests_report();
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
@@ -298,7 +285,12 @@ int engine_init(struct engine *engine, unsigned loop_count)
     for (unsigned i = 0; i < loop_count; i++) {
         struct loop *loop = &engine->loops[i];
 
-        if (loop_fill(engine, loop))
+        loop->host = host;
+        if ((*host->database.url && !(loop->pg = pg_new(loop))) ||
+            (*host->redis.url && !(loop->redis = redis_new(loop))))
+            return -1;
+        if (engine->listeners.count &&
+            (!(loop->http = http_new(loop, &http)) || streams_init(loop)))
             return -1;
         /* in this order: statements of requests that begin in an iteration are sent in it */
         if (loop->http)

@@ -391,12 +391,11 @@ static const char *module_error_module(const struct bb_host *host)
 
 struct log_pair module_error_place(const struct core_request *rq, char route[MODULE_ERROR_PLACE])
 {
-    if (rq->kind == REQUEST_JOB)
-        return (struct log_pair){"job", rq->name};
-    if (rq->kind == REQUEST_HOOK)
-        return (struct log_pair){"hook", rq->name};
-    if (rq->kind == REQUEST_COMMAND)
-        return (struct log_pair){"command", rq->name};
+    static const char *const kinds[] = {
+        [REQUEST_JOB] = "job", [REQUEST_HOOK] = "hook", [REQUEST_COMMAND] = "command"};
+
+    if (kinds[rq->kind])
+        return (struct log_pair){kinds[rq->kind], rq->name};
     if (rq->route)
         snprintf(route, MODULE_ERROR_PLACE, "%s %s", rq->route->method, rq->route->path);
     return (struct log_pair){"route", rq->route ? route : NULL};

@@ -128,11 +128,11 @@ int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *request)
 /* Frees the request, for which no caller waits any more, now or when its results have arrived. */
 void pg_request_abandon(struct pg_request *request);
 
-/* NULL is allowed. */
-void pg_request_free(struct pg_request *request);
+/* Frees a request; NULL is allowed. A function for request_defer(). */
+void pg_request_free(void *request);
 
-/* Frees the result. */
-void pg_rows_drop(struct bb_rows *rows);
+/* Frees the result of a struct bb_rows. A function for request_defer(). */
+void pg_rows_drop(void *rows);
 
 /* Allocates rows in the caller's arena, which drops them later. Fiber only. */
 struct bb_rows *pg_rows_new(struct core_request *rq);
@@ -155,8 +155,8 @@ int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request);
 struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                           size_t count);
 void pg_tx_end(struct pg_tx *tx);
-/* Like pg_tx_end(), but closes the connection, which releases its locks. */
-void pg_tx_drop(struct pg_tx *tx);
+/* Like pg_tx_end(), but closes the connection, which releases its locks. For arena_defer(). */
+void pg_tx_drop(void *tx);
 
 /* Fills a failure from an error result of `op` (NULL: of the commit). */
 void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);

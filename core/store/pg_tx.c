@@ -196,8 +196,10 @@ void pg_tx_end(struct pg_tx *tx)
         pg_tx_hand_over(conn);
 }
 
-void pg_tx_drop(struct pg_tx *tx)
+void pg_tx_drop(void *of)
 {
+    struct pg_tx *tx = of;
+
     pg_tx_leave(tx);
     if (tx->conn)
         pg_conn_lost(tx->conn, "a request ended within a transaction");

@@ -109,25 +109,6 @@ static int link_send(struct redis_link *link)
     return link->out_length > 0;
 }
 
-/*
- * Reads up to 16 KiB of arrived bytes into the reader. epoll reports further bytes again, so a
- * server that never stops sending does not hold the loop. Returns 0, or -1 if the link is unusable.
- */
-static int link_receive(struct redis_link *link)
-{
-    char bytes[READ_BYTES];
-
-    do {
-        ssize_t count = link_transfer(link, true, bytes, sizeof bytes);
-
-        if (count < 0)
-            return errno == EAGAIN || errno == EINTR ? 0 : -1;
-        if (redisReaderFeed(link->reader, bytes, (size_t)count) != REDIS_OK)
-            return -1;
-    } while (BIO_pending(link->bio));
-    return 0;
-}
-
 static void link_close(void *arg)
 {
     struct redis_link *link = arg;
@@ -537,11 +518,23 @@ static void redis_connected(void *arg, void *link, const char *problem)
         redis_wake_in_time(redis);
 }
 
+/*
+ * Reads up to 16 KiB of arrived bytes, and completes the calls whose replies are complete. epoll
+ * reports further bytes again, so a server that never stops sending does not hold the loop.
+ */
 static void redis_receive(struct redis *redis)
 {
-    char reason[128];
-    int closed = link_receive(redis->link);
+    char reason[128], bytes[READ_BYTES];
+    bool closed = false;
 
+    do {
+        ssize_t count = link_transfer(redis->link, true, bytes, sizeof bytes);
+
+        if (count < 0 && (errno == EAGAIN || errno == EINTR))
+            break;
+        closed =
+            count < 0 || redisReaderFeed(redis->link->reader, bytes, (size_t)count) != REDIS_OK;
+    } while (!closed && BIO_pending(redis->link->bio));
     if (closed)
         snprintf(reason, sizeof reason, "%s", // NOLINT: glibc's strerror() has no race
                  redis->link->reader->err ? redis->link->reader->errstr : strerror(errno));

@@ -140,11 +140,6 @@ static void tx_keep_results(struct bb_tx *tx, int first, struct pg_request *requ
     }
 }
 
-static void tx_free_request(void *request)
-{
-    pg_request_free(request);
-}
-
 /* Sends the statements that hooks have added, before the next statement. Returns 0 or -1. */
 static int tx_send_gathered(struct bb_tx *tx)
 {
@@ -158,7 +153,7 @@ static int tx_send_gathered(struct bb_tx *tx)
     tx->request = NULL;
     if (pg_tx_run_request(tx->checked_out, request))
         return -1;
-    request_defer(rq, tx_free_request, request);
+    request_defer(rq, pg_request_free, request);
     tx_keep_results(tx, tx->first_hook_statement, request, rows);
     return 0;
 }
