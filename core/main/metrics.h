@@ -12,10 +12,10 @@ struct host_metric {
     const char *name;   /* full name */
     const char *type;   /* "counter", "gauge", "histogram" */
     const char *labels; /* "method, route, code"; NULL: none */
-    const char *help;
     void (*write)(struct metrics *metrics);
     /* offset of the number in the struct that `write` reads, if it serves several rows */
     size_t place;
+    const char *help;
 };
 
 extern const struct host_metric host_metrics[];
