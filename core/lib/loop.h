@@ -103,14 +103,15 @@ enum { LOOP_PARTS = 2, LOOP_PG_POOLS = 5 /* PostgreSQL's pools: pg.h */ };
 /* Statistics for monitoring, written by the loop twice a second. */
 struct loop_stats {
     atomic_size_t requests, connections, rejected;
-    atomic_size_t ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
-        batches[LOOP_PG_POOLS]; /* by pool */
+    atomic_size_t size[LOOP_PG_POOLS], ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
+        batches[LOOP_PG_POOLS]; /* by pool; `size` is the number of connections */
     atomic_size_t shared[LOOP_PG_POOLS],
         sharers[LOOP_PG_POOLS]; /* and total executions: pg_merge.c */
 };
 
 struct loop {
     struct engine *engine;
+    const struct host_settings *host; /* of the live generation, set by the engine and by reloads */
     unsigned index;
     pthread_t thread;
     int epoll;

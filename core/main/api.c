@@ -1,4 +1,4 @@
-#include "core/main/api.h"
+/* The functions of struct bb_api that belong to no other part of the host, and the table. */
 #include "core/module/engine.h"
 
 #include <openssl/rand.h>
@@ -13,7 +13,7 @@
 #include "core/lib/text.h"
 #include "core/main/job.h"
 #include "core/main/metrics.h"
-#include "core/main/readiness.h"
+#include "core/main/serve.h"
 #include "core/module/pool.h"
 #include "core/module/reply.h"
 #include "core/server/body.h"
@@ -35,30 +35,29 @@ static void api_log_module(enum bb_level level, const struct bb_host *host, cons
     log_line(level, text, "module", host ? host->module->name : NULL, "request", id, NULL);
 }
 
-static void api_host_log(struct bb_host *host, enum bb_level level, const char *format,
-                         va_list args)
+void api_host_log(struct bb_host *host, enum bb_level level, const char *format, va_list args)
 {
     api_log_module(level, host, NULL, format, args);
 }
 
-static int64_t api_signals_fresh(struct bb_host *host)
+int64_t api_signals_fresh_ms(struct bb_host *host)
 {
     (void)host;
     return pg_listener_fresh_ms();
 }
 
-static int api_random(void *bytes, size_t length)
+int api_random_bytes(void *bytes, size_t length)
 {
     return RAND_bytes(bytes, (int)length) == 1 ? 0 : -1;
 }
 
-static void *api_alloc(struct bb_request *rq, size_t size)
+void *api_alloc(struct bb_request *rq, size_t size)
 {
     return request_alloc(request_of(rq), size);
 }
 
 BB_PRINTF(2, 0)
-static char *api_vformat(struct bb_request *rq, const char *format, va_list args)
+char *api_vformat(struct bb_request *rq, const char *format, va_list args)
 {
     char *text = arena_vformat(request_of(rq)->arena, format, args);
 
@@ -72,30 +71,30 @@ static char *api_text(struct bb_request *rq, const char *text)
     return strcpy(api_alloc(rq, strlen(text) + 1), text); // NOLINT
 }
 
-static void api_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
+void api_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
 {
     request_defer(request_of(rq), undo, arg);
 }
 
 BB_PRINTF(3, 0)
-static void api_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)
+void api_log(struct bb_request *rq, enum bb_level level, const char *format, va_list args)
 {
     api_log_module(level, rq->host, request_of(rq)->id, format, args);
 }
 
 BB_PRINTF(2, 0)
-static void api_vprint(struct bb_request *rq, const char *format, va_list args)
+void api_vprint(struct bb_request *rq, const char *format, va_list args)
 {
     (void)rq;
     vprintf(format, args);
 }
 
-static int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
+int api_probe(struct bb_request *rq, enum bb_dependency dependency, int64_t *latency_ms)
 {
     return readiness_of(request_of(rq)->loop, dependency, latency_ms);
 }
 
-static const char *api_standstill(struct bb_request *rq)
+const char *api_standstill(struct bb_request *rq)
 {
     struct engine *engine = request_of(rq)->loop->engine;
     char reason[sizeof engine->standstill];
@@ -108,12 +107,12 @@ static const char *api_standstill(struct bb_request *rq)
     return api_text(rq, reason);
 }
 
-static const char *api_probe_problem(struct bb_request *rq, enum bb_dependency which)
+const char *api_probe_problem(struct bb_request *rq, enum bb_dependency which)
 {
     return which == BB_DATABASE ? pg_listener_no_writes() : api_standstill(rq);
 }
 
-static const char *api_pause_reason(struct bb_request *rq)
+const char *api_pause_reason(struct bb_request *rq)
 {
     char reason[PAUSE_REASON];
 
@@ -122,7 +121,7 @@ static const char *api_pause_reason(struct bb_request *rq)
     return api_text(rq, reason);
 }
 
-static uint64_t api_answered(struct bb_request *rq)
+uint64_t api_answered(struct bb_request *rq)
 {
     const struct engine *engine = request_of(rq)->loop->engine;
     uint64_t count = 0;
@@ -132,7 +131,7 @@ static uint64_t api_answered(struct bb_request *rq)
     return count;
 }
 
-static char *api_new_uuid(struct bb_request *rq)
+char *api_new_uuid(struct bb_request *rq)
 {
     char *uuid = api_alloc(rq, TEXT_UUID_SIZE);
 
@@ -140,7 +139,7 @@ static char *api_new_uuid(struct bb_request *rq)
     return uuid;
 }
 
-static char *api_time_text(struct bb_request *rq, int64_t wall_ms)
+char *api_time_text(struct bb_request *rq, int64_t wall_ms)
 {
     char *text = api_alloc(rq, TEXT_TIME_SIZE);
 
@@ -148,7 +147,7 @@ static char *api_time_text(struct bb_request *rq, int64_t wall_ms)
     return text;
 }
 
-static char *api_json(struct bb_request *rq, const json_t *json, size_t *length)
+char *api_json(struct bb_request *rq, const json_t *json, size_t *length)
 {
     size_t written;
     char *bytes = json_write(json, &written);
@@ -161,7 +160,7 @@ static char *api_json(struct bb_request *rq, const json_t *json, size_t *length)
     return bytes;
 }
 
-static json_t *api_json_read(struct bb_request *rq, const char *text)
+json_t *api_json_read(struct bb_request *rq, const char *text)
 {
     bool memory = false;
     json_t *json = text ? json_read_stored(text, &memory) : NULL;
@@ -176,7 +175,7 @@ static json_t *api_json_read(struct bb_request *rq, const char *text)
 
 /* ---- reading a request ---- */
 
-static const char *api_segment(struct bb_request *rq, const char *name)
+const char *api_segment(struct bb_request *rq, const char *name)
 {
     const struct http_txn *txn = http_txn_of(rq);
 
@@ -189,32 +188,32 @@ static const char *api_segment(struct bb_request *rq, const char *name)
     return "";
 }
 
-static int64_t api_segment_int(struct bb_request *rq, const char *name)
+int64_t api_segment_int(struct bb_request *rq, const char *name)
 {
     return strtoll(api_segment(rq, name), NULL, 10);
 }
 
-static const char *api_arg(struct bb_request *rq, const char *name)
+const char *api_arg(struct bb_request *rq, const char *name)
 {
     if (request_of(rq)->kind != REQUEST_HTTP)
         return NULL;
     return query_get(&http_txn_of(rq)->args, name);
 }
 
-static int64_t api_arg_int(struct bb_request *rq, const char *name, int64_t absent)
+int64_t api_arg_int(struct bb_request *rq, const char *name, int64_t absent)
 {
     const char *text = api_arg(rq, name);
 
     return text ? strtoll(text, NULL, 10) : absent;
 }
 
-static json_t *api_body(struct bb_request *rq)
+json_t *api_body(struct bb_request *rq)
 {
     return request_of(rq)->body;
 }
 
-static json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
-                         json_t *errors)
+json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *object,
+                  json_t *errors)
 {
     struct problems problems = {.arena = request_of(rq)->arena,
                                 .warnings = &request_of(rq)->warnings};
@@ -225,7 +224,7 @@ static json_t *api_check(struct bb_request *rq, const struct bb_table *fields, j
 }
 
 /* Does not pass bearer tokens to modules. OAuth routes get Authorization for Basic credentials. */
-static const char *api_header(struct bb_request *rq, const char *name)
+const char *api_header(struct bb_request *rq, const char *name)
 {
     const struct http_txn *txn = http_txn_of(rq);
 
@@ -238,7 +237,7 @@ static const char *api_header(struct bb_request *rq, const char *name)
     return http_txn_list(txn, name);
 }
 
-static const char *api_client_address(struct bb_request *rq)
+const char *api_client_address(struct bb_request *rq)
 {
     return request_of(rq)->kind == REQUEST_HTTP ? http_txn_of(rq)->address : "";
 }
@@ -247,7 +246,7 @@ static const char *api_client_address(struct bb_request *rq)
 
 enum { STATUS_LEAST = 200, ERROR_LEAST = 400 };
 
-static int api_reply(struct bb_request *rq, int status, json_t *json)
+int api_reply(struct bb_request *rq, int status, json_t *json)
 {
     struct core_request *core = request_of(rq);
     struct quota_charge charge = {0};
@@ -271,19 +270,19 @@ static int api_reply(struct bb_request *rq, int status, json_t *json)
     size_t bytes = json && core->kind == REQUEST_HTTP ? reply_large_memory(json) : 0;
 
     if (!bytes) /* a pool thread writes large JSON */
-        return reply_json(core, status, json);
+        return reply_json(core, status, json, false);
     int answer = http_txn_take_json(http_txn_of(rq), bytes, &charge);
 
     if (answer)
         json_decref(json);
     else
-        answer = reply_json_aside(core, status, json);
+        answer = reply_json(core, status, json, true);
     quota_release_all(&quota_tables[QUOTA_UNWRITTEN], &charge);
     return answer;
 }
 
-static int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
-                           size_t length)
+int api_reply_bytes(struct bb_request *rq, int status, const char *type, const void *bytes,
+                    size_t length)
 {
     int instead;
 
@@ -300,7 +299,7 @@ static int api_reply_bytes(struct bb_request *rq, int status, const char *type, 
 }
 
 BB_PRINTF(3, 0)
-static int api_vfail(struct bb_request *rq, int status, const char *format, va_list args)
+int api_vfail(struct bb_request *rq, int status, const char *format, va_list args)
 {
     int instead;
 
@@ -309,8 +308,8 @@ static int api_vfail(struct bb_request *rq, int status, const char *format, va_l
     return reply_verror(request_of(rq), status, format ? format : reply_reason(status), args);
 }
 
-static int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
-                            va_list args)
+int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, const char *format,
+                     va_list args)
 {
     char message[512];
     int instead;
@@ -324,7 +323,7 @@ static int api_vfail_listed(struct bb_request *rq, int status, json_t *errors, c
 }
 
 BB_PRINTF(3, 0)
-static int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, va_list args)
+int api_vinvalid(struct bb_request *rq, const char *field, const char *problem, va_list args)
 {
     char text[256];
 
@@ -336,19 +335,19 @@ static int api_vinvalid(struct bb_request *rq, const char *field, const char *pr
     return reply_problems(request_of(rq), 400, "The request is not valid", list);
 }
 
-static int api_refuse(struct bb_request *rq, json_t *errors)
+int api_refuse(struct bb_request *rq, json_t *errors)
 {
     module_error_log_response(request_of(rq), 400);
     return reply_problems(request_of(rq), 400, "The request is not valid", errors);
 }
 
-static void api_set_code(struct bb_request *rq, json_t *problem)
+void api_set_code(struct bb_request *rq, json_t *problem)
 {
     (void)rq;
     problem_set_code(problem);
 }
 
-static int api_failed(struct bb_request *rq)
+int api_failed(struct bb_request *rq)
 {
     struct core_request *core = request_of(rq);
 
@@ -359,13 +358,13 @@ static int api_failed(struct bb_request *rq)
     return core->response.status;
 }
 
-static int api_reply_header(struct bb_request *rq, const char *name, const char *value)
+int api_reply_header(struct bb_request *rq, const char *name, const char *value)
 {
     return reply_header(request_of(rq), name, value);
 }
 
 /* Adds a Link with the request's query and this cursor as `after`. No effect without HTTP. */
-static int api_reply_next(struct bb_request *rq, const char *cursor)
+int api_reply_next(struct bb_request *rq, const char *cursor)
 {
     const struct http_txn *txn = http_txn_of(rq);
 
@@ -388,157 +387,50 @@ static int api_reply_next(struct bb_request *rq, const char *cursor)
 
 /* ---- functions with a plain text, for modules in languages without va_list ---- */
 
-static int api_open_fail_text(struct bb_host *host, const char *text)
+int api_open_fail_text(struct bb_host *host, const char *text)
 {
     return bb_open_fail(host, "%s", text);
 }
 
-static void api_host_log_text(struct bb_host *host, enum bb_level level, const char *text)
+void api_host_log_text(struct bb_host *host, enum bb_level level, const char *text)
 {
     bb_host_log(host, level, "%s", text);
 }
 
-static int api_fail_text(struct bb_request *rq, int status, const char *text)
+int api_fail_text(struct bb_request *rq, int status, const char *text)
 {
     return bb_fail(rq, status, text ? "%s" : NULL, text);
 }
 
-static int api_invalid_text(struct bb_request *rq, const char *field, const char *problem)
+int api_invalid_text(struct bb_request *rq, const char *field, const char *problem)
 {
     return bb_invalid(rq, field, "%s", problem);
 }
 
-static int api_fail_listed_text(struct bb_request *rq, int status, json_t *errors, const char *text)
+int api_fail_listed_text(struct bb_request *rq, int status, json_t *errors, const char *text)
 {
     return bb_fail_listed(rq, status, errors, "%s", text);
 }
 
-static void api_warn_text(struct bb_request *rq, const char *text)
+void api_warn_text(struct bb_request *rq, const char *text)
 {
     bb_warn(rq, "%s", text);
 }
 
-static void api_log_text(struct bb_request *rq, enum bb_level level, const char *text)
+void api_log_text(struct bb_request *rq, enum bb_level level, const char *text)
 {
     bb_log(rq, level, "%s", text);
 }
 
-static void api_print_text(struct bb_request *rq, const char *text)
+void api_print_text(struct bb_request *rq, const char *text)
 {
     bb_print(rq, "%s", text);
 }
 
-const struct bb_api core_api = {
-    .size = sizeof core_api,
-    .minor = BB_ABI_MINOR,
-    .host_alloc = api_host_alloc,
-    .setting_text = api_setting_text,
-    .setting_int = api_setting_int,
-    .setting_number = api_setting_number,
-    .setting_json = api_setting_json,
-    .open_fail = api_open_fail,
-    .service = api_service,
-    .host_log = api_host_log,
-    .signals_fresh_ms = api_signals_fresh,
-    .now_ms = clock_mono_ms,
-    .wall_ms = shared_clock_ms,
-    .random_bytes = api_random,
-    .seal = api_seal,
-    .unseal = api_unseal,
-    .alloc = api_alloc,
-    .vformat = api_vformat,
-    .defer = api_defer,
-    .segment = api_segment,
-    .segment_int = api_segment_int,
-    .arg = api_arg,
-    .arg_int = api_arg_int,
-    .body = api_body,
-    .header = api_header,
-    .client_address = api_client_address,
-    .reply = api_reply,
-    .vfail = api_vfail,
-    .vinvalid = api_vinvalid,
-    .failed = api_failed,
-    .reply_header = api_reply_header,
-    .reply_next = api_reply_next,
-    .log = api_log,
-    .vprint = api_vprint,
-    .offload = api_offload,
-    .offload_for = api_offload_for,
+#define API_MEMBER(name) .name = api_##name,
 
-    .service_at = api_service_at,
-    .call_as = api_call_as,
-    .guard = api_guard,
-    .end = api_end,
-    .audit = api_audit,
-    .probe = api_probe,
-    .standstill = api_standstill,
-    .probe_problem = api_probe_problem,
-    .answered = api_answered,
-    .pause_reason = api_pause_reason,
-    .redis = api_redis,
-    .new_uuid = api_new_uuid,
-    .time_text = api_time_text,
-    .query = api_query,
-    .rows_count = api_rows_count,
-    .rows_affected = api_rows_affected,
-    .rows_text = api_rows_text,
-    .rows_length = api_rows_length,
-    .sqlstate = api_sqlstate,
-    .constraint = api_constraint,
-    .unit = api_unit,
-    .add = api_add,
-    .commit = api_commit,
-    .unit_rows = api_unit_rows,
-    .transaction = api_transaction,
-    .tx_query = api_tx_query,
-    .next_id = api_next_id,
-    .after = api_after,
-    .before = api_before,
-    .stopping = api_stopping,
-    .wake = api_wake,
-    .run = api_run,
-    .completion = api_completion,
-    .completion_wait = api_completion_wait,
-    .completion_signal = api_completion_signal,
-    .json = api_json,
-    .json_read = api_json_read,
-    .event_names = api_event_names,
-    .module_at = api_module_at,
-    .emit = api_emit,
-    .leave_ms = api_leave_ms,
-    .drained = api_drained,
-    .stream_join = api_stream_join,
-    .stream_publish = api_stream_publish,
-    .stream_publish_to = api_stream_publish_to,
-    .superseded = api_superseded,
-    .stream_open = api_stream_open,
-    .stream_send = api_stream_send,
-    .stream_waiting = api_stream_waiting,
-    .stream_end = api_stream_end,
-    .chunk_new = api_chunk_new,
-    .chunk_release = api_chunk_release,
-    .metric_add = api_metric_add,
-    .metrics = api_metrics,
-    .reply_bytes = api_reply_bytes,
-    .check = api_check,
-    .refuse = api_refuse,
-    .set_code = api_set_code,
-    .file = api_file,
-    .reply_file = api_reply_file,
-    .stream_cut = api_stream_cut,
-    .vfail_listed = api_vfail_listed,
-    .scratch = api_scratch,
-    .vwarn = api_vwarn,
-    .again = api_again,
-    .run_then = api_run_then,
-    .open_fail_text = api_open_fail_text,
-    .host_log_text = api_host_log_text,
-    .fail_text = api_fail_text,
-    .invalid_text = api_invalid_text,
-    .fail_listed_text = api_fail_listed_text,
-    .warn_text = api_warn_text,
-    .log_text = api_log_text,
-    .print_text = api_print_text,
-    .settings = api_settings,
-};
+const struct bb_api core_api = {.size = sizeof core_api,
+                                .minor = BB_ABI_MINOR,
+                                .now_ms = clock_mono_ms,
+                                .wall_ms = shared_clock_ms,
+                                API_FUNCTIONS(API_MEMBER)};

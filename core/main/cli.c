@@ -32,14 +32,18 @@ static const struct cli_command {
      "stops. SIGHUP reloads the configuration. A supervisor restarts the host after a crash; "
      "--no-supervisor disables the supervisor.",
      "[--no-supervisor]"},
-    {"reload", cmd_reload, "reload the configuration of the running host",
+    {"reload", cmd_ask, "reload the configuration of the running host",
      "Waits for the result and prints it. The exit status is 1 if the reload was refused; the "
      "previous configuration then stays in use.",
      NULL},
-    {"status", cmd_status, "show what the running host is doing",
+    {"status", cmd_ask, "show what the running host is doing",
      "Shows generations, modules with versions and build ids, pools, connections and queues. "
      "--json prints the status as JSON.",
      "[--json]"},
+    {"run-job", cmd_ask, "run a job of a module now on the running host",
+     "Does not wait for the job. A job that is running runs again when it ends. While the host is "
+     "paused, the job waits.",
+     "NAME"},
     {"migrate", cmd_migrate, "bring the database's tables up to date",
      "Applies the missing migration steps of the host and its modules. You can safely run it "
      "again. --dry-run lists the steps and changes nothing.",
@@ -49,7 +53,7 @@ static const struct cli_command {
      "and deliveries are queued. Needs no running host: run it on a copy of a database before the "
      "first serve.",
      NULL},
-    {"resume", cmd_resume, "resume deliveries, jobs and calls to other servers",
+    {"resume", cmd_pause, "resume deliveries, jobs and calls to other servers",
      "Use it after `busbar pause`, and after a database was restored or cloned, because such a "
      "database starts paused.",
      NULL},
@@ -76,15 +80,15 @@ static const struct cli_command {
      "Loads the file in a child process without network. Calls no function of the module; only "
      "constructors of the file run. Needs no configuration.",
      "[--json] FILE.so"},
-    {"modcheck", cmd_modcheck, "check that module files are safe to load",
+    {"modcheck", cmd_tool, "check that module files are safe to load",
      "Prints a line with the remedy for each problem. The exit status is 1 if there is a problem. "
      "Reads the files with readelf, which must be installed, and runs none of their code.",
      "FILE.so..."},
-    {"module new", cmd_module_tool, "write a module with a schema, a test and a README",
+    {"module new", cmd_tool, "write a module with a schema, a test and a README",
      "Writes it to the directory NAME. The parts are route, table, event, job, setting and bulk; "
      "the default is route,table. Every module has a table; event and setting need a route.",
      "NAME [--lang c|cpp|rust] [--with PART,PART...]"},
-    {"module test", cmd_module_tool, "build and test a module on a private host",
+    {"module test", cmd_tool, "build and test a module on a private host",
      "Builds the module in DIR (default: this directory), checks it with modcheck, starts a "
      "private PostgreSQL, Redis and host, and runs the programs in DIR/tests. C tests, "
      "DIR/tests/*.c, are compiled first. The programs get the host's address in $BUSBAR_URL, "
@@ -92,7 +96,7 @@ static const struct cli_command {
      "$BUSBAR_DATABASE for psql. DIR/tests/settings.yaml has settings of the host. The exit "
      "status is 1 if a test fails.",
      "[DIR]"},
-    {"module dev", cmd_module_tool, "serve a module, and load it again after each change",
+    {"module dev", cmd_tool, "serve a module, and load it again after each change",
      "Starts a private host, as `module test` does, and prints its address. After each change of a "
      "file in DIR it builds the module and reloads the host. Prints errors of the compiler, "
      "warnings and errors of the host, and the lines of the sources in which the module crashed. "
@@ -115,9 +119,31 @@ static const struct cli_command *cli_find(const char *name)
     return NULL;
 }
 
+/*
+ * Prints the usage of the commands of two words that begin with this word. Returns whether there
+ * are any. `out` may be NULL.
+ */
+static bool cli_print_group(const char *word, FILE *out)
+{
+    size_t length = strlen(word);
+    bool found = false;
+
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strncmp(commands[i].name, word, length) != 0 || commands[i].name[length] != ' ')
+            continue;
+        if (out)
+            fprintf(out, "%s busbar %s %s\n", found ? "      " : "usage:", commands[i].name,
+                    commands[i].words);
+        found = true;
+    }
+    if (found && out)
+        fprintf(out, "`busbar %s COMMAND --help` prints more.\n", word);
+    return found;
+}
+
 bool cli_is_command(const char *name)
 {
-    return cli_find(name) != NULL;
+    return cli_find(name) || cli_print_group(name, NULL);
 }
 
 /*
@@ -406,6 +432,16 @@ static int cli_run_command(struct cli *cli)
 
     if (!command)
         command = cli_find(cli->argv[0]);
+    if (!command && cli_print_group(cli->argv[0], NULL)) {
+        const char *word = cli->argc > 1 ? cli->argv[1] : "";
+        bool help = cli_is_help(word) || !strcmp(word, "help");
+
+        if (!help)
+            fprintf(stderr, "busbar: %s %s\n", *word ? "unknown command" : "a command must follow",
+                    *word ? two_words : cli->argv[0]);
+        cli_print_group(cli->argv[0], help ? stdout : stderr);
+        return help ? CLI_DONE : CLI_USAGE;
+    }
     if (!command)
         return cmd_module(cli);
     cli->argc -= words;
@@ -427,6 +463,7 @@ static int cli_run_command(struct cli *cli)
             cli->argv[kept++] = cli->argv[i];
     }
     cli->argc = kept;
+    cli->name = command->name;
     return command->run(cli);
 }
 

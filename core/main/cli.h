@@ -13,6 +13,7 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 struct cli {
     const char *conf; /* path of the settings file */
     bool conf_given;  /* given with -c, which takes precedence over $BUSBAR_CONF */
+    const char *name; /* of a command of the host, such as "module new" */
     int argc;         /* the words after the command's name */
     char **argv;
 };
@@ -26,21 +27,18 @@ int cli_misused(const char *reason, const char *arg);
 /* Prints an error. Returns CLI_FAILED. */
 BB_PRINTF(1, 2) int cli_fail(const char *format, ...);
 
-/* Returns whether the host has a command of this name, which may have two words. */
+/* Returns whether a command of the host has this name, or begins with this word. */
 bool cli_is_command(const char *name);
 
 int cmd_serve(const struct cli *cli);
-int cmd_reload(const struct cli *cli);
-int cmd_status(const struct cli *cli);
+int cmd_ask(const struct cli *cli);
 int cmd_migrate(const struct cli *cli);
 int cmd_pause(const struct cli *cli);
-int cmd_resume(const struct cli *cli);
 int cmd_doctor(const struct cli *cli);
 int cmd_check(const struct cli *cli);
 int cmd_settings(const struct cli *cli);
 int cmd_inspect(const struct cli *cli);
-int cmd_modcheck(const struct cli *cli);
-int cmd_module_tool(const struct cli *cli);
+int cmd_tool(const struct cli *cli);
 int cmd_metrics(const struct cli *cli);
 int cmd_problems(const struct cli *cli);
 int cmd_version(const struct cli *cli);

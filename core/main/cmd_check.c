@@ -210,35 +210,26 @@ int cmd_inspect(const struct cli *cli)
 }
 
 /*
- * Runs a separate script, because it needs nothing from the host except the path of the program.
- * argv[0] is the place for the path of the script.
+ * Runs a separate script, because it needs nothing from the host except the path of the program. It
+ * has the name of the command's first word, and gets the other words.
  */
-static int cmd_check_run_script(const char *script, char **argv)
+int cmd_tool(const struct cli *cli)
 {
-    char own[4096];
+    char own[4096], script[sizeof BUSBAR_LIBEXEC + 64];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    char **argv = cli->argv - (strchr(cli->name, ' ') ? 2 : 1);
 
+    if (!strcmp(cli->name, "modcheck") && !cli->argc)
+        return cli_misused("modcheck needs", "files");
+    snprintf(script, sizeof script, BUSBAR_LIBEXEC "/%.*s", (int)strcspn(cli->name, " "),
+             cli->name);
+    if (access(script, X_OK))
+        fputs("busbar: this command is part of the package busbar-dev\n", stderr);
     own[length > 0 ? length : 0] = '\0';
+    cli->argv[cli->argc] = NULL;
     if (!setenv("BUSBAR_PROGRAM", own, 1)) {
-        argv[0] = (char *)(uintptr_t)script;
+        argv[0] = script;
         execv(script, argv);
     }
     return cli_fail("%s: %s", script, strerror(errno));
-}
-
-int cmd_modcheck(const struct cli *cli)
-{
-    if (!cli->argc)
-        return cli_misused("modcheck needs", "files");
-    cli->argv[cli->argc] = NULL;
-    return cmd_check_run_script(BUSBAR_LIBEXEC "/modcheck", cli->argv - 1);
-}
-
-/* The script gets the second word of the command, such as `new`, and the words after it. */
-int cmd_module_tool(const struct cli *cli)
-{
-    if (access(BUSBAR_LIBEXEC "/module", X_OK))
-        fputs("busbar: this command is part of the package busbar-dev\n", stderr);
-    cli->argv[cli->argc] = NULL;
-    return cmd_check_run_script(BUSBAR_LIBEXEC "/module", cli->argv - 2);
 }

@@ -1,5 +1,6 @@
 /*
- * `busbar reload` and `busbar status` send a line to the running host, and print its response.
+ * `busbar reload`, `busbar status` and `busbar run-job` send a line to the running host, and print
+ * its response.
  * `busbar migrate`, `busbar pause` and `busbar resume` use the database, so no host needs to run.
  */
 #include <errno.h>
@@ -37,8 +38,15 @@ static int cmd_control_print_answer(int fd)
     return status;
 }
 
-static int cmd_control_ask(const struct cli *cli, const char *line)
+/* Sends the command as it was typed. */
+int cmd_ask(const struct cli *cli)
 {
+    char line[128];
+
+    if (cli->argc > 1 || (!cli->argc && !strcmp(cli->name, "run-job")))
+        return cli_misused(cli->name, "needs one name");
+    snprintf(line, sizeof line, "%s%s%s\n", cli->name, cli->argc ? " " : "",
+             cli->argc ? cli->argv[0] : "");
     struct setting_problems why = {0}, others = {0};
     struct arena *arena = arena_new();
     struct settings *settings = arena ? settings_load(arena, cli->conf, &why) : NULL;
@@ -71,16 +79,6 @@ static int cmd_control_ask(const struct cli *cli, const char *line)
     setting_problems_free(&why);
     free(path);
     return status;
-}
-
-int cmd_reload(const struct cli *cli)
-{
-    return cmd_control_ask(cli, "reload\n");
-}
-
-int cmd_status(const struct cli *cli)
-{
-    return cmd_control_ask(cli, cli->argc ? "status --json\n" : "status\n");
 }
 
 /* ---- the database ---- */
@@ -121,49 +119,31 @@ int cmd_migrate(const struct cli *cli)
     return CLI_DONE;
 }
 
-static int cmd_control_change(struct migrate_db *db, const struct settings *settings,
-                              const char *sql)
+/* `busbar pause` and `busbar resume`. */
+int cmd_pause(const struct cli *cli)
 {
-    PGresult *result = NULL;
-
-    if (migrate_db_open(db, settings, false) ||
-        !(result = migrate_db_run(db, "busbar_pause", TABLE, NULL, 0)))
-        return -1;
-    bool there = !PQgetisnull(result, 0, 0);
-
-    PQclear(result);
-    if (!there)
-        return migrate_db_refuse(db,
-                                 "the database cannot store this yet: run `busbar migrate`, which "
-                                 "sends no deliveries, and try again");
-    return migrate_db_do(db, "busbar_pause", sql, NULL, 0);
-}
-
-static int cmd_control_turn(const struct cli *cli, const char *sql, const char *done)
-{
+    bool pause = !strcmp(cli->name, "pause");
     struct generation *g = cli_generation(cli, false);
     struct migrate_report report = {0};
     struct migrate_db db = {.report = &report};
+    PGresult *result = NULL;
+    int failed = -1;
 
     if (!g)
         return CLI_FAILED;
-    int failed = cmd_control_change(&db, g->settings, sql);
-
+    if (!migrate_db_open(&db, g->settings, false))
+        result = migrate_db_run(&db, "busbar_pause", TABLE, NULL, 0);
+    if (result && PQgetisnull(result, 0, 0))
+        migrate_db_refuse(&db, "the database cannot store this yet: run `busbar migrate`, which "
+                               "sends no deliveries, and try again");
+    else if (result)
+        failed = migrate_db_do(&db, "busbar_pause", pause ? PAUSE : RESUME, NULL, 0);
+    PQclear(result);
     migrate_db_close(&db);
     generation_destroy(g);
     if (failed)
         return cli_fail("%s", report.problem);
     printf("deliveries, jobs and calls to other servers are %s on all hosts of the database\n",
-           done);
+           pause ? "paused" : "resumed");
     return CLI_DONE;
-}
-
-int cmd_pause(const struct cli *cli)
-{
-    return cmd_control_turn(cli, PAUSE, "paused");
-}
-
-int cmd_resume(const struct cli *cli)
-{
-    return cmd_control_turn(cli, RESUME, "resumed");
 }

@@ -119,27 +119,6 @@ static void doctor_begin(struct doctor *doctor, const char *check)
     doctor->found = 0;
 }
 
-static void doctor_check_clock(struct doctor *doctor, struct migrate_db *db)
-{
-    int64_t before = clock_wall_ms();
-    PGresult *result = migrate_db_run(
-        db, "clock", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", NULL, 0);
-    int64_t after = clock_wall_ms();
-
-    if (!result) {
-        doctor_find(doctor, "error", "%s", db->report->problem);
-        return;
-    }
-    int64_t theirs = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-    int64_t ahead = before > theirs ? before - theirs : after < theirs ? after - theirs : 0;
-
-    PQclear(result);
-    if (llabs(ahead) >= SHARED_CLOCK_WARN_MS)
-        doctor_find(doctor, llabs(ahead) > SHARED_CLOCK_MOST_MS ? "error" : "warning",
-                    "this machine's clock is %.1f s %s PostgreSQL's", (double)llabs(ahead) / 1000,
-                    ahead < 0 ? "behind" : "ahead of");
-}
-
 /*
  * Runs a command in a child process, because a module can only be opened once in a process. The
  * caller closes *out, the child's output, before it waits for the child. -1: it does not run.
@@ -165,45 +144,42 @@ static pid_t doctor_run(int (*run)(const struct cli *), const struct cli *cli, F
     return child;
 }
 
-static void doctor_check_module(struct doctor *doctor, const char *conf, const char *module)
-{
-    char name[64], word[] = "doctor", *argv[] = {name, word}, line[4096];
-    FILE *out = NULL;
-    int status = 0;
-
-    snprintf(name, sizeof name, "%s", module);
-    doctor_begin(doctor, module);
-    pid_t child =
-        doctor_run(cmd_module, &(struct cli){.conf = conf, .argc = 2, .argv = argv}, &out);
-
-    while (out && fgets(line, sizeof line, out)) {
-        size_t skipped = !strncmp(line, "notice ", 7)    ? 7
-                         : !strncmp(line, "warning ", 8) ? 8
-                         : !strncmp(line, "error ", 6)   ? 6
-                                                         : 0;
-
-        line[strcspn(line, "\n")] = '\0';
-        if (skipped)
-            line[skipped - 1] = '\0';
-        doctor_find(doctor, skipped ? line : "error", "%s", line + skipped);
-    }
-    if (out)
-        fclose(out);
-    if (child < 0 || waitpid(child, &status, 0) < 0 || status || !out)
-        doctor_find(doctor, "error", "the checks of the module failed");
-}
-
+/* Runs the command "MODULE doctor" of each module that has it. */
 static void doctor_check_modules(struct doctor *doctor, const char *conf,
                                  const struct generation *g)
 {
     for (size_t i = 0; i < g->module_count; i++) {
-        const struct bb_module *module = g->modules[i].descriptor;
-        char name[64];
+        const char *module = g->modules[i].descriptor->name;
+        char name[64], word[] = "doctor", command[80], *argv[] = {name, word}, line[4096];
+        FILE *out = NULL;
+        int status = 0;
+        bool has_command = false;
 
-        snprintf(name, sizeof name, "%s doctor", module->name);
-        MODULE_EACH (bb_command, command, module->commands)
-            if (!strcmp(command->name, name))
-                doctor_check_module(doctor, conf, module->name);
+        snprintf(name, sizeof name, "%s", module);
+        snprintf(command, sizeof command, "%s doctor", module);
+        MODULE_EACH (bb_command, row, g->modules[i].descriptor->commands)
+            has_command = has_command || !strcmp(row->name, command);
+        if (!has_command)
+            continue;
+        doctor_begin(doctor, module);
+        pid_t child =
+            doctor_run(cmd_module, &(struct cli){.conf = conf, .argc = 2, .argv = argv}, &out);
+
+        while (out && fgets(line, sizeof line, out)) {
+            size_t skipped = !strncmp(line, "notice ", 7)    ? 7
+                             : !strncmp(line, "warning ", 8) ? 8
+                             : !strncmp(line, "error ", 6)   ? 6
+                                                             : 0;
+
+            line[strcspn(line, "\n")] = '\0';
+            if (skipped)
+                line[skipped - 1] = '\0';
+            doctor_find(doctor, skipped ? line : "error", "%s", line + skipped);
+        }
+        if (out)
+            fclose(out);
+        if (child < 0 || waitpid(child, &status, 0) < 0 || status || !out)
+            doctor_find(doctor, "error", "the checks of the module failed");
     }
 }
 
@@ -229,7 +205,20 @@ static void doctor_check_database(struct doctor *doctor, const struct generation
         PQclear(result);
     }
     doctor_begin(doctor, "clock");
-    doctor_check_clock(doctor, &db);
+    int64_t before = clock_wall_ms();
+    PGresult *clock = migrate_db_run(
+        &db, "clock", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", NULL, 0);
+    int64_t after = clock_wall_ms();
+    int64_t theirs = clock ? strtoll(PQgetvalue(clock, 0, 0), NULL, 10) : after;
+    int64_t ahead = before > theirs ? before - theirs : after < theirs ? after - theirs : 0;
+
+    PQclear(clock);
+    if (!clock)
+        doctor_find(doctor, "error", "%s", report.problem);
+    else if (llabs(ahead) >= SHARED_CLOCK_WARN_MS)
+        doctor_find(doctor, llabs(ahead) > SHARED_CLOCK_MOST_MS ? "error" : "warning",
+                    "this machine's clock is %.1f s %s PostgreSQL's", (double)llabs(ahead) / 1000,
+                    ahead < 0 ? "behind" : "ahead of");
     migrate_db_close(&db);
 
     doctor_begin(doctor, "schema");
@@ -274,8 +263,8 @@ static void doctor_check_host(struct doctor *doctor, const char *conf)
 {
     char word[] = "--json", *argv[] = {word};
     FILE *out = NULL;
-    pid_t child =
-        doctor_run(cmd_status, &(struct cli){.conf = conf, .argc = 1, .argv = argv}, &out);
+    pid_t child = doctor_run(
+        cmd_ask, &(struct cli){.conf = conf, .name = "status", .argc = 1, .argv = argv}, &out);
     json_t *host = out ? json_loadf(out, 0, NULL) : NULL, *row;
     bool redis = false, failed = false;
     const char *paused = json_string_value(json_object_get(host, "paused"));

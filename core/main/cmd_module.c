@@ -10,9 +10,9 @@
 #include "core/lib/field.h"
 #include "core/lib/log.h"
 #include "core/lib/text.h"
-#include "core/main/api.h"
 #include "core/main/cli.h"
 #include "core/main/serve.h"
+#include "core/module/api.h"
 #include "core/module/engine.h"
 #include "core/module/pool.h"
 #include "core/module/request.h"
@@ -44,24 +44,6 @@ static void option_name(const char *field, char *out, size_t size)
             out[used - 1] = '-';
     }
     out[used] = '\0';
-}
-
-/* Returns the field for `--name` or `--name=value`; *value is the text after the =, or NULL. */
-static const struct bb_field *option_find(const struct bb_table *fields, const char *arg,
-                                          const char **value)
-{
-    size_t length = strcspn(arg, "=");
-    char name[NAME_SIZE];
-
-    *value = arg[length] ? arg + length + 1 : NULL;
-    if (strncmp(arg, "--", 2) != 0)
-        return NULL;
-    MODULE_EACH (bb_field, field, *fields) {
-        option_name(field->name, name, sizeof name);
-        if (strlen(name) == length - 2 && !strncmp(name, arg + 2, length - 2))
-            return field;
-    }
-    return NULL;
 }
 
 static int option_complain(const char *option, const char *reason)
@@ -150,12 +132,22 @@ static int option_set(const struct options *options, const struct bb_field *fiel
                : 0;
 }
 
-/* Reads the option at argv[*at], and its value if that is a separate word. */
+/* Reads the option at argv[*at], and its value if that follows a = or is a separate word. */
 static int option_take(const struct options *options, int argc, char **argv, int *at)
 {
-    const char *arg = argv[*at], *value;
-    const struct bb_field *field = option_find(options->fields, arg, &value);
+    const char *arg = argv[*at], *value = NULL;
+    const struct bb_field *field = NULL;
+    size_t length = strcspn(arg, "=");
+    char name[NAME_SIZE];
 
+    MODULE_EACH (bb_field, row, *options->fields) {
+        option_name(row->name, name, sizeof name);
+        if (!strncmp(arg, "--", 2) && strlen(name) == length - 2 &&
+            !strncmp(name, arg + 2, length - 2))
+            field = row;
+    }
+    if (field && arg[length])
+        value = arg + length + 1;
     if (!field && (arg[0] != '-' || !arg[1])) {
         field = option_word(options->fields);
         value = arg;
@@ -163,9 +155,8 @@ static int option_take(const struct options *options, int argc, char **argv, int
     if (!field)
         return option_complain(arg, "unknown option");
     if (field->flags & BB_SECRET)
-        return option_complain(argv[*at],
-                               "is secret and cannot be given on the command line, because "
-                               "other users can see it; see --help");
+        return option_complain(arg, "is secret and cannot be given on the command line, because "
+                                    "other users can see it; see --help");
     if (json_object_get(options->object, field->name))
         return option_complain(arg, "is given twice");
     if (!value && field->type == BB_BOOL)
@@ -225,27 +216,6 @@ static const struct bb_command *cmd_module_find(const struct generation *g, cons
     return found;
 }
 
-static void cmd_module_print_option(const struct bb_field *field)
-{
-    const char *help = field->help ? field->help : "";
-    char name[80];
-
-    if (field->flags & BB_SECRET) {
-        option_variable(field->name, name, sizeof name);
-        printf("  $%s%s\n      %s\n", name,
-               field->flags & BB_REQUIRED ? ", or a line of standard input" : "", help);
-        return;
-    }
-    option_name(field->name, name, sizeof name);
-    printf("  --%s%s%s\n      %s", name, field->type == BB_BOOL ? "" : " VALUE",
-           field->flags & BB_REQUIRED ? " (required)" : "", help);
-    for (const char *const *choice = field->choices; choice && *choice; choice++)
-        printf("%s%s", choice == field->choices ? " One of: " : ", ", *choice);
-    if (field->fallback)
-        printf(" (default: %s)", field->fallback);
-    putchar('\n');
-}
-
 static void cmd_module_print_help(const struct bb_command *command)
 {
     const struct bb_field *word = option_word(&command->options);
@@ -256,8 +226,24 @@ static void cmd_module_print_help(const struct bb_command *command)
     printf("usage: busbar [-c FILE] [--env-file FILE] %s%s%s%s\n\n%s\n", command->name,
            word ? " " : "", word ? name + strlen("BUSBAR_") : "",
            command->options.count ? " [options]" : "", command->help ? command->help : "");
-    MODULE_EACH (bb_field, option, command->options)
-        cmd_module_print_option(option);
+    MODULE_EACH (bb_field, field, command->options) {
+        const char *help = field->help ? field->help : "";
+
+        if (field->flags & BB_SECRET) {
+            option_variable(field->name, name, sizeof name);
+            printf("  $%s%s\n      %s\n", name,
+                   field->flags & BB_REQUIRED ? ", or a line of standard input" : "", help);
+            continue;
+        }
+        option_name(field->name, name, sizeof name);
+        printf("  --%s%s%s\n      %s", name, field->type == BB_BOOL ? "" : " VALUE",
+               field->flags & BB_REQUIRED ? " (required)" : "", help);
+        for (const char *const *choice = field->choices; choice && *choice; choice++)
+            printf("%s%s", choice == field->choices ? " One of: " : ", ", *choice);
+        if (field->fallback)
+            printf(" (default: %s)", field->fallback);
+        putchar('\n');
+    }
 }
 
 /* ---- running a command on one fiber of an engine without a listener ---- */
@@ -301,28 +287,22 @@ static void cmd_module_on_interrupt(int signal)
     atomic_store(interrupted, true);
 }
 
-/* Handles each signal once: the second one ends the process. Ignored signals stay ignored. */
+/*
+ * Sets the flag of the generation at the first signal; the second one ends the process. Signals
+ * that are ignored stay ignored. NULL: signals end the process again.
+ */
 static void cmd_module_hear_interrupts(struct generation *generation)
 {
+    void (*heard)(int) = generation ? cmd_module_on_interrupt : SIG_DFL;
     struct sigaction before,
-        heard = {.sa_handler = cmd_module_on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+        next = {.sa_handler = heard, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
 
-    interrupted = &generation->superseded;
-    sigemptyset(&heard.sa_mask);
+    if (generation)
+        interrupted = &generation->superseded;
+    sigemptyset(&next.sa_mask);
     for (size_t i = 0; i < sizeof interrupts / sizeof interrupts[0]; i++)
         if (!sigaction(interrupts[i], NULL, &before) && before.sa_handler != SIG_IGN)
-            sigaction(interrupts[i], &heard, NULL);
-}
-
-/* From now on signals end the process, because the generation ends. */
-static void cmd_module_forget_interrupts(void)
-{
-    struct sigaction before;
-
-    for (size_t i = 0; i < sizeof interrupts / sizeof interrupts[0]; i++)
-        if (!sigaction(interrupts[i], NULL, &before) &&
-            before.sa_handler == cmd_module_on_interrupt)
-            signal(interrupts[i], SIG_DFL);
+            sigaction(interrupts[i], &next, NULL);
 }
 
 /* Opens the modules and runs the command on an engine. Takes the generation and the options. */
@@ -367,7 +347,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         loop_run(&engine.loops[0]);
         status = run->status;
         /* the database may not be migrated */
-        if (status && run->rq.response.status >= 500 && *engine.database_url &&
+        if (status && run->rq.response.status >= 500 && engine.loops[0].pg &&
             migrate_run(g, false, NULL, NULL, &report) != MIGRATE_DONE)
             fprintf(stderr, "busbar: %s\n", report.problem);
         request_free(&run->rq);
@@ -375,7 +355,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         json_decref(options);
     }
     if (lasts)
-        cmd_module_forget_interrupts();
+        cmd_module_hear_interrupts(NULL); /* because the generation ends */
     engine_free(&engine);
     return status;
 }

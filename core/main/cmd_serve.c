@@ -6,10 +6,10 @@
 #include "core/lib/log.h"
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
-#include "core/main/api.h"
 #include "core/main/cli.h"
 #include "core/main/hang.h"
 #include "core/main/serve.h"
+#include "core/module/api.h"
 
 static int cmd_serve_run(struct generation *g)
 {

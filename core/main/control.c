@@ -19,7 +19,6 @@
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/main/job.h"
-#include "core/main/readiness.h"
 #include "core/main/reload.h"
 #include "core/main/serve.h"
 #include "core/module/pool.h"
@@ -44,7 +43,7 @@ char *control_path(const struct settings *settings)
 
 enum {
     LINE_MS = 1000, /* for a client to send its command, because a silent client delays others */
-    LINE_BYTES = 64,
+    LINE_BYTES = 128,
     ANSWER_SECONDS = 2,
     BACKLOG = 16,
     PAUSE_MS = 200 /* if descriptors run out, instead of a busy loop */
@@ -124,24 +123,16 @@ int control_connect(const char *path, int flags)
     return -1;
 }
 
-/* Returns whether a process listens on the socket. */
-static bool control_is_taken(const char *path)
-{
-    int fd = control_connect(path, SOCK_NONBLOCK);
-
-    if (fd < 0)
-        return errno == EAGAIN;
-    close(fd);
-    return true;
-}
-
 /* Creates the socket. The host's umask (077) gives it the mode 0600 from the beginning. */
 static int control_listen(struct control *control)
 {
     struct sockaddr_un address;
     struct stat about;
+    int other = control_connect(control->path, SOCK_NONBLOCK);
 
-    if (control_is_taken(control->path)) {
+    if (other >= 0)
+        close(other);
+    if (other >= 0 || errno == EAGAIN) { /* a process listens on the socket */
         errno = EADDRINUSE;
         return -1;
     }
@@ -168,6 +159,20 @@ static int control_listen(struct control *control)
 
 /* ---- clients ---- */
 
+#define RUN_JOB "run-job "
+
+/* Starts a job, and returns the response to the client. */
+static const char *control_run_job(struct engine *engine, const char *name)
+{
+    if (engine_hold(engine))
+        return CONTROL_FAILED "the host is stopping\n";
+    bool found = jobs_call(engine, name);
+
+    engine_unhold(engine);
+    return found ? CONTROL_DONE "the job was started\n"
+                 : CONTROL_FAILED "no module of the host has a job of this name\n";
+}
+
 static void *control_main(void *arg)
 {
     struct control *control = arg;
@@ -193,9 +198,11 @@ static void *control_main(void *arg)
 
             control_answer(fd, text);
             free(text);
+        } else if (!strncmp(line, RUN_JOB, strlen(RUN_JOB))) {
+            control_answer(fd, control_run_job(control->engine, line + strlen(RUN_JOB)));
         } else {
-            control_answer(fd,
-                           CONTROL_FAILED "unknown command: this host accepts reload and status\n");
+            control_answer(fd, CONTROL_FAILED
+                           "unknown command: this host accepts reload, status and run-job\n");
         }
     }
     return NULL;
@@ -346,11 +353,8 @@ static json_t *status_crashes_json(struct engine *engine)
 /* The numbers that the loops publish twice a second, also for metrics. */
 static json_t *status_loops_json(struct engine *engine)
 {
-    struct generation *g = engine_generation(engine);
-    struct pg_settings pg = engine_pg_settings(engine, g);
     json_t *list = json_array();
 
-    generation_release(g);
     for (unsigned i = 0; i < engine->loop_count; i++) {
         const struct loop *loop = &engine->loops[i];
         const struct loop_stats *stats = &loop->stats;
@@ -359,12 +363,12 @@ static json_t *status_loops_json(struct engine *engine)
         json_t *pools = json_object();
 
         for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
-            json_object_set_new(pools, pg_pool_names[kind],
-                                json_pack("{sI si sI sI}", "ready",
-                                          (json_int_t)atomic_load(&stats->ready[kind]),
-                                          "connections", (int)pg.connections[kind], "waiting",
-                                          (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
-                                          (json_int_t)atomic_load(&stats->batches[kind])));
+            json_object_set_new(
+                pools, pg_pool_names[kind],
+                json_pack("{sI sI sI sI}", "ready", (json_int_t)atomic_load(&stats->ready[kind]),
+                          "connections", (json_int_t)atomic_load(&stats->size[kind]), "waiting",
+                          (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
+                          (json_int_t)atomic_load(&stats->batches[kind])));
         json_array_append_new(
             list, json_pack("{sb so sI sI so sb so}", "stands", blocked_ms != 0, "blockedSeconds",
                             blocked_ms ? json_real((double)blocked_ms / 1000) : json_null(),
@@ -417,14 +421,15 @@ static json_t *status_database_json(struct engine *engine)
                                          [SCHEMA_PENDING] = "pending",
                                          [SCHEMA_UNFIT] = "unfit",
                                          [SCHEMA_READY] = "ready"};
-    char schema[sizeof engine->schema_problem], connection[512] = "";
+    char schema[sizeof engine->schema_problem], connection[sizeof engine->connection_problem];
     int64_t ms = engine->pg_listener ? pg_listener_latency_ms() : -1;
 
     pthread_mutex_lock(&engine->lock);
     memcpy(schema, engine->schema_problem, sizeof schema);
+    memcpy(connection, engine->connection_problem, sizeof connection);
     pthread_mutex_unlock(&engine->lock);
-    if (ms < 0)
-        pg_listener_problem(connection, sizeof connection);
+    if (ms >= 0)
+        *connection = '\0';
     return json_pack("{so so ss si so* so so ss?}", "latencyMs",
                      ms < 0 ? json_null() : json_integer(ms), "clockOffsetMs",
                      shared_clock_known() ? json_integer(shared_clock_offset_ms()) : json_null(),
@@ -482,14 +487,17 @@ static json_t *status_modules_json(void)
 
 static json_t *status_state_json(struct engine *engine)
 {
+    struct generation *g = engine_generation(engine);
+    json_t *configuration = json_out_text(g->settings->path);
     char reason[PAUSE_REASON] = "";
 
+    generation_release(g);
     if (!pause_why(engine, reason, sizeof reason))
         *reason = '\0';
     return json_pack("{ss si sf so sb so so so so so so so so sI}", "version", PACKAGE_VERSION,
                      "process", (int)getpid(), "seconds",
                      (double)(clock_mono_ms() - engine->started_ms) / 1000, "configuration",
-                     json_out_text(engine->conf), "ready", (int)readiness(engine), "paused",
+                     configuration, "ready", (int)readiness(engine), "paused",
                      status_known_json(reason), "database", status_database_json(engine), "reloads",
                      status_reloads_json(engine->reloader), "crashes", status_crashes_json(engine),
                      "generations", status_generations_json(engine), "loops",

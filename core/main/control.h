@@ -4,8 +4,9 @@
  * crash) is replaced. If another host responds on it, the other host keeps it, and this host logs
  * that it has no control socket. SIGHUP reloads even without the socket.
  *
- * A client sends one line ("reload", "status", "status --json"). The response is a line with the
- * exit status for the client, followed by text for people up to the end of the stream.
+ * A client sends one line ("reload", "status", "status --json", "run-job NAME"). The response is a
+ * line with the exit status for the client, followed by text for people up to the end of the
+ * stream.
  *
  * The path is $BUSBAR_CONTROL, or else the setting control.socket. A client must find the socket
  * even if the settings file is invalid: it uses the setting's default then.

@@ -13,65 +13,38 @@
 
 /* ---- results of runs ---- */
 
-struct job_log {
-    struct job_log *next;
-    struct job_record record;
-};
-
 /*
  * Returns the record with that name; creates it at the end if necessary. Under the lock. NULL: out
  * of memory.
  */
 static struct job_record *job_log_record_of(struct engine *engine, const char *name)
 {
-    struct job_log **at = &engine->job_log;
+    struct job_record **at = &engine->job_log;
     char label[JOB_NAME_SIZE];
 
     snprintf(label, JOB_NAME_SIZE, "%s", name); /* valid as the value of a metric's label: */
     for (char *c = label; *c; c++)
         if (*c == '"' || *c == '\\' || *c == '\n')
             *c = '_';
-    while (*at && strcmp((*at)->record.name, label) != 0)
+    while (*at && strcmp((*at)->name, label) != 0)
         at = &(*at)->next;
     if (!*at) {
         *at = calloc(1, sizeof **at);
         if (*at)
-            memcpy((*at)->record.name, label, sizeof label);
+            memcpy((*at)->name, label, sizeof label);
     }
-    return *at ? &(*at)->record : NULL;
-}
-
-/*
- * Records that a run was skipped because another session, described by `holder`, has the job's
- * lock. Returns true for the first of consecutive skipped runs.
- */
-static bool job_log_skip(struct engine *engine, const char *name, const char *holder)
-{
-    bool first = false;
-
-    pthread_mutex_lock(&engine->lock);
-    struct job_record *record = job_log_record_of(engine, name);
-
-    if (record) {
-        record->skipped++;
-        first = !record->skipped_since_wall_ms;
-        if (first)
-            record->skipped_since_wall_ms = clock_wall_ms();
-        snprintf(record->lock_holder, sizeof record->lock_holder, "%s", holder);
-    }
-    pthread_mutex_unlock(&engine->lock);
-    return first;
+    return *at;
 }
 
 bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record)
 {
     pthread_mutex_lock(&engine->lock);
-    const struct job_log *at = engine->job_log;
+    const struct job_record *at = engine->job_log;
 
     while (at && index--)
         at = at->next;
     if (at)
-        *record = at->record;
+        *record = *at;
     pthread_mutex_unlock(&engine->lock);
     return at != NULL;
 }
@@ -79,7 +52,7 @@ bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *re
 void job_log_free(struct engine *engine)
 {
     while (engine->job_log) {
-        struct job_log *first = engine->job_log;
+        struct job_record *first = engine->job_log;
 
         engine->job_log = first->next;
         free(first);
@@ -145,12 +118,6 @@ static void job_expire_idempotency(struct bb_request *rq)
 
 static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, job_expire_idempotency};
 
-/* Called if memory ran out in the job, so that job_entry() did not continue. */
-static void job_drop_checked_out(void *tx)
-{
-    pg_tx_drop(tx);
-}
-
 /*
  * The job's transactions use the connection that holds the lock. With separate connections, two
  * jobs could each wait for a connection of the other one, and a job could commit after losing the
@@ -170,7 +137,8 @@ static void job_entry(struct core_request *rq)
 
     if (!tx)
         return;
-    if (arena_defer(rq->arena, job_drop_checked_out, tx)) {
+    /* for the case that memory runs out in the job, so that this function does not continue */
+    if (arena_defer(rq->arena, pg_tx_drop, tx)) {
         pg_tx_end(tx);
         return;
     }
@@ -183,9 +151,23 @@ static void job_entry(struct core_request *rq)
         job->run(&rq->pub);
         rq->checked_out = NULL;
         pg_tx_run(tx, &unlock, BB_ARGS(bb_t(job->name)));
-    } else if (holder && job_log_skip(rq->loop->engine, rq->name, holder)) {
-        log_line(BB_DEBUG, "job skipped: another session holds its lock", "job", rq->name, "holder",
-                 holder, NULL);
+    } else if (holder) {
+        struct engine *engine = rq->loop->engine;
+
+        pthread_mutex_lock(&engine->lock);
+        struct job_record *record = job_log_record_of(engine, rq->name);
+        bool first = record && !record->skipped_since_wall_ms;
+
+        if (record) {
+            record->skipped++;
+            snprintf(record->lock_holder, sizeof record->lock_holder, "%s", holder);
+        }
+        if (first)
+            record->skipped_since_wall_ms = clock_wall_ms();
+        pthread_mutex_unlock(&engine->lock);
+        if (first)
+            log_line(BB_DEBUG, "job skipped: another session holds its lock", "job", rq->name,
+                     "holder", holder, NULL);
     }
     pg_tx_end(tx);
 }
@@ -219,6 +201,7 @@ static void job_ended(struct core_request *rq)
     request_free(rq);
 }
 
+/* Schedules another run right after the current run. */
 void api_again(struct bb_request *pub)
 {
     struct core_request *rq = request_of(pub);
@@ -345,6 +328,46 @@ void jobs_end(struct jobs *jobs, struct loop *loop)
         if (jobs->list[i].loop == loop)
             timer_clear(&loop->timers, &jobs->list[i].timer);
     }
+}
+
+/* ---- running a job now ---- */
+
+/* Passes a call of jobs_call() to the job's loop. It has a reference to the job's generation. */
+struct job_call {
+    struct message message; /* first member */
+    struct job *job;
+};
+
+static void job_called(struct message *message)
+{
+    struct job *job = ((struct job_call *)(void *)message)->job;
+
+    job->again = true; /* if it is running; otherwise job_start() clears this */
+    if (!job->running && job->timer.set)
+        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
+    generation_release(job->generation);
+    free(message);
+}
+
+bool jobs_call(struct engine *engine, const char *name)
+{
+    struct generation *g = engine_generation(engine);
+    bool found = false;
+
+    for (size_t i = 0; i < g->jobs->count; i++) {
+        struct job *job = &g->jobs->list[i];
+        bool is_named = !strcmp(job->descriptor->name, name);
+        struct job_call *call = is_named ? malloc(sizeof *call) : NULL;
+
+        if (!call)
+            continue;
+        *call = (struct job_call){{.run = job_called}, job};
+        generation_acquire(g);
+        loop_post(job->loop, &call->message);
+        found = true;
+    }
+    generation_release(g);
+    return found;
 }
 
 /* bb_run(), bb_run_then(): pass work from a module's thread to a loop. */

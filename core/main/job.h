@@ -23,8 +23,11 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
 /* Cancels the timers of the loop's jobs. A running job continues in its generation. On the loop. */
 void jobs_end(struct jobs *jobs, struct loop *loop);
 
-/* Schedules another run right after the current run. */
-void api_again(struct bb_request *rq);
+/*
+ * Starts the jobs of the live generation that have this name, or lets a running one run again.
+ * Returns whether there are any. Hold the engine during the call. Any thread.
+ */
+bool jobs_call(struct engine *engine, const char *name);
 
 /*
  * The results of a job's runs, by its name. They outlive generations, so that they are known after
@@ -34,6 +37,7 @@ void api_again(struct bb_request *rq);
 enum { JOB_NAME_SIZE = 64, JOB_HOLDER_SIZE = 128 };
 
 struct job_record {
+    struct job_record *next; /* under the engine's lock */
     char name[JOB_NAME_SIZE];
     uint64_t done, failed;     /* runs on this host */
     uint64_t skipped;          /* runs that did not start because another session had the lock */

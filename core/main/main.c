@@ -89,30 +89,24 @@ static void supervisor_spawn(void)
     }
 }
 
-/* Reads the record of the server process, and completes a note that it could not write. */
-static const struct worker_state *supervisor_read_worker(int status)
+static void supervisor_worker_ended(int status)
 {
     struct supervised_file *shared = &supervisor.shared;
-    struct crash_note *note = &shared->worker.note;
+    const struct worker_state *worker = &shared->worker;
+    int64_t now = clock_mono_ms(), wait = 0;
 
+    /* reads the record of the server process, and completes a note that it could not write */
     (void)!pread(supervisor.file, &shared->worker, sizeof shared->worker,
                  offsetof(struct supervised_file, worker));
     (void)!pread(supervisor.file, shared->listening_at, sizeof shared->listening_at,
                  offsetof(struct supervised_file, listening_at));
-    note->module[sizeof note->module - 1] = note->file[sizeof note->file - 1] =
-        note->how[sizeof note->how - 1] = note->report[sizeof note->report - 1] = '\0';
     shared->listening_at[sizeof shared->listening_at - 1] = '\0';
-    if (!*note->how && WIFSIGNALED(status))
-        snprintf(note->how, sizeof note->how, "SIG%s", sigabbrev_np(WTERMSIG(status)));
-    return &shared->worker;
-}
-
-static void supervisor_worker_ended(int status)
-{
-    const struct worker_state *worker = supervisor_read_worker(status);
     struct crash_note note = worker->note;
-    int64_t now = clock_mono_ms(), wait = 0;
 
+    note.module[sizeof note.module - 1] = note.file[sizeof note.file - 1] =
+        note.how[sizeof note.how - 1] = note.report[sizeof note.report - 1] = '\0';
+    if (!*note.how && WIFSIGNALED(status))
+        snprintf(note.how, sizeof note.how, "SIG%s", sigabbrev_np(WTERMSIG(status)));
     supervisor.worker = 0;
     supervisor.served = supervisor.served || worker->served_ms;
     supervisor.stopping = supervisor.stopping || worker->stopping;

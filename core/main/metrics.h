@@ -12,10 +12,10 @@ struct host_metric {
     const char *name;   /* full name */
     const char *type;   /* "counter", "gauge", "histogram" */
     const char *labels; /* "method, route, code"; NULL: none */
-    const char *help;
     void (*write)(struct metrics *metrics);
     /* offset of the number in the struct that `write` reads, if it serves several rows */
     size_t place;
+    const char *help;
 };
 
 extern const struct host_metric host_metrics[];
@@ -23,8 +23,5 @@ extern const size_t host_metric_count;
 
 /* Returns whether the host has a metric of this name. */
 bool host_metric_named(const char *name);
-
-/* bb_metrics() */
-char *api_metrics(struct bb_request *rq, size_t *length);
 
 #endif

@@ -33,8 +33,8 @@ struct reloader {
     size_t asker_count;
     bool wanted, stop;
     struct reload_history history;
-    struct generation *superseded; /* the reclaimer's list */
-    bool last;                     /* no further one follows */
+    LIST_HEAD(, generation) superseded; /* the reclaimer's list */
+    bool last;                          /* no further one follows */
 };
 
 /*
@@ -184,8 +184,7 @@ static void reload_add_alive(struct engine *engine, struct generation *g)
 {
     g->live_ms = clock_mono_ms();
     pthread_mutex_lock(&engine->lock);
-    g->next_alive = engine->alive;
-    engine->alive = g;
+    LIST_INSERT_HEAD(&engine->alive, g, alive);
     engine->alive_count++;
     pthread_mutex_unlock(&engine->lock);
 }
@@ -284,11 +283,9 @@ static unsigned reload_call_on_loops(struct engine *engine,
 static void reload_apply_on_loop(struct loop *loop, const struct loop_calls *calls)
 {
     struct engine *engine = loop->engine;
-    struct pg_settings pg = engine_pg_settings(engine, calls->to);
 
+    loop->host = calls->to->host;
     loop->http->settings = http_settings_of(calls->to, &engine->listeners);
-    if (loop->pg)
-        pg_set_limits(loop->pg, &pg);
     if (!engine_stopping(engine))
         jobs_begin(calls->to->jobs, calls->from->jobs, loop);
     jobs_end(calls->from->jobs, loop);
@@ -321,18 +318,6 @@ static void reload_reclaim_released(struct generation *g)
     pthread_mutex_unlock(&reloader->lock);
 }
 
-static void reload_reclaim_cut(struct engine *engine, struct generation *g)
-{
-    log_line(BB_WARN, "generation did not drain in time: its requests and streams are cut off",
-             "generation", LOG_NUMBER(g->number), "holders", LOG_NUMBER(atomic_load(&g->holders)),
-             NULL);
-    if (engine_hold(engine))
-        return;
-    if (generation_try_acquire(g))
-        reload_call_on_loops(engine, reload_cut_on_loop, g, NULL);
-    engine_unhold(engine);
-}
-
 /*
  * Returns a generation that has no references (removes it from the list) or must be cut. NULL:
  * none; sets *until to the time at which the next generation must be cut.
@@ -342,11 +327,9 @@ static struct generation *reload_reclaim_next_due(struct reloader *reloader, int
     int64_t now = clock_mono_ms();
 
     *until = INT64_MAX;
-    for (struct generation **at = &reloader->superseded; *at; at = &(*at)->reclaim_next) {
-        struct generation *g = *at;
-
+    for (struct generation *g = LIST_FIRST(&reloader->superseded); g; g = LIST_NEXT(g, reclaim)) {
         if (g->reclaim_gone)
-            *at = g->reclaim_next;
+            LIST_REMOVE(g, reclaim);
         if (g->reclaim_gone || (!g->reclaim_cut && now >= g->cut_ms))
             return g;
         if (!g->reclaim_cut && g->cut_ms < *until)
@@ -363,7 +346,7 @@ static void *reload_reclaimer_main(void *arg)
 
     thread_name("reclaimer", NULL);
     pthread_mutex_lock(&reloader->lock);
-    while (!reloader->last || reloader->superseded) {
+    while (!reloader->last || !LIST_EMPTY(&reloader->superseded)) {
         struct generation *due = reload_reclaim_next_due(reloader, &until);
 
         if (!due && until == INT64_MAX)
@@ -377,21 +360,26 @@ static void *reload_reclaimer_main(void *arg)
         due->reclaim_cut = true;
         pthread_mutex_unlock(&reloader->lock);
         if (gone) {
-            struct generation **at = &engine->alive;
             unsigned number = due->number;
             int64_t ms = clock_mono_ms() - due->superseded_ms;
 
             pthread_mutex_lock(&engine->lock);
-            while (*at != due)
-                at = &(*at)->next_alive;
-            *at = due->next_alive;
+            LIST_REMOVE(due, alive);
             engine->alive_count--;
             pthread_mutex_unlock(&engine->lock);
             reload_discard(due);
             log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
                      LOG_NUMBER(ms), NULL);
         } else {
-            reload_reclaim_cut(engine, due);
+            log_line(BB_WARN,
+                     "generation did not drain in time: its requests and streams are cut off",
+                     "generation", LOG_NUMBER(due->number), "holders",
+                     LOG_NUMBER(atomic_load(&due->holders)), NULL);
+            if (!engine_hold(engine)) {
+                if (generation_try_acquire(due))
+                    reload_call_on_loops(engine, reload_cut_on_loop, due, NULL);
+                engine_unhold(engine);
+            }
         }
         pthread_mutex_lock(&reloader->lock);
     }
@@ -429,8 +417,7 @@ static void reload_swap(struct engine *engine, struct generation *g)
     generation_quiesce(before);
     pthread_mutex_lock(&reloader->lock);
     before->released = reload_reclaim_released;
-    before->reclaim_next = reloader->superseded;
-    reloader->superseded = before;
+    LIST_INSERT_HEAD(&reloader->superseded, before, reclaim);
     pthread_cond_broadcast(&reloader->news);
     pthread_mutex_unlock(&reloader->lock);
     generation_release(before);
@@ -472,7 +459,7 @@ static struct generation *reload_build(struct engine *engine, const struct gener
                         GENERATIONS_MAX);
         return NULL;
     }
-    struct generation *g = generation_check(engine->conf, live->number + 1, problems);
+    struct generation *g = generation_check(live->settings->path, live->number + 1, problems);
 
     if (g && !problems->count)
         settings_fit(g->settings, live->settings, problems);
@@ -525,7 +512,7 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
      */
     bool done = migrator_stop(reloader->migrator);
 
-    reloader->migrator = !done && *engine->database_url ? migrator_start(next) : NULL;
+    reloader->migrator = !done && engine->pg_listener ? migrator_start(next) : NULL;
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",
              number, modules, (long long)(clock_mono_ms() - began));
     return 0;
@@ -562,8 +549,6 @@ static void *reload_main(void *arg)
         pthread_mutex_lock(&reloader->lock);
         now.done = history->done + now.last_done;
         now.refused = history->refused + !now.last_done;
-        atomic_store(&reloader->engine->reloads_done, now.done);
-        atomic_store(&reloader->engine->reloads_refused, now.refused);
         *history = now;
         pthread_mutex_unlock(&reloader->lock);
         if (now.last_done)
@@ -647,7 +632,7 @@ struct reloader *reloader_new(struct engine *engine)
     pthread_cond_init(&reloader->news, NULL);
     if (!pthread_create(&reloader->reclaimer, NULL, reload_reclaimer_main, reloader)) {
         if (!pthread_create(&reloader->thread, NULL, reload_main, reloader)) {
-            if (*engine->database_url)
+            if (engine->pg_listener)
                 reloader->migrator = migrator_start(engine->generation);
             return reloader;
         }

@@ -1,12 +1,8 @@
 #include "core/main/serve.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "core/lib/crash.h"
@@ -39,9 +35,9 @@ struct stop {
     int64_t until_ms;
 };
 
-static _Noreturn void stop_end_now(const char *why, int status)
+static _Noreturn void stop_end_now(enum bb_level level, const char *why, int status)
 {
-    log_line(BB_WARN, why, NULL);
+    log_line(level, why, NULL);
     log_close();
     crash_exits();
     _exit(status);
@@ -52,7 +48,7 @@ static void *stop_rest_main(void *arg)
 {
     (void)arg;
     sleep(REST_S);
-    stop_end_now("stopped with threads unfinished", 0);
+    stop_end_now(BB_WARN, "stopped with threads unfinished", 0);
 }
 
 /*
@@ -95,7 +91,7 @@ static void stop_tick(struct timer *timer)
     }
     /* requests were cut, so the exit status is not 0 */
     if (loop->now_ms >= stop->until_ms)
-        stop_end_now("stopped with requests unfinished", 1);
+        stop_end_now(BB_WARN, "stopped with requests unfinished", 1);
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
 }
 
@@ -114,54 +110,43 @@ static void stop_begin(struct message *message)
 struct signals {
     struct engine *engine;
     pthread_t thread;
-    int fd, end_fd;
+    sigset_t set;
+    atomic_bool end;     /* the thread ends at the next signal */
     int64_t until_ms;    /* deadline of a stop; 0: not stopping */
     struct stop stops[]; /* one per loop */
 };
 
-/* Returns the time left for the loops to end. Ends the process if no time is left. */
-static int stop_wait_ms(const struct signals *signals)
-{
-    int64_t left = signals->until_ms - clock_mono_ms();
-
-    if (!signals->until_ms)
-        return -1;
-    if (left <= 0)
-        stop_end_now("stopped with a blocked event loop", 1);
-    return (int)left;
-}
-
 static void *signals_main(void *arg)
 {
     struct signals *signals = arg;
-    struct pollfd fds[] = {{.fd = signals->fd, .events = POLLIN},
-                           {.fd = signals->end_fd, .events = POLLIN}};
-    struct signalfd_siginfo info;
+    struct engine *engine = signals->engine;
 
     thread_name("signals", NULL);
-    while (!fds[1].revents) {
-        if (poll(fds, 2, stop_wait_ms(signals)) <= 0 || !fds[0].revents)
+    while (!atomic_load(&signals->end)) {
+        int64_t left = signals->until_ms - clock_mono_ms();
+        struct timespec limit = {left / 1000, left % 1000 * 1000000};
+
+        if (signals->until_ms && left <= 0)
+            stop_end_now(BB_WARN, "stopped with a blocked event loop", 1);
+        int number = sigtimedwait(&signals->set, NULL, signals->until_ms ? &limit : NULL);
+
+        if (number < 0 || atomic_load(&signals->end))
             continue;
-        while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info) {
-            if (info.ssi_signo == SIGUSR1) {
-                log_reopen();
-            } else if (info.ssi_signo == SIGHUP) {
-                reloader_ask(signals->engine->reloader, -1);
-            } else if (!engine_stopping(signals->engine)) {
-                struct engine *engine = signals->engine;
+        if (number == SIGUSR1) {
+            log_reopen();
+        } else if (number == SIGHUP) {
+            reloader_ask(engine->reloader, -1);
+        } else if (!engine_stopping(engine)) {
+            log_line(BB_INFO, "stopping", NULL);
+            sd_notify_stopping();
+            signals->until_ms = clock_mono_ms() + STOP_MS + LATE_MS;
+            engine_stop(engine, clock_mono_ms() + WORKERS_MS);
+            for (unsigned i = 0; i < engine->loop_count; i++) {
+                struct stop *stop = &signals->stops[i];
 
-                log_line(BB_INFO, "stopping", NULL);
-                sd_notify_stopping();
-                signals->until_ms = clock_mono_ms() + STOP_MS + LATE_MS;
-                engine_stop(engine, clock_mono_ms() + WORKERS_MS);
-                for (unsigned i = 0; i < engine->loop_count; i++) {
-                    struct stop *stop = &signals->stops[i];
-
-                    *stop = (struct stop){.message.run = stop_begin,
-                                          .timer.fire = stop_tick,
-                                          .loop = &engine->loops[i]};
-                    loop_post(stop->loop, &stop->message);
-                }
+                *stop = (struct stop){
+                    .message.run = stop_begin, .timer.fire = stop_tick, .loop = &engine->loops[i]};
+                loop_post(stop->loop, &stop->message);
             }
         }
     }
@@ -178,15 +163,6 @@ void signals_block(sigset_t *set)
     pthread_sigmask(SIG_BLOCK, set, NULL);
 }
 
-static void signals_drop(struct signals *signals)
-{
-    if (signals->fd >= 0)
-        close(signals->fd);
-    if (signals->end_fd >= 0)
-        close(signals->end_fd);
-    free(signals);
-}
-
 static struct signals *signals_new(struct engine *engine, const sigset_t *set)
 {
     struct signals *signals =
@@ -195,73 +171,67 @@ static struct signals *signals_new(struct engine *engine, const sigset_t *set)
     if (!signals)
         return NULL;
     signals->engine = engine;
-    signals->fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
-    signals->end_fd = eventfd(0, EFD_CLOEXEC);
-    if (signals->fd >= 0 && signals->end_fd >= 0 &&
-        !pthread_create(&signals->thread, NULL, signals_main, signals))
+    signals->set = *set;
+    if (!pthread_create(&signals->thread, NULL, signals_main, signals))
         return signals;
     log_line(BB_ERROR, "cannot start the signal thread", NULL);
-    signals_drop(signals);
+    free(signals);
     return NULL;
 }
 
 static void signals_free(struct signals *signals)
 {
-    uint64_t one = 1;
-
     if (!signals)
         return;
-    while (write(signals->end_fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    atomic_store(&signals->end, true);
+    pthread_kill(signals->thread, SIGUSR1);
     pthread_join(signals->thread, NULL);
-    signals_drop(signals);
+    free(signals);
+}
+
+/* ---- readiness ---- */
+
+int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms)
+{
+    struct engine *engine = loop->engine;
+    enum schema_state schema = (enum schema_state)atomic_load(&engine->schema);
+
+    *ms = 0;
+    switch (dependency) {
+    case BB_DATABASE:
+        if (!loop->pg)
+            return 1;
+        *ms = pg_listener_fresh_ms() > 0 ? pg_listener_latency_ms() : -1;
+        return *ms < 0 || pg_listener_no_writes() ? -1 : 0;
+    case BB_SCHEMA:
+        return schema == SCHEMA_NONE ? 1 : schema == SCHEMA_READY ? 0 : -1;
+    case BB_HOST:
+        return engine_stopping(engine) || engine_stands(engine) ? -1 : 0;
+    case BB_CLOCK:
+        if (!loop->pg || !shared_clock_known())
+            return 1;
+        *ms = shared_clock_offset_ms();
+        return llabs(*ms) > SHARED_CLOCK_MOST_MS ? -1 : 0;
+    default: /* BB_REDIS */
+        if (!loop->redis)
+            return 1;
+        *ms = redis_latency_ms(loop->redis);
+        return *ms < 0 ? -1 : 0;
+    }
+}
+
+bool readiness(const struct engine *engine)
+{
+    static const enum bb_dependency needed[] = {BB_HOST, BB_SCHEMA, BB_DATABASE, BB_CLOCK};
+    bool ready = true;
+    int64_t ms;
+
+    for (size_t i = 0; ready && i < sizeof needed / sizeof *needed; i++)
+        ready = readiness_of(&engine->loops[0], needed[i], &ms) >= 0;
+    return ready;
 }
 
 /* ---- setting up an engine ---- */
-
-struct pg_settings engine_pg_settings(const struct engine *engine, const struct generation *g)
-{
-    const struct host_settings *host = g->host;
-
-    return (struct pg_settings){
-        .url = engine->database_url,
-        .connections = {[PG_READ] = (unsigned)host->database.read_connections,
-                        [PG_WRITE] = (unsigned)host->database.write_connections,
-                        [PG_UNIT] = (unsigned)host->database.unit_connections,
-                        [PG_LONG] = (unsigned)host->database.long_connections,
-                        [PG_TX] = (unsigned)host->database.transaction_connections},
-        .queue = (size_t)host->database.queue,
-        .merge_max = (unsigned)host->database.gather,
-        .share = (unsigned)host->http.client_percent,
-        .statement_ms = (unsigned)host->database.statement_timeout,
-        .connect_ms = (unsigned)host->database.connect_timeout,
-    };
-}
-
-static int loop_fill(struct engine *engine, struct loop *loop)
-{
-    const struct generation *g = engine->generation;
-    struct pg_settings pg = engine_pg_settings(engine, g);
-    struct redis_settings redis = {.url = engine->redis_url,
-                                   .authorities = engine->redis_authorities,
-                                   .timeout_ms = g->host->redis.timeout};
-    struct http_settings http = http_settings_of(g, &engine->listeners);
-
-    if (*pg.url) {
-        loop->pg = pg_new(loop, &pg);
-        if (!loop->pg)
-            return -1;
-    }
-    if (*redis.url) {
-        loop->redis = redis_new(loop, &redis);
-        if (!loop->redis)
-            return -1;
-    }
-    if (!engine->listeners.count)
-        return 0;
-    loop->http = http_new(loop, &http);
-    return loop->http ? 0 : -1;
-}
 
 void engine_free(struct engine *engine)
 {
@@ -293,30 +263,19 @@ void engine_free(struct engine *engine)
     reload_discard(g);
     job_log_free(engine);
     pthread_mutex_destroy(&engine->lock);
-    free(engine->conf);
-    free(engine->database_url);
-    free(engine->redis_url);
-    free(engine->redis_authorities);
     listeners_close(&engine->listeners);
 }
 
 int engine_init(struct engine *engine, unsigned loop_count)
 {
-    const struct settings *settings = engine->generation->settings;
-    const char *database = settings->host->database.url;
-    const char *redis = settings->host->redis.url;
-    const char *authorities = settings->host->redis.authorities;
+    const struct host_settings *host = engine->generation->host;
+    struct http_settings http = http_settings_of(engine->generation, &engine->listeners);
 
     requests_report();
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
-    engine->conf = strdup(settings->path);
-    engine->database_url = strdup(database ? database : "");
-    engine->redis_url = strdup(redis ? redis : "");
-    engine->redis_authorities = strdup(authorities ? authorities : "");
-    if (!engine->loops || !engine->conf || !engine->database_url || !engine->redis_url ||
-        !engine->redis_authorities)
+    if (!engine->loops)
         return -1;
     for (; engine->loop_count < loop_count; engine->loop_count++) {
         if (loop_init(&engine->loops[engine->loop_count], engine, engine->loop_count))
@@ -325,7 +284,11 @@ int engine_init(struct engine *engine, unsigned loop_count)
     for (unsigned i = 0; i < loop_count; i++) {
         struct loop *loop = &engine->loops[i];
 
-        if (loop_fill(engine, loop))
+        loop->host = host;
+        if ((*host->database.url && !(loop->pg = pg_new(loop))) ||
+            (*host->redis.url && !(loop->redis = redis_new(loop))))
+            return -1;
+        if (engine->listeners.count && !(loop->http = http_new(loop, &http)))
             return -1;
         /* in this order: statements of requests that begin in an iteration are sent in it */
         if (loop->http)
@@ -343,15 +306,6 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-/* Ends the process without stopping the loops that already run: they have no requests yet. */
-static _Noreturn void engine_give_up(void)
-{
-    log_line(BB_ERROR, "the event loops cannot be started", NULL);
-    log_close();
-    crash_exits();
-    _exit(1);
-}
-
 /* Runs the loops, and the other threads for as long as the loops run. */
 static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 {
@@ -366,7 +320,8 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
         control = control_new(engine);
         for (unsigned i = 1; i < engine->loop_count; i++)
             if (pthread_create(&engine->loops[i].thread, NULL, loop_main, &engine->loops[i]))
-                engine_give_up();
+                /* without stopping the loops that already run: they have no requests yet */
+                stop_end_now(BB_ERROR, "the event loops cannot be started", 1);
         engine->loops[0].thread = pthread_self();
         hang_watch_loops(engine); /* last, because it reads the loops' threads */
         listeners_tell(&engine->listeners);
@@ -398,11 +353,11 @@ int engine_serve(struct generation *generation)
     if (!listeners_open(&engine.listeners, generation->host->http.listen,
                         (unsigned)generation->host->http.max_connections) &&
         !engine_init(&engine, loops)) {
-        struct pg_settings pg = engine_pg_settings(&engine, generation);
+        bool database = engine.loops[0].pg != NULL;
 
-        if (*pg.url)
-            engine.pg_listener = pg_listener_new(&engine.loops[0], &pg);
-        if ((engine.pg_listener || !*pg.url) && !reload_start_threads(&engine, generation))
+        if (database)
+            engine.pg_listener = pg_listener_new(&engine.loops[0]);
+        if ((engine.pg_listener || !database) && !reload_start_threads(&engine, generation))
             status = engine_serve_beside(&engine, &set);
     }
     engine_free(&engine);

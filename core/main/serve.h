@@ -31,10 +31,17 @@ int engine_init(struct engine *engine, unsigned loop_count);
 void engine_free(struct engine *engine);
 
 /*
- * Returns a generation's settings for the connection pools of a loop. A reload can change some of
- * them, see host_settings.c.
+ * Returns the state of a dependency as bb_probe() does: 0, -1: down, 1: not configured. It uses the
+ * results of the PostgreSQL listener and of the Redis probes, so it never waits and adds no load.
+ * Any thread.
  */
-struct pg_settings engine_pg_settings(const struct engine *engine,
-                                      const struct generation *generation);
+int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms);
+
+/*
+ * Returns whether the host can serve: it is not stopping, no loop is blocked, PostgreSQL responds,
+ * its clock agrees with this host's, and its tables match the modules. The liveness check does not
+ * depend on this. Any thread.
+ */
+bool readiness(const struct engine *engine);
 
 #endif

@@ -12,7 +12,7 @@
 
 struct pg_listener;
 struct reloader;
-struct job_log;
+struct job_record;
 
 /* maximum number of live generations; a reload beyond that is refused */
 enum { GENERATIONS_MAX = 64 };
@@ -30,22 +30,20 @@ struct engine {
     unsigned loop_count;
     pthread_mutex_t lock;          /* protects the members from here … */
     struct generation *generation; /* the live one */
-    struct generation *alive;      /* the live one, draining ones, and one that goes live next */
+    LIST_HEAD(, generation) alive; /* the live one, draining ones, and one that goes live next */
     size_t alive_count;
     unsigned held;      /* see engine_hold() */
     unsigned next_loop; /* for bb_run(): the loops are used in turn */
     bool stopping;
     char standstill[320];            /* description of the loop that was blocked last */
     char schema_problem[512];        /* why `schema` is not SCHEMA_READY */
+    char connection_problem[512];    /* why the listener of PostgreSQL is not connected: one line */
     char pause_reason[PAUSE_REASON]; /* … to here; see pause_note() */
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
     atomic_uint migrations_pending;  /* missing steps, as last seen */
-    atomic_uint reloads_done, reloads_refused;
-    struct job_log *job_log; /* NULL: a command */
-    atomic_uint stalls;      /* number of stalls, see hang.h */
-    /* from the start; reloads do not change them */
-    char *conf, *database_url, *redis_url, *redis_authorities;
+    struct job_record *job_log;      /* NULL: a command */
+    atomic_uint stalls;              /* number of stalls, see hang.h */
     int64_t started_ms;
     struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */
     struct reloader *reloader;       /* NULL in a command */

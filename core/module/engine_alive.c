@@ -22,7 +22,8 @@ size_t engine_generations(struct engine *engine, struct generation **list)
     size_t count = 0;
 
     pthread_mutex_lock(&engine->lock);
-    for (struct generation *g = engine->alive; g && count < GENERATIONS_MAX; g = g->next_alive)
+    for (struct generation *g = LIST_FIRST(&engine->alive); g && count < GENERATIONS_MAX;
+         g = LIST_NEXT(g, alive))
         if (generation_try_acquire(g))
             list[count++] = g;
     pthread_mutex_unlock(&engine->lock);
@@ -64,7 +65,7 @@ void engine_stop(struct engine *engine, int64_t until_ms)
 {
     pthread_mutex_lock(&engine->lock);
     engine->stopping = true;
-    for (struct generation *g = engine->alive; g; g = g->next_alive)
+    for (struct generation *g = LIST_FIRST(&engine->alive); g; g = LIST_NEXT(g, alive))
         workers_stop(g->workers, until_ms);
     pthread_mutex_unlock(&engine->lock);
 }
@@ -73,7 +74,7 @@ bool engine_idle(struct engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
     bool idle = !engine->held;
-    for (struct generation *g = engine->alive; g && idle; g = g->next_alive)
+    for (struct generation *g = LIST_FIRST(&engine->alive); g && idle; g = LIST_NEXT(g, alive))
         idle = !workers_running(g->workers);
     pthread_mutex_unlock(&engine->lock);
     return idle;

@@ -216,10 +216,12 @@ void *api_host_alloc(struct bb_host *host, size_t size)
     return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
 }
 
-/* Returns a declared setting of this type. NULL: undeclared (logged, or reported after `open`). */
+/* Returns a declared setting of this type; an empty one if it is not declared (logged, or reported
+ * after `open`). */
 static const struct setting_value *generation_setting(struct bb_host *host, const char *name,
                                                       char as)
 {
+    static const struct setting_value none;
     struct host_handle *handle = handle_of(host);
     const struct setting_value *value = section_value(handle->settings, name, as);
 
@@ -237,35 +239,29 @@ static const struct setting_value *generation_setting(struct bb_host *host, cons
     log_pairs(BB_ERROR, "module read a setting that it does not declare with this type", pairs,
               sizeof pairs / sizeof *pairs);
     handle->broken = handle->broken || handle->opening;
-    return NULL;
+    return &none;
 }
 
 const char *api_setting_text(struct bb_host *host, const char *name)
 {
-    const struct setting_value *value = generation_setting(host, name, 't');
+    const char *text = json_string_value(generation_setting(host, name, 't')->json);
 
-    return value ? json_string_value(value->json) : "";
+    return text ? text : "";
 }
 
 int64_t api_setting_int(struct bb_host *host, const char *name)
 {
-    const struct setting_value *value = generation_setting(host, name, 'i');
-
-    return value ? setting_integer(value) : 0;
+    return setting_integer(generation_setting(host, name, 'i'));
 }
 
 double api_setting_number(struct bb_host *host, const char *name)
 {
-    const struct setting_value *value = generation_setting(host, name, 'n');
-
-    return value ? json_number_value(value->json) : 0;
+    return json_number_value(generation_setting(host, name, 'n')->json);
 }
 
 json_t *api_setting_json(struct bb_host *host, const char *name)
 {
-    const struct setting_value *value = generation_setting(host, name, 'j');
-
-    return value ? value->json : NULL;
+    return generation_setting(host, name, 'j')->json;
 }
 
 const void *api_settings(struct bb_host *host)

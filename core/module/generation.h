@@ -13,12 +13,14 @@
 #define CORE_GENERATION_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include <busbar/busbar.h>
 
 #include "core/lib/aead.h"
 #include "core/lib/host_settings.h"
 #include "core/lib/listener.h"
+#include "core/module/api.h"
 #include "core/module/module_load.h"
 #include "core/module/route.h"
 
@@ -53,8 +55,8 @@ struct generation {
     struct work_pools *pools;              /* this and the next two: NULL in checks */
     struct workers *workers;
     struct jobs *jobs;
-    struct generation *next_alive;   /* under the engine's lock */
-    struct generation *reclaim_next; /* this and the next two: reload.c, under its lock */
+    LIST_ENTRY(generation) alive;   /* in the engine's list, under its lock */
+    LIST_ENTRY(generation) reclaim; /* this and the next two: reload.c, under its lock */
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
     int64_t superseded_ms, cut_ms; /* when it was superseded, and when it will be cut */
@@ -77,7 +79,6 @@ struct generation {
     size_t event_count;
     struct cidr_list *trusted_proxies;
     struct cidr_list *inside; /* clients that need no token for a route with BB_INSIDE */
-    json_t *cors_origins;     /* borrowed from the settings; NULL: none */
 };
 
 /*
@@ -131,23 +132,6 @@ void generation_destroy(struct generation *generation);
 /* Return the module or event of this name; NULL if there is none. */
 const struct core_module *generation_module(const struct generation *generation, const char *name);
 const struct core_event *generation_event(const struct generation *generation, const char *name);
-
-/* Functions of struct bb_api that need only the generation. */
-API_FUNCTION(superseded);
-API_FUNCTION(module_at);
-API_FUNCTION(event_names);
-API_FUNCTION(host_alloc);
-API_FUNCTION(setting_text);
-API_FUNCTION(setting_int);
-API_FUNCTION(setting_number);
-API_FUNCTION(setting_json);
-API_FUNCTION(settings);
-BB_PRINTF(2, 0) API_FUNCTION(open_fail);
-API_FUNCTION(service);
-API_FUNCTION(service_at);
-API_FUNCTION(seal);
-API_FUNCTION(unseal);
-API_FUNCTION(metric_add);
 
 /* Sets handle.meters and handle.account of a module; reloads keep both. Returns 0 or -1. */
 int meters_bind(struct core_module *module, struct arena *arena);

@@ -35,29 +35,18 @@ struct service_path {
     size_t index;
 };
 
-/* Returns the provider of a service in any version; NULL: none. */
-static const struct core_module *
-generation_service_giver(const struct core_module *modules, size_t count, const char *service,
-                         const struct bb_service_descriptor **descriptor)
-{
-    for (size_t i = 0; i < count; i++)
-        MODULE_EACH (bb_service_descriptor, row, modules[i].descriptor->services)
-            if (row->name && !strcmp(row->name, service)) {
-                *descriptor = row;
-                return &modules[i];
-            }
-    *descriptor = NULL;
-    return NULL;
-}
-
 const struct core_module *service_provider(const struct core_module *modules, size_t count,
                                            const char *service, unsigned version,
                                            const struct bb_service_descriptor **descriptor)
 {
-    const struct core_module *module =
-        generation_service_giver(modules, count, service, descriptor);
-
-    return module && (*descriptor)->version >= version ? module : NULL;
+    *descriptor = NULL;
+    for (size_t i = 0; i < count; i++)
+        MODULE_EACH (bb_service_descriptor, row, modules[i].descriptor->services)
+            if (row->name && !strcmp(row->name, service)) {
+                *descriptor = row;
+                return row->version >= version ? &modules[i] : NULL;
+            }
+    return NULL;
 }
 
 /* "auth → log → auth", from the first module of the cycle. */
@@ -82,7 +71,7 @@ static void generation_service_report_gap(const struct service_walk *walk,
 {
     const struct bb_service_descriptor *descriptor;
     const struct core_module *older =
-        generation_service_giver(walk->modules, walk->count, need->service, &descriptor);
+        service_provider(walk->modules, walk->count, need->service, 0, &descriptor);
 
     if (older)
         setting_problem(walk->problems,
@@ -557,8 +546,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     json_t *origin;
     size_t i;
 
-    g->cors_origins = g->host->http.cors_origins;
-    json_array_foreach(g->cors_origins, i, origin)
+    json_array_foreach(host->http.cors_origins, i, origin)
     {
         /* must be as browsers send it (scheme, host, port), because it is compared byte for byte */
         const char *text = json_string_value(origin);

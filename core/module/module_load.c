@@ -22,7 +22,7 @@
 
 #define ROWS_MAX 4096
 #define ROWS_ALL_MAX 16384 /* per module, because tables can contain the same table many times */
-#define FIELDS_DEPTH_MAX 16
+#define DEPTH_MAX 17       /* of tables in rows of tables, to end the walk over a cycle */
 
 /* Error messages need at least these members. */
 #define DESCRIPTOR_MIN (offsetof(struct bb_module, version) + sizeof(const char *))
@@ -40,101 +40,89 @@ static int module_copy_refuse(struct copier *copier, const char *table, const ch
     return -1;
 }
 
-/* Replaces *table by a copy with rows of row_size; *rows is the copy, which can be changed. */
-static int module_copy_table(struct copier *copier, struct bb_table *table, size_t row_size,
-                             const char *name, void **rows)
-{
-    *rows = NULL;
-    if (!table->count) {
-        *table = (struct bb_table){NULL, 0, row_size};
-        return 0;
+/* A table in a descriptor, or in the rows of another table. */
+struct table_kind {
+    const char *name;
+    size_t at;                      /* offset of its struct bb_table */
+    size_t row_size;                /* of the host */
+    const struct table_kind *inner; /* the tables in its rows, up to one without a name; or NULL */
+};
+
+#define TABLE(in, member, row, inside)                                                             \
+    {                                                                                              \
+        .name = #member, .at = offsetof(struct in, member), .row_size = sizeof(struct row),        \
+        .inner = (inside)                                                                          \
     }
-    if (!table->rows)
-        return module_copy_refuse(copier, name, "has a count but no rows");
+#define FIELDS(in, member) TABLE(in, member, bb_field, in_field)
+
+static const struct table_kind in_field[2] = {FIELDS(bb_field, fields), {0}};
+static const struct table_kind in_route[] = {TABLE(bb_route, parts, bb_part, NULL),
+                                             FIELDS(bb_route, segments),
+                                             FIELDS(bb_route, query),
+                                             FIELDS(bb_route, body),
+                                             FIELDS(bb_route, reply),
+                                             {0}};
+static const struct table_kind in_event[] = {FIELDS(bb_event_descriptor, payload), {0}};
+static const struct table_kind in_command[] = {FIELDS(bb_command, options), {0}};
+static const struct table_kind in_module[] = {
+    FIELDS(bb_module, settings),
+    TABLE(bb_module, routes, bb_route, in_route),
+    TABLE(bb_module, events, bb_event_descriptor, in_event),
+    TABLE(bb_module, hooks, bb_hook, NULL),
+    TABLE(bb_module, services, bb_service_descriptor, NULL),
+    TABLE(bb_module, needs, bb_need, NULL),
+    TABLE(bb_module, wants, bb_need, NULL),
+    TABLE(bb_module, channels, bb_channel, NULL),
+    TABLE(bb_module, jobs, bb_job, NULL),
+    TABLE(bb_module, pools, bb_pool, NULL),
+    TABLE(bb_module, workers, bb_worker, NULL),
+    TABLE(bb_module, metrics, bb_metric, NULL),
+    TABLE(bb_module, commands, bb_command, in_command),
+    {0}};
+
+/* Replaces *table by a copy with rows of the host's size, which can be changed. */
+static int module_copy_table(struct copier *copier, struct bb_table *table,
+                             const struct table_kind *kind)
+{
+    size_t row_size = kind->row_size;
+    char *copy = NULL;
+
+    if (table->count && !table->rows)
+        return module_copy_refuse(copier, kind->name, "has a count but no rows");
     if (table->count > ROWS_MAX || table->count > ROWS_ALL_MAX - copier->rows)
-        return module_copy_refuse(copier, name, "has an impossible number of rows");
-    if (table->stride < sizeof(void *) || table->stride % alignof(void *))
-        return module_copy_refuse(copier, name, "has rows of an impossible size");
-    if (table->stride > row_size)
-        return module_copy_refuse(copier, name,
+        return module_copy_refuse(copier, kind->name, "has an impossible number of rows");
+    if (table->count && (table->stride < sizeof(void *) || table->stride % alignof(void *)))
+        return module_copy_refuse(copier, kind->name, "has rows of an impossible size");
+    if (table->count && table->stride > row_size)
+        return module_copy_refuse(copier, kind->name,
                                   "has larger rows than the module's ABI version knows: build "
                                   "the module with the headers of this host");
-    char *copy = arena_alloc(copier->arena, table->count * row_size);
-
+    if (table->count && !(copy = arena_alloc(copier->arena, table->count * row_size)))
+        return module_copy_refuse(copier, kind->name, "out of memory");
     copier->rows += table->count;
-    if (!copy)
-        return module_copy_refuse(copier, name, "out of memory");
     for (size_t i = 0; i < table->count; i++)
         memcpy(copy + i * row_size, (const char *)table->rows + i * table->stride, table->stride);
     *table = (struct bb_table){copy, table->count, row_size};
-    *rows = copy;
     return 0;
 }
 
-static int module_copy_fields(struct copier *copier, struct bb_table *table, const char *name,
+/* Copies the tables in a descriptor or row, with the tables in their rows. */
+static int module_copy_tables(struct copier *copier, void *row, const struct table_kind *kinds,
                               unsigned depth)
 {
-    void *rows;
+    for (const struct table_kind *kind = kinds; kind->name; kind++) {
+        struct bb_table *table = (struct bb_table *)(void *)((char *)row + kind->at);
 
-    if (depth > FIELDS_DEPTH_MAX)
-        return module_copy_refuse(copier, name, "is nested too deeply");
-    if (module_copy_table(copier, table, sizeof(struct bb_field), name, &rows))
-        return -1;
-    struct bb_field *fields = rows;
-
-    for (size_t i = 0; i < table->count; i++)
-        if (module_copy_fields(copier, &fields[i].fields, name, depth + 1))
+        if (depth > DEPTH_MAX)
+            return module_copy_refuse(copier, kind->name, "is nested too deeply");
+        if (module_copy_table(copier, table, kind))
             return -1;
-    return 0;
-}
+        char *rows = (char *)(uintptr_t)table->rows;
 
-static int module_copy_tables(struct copier *copier, struct bb_module *copy)
-{
-    struct {
-        struct bb_table *table;
-        size_t row_size;
-        const char *name;
-    } plain[] = {
-        {&copy->hooks, sizeof(struct bb_hook), "hooks"},
-        {&copy->services, sizeof(struct bb_service_descriptor), "services"},
-        {&copy->needs, sizeof(struct bb_need), "needs"},
-        {&copy->channels, sizeof(struct bb_channel), "channels"},
-        {&copy->jobs, sizeof(struct bb_job), "jobs"},
-        {&copy->pools, sizeof(struct bb_pool), "pools"},
-        {&copy->workers, sizeof(struct bb_worker), "workers"},
-        {&copy->metrics, sizeof(struct bb_metric), "metrics"},
-        {&copy->wants, sizeof(struct bb_need), "wants"},
-    };
-    void *rows, *parts;
-
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
-        if (module_copy_table(copier, plain[i].table, plain[i].row_size, plain[i].name, &rows))
-            return -1;
-    if (module_copy_fields(copier, &copy->settings, "settings", 0) ||
-        module_copy_table(copier, &copy->routes, sizeof(struct bb_route), "routes", &rows))
-        return -1;
-    for (size_t i = 0; i < copy->routes.count; i++) {
-        struct bb_route *route = &((struct bb_route *)rows)[i];
-
-        if (module_copy_table(copier, &route->parts, sizeof(struct bb_part), "parts", &parts) ||
-            module_copy_fields(copier, &route->segments, "segments", 0) ||
-            module_copy_fields(copier, &route->query, "query", 0) ||
-            module_copy_fields(copier, &route->body, "body", 0) ||
-            module_copy_fields(copier, &route->reply, "reply", 0))
-            return -1;
+        for (size_t i = 0; kind->inner && i < table->count; i++)
+            if (module_copy_tables(copier, rows + i * kind->row_size, kind->inner, depth + 1))
+                return -1;
     }
-    if (module_copy_table(copier, &copy->events, sizeof(struct bb_event_descriptor), "events",
-                          &rows))
-        return -1;
-    for (size_t i = 0; i < copy->events.count; i++)
-        if (module_copy_fields(copier, &((struct bb_event_descriptor *)rows)[i].payload, "payload",
-                               0))
-            return -1;
-    if (module_copy_table(copier, &copy->commands, sizeof(struct bb_command), "commands", &rows))
-        return -1;
-    for (size_t i = 0; i < copy->commands.count; i++)
-        if (module_copy_fields(copier, &((struct bb_command *)rows)[i].options, "options", 0))
-            return -1;
     return 0;
 }
 
@@ -187,7 +175,7 @@ const struct bb_module *module_descriptor_copy(struct arena *arena,
         snprintf(why, why_size, "has no name or no version in its descriptor");
         return NULL;
     }
-    return module_copy_tables(&copier, copy) ? NULL : copy;
+    return module_copy_tables(&copier, copy, in_module, 0) ? NULL : copy;
 }
 
 /* ---- the check of a file ---- */

@@ -19,9 +19,6 @@ struct generation;
 struct core_module;
 struct meter;
 
-/* Declares api_NAME(), the host's function for the member NAME of struct bb_api. */
-#define API_FUNCTION(name) __typeof__(*((struct bb_api *)NULL)->name) api_##name
-
 /* A module's handle, followed by data that only the host uses. */
 struct host_handle {
     struct bb_host host; /* first member: pointers to both are interchangeable */

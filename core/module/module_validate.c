@@ -253,6 +253,11 @@ static void validate_rows(const struct core_module *module, struct setting_probl
         snprintf(place, sizeof place, "%s: event %s", descriptor->name, event->name);
         if (is_complete)
             validate_fields(&event->payload, NULL, place, problems);
+        if (is_complete && strcspn(event->name, ".") + 1 >= strlen(event->name))
+            setting_warning(problems,
+                            "module %s: the name of event \"%s\" should have the form "
+                            "thing.happened, for example message.new",
+                            descriptor->name, event->name);
     }
     MODULE_EACH (bb_service_descriptor, given, descriptor->services)
         validate_row(module, problems, given->name && given->version && given->interface, "service",
@@ -325,28 +330,20 @@ void module_validate(const struct core_module *module, struct setting_problems *
 
 /* ---- all modules together ---- */
 
-/* Tables whose rows have a name that only one module may define. */
-struct validate_kind {
+/* Tables whose rows begin with a name that only one module may define. */
+static const struct validate_kind {
     const char *what;
     size_t table;    /* offset in struct bb_module */
-    size_t name;     /* offset in a row */
     bool per_module; /* several modules may use the same name */
+} kinds[] = {
+    {"service", offsetof(struct bb_module, services), false},
+    {"event", offsetof(struct bb_module, events), false},
+    {"command", offsetof(struct bb_module, commands), false},
+    {"job", offsetof(struct bb_module, jobs), true},
+    {"pool", offsetof(struct bb_module, pools), true},
+    {"worker", offsetof(struct bb_module, workers), true},
 };
-
-#define KIND(what, table, row, per_module)                                                         \
-    {                                                                                              \
-        what, offsetof(struct bb_module, table), offsetof(struct row, name), per_module            \
-    }
-
-static const struct validate_kind kinds[] = {
-    KIND("service", services, bb_service_descriptor, false),
-    KIND("event", events, bb_event_descriptor, false),
-    KIND("command", commands, bb_command, false),
-    KIND("job", jobs, bb_job, true),
-    KIND("pool", pools, bb_pool, true),
-    KIND("worker", workers, bb_worker, true),
-};
-enum { KIND_EVENT = 1 };
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static const struct bb_table *validate_table(const struct core_module *module,
                                              const struct validate_kind *kind)
@@ -354,43 +351,19 @@ static const struct bb_table *validate_table(const struct core_module *module,
     return (const struct bb_table *)(const void *)((const char *)module->descriptor + kind->table);
 }
 
-static const char *validate_name(const struct bb_table *table, const struct validate_kind *kind,
-                                 size_t row)
+static const char *validate_name(const struct bb_table *table, size_t row)
 {
-    const char *at = (const char *)table->rows + row * table->stride + kind->name;
-
-    return *(const char *const *)(const void *)at;
+    return *(const char *const *)(const void *)((const char *)table->rows + row * table->stride);
 }
 
-/* Returns the number of rows of the module's table before `end` that have this name. */
-static size_t validate_named(const struct core_module *module, const struct validate_kind *kind,
-                             size_t end, const char *name)
+/* Returns the number of rows of the table before `end` that have this name. */
+static size_t validate_named(const struct bb_table *table, size_t end, const char *name)
 {
-    const struct bb_table *table = validate_table(module, kind);
     size_t found = 0;
 
     for (size_t i = 0; i < end && i < table->count; i++)
-        found += validate_name(table, kind, i) && !strcmp(validate_name(table, kind, i), name);
+        found += validate_name(table, i) && !strcmp(validate_name(table, i), name);
     return found;
-}
-
-static void validate_unique(const struct core_module *modules, size_t index,
-                            const struct validate_kind *kind, struct setting_problems *problems)
-{
-    const struct bb_table *own = validate_table(&modules[index], kind);
-
-    for (size_t row = 0; row < own->count; row++) {
-        const char *name = validate_name(own, kind, row);
-
-        if (name && validate_named(&modules[index], kind, row, name))
-            setting_problem(problems, "module %s declares the %s \"%s\" twice",
-                            modules[index].descriptor->name, kind->what, name);
-        for (size_t i = 0; name && i < index && !kind->per_module; i++)
-            if (validate_named(&modules[i], kind, SIZE_MAX, name))
-                setting_problem(problems, "modules %s and %s both declare the %s \"%s\"",
-                                modules[i].descriptor->name, modules[index].descriptor->name,
-                                kind->what, name);
-    }
 }
 
 /*
@@ -430,14 +403,28 @@ void module_validate_set(const struct core_module *modules, size_t count,
             if (!strcmp(modules[k].descriptor->name, modules[i].descriptor->name))
                 setting_problem(problems, "module %s is loaded twice: %s and %s",
                                 modules[i].descriptor->name, modules[k].path, modules[i].path);
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-            validate_unique(modules, i, &kinds[k], problems);
+        for (const struct validate_kind *kind = kinds; kind < kinds + KINDS; kind++) {
+            const struct bb_table *own = validate_table(&modules[i], kind);
+
+            for (size_t row = 0; row < own->count; row++) {
+                const char *name = validate_name(own, row);
+
+                if (name && validate_named(own, row, name))
+                    setting_problem(problems, "module %s declares the %s \"%s\" twice",
+                                    modules[i].descriptor->name, kind->what, name);
+                for (size_t k = 0; name && k < i && !kind->per_module; k++)
+                    if (validate_named(validate_table(&modules[k], kind), SIZE_MAX, name))
+                        setting_problem(problems, "modules %s and %s both declare the %s \"%s\"",
+                                        modules[k].descriptor->name, modules[i].descriptor->name,
+                                        kind->what, name);
+            }
+        }
         validate_metric_names(modules, i, problems);
         MODULE_EACH (bb_hook, hook, modules[i].descriptor->hooks) {
             size_t found = !hook->event || !strcmp(hook->event, "*");
 
             for (size_t k = 0; k < count && !found; k++)
-                found = validate_named(&modules[k], &kinds[KIND_EVENT], SIZE_MAX, hook->event);
+                found = validate_named(&modules[k].descriptor->events, SIZE_MAX, hook->event);
             if (!found)
                 setting_warning(problems,
                                 "module %s has a hook on \"%s\", which no module declares",

@@ -1,6 +1,5 @@
 #include "core/module/pool.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -339,6 +338,7 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .more = PTHREAD_COND_INITIALIZER,
         .owners = QUOTA_TABLE(1),
+        .calls = FAIR_QUEUE(pool->calls, 0),
         .each = quota_part((size_t)generation->host->http.client_percent,
                            (size_t)threads + descriptor->queue),
         .threads = calloc(threads, sizeof(pthread_t)),
@@ -397,14 +397,6 @@ struct workers {
     struct worker list[];
 };
 
-static void worker_ring(int fd)
-{
-    uint64_t one = 1;
-
-    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-}
-
 /* Charges the processor time since the last call, if this is the worker's own thread. */
 static void worker_charge(struct worker *worker)
 {
@@ -448,7 +440,7 @@ void api_wake(struct bb_host *host, const char *name)
     for (size_t i = 0; workers && i < workers->count; i++) {
         if (workers->list[i].context.host == host &&
             !strcmp(workers->list[i].descriptor->name, name))
-            worker_ring(workers->list[i].context.wake_fd);
+            eventfd_write(workers->list[i].context.wake_fd, 1);
     }
 }
 
@@ -480,28 +472,6 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static int worker_start(struct workers *workers, const struct bb_worker *descriptor,
-                        struct bb_host *host)
-{
-    struct worker *worker = &workers->list[workers->count];
-    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-
-    if (fd < 0)
-        return -1;
-    worker->context =
-        (struct bb_worker_context){.size = sizeof worker->context, .host = host, .wake_fd = fd};
-    worker->descriptor = descriptor;
-    worker->all = workers;
-    generation_acquire(handle_of(host)->generation); /* the thread's reference */
-    if (pthread_create(&worker->thread, NULL, worker_main, worker)) {
-        generation_release(handle_of(host)->generation);
-        close(fd);
-        return -1;
-    }
-    workers->count++;
-    return 0;
-}
-
 struct workers *workers_new(struct generation *generation)
 {
     size_t count = 0;
@@ -519,8 +489,28 @@ struct workers *workers_new(struct generation *generation)
     for (size_t i = 0; i < generation->module_count; i++) {
         struct core_module *module = &generation->modules[i];
 
-        MODULE_EACH (bb_worker, row, module->descriptor->workers)
-            failed = failed || worker_start(workers, row, &module->handle.host);
+        MODULE_EACH (bb_worker, row, module->descriptor->workers) {
+            struct worker *worker = &workers->list[workers->count];
+            int fd = failed ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+            *worker = (struct worker){.context = {.size = sizeof worker->context,
+                                                  .host = &module->handle.host,
+                                                  .wake_fd = fd},
+                                      .descriptor = row,
+                                      .all = workers};
+            if (fd < 0) {
+                failed = true;
+                continue;
+            }
+            generation_acquire(generation); /* the thread's reference */
+            if (!pthread_create(&worker->thread, NULL, worker_main, worker)) {
+                workers->count++;
+                continue;
+            }
+            failed = true;
+            generation_release(generation);
+            close(fd);
+        }
     }
     if (!failed)
         return workers;
@@ -546,7 +536,7 @@ void workers_stop(struct workers *workers, int64_t until_ms)
     pthread_cond_broadcast(&workers->gone);
     pthread_mutex_unlock(&workers->lock);
     for (size_t i = 0; i < workers->count; i++)
-        worker_ring(workers->list[i].context.wake_fd);
+        eventfd_write(workers->list[i].context.wake_fd, 1);
 }
 
 size_t workers_running(const struct workers *workers)

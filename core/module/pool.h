@@ -60,9 +60,6 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
  */
 int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
 
-API_FUNCTION(offload);
-API_FUNCTION(offload_for);
-
 /*
  * Worker threads of modules. Each generation has a set of them; each thread has a reference to it.
  * They are created before the generation goes live, wait until workers_go(), and run until
@@ -84,14 +81,5 @@ size_t workers_running(const struct workers *workers);
 
 /* Stops, joins and frees the workers. */
 void workers_free(struct workers *workers);
-
-API_FUNCTION(stopping);
-API_FUNCTION(leave_ms);
-API_FUNCTION(drained);
-API_FUNCTION(wake);
-
-/* Functions that pass work from any thread to a loop (job.c). */
-API_FUNCTION(run);
-API_FUNCTION(run_then);
 
 #endif

@@ -56,8 +56,11 @@ static struct quota_entry *quota_add(struct quota_table *table, struct quota_ent
 {
     struct quota_entry *entry = *at ? *at : table->spares;
 
-    if (!entry)
+    if (!entry) {
         entry = calloc(1, sizeof *entry + table->queues * sizeof entry->flows[0]);
+        for (unsigned i = 0; entry && i < table->queues; i++)
+            STAILQ_INIT(&entry->flows[i].entries);
+    }
     if (!entry)
         return NULL;
     if (!*at) {
@@ -248,85 +251,55 @@ struct fair_flow *fair_flow(const struct fair_queue *queue, const struct fair_en
     return &entry->owner->flows[queue->index];
 }
 
-/* Adds a flow to the end of the round. */
-static void fair_add_flow(struct fair_queue *queue, struct fair_flow *flow)
-{
-    flow->next = NULL;
-    if (queue->last)
-        queue->last->next = flow;
-    else
-        queue->first = flow;
-    queue->last = flow;
-}
-
-static struct fair_flow *fair_take_flow(struct fair_queue *queue)
-{
-    struct fair_flow *flow = queue->first;
-
-    queue->first = flow->next;
-    if (!queue->first)
-        queue->last = NULL;
-    return flow;
-}
-
 void fair_wait(struct fair_queue *queue, struct fair_entry *entry)
 {
     struct fair_flow *flow = fair_flow(queue, entry);
 
-    entry->next = NULL;
-    if (flow->first) {
-        flow->last->next = entry;
-    } else {
-        flow->first = entry;
-        fair_add_flow(queue, flow);
+    if (STAILQ_EMPTY(&flow->entries)) {
+        STAILQ_INSERT_TAIL(&queue->round, flow, next);
         queue->flows++;
     }
-    flow->last = entry;
+    STAILQ_INSERT_TAIL(&flow->entries, entry, next);
 }
 
 struct fair_entry *fair_first(const struct fair_queue *queue)
 {
-    return queue->first ? queue->first->first : NULL;
+    return STAILQ_EMPTY(&queue->round) ? NULL : STAILQ_FIRST(&STAILQ_FIRST(&queue->round)->entries);
 }
 
 struct fair_entry *fair_take(struct fair_queue *queue)
 {
     struct fair_entry *entry = fair_first(queue);
+    struct fair_flow *flow = STAILQ_FIRST(&queue->round);
 
     if (!entry)
         return NULL;
-    struct fair_flow *flow = fair_take_flow(queue);
-
-    flow->first = entry->next;
-    if (flow->first)
-        fair_add_flow(queue, flow);
-    else
+    STAILQ_REMOVE_HEAD(&queue->round, next);
+    STAILQ_REMOVE_HEAD(&flow->entries, next);
+    if (STAILQ_EMPTY(&flow->entries))
         queue->flows--;
+    else
+        STAILQ_INSERT_TAIL(&queue->round, flow, next);
     return entry;
 }
 
 void fair_skip(struct fair_queue *queue)
 {
-    if (queue->flows > 1)
-        fair_add_flow(queue, fair_take_flow(queue));
+    struct fair_flow *flow = STAILQ_FIRST(&queue->round);
+
+    if (!flow)
+        return;
+    STAILQ_REMOVE_HEAD(&queue->round, next);
+    STAILQ_INSERT_TAIL(&queue->round, flow, next);
 }
 
 void fair_cancel(struct fair_queue *queue, struct fair_entry *entry)
 {
-    struct fair_flow *flow = fair_flow(queue, entry), **of = &queue->first, *flow_before = NULL;
-    struct fair_entry **at = &flow->first, *before = NULL;
+    struct fair_flow *flow = fair_flow(queue, entry);
 
-    for (; *at != entry; at = &before->next)
-        before = *at;
-    *at = entry->next;
-    if (flow->last == entry)
-        flow->last = before;
-    if (flow->first)
+    STAILQ_REMOVE(&flow->entries, entry, fair_entry, next);
+    if (!STAILQ_EMPTY(&flow->entries))
         return;
-    for (; *of != flow; of = &flow_before->next)
-        flow_before = *of;
-    *of = flow->next;
-    if (queue->last == flow)
-        queue->last = flow_before;
+    STAILQ_REMOVE(&queue->round, flow, fair_flow, next);
     queue->flows--;
 }

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct core_request;
 struct generation;
@@ -128,14 +129,14 @@ int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why)
 
 /* Embedded in the object that waits. */
 struct fair_entry {
-    struct fair_entry *next;
+    STAILQ_ENTRY(fair_entry) next;
     struct quota_entry *owner; /* result of fair_enter() */
 };
 
 /* The waiting entries of one owner in one queue. */
 struct fair_flow {
-    struct fair_flow *next; /* of the queue */
-    struct fair_entry *first, *last;
+    STAILQ_ENTRY(fair_flow) next; /* of the queue */
+    STAILQ_HEAD(, fair_entry) entries;
     unsigned round, taken; /* for the caller: its last round, and the entries taken in it */
 };
 
@@ -150,10 +151,14 @@ struct quota_entry {
 };
 
 struct fair_queue {
-    unsigned index; /* its index among the queues of the table */
-    unsigned flows; /* number of flows with waiting entries */
-    struct fair_flow *first, *last;
+    unsigned index;                 /* its index among the queues of the table */
+    unsigned flows;                 /* number of flows with waiting entries */
+    STAILQ_HEAD(, fair_flow) round; /* the flows with waiting entries, the next one first */
 };
+#define FAIR_QUEUE(queue, number)                                                                  \
+    {                                                                                              \
+        .index = (number), .round = STAILQ_HEAD_INITIALIZER((queue).round)                         \
+    }
 
 /* Counts an entry of this owner if it has fewer than `each`. Returns NULL with *why otherwise. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,

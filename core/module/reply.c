@@ -99,22 +99,19 @@ static void reply_write_json(void *arg)
     written->json = NULL;
 }
 
-/* Answers with the written bytes, or 503 if they are NULL. */
-static int reply_written(struct core_request *rq, int status, const struct written *written)
-{
-    if (written->bytes)
-        return reply_bytes(rq, status, written->bytes, written->length);
-    return reply_failure(rq, FAILED_MEMORY);
-}
-
-int reply_json(struct core_request *rq, int status, json_t *json)
+int reply_json(struct core_request *rq, int status, json_t *json, bool aside)
 {
     struct written written = {.json = json};
 
     if (!json)
         return reply_bytes(rq, status, NULL, 0);
-    reply_write_json(&written);
-    return reply_written(rq, status, &written);
+    /* The call also fails if the deadline passes while the thread writes. */
+    if (aside)
+        pool_run(rq, reply_write_json, &written);
+    if (written.json)
+        reply_write_json(&written);
+    return written.bytes ? reply_bytes(rq, status, written.bytes, written.length)
+                         : reply_failure(rq, FAILED_MEMORY);
 }
 
 /* The number of values in the JSON and the bytes of their strings. */
@@ -146,17 +143,6 @@ size_t reply_large_memory(json_t *json)
 
     reply_measure(json, &size);
     return EACH * size.values + size.strings > LARGE ? NODE * size.values + size.strings : 0;
-}
-
-int reply_json_aside(struct core_request *rq, int status, json_t *json)
-{
-    struct written written = {.json = json};
-
-    /* If the deadline passed while the thread was writing, the call failed, but the JSON is
-     * written. */
-    if (pool_run(rq, reply_write_json, &written) && written.json)
-        return reply_json(rq, status, written.json);
-    return reply_written(rq, status, &written);
 }
 
 void api_vwarn(struct bb_request *pub, const char *format, va_list args)
@@ -346,24 +332,6 @@ bool failure_is_passing(const struct failure *failure)
            sqlstate_has(failure->sqlstate, SQLSTATE_PASSING);
 }
 
-static int reply_sql(struct core_request *rq)
-{
-    const struct failure *failure = &rq->failure;
-
-    const struct sqlstate *means = sqlstate_of(failure->sqlstate);
-
-    if (means->flags & SQLSTATE_RAISED)
-        return reply_error(rq, atoi(failure->sqlstate + 2), "%s", failure->text);
-    if (means->status)
-        return reply_error(rq, means->status, "%s", means->text);
-    bool passing = failure_is_passing(failure);
-
-    module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
-    if (passing)
-        return reply_error(rq, 503, "The database is temporarily unavailable");
-    return reply_error(rq, 500, "Internal server error");
-}
-
 int reply_failed(struct core_request *rq)
 {
     static const struct {
@@ -376,12 +344,23 @@ int reply_failed(struct core_request *rq)
         [FAILED_MEMORY] = {503, "The service is out of memory"},
         [FAILED_REFUSED] = {500, "Internal server error"},
     };
-    enum failure_kind kind = rq->failure.kind;
+    const struct failure *failure = &rq->failure;
+    enum failure_kind kind = failure->kind;
 
     if (kind == FAILED_ANSWERED)
         return rq->response.status;
-    if (kind == FAILED_SQL)
-        return reply_sql(rq);
+    if (kind == FAILED_SQL) {
+        const struct sqlstate *means = sqlstate_of(failure->sqlstate);
+        bool passing = failure_is_passing(failure);
+
+        if (means->flags & SQLSTATE_RAISED)
+            return reply_error(rq, atoi(failure->sqlstate + 2), "%s", failure->text);
+        if (means->status)
+            return reply_error(rq, means->status, "%s", means->text);
+        module_error_statement(rq, passing ? BB_WARN : BB_ERROR);
+        return passing ? reply_error(rq, 503, "The database is temporarily unavailable")
+                       : reply_error(rq, 500, "Internal server error");
+    }
     if (kind == FAILED_SHARE) {
         if (!reply_header_get(rq, "Retry-After"))
             reply_header(rq, "Retry-After", "1");
@@ -412,12 +391,11 @@ static const char *module_error_module(const struct bb_host *host)
 
 struct log_pair module_error_place(const struct core_request *rq, char route[MODULE_ERROR_PLACE])
 {
-    if (rq->kind == REQUEST_JOB)
-        return (struct log_pair){"job", rq->name};
-    if (rq->kind == REQUEST_HOOK)
-        return (struct log_pair){"hook", rq->name};
-    if (rq->kind == REQUEST_COMMAND)
-        return (struct log_pair){"command", rq->name};
+    static const char *const kinds[] = {
+        [REQUEST_JOB] = "job", [REQUEST_HOOK] = "hook", [REQUEST_COMMAND] = "command"};
+
+    if (kinds[rq->kind])
+        return (struct log_pair){kinds[rq->kind], rq->name};
     if (rq->route)
         snprintf(route, MODULE_ERROR_PLACE, "%s %s", rq->route->method, rq->route->path);
     return (struct log_pair){"route", rq->route ? route : NULL};

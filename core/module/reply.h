@@ -18,17 +18,17 @@ json_t *reply_text(const char *text);
 /* Returns the standard reason phrase of a status; "Error" if it has none here. */
 const char *reply_reason(int status);
 
-/* Implement functions of <busbar/reply.h>, which documents them. They return the status. */
-int reply_json(struct core_request *rq, int status, json_t *json);
+/*
+ * Answers with JSON, which it takes (NULL: no body), and returns the status. `aside`: parks the
+ * fiber while a pool thread of the host writes the response, because writing 60 MB takes half a
+ * second, during which the loop would serve nothing else.
+ */
+int reply_json(struct core_request *rq, int status, json_t *json, bool aside);
 /* The approximate memory of JSON whose text is large, in bytes; 0: its text is small. */
 size_t reply_large_memory(json_t *json);
-/*
- * Like reply_json(), but parks the fiber while a pool thread of the host writes the response,
- * because writing 60 MB takes half a second, during which the loop would serve nothing else.
- */
-int reply_json_aside(struct core_request *rq, int status, json_t *json);
 /* Adds the texts of bb_warn() to `json` (taken) if it is an object and a success. Fiber only. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
+/* Implement functions of <busbar/reply.h>, which documents them. They return the status. */
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
 BB_PRINTF(3, 0)
 int reply_verror(struct core_request *rq, int status, const char *format, va_list args);
@@ -54,9 +54,6 @@ int reply_header(struct core_request *rq, const char *name, const char *value);
 
 /* Returns a header of the response; NULL if it is not set. */
 const char *reply_header_get(const struct core_request *rq, const char *name);
-
-API_FUNCTION(reply_file);
-BB_PRINTF(2, 0) API_FUNCTION(vwarn);
 
 /*
  * Handles errors of modules that the host can tolerate: logs each with the module and its route,

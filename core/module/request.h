@@ -145,7 +145,6 @@ const char *request_trace(struct core_request *rq);
  * until now is charged to the previous module.
  */
 void request_enter(struct core_request *rq, struct bb_host *host);
-API_FUNCTION(call_as);
 
 /*
  * Starts entry(rq) on a fiber, or continues the parked fiber. Returns true if the fiber has ended,
@@ -207,12 +206,5 @@ int request_fail(struct core_request *rq, enum failure_kind kind);
  * only.
  */
 _Noreturn void request_out_of_memory(struct core_request *rq);
-
-API_FUNCTION(guard);
-API_FUNCTION(end);
-API_FUNCTION(scratch);
-API_FUNCTION(completion);
-API_FUNCTION(completion_wait);
-API_FUNCTION(completion_signal);
 
 #endif

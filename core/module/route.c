@@ -162,26 +162,6 @@ static struct node *route_child_of(const struct node *node, struct piece piece)
     return child;
 }
 
-static struct node *route_grow(struct arena *arena, struct node *node, struct piece piece)
-{
-    bool parameter = piece.start[0] == ':';
-    struct node *child = parameter ? node->parameter : route_child_of(node, piece);
-
-    if (child)
-        return child;
-    child = arena_alloc(arena, sizeof(*child));
-    if (!child)
-        return NULL;
-    if (parameter) {
-        node->parameter = child;
-    } else {
-        child->segment = piece;
-        child->next = node->children;
-        node->children = child;
-    }
-    return child;
-}
-
 int router_add(struct router *router, const struct bb_route *route, void *owner, char *why,
                size_t why_size)
 {
@@ -206,10 +186,24 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
         return route_refuse(why, why_size, route, reason);
     struct node *node = &router->root;
 
-    for (size_t i = 0; node && i < path.count; i++)
-        node = route_grow(router->arena, node, path.pieces[i]);
-    if (!node)
-        return route_refuse(why, why_size, route, "out of memory");
+    for (size_t i = 0; i < path.count; i++) {
+        struct piece piece = path.pieces[i];
+        bool parameter = piece.start[0] == ':';
+        struct node *child = parameter ? node->parameter : route_child_of(node, piece);
+
+        if (!child) {
+            child = arena_alloc(router->arena, sizeof(*child));
+            if (!child)
+                return route_refuse(why, why_size, route, "out of memory");
+            if (parameter)
+                node->parameter = child;
+            else
+                *child = (struct node){.segment = piece, .next = node->children};
+            if (!parameter)
+                node->children = child;
+        }
+        node = child;
+    }
     if (node->entries[method])
         return route_refuse(why, why_size, route, "another route has the same method and pattern");
     node->entries[method] = entry;

@@ -42,6 +42,4 @@ const char *upload_identity(struct upload *upload, size_t *length);
 /* Frees the upload and its HTTP transaction, which has ended, now or when the pool has finished. */
 void upload_end(struct upload *upload);
 
-API_FUNCTION(file);
-
 #endif

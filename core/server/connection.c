@@ -573,16 +573,8 @@ static void http_sweep(struct timer *timer)
     atomic_store_explicit(&stats->requests, loop->requests, memory_order_relaxed);
     atomic_store_explicit(&stats->connections, http->connection_count, memory_order_relaxed);
     atomic_store_explicit(&stats->rejected, http->rejected, memory_order_relaxed);
-    for (int kind = 0; loop->pg && kind < PG_POOLS; kind++) {
-        struct pg_pool_status pool;
-
-        pg_pool_snapshot(loop->pg, (enum pg_pool_kind)kind, &pool);
-        atomic_store_explicit(&stats->ready[kind], pool.ready, memory_order_relaxed);
-        atomic_store_explicit(&stats->waiting[kind], pool.waiting, memory_order_relaxed);
-        atomic_store_explicit(&stats->batches[kind], pool.batches, memory_order_relaxed);
-        atomic_store_explicit(&stats->shared[kind], pool.shared, memory_order_relaxed);
-        atomic_store_explicit(&stats->sharers[kind], pool.sharers, memory_order_relaxed);
-    }
+    if (loop->pg)
+        pg_publish(loop->pg);
     timer_set(&loop->timers, timer,
               timer_beat(loop->now_ms, http->connection_count ? SWEEP_MS : TIMER_IDLE_MS));
 }

@@ -218,9 +218,9 @@ static int txn_check_access(struct http_txn *txn)
      * not use a response to one origin, even a refusal, for another origin. */
     const char *origin = head_value(&txn->head, "Origin");
 
-    if (json_array_size(rq->generation->cors_origins))
+    if (json_array_size(rq->generation->host->http.cors_origins))
         reply_header(rq, "Vary", "Origin");
-    if (origin && origin_allowed(rq->generation->cors_origins, origin)) {
+    if (origin && origin_allowed(rq->generation->host->http.cors_origins, origin)) {
         reply_header(rq, "Access-Control-Allow-Origin", origin);
         reply_header(rq, "Access-Control-Expose-Headers",
                      "X-Request-Id, Link, Retry-After, X-Ignored-Parameters, X-Total-Count");

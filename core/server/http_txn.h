@@ -106,7 +106,6 @@ void http_txn_completed(void *cls, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode why);
 
 void http_txn_free(struct http_txn *txn);
-API_FUNCTION(audit);
 
 /*
  * Returns the values of all headers with this name, joined by commas, because a list may be sent in

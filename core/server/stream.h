@@ -38,15 +38,4 @@ struct MHD_Response *stream_response(struct bb_stream *stream);
 const char *stream_type(const struct bb_stream *stream);
 void stream_closed(struct bb_stream *stream);
 
-API_FUNCTION(stream_open);
-API_FUNCTION(stream_send);
-API_FUNCTION(stream_waiting);
-API_FUNCTION(stream_end);
-API_FUNCTION(stream_cut);
-API_FUNCTION(stream_join);
-API_FUNCTION(stream_publish);
-API_FUNCTION(stream_publish_to);
-API_FUNCTION(chunk_new);
-API_FUNCTION(chunk_release);
-
 #endif

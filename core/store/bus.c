@@ -33,25 +33,6 @@ static const struct bb_audience *bus_audience_copy(struct arena *arena,
     return copy;
 }
 
-/* Runs a hook on behalf of its module, on the publisher's fiber. */
-static int bus_run_within(struct bb_tx *tx, const struct core_hook *hook,
-                          const struct bb_event *event)
-{
-    struct core_request *rq = tx->rq;
-    struct bb_host *publisher = rq->pub.host;
-    struct bb_host *own = &hook->host->host;
-    const char *outer = rq->hooked;
-
-    request_enter(rq, own);
-    rq->hooked = event->name;
-    rq->hook_depth++;
-    int vetoed = hook->hook->within(&rq->pub, tx, event, own->state);
-    rq->hook_depth--;
-    rq->hooked = outer;
-    request_enter(rq, publisher);
-    return vetoed || rq->within_failed ? -1 : 0;
-}
-
 int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
              const struct bb_audience *audience)
 {
@@ -100,14 +81,26 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
                                            .audience = kept};
     *tx->raised_end = raised;
     tx->raised_end = &raised->next;
-    for (size_t i = 0; i < event->within_count; i++) {
-        if (bus_run_within(tx, &event->within[i], &raised->descriptor)) {
-            if (rq->response.status)
-                request_fail(rq, FAILED_ANSWERED);
-            return -1;
-        }
+    struct bb_host *publisher = rq->pub.host;
+    const char *outer = rq->hooked;
+    bool vetoed = false;
+
+    /* runs the hooks on behalf of their modules, on the publisher's fiber */
+    rq->hook_depth++;
+    rq->hooked = raised->descriptor.name;
+    for (size_t i = 0; i < event->within_count && !vetoed; i++) {
+        const struct core_hook *hook = &event->within[i];
+
+        request_enter(rq, &hook->host->host);
+        vetoed = hook->hook->within(&rq->pub, tx, &raised->descriptor, rq->pub.state) ||
+                 rq->within_failed;
     }
-    return 0;
+    rq->hook_depth--;
+    rq->hooked = outer;
+    request_enter(rq, publisher);
+    if (vetoed && rq->response.status)
+        request_fail(rq, FAILED_ANSWERED);
+    return vetoed ? -1 : 0;
 }
 
 /* The request of a committed hook; has a reference to the payload. */

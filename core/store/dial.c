@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include <busbar/abi.h>
@@ -13,7 +14,7 @@
 enum { THREADS_MAX = 8, ATTEMPTS_MAX = 2 };
 
 struct dial_attempt {
-    struct dial_attempt *next;
+    STAILQ_ENTRY(dial_attempt) next;
     struct dial *dial;
 };
 
@@ -34,9 +35,10 @@ struct dial {
 
 /* The queues of first and second attempts of all loops, which wait for a thread. */
 static struct dial_line {
-    struct dial_attempt *first;
+    STAILQ_HEAD(, dial_attempt) attempts;
     unsigned threads;
-} dial_lines[ATTEMPTS_MAX];
+} dial_lines[ATTEMPTS_MAX] = {{STAILQ_HEAD_INITIALIZER(dial_lines[0].attempts), 0},
+                              {STAILQ_HEAD_INITIALIZER(dial_lines[1].attempts), 0}};
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Unlocks, and frees the dial if neither its owner nor a thread needs it any more. */
@@ -60,14 +62,14 @@ static void *dial_main(void *arg)
 
     thread_name("connector", NULL);
     pthread_mutex_lock(&dial_lock);
-    while ((attempt = line->first)) {
+    while ((attempt = STAILQ_FIRST(&line->attempts))) {
         struct dial *dial = attempt->dial;
         const struct dial_kind *kind = dial->kind;
         bool wanted = dial->owner && !dial->connection;
         char problem[DIAL_PROBLEM] = "";
         void *connection = NULL;
 
-        line->first = attempt->next;
+        STAILQ_REMOVE_HEAD(&line->attempts, next);
         pthread_mutex_unlock(&dial_lock);
         if (wanted)
             connection = kind->connect(dial->to, line == &dial_lines[1], problem);
@@ -93,7 +95,7 @@ static void *dial_main(void *arg)
 static int dial_start(struct dial *dial, bool again)
 {
     struct dial_line *line = &dial_lines[again];
-    struct dial_attempt **end = &line->first;
+    struct dial_attempt *attempt = &dial->attempts[again];
     pthread_t thread;
 
     pthread_mutex_lock(&dial_lock);
@@ -103,11 +105,9 @@ static int dial_start(struct dial *dial, bool again)
     }
     bool started = line->threads > 0;
 
-    while (*end)
-        end = &(*end)->next;
     if (started) {
-        dial->attempts[again].dial = dial;
-        *end = &dial->attempts[again];
+        attempt->dial = dial;
+        STAILQ_INSERT_TAIL(&line->attempts, attempt, next);
         dial->left++;
     }
     pthread_mutex_unlock(&dial_lock);

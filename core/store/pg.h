@@ -89,40 +89,21 @@ struct pg_request {
     bool sent;                      /* is part of a batch in progress */
     bool running;                   /* counts as in progress for its owner */
     bool large;                     /* a unit in the long pool, in this list: */
-    struct pg_request *large_next;
+    LIST_ENTRY(pg_request) large_link;
     bool done; /* the caller may take the results */
     struct failure failure;
     struct arena *memory; /* contains the request itself and its values */
 };
 
-struct pg_settings {
-    const char *url;
-    unsigned connections[PG_POOLS];
-    size_t queue;          /* maximum number of requests that wait in a pool */
-    unsigned merge_max;    /* maximum number of requests in an execution of a keyed statement */
-    unsigned share;        /* percentage of queue and connections for one owner */
-    unsigned statement_ms; /* statement_timeout */
-    unsigned connect_ms;   /* see pg_connect.h */
-};
-
 struct pg_pool;
 struct pg_tx; /* a checked out connection */
 
-struct pg *pg_new(struct loop *loop, const struct pg_settings *settings);
+/* Creates the pools by the loop's settings of `database`. NULL: out of memory. */
+struct pg *pg_new(struct loop *loop);
 void pg_free(struct pg *pg);
 
-/* Changes queue, share and merge_max, the settings that a reload can change. */
-void pg_set_limits(struct pg *pg, const struct pg_settings *to);
-
-/* State of a pool for monitoring. */
-struct pg_pool_status {
-    unsigned connections, ready; /* configured, usable */
-    size_t batches;              /* in progress */
-    size_t waiting;              /* requests; in the tx pool, callers that wait for a connection */
-    size_t shared, sharers; /* total number of shared executions, and of the requests in them */
-};
-
-void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status);
+/* Stores the state of the pools in the loop's statistics, see struct loop_stats. */
+void pg_publish(const struct pg *pg);
 
 /* Sends the requests of a struct pg that wait and fit into the next batches; once per iteration. */
 void pg_flush(void *of);
@@ -147,11 +128,11 @@ int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *request)
 /* Frees the request, for which no caller waits any more, now or when its results have arrived. */
 void pg_request_abandon(struct pg_request *request);
 
-/* NULL is allowed. */
-void pg_request_free(struct pg_request *request);
+/* Frees a request; NULL is allowed. A function for request_defer(). */
+void pg_request_free(void *request);
 
-/* Frees the result. */
-void pg_rows_drop(struct bb_rows *rows);
+/* Frees the result of a struct bb_rows. A function for request_defer(). */
+void pg_rows_drop(void *rows);
 
 /* Allocates rows in the caller's arena, which drops them later. Fiber only. */
 struct bb_rows *pg_rows_new(struct core_request *rq);
@@ -174,8 +155,8 @@ int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request);
 struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                           size_t count);
 void pg_tx_end(struct pg_tx *tx);
-/* Like pg_tx_end(), but closes the connection, which releases its locks. */
-void pg_tx_drop(struct pg_tx *tx);
+/* Like pg_tx_end(), but closes the connection, which releases its locks. For arena_defer(). */
+void pg_tx_drop(void *tx);
 
 /* Fills a failure from an error result of `op` (NULL: of the commit). */
 void pg_failure(struct failure *failure, const struct pg_op *op, const PGresult *result);

@@ -221,10 +221,10 @@ static void conn_dialled(void *arg, void *connection, const char *problem)
 static void conn_attempt(struct timer *timer)
 {
     struct pg_conn *conn = BB_CONTAINER_OF(timer, struct pg_conn, timer);
-    const struct pg *pg = conn->pool->pg;
+    struct loop *loop = conn->pool->pg->loop;
 
     conn->state = PG_CONNECTING;
-    conn->dial = pg_dial(pg->loop, &pg->settings, "busbar", conn_dialled, conn);
+    conn->dial = pg_dial(loop, loop->host, "busbar", conn_dialled, conn);
     if (!conn->dial)
         pg_conn_lost(conn, "no thread can be started");
 }
@@ -344,9 +344,11 @@ void pg_conn_flush(struct pg_conn *conn)
 
 /*
  * Sends a request again, in a separate batch if its batch was rolled back or it was sent twice
- * before.
+ * before. Inserts it at *place, and sets *place to its link: initially &conn->again, so
+ * that the requests keep their order and are sent before others.
  */
-static void conn_request_again(struct pg_conn *conn, struct pg_request *request)
+static void conn_request_again(struct pg_conn *conn, struct pg_request *request,
+                               struct pg_request ***place)
 {
     if (!request->rq) {
         pg_request_free(request);
@@ -359,22 +361,8 @@ static void conn_request_again(struct pg_conn *conn, struct pg_request *request)
     pg_merge_forget(request);
     request->failure = (struct failure){0};
     request->alone = conn->pool->kind == PG_UNIT || request->write || request->tries > 1;
-    pg_conn_queue(conn, request, true);
-}
-
-/* Reverses the list, because requests are put in front of the queue one after the other. */
-static struct pg_request *conn_reverse(struct pg_request *list)
-{
-    struct pg_request *back = NULL;
-
-    while (list) {
-        struct pg_request *next = list->next;
-
-        list->next = back;
-        back = list;
-        list = next;
-    }
-    return back;
+    pg_conn_queue(conn, request, *place);
+    *place = &request->next;
 }
 
 /* Returns whether a request's outcome is final, and not caused by another request of the batch. */
@@ -395,40 +383,33 @@ static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_ba
     return own_failure || (request->last && request->last->rows.result);
 }
 
-/*
- * Charges the time since the batch was sent, or since the previous batch ended, to the modules of
- * its statements, in equal parts, because PostgreSQL sends the results of a batch together.
- */
-static void conn_charge(struct pg_conn *conn, const struct pg_batch *batch)
+static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 {
     int64_t now_us = clock_mono_us(), us = now_us - conn->charged_us, count = 0;
 
-    for (const struct pg_request *request = batch->requests; request; request = request->next)
-        for (const struct pg_op *op = request->ops; op; op = op->next)
+    /*
+     * Charges the time since the batch was sent, or since the previous batch ended, to the modules
+     * of its statements, in equal parts, because PostgreSQL sends the results of a batch together.
+     */
+    for (const struct pg_request *at = batch->requests; at; at = at->next)
+        for (const struct pg_op *op = at->ops; op; op = op->next)
             count++;
-    for (const struct pg_request *request = batch->requests; request; request = request->next)
-        for (const struct pg_op *op = request->ops; op; op = op->next) {
+    for (const struct pg_request *at = batch->requests; at; at = at->next)
+        for (const struct pg_op *op = at->ops; op; op = op->next) {
             account_add(op->account, ACCOUNT_STATEMENTS, 1);
             account_add(op->account, ACCOUNT_DATABASE_US, us / count);
         }
+    struct pg_request **place = &conn->again;
+
     conn->charged_us = now_us;
-}
-
-static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
-{
-    conn_charge(conn, batch);
-    struct pg_request *request = batch->failed ? conn_reverse(batch->requests) : batch->requests;
-
     conn->batches--;
     conn->oldest_ms = conn->pool->pg->loop->now_ms;
-    while (request) {
-        struct pg_request *next = request->next;
-
+    for (struct pg_request *request = batch->requests, *next; request; request = next) {
+        next = request->next;
         if (conn_is_outcome_known(conn, batch, request))
             pg_request_done(request);
         else
-            conn_request_again(conn, request);
-        request = next;
+            conn_request_again(conn, request, &place);
     }
     free(batch);
 }
@@ -437,26 +418,19 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 static void conn_results_lost(struct pg_conn *conn)
 {
     bool reads = conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG;
+    struct pg_request **place = &conn->again;
+    struct pg_batch *batch;
 
-    while (conn->oldest) {
-        struct pg_batch **last = &conn->oldest, *batch;
-
-        while ((*last)->next)
-            last = &(*last)->next;
-        batch = *last;
-        *last = NULL;
-        struct pg_request *request = conn_reverse(batch->requests);
-
-        while (request) {
-            struct pg_request *next = request->next;
-
+    while ((batch = conn->oldest)) {
+        conn->oldest = batch->next;
+        for (struct pg_request *request = batch->requests, *next; request; request = next) {
+            next = request->next;
             if (!strcmp(request->failure.sqlstate, PG_NOT_ALLOWED))
                 pg_request_done(request);
             else if (reads && !request->write)
-                conn_request_again(conn, request);
+                conn_request_again(conn, request, &place);
             else
                 pg_request_fail(request, FAILED_UNAVAILABLE);
-            request = next;
         }
         free(batch);
     }
@@ -677,7 +651,7 @@ void pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index)
     *conn = (struct pg_conn){.watch = {.fd = -1, .ready = conn_ready},
                              .pool = pool,
                              .index = index,
-                             .queue.index = index,
+                             .queue = FAIR_QUEUE(conn->queue, index),
                              .timer.fire = conn_attempt};
     conn_attempt(&conn->timer);
 }

@@ -233,13 +233,13 @@ static void pg_dial_close(void *conn)
     PQfinish(conn);
 }
 
-struct dial *pg_dial(struct loop *loop, const struct pg_settings *settings, const char *mark,
+struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *mark,
                      dial_done *done, void *owner)
 {
     static const struct dial_kind kind = {pg_dial_connect, pg_dial_close, SECOND_MS};
-    size_t size = strlen(settings->url) + 1;
+    size_t size = strlen(host->database.url) + 1;
     struct pg_dialled *to = malloc(sizeof *to + size);
-    unsigned ms = settings->statement_ms;
+    unsigned ms = (unsigned)host->database.statement_timeout;
 
     if (!to)
         return NULL;
@@ -247,9 +247,9 @@ struct dial *pg_dial(struct loop *loop, const struct pg_settings *settings, cons
                                   .name = "busbar",
                                   .options = to->options,
                                   .mark = to->mark,
-                                  .connect_ms = settings->connect_ms,
+                                  .connect_ms = (unsigned)host->database.connect_timeout,
                                   .statement_ms = ms};
-    memcpy(to->url, settings->url, size);
+    memcpy(to->url, host->database.url, size);
     snprintf(to->mark, sizeof to->mark, "%s", mark);
     snprintf(to->options, sizeof to->options,
              "-c statement_timeout=%u -c idle_in_transaction_session_timeout=%u -c jit=off", ms,

@@ -9,6 +9,7 @@
 
 #include <libpq-fe.h>
 
+#include "core/lib/host_settings.h"
 #include "core/store/dial.h"
 
 struct pg_login {
@@ -32,8 +33,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
  * Like pg_connect() on a helper thread, see dial_new(). After a second, also tries the known
  * server, because the name server may not respond.
  */
-struct pg_settings;
-struct dial *pg_dial(struct loop *loop, const struct pg_settings *settings, const char *mark,
+struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *mark,
                      dial_done *done, void *owner);
 
 /* The problem reported for a session that several connections share. */

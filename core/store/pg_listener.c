@@ -33,7 +33,6 @@ enum pg_listener_state {
 struct pg_listener {
     struct watch watch; /* first member */
     struct loop *loop;
-    struct pg_settings settings;
     struct dial *dial; /* LISTENER_CONNECTING */
     PGconn *pg;
     enum pg_listener_state state;
@@ -72,22 +71,15 @@ int64_t pg_listener_latency_ms(void)
 }
 
 /* For `busbar status`. */
-static pthread_mutex_t problem_lock = PTHREAD_MUTEX_INITIALIZER;
-static char last_problem[512];
-
-void pg_listener_problem(char *out, size_t size)
+static void pg_listener_note_problem(const struct pg_listener *listener, const char *reason)
 {
-    pthread_mutex_lock(&problem_lock);
-    snprintf(out, size, "%s", last_problem);
-    pthread_mutex_unlock(&problem_lock);
-}
+    struct engine *engine = listener->loop->engine;
 
-static void pg_listener_note_problem(const char *reason)
-{
-    pthread_mutex_lock(&problem_lock);
-    snprintf(last_problem, sizeof last_problem, "%s", reason ? reason : "");
-    pg_one_line(last_problem);
-    pthread_mutex_unlock(&problem_lock);
+    pthread_mutex_lock(&engine->lock);
+    snprintf(engine->connection_problem, sizeof engine->connection_problem, "%s",
+             reason ? reason : "");
+    pg_one_line(engine->connection_problem);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 int64_t pg_listener_silent_ms(void)
@@ -170,7 +162,7 @@ static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
 static void pg_listener_lost(struct pg_listener *listener, const char *reason)
 {
     atomic_store(&silent_since_ms, 0);
-    pg_listener_note_problem(reason);
+    pg_listener_note_problem(listener, reason);
     if (!listener->down_logged)
         log_line(BB_WARN, "PostgreSQL does not respond", "reason", reason, NULL);
     listener->down_logged = true;
@@ -355,7 +347,7 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
 
         if (listener->down_logged) {
             log_line(BB_WARN, "PostgreSQL responds again", NULL);
-            pg_listener_note_problem(NULL);
+            pg_listener_note_problem(listener, NULL);
         }
         listener->down_logged = false;
         if (listener->theirs_us > 0) {
@@ -411,8 +403,11 @@ static void pg_listener_connect(struct pg_listener *listener)
     snprintf(listener->mark, sizeof listener->mark, "busbar %s", hex);
     listener->dialled_ms = clock_mono_ms();
     listener->state = LISTENER_CONNECTING;
+    struct generation *g = engine_generation(listener->loop->engine);
+
     listener->dial =
-        pg_dial(listener->loop, &listener->settings, listener->mark, pg_listener_dialled, listener);
+        pg_dial(listener->loop, g->host, listener->mark, pg_listener_dialled, listener);
+    generation_release(g);
     if (!listener->dial)
         pg_listener_lost(listener, "no thread can be started");
 }
@@ -458,7 +453,7 @@ void pg_listener_subscribe(struct pg_listener *listener)
     pthread_mutex_unlock(&listener->lock);
 }
 
-struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings *settings)
+struct pg_listener *pg_listener_new(struct loop *loop)
 {
     struct pg_listener *listener = calloc(1, sizeof *listener);
 
@@ -466,7 +461,6 @@ struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings 
         return NULL;
     listener->watch = (struct watch){.fd = -1, .ready = pg_listener_ready};
     listener->loop = loop;
-    listener->settings = *settings;
     listener->timer.fire = pg_listener_timer;
     listener->subscribe.run = pg_listener_called;
     pthread_mutex_init(&listener->lock, NULL);

@@ -12,7 +12,7 @@
 #include "core/store/pg.h"
 
 /* Creates the listener, which runs on the first loop. NULL: out of memory. */
-struct pg_listener *pg_listener_new(struct loop *loop, const struct pg_settings *settings);
+struct pg_listener *pg_listener_new(struct loop *loop);
 void pg_listener_free(struct pg_listener *listener);
 
 /*
@@ -40,8 +40,5 @@ int64_t pg_listener_latency_ms(void);
  * NULL: it accepts writes. Any thread.
  */
 const char *pg_listener_no_writes(void);
-
-/* Gets the reason why the listener is not connected: one line, or "" if it is. Any thread. */
-void pg_listener_problem(char *out, size_t size);
 
 #endif

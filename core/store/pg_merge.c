@@ -77,10 +77,9 @@ static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned 
 
 void pg_merge(struct pg_pool *pool, struct pg_request *requests)
 {
-    unsigned most = pool->pg->settings.merge_max;
+    int64_t gather = pool->pg->loop->host->database.gather;
+    unsigned most = gather < MEMBERS_MAX ? (unsigned)gather : MEMBERS_MAX;
 
-    if (most > MEMBERS_MAX)
-        most = MEMBERS_MAX;
     for (struct pg_request *request = requests; most > 1 && request; request = request->next) {
         if (!request->uses_earlier_result && merge_may_share(request))
             merge_into(pool, request, most);

@@ -28,9 +28,16 @@ const char *const pg_pool_names[PG_POOLS] = {"read", "write", "unit", "long", "t
 
 /* ---- queues ---- */
 
+/* Returns the part of `all` that one owner may have. */
+static size_t pool_part(const struct pg_pool *pool, size_t all)
+{
+    return quota_part((size_t)pool->pg->loop->host->http.client_percent, all);
+}
+
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq)
 {
-    size_t queue = pool->pg->settings.queue, each = quota_part(pool->pg->settings.share, queue);
+    const struct host_settings *host = pool->pg->loop->host;
+    size_t queue = (size_t)host->database.queue, each = pool_part(pool, queue);
     enum quota_result answer = QUOTA_ALL_FULL;
     struct quota_entry *owner = NULL;
 
@@ -48,9 +55,8 @@ static bool pool_is_host(const struct quota_owner *owner)
 
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
 {
-    return pool_is_host(&owner->owner) ||
-           (owner->running < quota_part(pool->pg->settings.share, pool->count) &&
-            owner->rest_until_ms <= pool->pg->loop->now_ms);
+    return pool_is_host(&owner->owner) || (owner->running < pool_part(pool, pool->count) &&
+                                           owner->rest_until_ms <= pool->pg->loop->now_ms);
 }
 
 /*
@@ -81,29 +87,25 @@ void pg_request_leave(struct pg_request *request)
 
     if (!owner)
         return;
-    if (request->large) {
-        struct pg_request **at = &request->pool->pg->large;
-
-        while (*at != request)
-            at = &(*at)->large_next;
-        *at = request->large_next;
-        request->large = false;
-    }
+    if (request->large)
+        LIST_REMOVE(request, large_link);
+    request->large = false;
     if (request->running)
         pool_end_long(request);
     fair_leave(&request->pool->owners, owner);
     request->queued.owner = NULL;
 }
 
-/* Queues a request; `front`: before all others. */
-void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, bool front)
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, struct pg_request **place)
 {
     conn->waiting_count++;
     conn->pool->queued++;
     request->sent = false;
-    if (front || !request->queued.owner) {
-        request->next = conn->again;
-        conn->again = request;
+    if (!place && !request->queued.owner)
+        place = &conn->again;
+    if (place) {
+        request->next = *place;
+        *place = request;
     } else {
         fair_wait(&conn->queue, &request->queued);
     }
@@ -184,7 +186,7 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
         size_t all = pool->kind == PG_UNIT || pool->batch_max < READS ? pool->batch_max : READS;
 
         conn->round++;
-        conn->places = quota_part(pool->pg->settings.share, all);
+        conn->places = pool_part(pool, all);
         conn->gathered_bytes = 0;
     }
     if (conn->again)
@@ -240,7 +242,7 @@ void pg_conn_move_waiting(struct pg_conn *lost)
             best = &pool->conns[i];
     }
     while (best && (request = pool_take_any(lost, &again)))
-        pg_conn_queue(best, request, again);
+        pg_conn_queue(best, request, again ? &best->again : NULL);
 }
 
 /*
@@ -280,10 +282,10 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
     /* A large request goes to the long pool, because others in its batch would wait. So do units
      * with the key of such a unit, because they, and the rest of their batch, would wait for its
      * locks. */
-    const struct pg_request *at = kind == PG_UNIT ? pg->large : NULL;
+    const struct pg_request *at = kind == PG_UNIT ? LIST_FIRST(&pg->large) : NULL;
 
     while (at && at->key != request->key)
-        at = at->large_next;
+        at = LIST_NEXT(at, large_link);
     bool large = at || request->bytes > PG_BATCH_BYTES;
     struct pg_pool *pool = &pg->pools[large ? PG_LONG : kind];
     struct pg_conn *conn = pool_choose(pool, request);
@@ -300,12 +302,10 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
         pg->shared_us = clock_mono_us();
     }
     request->pool = pool;
-    if (large && kind == PG_UNIT) {
-        request->large = true;
-        request->large_next = pg->large;
-        pg->large = request;
-    }
-    pg_conn_queue(conn, request, false);
+    request->large = large && kind == PG_UNIT;
+    if (request->large)
+        LIST_INSERT_HEAD(&pg->large, request, large_link);
+    pg_conn_queue(conn, request, NULL);
     return 0;
 }
 
@@ -330,7 +330,7 @@ static void pool_rested(struct timer *timer)
 static void pool_sweep(struct timer *timer)
 {
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, sweep);
-    int64_t limit = pg->loop->now_ms - (int64_t)pg->settings.statement_ms - SILENCE_MS;
+    int64_t limit = pg->loop->now_ms - pg->loop->host->database.statement_timeout - SILENCE_MS;
     bool unavailable = pg_is_unavailable(pg), busy = false;
 
     for (int kind = 0; kind < PG_POOLS; kind++) {
@@ -353,15 +353,20 @@ static void pool_sweep(struct timer *timer)
               timer_beat(pg->loop->now_ms, busy ? PATROL_MS : TIMER_IDLE_MS));
 }
 
-struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
+struct pg *pg_new(struct loop *loop)
 {
+    const struct host_settings *host = loop->host;
+    const int64_t connections[PG_POOLS] = {[PG_READ] = host->database.read_connections,
+                                           [PG_WRITE] = host->database.write_connections,
+                                           [PG_UNIT] = host->database.unit_connections,
+                                           [PG_LONG] = host->database.long_connections,
+                                           [PG_TX] = host->database.transaction_connections};
     struct pg *pg = calloc(1, sizeof *pg);
     bool failed = false;
 
     if (!pg)
         return NULL;
     pg->loop = loop;
-    pg->settings = *settings;
     pg->sweep.fire = pool_sweep;
     pg->rest.fire = pool_rested;
     for (int kind = 0; kind < PG_POOLS && !failed; kind++) {
@@ -370,10 +375,11 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
 
         *pool = (struct pg_pool){.pg = pg,
                                  .kind = (enum pg_pool_kind)kind,
-                                 .count = settings->connections[kind],
+                                 .count = (unsigned)connections[kind],
                                  .depth = batched ? PIPELINE_DEPTH : 1,
                                  .batch_max = batched ? BATCH_MAX : 1,
-                                 .owners = QUOTA_TABLE(settings->connections[kind])};
+                                 .owners = QUOTA_TABLE((unsigned)connections[kind])};
+        TAILQ_INIT(&pool->waiters);
         pool->conns = calloc(pool->count, sizeof(struct pg_conn));
         failed = !pool->conns;
         for (unsigned i = 0; i < pool->count && !failed; i++)
@@ -387,27 +393,25 @@ struct pg *pg_new(struct loop *loop, const struct pg_settings *settings)
     return pg;
 }
 
-void pg_set_limits(struct pg *pg, const struct pg_settings *to)
+void pg_publish(const struct pg *pg)
 {
-    pg->settings.queue = to->queue;
-    pg->settings.merge_max = to->merge_max;
-    pg->settings.share = to->share;
-}
+    struct loop_stats *stats = &pg->loop->stats;
 
-void pg_pool_snapshot(const struct pg *pg, enum pg_pool_kind kind, struct pg_pool_status *status)
-{
-    const struct pg_pool *pool = &pg->pools[kind];
+    for (int kind = 0; kind < PG_POOLS; kind++) {
+        const struct pg_pool *pool = &pg->pools[kind];
+        size_t ready = 0, batches = 0;
 
-    *status = (struct pg_pool_status){.connections = pool->count,
-                                      .waiting = pool->queued,
-                                      .shared = pool->shared,
-                                      .sharers = pool->sharers};
-    for (unsigned i = 0; i < pool->count; i++) {
-        status->ready += pool->conns[i].state == PG_READY;
-        status->batches += pool->conns[i].batches;
+        for (unsigned i = 0; i < pool->count; i++) {
+            ready += pool->conns[i].state == PG_READY;
+            batches += pool->conns[i].batches;
+        }
+        atomic_store_explicit(&stats->size[kind], pool->count, memory_order_relaxed);
+        atomic_store_explicit(&stats->ready[kind], ready, memory_order_relaxed);
+        atomic_store_explicit(&stats->waiting[kind], pool->queued, memory_order_relaxed);
+        atomic_store_explicit(&stats->batches[kind], batches, memory_order_relaxed);
+        atomic_store_explicit(&stats->shared[kind], pool->shared, memory_order_relaxed);
+        atomic_store_explicit(&stats->sharers[kind], pool->sharers, memory_order_relaxed);
     }
-    if (kind == PG_TX)
-        status->waiting = pg_tx_waiting(pool);
 }
 
 void pg_free(struct pg *pg)

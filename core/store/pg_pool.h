@@ -58,22 +58,22 @@ struct pg_pool {
     unsigned count;
     size_t depth; /* maximum number of batches in progress per connection */
     size_t batch_max;
-    size_t queued;             /* requests that wait for all connections */
-    size_t shared, sharers;    /* see struct pg_pool_status */
+    size_t queued; /* requests, or in the tx pool also callers, that wait for all connections */
+    size_t shared, sharers;    /* shared executions so far, and the requests in them */
     struct quota_table owners; /* of waiting or running requests, and of checked out connections */
-    struct pg_tx *waiters;     /* tx pool: callers that wait for a connection, oldest first */
+    TAILQ_HEAD(, pg_tx) waiters; /* tx pool: callers that wait for a connection, oldest first */
 };
 
 struct pg {
     struct loop *loop;
-    struct pg_settings settings;
     struct pg_pool pools[PG_POOLS];
-    struct timer sweep;       /* closes connections that have been silent for too long */
-    struct timer rest;        /* when the next owner may have a long statement again */
-    struct quota_owner last;  /* of the last request */
-    int64_t shared_us;        /* when a request of another owner followed; monotonic */
-    struct pg_request *large; /* units in the long pool; units with the same keys also go there */
-    int64_t heard_ms;         /* when any of its connections last received something */
+    struct timer sweep;      /* closes connections that have been silent for too long */
+    struct timer rest;       /* when the next owner may have a long statement again */
+    struct quota_owner last; /* of the last request */
+    int64_t shared_us;       /* when a request of another owner followed; monotonic */
+    /* units in the long pool; units with the same keys also go there */
+    LIST_HEAD(, pg_request) large;
+    int64_t heard_ms; /* when any of its connections last received something */
 };
 
 /* pg_conn.c */
@@ -130,7 +130,8 @@ struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);
 /* Releases the owner's share of a request that neither waits nor is in progress. */
 void pg_request_leave(struct pg_request *request);
-void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, bool front);
+/* Queues a request: at this place in conn->again, which is sent first, or NULL: in its turn. */
+void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, struct pg_request **place);
 /* Returns the next request for the current batch; NULL if none fits. */
 struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
@@ -145,7 +146,6 @@ void pg_tx_fail_if_down(struct pg_pool *pool);
 void pg_tx_fail_waiters(struct pg_pool *pool);
 void pg_tx_lost(struct pg_tx *tx);
 void pg_tx_hand_over(struct pg_conn *conn);
-size_t pg_tx_waiting(const struct pg_pool *pool); /* number of callers */
 
 /* pg_request.c */
 /* Completes a request: wakes its caller, or frees the request if it was abandoned. */

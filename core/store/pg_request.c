@@ -106,8 +106,10 @@ struct pg_op *pg_request_add(struct pg_request *request, const struct bb_sql *sq
     return op;
 }
 
-void pg_rows_drop(struct bb_rows *rows)
+void pg_rows_drop(void *of)
 {
+    struct bb_rows *rows = of;
+
     if (rows->shared)
         pg_shared_release(rows->shared);
     else
@@ -115,22 +117,17 @@ void pg_rows_drop(struct bb_rows *rows)
     *rows = (struct bb_rows){.result = NULL};
 }
 
-static void pg_request_drop_rows(void *rows)
-{
-    pg_rows_drop(rows);
-}
-
 struct bb_rows *pg_rows_new(struct core_request *rq)
 {
     struct bb_rows *rows = request_alloc(rq, sizeof *rows);
 
-    request_defer(rq, pg_request_drop_rows, rows);
+    request_defer(rq, pg_rows_drop, rows);
     return rows;
 }
 
 void pg_rows_release(struct arena *arena)
 {
-    arena_undo(arena, pg_request_drop_rows);
+    arena_undo(arena, pg_rows_drop);
 }
 
 struct bb_rows *pg_rows_take(struct core_request *rq, struct bb_rows *rows, struct pg_op *op)
@@ -142,8 +139,10 @@ struct bb_rows *pg_rows_take(struct core_request *rq, struct bb_rows *rows, stru
     return rows->result ? rows : NULL;
 }
 
-void pg_request_free(struct pg_request *request)
+void pg_request_free(void *of)
 {
+    struct pg_request *request = of;
+
     if (!request)
         return;
     pg_request_leave(request);

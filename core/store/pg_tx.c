@@ -7,7 +7,7 @@
 
 /* A connection that is checked out by one caller. Each statement is sent with its own Sync. */
 struct pg_tx {
-    struct pg_tx *next; /* in the list of waiters */
+    TAILQ_ENTRY(pg_tx) link; /* in the list of waiters */
     struct core_request *rq;
     struct pg_conn *conn;       /* NULL: waiting, or lost */
     struct pg_request *request; /* in progress */
@@ -16,25 +16,9 @@ struct pg_tx {
     bool running;               /* counted for its owner */
 };
 
-size_t pg_tx_waiting(const struct pg_pool *pool)
-{
-    size_t count = 0;
-
-    for (const struct pg_tx *tx = pool->waiters; tx; tx = tx->next)
-        count++;
-    return count;
-}
-
-/* Removes `tx` from the list of waiters, if the list contains it. */
 static void pg_tx_waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
 {
-    struct pg_tx **at = &pool->waiters;
-
-    while (*at && *at != tx)
-        at = &(*at)->next;
-    if (!*at)
-        return;
-    *at = tx->next;
+    TAILQ_REMOVE(&pool->waiters, tx, link);
     pool->queued--;
 }
 
@@ -52,7 +36,7 @@ void pg_tx_hand_over(struct pg_conn *conn)
     struct pg_pool *pool = conn->pool;
     struct pg_tx *tx = NULL; /* the first waiter of the owner with the fewest connections */
 
-    for (struct pg_tx *at = pool->waiters; at; at = at->next) {
+    for (struct pg_tx *at = TAILQ_FIRST(&pool->waiters); at; at = TAILQ_NEXT(at, link)) {
         if (pg_may_run(pool, at->owner) && (!tx || at->owner->running < tx->owner->running))
             tx = at;
     }
@@ -67,7 +51,7 @@ void pg_tx_fail_waiters(struct pg_pool *pool)
 {
     struct pg_tx *tx;
 
-    while ((tx = pool->waiters)) {
+    while ((tx = TAILQ_FIRST(&pool->waiters))) {
         pg_tx_waiter_remove(pool, tx);
         tx->checked_out = true;
         request_wake(tx->rq);
@@ -81,26 +65,6 @@ void pg_tx_fail_if_down(struct pg_pool *pool)
             return;
     }
     pg_tx_fail_waiters(pool);
-}
-
-static int pg_tx_wait_for_conn(struct pg_pool *pool, struct pg_tx *tx, bool usable)
-{
-    if (!usable)
-        return request_fail(tx->rq, FAILED_UNAVAILABLE);
-    int64_t asked_us = clock_mono_us();
-    struct pg_tx **end = &pool->waiters;
-
-    while (*end)
-        end = &(*end)->next;
-    *end = tx;
-    pool->queued++;
-    int failed = request_wait(tx->rq, &tx->checked_out);
-    tx->rq->time_spent.queue_us += clock_mono_us() - asked_us;
-    if (failed) {
-        pg_tx_waiter_remove(pool, tx);
-        return -1;
-    }
-    return tx->conn ? 0 : request_fail(tx->rq, FAILED_UNAVAILABLE);
 }
 
 /* Abandons the statement in progress, and releases the owner's share of the pool. */
@@ -143,11 +107,25 @@ struct pg_tx *pg_tx_begin(struct core_request *rq)
     }
     if (conn && pg_may_run(pool, tx->owner)) {
         pg_tx_check_out(conn, tx);
-    } else if (pg_tx_wait_for_conn(pool, tx, conn || usable)) {
-        pg_tx_leave(tx);
-        return NULL;
+    } else if (conn || usable) {
+        int64_t asked_us = clock_mono_us();
+
+        TAILQ_INSERT_TAIL(&pool->waiters, tx, link);
+        pool->queued++;
+        int failed = request_wait(rq, &tx->checked_out);
+
+        rq->time_spent.queue_us += clock_mono_us() - asked_us;
+        if (failed)
+            pg_tx_waiter_remove(pool, tx);
+        else if (!tx->conn)
+            request_fail(rq, FAILED_UNAVAILABLE);
+    } else {
+        request_fail(rq, FAILED_UNAVAILABLE);
     }
-    return tx;
+    if (tx->conn)
+        return tx;
+    pg_tx_leave(tx);
+    return NULL;
 }
 
 int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request)
@@ -161,7 +139,7 @@ int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request)
         return request_fail(rq, tx->request ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
     }
     tx->request = request;
-    pg_conn_queue(tx->conn, request, false);
+    pg_conn_queue(tx->conn, request, NULL);
     if (request_wait(rq, &request->done))
         return -1; /* pg_tx_end() closes the connection and frees the request */
     tx->request = NULL;
@@ -218,8 +196,10 @@ void pg_tx_end(struct pg_tx *tx)
         pg_tx_hand_over(conn);
 }
 
-void pg_tx_drop(struct pg_tx *tx)
+void pg_tx_drop(void *of)
 {
+    struct pg_tx *tx = of;
+
     pg_tx_leave(tx);
     if (tx->conn)
         pg_conn_lost(tx->conn, "a request ended within a transaction");

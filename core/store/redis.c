@@ -35,6 +35,13 @@ enum { PROBE_MS = 4 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };
 
 enum { READ_BYTES = 16384 };
 
+/* The argument of the thread that connects, with its texts: the thread may outlive the caller. */
+struct redis_target {
+    int64_t timeout_ms;
+    const char *url, *authorities;
+    char texts[];
+};
+
 struct redis_link {
     int fd;
     BIO *bio; /* of the socket, or of TLS on it */
@@ -100,25 +107,6 @@ static int link_send(struct redis_link *link)
     if (link->out_length)
         memmove(link->out, link->out + sent, link->out_length);
     return link->out_length > 0;
-}
-
-/*
- * Reads up to 16 KiB of arrived bytes into the reader. epoll reports further bytes again, so a
- * server that never stops sending does not hold the loop. Returns 0, or -1 if the link is unusable.
- */
-static int link_receive(struct redis_link *link)
-{
-    char bytes[READ_BYTES];
-
-    do {
-        ssize_t count = link_transfer(link, true, bytes, sizeof bytes);
-
-        if (count < 0)
-            return errno == EAGAIN || errno == EINTR ? 0 : -1;
-        if (redisReaderFeed(link->reader, bytes, (size_t)count) != REDIS_OK)
-            return -1;
-    } while (BIO_pending(link->bio));
-    return 0;
 }
 
 static void link_close(void *arg)
@@ -255,8 +243,7 @@ static int link_connect(const struct addrinfo *at, int64_t timeout_ms)
 
 /* Returns a link on which reading and writing block, or NULL. `server` NULL: the URL's path. */
 static struct redis_link *link_new(const struct redis_url *url, const struct redis_server *server,
-                                   const struct redis_settings *settings,
-                                   char problem[DIAL_PROBLEM])
+                                   const struct redis_target *target, char problem[DIAL_PROBLEM])
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct redis_link *link = calloc(1, sizeof *link);
@@ -269,13 +256,13 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
     snprintf(problem, DIAL_PROBLEM, "out of memory");
     if (!link)
         return NULL;
-    link->timeout_ms = settings->timeout_ms;
+    link->timeout_ms = target->timeout_ms;
     link->reader = redisReaderCreate();
     if (server)
         unknown = getaddrinfo(server->host, server->port, &hints, &found);
     else if (strlen(url->path) < sizeof path.sun_path)
         memcpy(path.sun_path, url->path, strlen(url->path) + 1);
-    link->fd = link_connect(server ? found : *path.sun_path ? &local : NULL, settings->timeout_ms);
+    link->fd = link_connect(server ? found : *path.sun_path ? &local : NULL, target->timeout_ms);
     int error = errno;
 
     if (found)
@@ -288,7 +275,7 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
         link->reader->maxbuf = 0;
     if (link->fd >= 0)
         link->bio = url->tls && server
-                        ? link_begin_tls(link->fd, server->host, settings->authorities, problem)
+                        ? link_begin_tls(link->fd, server->host, target->authorities, problem)
                         : BIO_new_socket(link->fd, BIO_NOCLOSE);
     if (link->reader && link->bio)
         return link;
@@ -308,40 +295,13 @@ static int link_authenticate(struct redis_link *link, const struct redis_url *ur
     return link_must(link, url->user ? both : one, problem) && !sentinel ? -1 : 0;
 }
 
-/* Prepares a link to the server itself: checks that it is the master if Sentinels named it. */
-static int link_prepare(struct redis_link *link, const struct redis_url *url,
-                        char problem[DIAL_PROBLEM])
-{
-    char number[16];
-    const char *choose[] = {"SELECT", number, NULL};
-    const char *ask[] = {"ROLE", NULL};
-
-    snprintf(number, sizeof number, "%u", url->database);
-    if (link_authenticate(link, url, false, problem) ||
-        (url->database && link_must(link, choose, problem)))
-        return -1;
-    if (!url->master)
-        return 0;
-    redisReply *role = link_call(link, ask, problem);
-
-    if (!role)
-        return -1;
-    bool is_master = role->type == REDIS_REPLY_ARRAY && role->elements && role->element[0]->str &&
-                     !strcmp(role->element[0]->str, "master");
-
-    if (!is_master)
-        snprintf(problem, DIAL_PROBLEM, "the Sentinels name a server that is not a master");
-    freeReplyObject(role);
-    return is_master ? 0 : -1;
-}
-
 /* Asks one Sentinel for the master. Returns 0, or -1 with the reason in `problem`. */
 static int link_ask(const struct redis_url *url, const struct redis_server *sentinel,
-                    const struct redis_settings *settings, struct arena *arena,
+                    const struct redis_target *target, struct arena *arena,
                     struct redis_server *master, char problem[DIAL_PROBLEM])
 {
     const char *ask[] = {"SENTINEL", "get-master-addr-by-name", url->master, NULL};
-    struct redis_link *link = link_new(url, sentinel, settings, problem);
+    struct redis_link *link = link_new(url, sentinel, target, problem);
     redisReply *reply = NULL;
 
     if (link && !link_authenticate(link, url, true, problem))
@@ -361,13 +321,32 @@ static int link_ask(const struct redis_url *url, const struct redis_server *sent
     return master->host && master->port ? 0 : -1;
 }
 
-/* Opens a link to a server; `server` NULL: the URL's path. */
+/*
+ * Opens a link to the server itself (`server` NULL: the URL's path), authenticates, and chooses the
+ * database. Checks that it is the master if Sentinels named it.
+ */
 static struct redis_link *link_to(const struct redis_url *url, const struct redis_server *server,
-                                  const struct redis_settings *settings, char problem[DIAL_PROBLEM])
+                                  const struct redis_target *target, char problem[DIAL_PROBLEM])
 {
-    struct redis_link *link = link_new(url, server, settings, problem);
+    char number[16];
+    const char *choose[] = {"SELECT", number, NULL};
+    const char *ask[] = {"ROLE", NULL};
+    struct redis_link *link = link_new(url, server, target, problem);
+    bool good = link && !link_authenticate(link, url, false, problem);
 
-    if (!link || !link_prepare(link, url, problem))
+    snprintf(number, sizeof number, "%u", url->database);
+    if (good && url->database)
+        good = !link_must(link, choose, problem);
+    if (good && url->master) {
+        redisReply *role = link_call(link, ask, problem);
+
+        good = role && role->type == REDIS_REPLY_ARRAY && role->elements && role->element[0]->str &&
+               !strcmp(role->element[0]->str, "master");
+        if (role && !good)
+            snprintf(problem, DIAL_PROBLEM, "the Sentinels name a server that is not a master");
+        freeReplyObject(role);
+    }
+    if (good)
         return link;
     link_close(link);
     return NULL;
@@ -375,11 +354,11 @@ static struct redis_link *link_to(const struct redis_url *url, const struct redi
 
 /*
  * Opens a link to a server that accepts commands: finds the master by Sentinels, authenticates, and
- * chooses the database. `to` is a struct redis_settings. Returns NULL with the reason in `problem`.
+ * chooses the database. `to` is a struct redis_target. Returns NULL with the reason in `problem`.
  */
 static void *link_open(const void *to, bool again, char problem[DIAL_PROBLEM])
 {
-    const struct redis_settings *settings = to;
+    const struct redis_target *target = to;
     struct arena *arena = arena_new();
     struct redis_link *link = NULL;
     struct redis_server master;
@@ -387,13 +366,13 @@ static void *link_open(const void *to, bool again, char problem[DIAL_PROBLEM])
 
     (void)again;
     snprintf(problem, DIAL_PROBLEM, "out of memory");
-    if (arena && !redis_url_parse(settings->url, arena, &url)) {
+    if (arena && !redis_url_parse(target->url, arena, &url)) {
         for (size_t i = 0; !link && url.master && i < url.count; i++) {
-            if (!link_ask(&url, &url.servers[i], settings, arena, &master, problem))
-                link = link_to(&url, &master, settings, problem);
+            if (!link_ask(&url, &url.servers[i], target, arena, &master, problem))
+                link = link_to(&url, &master, target, problem);
         }
         if (!url.master)
-            link = link_to(&url, url.path ? NULL : &url.servers[0], settings, problem);
+            link = link_to(&url, url.path ? NULL : &url.servers[0], target, problem);
     }
     arena_free(arena);
     if (link && fcntl(link->fd, F_SETFL, O_NONBLOCK)) {
@@ -407,7 +386,7 @@ static void *link_open(const void *to, bool again, char problem[DIAL_PROBLEM])
 
 /* A command in progress. Replies arrive in the order of the commands. */
 struct call {
-    struct call *next;
+    STAILQ_ENTRY(call) next;
     struct core_request *rq; /* NULL: abandoned, or a probe */
     int64_t sent_ms;
     bool probe;
@@ -415,22 +394,15 @@ struct call {
     const struct bb_redis_reply *reply;
 };
 
-/* The argument of the thread that connects, with its texts: the thread may outlive the caller. */
-struct redis_target {
-    struct redis_settings settings; /* first member */
-    char texts[];
-};
-
 struct redis {
     struct watch watch; /* first member */
     struct loop *loop;
-    struct redis_settings settings;
     struct redis_link *link; /* NULL: not connected */
     struct dial *dial;       /* NULL: not connecting */
     struct timer tick;
     int64_t again_ms, probe_ms;
     _Atomic int64_t latency_ms;
-    struct call *calls, *calls_last; /* oldest first */
+    STAILQ_HEAD(, call) calls; /* oldest first */
     size_t call_count;
     bool by_sentinel, demoted; /* a replica: ask the Sentinels again */
     bool down_logged; /* logged that it is down or refuses writes; no write has succeeded since */
@@ -440,28 +412,26 @@ struct redis {
 static void redis_wake_in_time(struct redis *redis)
 {
     int64_t at_ms = redis->link ? redis->probe_ms : redis->again_ms;
+    const struct call *oldest = STAILQ_FIRST(&redis->calls);
 
-    if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < at_ms)
-        at_ms = redis->calls->sent_ms + redis->settings.timeout_ms + 1;
+    if (oldest && oldest->sent_ms + redis->loop->host->redis.timeout < at_ms)
+        at_ms = oldest->sent_ms + redis->loop->host->redis.timeout + 1;
     timer_set(&redis->loop->timers, &redis->tick, at_ms);
-}
-
-static enum bb_redis_type redis_type_of(const redisReply *reply)
-{
-    static const enum bb_redis_type types[] = {
-        [REDIS_REPLY_INTEGER] = BB_REDIS_INT, [REDIS_REPLY_STRING] = BB_REDIS_TEXT,
-        [REDIS_REPLY_STATUS] = BB_REDIS_TEXT, [REDIS_REPLY_ARRAY] = BB_REDIS_LIST,
-        [REDIS_REPLY_ERROR] = BB_REDIS_ERROR,
-    };
-
-    return (size_t)reply->type < sizeof types / sizeof *types ? types[reply->type] : BB_REDIS_NIL;
 }
 
 /* Copies a reply into the arena, without lists in lists. Returns 0, or -1 if out of memory. */
 static int redis_copy_reply(struct arena *arena, const redisReply *from, struct bb_redis_reply *to,
                             int depth)
 {
-    *to = (struct bb_redis_reply){.type = redis_type_of(from), .integer = from->integer};
+    static const enum bb_redis_type types[] = {
+        [REDIS_REPLY_INTEGER] = BB_REDIS_INT, [REDIS_REPLY_STRING] = BB_REDIS_TEXT,
+        [REDIS_REPLY_STATUS] = BB_REDIS_TEXT, [REDIS_REPLY_ARRAY] = BB_REDIS_LIST,
+        [REDIS_REPLY_ERROR] = BB_REDIS_ERROR,
+    };
+    bool known = (size_t)from->type < sizeof types / sizeof *types;
+
+    *to = (struct bb_redis_reply){.type = known ? types[from->type] : BB_REDIS_NIL,
+                                  .integer = from->integer};
     if (from->str) {
         to->text = arena_text(arena, from->str, (size_t)from->len);
         to->length = (size_t)from->len;
@@ -484,9 +454,9 @@ static int redis_copy_reply(struct arena *arena, const redisReply *from, struct 
 /* Completes the oldest call with a reply; NULL: no reply will come. */
 static void redis_answer(struct redis *redis, const redisReply *reply)
 {
-    struct call *call = redis->calls;
+    struct call *call = STAILQ_FIRST(&redis->calls);
 
-    redis->calls = call->next;
+    STAILQ_REMOVE_HEAD(&redis->calls, next);
     redis->call_count--;
     call->done = true;
     if (!call->rq) {
@@ -527,7 +497,7 @@ static void redis_drop(struct redis *redis, const char *reason)
         log_line(BB_WARN, "Redis cannot be reached", "reason", reason, NULL);
     redis->down_logged = true;
     link_close(link);
-    while (redis->calls)
+    while (!STAILQ_EMPTY(&redis->calls))
         redis_answer(redis, NULL);
 }
 
@@ -548,11 +518,23 @@ static void redis_connected(void *arg, void *link, const char *problem)
         redis_wake_in_time(redis);
 }
 
+/*
+ * Reads up to 16 KiB of arrived bytes, and completes the calls whose replies are complete. epoll
+ * reports further bytes again, so a server that never stops sending does not hold the loop.
+ */
 static void redis_receive(struct redis *redis)
 {
-    char reason[128];
-    int closed = link_receive(redis->link);
+    char reason[128], bytes[READ_BYTES];
+    bool closed = false;
 
+    do {
+        ssize_t count = link_transfer(redis->link, true, bytes, sizeof bytes);
+
+        if (count < 0 && (errno == EAGAIN || errno == EINTR))
+            break;
+        closed =
+            count < 0 || redisReaderFeed(redis->link->reader, bytes, (size_t)count) != REDIS_OK;
+    } while (!closed && BIO_pending(redis->link->bio));
     if (closed)
         snprintf(reason, sizeof reason, "%s", // NOLINT: glibc's strerror() has no race
                  redis->link->reader->err ? redis->link->reader->errstr : strerror(errno));
@@ -565,7 +547,7 @@ static void redis_receive(struct redis *redis)
         }
         if (!reply)
             break;
-        if (redis->calls)
+        if (!STAILQ_EMPTY(&redis->calls))
             redis_answer(redis, reply);
         freeReplyObject(reply);
     }
@@ -611,13 +593,9 @@ static struct call *redis_send_call(struct redis *redis, struct core_request *rq
         redis_drop(redis, "cannot send command");
         return NULL;
     }
-    if (redis->calls)
-        redis->calls_last->next = call;
-    else
-        redis->calls = call;
-    redis->calls_last = call;
+    STAILQ_INSERT_TAIL(&redis->calls, call, next);
     redis->call_count++;
-    if (redis->calls == call)
+    if (STAILQ_FIRST(&redis->calls) == call)
         redis_wake_in_time(redis);
     return call;
 }
@@ -629,7 +607,9 @@ static void redis_on_tick(struct timer *timer)
     struct redis *redis = BB_CONTAINER_OF(timer, struct redis, tick);
     int64_t now = redis->loop->now_ms;
 
-    if (redis->calls && redis->calls->sent_ms + redis->settings.timeout_ms < now)
+    const struct call *oldest = STAILQ_FIRST(&redis->calls);
+
+    if (oldest && oldest->sent_ms + redis->loop->host->redis.timeout < now)
         redis_drop(redis, "no response within the time limit");
     if (redis->link && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
@@ -645,15 +625,14 @@ static void redis_on_tick(struct timer *timer)
     }
     if (redis->dial)
         return;
-    size_t url = strlen(redis->settings.url) + 1;
-    size_t authorities = strlen(redis->settings.authorities) + 1;
+    const struct host_settings *host = redis->loop->host;
+    size_t url = strlen(host->redis.url) + 1, authorities = strlen(host->redis.authorities) + 1;
     struct redis_target *to = malloc(sizeof *to + url + authorities);
 
     if (to) {
-        to->settings = redis->settings;
-        to->settings.url = memcpy(to->texts, redis->settings.url, url);
-        to->settings.authorities =
-            memcpy(to->texts + url, redis->settings.authorities, authorities);
+        to->timeout_ms = host->redis.timeout;
+        to->url = memcpy(to->texts, host->redis.url, url);
+        to->authorities = memcpy(to->texts + url, host->redis.authorities, authorities);
         redis->dial = dial_new(redis->loop, &kind, to, redis_connected, redis);
     }
     if (redis->dial)
@@ -689,16 +668,16 @@ int64_t redis_latency_ms(const struct redis *redis)
     return redis->latency_ms;
 }
 
-struct redis *redis_new(struct loop *loop, const struct redis_settings *settings)
+struct redis *redis_new(struct loop *loop)
 {
     struct redis *redis = calloc(1, sizeof *redis);
 
     if (!redis)
         return NULL;
+    STAILQ_INIT(&redis->calls);
     redis->watch = (struct watch){.fd = -1, .ready = redis_ready};
     redis->loop = loop;
-    redis->settings = *settings;
-    redis->by_sentinel = strstr(settings->url, "+sentinel://") != NULL;
+    redis->by_sentinel = strstr(loop->host->redis.url, "+sentinel://") != NULL;
     redis->latency_ms = -1;
     redis->tick.fire = redis_on_tick;
     redis_on_tick(&redis->tick);

@@ -11,16 +11,9 @@
 #include "core/lib/loop.h"
 #include "core/module/request.h"
 
-struct redis_settings {
-    const char *url;         /* core/lib/redis_url.h, or "": no Redis */
-    const char *authorities; /* PEM file; "": the system's */
-    int64_t timeout_ms;      /* for connecting to an address, and for a response */
-};
-
-struct redis *redis_new(struct loop *loop, const struct redis_settings *settings);
+/* Connects by the loop's settings of `redis`. NULL: out of memory. */
+struct redis *redis_new(struct loop *loop);
 void redis_free(struct redis *redis);
-
-API_FUNCTION(redis);
 
 /* Returns the latency of the last probe, a write; -1 while it fails. Any thread. */
 int64_t redis_latency_ms(const struct redis *redis);

@@ -15,22 +15,6 @@ static const struct bb_sql migration_runs = {
     " (SELECT oid FROM pg_database WHERE datname = current_database()))",
     0};
 
-/*
- * Returns whether a migration runs, on this host or another one, so that a table, column or
- * function may be missing for a while. Returns true if this is unknown.
- */
-static bool sql_is_migrated(struct core_request *rq)
-{
-    const struct engine *engine = rq->loop->engine;
-    int schema = engine ? atomic_load(&engine->schema) : SCHEMA_READY;
-
-    if (schema == SCHEMA_PENDING || schema == SCHEMA_UNFIT)
-        return true;
-    const struct bb_rows *rows = sql_query(rq, &migration_runs, NULL, 0);
-
-    return !rows || strcmp(api_rows_text(rows, 0, 0), "f") != 0;
-}
-
 void sql_failed(struct core_request *rq, const struct failure *failure)
 {
     struct failure why = *failure;
@@ -38,8 +22,15 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
     /* 25P02 only reports that the transaction has failed: keep the first failure */
     if (!strcmp(why.sqlstate, "25P02") && rq->failure.kind == FAILED_SQL)
         return;
-    if (why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_UNDEFINED))
-        why.migration_running = sql_is_migrated(rq);
+    if (why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_UNDEFINED)) {
+        /* a table, column or function may be missing until a migration ends, on any host */
+        const struct engine *engine = rq->loop->engine;
+        int schema = engine ? atomic_load(&engine->schema) : SCHEMA_READY;
+        bool runs = schema == SCHEMA_PENDING || schema == SCHEMA_UNFIT;
+        const struct bb_rows *rows = runs ? NULL : sql_query(rq, &migration_runs, NULL, 0);
+
+        why.migration_running = !rows || strcmp(api_rows_text(rows, 0, 0), "f") != 0;
+    }
     rq->failure = why;
     /* no response will report the failure */
     if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL &&

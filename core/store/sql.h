@@ -85,22 +85,4 @@ void bus_committed(struct bb_tx *tx);
 /* Returns the number of hooks that could not be started since the process began. Any thread. */
 uint64_t bus_hooks_lost(void);
 
-API_FUNCTION(query);
-API_FUNCTION(rows_count);
-API_FUNCTION(rows_affected);
-API_FUNCTION(rows_text);
-API_FUNCTION(rows_length);
-API_FUNCTION(sqlstate);
-API_FUNCTION(constraint);
-API_FUNCTION(unit);
-API_FUNCTION(add);
-API_FUNCTION(commit);
-API_FUNCTION(unit_rows);
-API_FUNCTION(transaction);
-API_FUNCTION(tx_query);
-API_FUNCTION(after);
-API_FUNCTION(before);
-API_FUNCTION(next_id);
-API_FUNCTION(emit);
-
 #endif

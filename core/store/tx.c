@@ -140,11 +140,6 @@ static void tx_keep_results(struct bb_tx *tx, int first, struct pg_request *requ
     }
 }
 
-static void tx_free_request(void *request)
-{
-    pg_request_free(request);
-}
-
 /* Sends the statements that hooks have added, before the next statement. Returns 0 or -1. */
 static int tx_send_gathered(struct bb_tx *tx)
 {
@@ -158,7 +153,7 @@ static int tx_send_gathered(struct bb_tx *tx)
     tx->request = NULL;
     if (pg_tx_run_request(tx->checked_out, request))
         return -1;
-    request_defer(rq, tx_free_request, request);
+    request_defer(rq, pg_request_free, request);
     tx_keep_results(tx, tx->first_hook_statement, request, rows);
     return 0;
 }
@@ -579,20 +574,6 @@ static void tx_end_checked_out(void *arg)
     tx->checked_out = NULL;
 }
 
-/* Commits. COMMIT of a failed transaction reports ROLLBACK and no error. */
-static int tx_send_commit(struct bb_tx *tx)
-{
-    struct core_request *rq = tx->rq;
-    const struct bb_rows *rows = pg_tx_run(tx->checked_out, &commit, NULL, 0);
-
-    if (!rows)
-        return -1;
-    if (!strcmp(PQcmdStatus(rows->result), "COMMIT"))
-        return 0;
-    /* the module continued after a failed statement, which is the reason */
-    return rq->failure.kind == FAILED_SQL ? -1 : request_fail(rq, FAILED_UNAVAILABLE);
-}
-
 /*
  * Runs the function of a transaction. The status that it returns decides between commit and
  * rollback. If it has answered with another status, rolls back and answers with 500.
@@ -637,13 +618,20 @@ static int tx_finish(struct bb_tx *tx, int status, struct response_header *heade
 
     if (!failed && rq->idempotency)
         failed = idempotency_store(tx, answer->status, answer->body, answer->length);
-    if (!failed && !tx_send_commit(tx)) {
+    const struct bb_rows *rows = failed ? NULL : pg_tx_run(tx->checked_out, &commit, NULL, 0);
+
+    /* COMMIT of a failed transaction reports ROLLBACK and no error */
+    if (rows && !strcmp(PQcmdStatus(rows->result), "COMMIT")) {
         rq->committed = rq->response.status != 0;
         rq->unanswered = rq->unanswered || !rq->committed;
         tx_committed(tx);
         return status;
     }
+    /* the module may have continued after a failed statement, which is the reason */
+    if (rows && rq->failure.kind != FAILED_SQL)
+        request_fail(rq, FAILED_UNAVAILABLE);
     struct failure why = rq->failure;
+
     pg_tx_run(tx->checked_out, &rollback, NULL, 0);
     rq->failure = why;
     rq->response.headers = headers;

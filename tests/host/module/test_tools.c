@@ -306,5 +306,16 @@ TEST(modcheck_accepts_hello)
     expect(SAYS(1, "modcheck", hello, harness_program(false)), "exports no data busbar_module");
 }
 
+/* Needs neither a configuration nor the package of the tools. */
+TEST(module_without_a_known_command_prints_its_usage)
+{
+    static const char usage[] = "usage: busbar module new NAME [--lang c|cpp|rust]";
+
+    expect(SAYS(0, "module", "--help"), usage);
+    expect(SAYS(0, "module", "help"), usage);
+    expect(SAYS(2, "module"), "busbar: a command must follow module\nusage: ");
+    expect(SAYS(2, "module", "mistyped"), "busbar: unknown command module mistyped\nusage: ");
+}
+
 SUITE(tools, .timeout_s = 60, .before_all = set_up, .after_all = tear_down,
       .before_each = stage_connect, .after_each = stage_disconnect)

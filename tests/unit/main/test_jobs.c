@@ -37,7 +37,7 @@ static void set_up(void)
     engine.pg_listener = (struct pg_listener *)(void *)&listener;
     pthread_mutex_init(&engine.lock, NULL);
     ck_assert_int_eq(loop_init(&loop, &engine, 0), 0);
-    jobs = jobs_new(&engine, &generation);
+    generation.jobs = jobs = jobs_new(&engine, &generation);
     ck_assert_ptr_nonnull(jobs);
     now_ms = loop.now_ms = timer_beat(loop.now_ms, STEP_MS);
     jobs_begin(jobs, NULL, &loop);
@@ -70,6 +70,19 @@ TEST(jobs_run_one_after_another_after_a_start)
 {
     pause_note(&engine, NULL);
     ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* with the host's own */
+}
+
+TEST(a_called_job_runs_at_once)
+{
+    pause_note(&engine, NULL);
+    ck_assert(!jobs_call(&engine, "test"));
+    ck_assert(jobs_call(&engine, "test.c"));
+    struct message *message = loop.inbox;
+
+    loop.inbox = NULL;
+    message->run(message);
+    ck_assert_uint_eq(pass(2 * STEP_MS), 1);
+    ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* the others at their time */
 }
 
 TEST(jobs_run_one_after_another_after_a_pause)

@@ -11,8 +11,8 @@ static struct fair_entry things[THINGS];
 static void set_up(void)
 {
     table = (struct quota_table)QUOTA_TABLE(2);
-    queues[0] = (struct fair_queue){.index = 0};
-    queues[1] = (struct fair_queue){.index = 1};
+    queues[0] = (struct fair_queue)FAIR_QUEUE(queues[0], 0);
+    queues[1] = (struct fair_queue)FAIR_QUEUE(queues[1], 1);
 }
 
 static void tear_down(void)

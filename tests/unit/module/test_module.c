@@ -114,8 +114,11 @@ TEST(contradictory_tables_are_reported)
         {.name = "a", .alias = "b", .type = BB_TEXT},
     };
     static const struct bb_hook hooks[] = {{.event = "x", .kind = BB_WITHIN}};
+    static const struct bb_event_descriptor events[] = {{"x.made", 1, {0}, ""},
+                                                        {"made", 1, {0}, ""}};
     struct bb_module descriptor = {BB_MODULE_HEAD("Http", "1"), .settings = BB_TABLE(settings),
-                                   .hooks = BB_TABLE(hooks), .schema = "SELECT 1;\n"};
+                                   .events = BB_TABLE(events), .hooks = BB_TABLE(hooks),
+                                   .schema = "SELECT 1;\n"};
     static const char *const expected[] = {
         "x.so: module Http: its name must be of a-z",
         "module Http: settings: the default of field \"a\" must be at most 5",
@@ -128,6 +131,11 @@ TEST(contradictory_tables_are_reported)
 
     validate(&descriptor);
     expect_problems(expected, COUNT(expected));
+    ck_assert_uint_eq(problems.warning_count,
+                      1); /* a refusal would break modules of earlier hosts */
+    ck_assert_str_eq(problems.warnings[0],
+                     "module Http: the name of event \"made\" should have the "
+                     "form thing.happened, for example message.new");
 }
 
 static double one(void *state, size_t value)

@@ -101,7 +101,7 @@ static int raise_twice(struct bb_request *rq, struct bb_tx *tx, void *arg)
         !api_before(tx, count_up, 1) || !api_before(tx, count_up, 1))
         return -1;
     vetoes = would;
-    return reply_json(request_of(rq), 201, json_object());
+    return reply_json(request_of(rq), 201, json_object(), false);
 }
 
 static void raise_in_transaction(struct core_request *rq, struct stage_call *of)

@@ -16,7 +16,7 @@ enum {
 };
 
 static struct pg_script other; /* the listener's server */
-static struct engine engine;   /* without a generation: notifications go nowhere */
+static struct engine engine;   /* without modules: notifications go nowhere */
 static struct pg_listener *listener;
 static struct stage_call calls[UNDER_WAY], last;
 
@@ -44,11 +44,14 @@ static void tear_down(void)
 static void listen_to_other(void)
 {
     static char url[STAGE_SIZE], port[16];
-    struct pg_settings settings = {.url = url, .connect_ms = CONNECT_MS};
+    static const struct host_settings host = {
+        .database = {.url = url, .connect_timeout = CONNECT_MS}};
+    static struct generation generation = {.holders = 1, .host = &host};
 
+    engine.generation = &generation;
     snprintf(port, sizeof port, "%u", other.port);
     snprintf(url, sizeof url, STAGE_URL, PG_SCRIPT_ADDRESS, port, "");
-    listener = pg_listener_new(&stage_loop, &settings);
+    listener = pg_listener_new(&stage_loop);
     ck_assert_ptr_nonnull(listener);
 }
 

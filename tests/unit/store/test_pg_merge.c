@@ -11,13 +11,16 @@ static const struct bb_sql plain = {"plain", 0};
 
 static struct loop loop;
 static struct pg pg;
+static struct host_settings settings;
 static struct core_request requests[ENTRIES];
 static struct pg_request *entries[ENTRIES];
 static int made;
 
 static void set_up(void)
 {
-    pg = (struct pg){.loop = &loop, .settings.merge_max = 64};
+    settings.database.gather = 64;
+    loop.host = &settings;
+    pg = (struct pg){.loop = &loop};
     pg.pools[PG_READ] = (struct pg_pool){.pg = &pg, .kind = PG_READ};
     pg.pools[PG_UNIT] = (struct pg_pool){.pg = &pg, .kind = PG_UNIT};
     made = 0;
@@ -85,14 +88,14 @@ TEST(merge_max_limits_the_entries_of_an_execution)
 {
     for (int i = 0; i < 5; i++)
         asks(&by_name.one, bb_i(i), bb_null());
-    pg.settings.merge_max = 2;
+    settings.database.gather = 2;
     pg_merge(&pg.pools[PG_READ], entries[0]);
     ck_assert_uint_eq(entries[0]->members, 2);
     ck_assert_uint_eq(entries[2]->members, 2);
     ck_assert_uint_eq(entries[4]->members, 0);
     for (int i = 0; i < 5; i++)
         pg_merge_forget(entries[i]);
-    pg.settings.merge_max = 1;
+    settings.database.gather = 1;
     pg_merge(&pg.pools[PG_READ], entries[0]);
     for (int i = 0; i < 5; i++)
         ck_assert(!entries[i]->uses_earlier_result && !entries[i]->members);

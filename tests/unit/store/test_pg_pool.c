@@ -24,8 +24,10 @@ static struct pg_request *entries[ENTRIES];
 
 static void set_up_pool(enum pg_pool_kind kind)
 {
-    loop = (struct loop){0};
-    pg = (struct pg){.loop = &loop, .settings = {.queue = QUEUE, .share = 25}};
+    static const struct host_settings host = {.http.client_percent = 25, .database.queue = QUEUE};
+
+    loop = (struct loop){.host = &host};
+    pg = (struct pg){.loop = &loop};
     pool = &pg.pools[kind];
     *pool = (struct pg_pool){.pg = &pg,
                              .kind = kind,
@@ -34,7 +36,8 @@ static void set_up_pool(enum pg_pool_kind kind)
                              .batch_max = BATCH,
                              .owners = QUOTA_TABLE(CONNECTIONS)};
     for (unsigned i = 0; i < CONNECTIONS; i++)
-        conns[i] = (struct pg_conn){.pool = pool, .state = PG_READY, .queue.index = i};
+        conns[i] = (struct pg_conn){
+            .pool = pool, .state = PG_READY, .queue = FAIR_QUEUE(conns[i].queue, i)};
 }
 
 static void set_up(void)
@@ -74,7 +77,7 @@ static void wait_for(int number, int64_t account)
     entry->pool = pool;
     entry->queued.owner = pg_enter(pool, rq);
     ck_assert_ptr_nonnull(entry->queued.owner);
-    pg_conn_queue(&conns[0], entry, false);
+    pg_conn_queue(&conns[0], entry, NULL);
 }
 
 static void crowd(int from, int to, int64_t account)
@@ -191,8 +194,8 @@ TEST(retried_entries_are_sent_first_and_if_necessary_alone)
     crowd(0, 3, ANNA);
     struct pg_request *first = pg_conn_next(&conns[0], 0), *second = pg_conn_next(&conns[0], 1);
 
-    pg_conn_queue(&conns[0], second, true);
-    pg_conn_queue(&conns[0], first, true);
+    pg_conn_queue(&conns[0], second, &conns[0].again);
+    pg_conn_queue(&conns[0], first, &conns[0].again);
     second->alone = true;
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), first);
     ck_assert_ptr_null(pg_conn_next(&conns[0], 1));
@@ -266,7 +269,7 @@ TEST(long_statements_use_the_first_free_connection)
 TEST(large_units_use_the_long_pool)
 {
     struct pg_pool *other = &pg.pools[PG_LONG];
-    struct pg_conn conn = {.pool = other, .state = PG_READY};
+    struct pg_conn conn = {.pool = other, .state = PG_READY, .queue = FAIR_QUEUE(conn.queue, 0)};
 
     tear_down();
     set_up_pool(PG_UNIT);

@@ -25,7 +25,7 @@ static int ask_within(struct bb_request *pub, struct bb_tx *tx, void *arg)
         return -1;
     if (rows)
         snprintf(call->text, sizeof call->text, "%s", api_rows_text(rows, 0, 0));
-    return reply_json(request_of(pub), 200, json_object());
+    return reply_json(request_of(pub), 200, json_object(), false);
 }
 
 static void transact(struct core_request *rq, struct stage_call *call)
@@ -47,7 +47,7 @@ static void run_both(void)
     stage_open(PG_TX, 1);
     stage_ask(&anna);
     stage_ask(&bert);
-    ck_assert_uint_eq(pg_tx_waiting(&stage_loop.pg->pools[PG_TX]), 2);
+    ck_assert_uint_eq(stage_loop.pg->pools[PG_TX].queued, 2);
     stage_finish();
 }
 
@@ -166,7 +166,7 @@ TEST(waiting_transactions_fail_at_once_when_the_server_goes_away)
     stage_ask(&anna);
     stage_ask(&bert);
     stage_until(stage_is_played);
-    ck_assert_uint_eq(pg_tx_waiting(&stage_loop.pg->pools[PG_TX]), 1);
+    ck_assert_uint_eq(stage_loop.pg->pools[PG_TX].queued, 1);
     pg_script_go_away(&stage_server);
     stage_finish();
     has_failed(&anna, FAILED_UNAVAILABLE, 503);

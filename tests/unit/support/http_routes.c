@@ -56,7 +56,7 @@ static int park(struct bb_request *pub)
 
     leave(&here);
     http_routes.failed += failed != 0;
-    return failed ? reply_failed(here.rq) : reply_json(here.rq, 200, json_string("parked"));
+    return failed ? reply_failed(here.rq) : reply_json(here.rq, 200, json_string("parked"), false);
 }
 
 /* Leaves the client like core/module/pool.c when a thread still works at the deadline. */
@@ -73,7 +73,7 @@ static int be_late(struct bb_request *pub)
     while (!here.goes_on)
         fiber_park();
     leave(&here);
-    return reply_json(here.rq, 200, json_string("late"));
+    return reply_json(here.rq, 200, json_string("late"), false);
 }
 
 void http_routes_go_on(void)
@@ -90,7 +90,7 @@ static int answer_named(struct bb_request *pub)
 {
     http_routes.begun++;
     return reply_json(request_of(pub), 200,
-                      json_pack("{s:s}", "name", http_txn_of(pub)->segments[0]));
+                      json_pack("{s:s}", "name", http_txn_of(pub)->segments[0]), false);
 }
 
 static int answer_large(struct bb_request *pub)
@@ -107,19 +107,19 @@ static int echo(struct bb_request *pub)
 {
     http_routes.begun++;
     return reply_json(request_of(pub), 200,
-                      json_incref(json_object_get(request_of(pub)->body, "text")));
+                      json_incref(json_object_get(request_of(pub)->body, "text")), false);
 }
 
 static int pass(struct bb_request *pub)
 {
     http_routes.begun++;
-    return reply_json(request_of(pub), 200, json_string("passed"));
+    return reply_json(request_of(pub), 200, json_string("passed"), false);
 }
 
 static int answer_own(struct bb_request *pub)
 {
     http_routes.begun++;
-    return reply_json(request_of(pub), 200, json_string("own"));
+    return reply_json(request_of(pub), 200, json_string("own"), false);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ struct pg_script stage_server;
 struct loop stage_loop;
 struct generation stage_generation;
 static struct timer patience;
-static struct pg_settings settings;
+static struct host_settings settings;
 static char url[512];
 static bool (*awaited)(void);
 
@@ -84,15 +84,20 @@ void stage_open_at(enum pg_pool_kind kind, unsigned count, const struct stage_pl
     snprintf(port, sizeof port, "%u", stage_server.port);
     snprintf(url, sizeof url, STAGE_URL, place->hosts ? place->hosts : PG_SCRIPT_ADDRESS,
              place->ports ? place->ports : port, place->more ? place->more : "");
-    settings =
-        (struct pg_settings){.url = url,
-                             .queue = QUEUE,
-                             .merge_max = place->merge_max ? place->merge_max : 1,
-                             .share = 100,
-                             .statement_ms = STATEMENT_MS,
-                             .connect_ms = place->connect_ms ? place->connect_ms : CONNECT_MS};
-    settings.connections[kind] = count;
-    stage_loop.pg = pg_new(&stage_loop, &settings);
+    settings = (struct host_settings){
+        .http.client_percent = 100,
+        .database = {.url = url,
+                     .read_connections = kind == PG_READ ? count : 0,
+                     .write_connections = kind == PG_WRITE ? count : 0,
+                     .unit_connections = kind == PG_UNIT ? count : 0,
+                     .long_connections = kind == PG_LONG ? count : 0,
+                     .transaction_connections = kind == PG_TX ? count : 0,
+                     .queue = QUEUE,
+                     .gather = place->merge_max ? place->merge_max : 1,
+                     .statement_timeout = STATEMENT_MS,
+                     .connect_timeout = place->connect_ms ? place->connect_ms : CONNECT_MS}};
+    stage_loop.host = &settings;
+    stage_loop.pg = pg_new(&stage_loop);
     ck_assert_ptr_nonnull(stage_loop.pg);
 }
 

@@ -51,17 +51,20 @@ printf 'text,from\na note from a file,me\n,nobody\n' |
 #: end
 #: with job
 
-psql -qX "$BUSBAR_DATABASE" -c "INSERT INTO notes_note (account, id, body, created_at)
-    VALUES (1, nextval('notes_id'), 'old', now() - interval '2 years')"
-for ((i = 0; i < 300; i++)); do # a job runs for the first time 5 s after the start
-    left=$(psql -qXAt "$BUSBAR_DATABASE" -c "SELECT count(*) FROM notes_note WHERE body = 'old'")
-    [ "$left" -gt 0 ] || break
-    sleep 0.1
+for run in first next; do
+    psql -qX "$BUSBAR_DATABASE" -c "INSERT INTO notes_note (account, id, body, created_at)
+        VALUES (1, nextval('notes_id'), 'old', now() - interval '2 years')"
+    "$BUSBAR_PROGRAM" run-job notes.expire >/dev/null # otherwise it runs 5 s after the start, and then every hour
+    for ((i = 0; i < 300; i++)); do
+        left=$(psql -qXAt "$BUSBAR_DATABASE" -c "SELECT count(*) FROM notes_note WHERE body = 'old'")
+        [ "$left" -gt 0 ] || break
+        sleep 0.1
+    done
+    [ "$left" -eq 0 ] || {
+        echo "the $run run of the job has not deleted the old note" >&2
+        exit 1
+    }
 done
-[ "$left" -eq 0 ] || {
-    echo "the job has not deleted the old note" >&2
-    exit 1
-}
 #: end
 #: without route
 
