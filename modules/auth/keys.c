@@ -88,33 +88,6 @@ static void keys_purpose(const char *kid, char purpose[TOKEN_KID + 16])
 }
 
 /*
- * Opens one key. Returns 1; 0 if secrets.keys does not have the key that seals it any more; -1 if
- * out of memory.
- */
-static int keys_open(struct auth *auth, struct key *key, const char *kid, const char *cell)
-{
-    char purpose[TOKEN_KID + 16];
-    unsigned char sealed[SEALED_MAX], *secret = NULL;
-    size_t length = 0;
-    int64_t count = bb_cell_bytes(cell, sealed, sizeof(sealed));
-
-    if (count < 0 || strlen(kid) != TOKEN_KID)
-        return 0;
-    keys_purpose(kid, purpose);
-    int failed = bb_unseal(auth->host, sealed, (size_t)count, purpose, &secret, &length);
-
-    if (failed)
-        return failed == -2 ? -1 : 0;
-    bool whole = length == TOKEN_MAC;
-
-    memcpy(key->kid, kid, TOKEN_KID + 1);
-    key->keyed = whole ? token_key(auth->keys->hmac, secret) : NULL;
-    OPENSSL_cleanse(secret, length);
-    free(secret);
-    return key->keyed ? 1 : whole ? -1 : 0;
-}
-
-/*
  * Reads the keys from the database. If memory runs out, the old list stays, because with an
  * incomplete list valid tokens would look forged.
  */
@@ -139,17 +112,34 @@ static int keys_load(struct bb_request *rq, struct auth *auth)
         return bb_no_memory(rq);
     for (size_t i = 0; i < bb_count(rq, rows); i++) {
         const char *kid = bb_cell(rq, rows, i, 0);
-        int opened = keys_open(auth, list + count, kid, bb_cell(rq, rows, i, 1));
+        unsigned char sealed[SEALED_MAX], *secret = NULL;
+        int64_t size = bb_cell_bytes(bb_cell(rq, rows, i, 1), sealed, sizeof(sealed));
+        char purpose[TOKEN_KID + 16];
+        size_t length = 0;
+        int failed = -1; /* -1: secrets.keys does not have the key that seals it any more */
 
-        if (opened < 0) {
+        keys_purpose(kid, purpose);
+        if (size >= 0 && strlen(kid) == TOKEN_KID)
+            failed = bb_unseal(auth->host, sealed, (size_t)size, purpose, &secret, &length);
+        if (!failed && length != TOKEN_MAC)
+            failed = -1;
+        if (!failed) {
+            memcpy(list[count].kid, kid, TOKEN_KID + 1);
+            list[count].active = bb_cell_int(rq, rows, i, 2) != 0;
+            list[count].keyed = token_key(keys->hmac, secret);
+            failed = list[count].keyed ? 0 : -2;
+        }
+        if (secret)
+            OPENSSL_cleanse(secret, length);
+        free(secret);
+        if (failed == -2) {
             keys_free_list(list, count);
             return bb_no_memory(rq);
         }
-        list[count].active = bb_cell_int(rq, rows, i, 2) != 0;
-        if (opened)
-            count++;
-        else
+        if (failed)
             bb_log(rq, BB_ERROR, "signing key %s cannot be opened with secrets.keys", kid);
+        else
+            count++;
     }
 
     pthread_mutex_lock(&keys->lock);

@@ -268,11 +268,6 @@ int auth_session_delete(struct bb_request *rq)
                : bb_transaction(rq, refresh_leave, (void *)(uintptr_t)bb_segment(rq, "id"));
 }
 
-static json_t *refresh_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, auth_session_fields);
-}
-
 /* Logins with a refresh token, and sessions without one; not the tokens of API clients. */
 int auth_session_list(struct bb_request *rq)
 {
@@ -296,5 +291,5 @@ int auth_session_list(struct bb_request *rq)
         rq,
         bb_query_or_end(rq, &list,
                         BB_ARGS(bb_i(who->account), bb_t(who->session), bb_i(AUTH_PAGE_MAX))),
-        refresh_json);
+        auth_session_fields, 7);
 }
