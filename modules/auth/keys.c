@@ -186,9 +186,14 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
     }
 }
 
+struct fresh {
+    char kid[TOKEN_KID + 1];
+    unsigned char *sealed;
+    size_t length;
+};
+
 /* Creates a new, sealed key. It is freed with the request. */
-static int keys_make(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned char **sealed,
-                     size_t *length)
+static int keys_make(struct bb_request *rq, struct fresh *fresh)
 {
     unsigned char secret[TOKEN_MAC];
     const char *name = bb_random_hex(rq, TOKEN_KID / 2);
@@ -196,15 +201,15 @@ static int keys_make(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned ch
 
     if (!name || bb_random(rq->host, secret, sizeof(secret)))
         return bb_fail(rq, 503, "Cannot create a signing key");
-    memcpy(kid, name, TOKEN_KID + 1);
-    keys_purpose(kid, purpose);
+    memcpy(fresh->kid, name, TOKEN_KID + 1);
+    keys_purpose(name, purpose);
 
-    int failed = bb_seal(rq->host, secret, sizeof(secret), purpose, sealed, length);
+    int failed = bb_seal(rq->host, secret, sizeof(secret), purpose, &fresh->sealed, &fresh->length);
 
     OPENSSL_cleanse(secret, sizeof(secret));
     if (failed)
         return bb_fail(rq, 503, "Cannot create a signing key");
-    bb_defer(rq, free, *sealed);
+    bb_defer(rq, free, fresh->sealed);
     return 0;
 }
 
@@ -239,8 +244,7 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
         "WITH made AS (INSERT INTO auth_key (kid, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING "
         "RETURNING kid) SELECT pg_notify('" AUTH_CHANNEL "', 'keys') FROM made",
         BB_SQL_WRITE};
-    unsigned char *sealed = NULL;
-    size_t length = 0;
+    struct fresh fresh;
 
     if (keys_has_active(auth, true, kid))
         return 0;
@@ -248,10 +252,10 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
 
     if (status || keys_has_active(auth, false, kid))
         return status;
-    status = keys_make(rq, kid, &sealed, &length);
+    status = keys_make(rq, &fresh);
     if (status)
         return status;
-    if (!bb_query(rq, &insert, BB_ARGS(bb_t(kid), bb_bytes(sealed, length))))
+    if (!bb_query(rq, &insert, BB_ARGS(bb_t(fresh.kid), bb_bytes(fresh.sealed, fresh.length))))
         return bb_failed(rq);
     auth_keys_stale(auth->keys);
     status = keys_load(rq, auth);
@@ -271,12 +275,6 @@ size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_cla
 }
 
 /* ---- POST /api/admin/rotate-secret and `busbar rotate-secret` ---- */
-
-struct fresh {
-    char kid[TOKEN_KID + 1];
-    unsigned char *sealed;
-    size_t length;
-};
 
 /* The old key stays as a retired key, so that its tokens are reported as revoked, not as forged. */
 static int keys_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -300,7 +298,7 @@ static int keys_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 int auth_rotate(struct bb_request *rq)
 {
     struct fresh *fresh = bb_alloc(rq, sizeof(*fresh));
-    int status = keys_make(rq, fresh->kid, &fresh->sealed, &fresh->length);
+    int status = keys_make(rq, fresh);
 
     return status ? status : bb_transaction(rq, keys_replace, fresh);
 }

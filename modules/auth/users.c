@@ -316,23 +316,22 @@ static void users_check_change(struct bb_request *rq, struct bb_tx *tx)
  * If the module chat is loaded, adds the number of conversations with the account's e-mail. It
  * shows the approving Admin that another person may have used this e-mail before.
  */
-static int users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
+static void users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
 {
     struct bb_service service = bb_service(rq->host, "conversations");
     const struct bb_conversations *conversations = service.interface;
     int64_t count = 0;
 
     if (!conversations)
-        return 0;
-    if (conversations->count_of(service.state, rq, email, &count) ||
-        json_object_set_new(account, "conversations", json_integer(count)))
-        return -1;
+        return;
+    if (conversations->count_of(service.state, rq, email, &count))
+        bb_end(rq, bb_failed(rq));
+    bb_set(rq, account, "conversations", json_integer(count));
     if (count)
         bb_warn(rq,
                 "email: already takes part in %lld conversations; check that the e-mail "
                 "belongs to this person",
                 (long long)count);
-    return 0;
 }
 
 /*
@@ -385,18 +384,15 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Account not found");
     auth_notify(rq, tx, bb_segment_int(rq, "id"));
-    json_t *account = auth_account_json(rq, rows, 0);
-    const char *email = bb_cell(rq, rows, 0, 1);
+    json_t *account = bb_hold(rq, auth_account_json(rq, rows, 0));
     const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
 
     if (approved && alike)
         bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
-    if (approved && account && users_add_conversations(rq, email, account)) {
-        json_decref(account);
-        return bb_failed(rq);
-    }
-    return bb_reply(rq, 200, account);
+    if (approved)
+        users_add_conversations(rq, bb_cell(rq, rows, 0, 1), account);
+    return bb_reply(rq, 200, json_incref(account));
 }
 
 int auth_user_change(struct bb_request *rq)
