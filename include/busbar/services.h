@@ -111,6 +111,8 @@ struct bb_device {
  *       returns the ids of the devices that match all arguments that are not null: the
  *       organizations, externalId or uuid, either of the two countryCodes, fuelCode and
  *       deviceTypeCode.
+ *   device_about(device bigint)
+ *       returns organisation, uuid, external_id, serial_number, timezone and site_name of a device.
  */
 struct bb_devices {
     size_t size;

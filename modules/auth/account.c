@@ -42,9 +42,10 @@ int64_t auth_page_limit(struct bb_request *rq)
     return bb_arg_int(rq, "limit", AUTH_PAGE_MAX);
 }
 
-int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *item)
+int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows,
+                    const struct bb_field *fields, size_t count)
 {
-    return bb_reply_rows(rq, rows, (size_t)auth_page_limit(rq), 0, item);
+    return bb_reply_fields(rq, rows, (size_t)auth_page_limit(rq), 0, fields, count);
 }
 
 struct bb_value auth_sha256(struct bb_request *rq, const char *text)

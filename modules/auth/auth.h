@@ -77,7 +77,8 @@ json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, siz
 
 /* Sends a page of a list. Select the rows with the limit auth_page_limit() + 1. */
 int64_t auth_page_limit(struct bb_request *rq);
-int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows, bb_item *item);
+int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows,
+                    const struct bb_field *fields, size_t count);
 
 /* Sends a 401 with this text. */
 int auth_unauthorized(struct bb_request *rq, const char *text);

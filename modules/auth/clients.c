@@ -12,11 +12,6 @@ struct made {
     const char *client_id, *secret, *name;
 };
 
-static json_t *clients_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, auth_client_fields);
-}
-
 #define CLIENT_COLUMNS "id, client_id, name, " BB_SQL_MS("created")
 
 static int clients_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -30,13 +25,10 @@ static int clients_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
         bb_tx_query_or_end(rq, tx, &insert,
                            BB_ARGS(bb_t(made->client_id), bb_i(rq->principal->account),
                                    bb_t(made->name), auth_sha256(rq, made->secret)));
-    json_t *client = clients_json(rq, rows, 0);
+    json_t *client = bb_hold(rq, BB_ROW_FIELDS(rq, rows, 0, 0, auth_client_fields));
 
-    if (client && json_object_set_new(client, "client_secret", json_string(made->secret))) {
-        json_decref(client);
-        client = NULL;
-    }
-    return bb_reply(rq, 201, client);
+    bb_set(rq, client, "client_secret", json_string(made->secret));
+    return bb_reply(rq, 201, json_incref(client));
 }
 
 int auth_client_create(struct bb_request *rq)
@@ -61,7 +53,7 @@ int auth_client_list(struct bb_request *rq)
                         BB_ARGS(bb_i(rq->principal->account), bb_i(bb_arg_int(rq, "after", 0)),
                                 bb_i(auth_page_limit(rq) + 1)));
 
-    return auth_reply_list(rq, rows, clients_json);
+    return auth_reply_list(rq, rows, auth_client_fields, 4);
 }
 
 int auth_client_delete(struct bb_request *rq)
@@ -96,12 +88,6 @@ int auth_client_delete(struct bb_request *rq)
 
 #define ORGANIZATION_COLUMNS "o.id, o.name, o.type, o.address, o.api_user, " BB_SQL_MS("o.created")
 
-static json_t *clients_organization_json(struct bb_request *rq, const struct bb_rows *rows,
-                                         size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, auth_organization_fields);
-}
-
 static int clients_store_organization(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     (void)arg;
@@ -118,7 +104,7 @@ static int clients_store_organization(struct bb_request *rq, struct bb_tx *tx, v
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An organization with this name already exists");
     auth_notify(rq, tx, rq->principal->account);
-    return bb_reply(rq, 201, clients_organization_json(rq, rows, 0));
+    return bb_reply(rq, 201, BB_ROW_FIELDS(rq, rows, 0, 0, auth_organization_fields));
 }
 
 int auth_organization_create(struct bb_request *rq)
@@ -151,7 +137,7 @@ static int clients_link_organization(struct bb_request *rq, struct bb_tx *tx, vo
         auth_notify(rq, tx, bb_cell_int(rq, rows, 0, 6));
     if (after)
         auth_notify(rq, tx, after);
-    return bb_reply(rq, 200, clients_organization_json(rq, rows, 0));
+    return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, auth_organization_fields));
 }
 
 int auth_organization_link(struct bb_request *rq)
@@ -168,5 +154,5 @@ int auth_organization_list(struct bb_request *rq)
     struct bb_rows *rows = bb_query_or_end(
         rq, &list, BB_ARGS(bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
 
-    return auth_reply_list(rq, rows, clients_organization_json);
+    return auth_reply_list(rq, rows, auth_organization_fields, 6);
 }

@@ -88,33 +88,6 @@ static void keys_purpose(const char *kid, char purpose[TOKEN_KID + 16])
 }
 
 /*
- * Opens one key. Returns 1; 0 if secrets.keys does not have the key that seals it any more; -1 if
- * out of memory.
- */
-static int keys_open(struct auth *auth, struct key *key, const char *kid, const char *cell)
-{
-    char purpose[TOKEN_KID + 16];
-    unsigned char sealed[SEALED_MAX], *secret = NULL;
-    size_t length = 0;
-    int64_t count = bb_cell_bytes(cell, sealed, sizeof(sealed));
-
-    if (count < 0 || strlen(kid) != TOKEN_KID)
-        return 0;
-    keys_purpose(kid, purpose);
-    int failed = bb_unseal(auth->host, sealed, (size_t)count, purpose, &secret, &length);
-
-    if (failed)
-        return failed == -2 ? -1 : 0;
-    bool whole = length == TOKEN_MAC;
-
-    memcpy(key->kid, kid, TOKEN_KID + 1);
-    key->keyed = whole ? token_key(auth->keys->hmac, secret) : NULL;
-    OPENSSL_cleanse(secret, length);
-    free(secret);
-    return key->keyed ? 1 : whole ? -1 : 0;
-}
-
-/*
  * Reads the keys from the database. If memory runs out, the old list stays, because with an
  * incomplete list valid tokens would look forged.
  */
@@ -139,17 +112,34 @@ static int keys_load(struct bb_request *rq, struct auth *auth)
         return bb_no_memory(rq);
     for (size_t i = 0; i < bb_count(rq, rows); i++) {
         const char *kid = bb_cell(rq, rows, i, 0);
-        int opened = keys_open(auth, list + count, kid, bb_cell(rq, rows, i, 1));
+        unsigned char sealed[SEALED_MAX], *secret = NULL;
+        int64_t size = bb_cell_bytes(bb_cell(rq, rows, i, 1), sealed, sizeof(sealed));
+        char purpose[TOKEN_KID + 16];
+        size_t length = 0;
+        int failed = -1; /* -1: secrets.keys does not have the key that seals it any more */
 
-        if (opened < 0) {
+        keys_purpose(kid, purpose);
+        if (size >= 0 && strlen(kid) == TOKEN_KID)
+            failed = bb_unseal(auth->host, sealed, (size_t)size, purpose, &secret, &length);
+        if (!failed && length != TOKEN_MAC)
+            failed = -1;
+        if (!failed) {
+            memcpy(list[count].kid, kid, TOKEN_KID + 1);
+            list[count].active = bb_cell_int(rq, rows, i, 2) != 0;
+            list[count].keyed = token_key(keys->hmac, secret);
+            failed = list[count].keyed ? 0 : -2;
+        }
+        if (secret)
+            OPENSSL_cleanse(secret, length);
+        free(secret);
+        if (failed == -2) {
             keys_free_list(list, count);
             return bb_no_memory(rq);
         }
-        list[count].active = bb_cell_int(rq, rows, i, 2) != 0;
-        if (opened)
-            count++;
-        else
+        if (failed)
             bb_log(rq, BB_ERROR, "signing key %s cannot be opened with secrets.keys", kid);
+        else
+            count++;
     }
 
     pthread_mutex_lock(&keys->lock);
@@ -196,9 +186,14 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
     }
 }
 
+struct fresh {
+    char kid[TOKEN_KID + 1];
+    unsigned char *sealed;
+    size_t length;
+};
+
 /* Creates a new, sealed key. It is freed with the request. */
-static int keys_make(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned char **sealed,
-                     size_t *length)
+static int keys_make(struct bb_request *rq, struct fresh *fresh)
 {
     unsigned char secret[TOKEN_MAC];
     const char *name = bb_random_hex(rq, TOKEN_KID / 2);
@@ -206,15 +201,15 @@ static int keys_make(struct bb_request *rq, char kid[TOKEN_KID + 1], unsigned ch
 
     if (!name || bb_random(rq->host, secret, sizeof(secret)))
         return bb_fail(rq, 503, "Cannot create a signing key");
-    memcpy(kid, name, TOKEN_KID + 1);
-    keys_purpose(kid, purpose);
+    memcpy(fresh->kid, name, TOKEN_KID + 1);
+    keys_purpose(name, purpose);
 
-    int failed = bb_seal(rq->host, secret, sizeof(secret), purpose, sealed, length);
+    int failed = bb_seal(rq->host, secret, sizeof(secret), purpose, &fresh->sealed, &fresh->length);
 
     OPENSSL_cleanse(secret, sizeof(secret));
     if (failed)
         return bb_fail(rq, 503, "Cannot create a signing key");
-    bb_defer(rq, free, *sealed);
+    bb_defer(rq, free, fresh->sealed);
     return 0;
 }
 
@@ -249,8 +244,7 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
         "WITH made AS (INSERT INTO auth_key (kid, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING "
         "RETURNING kid) SELECT pg_notify('" AUTH_CHANNEL "', 'keys') FROM made",
         BB_SQL_WRITE};
-    unsigned char *sealed = NULL;
-    size_t length = 0;
+    struct fresh fresh;
 
     if (keys_has_active(auth, true, kid))
         return 0;
@@ -258,10 +252,10 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
 
     if (status || keys_has_active(auth, false, kid))
         return status;
-    status = keys_make(rq, kid, &sealed, &length);
+    status = keys_make(rq, &fresh);
     if (status)
         return status;
-    if (!bb_query(rq, &insert, BB_ARGS(bb_t(kid), bb_bytes(sealed, length))))
+    if (!bb_query(rq, &insert, BB_ARGS(bb_t(fresh.kid), bb_bytes(fresh.sealed, fresh.length))))
         return bb_failed(rq);
     auth_keys_stale(auth->keys);
     status = keys_load(rq, auth);
@@ -281,12 +275,6 @@ size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_cla
 }
 
 /* ---- POST /api/admin/rotate-secret and `busbar rotate-secret` ---- */
-
-struct fresh {
-    char kid[TOKEN_KID + 1];
-    unsigned char *sealed;
-    size_t length;
-};
 
 /* The old key stays as a retired key, so that its tokens are reported as revoked, not as forged. */
 static int keys_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -310,7 +298,7 @@ static int keys_replace(struct bb_request *rq, struct bb_tx *tx, void *arg)
 int auth_rotate(struct bb_request *rq)
 {
     struct fresh *fresh = bb_alloc(rq, sizeof(*fresh));
-    int status = keys_make(rq, fresh->kid, &fresh->sealed, &fresh->length);
+    int status = keys_make(rq, fresh);
 
     return status ? status : bb_transaction(rq, keys_replace, fresh);
 }

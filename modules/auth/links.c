@@ -67,26 +67,6 @@ bool auth_sends_mail(struct bb_host *host)
 
 /* ---- sending ---- */
 
-/* Returns the text with `value` in the place of `name`, if it is there. */
-static const char *links_replace(struct bb_request *rq, const char *text, const char *name,
-                                 const char *value)
-{
-    const char *at = strstr(text, name);
-
-    return at ? bb_format(rq, "%.*s%s%s", (int)(at - text), text, value, at + strlen(name)) : text;
-}
-
-/* Returns what the mail shows: the address of the page, or the token if none is configured. */
-static const char *links_address(struct bb_request *rq, const char *purpose, const char *token)
-{
-    const struct auth *auth = rq->state;
-
-    if (!*auth->settings->link)
-        return token;
-    return links_replace(rq, links_replace(rq, auth->settings->link, "{purpose}", purpose),
-                         "{token}", token);
-}
-
 /* Takes a request and adds its mail to the outbox, if there is such an account. */
 static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -106,6 +86,7 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "SELECT $1::bytea, id, $3, email, now() + make_interval(secs => $4::bigint) FROM a) "
         "SELECT email, name, organisation FROM a",
         0};
+    const struct auth *auth = rq->state;
     bool *taken = arg;
     struct bb_service service = bb_service(rq->host, "mail");
     const struct bb_mail *mail = service.interface;
@@ -129,11 +110,22 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return 0;
     const char *email = bb_cell(rq, made, 0, 0), *name = bb_cell(rq, made, 0, 1);
     const char *organization = bb_cell(rq, made, 0, 2);
+    /* the mail shows the address of the page, or the token if none is configured */
+    const char *link = *auth->settings->link ? auth->settings->link : "{token}";
+    const char *marks[][2] = {{"{purpose}", purpose->name}, {"{token}", token}};
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = strstr(link, marks[i][0]);
+
+        if (at)
+            link = bb_format(rq, "%.*s%s%s", (int)(at - link), link, marks[i][1],
+                             at + strlen(marks[i][0]));
+    }
     const struct bb_mail_value values[] = {
         {"email", email},
         {"name", *name ? name : email},
         {"organization", organization ? organization : email},
-        {"link", links_address(rq, purpose->name, token)},
+        {"link", link},
     };
     const struct bb_mail_message message = {
         .size = sizeof(message),

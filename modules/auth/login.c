@@ -42,10 +42,8 @@ static const char *login_username(struct bb_request *rq)
     static const struct bb_field fields[] = {{.name = "username", .type = BB_EMAIL}};
     static const struct bb_table table = BB_TABLE(fields);
     const char *given = bb_text(rq, "username");
-    json_t *object = bb_json_hold(rq, given ? json_pack("{ss}", "username", given) : NULL);
-    json_t *problems = bb_json_hold(rq, json_array());
-    json_t *checked =
-        bb_json_hold(rq, object && problems ? bb_check(rq, &table, object, problems) : NULL);
+    json_t *object = bb_hold(rq, json_pack("{ss*}", "username", given));
+    json_t *checked = bb_json_hold(rq, bb_check(rq, &table, object, bb_hold(rq, json_array())));
     const char *email = json_string_value(json_object_get(checked, "username"));
 
     return email ? email : given;

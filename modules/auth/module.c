@@ -4,6 +4,7 @@
  */
 #include "modules/auth/auth.h"
 #include "modules/auth/schema.h"
+#include "modules/common/settings.h"
 
 static void auth_close(struct bb_host *host, void *state)
 {
@@ -67,78 +68,62 @@ static void auth_start(struct bb_host *host, void *state)
 #define BATCH 1000
 #define BATCH_TEXT "1000"
 
-static const struct bb_sql expired_sessions = {
-    "DELETE FROM auth_session WHERE jti IN (SELECT jti FROM auth_session "
-    "WHERE expires < now() - make_interval(days => $1::int) ORDER BY expires LIMIT " BATCH_TEXT ")",
-    BB_SQL_WRITE | BB_SQL_LONG};
-
-static const struct bb_sql expired_refreshes = {
-    "DELETE FROM auth_refresh WHERE id IN (SELECT id FROM auth_refresh "
-    "WHERE expires < now() - make_interval(days => $1::int) ORDER BY expires LIMIT " BATCH_TEXT
-    " FOR UPDATE SKIP LOCKED)",
-    BB_SQL_WRITE | BB_SQL_LONG};
-
-static const struct bb_sql retired_keys = {
-    "DELETE FROM auth_key WHERE retired < now() - make_interval(secs => $1::bigint)",
-    BB_SQL_WRITE | BB_SQL_LONG};
-
-static const struct bb_sql old_origins = {
-    "DELETE FROM auth_origin WHERE (account, network) IN (SELECT account, network FROM auth_origin "
-    "WHERE seen < now() - make_interval(days => $1::int) ORDER BY seen LIMIT " BATCH_TEXT
-    " FOR UPDATE SKIP LOCKED)",
-    BB_SQL_WRITE | BB_SQL_LONG};
-
-static const struct bb_sql expired_links = {
-    "DELETE FROM auth_link WHERE hash IN (SELECT hash FROM auth_link "
-    "WHERE expires < now() - make_interval(days => $1::int) ORDER BY expires LIMIT " BATCH_TEXT ")",
-    BB_SQL_WRITE | BB_SQL_LONG};
-
-/* Requests stay if no module that sends mails is loaded any more. */
-static const struct bb_sql old_link_requests = {
-    "DELETE FROM auth_link_request WHERE id IN (SELECT id FROM auth_link_request "
-    "WHERE created < now() - make_interval(days => $1::int) ORDER BY id LIMIT " BATCH_TEXT ")",
-    BB_SQL_WRITE | BB_SQL_LONG};
+#define OLD(table, key, time)                                                                      \
+    "DELETE FROM " table " WHERE (" key ") IN (SELECT " key " FROM " table " WHERE " time          \
+    " < now() - make_interval(secs => $1::bigint) ORDER BY " time " LIMIT " BATCH_TEXT             \
+    " FOR UPDATE SKIP LOCKED)"
 
 /*
  * Also deletes the account's organization, unless another account is in it or acts for it. The rows
  * are locked in the subquery, because a DELETE that waited for an approval would decide by its old
  * snapshot, and delete the approved account.
  */
-static const struct bb_sql never_approved = {
-    "WITH gone AS (DELETE FROM auth_account WHERE id IN (SELECT a.id FROM auth_account a "
-    "WHERE a.status = 'Pending' AND a.approved IS NULL "
-    "AND a.created < now() - make_interval(days => $1::int) "
-    "AND NOT EXISTS (SELECT FROM auth_organisation o WHERE o.api_user = a.id) "
-    "ORDER BY a.created LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED) RETURNING id, organisation), "
-    "organisations AS (DELETE FROM auth_organisation o USING gone g WHERE o.id = g.organisation "
-    "AND o.api_user IS NULL AND NOT EXISTS (SELECT FROM auth_account b WHERE b.organisation = o.id "
-    "AND b.id NOT IN (SELECT id FROM gone))) SELECT id FROM gone",
-    BB_SQL_WRITE | BB_SQL_LONG};
+#define NEVER_APPROVED                                                                             \
+    "WITH gone AS (DELETE FROM auth_account WHERE id IN (SELECT a.id FROM auth_account a "         \
+    "WHERE a.status = 'Pending' AND a.approved IS NULL "                                           \
+    "AND a.created < now() - make_interval(secs => $1::bigint) "                                   \
+    "AND NOT EXISTS (SELECT FROM auth_organisation o WHERE o.api_user = a.id) "                    \
+    "ORDER BY a.created LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED) RETURNING id, organisation)," \
+    " organisations AS (DELETE FROM auth_organisation o USING gone g WHERE o.id = g.organisation " \
+    "AND o.api_user IS NULL AND NOT EXISTS (SELECT FROM auth_account b WHERE b.organisation = "    \
+    "o.id AND b.id NOT IN (SELECT id FROM gone))) SELECT id FROM gone"
 
-static void auth_sweep(struct bb_request *rq, const struct bb_sql *sql, int64_t age,
-                       const char *what)
-{
-    const struct bb_rows *rows;
+enum { SWEEP = BB_SQL_WRITE | BB_SQL_LONG, DAY_S = 86400 };
 
-    do
-        rows = bb_query(rq, sql, BB_ARGS(bb_i(age)));
-    while (rows && bb_affected(rq, rows) == BATCH);
-    if (!rows)
-        bb_log(rq, BB_WARN, "cannot delete %s: %s", what, bb_sqlstate(rq));
-}
+static const struct {
+    struct bb_sql sql;
+    const char *what;
+} sweeps[] = {
+    {{OLD("auth_session", "jti", "expires"), SWEEP}, "expired sessions"},
+    {{OLD("auth_refresh", "id", "expires"), SWEEP}, "expired refresh tokens"},
+    {{OLD("auth_link", "hash", "expires"), SWEEP}, "expired links"},
+    /* these stay if no module that sends mails is loaded any more */
+    {{OLD("auth_link_request", "id", "created"), SWEEP}, "old requests for links"},
+    {{OLD("auth_origin", "account, network", "seen"), SWEEP}, "networks of logins"},
+    {{OLD("auth_key", "kid", "retired"), SWEEP}, "retired signing keys"},
+    {{NEVER_APPROVED, SWEEP}, "accounts that were never approved"},
+};
 
 static void auth_cleanup(struct bb_request *rq)
 {
     const struct auth *auth = rq->state;
+    const int64_t ages_s[] = {DAY_S,
+                              DAY_S,
+                              DAY_S,
+                              DAY_S,
+                              90 * DAY_S,
+                              auth->session_s + auth->client_s,
+                              DAY_S * auth->settings->pending_days};
 
-    auth_sweep(rq, &expired_sessions, 1, "expired sessions");
-    auth_sweep(rq, &expired_refreshes, 1, "expired refresh tokens");
-    auth_sweep(rq, &retired_keys, auth->session_s + auth->client_s, "retired signing keys");
-    auth_sweep(rq, &old_origins, 90, "networks of logins");
-    auth_sweep(rq, &expired_links, 1, "expired links");
-    auth_sweep(rq, &old_link_requests, 1, "old requests for links");
-    auth_sweep(rq, &never_approved, auth->settings->pending_days,
-               "accounts that were never approved");
+    for (size_t i = 0; i < sizeof(sweeps) / sizeof(sweeps[0]); i++) {
+        const struct bb_rows *rows;
+
+        do
+            rows = bb_query(rq, &sweeps[i].sql, BB_ARGS(bb_i(ages_s[i])));
+        while (rows && bb_affected(rq, rows) == BATCH);
+        if (!rows)
+            bb_log(rq, BB_WARN, "cannot delete %s: %s", sweeps[i].what, bb_sqlstate(rq));
+    }
 }
 
 // clang-format off
@@ -471,50 +456,43 @@ static const struct bb_route routes[] = {
 
 /* ---- settings ----------------------------------------------------------------------------- */
 
-#define SETTING(key, least, most, preset, text) DURATION(key, 0, least, most, preset, text)
-#define DURATION(key, unit, least, most, preset, text)                                             \
-    {.name = #key, .type = BB_INT, .flags = (unit), .min = (least), .max = (most),                 \
-     .fallback = (preset), .bind = BB_BIND(struct auth_settings, key), .help = (text)}
-
+#define SETTINGS struct auth_settings
 static const struct bb_field settings[] = {
-    DURATION(session_days, BB_DAYS, 1, 365, "7",
-             "Life of a login's token, and of an unused refresh token, days."),
-    DURATION(client_minutes, BB_MINUTES, 1, 10080, "60", "Life of an API client's token, minutes."),
-    SETTING(login_failures_per_account, 1, 1000000, "10",
-            "Failed logins to one account from one address in the window; ten times as many from "
-            "everywhere."),
-    SETTING(login_failures_per_address, 1, 1000000, "50",
-            "Failed logins from one address in the window, for accounts that have never logged in "
-            "from it."),
-    DURATION(login_window, BB_SECONDS, 1, 86400, "60",
-             "The window, seconds from the first failure."),
-    SETTING(registrations_per_address, 1, 1000000, "20",
-            "Registrations from one address in the window."),
-    DURATION(pending_days, BB_DAYS, 1, 3650, "30",
-             "Days after which accounts that were never approved are deleted."),
-    {.name = "register_silent", .type = BB_BOOL, .fallback = "false",
-     .bind = BB_BIND(struct auth_settings, register_silent),
-     .help = "Whether registration always answers 202, so that it does not reveal which e-mails "
-             "exist."},
+    SETTING_INT(session_days, BB_DAYS, 1, 365, "7",
+        "Life of a login's token, and of an unused refresh token, days."),
+    SETTING_INT(client_minutes, BB_MINUTES, 1, 10080, "60",
+        "Life of an API client's token, minutes."),
+    SETTING_INT(login_failures_per_account, 0, 1, 1000000, "10",
+        "Failed logins to one account from one address in the window; ten times as many from "
+        "everywhere."),
+    SETTING_INT(login_failures_per_address, 0, 1, 1000000, "50",
+        "Failed logins from one address in the window, for accounts that have never logged in from "
+        "it."),
+    SETTING_INT(login_window, BB_SECONDS, 1, 86400, "60",
+        "The window, seconds from the first failure."),
+    SETTING_INT(registrations_per_address, 0, 1, 1000000, "20",
+        "Registrations from one address in the window."),
+    SETTING_INT(pending_days, BB_DAYS, 1, 3650, "30",
+        "Days after which accounts that were never approved are deleted."),
+    SETTING_BOOL(register_silent, "false",
+        "Whether registration always answers 202, so that it does not reveal which e-mails exist."),
     {.name = "link", .type = BB_TEXT, .max = 1024, .fallback = "",
      .bind = BB_BIND(struct auth_settings, link),
      .help = "Address of the page that mails link to: {token} stands for the token, and {purpose} "
              "for reset, confirm or invite. Empty: the mails contain the token only.",
      .example = "https://busbar.example/console#/link/{purpose}?token={token}"},
-    SETTING(links_per_address, 1, 1000000, "20",
-            "Requests for mails with a link from one address in the window."),
-    {.name = "confirm_email", .type = BB_BOOL, .fallback = "false",
-     .bind = BB_BIND(struct auth_settings, confirm_email),
-     .help = "Whether a registration sends a mail with a link, which must be used before an Admin "
-             "approves the account. Needs the module mail."},
-    {.name = "invitations", .type = BB_BOOL, .fallback = "false",
-     .bind = BB_BIND(struct auth_settings, invitations),
-     .help = "Whether Admins can invite people by mail. Needs the module mail."},
-    SETTING(argon2_rounds, 1, 64, "2", "Passes of argon2id."),
-    SETTING(argon2_memory, 64, 1048576, "19456", "Memory of one password hash, KiB."),
-    SETTING(argon2_lanes, 1, 16, "1", "Lanes of argon2id."),
-    SETTING(cache_entries, 0, 1048576, "16384",
-            "Tokens whose account is cached in memory; 0 queries PostgreSQL for every request."),
+    SETTING_INT(links_per_address, 0, 1, 1000000, "20",
+        "Requests for mails with a link from one address in the window."),
+    SETTING_BOOL(confirm_email, "false",
+        "Whether a registration sends a mail with a link, which must be used before an Admin "
+        "approves the account. Needs the module mail."),
+    SETTING_BOOL(invitations, "false",
+        "Whether Admins can invite people by mail. Needs the module mail."),
+    SETTING_INT(argon2_rounds, 0, 1, 64, "2", "Passes of argon2id."),
+    SETTING_INT(argon2_memory, 0, 64, 1048576, "19456", "Memory of one password hash, KiB."),
+    SETTING_INT(argon2_lanes, 0, 1, 16, "1", "Lanes of argon2id."),
+    SETTING_INT(cache_entries, 0, 0, 1048576, "16384",
+        "Tokens whose account is cached in memory; 0 queries PostgreSQL for every request."),
 };
 
 /* ---- the rest ----------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@
  */
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "modules/auth/auth.h"
@@ -107,24 +108,22 @@ struct turn {
 /* Returns 0 if the request has the cookie in exactly the form that was sent to the browser. */
 static int refresh_read(struct bb_request *rq, struct turn *turn)
 {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     const char *header = bb_header(rq, "Cookie");
     const char *at = header ? strstr(header, COOKIE "=") : NULL;
+    char id[UUID + 1], secret[SECRET_LENGTH + 2]; /* one more letter than is valid */
+    bool form = true;
 
     while (at && at > header && !strchr("; ,", at[-1])) /* the end of another cookie's name */
         at = strstr(at + 1, COOKIE "=");
-    if (!at)
+    if (!at || sscanf(at + strlen(COOKIE "="), "%36[0-9a-f-].%44[A-Za-z0-9_-]", id, secret) != 2 ||
+        strlen(id) != UUID || strlen(secret) != SECRET_LENGTH)
         return -1;
-    at += strlen(COOKIE "=");
     for (size_t i = 0; i < UUID; i++)
-        if (i == 8 || i == 13 || i == 18 || i == 23 ? at[i] != '-'
-                                                    : !at[i] || !strchr("0123456789abcdef", at[i]))
-            return -1;
-    if (at[UUID] != '.' || strspn(at + UUID + 1, letters) != SECRET_LENGTH)
+        form = form && (id[i] == '-') == (i == 8 || i == 13 || i == 18 || i == 23);
+    if (!form)
         return -1;
-    turn->id = bb_format(rq, "%.*s", UUID, at);
-    turn->secret = bb_format(rq, "%.*s", SECRET_LENGTH, at + UUID + 1);
+    turn->id = bb_format(rq, "%s", id);
+    turn->secret = bb_format(rq, "%s", secret);
     return 0;
 }
 
@@ -268,11 +267,6 @@ int auth_session_delete(struct bb_request *rq)
                : bb_transaction(rq, refresh_leave, (void *)(uintptr_t)bb_segment(rq, "id"));
 }
 
-static json_t *refresh_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return BB_ROW_FIELDS(rq, rows, row, 0, auth_session_fields);
-}
-
 /* Logins with a refresh token, and sessions without one; not the tokens of API clients. */
 int auth_session_list(struct bb_request *rq)
 {
@@ -296,5 +290,5 @@ int auth_session_list(struct bb_request *rq)
         rq,
         bb_query_or_end(rq, &list,
                         BB_ARGS(bb_i(who->account), bb_t(who->session), bb_i(AUTH_PAGE_MAX))),
-        refresh_json);
+        auth_session_fields, 7);
 }

@@ -29,21 +29,6 @@ struct identity {
     int64_t organizations[];
 };
 
-/* Returns a copy of the cached identity in the request's memory. NULL: it must be queried. */
-static struct identity *session_cached(struct bb_request *rq, struct auth *auth, const char *token,
-                                       size_t length, uint64_t *epoch)
-{
-    bool fresh = bb_signals_fresh_ms(auth->host) > 0;
-
-    for (size_t size, room = ROOM;; room = size) {
-        void *block = bb_alloc(rq, room);
-
-        size = cache_get(auth->cache, token, length, block, room, epoch);
-        if (size <= room)
-            return size && fresh ? block : NULL;
-    }
-}
-
 char *auth_account_payload(struct bb_request *rq, int64_t account)
 {
     return bb_format(rq, "account:%lld", (long long)account);
@@ -159,9 +144,18 @@ static int session_authenticate(void *state, struct bb_request *rq, const char *
     if (length > TOKEN_MAX)
         return auth_unauthorized(rq, "Unauthorized");
 
+    bool fresh = bb_signals_fresh_ms(auth->host) > 0;
+    struct identity *identity;
     uint64_t epoch;
-    struct identity *identity = session_cached(rq, auth, text, length, &epoch);
 
+    for (size_t size, room = ROOM;; room = size) {
+        identity = bb_alloc(rq, room);
+        size = cache_get(auth->cache, text, length, identity, room, &epoch);
+        if (!size || (size <= room && !fresh))
+            identity = NULL; /* it must be queried */
+        if (size <= room)
+            break;
+    }
     if (identity && identity->expires_s <= bb_wall_ms(auth->host) / 1000)
         return auth_unauthorized(rq, "Unauthorized");
     int status = identity ? 0 : session_query(rq, auth, text, length, epoch, &identity);

@@ -135,11 +135,6 @@ static struct counter *throttle_find(struct auth *auth, uint64_t id, bool make)
     return first;
 }
 
-static const char *throttle_number(struct bb_request *rq, int64_t value)
-{
-    return bb_format(rq, "%" PRId64, value);
-}
-
 /*
  * Sets the wait of each counter. With `adds`, adds 1 to each counter if no wait is above 0. If
  * Redis responds, a counter of the table applies only if it is `alone`.
@@ -156,13 +151,13 @@ static void throttle_ask(struct bb_request *rq, struct auth *auth, struct asked 
         "end end return waits";
     int64_t window_ms = adds ? auth->settings->login_window * 1000 : 0;
     const char *argv[4 + 2 * THROTTLE_LOGINS] = {"EVAL", script,
-                                                 throttle_number(rq, (int64_t)count)};
+                                                 bb_format(rq, "%" PRId64, (int64_t)count)};
     bool below = true;
 
-    argv[3 + count] = throttle_number(rq, window_ms);
+    argv[3 + count] = bb_format(rq, "%" PRId64, window_ms);
     for (size_t i = 0; i < count; i++) {
         argv[3 + i] = asked[i].key;
-        argv[4 + count + i] = throttle_number(rq, asked[i].limit);
+        argv[4 + count + i] = bb_format(rq, "%" PRId64, asked[i].limit);
     }
     const struct bb_redis_reply *reply = bb_redis(rq, 4 + 2 * (int)count, argv, NULL);
     bool answered = reply && reply->type == BB_REDIS_LIST && reply->count == count;
@@ -188,7 +183,7 @@ static void throttle_ask(struct bb_request *rq, struct auth *auth, struct asked 
 
 int auth_throttle_refuse(struct bb_request *rq, int64_t wait_ms, const char *what)
 {
-    bb_reply_header(rq, "Retry-After", throttle_number(rq, (wait_ms + 999) / 1000));
+    bb_reply_header(rq, "Retry-After", bb_format(rq, "%" PRId64, (wait_ms + 999) / 1000));
     return bb_fail(rq, 429, "Too many %s. Please try again later.", what);
 }
 

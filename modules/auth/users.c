@@ -3,7 +3,6 @@
  * user add`. A change takes effect at once.
  */
 #include <string.h>
-#include <utf8proc.h>
 
 #include "modules/auth/auth.h"
 
@@ -243,10 +242,6 @@ int auth_invite(struct bb_request *rq)
 
 int auth_user_list(struct bb_request *rq)
 {
-    static const struct bb_sql all = {"SELECT " ACCOUNT_COLUMNS
-                                      " FROM auth_account a WHERE a.id > $1::bigint "
-                                      "ORDER BY a.id LIMIT $2::bigint",
-                                      BB_SQL_LONG};
     static const struct bb_sql of_status = {"SELECT " ACCOUNT_COLUMNS
                                             " FROM auth_account a WHERE a.id > $1::bigint "
                                             "AND a.status = $3 ORDER BY a.id LIMIT $2::bigint",
@@ -263,11 +258,11 @@ int auth_user_list(struct bb_request *rq)
     const struct bb_value values[] = {bb_i(bb_arg_int(rq, "after", 0)),
                                       bb_i(auth_page_limit(rq) + 1), bb_t(status), bb_t(role),
                                       bb_t(search)};
-    const struct bb_rows *rows = role || search ? bb_query_or_end(rq, &found, values, 5)
-                                 : status       ? bb_query_or_end(rq, &of_status, values, 3)
-                                                : bb_query_or_end(rq, &all, values, 2);
+    const struct bb_rows *rows = status && !role && !search
+                                     ? bb_query_or_end(rq, &of_status, values, 3)
+                                     : bb_query_or_end(rq, &found, values, 5);
 
-    return auth_reply_list(rq, rows, auth_account_json);
+    return auth_reply_list(rq, rows, auth_account_fields, ACCOUNT_COLUMN_COUNT);
 }
 
 int auth_user_get(struct bb_request *rq)
@@ -282,10 +277,14 @@ int auth_user_get(struct bb_request *rq)
 }
 
 /*
- * Refuses to remove the last active Admin. Serializes all changes of role and status, so that two
- * Admins cannot remove each other at the same time.
+ * Ends the transaction if the role and status in the body are not possible.
+ *
+ * The last active Admin is not removed. All changes of role and status are serialized, so that two
+ * Admins cannot remove each other at the same time. With the setting confirm_email, an account
+ * whose e-mail is not confirmed is not approved. An Admin who names the e-mail in the same request
+ * vouches for it.
  */
-static void users_keep_admin(struct bb_request *rq, struct bb_tx *tx)
+static void users_check_change(struct bb_request *rq, struct bb_tx *tx)
 {
     static const struct bb_sql lock = {
         "SELECT pg_advisory_xact_lock(hashtextextended('busbar.auth.admin', 0))", 0};
@@ -295,80 +294,68 @@ static void users_keep_admin(struct bb_request *rq, struct bb_tx *tx)
         "'Admin' AND status = 'Active' AND id <> $1::bigint), 409, "
         "'This is the last active Admin')",
         0};
-    const char *role = bb_text(rq, "role");
-    const char *status = bb_text(rq, "status");
-
-    if (role || status)
-        bb_tx_query_or_end(rq, tx, &lock, BB_NO_ARGS);
-    if ((role && strcmp(role, "Admin") != 0) || (status && strcmp(status, "Active") != 0))
-        bb_tx_query_or_end(rq, tx, &keep, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
-}
-
-/*
- * With the setting confirm_email, refuses to approve an account whose e-mail is not confirmed. An
- * Admin who names the e-mail in the same request vouches for it.
- */
-static void users_check_confirmed(struct bb_request *rq, struct bb_tx *tx)
-{
-    static const struct bb_sql check = {
+    static const struct bb_sql confirmed = {
         "SELECT busbar_require(approved IS NOT NULL OR confirmed IS NOT NULL, 409, 'The e-mail of "
         "this account is not confirmed yet. To approve the account anyway, send its `email`, "
         "too.') FROM auth_account WHERE id = $1::bigint",
         0};
     const struct auth *auth = rq->state;
-    const char *status = bb_text(rq, "status");
+    const char *role = bb_text(rq, "role"), *status = bb_text(rq, "status");
+    bool active = status && strcmp(status, "Active") == 0;
+    struct bb_value id = bb_i(bb_segment_int(rq, "id"));
 
-    if (auth->settings->confirm_email && !bb_text(rq, "email") && status &&
-        strcmp(status, "Active") == 0 && auth_sends_mail(rq->host))
-        bb_tx_query_or_end(rq, tx, &check, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+    if (role || status)
+        bb_tx_query_or_end(rq, tx, &lock, BB_NO_ARGS);
+    if ((role && strcmp(role, "Admin") != 0) || (status && !active))
+        bb_tx_query_or_end(rq, tx, &keep, &id, 1);
+    if (active && auth->settings->confirm_email && !bb_text(rq, "email") &&
+        auth_sends_mail(rq->host))
+        bb_tx_query_or_end(rq, tx, &confirmed, &id, 1);
 }
 
 /*
  * If the module chat is loaded, adds the number of conversations with the account's e-mail. It
  * shows the approving Admin that another person may have used this e-mail before.
  */
-static int users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
+static void users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
 {
     struct bb_service service = bb_service(rq->host, "conversations");
     const struct bb_conversations *conversations = service.interface;
     int64_t count = 0;
 
     if (!conversations)
-        return 0;
-    if (conversations->count_of(service.state, rq, email, &count) ||
-        json_object_set_new(account, "conversations", json_integer(count)))
-        return -1;
+        return;
+    if (conversations->count_of(service.state, rq, email, &count))
+        bb_end(rq, bb_failed(rq));
+    bb_set(rq, account, "conversations", json_integer(count));
     if (count)
         bb_warn(rq,
                 "email: already takes part in %lld conversations; check that the e-mail "
                 "belongs to this person",
                 (long long)count);
-    return 0;
 }
 
-enum script { OTHER, LATIN, ALIKE, GREEK, CYRILLIC, ARMENIAN, CHEROKEE };
-
-static const char *const names[] = {
-    [ALIKE] = "letters that look like Latin ones",
-    [GREEK] = "Greek letters",
-    [CYRILLIC] = "Cyrillic letters",
-    [ARMENIAN] = "Armenian letters",
-    [CHEROKEE] = "Cherokee letters",
-};
-
-/* Sorted by their first characters. Letters without a row do not look like Latin ones. */
-static const struct {
-    utf8proc_int32_t first, last;
-    enum script script;
-} scripts[] = {
-    {'A', 'Z', LATIN},          {'a', 'z', LATIN},          {0x00C0, 0x0130, LATIN},
-    {0x0131, 0x0131, ALIKE},    {0x0132, 0x024F, LATIN},    {0x0250, 0x02AF, ALIKE},
-    {0x0370, 0x03FF, GREEK},    {0x0400, 0x052F, CYRILLIC}, {0x0530, 0x058F, ARMENIAN},
-    {0x13A0, 0x13FF, CHEROKEE}, {0x1C80, 0x1C8F, CYRILLIC}, {0x1D00, 0x1DBF, ALIKE},
-    {0x1E00, 0x1EFF, LATIN},    {0x1F00, 0x1FFF, GREEK},    {0x2DE0, 0x2DFF, CYRILLIC},
-    {0xA640, 0xA69F, CYRILLIC}, {0xA720, 0xA7FF, ALIKE},    {0xAB30, 0xAB6F, ALIKE},
-    {0xAB70, 0xABBF, CHEROKEE},
-};
+/*
+ * Names the letters because of which an e-mail may imitate another e-mail: in its local part, Latin
+ * letters are mixed with letters that look like them, such as a Cyrillic "а", or a letter of the
+ * Latin script looks like another one. Such e-mails are allowed, because some people have such
+ * names. Null if there are none; if there are several kinds, the last one counts.
+ */
+#define LATIN "A-Za-z\\u00C0-\\u0130\\u0132-\\u024F\\u1E00-\\u1EFF"
+#define ALIKE "\\u0131\\u0250-\\u02AF\\u1D00-\\u1DBF\\uA720-\\uA7FF\\uAB30-\\uAB6F"
+#define GREEK "\\u0370-\\u03FF\\u1F00-\\u1FFF"
+#define CYRILLIC "\\u0400-\\u052F\\u1C80-\\u1C8F\\u2DE0-\\u2DFF\\uA640-\\uA69F"
+#define ARMENIAN "\\u0530-\\u058F"
+#define CHEROKEE "\\u13A0-\\u13FF\\uAB70-\\uABBF"
+#define IMITATION(email)                                                                           \
+    "(SELECT CASE WHEN l.last ~ '[" ALIKE "]' THEN 'letters that look like Latin ones'"            \
+    " WHEN l.last ~ '[" GREEK "]' THEN 'Greek letters'"                                            \
+    " WHEN l.last ~ '[" CYRILLIC "]' THEN 'Cyrillic letters'"                                      \
+    " WHEN l.last ~ '[" ARMENIAN "]' THEN 'Armenian letters' ELSE 'Cherokee letters' END"          \
+    " FROM substring(split_part(" email                                                            \
+    ", '@', 1) FROM '.*([" ALIKE GREEK CYRILLIC ARMENIAN CHEROKEE                                  \
+    "])') l (last) WHERE l.last ~ '[" ALIKE "]'"                                                   \
+    " OR l.last <> '' AND split_part(" email ", '@', 1) ~ '[" LATIN "]')"
 
 static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -379,12 +366,12 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "confirmed = CASE WHEN $4 <> email THEN NULL ELSE confirmed END, "
         "approved = CASE WHEN approved IS NULL AND $5 = 'Active' OR "
         "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
-        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now()",
+        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS
+        ", a.approved = now(), " IMITATION("a.email"),
         0};
 
     (void)arg;
-    users_keep_admin(rq, tx);
-    users_check_confirmed(rq, tx);
+    users_check_change(rq, tx);
     struct bb_rows *rows =
         bb_tx_query(rq, tx, &update,
                     BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "firstName")),
@@ -398,40 +385,15 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Account not found");
     auth_notify(rq, tx, bb_segment_int(rq, "id"));
-    json_t *account = auth_account_json(rq, rows, 0);
-    const char *email = bb_cell(rq, rows, 0, 1);
+    json_t *account = bb_hold(rq, auth_account_json(rq, rows, 0));
+    const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
 
-    if (approved) {
-        /*
-         * Warns of an e-mail that may imitate another e-mail: in its local part, Latin letters are
-         * mixed with letters that look like them, such as a Cyrillic "а". Such e-mails are allowed,
-         * because some people have such names.
-         */
-        const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)email;
-        bool latin = false;
-        const char *alike = NULL;
-        utf8proc_int32_t code;
-        utf8proc_ssize_t size;
-
-        for (; *at && *at != '@' && (size = utf8proc_iterate(at, -1, &code)) > 0; at += size) {
-            enum script script = OTHER;
-
-            for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
-                if (code >= scripts[i].first && code <= scripts[i].last)
-                    script = scripts[i].script;
-            latin = latin || script == LATIN;
-            if (script > LATIN)
-                alike = names[script];
-        }
-        if (alike && (latin || alike == names[ALIKE]))
-            bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
-    }
-    if (approved && account && users_add_conversations(rq, email, account)) {
-        json_decref(account);
-        return bb_failed(rq);
-    }
-    return bb_reply(rq, 200, account);
+    if (approved && alike)
+        bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
+    if (approved)
+        users_add_conversations(rq, bb_cell(rq, rows, 0, 1), account);
+    return bb_reply(rq, 200, json_incref(account));
 }
 
 int auth_user_change(struct bb_request *rq)

@@ -52,7 +52,7 @@ extern const struct bb_field certificate_group_fields[9], certificate_share_fiel
 extern const struct bb_field certificate_shared_fields[7];
 extern const struct bb_field certificate_cycle_fields[3], certificate_reading_fields[8];
 extern const struct bb_field certificate_discarded_fields[8], certificate_sum_fields[4];
-extern const struct bb_field certificate_gap_fields[2], certificate_fields[7];
+extern const struct bb_field certificate_gap_fields[2];
 
 /* ---- entries ---- */
 
@@ -61,36 +61,40 @@ extern const struct bb_field certificate_gap_fields[2], certificate_fields[7];
 
 /* clang-format off */
 
-/* The columns of an entry `e` and its certificate `c`, in the order of the enum. */
+/*
+ * The columns of an entry `e`, in the order of certificate_entry_fields; of its certificate `c`, in
+ * the order of certificate_fields; and the remaining columns of the enum.
+ */
 #define CERTIFICATE_COLUMNS                                                                        \
-    "e.id, " BB_SQL_MS("e.start_at") ", " BB_SQL_MS("e.end_at") ", e.wh, e.status, e.device,"      \
+    "e.id, " BB_SQL_MS("e.start_at") ", " BB_SQL_MS("e.end_at") ", e.wh, e.status, d.uuid,"        \
+    " d.external_id, d.serial_number, e.device, nullif(e.group_id, 0), c.uid, d.timezone,"         \
+    " CASE WHEN e.group_id <> 0 THEN " BB_SQL_MS("e.start_at") " END,"                             \
+    " CASE WHEN e.group_id <> 0 THEN " BB_SQL_MS("e.end_at") " END,"                               \
     " c.uid, nullif(e.group_id, 0), e.organisation, " BB_SQL_MS("c.start_at") ", "                 \
-    BB_SQL_MS("c.end_at") ", c.issued_wh, " BB_SQL_MS("e.start_at") " || '-' || e.id"
+    BB_SQL_MS("c.end_at") ", c.issued_wh, d.site_name, "                                           \
+    BB_SQL_MS("e.start_at") " || '-' || e.id"
 
 /* clang-format on */
 
+enum { CERTIFICATE_ENTRY_FIELDS = 14, CERTIFICATE_FIELDS = 6 /* without the entries */ };
 enum certificate_column {
     CERTIFICATE_ID,
     CERTIFICATE_START,
-    CERTIFICATE_END,
-    CERTIFICATE_WH,
-    CERTIFICATE_STATUS,
-    CERTIFICATE_DEVICE,
-    CERTIFICATE_UID,
-    CERTIFICATE_GROUP,
-    CERTIFICATE_ORGANIZATION,
-    CERTIFICATE_FROM,
-    CERTIFICATE_UNTIL,
-    CERTIFICATE_ISSUED,
+    CERTIFICATE_UID = CERTIFICATE_ENTRY_FIELDS,
+    CERTIFICATE_SITE = CERTIFICATE_UID + CERTIFICATE_FIELDS,
     CERTIFICATE_CURSOR /* of the list */
 };
+extern const struct bb_field certificate_entry_fields[CERTIFICATE_ENTRY_FIELDS];
+extern const struct bb_field certificate_fields[CERTIFICATE_FIELDS + 1];
 
 /*
- * Joins the certificates of entries. LATERAL, because with a plain join the planner, which does not
- * know how few rows there are, might read all certificates.
+ * Joins the certificates and devices of entries; a device may have been deleted. LATERAL and LIMIT,
+ * because with a plain join the planner, which does not know how few rows there are, might read all
+ * certificates.
  */
 #define CERTIFICATE_OF_ENTRY                                                                       \
-    " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"
+    " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"       \
+    " LEFT JOIN LATERAL (SELECT * FROM device_about(e.device) LIMIT 1) d ON true"
 
 /*
  * log.c: returns the scope of the caller and the query's organizationId. Ends the request if the
@@ -100,15 +104,6 @@ struct scope certificate_scope(struct bb_request *rq);
 /* Returns a column of numbers. */
 int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size_t count,
                          size_t column);
-/* Returns the devices whose ids are in a column of the rows; NULL: failed (bb_failed()). */
-const struct bb_device *certificate_devices(struct bb_request *rq, const struct bb_rows *rows,
-                                            size_t count, size_t column);
-/*
- * Returns an entry with exactly the fields of the specification; NULL: out of memory. The caller
- * owns it.
- */
-json_t *certificate_entry(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                          const struct bb_device *device);
 
 /*
  * groups.c: if the group is shared with one of the scope's organizations, sets the scope to the

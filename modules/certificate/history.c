@@ -30,23 +30,22 @@ static const struct bb_sql next = {
     BB_SQL_WRITE};
 
 /*
- * $1 devices, sorted, $2 their organizations (-1: the device was deleted), $3 threshold, $4 number
- * of readings, $5 status of the entries. The insert of a reading that was issued already conflicts
- * with its entry. If there are more than $4 readings, the last device with readings continues after
- * its last reading, and later devices stay unchanged. The first row always exists.
+ * $1 devices, of which some may have been deleted, $2 threshold, $3 number of readings, $4 status of
+ * the entries. The insert of a reading that was issued already conflicts with its entry. If there
+ * are more than $3 readings, the last device with readings continues after its last reading, and
+ * later devices stay unchanged. The first row always exists.
  */
 static const struct bb_sql issue = {
     "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"
-    " FROM (SELECT o.device, o.organisation, c.first_at, c.last_at"
-    " FROM unnest($1::bigint[], $2::bigint[]) o (device, organisation)"
-    " JOIN certificate_history c ON c.device = o.device WHERE o.organisation >= 0"
-    " ORDER BY o.device) n"
+    " FROM (SELECT c.device, d.organisation, c.first_at, c.last_at FROM certificate_history c"
+    " CROSS JOIN LATERAL (SELECT * FROM device_about(c.device) LIMIT 1) d"
+    " WHERE c.device = ANY ($1::bigint[]) ORDER BY c.device) n"
     " CROSS JOIN LATERAL (SELECT r.start_at, r.end_at, r.wh"
     " FROM reading_histories(n.device, n.first_at, n.last_at) r"
-    " ORDER BY r.end_at LIMIT $4::int) h ORDER BY n.device, h.end_at LIMIT $4::int),"
+    " ORDER BY r.end_at LIMIT $3::int) h ORDER BY n.device, h.end_at LIMIT $3::int),"
     " entries AS (INSERT INTO certificate_entry (certificate, organisation, device, start_at,"
     " end_at, wh, status) SELECT nextval('certificate_id'), h.organisation, h.device, h.start_at,"
-    " h.end_at, h.wh, $5::text FROM h WHERE h.wh >= $3::bigint"
+    " h.end_at, h.wh, $4::text FROM h WHERE h.wh >= $2::bigint"
     " ON CONFLICT (device, start_at) WHERE group_id IS NULL"
     " DO NOTHING RETURNING certificate, organisation, start_at, end_at, wh),"
     " made AS (INSERT INTO certificate (id, uid, organisation, start_at, end_at, issued_wh,"
@@ -62,7 +61,7 @@ static const struct bb_sql issue = {
     " looked AS (SELECT count(*) AS n, count(DISTINCT device) AS devices, max(device) AS last"
     " FROM h),"
     " rest AS (SELECT l.last AS device, (SELECT max(h.end_at) FROM h WHERE h.device = l.last)"
-    " AS last_at FROM looked l WHERE l.n = $4::int),"
+    " AS last_at FROM looked l WHERE l.n = $3::int),"
     " moved AS (UPDATE certificate_history n SET first_at = (SELECT last_at FROM rest)"
     " WHERE n.device = (SELECT device FROM rest)),"
     " ended AS (DELETE FROM certificate_history n WHERE n.device = ANY ($1::bigint[])"
@@ -90,23 +89,16 @@ static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct bb_rows *rows =
         bb_tx_query_or_end(rq, tx, &next, BB_ARGS(bb_i(chunk->after), bb_i(chunk->most)));
     size_t count = bb_count(rq, rows);
-    struct bb_device *devices;
 
     chunk->count = count;
     if (!count)
         return 200;
     int64_t *ids = certificate_ids(rq, rows, count, 0);
-    int64_t *organizations = bb_alloc(rq, count * sizeof(*organizations));
 
     chunk->device = ids[count - 1];
-    if (certificate->devices->get(certificate->devices_state, rq, ids, count, &devices))
-        return bb_failed(rq);
-    for (size_t i = 0; i < count; i++)
-        organizations[i] = devices[i].size ? devices[i].organization : -1;
     rows = bb_tx_query_or_end(rq, tx, &issue,
-                              BB_ARGS(bb_ints(ids, count), bb_ints(organizations, count),
-                                      bb_i(certificate->settings->threshold), bb_i(READINGS),
-                                      bb_t(certificate->first_status)));
+                              BB_ARGS(bb_ints(ids, count), bb_i(certificate->settings->threshold),
+                                      bb_i(READINGS), bb_t(certificate->first_status)));
     for (size_t i = 0; i < bb_count(rq, rows) && bb_cell(rq, rows, i, UID); i++) {
         struct certificate_issued issued = {
             .uid = bb_cell(rq, rows, i, UID),

@@ -47,39 +47,6 @@ int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size
     return ids;
 }
 
-const struct bb_device *certificate_devices(struct bb_request *rq, const struct bb_rows *rows,
-                                            size_t count, size_t column)
-{
-    const struct certificate *certificate = rq->state;
-    struct bb_device *devices = bb_alloc(rq, sizeof(*devices));
-
-    if (count &&
-        certificate->devices->get(certificate->devices_state, rq,
-                                  certificate_ids(rq, rows, count, column), count, &devices))
-        return NULL;
-    return devices;
-}
-
-json_t *certificate_entry(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                          const struct bb_device *device)
-{
-    const char *group = bb_cell(rq, rows, row, CERTIFICATE_GROUP);
-    const char *start = bb_cell_time(rq, rows, row, CERTIFICATE_START);
-    const char *end = bb_cell_time(rq, rows, row, CERTIFICATE_END);
-
-    return json_pack(
-        "{s:I, s:s, s:s, s:I, s:s, s:s?, s:s?, s:s?, s:I, s:o, s:s, s:s?, s:s?, s:s?}", "id",
-        (json_int_t)bb_cell_int(rq, rows, row, CERTIFICATE_ID), "certificate_issuance_start", start,
-        "certificate_issuance_end", end, "readvalue_watthour",
-        (json_int_t)bb_cell_int(rq, rows, row, CERTIFICATE_WH), "status",
-        bb_cell(rq, rows, row, CERTIFICATE_STATUS), "externalId", device->uuid, "developerId",
-        device->external_id, "serialNumber", device->serial_number, "deviceId",
-        (json_int_t)bb_cell_int(rq, rows, row, CERTIFICATE_DEVICE), "groupId",
-        bb_cell_json(rq, rows, row, CERTIFICATE_GROUP, BB_COLUMN_INT), "certificateTransactionUID",
-        bb_cell(rq, rows, row, CERTIFICATE_UID), "timezone", device->timezone, "ongoing_start_date",
-        group ? start : NULL, "ongoing_end_date", group ? end : NULL);
-}
-
 /* ---- filters ---- */
 
 enum text {
@@ -303,7 +270,7 @@ static const struct bb_rows *log_fetch(struct bb_request *rq, const struct filte
 
 int certificate_log(struct bb_request *rq)
 {
-    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
     const char *after = bb_arg(rq, "after");
     struct filter filter = log_filter_read(rq);
     int length = 0;
@@ -315,17 +282,9 @@ int certificate_log(struct bb_request *rq)
         return bb_invalid(rq, "after", "must be a cursor from a Link header");
     const struct bb_rows *rows = log_fetch(rq, &filter, (int64_t)limit + 1);
 
-    if (!rows || bb_page(rq, rows, limit, CERTIFICATE_CURSOR, &count) < 0)
-        return bb_failed(rq);
-    const struct bb_device *devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
-
-    if (!devices)
-        return bb_failed(rq);
-    json_t *array = json_array();
-
-    for (size_t i = 0; i < count && array; i++)
-        array = bb_append(array, certificate_entry(rq, rows, i, &devices[i]));
-    return bb_reply(rq, 200, array);
+    return rows ? bb_reply_fields(rq, rows, limit, CERTIFICATE_CURSOR, certificate_entry_fields,
+                                  CERTIFICATE_ENTRY_FIELDS)
+                : bb_failed(rq);
 }
 
 /* Responds with the entry in the path. An entry of another organization is not found, either. */
@@ -336,9 +295,7 @@ static int log_reply_entry(struct bb_request *rq, const struct scope *scope)
 
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Certificate log entry not found");
-    const struct bb_device *devices = certificate_devices(rq, rows, 1, CERTIFICATE_DEVICE);
-
-    return devices ? bb_reply(rq, 200, certificate_entry(rq, rows, 0, devices)) : bb_failed(rq);
+    return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, certificate_entry_fields));
 }
 
 int certificate_one(struct bb_request *rq)
@@ -405,12 +362,15 @@ int certificate_change(struct bb_request *rq)
     " ELSE (extract(epoch FROM date_trunc('month', e.start_at, 'UTC')) * 1000)::bigint END"
 #define SUM(condition) "coalesce(sum(t.wh) FILTER (WHERE " condition "), 0)::bigint"
 #define TOTALS(from)                                                                               \
-    {"SELECT t.key, count(*), sum(t.wh)::bigint, " SUM("t.status = 'Succeeded'") ", "              \
-     SUM("t.status = 'Carried'") " FROM (SELECT " KEY " AS key, e.wh, e.status"                    \
+    {"SELECT t.*, d.uuid, d.external_id, d.serial_number FROM (SELECT t.key, count(*),"            \
+     " sum(t.wh)::bigint, " SUM("t.status = 'Succeeded'") ", " SUM("t.status = 'Carried'")         \
+     " FROM (SELECT " KEY " AS key, e.wh, e.status"                                                \
      " FROM certificate_entry e WHERE " from NARROW                                                \
      " AND e.start_at >= coalesce($4::timestamptz, '-infinity')"                                   \
      " AND e.start_at < coalesce($5::timestamptz, 'infinity')) t"                                  \
-     " WHERE t.key > $7::bigint GROUP BY t.key ORDER BY t.key LIMIT $8::bigint", BB_SQL_LONG}
+     " WHERE t.key > $7::bigint GROUP BY t.key ORDER BY t.key LIMIT $8::bigint) t"                 \
+     " LEFT JOIN LATERAL (SELECT * FROM device_about(t.key) LIMIT 1) d ON $6::text = 'device'"      \
+     " ORDER BY t.key", BB_SQL_LONG}
 
 static const struct bb_sql totals[WAYS] = {
     [BY_DEVICE] = TOTALS("e.device = $3::bigint AND " CERTIFICATE_SEES),
@@ -424,6 +384,30 @@ static const struct bb_sql totals[WAYS] = {
 
 /* clang-format on */
 
+#define SUMS                                                                                       \
+    {"entries", BB_COLUMN_INT, 1}, {"readvalue_watthour", BB_COLUMN_INT, 2},                       \
+        {"succeeded_watthour", BB_COLUMN_INT, 3},                                                  \
+    {                                                                                              \
+        "carried_watthour", BB_COLUMN_INT, 4                                                       \
+    }
+
+/* The members of a sum, by the choices of the query's `by`. */
+static const struct {
+    const char *by;
+    size_t count;
+    struct bb_column columns[8];
+} sums[] = {
+    {"month", 5, {{"month", BB_COLUMN_TIME, 0}, SUMS}},
+    {"group", 5, {{"groupId", BB_COLUMN_ID, 0}, SUMS}},
+    {"device",
+     8,
+     {{"deviceId", BB_COLUMN_INT, 0},
+      {"externalId", BB_COLUMN_TEXT, 5},
+      {"developerId", BB_COLUMN_TEXT, 6},
+      {"serialNumber", BB_COLUMN_TEXT, 7},
+      SUMS}},
+};
+
 /*
  * GET /api/certificate-log/totals: entries summed by device, group or month (UTC, by the start of
  * the certified period), in this order. A cursor is the id of the last device or group seen (0 for
@@ -431,118 +415,57 @@ static const struct bb_sql totals[WAYS] = {
  */
 int certificate_totals(struct bb_request *rq)
 {
-    static const struct bb_column sums[] = {
-        {"entries", BB_COLUMN_INT, 1},
-        {"readvalue_watthour", BB_COLUMN_INT, 2},
-        {"succeeded_watthour", BB_COLUMN_INT, 3},
-        {"carried_watthour", BB_COLUMN_INT, 4},
-    };
-    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count, shape = 0;
     const char *by = bb_arg(rq, "by") ? bb_arg(rq, "by") : "month";
-    const struct bb_device *devices = NULL;
     struct filter filter = log_filter_read(rq);
     const struct bb_rows *rows =
         log_filter_query(rq, &filter, &totals[log_filter_way(&filter)], bb_t(by),
                          bb_arg_int(rq, "after", INT64_MIN), (int64_t)limit + 1);
+    json_t *array = bb_hold(rq, json_array());
 
     if (!rows || bb_page(rq, rows, limit, 0, &count) < 0)
         return bb_failed(rq);
-    if (!strcmp(by, "device")) {
-        devices = certificate_devices(rq, rows, count, 0);
-        if (!devices)
-            return bb_failed(rq);
-    }
-    json_t *array = json_array();
-
-    for (size_t row = 0; row < count && array; row++) {
-        json_t *key;
-
-        if (devices)
-            key = json_pack("{s:I, s:s?, s:s?, s:s?}", "deviceId",
-                            (json_int_t)bb_cell_int(rq, rows, row, 0), "externalId",
-                            devices[row].uuid, "developerId", devices[row].external_id,
-                            "serialNumber", devices[row].serial_number);
-        else if (!strcmp(by, "group"))
-            key = json_pack("{s:o}", "groupId", bb_cell_json(rq, rows, row, 0, BB_COLUMN_ID));
-        else
-            key = json_pack("{s:o}", "month", bb_cell_json(rq, rows, row, 0, BB_COLUMN_TIME));
-        array = bb_append(array, BB_ROW_ADD(rq, rows, row, sums, key));
-    }
-    return bb_reply(rq, 200, array);
+    while (strcmp(sums[shape].by, by) != 0)
+        shape++;
+    for (size_t row = 0; row < count; row++)
+        bb_push(rq, array,
+                bb_row_add(rq, rows, row, sums[shape].columns, sums[shape].count, json_object()));
+    return bb_reply(rq, 200, json_incref(array));
 }
 
 /* ---- the export ---- */
 
+static void log_cell(struct bb_request *rq, struct csv *csv, const struct bb_rows *rows, size_t row,
+                     size_t column, enum bb_type type)
+{
+    if (type == BB_TIME)
+        csv_plain(csv, bb_cell_time(rq, rows, row, column));
+    else if (type == BB_TEXT)
+        csv_text(csv, bb_cell(rq, rows, row, column));
+    else
+        csv_plain(csv, bb_cell(rq, rows, row, column));
+}
+
 static int log_export(struct bb_request *rq, struct csv *csv, void *state)
 {
-    const struct certificate *certificate = rq->state;
+    enum { ORGANIZATION = 2 }; /* the first field of the certificate that the entry lacks */
     struct filter *filter = state;
     const struct bb_rows *rows = log_fetch(rq, filter, EXPORT_PAGE);
     size_t count = rows ? bb_count(rq, rows) : 0;
-    const struct bb_device *devices;
-    const char **sites;
 
     if (!count)
         return rows ? 0 : -1;
-    devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
-    if (!devices || certificate->devices->sites(
-                        certificate->devices_state, rq,
-                        certificate_ids(rq, rows, count, CERTIFICATE_DEVICE), count, &sites))
-        return -1;
-    for (size_t i = 0; i < count; i++) {
-        const char *group = bb_cell(rq, rows, i, CERTIFICATE_GROUP);
-        const char *start = bb_cell_time(rq, rows, i, CERTIFICATE_START);
-        const char *end = bb_cell_time(rq, rows, i, CERTIFICATE_END);
-
-        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_ID));
-        csv_plain(csv, start);
-        csv_plain(csv, end);
-        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_WH));
-        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_STATUS));
-        csv_plain(csv, devices[i].uuid);
-        csv_text(csv, devices[i].external_id);
-        csv_text(csv, devices[i].serial_number);
-        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_DEVICE));
-        csv_plain(csv, group);
-        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_UID));
-        csv_text(csv, devices[i].timezone);
-        csv_plain(csv, group ? start : NULL);
-        csv_plain(csv, group ? end : NULL);
-        csv_text(csv, sites[i]);
-        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_ORGANIZATION));
-        csv_plain(csv, bb_cell_time(rq, rows, i, CERTIFICATE_FROM));
-        csv_plain(csv, bb_cell_time(rq, rows, i, CERTIFICATE_UNTIL));
-        csv_plain(csv, bb_cell(rq, rows, i, CERTIFICATE_ISSUED));
+    for (size_t row = 0; row < count; row++) {
+        for (size_t i = 0; i < CERTIFICATE_ENTRY_FIELDS; i++)
+            log_cell(rq, csv, rows, row, i, certificate_entry_fields[i].type);
+        csv_text(csv, bb_cell(rq, rows, row, CERTIFICATE_SITE));
+        for (size_t i = ORGANIZATION; i < CERTIFICATE_FIELDS; i++)
+            log_cell(rq, csv, rows, row, CERTIFICATE_UID + i, certificate_fields[i].type);
         csv_end_row(csv);
     }
     filter->after_ms = bb_cell_int(rq, rows, count - 1, CERTIFICATE_START);
     filter->after_id = bb_cell_int(rq, rows, count - 1, CERTIFICATE_ID);
     return count == EXPORT_PAGE;
-}
-
-/* Copies the filter with its organizations and texts into one block. NULL: out of memory. */
-static struct filter *log_filter_copy(const struct filter *filter)
-{
-    size_t ids = filter->scope.count * sizeof(int64_t), room = sizeof(*filter) + ids;
-
-    for (size_t i = 0; i < TEXTS; i++)
-        room += filter->text[i] ? strlen(filter->text[i]) + 1 : 0;
-    struct filter *copy = malloc(room);
-
-    if (!copy)
-        return NULL;
-    int64_t *organizations = (int64_t *)(copy + 1);
-    char *at = (char *)organizations + ids;
-
-    *copy = *filter;
-    memcpy(organizations, filter->scope.organizations, ids);
-    copy->scope.organizations = organizations;
-    for (size_t i = 0; i < TEXTS; i++)
-        if (filter->text[i]) {
-            copy->text[i] = at;
-            at = stpcpy(at, filter->text[i]) + 1;
-        }
-    return copy;
 }
 
 int certificate_export(struct bb_request *rq)
@@ -560,6 +483,26 @@ int certificate_export(struct bb_request *rq)
     const struct certificate *certificate = rq->state;
     struct filter filter = log_filter_read(rq);
 
+    /* Copies the filter with its organizations and texts into one block. */
+    size_t ids = filter.scope.count * sizeof(int64_t), room = sizeof(filter) + ids;
+
     slot_take(rq, certificate->exports);
-    return pieces_begin(rq, certificate->exports, &source, log_filter_copy(&filter));
+    for (size_t i = 0; i < TEXTS; i++)
+        room += filter.text[i] ? strlen(filter.text[i]) + 1 : 0;
+    struct filter *copy = malloc(room);
+
+    if (copy) {
+        int64_t *organizations = (int64_t *)(copy + 1);
+        char *at = (char *)organizations + ids;
+
+        *copy = filter;
+        memcpy(organizations, filter.scope.organizations, ids);
+        copy->scope.organizations = organizations;
+        for (size_t i = 0; i < TEXTS; i++)
+            if (filter.text[i]) {
+                copy->text[i] = at;
+                at = stpcpy(at, filter.text[i]) + 1;
+            }
+    }
+    return pieces_begin(rq, certificate->exports, &source, copy);
 }

@@ -7,6 +7,7 @@
 
 #include "modules/certificate/certificate.h"
 #include "modules/certificate/schema.h"
+#include "modules/common/settings.h"
 #include "modules/common/slots.h"
 
 static int certificate_open(struct bb_host *host, void **state)
@@ -48,28 +49,23 @@ static void certificate_close(struct bb_host *host, void *state)
 static const char *const issuer[] = {"internal", "external", NULL};
 static const struct bb_field email_item[] = {{.name = "item", .type = BB_EMAIL}};
 
+#define SETTINGS struct certificate_settings
 static const struct bb_field settings[] = {
-    {.name = "threshold", .type = BB_INT, .min = 1, .max = 1000000000, .fallback = "1000",
-     .bind = BB_BIND(struct certificate_settings, threshold),
-     .help = "Minimum energy in Wh for which a certificate is issued, of a History reading or of a "
-             "cycle of a group."},
-    {.name = "issuer", .type = BB_CHOICE, .choices = issuer, .fallback = "internal",
-     .bind = BB_BIND(struct certificate_settings, issuer),
-     .help = "internal: certificates succeed at once. external: an external issuer sets their "
-             "status."},
+    SETTING_INT(threshold, 0, 1, 1000000000, "1000",
+        "Minimum energy in Wh for which a certificate is issued, of a History reading or of a "
+        "cycle of a group."),
+    SETTING_CHOICE(issuer, issuer, "internal",
+        "internal: certificates succeed at once. external: an external issuer sets their status."),
     {.name = "issuers", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(email_item),
      .bind = BB_BIND(struct certificate_settings, issuers),
      .help = "Accounts that may set the status, in addition to "
              "Admins.", .example = "[registry@example.org]"},
-    {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
-     .bind = BB_BIND(struct certificate_settings, exports_per_account),
-     .help = "Maximum number of exports of the log in progress for an account on each host. "
-             "Further requests get 429."},
-    {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
-     .bind = BB_BIND(struct certificate_settings, exports),
-     .help = "Maximum number of exports of the log in progress on each host. Further requests get "
-             "503."},
+    SETTING_INT(exports_per_account, 0, 1, 1000, "4",
+        "Maximum number of exports of the log in progress for an account on each host. Further "
+        "requests get 429."),
+    SETTING_INT(exports, 0, 1, 1000, "32",
+        "Maximum number of exports of the log in progress on each host. Further requests get 503."),
 };
 
 #define ID(field, text) {.name = (field), .type = BB_INT, .min = 1, .max = INT64_MAX, .help = (text)}
@@ -228,7 +224,7 @@ const struct bb_field certificate_shared_fields[] = {
 #define PERIOD                                                                                     \
     {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},                 \
     {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED}
-static const struct bb_field entry[] = {
+const struct bb_field certificate_entry_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     PERIOD,
     {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED},
@@ -274,7 +270,7 @@ const struct bb_field certificate_fields[] = {
     {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Energy of the certificate in Wh; whole kWh for a group."},
     {.name = "perDeviceCertificateLog", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_ITEMS(entry), .help = "The entries of the certificate on this page."},
+     .fields = BB_ITEMS(certificate_entry_fields), .help = "The entries of the certificate on this page."},
 };
 static const struct bb_field pages_reply[] = {
     {.name = "certificatelog", .type = BB_LIST, .flags = BB_REQUIRED,
@@ -440,7 +436,7 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(one_query), .reply = BB_ARRAY_OF(certificate_share_fields),
      .help = "Stop sharing a group with an organization."},
     {.method = "GET", .path = LOG, .roles = READERS, .handler = certificate_log,
-     .query = BB_TABLE(log_query), .reply = BB_ARRAY_OF(entry),
+     .query = BB_TABLE(log_query), .reply = BB_ARRAY_OF(certificate_entry_fields),
      .help = "List entries of the certificate log, newest period first."},
     {.method = "GET", .path = LOG "/issuer/certifiedlogOfdevices", .roles = READERS,
      .handler = certificate_pages, .query = BB_TABLE(pages_query), .reply = BB_TABLE(pages_reply),
@@ -459,11 +455,11 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(coverage_reply),
      .help = "List the gaps between the readings of a device, and which readings are certified."},
     {.method = "GET", .path = LOG "/:id", .roles = READERS, .handler = certificate_one,
-     .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(entry),
+     .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(certificate_entry_fields),
      .help = "Get an entry of the certificate log."},
     {.method = "PATCH", .path = LOG "/:id", .roles = BB_ANY_ROLE, .handler = certificate_change, .flags = BB_AUDITED,
      .errors = conflict,
-     .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .reply = BB_TABLE(entry),
+     .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .reply = BB_TABLE(certificate_entry_fields),
      .help = "Set the status of an entry. For an external issuer."},
 };
 

@@ -108,12 +108,9 @@ int certificate_pages(struct bb_request *rq)
      */
     int64_t total = bb_cell_int(rq, found, 0, 0);
     size_t count = rows ? bb_count(rq, rows) : 0;
-    const struct bb_device *devices = certificate_devices(rq, rows, count, CERTIFICATE_DEVICE);
     json_t **entries = bb_alloc(rq, (count + 1) * sizeof(json_t *)); /* of each row's certificate */
     json_t *list = bb_hold(rq, json_array());
 
-    if (!devices)
-        return bb_failed(rq);
     for (size_t i = 0; i < count; i++) {
         const char *uid = bb_cell(rq, rows, i, CERTIFICATE_UID);
 
@@ -121,13 +118,14 @@ int certificate_pages(struct bb_request *rq)
             if (!strcmp(bb_cell(rq, rows, j, CERTIFICATE_UID), uid))
                 entries[i] = entries[j];
         if (!entries[i]) {
-            json_t *head = bb_row_fields(rq, rows, i, CERTIFICATE_UID, certificate_fields, 6);
+            json_t *head =
+                bb_row_fields(rq, rows, i, CERTIFICATE_UID, certificate_fields, CERTIFICATE_FIELDS);
 
             bb_push(rq, list, head);
             entries[i] = json_array();
             bb_set(rq, head, "perDeviceCertificateLog", entries[i]);
         }
-        bb_push(rq, entries[i], certificate_entry(rq, rows, i, &devices[i]));
+        bb_push(rq, entries[i], BB_ROW_FIELDS(rq, rows, i, 0, certificate_entry_fields));
     }
     return bb_reply(rq, 200,
                     json_pack("{s:O, s:I, s:I, s:I}", "certificatelog", list, "currentPage",

@@ -24,21 +24,6 @@
 
 enum { FACTS_ROOM = 2048 }; /* for two e-mails and a name of 255 characters */
 
-static struct chat_facts *facts_find(struct bb_request *rq, int64_t id, uint64_t *epoch)
-{
-    const struct chat *chat = rq->state;
-    struct chat_facts *facts = bb_alloc(rq, FACTS_ROOM);
-    size_t size = cache_get(chat->cache, &id, sizeof(id), facts, FACTS_ROOM, epoch);
-
-    if (!size || size > FACTS_ROOM)
-        return NULL;
-    facts->participant1 = (const char *)(facts + 1);
-    facts->participant2 = facts->participant1 + strlen(facts->participant1) + 1;
-    if (facts->device_project_name)
-        facts->device_project_name = facts->participant2 + strlen(facts->participant2) + 1;
-    return facts;
-}
-
 static void facts_keep(struct bb_request *rq, const struct chat_facts *facts, uint64_t epoch)
 {
     const struct chat *chat = rq->state;
@@ -224,15 +209,21 @@ struct chat_facts chat_facts_of(struct bb_request *rq, const struct bb_rows *row
 const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_scope *scope,
                                       int64_t id)
 {
+    const struct chat *chat = rq->state;
+    struct chat_facts *facts = bb_alloc(rq, FACTS_ROOM);
     uint64_t epoch;
-    struct chat_facts *facts = facts_find(rq, id, &epoch);
+    size_t size = cache_get(chat->cache, &id, sizeof(id), facts, FACTS_ROOM, &epoch);
 
-    if (!facts) {
+    if (size && size <= FACTS_ROOM) {
+        facts->participant1 = (const char *)(facts + 1);
+        facts->participant2 = facts->participant1 + strlen(facts->participant1) + 1;
+        if (facts->device_project_name)
+            facts->device_project_name = facts->participant2 + strlen(facts->participant2) + 1;
+    } else {
         const struct bb_rows *rows = bb_query_or_end(rq, &facts_by_id.one, BB_ARGS(bb_i(id)));
 
         if (bb_count(rq, rows) == 0)
             bb_end(rq, bb_fail(rq, 404, "Conversation not found"));
-        facts = bb_alloc(rq, sizeof(*facts));
         *facts = chat_facts_of(rq, rows, 0, 0, id);
         facts_keep(rq, facts, epoch);
     }

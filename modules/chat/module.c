@@ -5,46 +5,37 @@
 #include "modules/chat/chat.h"
 
 #include "modules/chat/schema.h"
+#include "modules/common/settings.h"
 
 // clang-format off
 
 static const char *const ownership[] = {"scoped", "open", NULL};
 
+#define SETTINGS struct chat_settings
 static const struct bb_field settings[] = {
-    {.name = "ownership", .type = BB_CHOICE, .choices = ownership, .fallback = "scoped",
-     .bind = BB_BIND(struct chat_settings, ownership),
-     .help = "scoped: callers see only their own conversations. open: every account sees all "
-             "conversations and may write as anybody."},
-    {.name = "max_entry_bytes", .type = BB_INT, .min = 1, .max = 4194304, .fallback = "1048576",
-     .bind = BB_BIND(struct chat_settings, max_entry_bytes),
-     .help = "Maximum length of a message in bytes of UTF-8."},
-    {.name = "message_new_on_start", .type = BB_BOOL, .fallback = "false",
-     .bind = BB_BIND(struct chat_settings, message_new_on_start),
-     .help = "Whether the start of a conversation raises message.new in addition to "
-             "conversation.created."},
-    {.name = "cached_conversations", .type = BB_INT, .min = 64, .max = 16777216,
-     .fallback = "131072", .bind = BB_BIND(struct chat_settings, cached_conversations),
-     .help = "Maximum number of conversations in the cache of a host."},
-    {.name = "stream_interval", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 5, .max = 1000, .fallback = "50",
-     .bind = BB_BIND(struct chat_settings, stream_interval),
-     .help = "Milliseconds between two queries for new messages while streams are open."},
-    {.name = "stream_heartbeat", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 300, .fallback = "15",
-     .bind = BB_BIND(struct chat_settings, stream_heartbeat),
-     .help = "Seconds without an event after which a stream sends a heartbeat."},
-    {.name = "stream_buffer", .type = BB_INT, .min = 64, .max = 65536, .fallback = "1024",
-     .bind = BB_BIND(struct chat_settings, stream_buffer),
-     .help = "Maximum number of KiB buffered for a slow client. Further messages are read from the "
-             "database when the client continues to read."},
-    {.name = "long_answers", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
-     .bind = BB_BIND(struct chat_settings, long_answers),
-     .help = "Maximum number of long chains and lists in progress. Each needs a few MiB of "
-             "memory."},
-    {.name = "long_answers_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "16",
-     .bind = BB_BIND(struct chat_settings, long_answers_per_account),
-     .help = "Maximum number of long chains and lists in progress for an account."},
-    {.name = "streams_per_account", .type = BB_INT, .min = 1, .max = 1000000, .fallback = "256",
-     .bind = BB_BIND(struct chat_settings, streams_per_account),
-     .help = "Maximum number of open streams of an account on each host."},
+    SETTING_CHOICE(ownership, ownership, "scoped",
+        "scoped: callers see only their own conversations. open: every account sees all "
+        "conversations and may write as anybody."),
+    SETTING_INT(max_entry_bytes, 0, 1, 4194304, "1048576",
+        "Maximum length of a message in bytes of UTF-8."),
+    SETTING_BOOL(message_new_on_start, "false",
+        "Whether the start of a conversation raises message.new in addition to "
+        "conversation.created."),
+    SETTING_INT(cached_conversations, 0, 64, 16777216, "131072",
+        "Maximum number of conversations in the cache of a host."),
+    SETTING_INT(stream_interval, BB_MILLISECONDS, 5, 1000, "50",
+        "Milliseconds between two queries for new messages while streams are open."),
+    SETTING_INT(stream_heartbeat, BB_SECONDS, 1, 300, "15",
+        "Seconds without an event after which a stream sends a heartbeat."),
+    SETTING_INT(stream_buffer, 0, 64, 65536, "1024",
+        "Maximum number of KiB buffered for a slow client. Further messages are read from the "
+        "database when the client continues to read."),
+    SETTING_INT(long_answers, 0, 1, 4096, "64",
+        "Maximum number of long chains and lists in progress. Each needs a few MiB of memory."),
+    SETTING_INT(long_answers_per_account, 0, 1, 4096, "16",
+        "Maximum number of long chains and lists in progress for an account."),
+    SETTING_INT(streams_per_account, 0, 1, 1000000, "256",
+        "Maximum number of open streams of an account on each host."),
 };
 
 static const struct bb_field email_segment[] = {

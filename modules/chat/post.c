@@ -164,17 +164,11 @@ int chat_read(struct bb_request *rq)
  */
 
 static const struct bb_sql show = {
-    "UPDATE chat_conversation SET withheld1 = false, withheld2 = false"
-    " WHERE id = $1::bigint AND (withheld1 OR withheld2)",
-    BB_SQL_WRITE,
-};
-static const struct bb_sql show_in_directory = {
+    "WITH c AS (UPDATE chat_conversation SET withheld1 = false, withheld2 = false"
+    " WHERE id = $1::bigint AND (withheld1 OR withheld2)), d AS ("
     "UPDATE chat_directory SET withheld1 = false, withheld2 = false"
-    " WHERE id = $1::bigint AND (withheld1 OR withheld2)",
-    BB_SQL_WRITE,
-};
-static const struct bb_sql tell = {
-    "SELECT pg_notify('" CHAT_CHANNEL "', $1::bigint::text)",
+    " WHERE id = $1::bigint AND (withheld1 OR withheld2))"
+    " SELECT pg_notify('" CHAT_CHANNEL "', $1::bigint::text)",
     BB_SQL_WRITE,
 };
 
@@ -188,9 +182,7 @@ int chat_share(struct bb_request *rq)
         return bb_fail(rq, 403, "The conversation belongs to another organization");
     struct bb_tx *unit = bb_unit(rq, (uint64_t)id);
 
-    if (!unit || bb_add(rq, unit, &show, BB_ARGS(bb_i(id))) < 0 ||
-        bb_add(rq, unit, &show_in_directory, BB_ARGS(bb_i(id))) < 0 ||
-        bb_add(rq, unit, &tell, BB_ARGS(bb_i(id))) < 0)
+    if (!unit || bb_add(rq, unit, &show, BB_ARGS(bb_i(id))) < 0)
         return bb_failed(rq);
     int status = chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
 

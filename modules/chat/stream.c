@@ -220,15 +220,6 @@ static int listener_join(struct listener *listener)
     return 0;
 }
 
-static bool listener_sees(const struct listener *listener, const struct chat_event *event)
-{
-    for (size_t i = 0; i < event->topic_count; i++)
-        for (size_t j = 0; j < listener->topic_count; j++)
-            if (strcmp(event->topics[i], listener->topics[j]) == 0)
-                return true;
-    return false;
-}
-
 /*
  * Returns whether a lagging listener can be sent a page: nothing is queued for it, and this host
  * has read everything that the listener has seen.
@@ -248,9 +239,14 @@ static size_t listener_send(struct listener *listener, const struct chat_page *p
     size_t sent = 0;
 
     for (size_t i = 0; i < page->count; i++) {
-        struct bb_chunk *chunk = page->events[i]->chunk;
+        const struct chat_event *event = page->events[i];
+        struct bb_chunk *chunk = event->chunk;
+        bool sees = false;
 
-        if (!listener_sees(listener, page->events[i]))
+        for (size_t j = 0; j < event->topic_count * listener->topic_count && !sees; j++)
+            sees = !strcmp(event->topics[j % event->topic_count],
+                           listener->topics[j / event->topic_count]);
+        if (!sees)
             continue;
         if (sent && bb_stream_waiting(hub->host, listener->stream) + chunk->length > hub->room) {
             listener_place(listener, page, i);
@@ -335,24 +331,6 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
 }
 
 /*
- * Returns the listener that has waited longest, of the account that has waited longest. Returns
- * NULL if no listener is ready. Call with the lock held.
- */
-static struct listener *hub_next(struct chat_hub *hub)
-{
-    struct listener *found = NULL, *at;
-
-    for (at = TAILQ_FIRST(&hub->lists[true]); at; at = TAILQ_NEXT(at, link))
-        if ((!found || at->account->turn < found->account->turn) && listener_is_ready(at))
-            found = at;
-    if (found) {
-        found->account->turn = ++hub->turns;
-        listener_move(found, true);
-    }
-    return found;
-}
-
-/*
  * Serves the lagging listeners in turns, up to the host's snapshot, to which everything is
  * published. A page is sent to all listeners that can continue with it. Returns 0, or -1 if the
  * database does not respond.
@@ -365,11 +343,19 @@ static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
     for (int turns = 0, reads = 0; turns < TURNS && reads < READS; turns++) {
         char *from = NULL;
 
-        pthread_mutex_lock(&hub->lock);
-        struct listener *listener = hub_next(hub);
+        /* the listener that has waited longest, of the account that has waited longest */
+        struct listener *listener = NULL, *at;
 
-        if (listener && listener_join(listener))
-            from = strdup(listener->at);
+        pthread_mutex_lock(&hub->lock);
+        for (at = TAILQ_FIRST(&hub->lists[true]); at; at = TAILQ_NEXT(at, link))
+            if ((!listener || at->account->turn < listener->account->turn) && listener_is_ready(at))
+                listener = at;
+        if (listener) {
+            listener->account->turn = ++hub->turns;
+            listener_move(listener, true);
+            if (listener_join(listener))
+                from = strdup(listener->at);
+        }
         pthread_mutex_unlock(&hub->lock);
         if (!listener)
             return 0;
@@ -389,30 +375,10 @@ static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
     return 0;
 }
 
-/*
- * Regularly sends an id without an event: otherwise, if a quiet client reconnects after a day, the
- * events of the whole day would have to be searched.
- */
-static void hub_send_ids(struct bb_request *rq, struct chat_hub *hub)
-{
-    static const char *const topic = TOPIC_JOINED;
-    const char *line = chat_id_line(rq, hub->page->end);
-
-    if (!*line || bb_now_ms(hub->host) < hub->ids_ms + hub->settings->stream_heartbeat * 1000)
-        return;
-    hub->ids_ms = bb_now_ms(hub->host);
-    struct bb_chunk *chunk = chat_chunk(hub->host, bb_format(rq, ":\n%s\n", line));
-
-    pthread_mutex_lock(&hub->lock);
-    if (chunk)
-        bb_stream_publish_to(hub->host, &topic, 1, chunk);
-    pthread_mutex_unlock(&hub->lock);
-    bb_chunk_release(hub->host, chunk);
-}
-
 /* Does a bounded amount of work, so that the loop serves other requests between two runs. */
 static void hub_run(struct bb_request *rq, void *arg)
 {
+    static const char *const joined = TOPIC_JOINED;
     struct chat_hub *hub = arg;
     size_t work = 0;
 
@@ -450,8 +416,24 @@ static void hub_run(struct bb_request *rq, void *arg)
         return;
     hub_offer(rq, hub, hub->page);
     hub->again = hub->page->more;
-    if (!hub->again && !hub_serve_lagging(rq, hub))
-        hub_send_ids(rq, hub);
+    if (hub->again || hub_serve_lagging(rq, hub))
+        return;
+    /*
+     * Regularly sends an id without an event: otherwise, if a quiet client reconnects after a day,
+     * the events of the whole day would have to be searched.
+     */
+    const char *line = chat_id_line(rq, hub->page->end);
+
+    if (!*line || bb_now_ms(hub->host) < hub->ids_ms + hub->settings->stream_heartbeat * 1000)
+        return;
+    hub->ids_ms = bb_now_ms(hub->host);
+    struct bb_chunk *chunk = chat_chunk(hub->host, bb_format(rq, ":\n%s\n", line));
+
+    pthread_mutex_lock(&hub->lock);
+    if (chunk)
+        bb_stream_publish_to(hub->host, &joined, 1, chunk);
+    pthread_mutex_unlock(&hub->lock);
+    bb_chunk_release(hub->host, chunk);
 }
 
 static void hub_ran(void *arg, bool whole);

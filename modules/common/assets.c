@@ -46,22 +46,18 @@ static bool assets_is_name_of(const char *name, const char *end)
 static int assets_read_file(int directory, const char *name, struct asset_bytes *bytes)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     struct stat found;
 
-    if (!file) {
-        if (fd >= 0)
-            close(fd);
-        return fd < 0 && errno == ENOENT ? 1 : -1;
-    }
+    if (fd < 0)
+        return errno == ENOENT ? 1 : -1;
     int failed = fstat(fd, &found) || !S_ISREG(found.st_mode) || found.st_size > ASSET_MAX;
 
     if (!failed) {
         bytes->length = (size_t)found.st_size;
         bytes->data = malloc(bytes->length + 1);
-        failed = !bytes->data || fread(bytes->data, 1, bytes->length, file) != bytes->length;
+        failed = !bytes->data || read(fd, bytes->data, bytes->length) != found.st_size;
     }
-    (void)fclose(file); /* only read */
+    close(fd);
     return failed ? -1 : 0;
 }
 

@@ -203,20 +203,6 @@ void http_request_close(struct http_request *request)
 }
 
 /*
- * Returns whether a response that libcurl accepted is invalid: its headers are truncated, its final
- * status is not 200 to 599, or its length has more digits than libcurl can store.
- */
-static bool http_is_invalid(const struct http_request *request)
-{
-    enum { DIGITS = 18 };
-    struct curl_header *length;
-
-    return !request->head_ended || request->status < 200 || request->status > 599 ||
-           (!curl_easy_header(request->easy, "Content-Length", 0, CURLH_HEADER, -1, &length) &&
-            strlen(length->value) > DIGITS);
-}
-
-/*
  * Returns whether the server is the reason of a failure. libcurl does not distinguish a name that
  * does not exist from a name server that does not answer, so neither is the server's fault.
  */
@@ -252,7 +238,8 @@ static void http_judge(struct http_request *request, CURLcode code)
 {
     /* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6
      */
-    enum { TOO_LARGE = 100 };
+    enum { TOO_LARGE = 100, DIGITS = 18 };
+    struct curl_header *length;
     bool lacking = code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE;
     long status = 0;
 
@@ -260,7 +247,12 @@ static void http_judge(struct http_request *request, CURLcode code)
     if (request->easy)
         curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
     request->status = (int)status;
-    if (code == CURLE_OK && http_is_invalid(request))
+    /* A response that libcurl accepted is invalid if its headers are truncated, its final status is
+     * not 200 to 599, or its length has more digits than libcurl can store. */
+    if (code == CURLE_OK &&
+        (!request->head_ended || status < 200 || status > 599 ||
+         (!curl_easy_header(request->easy, "Content-Length", 0, CURLH_HEADER, -1, &length) &&
+          strlen(length->value) > DIGITS)))
         code = CURLE_WEIRD_SERVER_REPLY;
     request->servers_fault = http_is_servers_fault(request, code);
     request->outcome = request->sendings ? HTTP_BROKEN : HTTP_UNREACHABLE;
@@ -337,12 +329,12 @@ static int http_on_timer(CURLM *multi, long wait_ms, void *arg)
 static int http_open_multi(struct http_client *client)
 {
     const struct http_client_options *options = &client->options;
-    CURLM *multi = client->multi ? client->multi : curl_multi_init();
+    CURLM *multi = client->multi ? NULL : curl_multi_init();
 
-    if (multi == client->multi)
-        return multi ? 0 : -1;
+    if (client->multi)
+        return 0;
     client->timer_at_ms = NEVER;
-    if (!curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, http_on_socket) &&
+    if (multi && !curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, http_on_socket) &&
         !curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, client) &&
         !curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, http_on_timer) &&
         !curl_multi_setopt(multi, CURLMOPT_TIMERDATA, client) &&
@@ -384,19 +376,6 @@ static bool http_is_left(const struct http_request *request)
     return request->left && atomic_load(request->left);
 }
 
-static void http_on_event(struct http_client *client, const struct epoll_event *event)
-{
-    uint64_t count;
-
-    if (event->data.fd == client->wake_fd)
-        (void)!read(client->wake_fd, &count, sizeof(count));
-    else
-        http_act(client, event->data.fd,
-                 (event->events & EPOLLIN ? CURL_CSELECT_IN : 0) |
-                     (event->events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
-                     (event->events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0));
-}
-
 static void http_least(int64_t *wait_ms, int64_t other)
 {
     if (other < *wait_ms)
@@ -409,6 +388,7 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
     struct epoll_event events[EVENTS], wake = {.events = EPOLLIN, .data.fd = wake_fd};
     int64_t now = http_clock_ms();
     CURLMsg *message;
+    uint64_t wakes;
     int left;
 
     if (wake_fd != client->wake_fd) {
@@ -426,8 +406,17 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
     }
     int count = epoll_wait(client->epoll, events, EVENTS, (int)wait_ms);
 
-    for (int i = 0; i < count; i++)
-        http_on_event(client, &events[i]);
+    for (int i = 0; i < count; i++) {
+        unsigned what = events[i].events;
+
+        if (events[i].data.fd == client->wake_fd)
+            (void)!read(client->wake_fd, &wakes, sizeof(wakes));
+        else
+            http_act(client, events[i].data.fd,
+                     (what & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                         (what & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                         (what & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0));
+    }
     now = http_clock_ms();
     if (now >= client->timer_at_ms) {
         client->timer_at_ms = NEVER;
@@ -497,22 +486,6 @@ void http_client_free(struct http_client *client)
     free(client);
 }
 
-/*
- * Returns whether the system's authorities are in a file. libcurl caches the authorities of a file,
- * but not the directory that Debian also has; to read it takes ten times as
- * long as a handshake.
- */
-static bool http_is_system_in_a_file(void)
-{
-    CURL *easy = curl_easy_init();
-    char *file = NULL;
-    bool good =
-        easy && !curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) && file && access(file, R_OK) == 0;
-
-    curl_easy_cleanup(easy);
-    return good;
-}
-
 struct http_client *http_client_new(const struct http_client_options *options)
 {
     struct http_client *client = calloc(1, sizeof(*client));
@@ -520,7 +493,17 @@ struct http_client *http_client_new(const struct http_client_options *options)
     if (!client)
         return NULL;
     client->options = *options;
-    client->authorities_in_a_file = *options->authorities || http_is_system_in_a_file();
+    /*
+     * libcurl caches the authorities of a file, but not the directory that Debian also has; to read
+     * it takes ten times as long as a handshake.
+     */
+    CURL *easy = curl_easy_init();
+    char *file = NULL;
+
+    client->authorities_in_a_file =
+        *options->authorities || (easy && !curl_easy_getinfo(easy, CURLINFO_CAINFO, &file) &&
+                                  file && access(file, R_OK) == 0);
+    curl_easy_cleanup(easy);
     client->guard.rules = options->rules;
     client->timer_at_ms = NEVER;
     client->wake_fd = -1;

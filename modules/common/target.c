@@ -72,15 +72,6 @@ static bool target_has(const struct network *list, size_t count, const struct in
     return false;
 }
 
-/* Returns whether the address is in a special range of IANA's registries. */
-static bool target_is_special(const struct in6_addr *address)
-{
-    if (!memcmp(address->s6_addr, mapped, sizeof(mapped)))
-        return target_has(special_v4, COUNT(special_v4), address);
-    return !target_has(global_v6, COUNT(global_v6), address) ||
-           target_has(special_v6, COUNT(special_v6), address);
-}
-
 /* Maps an IPv4 address into IPv6. */
 static void target_map_v4(struct in6_addr *out, const struct in_addr *v4)
 {
@@ -249,7 +240,12 @@ static bool target_is_address_open(const struct target_rules *rules, const struc
 {
     if (!target_is_port_open(rules, port) && !target_is_all_open(rules, address))
         return false;
-    return target_is_allowed(rules, address) || !target_is_special(address);
+    if (target_is_allowed(rules, address))
+        return true;
+    if (!memcmp(address->s6_addr, mapped, sizeof(mapped)))
+        return !target_has(special_v4, COUNT(special_v4), address);
+    return target_has(global_v6, COUNT(global_v6), address) &&
+           !target_has(special_v6, COUNT(special_v6), address);
 }
 
 /*
@@ -282,34 +278,11 @@ static bool target_is_localhost(const char *host)
            (length == own || host[length - own - 1] == '.');
 }
 
-/*
- * Returns whether the last label begins with a digit: such a host is not a name, but may be read as
- * a number.
- */
-static bool target_has_numeric_end(const char *host)
-{
-    const char *dot = strrchr(host, '.');
-
-    return host[0] != '[' && strchr("0123456789", (dot ? dot + 1 : host)[0]) != NULL;
-}
-
-/* Checks the rules of DNS. A name that violates them cannot be resolved. */
-static bool target_is_name(const char *host)
-{
-    size_t label = 0;
-
-    for (const char *at = host; *at; at++) {
-        label = *at == '.' ? 0 : label + 1;
-        if (label > 63 || (*at == '.' && (at == host || at[-1] == '.')))
-            return false;
-    }
-    return strlen(host) <= 253;
-}
-
 static const char *target_host_problem(const struct target_rules *rules, char *host, int port)
 {
     struct in6_addr address = in6addr_loopback;
-    size_t length = strlen(host);
+    size_t length = strlen(host), label = 0;
+    bool named; /* by the rules of DNS: a name that violates them cannot be resolved */
 
     for (const char *at = host; *at; at++)
         if ((unsigned char)*at <= ' ' || (unsigned char)*at > '~')
@@ -319,10 +292,19 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
     if (!length)
         return "must have a host";
     bool known = target_is_literal(host, &address);
+    const char *dot = strrchr(host, '.');
 
-    if (!known && (host[0] == '[' || strchr(host, '%') || target_has_numeric_end(host)))
+    /* If the last label begins with a digit, the host is not a name, but may be read as a number.
+     */
+    if (!known &&
+        (host[0] == '[' || strchr(host, '%') || strchr("0123456789", *(dot ? dot + 1 : host))))
         return "must have a name or an IP address as its host";
-    if (!known && !target_is_name(host))
+    named = length <= 253;
+    for (const char *at = host; *at; at++) {
+        label = *at == '.' ? 0 : label + 1;
+        named = named && label <= 63 && (*at != '.' || (at > host && at[-1] != '.'));
+    }
+    if (!known && !named)
         return "must have a host of at most 253 characters, 1 to 63 between its dots";
     if (!known && target_is_localhost(host))
         known = true; /* allowed if ::1 or 127.0.0.1 is */
@@ -340,16 +322,20 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
 
 static const char *target_parts_problem(const struct target_rules *rules, CURLU *parts)
 {
-    char *host = NULL, *port = NULL, *zone = NULL, *user = NULL, *password = NULL;
+    static const CURLUPart banned[] = {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_ZONEID};
+    char *host = NULL, *port = NULL, *part;
     const char *problem = NULL;
 
-    if (curl_url_get(parts, CURLUPART_USER, &user, 0) == CURLUE_OK ||
-        curl_url_get(parts, CURLUPART_PASSWORD, &password, 0) == CURLUE_OK)
-        problem = "must not carry a user or password";
-    else if (curl_url_get(parts, CURLUPART_ZONEID, &zone, 0) == CURLUE_OK)
-        problem = "must not carry a zone";
-    else if (curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
-             curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT))
+    for (size_t i = 0; i < COUNT(banned) && !problem; i++)
+        if (curl_url_get(parts, banned[i], &part, 0) == CURLUE_OK) {
+            curl_free(part);
+            problem = banned[i] == CURLUPART_ZONEID ? "must not carry a zone"
+                                                    : "must not carry a user or password";
+        }
+    if (problem)
+        return problem;
+    if (curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
+        curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT))
         problem = "must have a host";
     else if (!atoi(port)) /* no receiver can listen there, whatever is allowed */
         problem = "must not use port 0";
@@ -357,9 +343,6 @@ static const char *target_parts_problem(const struct target_rules *rules, CURLU 
         problem = target_host_problem(rules, host, atoi(port));
     curl_free(host);
     curl_free(port);
-    curl_free(zone);
-    curl_free(user);
-    curl_free(password);
     return problem;
 }
 
@@ -450,14 +433,18 @@ const char *target_problem(const struct target_rules *rules, const char *url)
 
 /* ---- connect ------------------------------------------------------------------------------- */
 
-static void target_read_own(struct target_guard *guard)
+/* The machine's own addresses are read again after a second. */
+static bool target_is_own(struct target_guard *guard, const struct in6_addr *address)
 {
-    struct ifaddrs *list;
+    struct timespec now;
+    struct ifaddrs *list = NULL;
 
-    guard->own_count = 0;
-    guard->own_known = getifaddrs(&list) == 0;
-    if (!guard->own_known)
-        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec >= guard->own_until_s) {
+        guard->own_until_s = now.tv_sec + 1;
+        guard->own_count = 0;
+        guard->own_known = getifaddrs(&list) == 0;
+    }
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         if (!at->ifa_addr || target_address(&guard->own[guard->own_count], at->ifa_addr))
             continue;
@@ -467,29 +454,12 @@ static void target_read_own(struct target_guard *guard)
         else
             guard->own_count++;
     }
-    freeifaddrs(list);
-}
-
-static bool target_is_own(struct target_guard *guard, const struct in6_addr *address)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (now.tv_sec >= guard->own_until_s) {
-        target_read_own(guard);
-        guard->own_until_s = now.tv_sec + 1;
-    }
+    if (list)
+        freeifaddrs(list);
     for (size_t i = 0; i < guard->own_count; i++)
         if (!memcmp(&guard->own[i], address, sizeof(*address)))
             return true;
     return !guard->own_known;
-}
-
-static int target_port(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET6)
-        return ntohs(((const struct sockaddr_in6 *)(const void *)address)->sin6_port);
-    return ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
 }
 
 bool target_allowed(struct target_guard *guard, const struct sockaddr *address)
@@ -497,7 +467,13 @@ bool target_allowed(struct target_guard *guard, const struct sockaddr *address)
     const struct target_rules *rules = guard->rules;
     struct in6_addr at;
 
-    if (target_address(&at, address) || !target_is_address_open(rules, &at, target_port(address)))
+    if (target_address(&at, address))
+        return false;
+    in_port_t port = address->sa_family == AF_INET6
+                         ? ((const struct sockaddr_in6 *)(const void *)address)->sin6_port
+                         : ((const struct sockaddr_in *)(const void *)address)->sin_port;
+
+    if (!target_is_address_open(rules, &at, ntohs(port)))
         return false;
     return target_is_allowed(rules, &at) || !target_is_own(guard, &at);
 }

@@ -120,6 +120,11 @@ struct device_documents {
     "json_build_object('id', f.id, 'field', f.field, 'name', f.name, 'type', f.type,"              \
     " 'size', f.size, 'createdAt', " BB_SQL_TIME("f.created_at") ")"
 
+/* The columns of the fields of enum device_field, in this order. */
+#define DEVICE_STORED                                                                              \
+    "external_id, site_name, country_code, commissioning_date, capacity, address, latitude,"       \
+    " longitude, fuel_code, device_type_code, serial_number, timezone, yield_value"
+
 /*
  * DEVICE_FACTS are the columns of a device `d` that device_facts_of() reads. DEVICE_COLUMNS are the
  * columns that device_record_of() reads.
@@ -165,15 +170,15 @@ const char *device_unlikely(enum device_field field, const char *text);
 /*
  * reference.c: countries, sorted by their English names. Any thread.
  *
- * Both functions return the index of a country, or -1 if there is none. One takes a code of two or
- * three letters, the other an English name (of ISO 3166-1 or in common use); both ignore case.
+ * country_find() returns the index of the country with a code of two or three letters, or -1 if
+ * there is none. It ignores case. Names are in English, of ISO 3166-1 or in common use.
  */
 int country_find(const char *code);
-int country_find_name(const char *name);
-/* Writes the country's code of 2 or 3 letters, in capitals, and a NUL. */
-void country_code(int country, size_t letters, char code[4]);
-/* Sets the codes of the country, or both to the trimmed text if it is not a country. */
-void device_country_codes(struct bb_request *rq, const char *sent, const char *codes[2]);
+/*
+ * Sets the codes of two and three letters of the country with this code or name, or both to the
+ * trimmed text if there is none. Returns whether there is one.
+ */
+bool device_country_codes(struct bb_request *rq, const char *sent, const char *codes[2]);
 
 /*
  * list.c: warns if another organization has a device that looks like this one. If tx is NULL, it
@@ -197,6 +202,12 @@ struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows
 json_t *device_json(struct bb_request *rq, const struct device_record *record);
 /* Returns the JSON of a device without attributes, documents and times. */
 json_t *device_facts_json(const struct device_record *record);
+
+/*
+ * Returns an object of the fields that have a text, by their columns, for jsonb_populate_record();
+ * and null for the fields that are `cleared` (NULL: none). The request holds it.
+ */
+json_t *device_stored_json(struct bb_request *rq, const char *const *text, const bool *cleared);
 
 /*
  * Returns the text of device_json(), which lives as long as the request. It copies values that the

@@ -114,6 +114,7 @@ struct arrival {
     const char *fresh[DOCUMENTS_MAX];
     size_t fresh_count;
     char types[DOCUMENTS_MAX][TYPE];
+    json_t *rows; /* of the documents, see device_documents_add() */
 };
 
 static void documents_find_types(void *arg)
@@ -138,27 +139,6 @@ static void documents_find_types(void *arg)
 }
 
 /*
- * Returns whether device.document_types allows a type. An entry is a type, or a prefix such as
- * "image/" followed by '*'.
- */
-static bool is_allowed(const struct device *state, const char *type)
-{
-    size_t index;
-    json_t *entry;
-
-    json_array_foreach(state->settings->document_types, index, entry)
-    {
-        const char *pattern = json_string_value(entry);
-        size_t length = strlen(pattern);
-
-        if (!strcmp(pattern, type) ||
-            (length > 1 && pattern[length - 1] == '*' && !strncmp(pattern, type, length - 1)))
-            return true;
-    }
-    return json_array_size(state->settings->document_types) == 0;
-}
-
-/*
  * Checks that the quota of the organization allows `bytes` more. Called before files are stored,
  * and again in the transaction, which sees what parallel requests have added. Returns 0, or -1.
  */
@@ -180,14 +160,14 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
 }
 
 /*
- * Records in the database the names of the objects to be stored, a new name for each content. A
- * content that a document has already keeps its name.
+ * Records in the database the names of the objects to be stored, a new name for each content, and
+ * writes the rows. A content that a document has already keeps its name.
  */
 static void documents_begin(struct bb_request *rq, struct arrival *arrival)
 {
     static const struct bb_sql begin = {
-        "WITH f AS (SELECT * FROM jsonb_array_elements_text($1::jsonb) WITH ORDINALITY"
-        " AS e (sha256, place)), r AS MATERIALIZED (SELECT sha256, min(place) AS first,"
+        "WITH f AS (SELECT d->>'sha256' AS sha256, place FROM jsonb_array_elements($1::jsonb)"
+        " WITH ORDINALITY AS e (d, place)), r AS MATERIALIZED (SELECT sha256, min(place) AS first,"
         " sha256 || '-' || gen_random_uuid() AS object FROM f GROUP BY sha256),"
         " known AS (SELECT DISTINCT ON (r.sha256) r.sha256, coalesce(d.object, r.sha256) AS object"
         " FROM r JOIN device_document d ON d.sha256 = decode(r.sha256, 'hex')),"
@@ -196,48 +176,30 @@ static void documents_begin(struct bb_request *rq, struct arrival *arrival)
         " SELECT coalesce(k.object, r.object), k.object IS NULL AND f.place = r.first"
         " FROM f JOIN r USING (sha256) LEFT JOIN known k USING (sha256) ORDER BY f.place",
         BB_SQL_WRITE};
-    const char **hashes = bb_alloc(rq, arrival->count * sizeof(*hashes));
+    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
 
-    for (size_t i = 0; i < arrival->count; i++)
-        hashes[i] = arrival->files[i]->sha256;
+    arrival->rows = bb_hold(rq, json_array());
+    for (size_t i = 0; i < arrival->count; i++) {
+        const struct bb_file *file = arrival->files[i];
+
+        bb_push(rq, arrival->rows,
+                json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s}", "id", bb_new_uuid(rq), "field",
+                          file->part, "name", file->name, "type", arrival->types[i], "size",
+                          (json_int_t)file->length, "createdAt", now, "sha256", file->sha256));
+    }
     const struct bb_rows *rows =
-        bb_query_or_end(rq, &begin, BB_ARGS(bb_t(device_names_json(rq, hashes, arrival->count))));
+        bb_query_or_end(rq, &begin, BB_ARGS(bb_t(bb_json(rq, arrival->rows, NULL))));
 
     for (size_t i = 0; i < arrival->count; i++) {
         arrival->paths[i] = arrival->files[i]->path;
         arrival->objects[i] = bb_cell(rq, rows, i, 0);
         if (bb_cell_int(rq, rows, i, 1))
             arrival->fresh[arrival->fresh_count++] = arrival->objects[i];
+        bb_set(rq, json_array_get(arrival->rows, i), "object", json_string(arrival->objects[i]));
     }
     arrival->keep.count = arrival->count;
     arrival->keep.paths = arrival->paths;
     arrival->keep.names = arrival->objects;
-}
-
-/* Writes the rows: once as the API shows them, and once with `sha256` and `object`. */
-static void documents_take_rows(struct bb_request *rq, const struct arrival *arrival,
-                                struct device_documents *documents)
-{
-    json_t *list = bb_hold(rq, json_array()), *row;
-    const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
-    size_t index;
-
-    for (size_t i = 0; i < arrival->count; i++) {
-        const struct bb_file *file = arrival->files[i];
-
-        bb_push(rq, list,
-                json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:s}", "id", bb_new_uuid(rq),
-                          "field", file->part, "name", file->name, "type", arrival->types[i],
-                          "size", (json_int_t)file->length, "createdAt", now, "sha256",
-                          file->sha256, "object", arrival->objects[i]));
-    }
-    documents->rows = bb_json(rq, list, NULL);
-    json_array_foreach(list, index, row)
-    {
-        json_object_del(row, "sha256");
-        json_object_del(row, "object");
-    }
-    documents->shown = bb_json(rq, list, NULL);
 }
 
 struct device_documents device_documents_take(struct bb_request *rq, int64_t organization)
@@ -246,6 +208,8 @@ struct device_documents device_documents_take(struct bb_request *rq, int64_t org
     const struct bb_file *file = bb_file(rq, 0);
     struct device_documents documents = {.shown = "[]"};
     int refused = 0;
+    size_t index;
+    json_t *row;
 
     if (!file)
         return documents;
@@ -259,10 +223,23 @@ struct device_documents device_documents_take(struct bb_request *rq, int64_t org
     arrival->finder = state->finder;
     if (bb_offload(rq, DEVICE_POOL, documents_find_types, arrival))
         bb_end(rq, bb_failed(rq));
-    for (size_t i = 0; i < arrival->count; i++)
-        if (!is_allowed(state, arrival->types[i]))
+    for (size_t i = 0; i < arrival->count; i++) {
+        const char *type = arrival->types[i];
+        bool allowed = json_array_size(state->settings->document_types) == 0;
+
+        /* An entry is a type, or a prefix such as "image/" followed by '*'. */
+        json_array_foreach(state->settings->document_types, index, row)
+        {
+            const char *pattern = json_string_value(row);
+            size_t prefix = strlen(pattern) - 1;
+
+            allowed = allowed || !strcmp(pattern, type) ||
+                      (prefix && pattern[prefix] == '*' && !strncmp(pattern, type, prefix));
+        }
+        if (!allowed)
             bb_end(rq, bb_fail(rq, 415, "%s: files of type %s are not accepted",
-                               arrival->files[i]->part, arrival->types[i]));
+                               arrival->files[i]->part, type));
+    }
     if (documents_check_quota(rq, NULL, organization, arrival->bytes))
         bb_end(rq, bb_failed(rq));
     documents_begin(rq, arrival);
@@ -279,7 +256,13 @@ struct device_documents device_documents_take(struct bb_request *rq, int64_t org
         device_documents_drop(rq, &documents);
         bb_end(rq, refused);
     }
-    documents_take_rows(rq, arrival, &documents);
+    documents.rows = bb_json(rq, arrival->rows, NULL);
+    json_array_foreach(arrival->rows, index, row)
+    {
+        json_object_del(row, "sha256");
+        json_object_del(row, "object");
+    }
+    documents.shown = bb_json(rq, arrival->rows, NULL);
     return documents;
 }
 
@@ -353,28 +336,6 @@ void device_documents_drop(struct bb_request *rq, const struct device_documents 
 
 /* ---- GET ---- */
 
-/* Returns the name without a path. Only the end of a long name is kept, with the extension. */
-static const char *documents_last_part(const char *name)
-{
-    for (const char *at = name; *at; at++)
-        if (*at == '/' || *at == '\\')
-            name = at + 1;
-    size_t length = strlen(name);
-
-    if (length > NAME_BYTES)
-        name += length - NAME_BYTES;
-    while (((unsigned char)*name & 0xc0) == 0x80)
-        name++;
-    return name;
-}
-
-/* Returns whether names omit a character: a control character, or one that changes direction. */
-static bool is_left_out(utf8proc_int32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
-           (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-}
-
 const char *device_url_encoded(struct bb_request *rq, const char *text)
 {
     char *encoded = curl_easy_escape(NULL, text, 0);
@@ -384,18 +345,33 @@ const char *device_url_encoded(struct bb_request *rq, const char *text)
     return encoded;
 }
 
-/* Writes filename for old clients and filename* (RFC 8187) for all others. */
+/*
+ * Writes filename for old clients and filename* (RFC 8187) for all others: the name without a path,
+ * and only the end of a long name, with the extension. Omits dots and blanks at the beginning,
+ * control characters and characters that change the direction.
+ */
 static const char *documents_disposition(struct bb_request *rq, const char *name)
 {
-    const char *at = documents_last_part(name);
+    const char *at = name, *separator;
     char *plain = bb_alloc(rq, NAME_BYTES + 1), *to = plain;
     utf8proc_int32_t code;
     utf8proc_ssize_t size;
 
+    while ((separator = strpbrk(at, "/\\")))
+        at = separator + 1;
+    if (strlen(at) > NAME_BYTES)
+        at += strlen(at) - NAME_BYTES;
+    while (((unsigned char)*at & 0xc0) == 0x80)
+        at++;
     for (; (size = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code)) > 0 && code;
-         at += size)
-        if (!is_left_out(code) && (to > plain || !strchr(". ", *at))) /* no hidden names */
+         at += size) {
+        bool omitted = code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e ||
+                       code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+                       (code >= 0x2066 && code <= 0x2069);
+
+        if (!omitted && (to > plain || !strchr(". ", *at))) /* no hidden names */
             to = mempcpy(to, at, (size_t)size);
+    }
     const char *encoded = to > plain ? device_url_encoded(rq, plain) : NULL;
 
     if (!encoded)

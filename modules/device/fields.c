@@ -81,16 +81,6 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
 
 /* ---- values: each function returns the normalized text, or sets *problem ---- */
 
-/* Returns whether the host (BB_NOT_BLANK) counts the character as blank. */
-static bool is_blank(utf8proc_int32_t code)
-{
-    utf8proc_category_t category = utf8proc_category(code);
-
-    return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
-           category == UTF8PROC_CATEGORY_ZP || (code >= '\t' && code <= '\r') || code == 0x85 ||
-           code == 0xfeff;
-}
-
 char *device_trimmed(struct bb_request *rq, const char *text)
 {
     const char *first = NULL, *end = text;
@@ -99,7 +89,12 @@ char *device_trimmed(struct bb_request *rq, const char *text)
 
     for (const char *at = text; *at; at += size) {
         size = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
-        if (size > 0 && is_blank(code))
+        utf8proc_category_t category = size > 0 ? utf8proc_category(code) : UTF8PROC_CATEGORY_CN;
+
+        /* what the host (BB_NOT_BLANK) counts as blank */
+        if (category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+            category == UTF8PROC_CATEGORY_ZP ||
+            (size > 0 && ((code >= '\t' && code <= '\r') || code == 0x85 || code == 0xfeff)))
             continue;
         if (size <= 0)
             size = 1;
@@ -149,18 +144,6 @@ static void fields_name_check(const char *name, const char **problem)
         *problem = "must be 1 to 255 characters";
 }
 
-static const char *fields_character_problem(utf8proc_int32_t code)
-{
-    const utf8proc_property_t *property = utf8proc_get_property(code);
-
-    if (property->ignorable || code == BRAILLE_BLANK)
-        return "must not have invisible characters or marks of direction";
-    if (property->category == UTF8PROC_CATEGORY_CC || property->category == UTF8PROC_CATEGORY_ZL ||
-        property->category == UTF8PROC_CATEGORY_ZP)
-        return "must not have control characters";
-    return NULL;
-}
-
 /*
  * Returns the text in Unicode NFC, either `text` itself or a copy. Sets *problem if it has control
  * or invisible characters, so that no device is registered twice under ids that look the same.
@@ -175,7 +158,16 @@ static const char *fields_normal_form(struct bb_request *rq, const char *text, c
     for (const utf8proc_uint8_t *at = bytes; *at && !*problem; at += size) {
         ascii = ascii && *at < 0x80;
         size = utf8proc_iterate(at, -1, &code);
-        *problem = size <= 0 ? "must be UTF-8" : fields_character_problem(code);
+        const utf8proc_property_t *property = utf8proc_get_property(code);
+        utf8proc_propval_t category = property->category;
+
+        if (size <= 0)
+            *problem = "must be UTF-8";
+        else if (property->ignorable || code == BRAILLE_BLANK)
+            *problem = "must not have invisible characters or marks of direction";
+        else if (category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_ZL ||
+                 category == UTF8PROC_CATEGORY_ZP)
+            *problem = "must not have control characters";
     }
     if (*problem || ascii)
         return text;
@@ -232,21 +224,6 @@ static const char *fields_degrees(struct bb_request *rq, const json_t *value, do
     return text;
 }
 
-static const char *fields_country(struct bb_request *rq, const char *text, const char **problem)
-{
-    char *code = device_trimmed(rq, text);
-    int named = country_find(code) < 0 ? country_find_name(code) : -1;
-
-    if (named >= 0)
-        country_code(named, 2, code = bb_alloc(rq, 4));
-    else if (country_find(code) < 0)
-        *problem = "must be a country: its ISO 3166-1 code of two or three letters, such as DE or "
-                   "DEU, or its English name, such as Germany";
-    for (char *at = code; *at; at++)
-        *at = (char)toupper((unsigned char)*at);
-    return code;
-}
-
 /*
  * Accepts a date, or an ISO 8601 date and time; without an offset, the time is local to the plant.
  * A date is in the future only if it has not begun anywhere on Earth.
@@ -256,8 +233,9 @@ static const char *fields_date(struct bb_request *rq, const char *text, const ch
     static const struct bb_field time[] = {{.name = "time", .type = BB_TIME}};
     static const struct bb_table fields = BB_TABLE(time);
     char *day = device_trimmed(rq, text);
-    json_t *object = json_pack("{s:s}", "time", day), *errors = json_array();
-    json_t *checked = object && errors ? bb_check(rq, &fields, object, errors) : NULL;
+    json_t *object = bb_hold(rq, json_pack("{s:s}", "time", day));
+    json_t *errors = bb_hold(rq, json_array());
+    json_t *checked = bb_json_hold(rq, bb_check(rq, &fields, object, errors));
 
     if (!checked || strlen(day) < 10)
         *problem = "must be a date, YYYY-MM-DD";
@@ -265,9 +243,6 @@ static const char *fields_date(struct bb_request *rq, const char *text, const ch
         *problem = "must not be in the future";
     else
         day[10] = '\0';
-    json_decref(object);
-    json_decref(errors);
-    json_decref(checked);
     return day;
 }
 
@@ -276,12 +251,22 @@ static const char *fields_value(struct bb_request *rq, enum device_field field, 
 {
     const struct device *device = rq->state;
     const char *text = json_string_value(value);
+    const char *codes[2];
+    char *code;
 
     switch (field) {
     case DEVICE_EXTERNAL_ID:
         return fields_external_id(rq, value, problem);
     case DEVICE_COUNTRY_CODE:
-        return fields_country(rq, text, problem);
+        code = device_trimmed(rq, text);
+        if (country_find(code) < 0 && device_country_codes(rq, code, codes))
+            return codes[0];
+        if (country_find(code) < 0)
+            *problem = "must be a country: its ISO 3166-1 code of two or three letters, such as DE "
+                       "or DEU, or its English name, such as Germany";
+        for (char *at = code; *at; at++)
+            *at = (char)toupper((unsigned char)*at);
+        return code;
     case DEVICE_COMMISSIONING_DATE:
         return fields_date(rq, text, problem);
     case DEVICE_CAPACITY:

@@ -9,24 +9,6 @@
 #include "modules/device/device.h"
 
 /*
- * $1 and $2 scope, $3 the filters as JSON, $4 whether there are groups, $5 the order, $6 whether it
- * is descending, $7 and $8 the sort value and id of the previous page's last device, $9 number of
- * devices, $10 bytes.
- */
-enum {
-    LIST_WANTED = 2,
-    LIST_GROUPED,
-    LIST_COUNTED, /* the statement of the count has these values only */
-    LIST_ORDER = LIST_COUNTED,
-    LIST_DOWN,
-    LIST_KEY,
-    LIST_AFTER,
-    LIST_LIMIT,
-    LIST_BYTES,
-    LIST_VALUES
-};
-
-/*
  * Columns after the columns of the device: the number of devices that the page would have without
  * the limit on bytes (only the first device may exceed this limit), and the device's sort value.
  */
@@ -45,6 +27,11 @@ struct list_order {
     "octet_length(ROW(" DEVICE_FACTS ")::text) + d.attributes_bytes"                               \
     " + (SELECT coalesce(sum(200 + octet_length(f.name)), 0) FROM device_document f"               \
     " WHERE f.device = d.id)"
+/*
+ * $1 and $2 scope, $3 the filters as JSON, $4 whether there are groups, $5 the order, $6 whether it
+ * is descending, $7 and $8 the sort value and id of the previous page's last device, $9 number of
+ * devices, $10 bytes. The count has the first four.
+ */
 #define FOUND                                                                                      \
     "device_page(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean, $5,"     \
     " $6::boolean, $7, $8::bigint, $9::bigint) WITH ORDINALITY AS g (id, k, place)"
@@ -74,18 +61,13 @@ static const struct bb_sql list_count = {
 /* Limits of a page: devices, and bytes, because attributes can be large. */
 enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
 
-/*
- * Sets the values of the scope and of the filters, which are a JSON object by name. Returns whether
- * there is a filter.
- */
-static bool list_has_filters(struct bb_request *rq, const struct scope *scope,
-                             struct bb_value values[LIST_COUNTED])
+/* Returns the filters as a JSON object by name, and sets *any to whether there is a filter. */
+static struct bb_value list_filters(struct bb_request *rq, bool *any)
 {
     static const char *const names[] = {
         "siteName", "serialNumber", "fuelCode",   "deviceTypeCode",   "externalId",
         "search",   "capacityFrom", "capacityTo", "commissionedFrom", "commissionedTo",
         "status",   "inGroup",      NULL};
-    const struct bb_value seen[] = {SCOPE_ARGS(scope)};
     const char *country = bb_arg(rq, "countryCode"), *status = bb_arg(rq, "status"), *codes[2];
     json_t *wanted = bb_hold(rq, json_object());
 
@@ -97,46 +79,12 @@ static bool list_has_filters(struct bb_request *rq, const struct scope *scope,
     for (size_t i = 0; names[i]; i++)
         if (bb_arg(rq, names[i]))
             bb_set(rq, wanted, names[i], json_string(bb_arg(rq, names[i])));
-    bool any = json_object_size(wanted) > 0;
-
+    *any = json_object_size(wanted) > 0;
     if (!status)
         bb_set(rq, wanted, "status", json_string("Active"));
     else if (!strcmp(status, "All"))
         json_object_del(wanted, "status");
-    values[0] = seen[0];
-    values[1] = seen[1];
-    values[LIST_WANTED] = bb_t(bb_json(rq, wanted, NULL));
-    values[LIST_GROUPED] = bb_b(bb_service(rq->host, "certificates").interface != NULL);
-    return any;
-}
-
-/* ---- order and cursor ---- */
-
-/* Reads the cursor. */
-static void list_cursor(struct bb_request *rq, const struct list_order *order,
-                        struct bb_value values[LIST_VALUES])
-{
-    const char *after = bb_arg(rq, "after");
-    char *end = NULL;
-
-    values[LIST_AFTER] = values[LIST_KEY] = bb_null();
-    if (!after)
-        return;
-    errno = 0;
-    int64_t id = strtoll(after, &end, 10);
-    bool good = end != after && !errno && id >= 0;
-
-    if (good && order == list_orders)
-        good = !*end;
-    else if (good)
-        good = *end == '-' && (!order->number || device_is_number(end + 1, "0123456789+-.e"));
-    if (!good)
-        bb_end(rq, bb_invalid(rq, "after",
-                              "must be a cursor from a Link header of a list with the same sort "
-                              "and order"));
-    values[LIST_AFTER] = bb_i(id);
-    if (order != list_orders)
-        values[LIST_KEY] = bb_t(end + 1);
+    return bb_t(bb_json(rq, wanted, NULL));
 }
 
 /* ---- the response ---- */
@@ -176,11 +124,12 @@ static int list_answer(struct bb_request *rq, const struct list_order *order,
 int device_list(struct bb_request *rq)
 {
     struct scope scope;
-    struct bb_value values[LIST_VALUES];
     const struct list_order *order = list_orders;
     const char *sort = bb_arg(rq, "sort"), *direction = bb_arg(rq, "order");
-    const char *count = bb_arg(rq, "count");
-    bool down = direction && !strcmp(direction, "desc");
+    const char *count = bb_arg(rq, "count"), *after = bb_arg(rq, "after");
+    bool down = direction && !strcmp(direction, "desc"), any;
+    struct bb_value key = bb_null(), last = bb_null(), wanted = list_filters(rq, &any);
+    struct bb_value groups = bb_b(bb_service(rq->host, "certificates").interface != NULL);
     int64_t limit = bb_arg_int(rq, "limit", PAGE_MAX);
     int refused = scope_set(rq, bb_arg_int(rq, "organizationId", 0), &scope);
 
@@ -190,23 +139,39 @@ int device_list(struct bb_request *rq)
         order = list_orders;
     if (refused)
         return refused;
-    list_cursor(rq, order, values);
-    bool any = list_has_filters(rq, &scope, values);
+    if (after) {
+        char *end;
 
+        errno = 0;
+        int64_t id = strtoll(after, &end, 10);
+        bool good = end != after && !errno && id >= 0;
+
+        if (order == list_orders)
+            good = good && !*end;
+        else
+            good = good && *end == '-' &&
+                   (!order->number || device_is_number(end + 1, "0123456789+-.e"));
+        if (!good)
+            return bb_invalid(rq, "after",
+                              "must be a cursor from a Link header of a list with the same sort "
+                              "and order");
+        last = bb_i(id);
+        if (order != list_orders)
+            key = bb_t(end + 1);
+    }
     if (count && strcmp(count, "true") == 0) {
-        const struct bb_rows *total = bb_query_or_end(rq, &list_count, values, LIST_COUNTED);
+        const struct bb_rows *total =
+            bb_query_or_end(rq, &list_count, BB_ARGS(SCOPE_ARGS(&scope), wanted, groups));
 
         bb_reply_header(rq, "X-Total-Count", bb_cell(rq, total, 0, 0));
     }
-    values[LIST_ORDER] = bb_t(order->name);
-    values[LIST_DOWN] = bb_b(down);
-    values[LIST_LIMIT] = bb_i(limit + 1);
-    values[LIST_BYTES] = bb_i(PAGE_BYTES);
     bool few = !any && limit <= FEW && order == list_orders && !down;
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, few ? &list_few : &list_many,
+                        BB_ARGS(SCOPE_ARGS(&scope), wanted, groups, bb_t(order->name), bb_b(down),
+                                key, last, bb_i(limit + 1), bb_i(PAGE_BYTES)));
 
-    return list_answer(rq, order,
-                       bb_query_or_end(rq, few ? &list_few : &list_many, values, LIST_VALUES),
-                       (size_t)limit);
+    return list_answer(rq, order, rows, (size_t)limit);
 }
 
 int device_get(struct bb_request *rq)

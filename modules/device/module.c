@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "modules/common/settings.h"
 #include "modules/device/device.h"
 #include "modules/device/schema.h"
 
@@ -22,26 +23,24 @@ static const char *const stores[] = {"directory", "s3", NULL};
 
 #define BIND(member) BB_BIND(struct device_settings, member)
 
+#define SETTINGS struct device_settings
 static const struct bb_field settings[] = {
     {.name = "default_yield", .type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX,
      .fallback = "2000", .bind = BIND(default_yield),
      .help = "Yield in kWh per kW and year of a device if neither the device nor yields has one."},
     {.name = "yields", .type = BB_OBJECT, .fallback = "{}", .bind = BIND(yields),
      .help = "Yields of countries in kWh per kW and year, for example {DE: 950, ES: 1600}."},
-    {.name = "store", .type = BB_CHOICE, .choices = stores, .fallback = "directory",
-     .bind = BIND(store),
-     .help = "Where documents are stored: in the directory `documents`, or in an S3 bucket."},
-    {.name = "documents", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
-     .fallback = "/var/lib/busbar/documents", .bind = BIND(documents),
-     .help = "Directory of the documents. With the store directory, all hosts must share it; with "
-             "the store s3, it holds temporary files of each host."},
+    SETTING_CHOICE(store, stores, "directory",
+        "Where documents are stored: in the directory `documents`, or in an S3 bucket."),
+    SETTING_TEXT(documents, BB_NOT_BLANK, 1024, "/var/lib/busbar/documents",
+        "Directory of the documents. With the store directory, all hosts must share it; with the "
+        "store s3, it holds temporary files of each host."),
     {.name = "s3_endpoint", .type = BB_TEXT, .max = 1024, .fallback = "", .bind = BIND(s3_endpoint),
      .help = "URL of the S3 server. The name of the bucket is appended to its path.",
      .example = "https://s3.eu-central-1.amazonaws.com"},
-    {.name = "s3_region", .type = BB_TEXT, .max = 63, .fallback = "us-east-1",
-     .bind = BIND(s3_region), .help = "Region for which requests are signed."},
-    {.name = "s3_bucket", .type = BB_TEXT, .max = 255, .fallback = "", .bind = BIND(s3_bucket),
-     .help = "Name of the bucket, which must exist. All hosts must use the same bucket."},
+    SETTING_TEXT(s3_region, 0, 63, "us-east-1", "Region for which requests are signed."),
+    SETTING_TEXT(s3_bucket, 0, 255, "",
+        "Name of the bucket, which must exist. All hosts must use the same bucket."),
     {.name = "s3_prefix", .type = BB_TEXT, .max = 255, .fallback = "", .bind = BIND(s3_prefix),
      .help = "Prefix of object names.", .example = "documents/"},
     {.name = "s3_access_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
@@ -50,24 +49,21 @@ static const struct bb_field settings[] = {
     {.name = "s3_secret_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
      .bind = BIND(s3_secret_key),
      .help = "Secret access key.", .example = "${BUSBAR_S3_SECRET_KEY}"},
-    {.name = "s3_timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 100,
-     .max = 45000, .fallback = "20000", .bind = BIND(s3_timeout),
-     .help = "Timeout in milliseconds for storing all files of a request, or for fetching a file."},
-    {.name = "s3_ca", .type = BB_TEXT, .max = 1024, .fallback = "", .bind = BIND(s3_ca),
-     .help = "File with the certificates (PEM) of the authorities that the host trusts. Empty: the "
-             "authorities that the system trusts."},
+    SETTING_INT(s3_timeout, BB_MILLISECONDS, 100, 45000, "20000",
+        "Timeout in milliseconds for storing all files of a request, or for fetching a file."),
+    SETTING_TEXT(s3_ca, 0, 1024, "",
+        "File with the certificates (PEM) of the authorities that the host trusts. Empty: the "
+        "authorities that the system trusts."),
     {.name = "document_types", .type = BB_LIST, .max = 100, .fields = BB_TABLE(type_item),
      .fallback = "[]", .bind = BIND(document_types),
      .help = "Allowed types of documents, for example application/pdf or image/*. Empty: all "
              "types."},
-    {.name = "documents_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .fallback = "10737418240", .bind = BIND(documents_per_organization),
-     .help = "Maximum size of all documents of an organization in bytes. A request that would "
-             "exceed it gets 409."},
-    {.name = "document_grace", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 604800, .fallback = "3600",
-     .bind = BIND(document_grace),
-     .help = "Seconds after which a file without a document is deleted. An upload that takes "
-             "longer is refused."},
+    SETTING_INT(documents_per_organization, 0, 1, INT64_MAX, "10737418240",
+        "Maximum size of all documents of an organization in bytes. A request that would exceed it "
+        "gets 409."),
+    SETTING_INT(document_grace, BB_SECONDS, 1, 604800, "3600",
+        "Seconds after which a file without a document is deleted. An upload that takes longer is "
+        "refused."),
 };
 
 static const struct bb_field key_segment[] = {

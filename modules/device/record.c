@@ -69,27 +69,25 @@ json_t *device_facts_json(const struct device_record *record)
     return NULL;
 }
 
+json_t *device_stored_json(struct bb_request *rq, const char *const *text, const bool *cleared)
+{
+    static const char *const columns[DEVICE_FIELDS] = {
+        "external_id",   "site_name", "country_code", "commissioning_date", "capacity",
+        "address",       "latitude",  "longitude",    "fuel_code",          "device_type_code",
+        "serial_number", "timezone",  "yield_value"};
+    json_t *object = bb_hold(rq, json_object());
+
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        if (text[field] || (cleared && cleared[field]))
+            bb_set(rq, object, columns[field],
+                   text[field] ? json_string(text[field]) : json_null());
+    return object;
+}
+
 /* ---- attributes ---- */
 
 /* The digits of 2^63 (9223372036854775808), the lowest number that exceeds a 64-bit integer. */
 enum { HUGE_DIGITS = 19 };
-
-static bool is_huge(const char *number, size_t length)
-{
-    errno = 0;
-    strtoll(number, NULL, 10);
-    return errno == ERANGE && !memchr(number, '.', length);
-}
-
-/* Returns the length of a JSON string with its quotes. */
-static size_t record_string_length(const char *text)
-{
-    const char *at = text + 1;
-
-    for (; *at && *at != '"'; at++)
-        at += *at == '\\' && at[1];
-    return (size_t)(at + (*at != '\0') - text);
-}
 
 /*
  * jsonb prints a number such as 1e30 with all its digits, which some programs refuse to read.
@@ -107,10 +105,18 @@ static const char *record_attributes(struct bb_request *rq, const char *text)
 
     while (*text) {
         size_t length = strspn(text, "-0123456789.");
-        bool huge = length && is_huge(text, length);
 
-        if (!length)
-            length = *text == '"' ? record_string_length(text) : 1;
+        errno = 0;
+        strtoll(text, NULL, 10);
+        bool huge = length && errno == ERANGE && !memchr(text, '.', length);
+
+        if (*text == '"') { /* a whole string, with its quotes */
+            for (length = 1; text[length] && text[length] != '"'; length++)
+                length += text[length] == '\\' && text[length + 1];
+            length += text[length] != '\0';
+        } else if (!length) {
+            length = 1;
+        }
         memcpy(out, text, length);
         out += length;
         text += length;

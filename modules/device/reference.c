@@ -117,7 +117,7 @@ static const struct {
 };
 // clang-format on
 
-int country_find_name(const char *name)
+static int country_find_name(const char *name)
 {
     for (int i = 0; i < COUNTRIES; i++)
         if (!strcasecmp(countries[i].name, name))
@@ -141,26 +141,16 @@ int country_find(const char *code)
     return -1;
 }
 
-void country_code(int country, size_t letters, char code[4])
-{
-    memcpy(code, countries[country].codes + (letters == 3 ? 2 : 0), letters);
-    code[letters] = '\0';
-}
-
-void device_country_codes(struct bb_request *rq, const char *sent, const char *codes[2])
+bool device_country_codes(struct bb_request *rq, const char *sent, const char *codes[2])
 {
     const char *trimmed = device_trimmed(rq, sent);
     int country = country_find(trimmed);
 
     if (country < 0)
         country = country_find_name(trimmed);
-    for (size_t i = 0; i < 2; i++) {
-        char *code = bb_alloc(rq, 4);
-
-        if (country >= 0)
-            country_code(country, i + 2, code);
-        codes[i] = country >= 0 ? code : trimmed;
-    }
+    codes[0] = country < 0 ? trimmed : bb_format(rq, "%.2s", countries[country].codes);
+    codes[1] = country < 0 ? trimmed : bb_format(rq, "%.3s", countries[country].codes + 2);
+    return country >= 0;
 }
 
 /* ---- routes ---- */
@@ -169,14 +159,10 @@ int device_countries(struct bb_request *rq)
 {
     json_t *list = json_array();
 
-    for (int i = 0; i < COUNTRIES && list; i++) {
-        char two[4], three[4];
-
-        country_code(i, 2, two);
-        country_code(i, 3, three);
-        list = bb_append(list, json_pack("{s:s, s:s, s:s}", "alpha2", two, "alpha3", three, "name",
-                                         countries[i].name));
-    }
+    for (int i = 0; i < COUNTRIES && list; i++)
+        list = bb_append(list,
+                         json_pack("{s:s#, s:s#, s:s}", "alpha2", countries[i].codes, 2, "alpha3",
+                                   countries[i].codes + 2, 3, "name", countries[i].name));
     return bb_reply(rq, 200, list);
 }
 

@@ -16,19 +16,6 @@ struct device_row {
 };
 
 /*
- * Converts a cell to JSON: to a number if the column is numeric and the text is a JSON number,
- * otherwise to a string. NULL: out of memory.
- */
-static json_t *rows_cell_json(size_t column, const char *text)
-{
-    const enum bb_type type = device_fields[column].type;
-    bool numeric = (type == BB_NUMBER || type == BB_INT) && !text[strspn(text, "0123456789+-.eE")];
-    json_t *number = numeric ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-
-    return number ? number : json_string(text);
-}
-
-/*
  * Handles rows that name another organization than the upload. As in a request, the row is refused,
  * unless the account is not an Admin and acts in exactly one organization: the name is ignored,
  * with a warning. Returns 0, or -1.
@@ -68,9 +55,13 @@ static void rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
 
     for (i = 0; i <= ORGANIZATION; i++) {
         const char *text = row->cells[i] ? device_trimmed(rq, row->cells[i]) : "";
+        bool numeric = device_fields[i].type == BB_NUMBER || device_fields[i].type == BB_INT;
+        json_t *number = numeric && !text[strspn(text, "0123456789+-.eE")]
+                             ? json_loads(text, JSON_DECODE_ANY, NULL)
+                             : NULL; /* also if it is not a JSON number: then it stays a text */
 
         if (*text)
-            bb_set(rq, object, device_fields[i].name, rows_cell_json(i, text));
+            bb_set(rq, object, device_fields[i].name, number ? number : json_string(text));
     }
     device_read(rq, object, true, &values, errors);
     json_array_foreach(errors, i, error)
@@ -125,40 +116,34 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
 }
 
 /*
- * An export adds an apostrophe before = + - @. So the apostrophe of such an externalId is removed,
- * unless a device has exactly the name with the apostrophe. Returns 0, or -1.
- */
-static int rows_take_names(struct bb_request *rq, const struct bb_bulk_job *job,
-                           struct device_row *read, size_t count)
-{
-    const char **names = bb_alloc(rq, count * sizeof(*names));
-    size_t wanted = 0, at = 0;
-
-    for (size_t i = 0; i < count; i++)
-        if (read[i].row->name_as_sent && !read[i].row->problems) {
-            names[i] = device_trimmed(rq, read[i].row->name_as_sent);
-            wanted++;
-        }
-    const struct bb_rows *found = wanted ? rows_find_names(rq, job, names, count) : NULL;
-
-    for (size_t i = 0; i < count && found; i++)
-        if (names[i] && bb_cell_int(rq, found, at++, 1))
-            read[i].record.text[DEVICE_EXTERNAL_ID] = names[i];
-    return found || !wanted ? 0 : -1;
-}
-
-/*
- * Reads each row by the rules of a registration and adds errors to the row's problems. Returns -1
- * on failure: `return bb_failed(rq)`.
+ * Reads each row by the rules of a registration and adds errors to the row's problems. An export
+ * adds an apostrophe before = + - @. So the apostrophe of such an externalId is removed, unless a
+ * device has exactly the name with the apostrophe. Returns -1 on failure: `return bb_failed(rq)`.
  */
 static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)
 {
+    const char **names = bb_alloc(rq, count * sizeof(*names));
+    bool named = false;
+    size_t at = 0;
+
     for (size_t i = 0; i < count; i++) {
         rows_read_one(rq, job, rows[i], &read[i]);
         rows_pause(rq, i + 1);
     }
-    return rows_check_homes(rq, job, read, count) ? -1 : rows_take_names(rq, job, read, count);
+    if (rows_check_homes(rq, job, read, count))
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i]->name_as_sent && !rows[i]->problems) {
+            names[i] = device_trimmed(rq, rows[i]->name_as_sent);
+            named = true;
+        }
+    const struct bb_rows *found = named ? rows_find_names(rq, job, names, count) : NULL;
+
+    for (size_t i = 0; i < count && found; i++)
+        if (names[i] && bb_cell_int(rq, found, at++, 1))
+            read[i].record.text[DEVICE_EXTERNAL_ID] = names[i];
+    return found || !named ? 0 : -1;
 }
 
 static int rows_check(struct bb_request *rq, const struct bb_bulk_job *job,
@@ -189,21 +174,12 @@ static int rows_check(struct bb_request *rq, const struct bb_bulk_job *job,
 
 /* $1 devices as JSON, $2 organization, $3 time */
 static const struct bb_sql insert = {
-    "INSERT INTO device (id, uuid, organisation, external_id, site_name, country_code,"
-    " commissioning_date, capacity, address, latitude, longitude, fuel_code, device_type_code,"
-    " serial_number, timezone, yield_value, attributes, created_at, updated_at)"
-    " SELECT nextval('device_id'), r.uuid, $2::bigint, \"externalId\", \"siteName\","
-    " \"countryCode\", \"commissioningDate\", capacity, address, latitude, longitude, \"fuelCode\","
-    " \"deviceTypeCode\", \"serialNumber\", timezone, \"yieldValue\", '{}', $3::timestamptz,"
-    " $3::timestamptz FROM json_to_recordset($1::json) AS r (uuid uuid, \"externalId\" text,"
-    " \"siteName\" text, \"countryCode\" text, \"commissioningDate\" date, capacity float8,"
-    " address text, latitude text, longitude text, \"fuelCode\" text, \"deviceTypeCode\" text,"
-    " \"serialNumber\" text, timezone text, \"yieldValue\" float8)"
+    "INSERT INTO device (id, uuid, organisation, " DEVICE_STORED ", attributes, created_at,"
+    " updated_at) SELECT nextval('device_id'), uuid, $2::bigint, " DEVICE_STORED ", '{}',"
+    " $3::timestamptz, $3::timestamptz FROM json_populate_recordset(NULL::device, $1::json)"
     " ON CONFLICT DO NOTHING RETURNING uuid, id",
     BB_SQL_WRITE,
 };
-
-_Static_assert(DEVICE_FIELDS == 13, "the statement names all fields");
 
 static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                       struct bb_bulk_row *const *rows, size_t count)
@@ -218,8 +194,12 @@ static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_b
         read[i].record.uuid = bb_new_uuid(rq);
         read[i].record.created_at = now;
         read[i].record.status = "Active";
-        if (!read[i].row->problems)
-            bb_push(rq, devices, device_facts_json(&read[i].record));
+        if (!read[i].row->problems) {
+            json_t *device = device_stored_json(rq, read[i].record.text, NULL);
+
+            bb_set(rq, device, "uuid", json_string(read[i].record.uuid));
+            bb_push(rq, devices, json_incref(device));
+        }
         rows_pause(rq, i + 1);
     }
     const struct bb_rows *stored =

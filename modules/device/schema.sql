@@ -289,3 +289,13 @@ CREATE FUNCTION device_conditions(organisations bigint[], wanted jsonb, grouped 
             || 'EXISTS (SELECT FROM certificate_members() m (device) WHERE m.device = d.id)'
             WHEN wanted->>'inGroup' = 'true' THEN 'false' END)
 $$;
+
+-- step 2: devices in statements of other modules
+
+-- Inlined into the statement, so that it costs a look-up by the primary key.
+CREATE FUNCTION device_about(device bigint)
+    RETURNS TABLE (organisation bigint, uuid uuid, external_id text, serial_number text, timezone text,
+                   site_name text) LANGUAGE sql STABLE AS $$
+    SELECT d.organisation, d.uuid, d.external_id, d.serial_number, d.timezone, d.site_name FROM device d
+    WHERE d.id = $1
+$$;

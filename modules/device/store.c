@@ -65,14 +65,12 @@ static void directory_keep(void *arg)
 
     for (size_t i = 0; i < keep->count && !failed; i++) {
         snprintf(path, sizeof(path), "%s/%.2s", top, keep->names[i]);
-        if (!mkdir(path, STORE_MODE))
-            made = true;
-        else if (errno != EEXIST)
-            failed = -1;
-        if (failed)
-            break;
+        bool fresh = !mkdir(path, STORE_MODE);
+
+        made = made || fresh;
+        failed = fresh || errno == EEXIST ? 0 : -1;
         snprintf(path, sizeof(path), "%s/%.2s/%s", top, keep->names[i], keep->names[i]);
-        failed = rename(keep->paths[i], path);
+        failed = failed ? failed : rename(keep->paths[i], path);
     }
     if (!failed && made)
         failed = directory_sync(top);
@@ -290,15 +288,34 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
     request->length += (size_t)length;
 }
 
-/*
- * Handles one object: notes where the next page starts, and adds the object to the list if its name
- * is one of busbar's.
- */
-static void s3_object(struct s3_request *request)
+/* At the end of an object, notes where the next page starts, and lists names of busbar's. */
+static void s3_element_ends(void *arg, const XML_Char *name)
 {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    struct s3_request *request = arg;
     struct store_list *list = request->list;
     size_t prefix = strlen(request->prefix);
+    struct tm at = {.tm_mday = 1};
+    bool whole = request->length < sizeof(request->text);
 
+    request->depth--;
+    request->text[whole ? request->length : 0] = '\0';
+    request->length = 0;
+    if (!strcmp(name, "Code") && !*request->code && !request->text[strspn(request->text, safe)])
+        snprintf(request->code, CODE, "%.63s", request->text);
+    if (!list)
+        return;
+    if (!strcmp(name, "Key") && !whole)
+        s3_stop(request, "a name in the list of objects is too long");
+    else if (!strcmp(name, "Key"))
+        memcpy(request->key, request->text, sizeof(request->key));
+    else if (!strcmp(name, "LastModified"))
+        request->old =
+            strptime(request->text, "%Y-%m-%dT%H:%M:%S", &at) && timegm(&at) < list->before;
+    else if (!strcmp(name, "IsTruncated"))
+        request->truncated = !strcmp(request->text, "true");
+    if (strcmp(name, "Contents") != 0)
+        return;
     if (!request->key[0] || list->count == STORE_BATCH) {
         s3_stop(request, "the list of objects has an unexpected entry");
         return;
@@ -308,34 +325,6 @@ static void s3_object(struct s3_request *request)
     if (request->old && !strncmp(request->key, request->prefix, prefix) &&
         store_is_name(request->key + prefix))
         strcpy(list->names[list->count++], request->key + prefix);
-}
-
-static void s3_element_ends(void *arg, const XML_Char *name)
-{
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    struct s3_request *request = arg;
-    struct tm at = {.tm_mday = 1};
-
-    bool whole = request->length < sizeof(request->text);
-
-    request->depth--;
-    request->text[whole ? request->length : 0] = '\0';
-    request->length = 0;
-    if (!strcmp(name, "Code") && !*request->code && !request->text[strspn(request->text, safe)])
-        snprintf(request->code, CODE, "%.63s", request->text);
-    if (!request->list)
-        return;
-    if (!strcmp(name, "Key") && !whole)
-        s3_stop(request, "a name in the list of objects is too long");
-    else if (!strcmp(name, "Key"))
-        memcpy(request->key, request->text, sizeof(request->key));
-    else if (!strcmp(name, "LastModified"))
-        request->old = strptime(request->text, "%Y-%m-%dT%H:%M:%S", &at) &&
-                       timegm(&at) < request->list->before;
-    else if (!strcmp(name, "IsTruncated"))
-        request->truncated = !strcmp(request->text, "true");
-    else if (!strcmp(name, "Contents"))
-        s3_object(request);
 }
 
 /* ---- requests ---- */
@@ -477,27 +466,14 @@ static int s3_fetch_take(void *arg, const char *bytes, size_t length)
     return 0;
 }
 
-static void s3_check_digest(const struct s3_fetch *fetch)
-{
-    unsigned char digest[DIGEST];
-    char sha256[STORE_SHA256 + 1];
-
-    if (!EVP_DigestFinal_ex(fetch->digest, digest, NULL)) {
-        s3_fetch_failed(fetch, "out of memory");
-        return;
-    }
-    for (size_t i = 0; i < DIGEST; i++)
-        snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
-    if (fetch->length != fetch->job->length || strncmp(sha256, fetch->job->name, STORE_SHA256) != 0)
-        s3_fetch_failed(fetch, "GET: the object differs from the stored file");
-}
-
 static void s3_open(void *arg)
 {
     struct store_open *job = arg;
     struct s3 *s3 = (struct s3 *)(void *)job->job.store;
     struct s3_fetch fetch = {.job = job, .digest = EVP_MD_CTX_new()};
     struct s3_request request;
+    unsigned char digest[DIGEST] = {0};
+    char sha256[STORE_SHA256 + 1];
 
     s3_request(&request, s3, "GET", job->name, 0);
     request.http.take = s3_fetch_take;
@@ -517,8 +493,14 @@ static void s3_open(void *arg)
         s3_fetch_failed(&fetch, "device.documents cannot be written");
     else if (!fetch.digest || !EVP_DigestInit_ex(fetch.digest, EVP_sha256(), NULL))
         s3_fetch_failed(&fetch, "out of memory");
-    else if (!s3_send(s3, &request, job->job.why))
-        s3_check_digest(&fetch);
+    else if (!s3_send(s3, &request, job->job.why) &&
+             !EVP_DigestFinal_ex(fetch.digest, digest, NULL))
+        s3_fetch_failed(&fetch, "out of memory");
+    for (size_t i = 0; i < DIGEST; i++)
+        snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
+    if (!*job->job.why &&
+        (fetch.length != job->length || strncmp(sha256, job->name, STORE_SHA256) != 0))
+        s3_fetch_failed(&fetch, "GET: the object differs from the stored file");
     if (*job->job.why && job->fd >= 0) {
         close(job->fd);
         job->fd = -1;
@@ -598,17 +580,6 @@ static bool is_plain_path(const char *path)
            strncmp(path, "./", 2) != 0 && !strstr(path, "/./");
 }
 
-/* Reads the file like libcurl, which would report an error only at the first request. */
-static bool has_certificates(const char *path)
-{
-    X509_STORE *store = X509_STORE_new();
-    bool has = store && X509_STORE_load_file(store, path);
-
-    X509_STORE_free(store);
-    ERR_clear_error();
-    return has;
-}
-
 /* Returns a log text about a problem of the settings, or NULL. */
 static const char *s3_settings_problem(const struct device_settings *settings)
 {
@@ -639,9 +610,13 @@ static const char *s3_settings_problem(const struct device_settings *settings)
         return "s3_access_key and s3_secret_key: are required if store is s3";
     if (!is_plain_path(settings->s3_prefix))
         return "s3_prefix: must be letters, digits, '-', '_', '.' and '/', as a path without dots";
-    if (*settings->s3_ca && !has_certificates(settings->s3_ca))
-        return "s3_ca: must be a readable file of certificates (PEM)";
-    return NULL;
+    /* read like libcurl, which would report an error only at the first request */
+    X509_STORE *store = *settings->s3_ca ? X509_STORE_new() : NULL;
+    bool read = !*settings->s3_ca || (store && X509_STORE_load_file(store, settings->s3_ca));
+
+    X509_STORE_free(store);
+    ERR_clear_error();
+    return read ? NULL : "s3_ca: must be a readable file of certificates (PEM)";
 }
 
 static void s3_free(struct store *store)

@@ -9,30 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Excludes "right/…", which counts leap seconds, and "localtime", which differs between hosts. */
-static bool is_public(const char *name)
-{
-    return name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                             "0123456789_+-/")] == '\0' &&
-           (strchr(name, '/') || isupper((unsigned char)*name)) && strncmp(name, "posix", 5) != 0 &&
-           strncmp(name, "right/", 6) != 0 && strcmp(name, "Factory") != 0;
-}
-
-/* Adds the name if the file is a zone. Returns 0, or -1 if memory or descriptors run out. */
-static int timezones_add(json_t *zones, const char *path, const char *name)
-{
-    char magic[4] = "";
-    FILE *file = fopen(path, "re");
-
-    if (!file) /* with an incomplete list, devices in the missing zone would be refused */
-        return errno == ENOMEM || errno == EMFILE || errno == ENFILE ? -1 : 0;
-    bool zone =
-        fread(magic, 1, sizeof magic, file) == sizeof magic && !memcmp(magic, "TZif", sizeof magic);
-
-    (void)fclose(file); /* only read */
-    return zone ? json_object_set_new(zones, name, json_true()) : 0;
-}
-
 static int timezones_by_name(const FTSENT **one, const FTSENT **other)
 {
     return strcmp((*one)->fts_name, (*other)->fts_name);
@@ -40,6 +16,8 @@ static int timezones_by_name(const FTSENT **one, const FTSENT **other)
 
 json_t *timezones_read(const char *directory)
 {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789_+-/";
     char *const roots[] = {(char *)(uintptr_t)directory, NULL};
     size_t start = strlen(directory) + 1; /* of the names in the paths */
     json_t *zones = json_object();
@@ -49,11 +27,25 @@ json_t *timezones_read(const char *directory)
 
     while (!failed && (errno = 0, entry = fts_read(tree)) != NULL) {
         const char *name = entry->fts_pathlen > start ? entry->fts_path + start : "";
+        bool named = strchr(name, '/') || isupper((unsigned char)*name);
+        char magic[4] = "";
 
+        /* "right/…" counts leap seconds, and "localtime" differs between hosts */
         if (entry->fts_info == FTS_D && (!strcmp(name, "posix") || !strcmp(name, "right")))
             failed = fts_set(tree, entry, FTS_SKIP);
-        else if (entry->fts_info == FTS_F && is_public(name))
-            failed = timezones_add(zones, entry->fts_path, name);
+        if (entry->fts_info != FTS_F || !named || name[strspn(name, letters)] ||
+            !strncmp(name, "posix", 5) || !strncmp(name, "right/", 6) || !strcmp(name, "Factory"))
+            continue;
+        FILE *file = fopen(entry->fts_path, "re");
+
+        if (!file) { /* with an incomplete list, devices in the missing zone would be refused */
+            failed = errno == ENOMEM || errno == EMFILE || errno == ENFILE ? -1 : 0;
+            continue;
+        }
+        if (fread(magic, 1, sizeof magic, file) == sizeof magic &&
+            !memcmp(magic, "TZif", sizeof magic))
+            failed = json_object_set_new(zones, name, json_true());
+        (void)fclose(file); /* only read */
     }
     if (failed || errno) {
         json_decref(zones);

@@ -21,38 +21,13 @@ static int write_failed(struct bb_request *rq)
  * Stores the device, its documents and the event in one unit.
  */
 
-/* $1 id, $2 uuid, $3 organization, $4 to $16 the fields, $17 attributes, $18 time, $19 status */
+/* $1 id, $2 uuid, $3 organization, $4 the fields as JSON, $5 attributes, $6 time, $7 status */
 static const struct bb_sql insert = {
-    "INSERT INTO device (id, uuid, organisation, external_id, site_name, country_code,"
-    " commissioning_date, capacity, address, latitude, longitude, fuel_code, device_type_code,"
-    " serial_number, timezone, yield_value, attributes, created_at, updated_at, status)"
-    " VALUES ($1::bigint, $2::uuid, $3::bigint, $4, $5, $6, $7::date, $8::float8, $9, $10, $11,"
-    " $12, $13, $14, $15, $16::float8, $17::jsonb, $18::timestamptz, $18::timestamptz, $19)",
+    "INSERT INTO device (id, uuid, organisation, " DEVICE_STORED ", attributes, created_at,"
+    " updated_at, status) SELECT $1::bigint, $2::uuid, $3::bigint, " DEVICE_STORED ", $5::jsonb,"
+    " $6::timestamptz, $6::timestamptz, $7 FROM jsonb_populate_record(NULL::device, $4::jsonb)",
     BB_SQL_WRITE,
 };
-
-static int register_unit(struct bb_request *rq, const struct device_record *record,
-                         struct device_documents *documents)
-{
-    const char *const *text = record->text;
-    /* adding documents locks the row with the organization's bytes, so the unit has its key */
-    struct bb_tx *unit =
-        bb_unit(rq, (uint64_t)(documents->rows ? record->organization : record->id));
-
-    if (!unit ||
-        bb_add(rq, unit, &insert,
-               BB_ARGS(bb_i(record->id), bb_t(record->uuid), bb_i(record->organization),
-                       bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]), bb_t(text[4]),
-                       bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]), bb_t(text[9]),
-                       bb_t(text[10]), bb_t(text[11]), bb_t(text[12]), bb_t(record->attributes),
-                       bb_t(record->created_at), bb_t(record->status))) < 0 ||
-        device_documents_add(rq, unit, record, documents) ||
-        device_emit(rq, unit, "device.registered", record, NULL))
-        return bb_failed(rq);
-    int status = bb_commit(rq, unit, 201, device_json(rq, record));
-
-    return status ? status : write_failed(rq);
-}
 
 int device_register(struct bb_request *rq)
 {
@@ -74,8 +49,23 @@ int device_register(struct bb_request *rq)
     record.created_at = bb_time_text(rq, bb_wall_ms(rq->host));
     record.updated_at = record.created_at;
     record.documents = documents.shown;
-    int status = device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq)
-                                                           : register_unit(rq, &record, &documents);
+    int status = device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq) : 0;
+    const char *fields = bb_json(rq, device_stored_json(rq, record.text, NULL), NULL);
+    /* adding documents locks the row with the organization's bytes, so the unit has its key */
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)(documents.rows ? record.organization : record.id));
+
+    if (!status && (!unit ||
+                    bb_add(rq, unit, &insert,
+                           BB_ARGS(bb_i(record.id), bb_t(record.uuid), bb_i(record.organization),
+                                   bb_t(fields), bb_t(record.attributes), bb_t(record.created_at),
+                                   bb_t(record.status))) < 0 ||
+                    device_documents_add(rq, unit, &record, &documents) ||
+                    device_emit(rq, unit, "device.registered", &record, NULL)))
+        status = bb_failed(rq);
+    if (!status)
+        status = bb_commit(rq, unit, 201, device_json(rq, &record));
+    if (!status)
+        status = write_failed(rq);
 
     /*
      * If the 201 is the stored response of another request with the same Idempotency-Key, these
@@ -95,33 +85,19 @@ int device_register(struct bb_request *rq)
  */
 
 /*
- * $1 id, $2 to $14 the fields, $15 attributes, $16 time, $17 whether there are files, $18 status,
- * $19 the fields that become null (a bit each), $20 names of attributes to remove, $21 whether to
- * remove all attributes. A field without a value stays unchanged.
+ * $1 id, $2 the fields to change as JSON, $3 attributes, $4 time, $5 whether there are files, $6
+ * names of attributes to remove, $7 whether to remove all attributes
  */
-#define NEW(bit, column, value)                                                                    \
-    "CASE WHEN $19::int >> " #bit " & 1 = 1 THEN NULL ELSE coalesce(" value ", " #column ") END"
+#define NEW_FIELDS "jsonb_populate_record(d, $2::jsonb)"
 #define NEW_ATTRIBUTES                                                                             \
-    "(CASE WHEN $21::boolean THEN '{}' ELSE attributes END || coalesce($15::jsonb, '{}'))"         \
-    " - ARRAY(SELECT jsonb_array_elements_text($20::jsonb))"
-#define COLUMNS                                                                                    \
-    "(external_id, site_name, country_code, commissioning_date, capacity, address, latitude,"      \
-    " longitude, fuel_code, device_type_code, serial_number, timezone, yield_value, attributes,"   \
-    " status)"
-// clang-format off
-#define VALUES                                                                                     \
-    "(" NEW(0, external_id, "$2") ", " NEW(1, site_name, "$3") ", " NEW(2, country_code, "$4")     \
-    ", " NEW(3, commissioning_date, "$5::date") ", " NEW(4, capacity, "$6::float8")                \
-    ", " NEW(5, address, "$7") ", " NEW(6, latitude, "$8") ", " NEW(7, longitude, "$9")            \
-    ", " NEW(8, fuel_code, "$10") ", " NEW(9, device_type_code, "$11")                             \
-    ", " NEW(10, serial_number, "$12") ", " NEW(11, timezone, "$13")                               \
-    ", " NEW(12, yield_value, "$14::float8") ", " NEW_ATTRIBUTES ", coalesce($18, status))"
-// clang-format on
+    "(CASE WHEN $7::boolean THEN '{}' ELSE attributes END || coalesce($3::jsonb, '{}'))"           \
+    " - ARRAY(SELECT jsonb_array_elements_text($6::jsonb))"
 
 static const struct bb_sql update = {
-    "UPDATE device d SET " COLUMNS " = ROW" VALUES
-    ", updated_at = greatest($16::timestamptz, updated_at)"
-    " WHERE id = $1::bigint AND ($17::boolean OR " VALUES " IS DISTINCT FROM " COLUMNS ")"
+    "UPDATE device d SET (" DEVICE_STORED ", status) = (SELECT " DEVICE_STORED ", status"
+    " FROM " NEW_FIELDS "), attributes = " NEW_ATTRIBUTES ","
+    " updated_at = greatest($4::timestamptz, updated_at) WHERE id = $1::bigint AND ($5::boolean"
+    " OR " NEW_FIELDS " IS DISTINCT FROM d OR attributes <> " NEW_ATTRIBUTES ")"
     " RETURNING " DEVICE_COLUMNS,
     BB_SQL_WRITE,
 };
@@ -169,24 +145,6 @@ static void update_check(struct bb_request *rq, struct bb_tx *tx,
         bb_tx_query_or_end(rq, tx, &require_values, BB_ARGS(bb_i(record->id), bb_t(cleared)));
 }
 
-/* Returns the names of the fields that were sent. The caller owns them; NULL: out of memory. */
-static json_t *update_changed(const struct change *change)
-{
-    const struct device_values *values = &change->values;
-    json_t *names = json_array();
-
-    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
-        if (values->text[field] || values->cleared[field])
-            json_array_append_new(names, json_string(device_fields[field].name));
-    if (values->attributes || values->null_attributes || values->clear_attributes)
-        json_array_append_new(names, json_string("attributes"));
-    if (values->status)
-        json_array_append_new(names, json_string("status"));
-    if (change->documents.rows)
-        json_array_append_new(names, json_string("documents"));
-    return names;
-}
-
 /*
  * The lock of the device's row is held while its documents are counted, so that parallel requests
  * cannot exceed the limit.
@@ -198,25 +156,23 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     static const struct bb_sql as_it_is = {
         "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
     struct change *change = arg;
-    const char *const *text = change->values.text;
-    int64_t cleared = 0;
+    const struct device_values *values = &change->values;
+    const char *const *text = values->text;
+    json_t *fields = device_stored_json(rq, text, values->cleared);
 
     if (change->documents.rows) {
         bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(change->device.id)));
         if (device_documents_add(rq, tx, &change->device, &change->documents))
             return bb_failed(rq);
     }
-    for (int field = 0; field < DEVICE_FIELDS; field++)
-        cleared |= (int64_t)change->values.cleared[field] << field;
+    if (values->status)
+        bb_set(rq, fields, "status", json_string(values->status));
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
     const struct bb_rows *rows = bb_tx_query(
         rq, tx, &update,
-        BB_ARGS(bb_i(change->device.id), bb_t(text[0]), bb_t(text[1]), bb_t(text[2]), bb_t(text[3]),
-                bb_t(text[4]), bb_t(text[5]), bb_t(text[6]), bb_t(text[7]), bb_t(text[8]),
-                bb_t(text[9]), bb_t(text[10]), bb_t(text[11]), bb_t(text[12]),
-                bb_t(change->values.attributes), bb_t(now), bb_b(change->documents.rows != NULL),
-                bb_t(change->values.status), bb_i(cleared), bb_t(change->values.null_attributes),
-                bb_b(change->values.clear_attributes)));
+        BB_ARGS(bb_i(change->device.id), bb_t(bb_json(rq, fields, NULL)), bb_t(values->attributes),
+                bb_t(now), bb_b(change->documents.rows != NULL), bb_t(values->null_attributes),
+                bb_b(values->clear_attributes)));
 
     if (!rows)
         return write_failed(rq);
@@ -232,12 +188,23 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (!changed)
         return bb_reply(rq, 200, device_json(rq, &record));
-    update_check(rq, tx, &change->values, &record);
+    update_check(rq, tx, values, &record);
     if (moved && device_warn_duplicates(rq, tx, &record))
         return bb_failed(rq);
     if (bb_service(rq->host, "certificates").interface && !strcmp(record.status, "Inactive"))
         bb_tx_query_or_end(rq, tx, &leave, BB_ARGS(bb_i(record.id)));
-    if (device_emit(rq, tx, "device.updated", &record, update_changed(change)))
+    json_t *names = json_array(); /* of the fields that were sent */
+
+    for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
+        if (text[field] || values->cleared[field])
+            json_array_append_new(names, json_string(device_fields[field].name));
+    if (values->attributes || values->null_attributes || values->clear_attributes)
+        json_array_append_new(names, json_string("attributes"));
+    if (values->status)
+        json_array_append_new(names, json_string("status"));
+    if (change->documents.rows)
+        json_array_append_new(names, json_string("documents"));
+    if (device_emit(rq, tx, "device.updated", &record, names))
         return bb_failed(rq);
     return bb_reply(rq, 200, device_json(rq, &record));
 }

@@ -100,18 +100,6 @@ static const struct {
     {"CertificateTotal", "/api/certificate-log/totals"},
 };
 
-/* Returns the items' schema of a path's list; NULL: the path is not in the document. Borrowed. */
-static json_t *document_items(json_t *paths, const char *path)
-{
-    static const char *const steps[] = {"get",    "responses", "200", "content", "application/json",
-                                        "schema", "items"};
-    json_t *at = json_object_get(paths, path);
-
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        at = json_object_get(at, steps[i]);
-    return at;
-}
-
 /*
  * Returns whether two schemas differ at most by `warnings`, which only single objects have; then
  * the named schema gets them, too.
@@ -157,11 +145,19 @@ static void document_replace(struct docs_maker *maker, json_t *value, json_t *na
 
 static void document_name(struct docs_maker *maker, json_t *paths, json_t *schemas)
 {
+    /* from a path to the schema of the items of its list */
+    static const char *const steps[] = {"get",    "responses", "200", "content", "application/json",
+                                        "schema", "items"};
     json_t *found[sizeof(document_names) / sizeof(document_names[0])];
     size_t count = sizeof(found) / sizeof(found[0]);
 
-    for (size_t i = 0; i < count; i++)
-        found[i] = json_deep_copy(document_items(paths, document_names[i].path));
+    for (size_t i = 0; i < count; i++) {
+        json_t *at = json_object_get(paths, document_names[i].path);
+
+        for (size_t k = 0; k < sizeof(steps) / sizeof(steps[0]); k++)
+            at = json_object_get(at, steps[k]);
+        found[i] = json_deep_copy(at); /* NULL: the path is not in the document */
+    }
     for (size_t i = 0; i < count; i++) {
         json_t *reference = docs_reference("schemas", document_names[i].name);
 
@@ -222,15 +218,6 @@ static void document_add_route(struct docs_maker *maker, const struct bb_module 
     free(path);
 }
 
-/* Returns whether a route is for browsers: a redirect, a page or its files. */
-static bool document_is_page(const struct bb_route *route)
-{
-    const char *type = route->reply_type ? route->reply_type : "";
-
-    return route->success == 302 ||
-           (route->roles & BB_ANYONE && (!strcmp(type, "text/html") || !strcmp(type, "*/*")));
-}
-
 /* Returns the document, owned by the caller; NULL: out of memory. */
 static json_t *document_make(struct bb_host *host)
 {
@@ -245,9 +232,14 @@ static json_t *document_make(struct bb_host *host)
         bool shown = module->events.count > 0;
 
         for (size_t k = 0; k < module->routes.count; k++) {
-            if (document_is_page(DOCS_ROW(bb_route, module->routes, k)))
-                continue;
-            document_add_route(&maker, module, DOCS_ROW(bb_route, module->routes, k), paths);
+            const struct bb_route *route = DOCS_ROW(bb_route, module->routes, k);
+            const char *type = route->reply_type ? route->reply_type : "";
+            bool page =
+                route->roles & BB_ANYONE && (!strcmp(type, "text/html") || !strcmp(type, "*/*"));
+
+            if (page || route->success == 302)
+                continue; /* for browsers: a page or its files, or a redirect */
+            document_add_route(&maker, module, route, paths);
             shown = true;
         }
         if (shown)
@@ -313,22 +305,16 @@ static int document_write_yaml(FILE *out, json_t *value, int depth)
     return failed;
 }
 
-static int document_yaml(json_t *document, struct docs_text *text)
-{
-    FILE *out = open_memstream(&text->bytes, &text->length);
-    int failed = out ? document_write_yaml(out, document, 0) : 0;
-
-    return !out || fclose(out) || failed ? -1 : 0;
-}
-
 /* ---- the texts that are sent, with an entity tag for each ---- */
 
 int docs_make(struct bb_host *host, struct docs *docs)
 {
     struct docs_text *const texts[] = {&docs->json, &docs->yaml};
     json_t *document = document_make(host);
-    bool made = document && !document_yaml(document, &docs->yaml);
+    FILE *out = document ? open_memstream(&docs->yaml.bytes, &docs->yaml.length) : NULL;
+    bool made = out && !document_write_yaml(out, document, 0);
 
+    made = out && !fclose(out) && made;
     docs->json.bytes = made ? json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
     docs->json.length = docs->json.bytes ? strlen(docs->json.bytes) : 0;
     json_decref(document);

@@ -8,6 +8,7 @@
 #include <busbar/bulk.h>
 
 #include "modules/common/assets.h"
+#include "modules/common/settings.h"
 #include "modules/docs/docs.h"
 
 /* ---- `busbar reference`: the document without a running host ---- */
@@ -67,19 +68,15 @@ static int docs_show_page(struct bb_request *rq)
 
 // clang-format off
 
+#define SETTINGS struct docs_settings
 static const struct bb_field settings[] = {
     {.name = "title", .type = BB_TEXT, .min = 1, .max = 120, .fallback = "busbar",
      .bind = BB_BIND(struct docs_settings, title),
      .help = "Name of the service, shown at the top of the reference."},
-    {.name = "description", .type = BB_TEXT, .max = 4000, .fallback = "",
-     .bind = BB_BIND(struct docs_settings, description),
-     .help = "Introduction to the reference, in Markdown."},
-    {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
-     .bind = BB_BIND(struct docs_settings, pages),
-     .help = "Directory of the files of the page /swagger. Empty: the installed files."},
-    {.name = "contact", .type = BB_TEXT, .max = 2048, .fallback = "",
-     .bind = BB_BIND(struct docs_settings, contact),
-     .help = "URL of a page for questions about the API."},
+    SETTING_TEXT(description, 0, 4000, "", "Introduction to the reference, in Markdown."),
+    SETTING_TEXT(pages, 0, 4096, "",
+        "Directory of the files of the page /swagger. Empty: the installed files."),
+    SETTING_TEXT(contact, 0, 2048, "", "URL of a page for questions about the API."),
 };
 
 static const struct bb_field document_reply[] = {

@@ -45,24 +45,9 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
 
 /*
- * Returns whether a route accepts a file of rows, or returns one without naming an object. Its
- * module must use types of bulk rows.
- */
-static bool operation_is_about_rows(const struct bb_module *module, const struct bb_route *route)
-{
-    bool gives = route->reply_type && !strcmp(route->reply_type, "text/csv");
-
-    if (!route->parts.count && !(gives && !route->segments.count))
-        return false;
-    for (size_t i = 0; i < module->wants.count; i++)
-        if (!strcmp(DOCS_ROW(bb_need, module->wants, i)->service, BB_BULK_ROWS "*"))
-            return true;
-    return false;
-}
-
-/*
- * Returns the columns of bulk rows in Markdown, if the route accepts a file or returns its
- * template. Owned by the caller. Returns NULL for other routes, or if maker->failed is set.
+ * Returns the columns of bulk rows in Markdown, if the module uses types of bulk rows, and the
+ * route accepts a file of rows, or returns one without naming an object. Owned by the caller.
+ * Returns NULL for other routes, or if maker->failed is set.
  */
 static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route)
@@ -71,7 +56,11 @@ static char *operation_columns(struct docs_maker *maker, const struct bb_module 
     char *text = NULL;
     size_t length;
 
-    if (!operation_is_about_rows(module, route))
+    bool file = route->reply_type && !strcmp(route->reply_type, "text/csv"), used = false;
+
+    for (size_t i = 0; i < module->wants.count; i++)
+        used |= !strcmp(DOCS_ROW(bb_need, module->wants, i)->service, BB_BULK_ROWS "*");
+    if (!used || !(route->parts.count || (file && !route->segments.count)))
         return NULL;
     FILE *out = open_memstream(&text, &length);
 

@@ -46,42 +46,34 @@ const struct bb_mail_text *mail_text_for(const struct bb_table *texts, const cha
     return text || !texts->count ? text : message_row(texts, 0);
 }
 
-/* Returns the value that "{name}" stands for, and the length of the placeholder; NULL: none. */
-static const char *message_value(const struct mail_draft *draft, const char *at, size_t *length)
-{
-    size_t size = strcspn(at, "}");
-
-    *length = size + 1;
-    if (*at != '{' || !at[size])
-        return NULL;
-    at++;
-    size--;
-    for (size_t i = 0; i < draft->values.count; i++) {
-        const struct bb_mail_value *value = message_row(&draft->values, i);
-
-        if (strlen(value->name) == size && strncmp(value->name, at, size) == 0)
-            return value->value ? value->value : "";
-    }
-    return size == strlen("service") && strncmp(at, "service", size) == 0 ? draft->from_name : NULL;
-}
-
 /* Returns the text with its values, which the caller frees. NULL: out of memory. */
 static char *message_fill(const struct mail_draft *draft, const char *text)
 {
     char *filled = NULL;
-    size_t size = 0, length;
+    size_t size = 0;
     FILE *out = open_memstream(&filled, &size);
 
     while (out && *text) {
-        const char *value = message_value(draft, text, &length);
+        const char *value = NULL; /* of "{name}" */
+        size_t length = strcspn(text, "}");
 
+        if (*text == '{' && text[length]) {
+            if (length == sizeof("{service") - 1 && !strncmp(text, "{service", length))
+                value = draft->from_name;
+            for (size_t i = draft->values.count; i-- > 0;) {
+                const struct bb_mail_value *row = message_row(&draft->values, i);
+
+                if (strlen(row->name) == length - 1 && !strncmp(row->name, text + 1, length - 1))
+                    value = row->value ? row->value : "";
+            }
+        }
         if (!value) {
             putc(*text++, out);
             continue;
         }
         for (; *value; value++)
             putc((unsigned char)*value < ' ' || *value == 0x7f ? ' ' : *value, out);
-        text += length;
+        text += length + 1;
     }
     bool failed = !out || ferror(out);
 

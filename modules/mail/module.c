@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "modules/common/settings.h"
 #include "modules/mail/mail.h"
 #include "modules/mail/schema.h"
 
@@ -12,9 +13,8 @@ static int mail_open(struct bb_host *host, void **state)
 {
     const struct mail_settings *settings = bb_settings(host);
     struct mail *mail = bb_host_alloc(host, sizeof(*mail));
-    struct mail_settings *own = bb_host_alloc(host, sizeof(*own));
 
-    if (!mail || !own)
+    if (!mail)
         return bb_open_fail(host, "out of memory");
     if (!*settings->server || strpbrk(settings->server, "/@?#[]% \t"))
         return bb_open_fail(host, "server: must be a name or an address, without a port");
@@ -22,11 +22,8 @@ static int mail_open(struct bb_host *host, void **state)
         return bb_open_fail(host, "user: a password is not sent without TLS");
     if (*settings->authorities && access(settings->authorities, R_OK))
         return bb_open_fail(host, "authorities: %s cannot be read", settings->authorities);
-    *own = *settings;
-    if (!own->port)
-        own->port = strcmp(own->tls, "tls") == 0 ? 465 : strcmp(own->tls, "none") == 0 ? 25 : 587;
     mail->host = host;
-    mail->settings = own;
+    mail->settings = settings;
     *state = mail;
     return 0;
 }
@@ -42,47 +39,37 @@ static double mail_waiting(void *state, size_t value)
 static const char *const tls_choices[] = {"starttls", "tls", "none", NULL};
 static const char *const languages[] = {"en", "de", NULL};
 
-#define TEXT(key, bits, most, preset, text)                                                        \
-    {.name = #key, .type = BB_TEXT, .flags = (bits), .max = (most), .fallback = (preset),          \
-     .bind = BB_BIND(struct mail_settings, key), .help = (text)}
-#define NUMBER(key, unit, least, most, preset, text)                                               \
-    {.name = #key, .type = BB_INT, .flags = (unit), .min = (least), .max = (most),                 \
-     .fallback = (preset), .bind = BB_BIND(struct mail_settings, key), .help = (text)}
-
+#define SETTINGS struct mail_settings
 static const struct bb_field settings[] = {
-    TEXT(server, 0, 255, "localhost", "Name or address of the SMTP server."),
-    NUMBER(port, 0, 0, 65535, "0",
-           "Port of the server. 0: 587 for starttls, 465 for tls, 25 for none."),
-    {.name = "tls", .type = BB_CHOICE, .choices = tls_choices, .fallback = "starttls",
-     .bind = BB_BIND(struct mail_settings, tls),
-     .help = "starttls: the connection must change to TLS before a login or a mail; tls: the "
-             "connection begins with TLS; none: no TLS and no login. Use none only for a server on "
-             "this machine."},
-    TEXT(authorities, 0, 1024, "",
-         "PEM file of the authorities that may sign the server's certificate. Empty: the system's "
-         "authorities."),
-    TEXT(user, 0, 255, "", "User name for the login at the SMTP server. Empty: no login."),
-    TEXT(password, BB_SECRET, 1024, "", "Password of the user."),
+    SETTING_TEXT(server, 0, 255, "localhost", "Name or address of the SMTP server."),
+    SETTING_INT(port, 0, 0, 65535, "0",
+        "Port of the server. 0: 587 for starttls, 465 for tls, 25 for none."),
+    SETTING_CHOICE(tls, tls_choices, "starttls",
+        "starttls: the connection must change to TLS before a login or a mail; tls: the connection "
+        "begins with TLS; none: no TLS and no login. Use none only for a server on this machine."),
+    SETTING_TEXT(authorities, 0, 1024, "",
+        "PEM file of the authorities that may sign the server's certificate. Empty: the system's "
+        "authorities."),
+    SETTING_TEXT(user, 0, 255, "", "User name for the login at the SMTP server. Empty: no login."),
+    SETTING_TEXT(password, BB_SECRET, 1024, "", "Password of the user."),
     {.name = "from", .type = BB_EMAIL, .fallback = "busbar@localhost",
      .bind = BB_BIND(struct mail_settings, from), .help = "Address of the sender."},
-    TEXT(from_name, BB_NAME, 100, "busbar",
-         "Name of the sender. The texts of mails contain it, too."),
-    {.name = "language", .type = BB_CHOICE, .choices = languages, .fallback = "en",
-     .bind = BB_BIND(struct mail_settings, language),
-     .help = "Language of a mail if the language of the recipient is not known."},
-    NUMBER(timeout, BB_SECONDS, 1, 60, "30",
-           "Timeout in seconds for sending a mail to the server."),
-    NUMBER(retry_delay, BB_SECONDS, 1, 3600, "60",
-           "Seconds until the first retry. The delay doubles after each attempt, up to 4 hours."),
-    NUMBER(max_age, BB_HOURS, 1, 720, "72",
-           "Hours after which a mail that could not be sent is abandoned. A mail with a link is "
-           "abandoned when the link expires."),
-    NUMBER(queue, 0, 1, 1000000, "10000",
-           "Maximum number of mails in the outbox. Further mails are dropped and logged."),
-    {.name = "webhooks", .type = BB_BOOL, .fallback = "true",
-     .bind = BB_BIND(struct mail_settings, webhooks),
-     .help = "Whether owners of webhooks get mails about failing, recovered and disabled webhooks "
-             "and abandoned deliveries."},
+    SETTING_TEXT(from_name, BB_NAME, 100, "busbar",
+        "Name of the sender. The texts of mails contain it, too."),
+    SETTING_CHOICE(language, languages, "en",
+        "Language of a mail if the language of the recipient is not known."),
+    SETTING_INT(timeout, BB_SECONDS, 1, 60, "30",
+        "Timeout in seconds for sending a mail to the server."),
+    SETTING_INT(retry_delay, BB_SECONDS, 1, 3600, "60",
+        "Seconds until the first retry. The delay doubles after each attempt, up to 4 hours."),
+    SETTING_INT(max_age, BB_HOURS, 1, 720, "72",
+        "Hours after which a mail that could not be sent is abandoned. A mail with a link is "
+        "abandoned when the link expires."),
+    SETTING_INT(queue, 0, 1, 1000000, "10000",
+        "Maximum number of mails in the outbox. Further mails are dropped and logged."),
+    SETTING_BOOL(webhooks, "true",
+        "Whether owners of webhooks get mails about failing, recovered and disabled webhooks and "
+        "abandoned deliveries."),
 };
 
 /* Without the module webhook, the host only warns that nobody declares these events. */

@@ -47,19 +47,6 @@ static void outbox_queued(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_host_log(host, BB_WARN, "mail dropped, because the outbox is full: kind=%s", queued->kind);
 }
 
-/* Nothing in it can end the command to which the address is passed, or begin a header. */
-static bool outbox_is_address(const char *to)
-{
-    size_t length = strlen(to);
-
-    if (!strchr(to, '@') || length > TO_MAX)
-        return false;
-    for (const char *at = to; *at; at++)
-        if ((unsigned char)*at <= ' ' || *at == 0x7f || strchr("<>,\"\\", *at))
-            return false;
-    return true;
-}
-
 /* Returns the message, which lives as long as the request; NULL: out of memory. */
 static char *outbox_message(struct bb_request *rq, const struct mail *mail, const char *id,
                             const struct bb_mail_message *message, size_t *length)
@@ -102,8 +89,12 @@ static int outbox_queue(void *state, struct bb_request *rq, struct bb_tx *tx,
     int64_t life_s = message->life_s ? message->life_s : mail->settings->max_age * 3600;
     unsigned char *sealed;
     size_t length, sealed_length;
+    bool good = message->texts.count && strchr(message->to, '@') && strlen(message->to) <= TO_MAX;
 
-    if (!outbox_is_address(message->to) || !message->texts.count) {
+    /* Nothing in it can end the command to which the address is passed, or begin a header. */
+    for (const char *at = message->to; *at; at++)
+        good = good && (unsigned char)*at > ' ' && *at != 0x7f && !strchr("<>,\"\\", *at);
+    if (!good) {
         bb_metric_add(mail->host, MAIL_METRIC_MAILS, MAIL_DROPPED, 1);
         bb_host_log(mail->host, BB_ERROR, "mail dropped, because its address is invalid: kind=%s",
                     message->kind);
@@ -174,31 +165,6 @@ static void outbox_abandon(struct bb_request *rq, const struct taken *taken, con
     outbox_delete(rq, taken->id);
 }
 
-/* Decrypts the message of a cell. Returns 0, -1: no key decrypts it, -2: out of memory. */
-static int outbox_unseal(struct bb_request *rq, const char *cell, struct taken *taken)
-{
-    size_t room = strlen(cell) / 2;
-    unsigned char *sealed = bb_alloc(rq, room + 1);
-    int64_t length = bb_cell_bytes(cell, sealed, room);
-
-    return length < 0 ? -1
-                      : bb_unseal(rq->host, sealed, (size_t)length, SEAL_PURPOSE, &taken->message,
-                                  &taken->call.length);
-}
-
-/* Counts the mails and deletes keys that have no effect any more. */
-static void outbox_count(struct bb_request *rq, struct mail *mail)
-{
-    static const struct bb_sql count = {
-        "WITH gone AS (DELETE FROM mail_key WHERE key IN (SELECT key FROM mail_key "
-        "WHERE until < now() - interval '1 day' LIMIT 1000)) SELECT count(*) FROM mail_outbox",
-        BB_SQL_WRITE};
-    const struct bb_rows *rows = bb_query(rq, &count, BB_NO_ARGS);
-
-    if (rows)
-        atomic_store(&mail->waiting, bb_cell_int(rq, rows, 0, 0));
-}
-
 /* Takes the next mail that is due, unless work is paused. Runs on a loop. */
 static void outbox_take(struct bb_request *rq, void *arg)
 {
@@ -210,6 +176,11 @@ static void outbox_take(struct bb_request *rq, void *arg)
         "FOR UPDATE SKIP LOCKED) RETURNING id, kind, recipient, message, attempts, expires <= "
         "now()",
         BB_SQL_WRITE};
+    /* deletes keys that have no effect any more, too */
+    static const struct bb_sql count = {
+        "WITH gone AS (DELETE FROM mail_key WHERE key IN (SELECT key FROM mail_key "
+        "WHERE until < now() - interval '1 day' LIMIT 1000)) SELECT count(*) FROM mail_outbox",
+        BB_SQL_WRITE};
     struct taken *taken = arg;
     struct mail *mail = taken->mail;
     const struct bb_rows *rows =
@@ -218,20 +189,28 @@ static void outbox_take(struct bb_request *rq, void *arg)
     if (!rows)
         bb_log(rq, BB_WARN, "cannot read the outbox: %s", bb_sqlstate(rq));
     if (!rows || !bb_count(rq, rows)) {
-        outbox_count(rq, mail);
+        rows = bb_query(rq, &count, BB_NO_ARGS);
+        if (rows)
+            atomic_store(&mail->waiting, bb_cell_int(rq, rows, 0, 0));
         return;
     }
     snprintf(taken->id, sizeof(taken->id), "%s", bb_cell(rq, rows, 0, 0));
     snprintf(taken->kind, sizeof(taken->kind), "%s", bb_cell(rq, rows, 0, 1));
     snprintf(taken->to, sizeof(taken->to), "%s", bb_cell(rq, rows, 0, 2));
     taken->attempts = bb_cell_int(rq, rows, 0, 4);
-    int failed = 0;
+    size_t room = strlen(bb_cell(rq, rows, 0, 3)) / 2;
+    unsigned char *sealed = bb_alloc(rq, room + 1);
+    int64_t length = bb_cell_bytes(bb_cell(rq, rows, 0, 3), sealed, room);
+    int failed = -1;
 
+    if (length >= 0) /* -1: no key decrypts it, -2: out of memory */
+        failed = bb_unseal(rq->host, sealed, (size_t)length, SEAL_PURPOSE, &taken->message,
+                           &taken->call.length);
     if (bb_cell_int(rq, rows, 0, 5)) {
         taken->attempts--;
         outbox_abandon(rq, taken, "it waited too long");
         taken->again = true;
-    } else if ((failed = outbox_unseal(rq, bb_cell(rq, rows, 0, 3), taken)) == -1) {
+    } else if (failed == -1) {
         /* another host may have the key, which takes the mail when the lease has ended */
         bb_log(rq, BB_WARN, "mail not sent, because secrets.keys lacks its key: id=%s kind=%s",
                taken->id, taken->kind);
@@ -298,37 +277,29 @@ static bool outbox_is_over(void *arg)
     return bb_stopping(context) && bb_leave_ms(context) < LEAVE_MS;
 }
 
-/* Sends the next mail. Returns whether to look for another mail at once. */
-static bool outbox_send_next(struct bb_worker_context *context)
-{
-    struct taken taken = {.mail = context->host->state};
-
-    taken.call = (struct smtp_call){.settings = taken.mail->settings,
-                                    .to = taken.to,
-                                    .is_over = outbox_is_over,
-                                    .arg = context};
-    sem_init(&taken.done, 0, 0);
-    outbox_run(&taken, outbox_take);
-    if (taken.found) {
-        taken.call.message = (const char *)taken.message;
-        taken.outcome = mail_smtp_send(&taken.call);
-        taken.again = taken.outcome != SMTP_UNREACHABLE;
-        outbox_run(&taken, outbox_record);
-    }
-    free(taken.message);
-    sem_destroy(&taken.done);
-    return taken.again;
-}
-
 void mail_work(struct bb_worker_context *context)
 {
     struct pollfd wake = {.fd = context->wake_fd, .events = POLLIN};
     uint64_t wakes;
 
     while (!bb_stopping(context)) {
-        while (!bb_stopping(context) && outbox_send_next(context))
-            ;
-        if (!bb_stopping(context) && poll(&wake, 1, IDLE_MS) > 0 &&
+        struct taken taken = {.mail = context->host->state};
+
+        taken.call = (struct smtp_call){.settings = taken.mail->settings,
+                                        .to = taken.to,
+                                        .is_over = outbox_is_over,
+                                        .arg = context};
+        sem_init(&taken.done, 0, 0);
+        outbox_run(&taken, outbox_take);
+        if (taken.found) {
+            taken.call.message = (const char *)taken.message;
+            taken.outcome = mail_smtp_send(&taken.call);
+            taken.again = taken.outcome != SMTP_UNREACHABLE;
+            outbox_run(&taken, outbox_record);
+        }
+        free(taken.message);
+        sem_destroy(&taken.done);
+        if (!taken.again && !bb_stopping(context) && poll(&wake, 1, IDLE_MS) > 0 &&
             read(wake.fd, &wakes, sizeof(wakes)) < 0)
             bb_host_log(context->host, BB_DEBUG, "cannot drain the worker's eventfd");
     }

@@ -35,16 +35,24 @@ static int smtp_progress(void *arg, curl_off_t down_total, curl_off_t down, curl
 
 #define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
 
-static CURLcode smtp_perform(struct smtp_call *call, CURL *easy, const struct curl_slist *to)
+enum smtp_outcome mail_smtp_send(struct smtp_call *call)
 {
     const struct mail_settings *settings = call->settings;
     bool ipv6 = strchr(settings->server, ':') != NULL, at_once = strcmp(settings->tls, "tls") == 0;
-    char url[320], from[264];
+    int port = at_once ? 465 : strcmp(settings->tls, "none") ? 587 : 25;
+    char url[320], from[264], address[264];
+    CURL *easy = curl_easy_init();
     CURLcode bad = CURLE_OK;
+    long status = 0;
 
     snprintf(url, sizeof(url), "%s://%s%s%s:%d", at_once ? "smtps" : "smtp", ipv6 ? "[" : "",
-             settings->server, ipv6 ? "]" : "", (int)settings->port);
+             settings->server, ipv6 ? "]" : "", settings->port ? (int)settings->port : port);
     snprintf(from, sizeof(from), "<%s>", settings->from);
+    snprintf(address, sizeof(address), "<%s>", call->to);
+    struct curl_slist *to = curl_slist_append(NULL, address);
+
+    if (!easy || !to)
+        bad = CURLE_OUT_OF_MEMORY;
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_QUICK_EXIT, 1L);
     SET(CURLOPT_PROTOCOLS_STR, "smtp,smtps");
@@ -74,23 +82,10 @@ static CURLcode smtp_perform(struct smtp_call *call, CURL *easy, const struct cu
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     SET(CURLOPT_TIMEOUT, (long)settings->timeout);
     SET(CURLOPT_ERRORBUFFER, call->detail);
-    return bad ? bad : curl_easy_perform(easy);
-}
-
-enum smtp_outcome mail_smtp_send(struct smtp_call *call)
-{
-    char address[264];
-    CURL *easy = curl_easy_init();
-    CURLcode bad = CURLE_OUT_OF_MEMORY;
-    long status = 0;
-
-    snprintf(address, sizeof(address), "<%s>", call->to);
-    struct curl_slist *to = curl_slist_append(NULL, address);
-
-    if (easy && to) {
-        bad = smtp_perform(call, easy, to);
+    if (!bad)
+        bad = curl_easy_perform(easy);
+    if (easy)
         curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    }
     curl_easy_cleanup(easy);
     curl_slist_free_all(to);
     if (bad == CURLE_OK)

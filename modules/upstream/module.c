@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "modules/common/http_client.h"
+#include "modules/common/settings.h"
 #include "modules/common/slots.h"
 
 #define UPSTREAM_WORKER "worker"
@@ -84,11 +85,12 @@ struct call {
 
     /* The request, copied. */
     char method[METHOD_MAX + 1];
-    char *url, *body;
+    char *body;
     struct http_request http;
 
     struct bb_upstream_response response;
     struct bb_upstream_header *lines; /* its headers, followed by their texts */
+    char url[];                       /* of the request */
 };
 
 /* ---- checks of a request ---------------------------------------------------------------- */
@@ -123,14 +125,6 @@ static bool call_is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-static bool call_is_method(const char *method)
-{
-    static const char *const tunnels[] = {"CONNECT", "TRACE", NULL};
-    size_t length = strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-
-    return length && length <= METHOD_MAX && !method[length] && !call_is_one_of(method, tunnels);
-}
-
 /*
  * Returns why a request cannot be sent, in the request's memory. Returns NULL if it can be sent,
  * and sets *url to its percent-encoded URL (target_encode()), which lives as long as `rq`.
@@ -138,9 +132,14 @@ static bool call_is_method(const char *method)
 static const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
                                 const struct bb_upstream_request *request, const char **url)
 {
+    static const char *const tunnels[] = {"CONNECT", "TRACE", NULL};
+
     if (request->size < sizeof(*request))
         return "The request's struct has an unsupported version";
-    if (request->method && !call_is_method(request->method))
+    const char *method = request->method ? request->method : "GET";
+    size_t letters = strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+    if (!letters || letters > METHOD_MAX || method[letters] || call_is_one_of(method, tunnels))
         return "The method of the request is not valid";
     if (!request->url)
         return "The request has no URL";
@@ -156,7 +155,7 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
         return bb_format(rq, "The URL of the request %s", problem);
     if (request->length > BODY_MAX || (request->length && !request->body))
         return "The body of the request is too long or missing";
-    if (request->length && request->method && !strcmp(request->method, "HEAD"))
+    if (request->length && !strcmp(method, "HEAD"))
         return "A HEAD request must not have a body";
     /* headers of the connection and of the body's length, which libcurl writes */
     static const char *const own[] = {"host",
@@ -198,7 +197,6 @@ static void call_release(struct call *call)
     atomic_fetch_sub(&call->upstream->bytes, call->bytes_held);
     curl_slist_free_all(call->http.headers);
     free(call->http.bytes);
-    free(call->url);
     free(call->body);
     free(call->lines);
     free(call);
@@ -225,15 +223,32 @@ static bool call_append(struct call *call, const char *line)
     return longer != NULL;
 }
 
+static void call_done(struct http_request *http);
+
 /*
- * Adds the headers of the request. A header with an empty value is written as "Name;", because
- * "Name:" would remove a header of libcurl.
+ * Copies a request without problems. `rq` holds the call until it ends. Returns NULL if out of
+ * memory.
  */
-static bool call_add_headers(struct bb_request *rq, struct call *call,
-                             const struct bb_upstream_request *request)
+static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
+                             const struct bb_upstream_request *request, const char *url)
 {
+    const struct upstream_settings *settings = upstream->settings;
+    size_t memory = (size_t)settings->memory * MIB, wanted = request->response_max;
+    int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : settings->timeout;
+    struct call *call = calloc(1, sizeof(*call) + strlen(url) + 1);
+
+    if (!call)
+        return NULL;
+    atomic_init(&call->holders, 1);
+    call->upstream = upstream;
+    bb_defer(rq, call_leave, call);
+    call->account =
+        rq->principal && rq->principal->account ? rq->principal->account : (int64_t)NOBODYS;
+    strcpy(call->method, request->method ? request->method : "GET");
+    call->body = request->body ? malloc(request->length + 1) : NULL;
     bool traced = false, typed = false, good = call_append(call, "Expect:");
 
+    /* An empty value is written as "Name;", because "Name:" would remove a header of libcurl. */
     for (size_t i = 0; i < request->header_count && good; i++) {
         const char *name = request->headers[i].name, *value = request->headers[i].value;
 
@@ -247,41 +262,14 @@ static bool call_add_headers(struct bb_request *rq, struct call *call,
         good = call_append(call, "Content-Type:");
     if (good && !traced)
         good = call_append(call, bb_format(rq, "traceparent: %s", bb_traceparent(rq)));
-    return good;
-}
-
-static void call_done(struct http_request *http);
-
-/*
- * Copies a request without problems. `rq` holds the call until it ends. Returns NULL if out of
- * memory.
- */
-static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
-                             const struct bb_upstream_request *request, const char *url)
-{
-    const struct upstream_settings *settings = upstream->settings;
-    size_t memory = (size_t)settings->memory * MIB, wanted = request->response_max;
-    int64_t timeout_ms = request->timeout_ms > 0 ? request->timeout_ms : settings->timeout;
-    struct call *call = calloc(1, sizeof(*call));
-
-    if (!call)
-        return NULL;
-    atomic_init(&call->holders, 1);
-    call->upstream = upstream;
-    bb_defer(rq, call_leave, call);
-    call->account =
-        rq->principal && rq->principal->account ? rq->principal->account : (int64_t)NOBODYS;
-    strcpy(call->method, request->method ? request->method : "GET");
-    call->url = strdup(url);
-    call->body = request->body ? malloc(request->length + 1) : NULL;
-    if (!call->url || (request->body && !call->body) || !call_add_headers(rq, call, request))
+    if (!good || (request->body && !call->body))
         return NULL;
     if (call->body && request->body)
         memcpy(call->body, request->body, request->length);
     if (!wanted)
         wanted = (size_t)settings->response_max * 1024;
     call->http.method = call->method;
-    call->http.url = call->url;
+    call->http.url = strcpy(call->url, url);
     call->http.body = call->body;
     call->http.length = (int64_t)request->length;
     call->http.timeout_ms = timeout_ms < TIMEOUT_MAX_MS ? timeout_ms : TIMEOUT_MAX_MS;
@@ -294,38 +282,17 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
 
 /* ---- the service ------------------------------------------------------------------------ */
 
-static const struct bb_upstream_response *call_fail(struct bb_request *rq, int failed,
-                                                    const char *error, bool sent)
-{
-    struct bb_upstream_response *response = bb_alloc(rq, sizeof(*response));
-
-    *response = (struct bb_upstream_response){
-        .size = sizeof(*response), .failed = failed, .error = error, .sent = sent, .body = ""};
-    return response;
-}
-
 /* Returns the response to a request that did not become a call. */
 static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
                                                         struct upstream *upstream, size_t outcome,
                                                         int failed, const char *error)
 {
+    struct bb_upstream_response *response = bb_alloc(rq, sizeof(*response));
+
     bb_metric_add(upstream->host, 0, outcome, 1);
-    return call_fail(rq, failed, error, false);
-}
-
-/* A single call may exceed the limit, because otherwise large calls would never be possible. */
-static bool call_take_bytes(struct upstream *upstream, struct call *call)
-{
-    size_t most = (size_t)upstream->settings->memory * MIB;
-    size_t bytes = (size_t)call->http.length + call->http.body_max;
-    size_t held = atomic_load(&upstream->bytes);
-
-    do
-        if (held && held + bytes > most)
-            return false;
-    while (!atomic_compare_exchange_weak(&upstream->bytes, &held, held + bytes));
-    call->bytes_held = bytes;
-    return true;
+    *response = (struct bb_upstream_response){
+        .size = sizeof(*response), .failed = failed, .error = error, .body = ""};
+    return response;
 }
 
 /*
@@ -341,35 +308,14 @@ static void call_leave_place(struct upstream *upstream, struct call *call)
     slot_release(upstream->slots, call->account);
 }
 
-/* Returns NULL, or why the call cannot be handed over. */
-static const char *call_hand_over(struct bb_request *rq, struct upstream *upstream,
-                                  struct call *call)
-{
-    call->completion = bb_completion(rq);
-    if (!call->completion)
-        return "Out of memory";
-    pthread_mutex_lock(&upstream->lock);
-    bool open = upstream->open;
-
-    if (open) {
-        call->handed = true;
-        atomic_fetch_add(&call->holders, 1);
-        atomic_fetch_add(&upstream->under_way, 1);
-        *upstream->last = call;
-        upstream->last = &call->next;
-    }
-    pthread_mutex_unlock(&upstream->lock);
-    if (open) {
-        bb_wake(upstream->host, UPSTREAM_WORKER);
-        return NULL;
-    }
-    bb_completion_signal(rq->host, call->completion);
-    return "Requests to other servers are not possible at the moment";
-}
-
 static const struct bb_upstream_response *upstream_send(void *state, struct bb_request *rq,
                                                         const struct bb_upstream_request *request)
 {
+    static const struct bb_upstream_response late = {.size = sizeof(late),
+                                                     .failed = 504,
+                                                     .error = "The response did not arrive in time",
+                                                     .sent = true,
+                                                     .body = ""};
     struct upstream *upstream = state;
     const char *url;
     const char *problem = call_problem(rq, upstream, request, &url);
@@ -383,23 +329,45 @@ static const struct bb_upstream_response *upstream_send(void *state, struct bb_r
 
     if (!call)
         return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503, "Out of memory");
-    bool placed = !slot_try(upstream->slots, call->account);
+    size_t most = (size_t)upstream->settings->memory * MIB, held = atomic_load(&upstream->bytes);
+    size_t bytes = (size_t)call->http.length + call->http.body_max;
+    bool placed = !slot_try(upstream->slots, call->account), fits;
 
-    if (placed && !call_take_bytes(upstream, call)) {
+    /* A single call may exceed the limit, because otherwise large calls would never be possible. */
+    do
+        fits = placed && (!held || held + bytes <= most);
+    while (fits && !atomic_compare_exchange_weak(&upstream->bytes, &held, held + bytes));
+    if (placed && !fits)
         slot_release(upstream->slots, call->account);
-        placed = false;
-    }
-    if (!placed)
+    if (!fits)
         return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503,
                              "Too many requests to other servers in progress");
-    problem = call_hand_over(rq, upstream, call);
-    if (problem) {
-        call_leave_place(upstream, call);
-        return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503, problem);
+    call->bytes_held = bytes;
+    call->completion = bb_completion(rq);
+    if (call->completion) {
+        pthread_mutex_lock(&upstream->lock);
+        call->handed = upstream->open;
+        if (call->handed) {
+            atomic_fetch_add(&call->holders, 1);
+            atomic_fetch_add(&upstream->under_way, 1);
+            *upstream->last = call;
+            upstream->last = &call->next;
+        }
+        pthread_mutex_unlock(&upstream->lock);
     }
+    if (!call->handed) {
+        if (call->completion)
+            bb_completion_signal(rq->host, call->completion);
+        call_leave_place(upstream, call);
+        return call_not_sent(rq, upstream, UPSTREAM_BUSY, 503,
+                             call->completion
+                                 ? "Requests to other servers are not possible at the moment"
+                                 : "Out of memory");
+    }
+    bb_wake(upstream->host, UPSTREAM_WORKER);
     /* If the wait timed out, the worker may still be using the call. */
     if (bb_completion_wait(rq, call->completion, call->http.timeout_ms + GRACE_MS))
-        return call_fail(rq, 504, "The response did not arrive in time", true);
+        return &late;
     call->answered = true;
     return &call->response;
 }
@@ -517,46 +485,34 @@ static void upstream_work(struct bb_worker_context *context)
 
 // clang-format off
 
+#define SETTINGS struct upstream_settings
 static const struct bb_field settings[] = {
-    {.name = "timeout", .type = BB_INT, .flags = BB_MILLISECONDS, .min = 1, .max = 300000,
-     .bind = BB_BIND(struct upstream_settings, timeout),
-     .fallback = "10000",
-     .help = "Timeout in milliseconds until the response is complete, unless the module sets "
-             "another time. It is never longer than the deadline of the request for which the "
-             "module calls the server."},
-    {.name = "response_max", .type = BB_INT, .min = 1, .max = 65536, .fallback = "1024",
-     .bind = BB_BIND(struct upstream_settings, response_max),
-     .help = "Maximum size of a response body in KiB, unless the module sets another size."},
-    {.name = "calls", .type = BB_INT, .min = 1, .max = 4096, .fallback = "256",
-     .bind = BB_BIND(struct upstream_settings, calls),
-     .help = "Maximum number of requests to other servers in progress on each host. Requests of a "
-             "previous configuration do not count after a reload."},
-    {.name = "calls_per_account", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
-     .bind = BB_BIND(struct upstream_settings, calls_per_account),
-     .help = "Maximum number of requests to other servers in progress for an account. All public "
-             "routes, jobs and hooks together count as one account."},
-    {.name = "memory", .type = BB_INT, .min = 1, .max = 65536, .fallback = "256",
-     .bind = BB_BIND(struct upstream_settings, memory),
-     .help = "Maximum number of MiB for the bodies of requests in progress, their responses of "
-             "maximum size, and the responses that modules still use. Further requests are "
-             "refused."},
-    {.name = "connections", .type = BB_INT, .min = 1, .max = 4096, .fallback = "64",
-     .bind = BB_BIND(struct upstream_settings, connections),
-     .help = "Maximum number of idle connections on each host."},
-    {.name = "connection_idle", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 3600,
-     .bind = BB_BIND(struct upstream_settings, connection_idle),
-     .fallback = "60", .help = "Seconds after which an idle connection is no longer used. It is "
-                               "closed when the next request looks for a connection, or when no "
-                               "request has been in progress for this time."},
-    {.name = "http2", .type = BB_BOOL, .fallback = "false",
-     .bind = BB_BIND(struct upstream_settings, http2),
-     .help = "Whether to use HTTP/2 if a server offers it over TLS. libcurl 7.88 (in Debian 12) "
-             "resets a stream after each response without Content-Length, and servers that limit "
-             "resets then close the connection with all its requests in progress."},
-    {.name = "authorities", .type = BB_TEXT, .max = 1024, .fallback = "",
-     .bind = BB_BIND(struct upstream_settings, authorities),
-     .help = "File with the certificates (PEM) of the authorities that the host trusts. Empty: the "
-             "authorities that the system trusts."},
+    SETTING_INT(timeout, BB_MILLISECONDS, 1, 300000, "10000",
+        "Timeout in milliseconds until the response is complete, unless the module sets another "
+        "time. It is never longer than the deadline of the request for which the module calls the "
+        "server."),
+    SETTING_INT(response_max, 0, 1, 65536, "1024",
+        "Maximum size of a response body in KiB, unless the module sets another size."),
+    SETTING_INT(calls, 0, 1, 4096, "256",
+        "Maximum number of requests to other servers in progress on each host. Requests of a "
+        "previous configuration do not count after a reload."),
+    SETTING_INT(calls_per_account, 0, 1, 4096, "64",
+        "Maximum number of requests to other servers in progress for an account. All public "
+        "routes, jobs and hooks together count as one account."),
+    SETTING_INT(memory, 0, 1, 65536, "256",
+        "Maximum number of MiB for the bodies of requests in progress, their responses of maximum "
+        "size, and the responses that modules still use. Further requests are refused."),
+    SETTING_INT(connections, 0, 1, 4096, "64", "Maximum number of idle connections on each host."),
+    SETTING_INT(connection_idle, BB_SECONDS, 1, 3600, "60",
+        "Seconds after which an idle connection is no longer used. It is closed when the next "
+        "request looks for a connection, or when no request has been in progress for this time."),
+    SETTING_BOOL(http2, "false",
+        "Whether to use HTTP/2 if a server offers it over TLS. libcurl 7.88 (in Debian 12) resets "
+        "a stream after each response without Content-Length, and servers that limit resets then "
+        "close the connection with all its requests in progress."),
+    SETTING_TEXT(authorities, 0, 1024, "",
+        "File with the certificates (PEM) of the authorities that the host trusts. Empty: the "
+        "authorities that the system trusts."),
     TARGET_SETTINGS(struct upstream_settings, "requests"),
 };
 
