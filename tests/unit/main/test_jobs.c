@@ -77,9 +77,9 @@ TEST(a_called_job_runs_at_once)
     pause_note(&engine, NULL);
     ck_assert(!jobs_call(&engine, "test"));
     ck_assert(jobs_call(&engine, "test.c"));
-    struct message *message = loop.inbox;
+    struct message *message = STAILQ_FIRST(&loop.inbox);
 
-    loop.inbox = NULL;
+    STAILQ_INIT(&loop.inbox);
     message->run(message);
     ck_assert_uint_eq(pass(2 * STEP_MS), 1);
     ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* the others at their time */
