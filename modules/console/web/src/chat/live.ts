@@ -14,8 +14,8 @@ export function useLive (heard: (arrival: Arrival) => void): boolean {
 
   useEffect(() => {
     const control = new AbortController()
-    const hear = ({ name, data }: { name: string; data: string }) => {
-      if (name === 'message.new') heard(JSON.parse(data) as Arrival)
+    const hear = ({ event, data }: { event?: string; data: string }) => {
+      if (event === 'message.new') heard(JSON.parse(data) as Arrival)
       void client.invalidateQueries({ queryKey: ['conversations'] })
     }
     void follow('/api/chat/stream', hear, setOpen, control.signal)
