@@ -9,6 +9,7 @@ import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentTyp
 import { ApiError, call, get, renew, session } from './api/client'
 import type { Own, Role, Unread } from './api/types'
 import { drafts } from './chat/drafts'
+import { useNotifications } from './chat/live'
 import { Link } from './login/link'
 import { Login } from './login/login'
 import { Switcher } from './organization'
@@ -166,6 +167,7 @@ function Navigation ({
   leave: () => void
 }) {
   const unread = useUnread(me)
+  useNotifications(me)
   const place = views.find(({ name }) => name === current)
 
   useEffect(() => {
