@@ -121,7 +121,7 @@ async function grow (page, width, height) {
   await settle(page)
   const more = await page.evaluate(() => {
     const main = document.querySelector('.frame > main')
-    return main && !document.querySelector('dialog[open]') ? main.scrollHeight - main.clientHeight : 0
+    return main && !document.querySelector('[role=dialog]') ? main.scrollHeight - main.clientHeight : 0
   })
   if (more > 0) await page.setViewportSize({ width, height: height + Math.min(more, MORE_PX) })
   await settle(page)

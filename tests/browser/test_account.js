@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, go, look } = require('./stage')
-const { domain, member, request } = require('./service')
+const { domain, member, request, converse, say } = require('./service')
 
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 const fill = async (page, current, next, again = next) => {
@@ -109,3 +109,49 @@ scene('account: a session of another browser can be ended', async ({ open }) => 
   await go(page, 'Devices') // this session goes on
   await page.getByText('No devices here').waitFor()
 }, ['status of 401'])
+
+/* Keeps notifications in `shown` instead of showing them, and lets a test hide the page. */
+function stubNotifications () {
+  globalThis.shown = []
+  globalThis.away = false
+  globalThis.Notification = class {
+    static permission = 'default'
+    static async requestPermission () { return (this.permission = globalThis.answer ?? 'granted') }
+    constructor (title, { body }) { globalThis.shown.push(Object.assign(this, { title, body })) }
+    close () { globalThis.shown = [] }
+  }
+  Object.defineProperty(document, 'hidden', { get: () => globalThis.away })
+}
+
+scene('account: the browser notifies of messages while the page is hidden, if the user wants it', async ({ open }) => {
+  const nils = await member('Nils')
+  const nora = await member('Nora')
+  const { conversation } = await converse(nora, nils, 'Before any notification', 'Notified 1')
+  const page = await open()
+  const wanted = page.getByRole('switch', { name: /Notify me/ })
+  const shown = () => page.evaluate(() => globalThis.shown.map(({ title, body }) => [title, body]))
+
+  await page.addInitScript(stubNotifications)
+  await enter(page, nils, '#/account')
+  assert.equal(await page.evaluate(() => Notification.permission), 'default', 'only the click asks')
+  await page.evaluate(() => { globalThis.answer = 'denied' })
+  await wanted.click()
+  await page.getByText('The browser does not allow notifications').waitFor()
+  assert.equal(await wanted.isChecked(), false)
+  await page.evaluate(() => { globalThis.answer = 'granted' })
+  const stream = page.waitForResponse('**/api/chat/stream')
+  await wanted.click()
+  await page.waitForFunction(() => document.querySelector('[role=switch]').checked)
+  await stream
+  await look(page, 'account-notify')
+  await say(nora, conversation.id, 'while the page is visible')
+  await page.waitForFunction(() => document.title.startsWith('(2)'))
+  assert.deepEqual(await shown(), [])
+  await page.evaluate(() => { globalThis.away = true })
+  await say(nils, conversation.id, 'an own message')
+  await say(nora, conversation.id, 'while the page is hidden')
+  await page.waitForFunction(() => globalThis.shown.length > 0)
+  assert.deepEqual(await shown(), [[nora.email, 'while the page is hidden']])
+  await page.evaluate(() => globalThis.shown[0].onclick())
+  await page.getByRole('log').getByText('while the page is hidden').waitFor()
+})

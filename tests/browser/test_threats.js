@@ -13,7 +13,7 @@ const payloads = require('./payloads')
 const { png } = require('./png')
 
 const AT_A_TIME = 20
-const SHOWN = 49 // messages after the first that a conversation shows without scrolling
+const SHOWN = 14 // messages that are on the page at once
 const ACTIVE = 'script, img, svg:not(.lucide, .logo), iframe, object, embed, style, math, base, video, audio'
 const KINDS = ['FORM_SF_02', 'SF_02C', 'METERING_EVIDENCE', 'SINGLE_LINE_DIAGRAM', 'PROJECT_PHOTOS', 'COD_PROOF']
 const METHODS = ['get', 'put', 'post', 'patch', 'delete']
@@ -29,6 +29,25 @@ function naughty () {
 async function isText (page, part) {
   assert.equal(await page.locator(part).locator(ACTIVE).count(), 0)
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
+}
+
+/* Shows the whole list and scrolls through it; returns the texts in the first column. */
+async function firstCells (page) {
+  const more = page.getByRole('button', { name: 'Show more' })
+  const texts = new Set()
+
+  await page.locator('tbody tr').first().waitFor()
+  while (await more.count() > 0) {
+    if (await more.isEnabled()) await more.click()
+  }
+  for (let at = 0, most = 1; at < most; at += 800) {
+    await page.locator('main').evaluate((main, top) => { main.scrollTop = top }, at)
+    most = await page.locator('main').evaluate((main) => main.scrollHeight)
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))))
+    await isText(page, 'main')
+    for (const text of await page.locator('tbody td:first-child').allTextContents()) texts.add(text)
+  }
+  return texts
 }
 
 async function inTurns (list, each) {
@@ -72,12 +91,7 @@ scene('threats: scripts in names of devices and conversations are shown as text'
   await isText(page, 'main')
   await go(page, 'Devices')
   const devices = await call('GET', '/api/device?limit=1000', noa.token)
-  await page.locator('tbody tr').first().waitFor()
-  for (let rows; (rows = await page.locator('tbody tr').count()) < devices.length;) {
-    await page.getByRole('button', { name: 'Show more' }).click()
-    await page.waitForFunction((count) => document.querySelectorAll('tbody tr').length > count, rows)
-  }
-  const shown = new Set(await page.locator('tbody td:first-child').allTextContents())
+  const shown = await firstCells(page)
   for (const { siteName, externalId } of devices) assert.ok(shown.has(siteName ?? externalId), JSON.stringify(siteName))
   await isText(page, 'main')
 })
@@ -154,11 +168,7 @@ scene('threats: scripts in webhook URLs are shown as text, and no URL is a link'
   await enter(page, urs)
   await go(page, 'Webhooks')
   await page.getByRole('row', { name: /127\.0\.0\.1/ }).first().waitFor()
-  for (let rows; (rows = await page.locator('tbody tr').count()) < hooks.length;) {
-    await page.getByRole('button', { name: 'Show more' }).click()
-    await page.waitForFunction((count) => document.querySelectorAll('tbody tr').length > count, rows)
-  }
-  const shown = new Set(await page.locator('tbody td:first-child').allTextContents())
+  const shown = await firstCells(page)
   for (const { url } of hooks) assert.ok(shown.has(url), url)
   const targets = await page.locator('main a').evaluateAll((links) => links.map((link) => link.getAttribute('href')))
   for (const target of targets) assert.match(target, /^#\/webhooks/)

@@ -4,11 +4,12 @@ import {
   Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, ScrollText,
   SunMedium, Upload, Users, Webhook, X, type LucideIcon
 } from 'lucide-react'
-import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType, type ReactNode } from 'react'
+import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType } from 'react'
 
 import { ApiError, call, get, renew, session } from './api/client'
 import type { Own, Role, Unread } from './api/types'
 import { drafts } from './chat/drafts'
+import { useNotifications } from './chat/live'
 import { Link } from './login/link'
 import { Login } from './login/login'
 import { Switcher } from './organization'
@@ -18,7 +19,7 @@ import { t, useRedraw } from './texts/texts'
 import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
 import { Toasts, toast } from './ui/toast'
-import { Button, Loading, Logo, problemOf, useModal } from './ui/ui'
+import { Button, Loading, Logo, Modal, problemOf } from './ui/ui'
 import { Warnings } from './ui/warnings'
 
 type View = ComponentType<{ rest: string[] }>
@@ -166,6 +167,7 @@ function Navigation ({
   leave: () => void
 }) {
   const unread = useUnread(me)
+  useNotifications(me)
   const place = views.find(({ name }) => name === current)
 
   useEffect(() => {
@@ -237,23 +239,6 @@ function Navigation ({
   )
 }
 
-/* A modal dialog, so that it covers all open dialogs; only a login closes it. */
-function Gate ({ children }: { children: ReactNode }) {
-  const ref = useModal()
-  const show = () => { if (ref.current && !ref.current.open) ref.current.showModal() }
-
-  return (
-    <dialog
-      ref={ref}
-      className='gate over'
-      aria-label={t('login.title')}
-      onCancel={(event) => event.preventDefault()}
-      onClose={show}>
-      {children}
-    </dialog>
-  )
-}
-
 /* Shown under an address that has no view, or none for the role. */
 function Missing ({ me, known }: { me: Own, known: boolean }) {
   return (
@@ -319,7 +304,7 @@ export function App () {
       {me && (
         <Me.Provider value={me}>
           <SetMe.Provider value={setMe}>
-            <div className='frame' inert={over}>
+            <div className='frame'>
               <Navigation me={me} current={found?.name ?? ''} open={menu} toggle={setMenu} leave={() => void leave()} />
               <Warnings key={me.id} />
               <main id='content' tabIndex={0} inert={menu}>
@@ -355,7 +340,7 @@ export function App () {
         </div>
       )}
       <Toasts />
-      {me && over && <Gate><Login again={me.email} done={enter} /></Gate>}
+      {me && over && <Modal title={t('login.title')} className='over'><Login again={me.email} done={enter} /></Modal>}
     </QueryClientProvider>
   )
 }

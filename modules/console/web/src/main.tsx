@@ -1,5 +1,6 @@
 import { createRoot } from 'react-dom/client'
 
+import 'uplot/dist/uPlot.min.css'
 import './ui/ui.css'
 import './app.css'
 import './chat/chat.css'

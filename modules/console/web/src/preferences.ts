@@ -1,18 +1,19 @@
 /*
- * The language, theme and time zone that the user has chosen for this browser. Only choices are stored, and
- * nothing about the account.
+ * The language, theme and time zone that the user has chosen for this browser, and whether it notifies of messages.
+ * Only choices are stored, and nothing about the account.
  */
-export interface Preferences { language?: string, theme?: 'light' | 'dark', zone?: 'UTC' }
+export interface Preferences { language?: string, theme?: 'light' | 'dark', zone?: 'UTC', notify?: boolean }
 
 const KEY = 'busbar.preferences'
 
 function read (): Preferences {
   try {
-    const { language, theme, zone } = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Record<string, unknown>
+    const { language, theme, zone, notify } = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Record<string, unknown>
     return {
       language: typeof language === 'string' ? language : undefined,
       theme: theme === 'light' || theme === 'dark' ? theme : undefined,
-      zone: zone === 'UTC' ? zone : undefined
+      zone: zone === 'UTC' ? zone : undefined,
+      notify: notify === true
     }
   } catch {
     return {}

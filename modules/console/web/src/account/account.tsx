@@ -166,6 +166,10 @@ function Sessions () {
 function Shown () {
   const change = (some: Preferences) => { prefer(some); redraw() }
   const here = Intl.DateTimeFormat().resolvedOptions().timeZone
+  const notify = async (wanted: boolean) => {
+    if (wanted && await Notification.requestPermission() !== 'granted') toast(t('own.notifyRefused'))
+    else change({ notify: wanted })
+  }
 
   return (
     <section className='panel narrow' aria-labelledby='shown'>
@@ -200,6 +204,13 @@ function Shown () {
           </select>
         )}
       </Field>
+      {'Notification' in window && (
+        <label className='check'>
+          <input type='checkbox' role='switch' checked={preferences.notify ?? false}
+            onChange={(e) => void notify(e.target.checked)} />
+          {t('own.notify')}
+        </label>
+      )}
     </section>
   )
 }

@@ -3,11 +3,11 @@
  * after a break, and continues after the last event if the host sends ids. If the session has ended, waits
  * for the next one.
  */
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
+
 import { session } from './client'
 
-export interface StreamEvent { name: string, data: string }
-
-type Hear = (event: StreamEvent) => void
+type Hear = (event: EventSourceMessage) => void
 
 const AGAIN_MS = [1000, 2000, 5000, 10000]
 const SILENT_MS = 60000 // the host sends something every 15 s, chat.stream_heartbeat
@@ -24,32 +24,6 @@ const wait = (ms: number, signal: AbortSignal) => new Promise<void>((resolve) =>
   addEventListener('online', done) // the network is back: reconnect at once
 })
 
-class Parser {
-  id = ''
-  private rest = ''
-
-  /* Drops an incomplete event of the previous connection. */
-  begin () { this.rest = '' }
-
-  take (text: string, hear: Hear) {
-    const blocks = (this.rest + text).split('\n\n')
-    this.rest = blocks.pop() ?? ''
-    for (const block of blocks) this.block(block, hear)
-  }
-
-  private block (block: string, hear: Hear) {
-    let name = 'message'
-    const data: string[] = []
-    for (const line of block.split('\n')) {
-      const [, field, value = ''] = /^([^:]*):? ?(.*)$/.exec(line) ?? []
-      if (field === 'event') name = value
-      else if (field === 'data') data.push(value)
-      else if (field === 'id') this.id = value
-    }
-    if (data.length > 0 || name === 'reset') hear({ name, data: data.join('\n') })
-  }
-}
-
 /* Aborts a connection on which nothing arrives any more, or whose network is gone: neither is reported to fetch(). */
 function watched (signal: AbortSignal) {
   const silence = new AbortController()
@@ -64,15 +38,17 @@ function watched (signal: AbortSignal) {
 }
 
 /*
- * Reads one connection to its end. Returns the status of the response; 0: it could not connect, or the
- * connection broke.
+ * Reads one connection to its end, and keeps the id of the last event in `last`. Returns the status of the
+ * response; 0: it could not connect, or the connection broke.
  */
-async function listen (path: string, parser: Parser, hear: Hear, open: (is: boolean) => void, signal: AbortSignal) {
+async function listen (
+  path: string, last: { id: string }, hear: Hear, open: (is: boolean) => void, signal: AbortSignal
+) {
   const headers: Record<string, string> = { ...session.header(), Accept: 'text/event-stream' }
   const watch = watched(signal)
+  const parser = createParser({ onEvent: hear, onId: (id) => { last.id = id } })
 
-  if (parser.id) headers['Last-Event-ID'] = parser.id
-  parser.begin()
+  if (last.id) headers['Last-Event-ID'] = last.id
   try {
     const answer = await fetch(path, { headers, signal: watch.signal })
     if (answer.status === 401) await session.refused(headers.Authorization)
@@ -83,7 +59,7 @@ async function listen (path: string, parser: Parser, hear: Hear, open: (is: bool
       const { done, value } = await reader.read()
       if (done) return answer.status
       watch.heard()
-      parser.take(value, hear)
+      parser.feed(value)
     }
   } catch {
     return 0
@@ -94,12 +70,12 @@ async function listen (path: string, parser: Parser, hear: Hear, open: (is: bool
 }
 
 export async function follow (path: string, hear: Hear, open: (is: boolean) => void, signal: AbortSignal) {
-  const parser = new Parser()
+  const last = { id: '' }
   for (let failures = 0; !signal.aborted;) {
-    const status = await listen(path, parser, hear, open, signal)
+    const status = await listen(path, last, hear, open, signal)
     await session.present(signal)
     if (status === 401) continue
-    if (status === 400) parser.id = '' // for example, an id of another database
+    if (status === 400) last.id = '' // for example, an id of another database
     if (status === 403 || status === 404) return
     failures = status === 200 ? 0 : failures + 1
     await wait(AGAIN_MS[Math.min(failures, AGAIN_MS.length - 1)] ?? 1000, signal)

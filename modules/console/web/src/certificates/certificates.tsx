@@ -13,7 +13,7 @@ import { named, t } from '../texts/texts'
 import { asEnergy, beginOf, way } from '../ui/format'
 import { useSettled } from '../ui/pages'
 import { Button, Empty, Failed, Field, Loading } from '../ui/ui'
-import { Bars } from '../ui/bars'
+import { Bars } from '../ui/chart'
 import { Entries, states, useLog, type Filter } from './log'
 
 /* The sums of the service, so that they do not depend on how much of the list is shown. */

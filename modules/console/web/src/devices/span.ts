@@ -1,7 +1,7 @@
 /* The spans of a chart of energy: which time it shows, and the bar of each span in it. */
 import type { Total } from '../api/types'
 import { way } from '../ui/format'
-import type { Bar } from '../ui/bars'
+import type { Bar } from '../ui/chart'
 
 export type Span = 'hour' | 'day' | 'month' | 'year'
 

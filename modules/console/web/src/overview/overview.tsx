@@ -14,7 +14,7 @@ import { useOrganizations } from '../organization'
 import { to } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
-import { Bars } from '../ui/bars'
+import { Bars } from '../ui/chart'
 import { asDay, asEnergy, asNumber, way } from '../ui/format'
 import { Badge, Empty, Failed, Loading, Table } from '../ui/ui'
 

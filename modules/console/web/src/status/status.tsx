@@ -9,7 +9,7 @@ import { asBytes, asNumber } from '../ui/format'
 import { Badge, Failed, Loading } from '../ui/ui'
 import { Host, Hosts, Modules, Queues } from './host'
 import { level, rate, useHosts } from './metrics'
-import { Spark } from './spark'
+import { Spark } from '../ui/chart'
 
 const EVERY_MS = 2000
 

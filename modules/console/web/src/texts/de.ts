@@ -22,6 +22,7 @@ export const de: Record<Key, string> = {
   'own.endOwn': 'Das ist die Sitzung dieser Seite. Sie müssen sich neu anmelden.', 'own.endAsk': 'Die Sitzung von {name} beenden? Dort ist dann eine neue Anmeldung nötig.', 'own.shown': 'Anzeige in diesem Browser', 'own.theme': 'Farben',
   'own.asSystem': 'Wie das System', 'own.light': 'Hell', 'own.dark': 'Dunkel', 'own.zone': 'Dieses Browsers ({zone})',
   'own.utc': 'UTC',
+  'own.notify': 'Nachrichten melden, solange diese Seite nicht zu sehen ist', 'own.notifyRefused': 'Der Browser erlaubt keine Mitteilungen dieser Seite. Das lässt sich in seinen Einstellungen ändern.',
   'own.password': 'Passwort ändern', 'own.current': 'Aktuelles Passwort', 'own.new': 'Neues Passwort (mindestens 8 Zeichen)', 'own.again': 'Neues Passwort wiederholen', 'own.differ': 'Die beiden neuen Passwörter unterscheiden sich.',
   'own.done': 'Das Passwort ist geändert. Ihre anderen Sitzungen sind beendet.', 'own.wrong': 'Das aktuelle Passwort ist falsch.', 'own.language': 'Sprache',
   'login.title': 'Anmelden', 'login.again': 'Ihre Sitzung ist zu Ende. Melden Sie sich erneut an: Ihr Text ist noch da.',

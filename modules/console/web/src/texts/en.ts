@@ -24,6 +24,7 @@ export const en = {
   'own.endOwn': 'This is the session of this page. You have to log in again.', 'own.endAsk': 'End the session of {name}? You then have to log in there again.', 'own.shown': 'How this browser shows the console', 'own.theme': 'Theme',
   'own.asSystem': 'As the system', 'own.light': 'Light', 'own.dark': 'Dark', 'own.zone': 'Of this browser ({zone})',
   'own.utc': 'UTC',
+  'own.notify': 'Notify me of messages while this page is hidden', 'own.notifyRefused': 'The browser does not allow notifications of this page. You can change this in its settings.',
   'own.password': 'Change the password', 'own.current': 'Current password', 'own.new': 'New password (8 characters or more)', 'own.again': 'New password again', 'own.differ': 'The two new passwords differ.',
   'own.done': 'The password is changed. Your other sessions have ended.', 'own.wrong': 'The current password is wrong.', 'own.language': 'Language',
   'login.title': 'Log in', 'login.again': 'Your session has ended. Log in again: what you were writing is still there.',

@@ -14,8 +14,16 @@ const wanted = [new URLSearchParams(location.search).get('lang') ?? '', preferen
 
 export let language = wanted.map((name) => name.slice(0, 2).toLowerCase()).find((code) => Object.hasOwn(catalogues, code)) ?? 'en'
 
+/* Returns a function that returns the place of a number's form; a language has its forms in the order of CLDR. */
+function pluralOf (code: string) {
+  const rules = new Intl.PluralRules(code)
+  const known: string[] = rules.resolvedOptions().pluralCategories
+  const forms = ['zero', 'one', 'two', 'few', 'many', 'other'].filter((form) => known.includes(form))
+  return (n: number) => forms.indexOf(rules.select(n))
+}
+
 let catalogue = catalogues[language]!
-let rules = new Intl.PluralRules(language)
+let plural = pluralOf(language)
 const listeners = new Set<() => void>()
 
 function listen (changed: () => void) {
@@ -31,7 +39,7 @@ export const useRedraw = () => useSyncExternalStore(listen, () => version)
 export function speak (code: string) {
   language = code
   catalogue = catalogues[code]!
-  rules = new Intl.PluralRules(code)
+  plural = pluralOf(code)
   document.documentElement.lang = code
   if (location.search) history.replaceState(history.state, '', `${location.pathname}${location.hash}`)
   prefer({ language: code })
@@ -44,10 +52,10 @@ export function redraw () {
   for (const changed of [...listeners]) changed()
 }
 
-/* {n} is the value n; {n|device|devices} is the singular or plural that matches it. */
+/* {n} is the value n; {n|device|devices} is the form that matches it, of as many as the language has. */
 export function t (key: Key, values: Record<string, string | number> = {}): string {
-  return catalogue[key].replace(/\{(\w+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_, name: string, one?: string, many?: string) =>
-    one === undefined ? String(values[name] ?? '') : rules.select(Number(values[name])) === 'one' ? one : many ?? '')
+  return catalogue[key].replace(/\{(\w+)((?:\|[^|}]*)*)\}/g, (_, name: string, all: string) => all === ''
+    ? String(values[name] ?? '') : all.split('|')[1 + plural(Number(values[name]))] ?? '')
 }
 
 /* Returns whether there is a text with this key. */

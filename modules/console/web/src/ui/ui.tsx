@@ -1,7 +1,10 @@
 /* The small parts that all views consist of. */
+import { Dialog as Base } from '@base-ui/react/dialog'
+import { useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown, ArrowUp, Check, ChevronsUpDown, Copy as CopyIcon, type LucideIcon } from 'lucide-react'
 import {
-  useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type ReactNode, type RefObject
+  Children, isValidElement, useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes,
+  type ReactElement, type ReactNode, type RefObject
 } from 'react'
 
 import { ApiError } from '../api/client'
@@ -16,6 +19,8 @@ export function problemOf (error: unknown): string {
   const text = fields.length > 0 ? fields.join('; ') : error.message
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
+
+const view = () => document.getElementById('content')
 
 type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
   kind?: 'main' | 'plain' | 'risk' | 'danger' | 'link' | 'quiet', icon?: LucideIcon
@@ -123,63 +128,42 @@ export function Field ({
 }
 
 /*
- * Shows a modal dialog while it is on the page. The focus returns to the element that had it, or to the view
- * if that element is gone; just removing a dialog would lose the focus.
+ * A dialog while it is on the page. `close` is called by Escape. The focus returns to the element that had it,
+ * or to the view if that element is gone.
  */
-export function useModal (): RefObject<HTMLDialogElement | null> {
-  const ref = useRef<HTMLDialogElement>(null)
+export function Modal ({ title, close = () => {}, className = '', onInput, children }: {
+  title: string, close?: () => void, className?: string, onInput?: () => void, children: ReactNode
+}) {
+  const [before] = useState(() => document.activeElement)
+  const goOn = () => before !== document.body && before?.isConnected ? null : view() // null: to `before`
 
-  useLayoutEffect(() => {
-    const dialog = ref.current
-    const before = document.activeElement
-    dialog?.showModal()
-    return () => {
-      dialog?.close()
-      requestAnimationFrame(() => {
-        if (document.activeElement !== document.body) return
-        const next = before !== document.body && before?.isConnected ? before : document.getElementById('content')
-        if (next instanceof HTMLElement) next.focus()
-      })
-    }
-  }, [])
-  return ref
+  return (
+    <Base.Root open onOpenChange={close} disablePointerDismissal>
+      <Base.Portal>
+        <Base.Backdrop className='backdrop' forceRender />
+        <Base.Popup className={`dialog ${className}`} aria-label={title} finalFocus={goOn} onInput={onInput}>
+          {children}
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
+  )
 }
 
 /*
- * A native dialog: the browser moves the focus into it, and keeps it there. Escape asks before it discards text
- * that the user has typed, or content that cannot be shown again (`leaving`: the question). Browsers close a
- * dialog at the second Escape even if the first was prevented, so it is opened again.
+ * Escape asks before it discards text that the user has typed, or content that cannot be shown again
+ * (`leaving`: the question).
  */
 export function Dialog ({ title, close, wide = false, leaving, children }: {
   title: string, close: () => void, wide?: boolean, leaving?: string, children: ReactNode
 }) {
-  const ref = useModal()
   const typed = useRef(false)
   const [asking, ask] = useState(false)
   const leave = () => { if (typed.current || leaving) ask(true); else close() }
-  const closed = () => {
-    if (!ref.current?.isConnected || ref.current.open) return
-    ref.current.showModal()
-    leave()
-  }
 
   return (
-    <>
-      <dialog
-        ref={ref}
-        aria-label={title}
-        className={wide ? 'wide' : undefined}
-        onInput={() => {
-          typed.current = true
-        }}
-        onCancel={(event) => {
-          event.preventDefault()
-          leave()
-        }}
-        onClose={closed}>
-        <h2>{title}</h2>
-        {children}
-      </dialog>
+    <Modal title={title} close={leave} className={wide ? 'wide' : ''} onInput={() => { typed.current = true }}>
+      <h2>{title}</h2>
+      {children}
       {asking && (
         <Confirm
           title={leaving ? title : t('do.discardAsk')}
@@ -191,7 +175,7 @@ export function Dialog ({ title, close, wide = false, leaving, children }: {
           run={() => Promise.resolve()}
         />
       )}
-    </>
+    </Modal>
   )
 }
 
@@ -264,6 +248,10 @@ export function Copy ({ text, shown = text }: { text: string, shown?: string }) 
   )
 }
 
+const LONG = 100 // rows; a longer table has only those near the window on the page
+const AROUND = 20
+const ROW_PX = 45
+
 const arrows = { ascending: ArrowUp, descending: ArrowDown, none: ChevronsUpDown }
 
 /* The header of a column, right-aligned above numbers; clicking a header with `sort` sorts the rows. */
@@ -271,14 +259,47 @@ export type Head =
   | string
   | { text: string; number?: boolean; sorted?: 'ascending' | 'descending' | 'none'; sort?: () => void }
 
-function Column ({ head, label }: { head: Head, label: string }) {
-  if (typeof head === 'string') return <th scope='col'>{head || <span className='hidden'>{label}</span>}</th>
+function Column ({ head, label, width }: { head: Head, label: string, width?: string }) {
+  const style = { width }
+  if (typeof head === 'string')
+    return <th scope='col' style={style}>{head || <span className='hidden'>{label}</span>}</th>
   const Arrow = arrows[head.sorted ?? 'none']
   return (
-    <th scope='col' aria-sort={head.sorted} className={head.number ? 'number' : undefined}>
+    <th scope='col' aria-sort={head.sorted} className={head.number ? 'number' : undefined} style={style}>
       {head.sort ? <button type='button' className='sort' onClick={head.sort}>{head.text}<Arrow /></button> : head.text}
     </th>
   )
+}
+
+/*
+ * The rows of a long table that are near the window, and the heights of the others. Its columns keep the widths that
+ * they have first, so that these do not depend on which rows are on the page.
+ */
+function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>) {
+  const long = all.length > LONG
+  const [{ top, widths }, fix] = useState({ top: 0, widths: [] as string[] })
+  const rows = useVirtualizer({
+    count: all.length, enabled: long, getScrollElement: view, getItemKey: (i) => all[i]!.key ?? i,
+    estimateSize: () => ROW_PX, overscan: AROUND, scrollMargin: top
+  })
+  const items = rows.getVirtualItems()
+  const some = items.length > 0
+
+  useLayoutEffect(() => {
+    const [box, content] = [table.current, view()]
+    if (!some || !box || !content) return
+    const { top: begin, width } = box.getBoundingClientRect()
+    fix({
+      top: begin - content.getBoundingClientRect().top + content.scrollTop,
+      widths: [...box.rows[0]!.cells].map((cell) => `${cell.offsetWidth / width * 100}%`)
+    })
+  }, [some, table])
+  if (!long) return { shown: all.map((row, index) => ({ row, index })), above: 0, below: 0, widths: [] }
+  const [first, last] = [items[0]?.start ?? top, items[items.length - 1]?.end ?? top]
+  return {
+    shown: items.map(({ index }) => ({ row: all[index]!, index })), above: first - top,
+    below: top + rows.getTotalSize() - last, widths, measure: rows.measureElement
+  }
 }
 
 /* A table that becomes a list of cards if its columns do not fit; a `small` table always fits. */
@@ -295,15 +316,19 @@ export function Table ({
   small?: boolean
   children: ReactNode
 }) {
-  const body = useRef<HTMLTableSectionElement>(null)
+  const table = useRef<HTMLTableElement>(null)
+  const { above, below, shown, measure, widths } = useRows(Children.toArray(children).filter(isValidElement), table)
+  const space = (height: number) =>
+    height > 0 && <tbody aria-hidden='true'><tr style={{ height }}><td colSpan={head.length} /></tr></tbody>
 
   useEffect(() => {
     // on a card, the column's name comes before each value
     const names = head.map((each) => (typeof each === 'string' ? each : each.text))
-    for (const row of body.current?.rows ?? [])
-      [...row.cells].forEach((cell, i) => {
-        cell.dataset.label = names[i] ?? ''
-      })
+    for (const body of table.current?.tBodies ?? [])
+      for (const row of body.rows)
+        [...row.cells].forEach((cell, i) => {
+          cell.dataset.label = names[i] ?? ''
+        })
   })
   return (
     <div
@@ -312,9 +337,13 @@ export function Table ({
       aria-label={label}
       aria-busy={busy || undefined}
       tabIndex={0}>
-      <table>
-        <thead><tr>{head.map((each, i) => <Column key={i} head={each} label={label} />)}</tr></thead>
-        <tbody ref={body}>{children}</tbody>
+      <table ref={table} className={widths.length > 0 ? 'fixed' : undefined}>
+        <thead>
+          <tr>{head.map((each, i) => <Column key={i} head={each} label={label} width={widths[i]} />)}</tr>
+        </thead>
+        {space(above)}
+        {shown.map(({ row, index }) => <tbody key={row.key} data-index={index} ref={measure}>{row}</tbody>)}
+        {space(below)}
       </table>
     </div>
   )

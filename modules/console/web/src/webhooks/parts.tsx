@@ -10,7 +10,7 @@ import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asMoment, asNumber, asUtc } from '../ui/format'
 import { toast } from '../ui/toast'
-import { Badge, Button, Copy, useModal } from '../ui/ui'
+import { Badge, Button, Copy, Modal } from '../ui/ui'
 import { isAll } from './form'
 
 export const LOOK_AGAIN_MS = 1000 // while a delivery is waiting
@@ -150,12 +150,8 @@ export function Owner ({ id }: { id: number }) {
  * says that the secret is stored.
  */
 export function Secret ({ hook, close }: { hook: Webhook; close: () => void }) {
-  const ref = useModal()
   const [kept, setKept] = useState(false)
   const line = `WEBHOOK_SECRET=${hook.secret}`
-  const again = () => {
-    if (ref.current?.isConnected && !ref.current.open) ref.current.showModal()
-  }
   const save = () => {
     const link = document.createElement('a')
     link.href = URL.createObjectURL(new Blob([`${line}\n`], { type: 'text/plain' }))
@@ -165,12 +161,7 @@ export function Secret ({ hook, close }: { hook: Webhook; close: () => void }) {
   }
 
   return (
-    <dialog
-      ref={ref}
-      aria-label={t('hooks.secretTitle')}
-      onCancel={(event) => event.preventDefault()}
-      onClose={again}
-    >
+    <Modal title={t('hooks.secretTitle')}>
       <h2>{t('hooks.secretTitle')}</h2>
       <p>{t('hooks.secret')}</p>
       <Copy text={hook.secret} />
@@ -188,6 +179,6 @@ export function Secret ({ hook, close }: { hook: Webhook; close: () => void }) {
           {t('do.close')}
         </Button>
       </div>
-    </dialog>
+    </Modal>
   )
 }
