@@ -253,11 +253,6 @@ static void validate_rows(const struct core_module *module, struct setting_probl
         snprintf(place, sizeof place, "%s: event %s", descriptor->name, event->name);
         if (is_complete)
             validate_fields(&event->payload, NULL, place, problems);
-        if (is_complete && strcspn(event->name, ".") + 1 >= strlen(event->name))
-            setting_warning(problems,
-                            "module %s: the name of event \"%s\" should have the form "
-                            "thing.happened, for example message.new",
-                            descriptor->name, event->name);
     }
     MODULE_EACH (bb_service_descriptor, given, descriptor->services)
         validate_row(module, problems, given->name && given->version && given->interface, "service",
