@@ -11,11 +11,12 @@ const ROWS = 12
 
 const touch = matchMedia('(hover: none) and (pointer: coarse)') // its keyboard has no Shift+Enter
 
-export function Compose ({ id }: { id: number }) {
+/* `after`: the last message of the conversation. */
+export function Compose ({ id, after }: { id: number; after: string | undefined }) {
   const me = useMe()
   const { text, pending, problem } = useDraft(id)
   const post = () => {
-    if (text.trim()) void send(id, me.email, text)
+    if (text.trim()) void send(id, me.email, text, after)
   }
   const keyed = (event: KeyboardEvent) => {
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return

@@ -11,7 +11,7 @@ import { toast } from '../ui/toast'
 import { Button, Confirm, Failed, Loading } from '../ui/ui'
 import { useChain } from './chain'
 import { Compose } from './compose'
-import { onSent, useDraft } from './drafts'
+import { onSent, useDraft, type Sending } from './drafts'
 import { useLive, type Arrival } from './live'
 import { Messages } from './messages'
 
@@ -62,6 +62,11 @@ function countFresh (entries: Entry[], seen: string | null, email: string): numb
     if (entries[at]!.username !== email) count++
   return count
 }
+
+/* Whether a message that is being sent is in the chain already: the stream can be faster than the response. */
+const hasArrived = (entries: Entry[], { text, after }: Sending, email: string) =>
+  entries.slice(entries.findIndex(({ uuid }) => uuid === after) + 1)
+    .some(({ username, chatEntry }) => username === email && chatEntry === text)
 
 /* Shows the conversation to accounts of its participants that were approved after it began. */
 function Share ({ conversation }: { conversation: Data }) {
@@ -159,14 +164,14 @@ export function Conversation ({ conversation, back }: { conversation: Data; back
           entries={entries}
           first={first}
           own={me.email}
-          pending={pending}
+          pending={pending && !hasArrived(entries, pending, me.email) ? pending.text : null}
           fresh={fresh}
           ended={setAtEnd}
           earlier={() => void readEarlier()}
           unreadFrom={mine ? unreadFrom(conversation, entries, me.email) : Infinity}
         />
       )}
-      {writes ? <Compose key={id} id={id} /> : <p className='readonly'>{t('chat.readOnly')}</p>}
+      {writes ? <Compose key={id} id={id} after={last?.uuid} /> : <p className='readonly'>{t('chat.readOnly')}</p>}
     </section>
   )
 }

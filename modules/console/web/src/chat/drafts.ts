@@ -7,8 +7,11 @@ import { useSyncExternalStore } from 'react'
 import { call } from '../api/client'
 import type { Entry } from '../api/types'
 
+/* `after`: the last message that was known when the text was sent. */
+export interface Sending { text: string; after: string | undefined }
+
 const texts = new Map<number, string>()
-const sending = new Map<number, string>()
+const sending = new Map<number, Sending>()
 const problems = new Map<number, unknown>()
 const keys = new Map<number, { text: string; key: string }>()
 const listeners = new Set<() => void>()
@@ -61,11 +64,11 @@ export function onSent (listener: (conversation: number, entry: Entry) => void) 
  * Sends a message: one at a time in a conversation. A message that could not be sent returns to the box, before
  * any text typed meanwhile.
  */
-export async function send (id: number, username: string, chatEntry: string) {
+export async function send (id: number, username: string, chatEntry: string, after: string | undefined) {
   if (sending.has(id)) return
   const headers = { 'Idempotency-Key': keyOf(id, chatEntry) }
   const path = `/api/chat/conversations/${id}/messages`
-  sending.set(id, chatEntry)
+  sending.set(id, { text: chatEntry, after })
   problems.delete(id)
   drafts.write(id, '')
   try {
