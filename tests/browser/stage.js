@@ -101,6 +101,9 @@ async function go (page, view) {
 /* Goes to a view by its address; loading the page again would end the session. */
 const to = (page, address) => page.evaluate((hash) => { location.hash = hash }, `#${address}`)
 
+const button = (page, name) => page.getByRole('button', { name, exact: true })
+const chain = (page) => page.getByRole('log')
+
 /* Returns the problems found by axe-core as text, or an empty result. */
 async function findings (page) {
   await page.evaluate(axe)
@@ -146,4 +149,4 @@ async function look (page, name) {
   assert.deepEqual(wrong, [], `${name} keeps people out`)
 }
 
-module.exports = { scene, enter, go, to, look, settle, findings, figure }
+module.exports = { scene, enter, go, to, button, chain, look, settle, findings, figure }

@@ -1,10 +1,9 @@
 /* The page of the own account. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, look } = require('./stage')
+const { scene, enter, go, look, button } = require('./stage')
 const { domain, member, request, converse, say } = require('./service')
 
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 const fill = async (page, current, next, again = next) => {
   const all = { 'Current password': current, 'New password (8 characters or more)': next, 'New password again': again }
   for (const [name, text] of Object.entries(all)) await page.getByLabel(name, { exact: true }).fill(text)

@@ -1,11 +1,10 @@
 /* Filters and the scroll position belong to an address: Back restores them. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, to, look } = require('./stage')
+const { scene, enter, to, look, button } = require('./stage')
 const { admin, login, member, call } = require('./service')
 
 const ROOFS = 60
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 const scrolled = (page) => page.locator('#content').evaluate((box) => box.scrollTop)
 
 scene('addresses: the list of devices keeps search, filters, order and scroll position in address and history', async ({ open }) => {

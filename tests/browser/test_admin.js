@@ -4,11 +4,9 @@
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
 const { readFileSync } = require('node:fs')
-const { scene, enter, go, look } = require('./stage')
+const { scene, enter, go, look, button } = require('./stage')
 const { another } = require('./host')
 const { base, domain, admin, login, member, register, converse, request, call } = require('./service')
-
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 
 scene('accounts: approved, refused, suspended', async ({ open }) => {
   const pia = await register('Pia')
@@ -146,7 +144,11 @@ scene('audit: changes are listed, found by filters in the address, and exported'
   await enter(other, admin, new URL(address).hash)
   await other.waitForFunction(() => document.querySelectorAll('tbody tr').length === 1)
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
-})
+  await other.route('**/audit-log*', (route) => route.fulfill({ status: 404, json: { message: 'Path not found' } }))
+  await button(other, 'Clear the filters').click()
+  await other.getByText('its module “audit” is not loaded').waitFor()
+  await look(other, 'audit-not-loaded')
+}, ['status of 404'])
 
 scene('accounts: an invitation without the setting shows the reason, and keeps the text', async ({ open }) => {
   const page = await open()

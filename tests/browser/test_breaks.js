@@ -2,16 +2,14 @@
  * No input is lost. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, to, look } = require('./stage')
+const { scene, enter, go, to, look, button, chain } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 const { another } = require('./host')
 
 const SLOW_MS = 700
 const TOO_LARGE = 11 * 1048576
 const LONG = 'Longname'.repeat(31) // has no place for a line break
-const chain = (page) => page.getByRole('log')
 const live = (page) => page.getByText('Live', { exact: true })
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 
 async function again (page, person) {
   await page.getByText('Your session has ended').waitFor()

@@ -3,7 +3,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
-const { scene, enter, go, look, figure } = require('./stage')
+const { scene, enter, go, look, figure, chain } = require('./stage')
 const { admin, login, member, converse, say, call } = require('./service')
 const payloads = require('./payloads')
 
@@ -11,7 +11,6 @@ const MANY = 10000
 const SHOWN_MAX = 200
 
 const send = (page) => page.getByRole('button', { name: 'Send', exact: true }).click()
-const chain = (page) => page.getByRole('log')
 
 scene('chat: two users exchange messages live, and unread ones are marked', async ({ open }) => {
   const ada = await member('Ada')

@@ -2,14 +2,13 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, go, look } = require('./stage')
+const { scene, enter, go, look, button } = require('./stage')
 const { admin, login, member, call } = require('./service')
 const { png } = require('./png')
 const payloads = require('./payloads')
 
 const DAY_MS = 86400000
 const MANY = 120 // devices: more than one page
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 
 scene('devices: a device is registered with errors shown at its fields, gets documents, and is changed', async ({ open }) => {

@@ -1,11 +1,10 @@
 /* Groups of devices, the organizations with which they are shared, and their certificates. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, to, look } = require('./stage')
+const { scene, enter, go, to, look, button } = require('./stage')
 const { domain, member, call } = require('./service')
 
 const DAY_MS = 86400000
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 const day = (back) => `${new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)}T00:00:00Z`
 
 /* Makes a group of one device with a daily Delta reading of each value, in Wh; the last one ends yesterday. */

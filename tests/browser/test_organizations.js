@@ -1,10 +1,9 @@
 /* Accounts that act for several organizations choose one, and see the names of all. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, look } = require('./stage')
+const { scene, enter, go, look, button } = require('./stage')
 const { domain, admin, login, member, call } = require('./service')
 
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 const nameOf = (person) => `${person.name} at ${domain}`
 const sentTo = (page, path) => page.waitForRequest((request) => request.method() === 'POST' && request.url().includes(path))
 

@@ -1,10 +1,9 @@
 /* The front page: figures and next steps for each kind of user. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, look } = require('./stage')
+const { scene, enter, look, button } = require('./stage')
 const { admin, login, member, register, call, converse } = require('./service')
 
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 const DAY_MS = 86400000
 const tile = (page, name) => page.locator('.tile', { hasText: name })
 

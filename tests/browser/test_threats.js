@@ -33,13 +33,14 @@ async function isText (page, part) {
 
 /* Shows the whole list and scrolls through it; returns the texts in the first column. */
 async function firstCells (page) {
-  const more = page.getByRole('button', { name: 'Show more' })
   const texts = new Set()
 
   await page.locator('tbody tr').first().waitFor()
-  while (await more.count() > 0) {
-    if (await more.isEnabled()) await more.click()
-  }
+  await page.waitForFunction(() => {
+    const more = document.querySelector('.row.more button')
+    more?.click() // does nothing while it is disabled
+    return !more
+  })
   for (let at = 0, most = 1; at < most; at += 800) {
     await page.locator('main').evaluate((main, top) => { main.scrollTop = top }, at)
     most = await page.locator('main').evaluate((main) => main.scrollHeight)

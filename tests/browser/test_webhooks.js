@@ -2,11 +2,9 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, go, to, look } = require('./stage')
+const { scene, enter, go, to, look, button } = require('./stage')
 const { receiver } = require('./receiver')
 const { admin, login, member, converse, say, call, request } = require('./service')
-
-const button = (page, name) => page.getByRole('button', { name, exact: true })
 
 /* Closes the dialog with the secret, which asks whether the secret is stored. */
 async function keep (page) {

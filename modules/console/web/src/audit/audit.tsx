@@ -1,7 +1,7 @@
 /* The audit log, for Admins. The filters are in the address. */
 import { Download, ScrollText, X } from 'lucide-react'
 
-import { download, query } from '../api/client'
+import { ApiError, download, query } from '../api/client'
 import type { AuditRecord } from '../api/types'
 import { useValues } from '../router'
 import { t } from '../texts/texts'
@@ -38,9 +38,8 @@ function Row ({ record }: { record: AuditRecord }) {
         <small>{address}</small>
       </td>
       <td className='wide'>
-        <code>{action}</code>
         <details>
-          <summary>{path}</summary>
+          <summary><code>{action}</code> {!action.endsWith(` ${path}`) && <small>{path}</small>}</summary>
           <pre>{JSON.stringify({ fields, organization, requestId }, null, 2)}</pre>
         </details>
       </td>
@@ -64,6 +63,14 @@ export default function Audit () {
     </Field>
   )
 
+  if (list.error instanceof ApiError && list.error.status === 404) {
+    return (
+      <div className='page'>
+        <header><h1>{t('nav.audit')}</h1></header>
+        <Empty icon={ScrollText}>{t('audit.notLoaded')}</Empty>
+      </div>
+    )
+  }
   return (
     <div className='page'>
       <header>

@@ -218,6 +218,6 @@ export const de: Record<Key, string> = {
   'role.Admin': 'Admin', 'role.OrganizationAdmin': 'Organisations-Admin', 'role.DeviceOwner': 'Anlagenbesitzer', 'role.Buyer': 'Käufer', 'role.User': 'Benutzer', 'role.ApiUser': 'API-Benutzer',
   'nav.audit': 'Änderungsprotokoll', 'audit.who': 'Wer', 'audit.account': 'E-Mail oder Nummer eines Kontos', 'audit.action': 'Aktion', 'audit.target': 'Pfad oder Felder', 'audit.status': 'Ergebnis', 'audit.claimed': 'angegeben',
   'audit.succeeded': 'Erfolgreich', 'audit.refused': 'Abgelehnt', 'audit.failed': 'Fehlgeschlagen', 'audit.unknown': 'Unbekannt',
-  'audit.empty': 'Es sind noch keine Änderungen aufgezeichnet.', 'audit.noneSuch': 'Kein Eintrag passt zu den Filtern.',
+  'audit.empty': 'Es sind noch keine Änderungen aufgezeichnet.', 'audit.noneSuch': 'Kein Eintrag passt zu den Filtern.', 'audit.notLoaded': 'Dieser Dienst führt kein Änderungsprotokoll: Sein Modul „audit“ ist nicht geladen.',
   'account.Pending': 'Wartend', 'account.Active': 'Aktiv', 'account.Suspended': 'Gesperrt', 'account.Deleted': 'Gelöscht'
 }

@@ -218,7 +218,7 @@ export const en = {
   'role.Admin': 'Admin', 'role.OrganizationAdmin': 'Organization admin', 'role.DeviceOwner': 'Device owner', 'role.Buyer': 'Buyer', 'role.User': 'User', 'role.ApiUser': 'API user',
   'nav.audit': 'Audit log', 'audit.who': 'Who', 'audit.account': 'E-mail or id of an account', 'audit.action': 'Action', 'audit.target': 'Path or fields', 'audit.status': 'Outcome', 'audit.claimed': 'claimed',
   'audit.succeeded': 'Succeeded', 'audit.refused': 'Refused', 'audit.failed': 'Failed', 'audit.unknown': 'Unknown',
-  'audit.empty': 'No changes are recorded yet.', 'audit.noneSuch': 'No record matches the filters.',
+  'audit.empty': 'No changes are recorded yet.', 'audit.noneSuch': 'No record matches the filters.', 'audit.notLoaded': 'This service keeps no audit log: its module “audit” is not loaded.',
   'account.Pending': 'Pending', 'account.Active': 'Active', 'account.Suspended': 'Suspended', 'account.Deleted': 'Deleted'
 }
 
