@@ -90,7 +90,7 @@ function Lists ({ of }: { of: Coverage }) {
       {left.length > 0 && (
         <>
           <h3>{t('coverage.left')}</h3>
-          <Table label={t('coverage.left')} small head={[t('certs.period'), energy, t('coverage.reason')]}>
+          <Table label={t('coverage.left')} head={[t('certs.period'), energy, t('coverage.reason')]}>
             {left.map((read) => (
               <tr key={read.type + read.endDate}>
                 <td><Period start={read.startDate} end={read.endDate} /></td>

@@ -97,7 +97,7 @@ export function Bars ({ title, note, bars, show }: {
       {
         font: FONT, stroke: styled('color'), ticks: { show: false }, grid: { stroke: styled('borderTopColor'), width: 1 },
         size: (_, texts) => lengthOf(texts ?? []) + 16,
-        values: (_, all) => all.map(show)
+        values: (_, all) => all.map((value) => value === 0 ? '0' : show(value))
       }
     ],
     series: [

@@ -38,7 +38,7 @@ export function Period ({
 }) {
   const problem = since !== '' && until !== '' && since >= until ? t('hooks.reversed') : undefined
   return (
-    <>
+    <div className='period'>
       <Field label={t('hooks.from')}>
         {(props) => (
           <input
@@ -59,7 +59,7 @@ export function Period ({
           />
         )}
       </Field>
-    </>
+    </div>
   )
 }
 
