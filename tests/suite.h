@@ -92,6 +92,9 @@ bool suite_run(const struct suite *suite, double (*processor)(void), struct suit
  * tests. */
 int suite_summary(const struct suite_sums *sums, FILE *const *failed, int count);
 
+/* The number of elements of an array. */
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 /* EACH_TEXT (word, "one", "two") { ... } runs its statement for each of the texts. */
 #define EACH_TEXT(text, ...)                                                                       \
     for (const char *text, *const *text##_at = (const char *const[]){__VA_ARGS__, NULL};           \

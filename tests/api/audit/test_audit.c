@@ -8,7 +8,6 @@
 #define LOG "/api/admin/audit-log"
 #define NO_ID "999999999"
 #define NO_UUID "0195f3a0-1111-7222-8333-444455556666"
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { SOON_MS = 10000, PAGES = 3 };
 

@@ -5,7 +5,6 @@
 #include "stage.h"
 #include "talk.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SOON_MS 1000
 #define TWINS 8
 

@@ -6,7 +6,6 @@
 #include "forge.h"
 #include "suite.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FORM "application/x-www-form-urlencoded"
 #define GRANT "grant_type=client_credentials"
 #define WEEK_S (7 * 86400)

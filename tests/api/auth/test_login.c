@@ -10,7 +10,6 @@
 #include "people.h"
 #include "wire.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TRIES 10   /* of each kind */
 #define LOGINS 200 /* at once */
 #define CROWD 64   /* within the share of an address and of an account */

@@ -9,8 +9,6 @@
 #include "suite.h"
 #include "talk.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
-
 #define PATH "/api/auth/refresh"
 #define TABS 8
 

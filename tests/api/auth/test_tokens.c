@@ -12,8 +12,6 @@
 #include "people.h"
 #include "suite.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static struct host *host;
 static struct person *person;
 static char *header, *payload, *signature; /* of its token; the signature stays encoded */

@@ -7,7 +7,6 @@
 #include "stage.h"
 #include "wire.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define FIND "/api/chat/conversations/find"
 #define JSON "Content-Type: application/json\r\n"
 #define STRANGE "x.y.z"

@@ -5,7 +5,6 @@
 #include "exchange.h"
 #include "stage.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define FIND "POST /api/chat/conversations/find"
 #define START "POST /api/chat/conversations/start"
 #define FORM "POST /api/auth/getAccess"

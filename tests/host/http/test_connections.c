@@ -15,7 +15,6 @@
 
 #define HEAD "Host: x\r\nContent-Type: application/json\r\n"
 #define LAST "GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 enum { ROOM = 48 * 1024, SECONDS = 4, CLOSE_MS = 8000, LOOK_EVERY = 200 };
 

@@ -10,7 +10,6 @@
 #include "wire.h"
 
 #define JSON_TYPE "application/json"
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 enum { LOGIN_MAX = 32768, SENT_MOST = 4 * MIB, WAYS = 6 };
 

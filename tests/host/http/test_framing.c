@@ -11,7 +11,6 @@
 #define CHUNKED POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n"
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: x\r\n\r\n"
 #define FIELD "a: b\r\n"
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 enum { HEAD_MAX = 16384, FIELDS_MAX = 256, PIPELINED = 1000, BODY_MAX = 32768 };
 

@@ -6,8 +6,6 @@
 #include "stage.h"
 #include "wire.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
-
 static struct person *user;
 
 static void set_up(void)

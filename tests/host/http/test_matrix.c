@@ -14,8 +14,6 @@
 #include "matrix.h"
 #include "stage.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const char *const modules[] = {"audit",  "auth",    "bulk",   "certificate",
                                       "chat",   "console", "device", "docs",
                                       "health", "reading", "webhook"};

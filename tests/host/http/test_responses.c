@@ -7,7 +7,6 @@
 #include "stage.h"
 #include "wire.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define OURS "https://app.example"
 
 static void set_up(void)

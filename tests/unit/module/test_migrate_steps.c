@@ -4,8 +4,6 @@
 #include "fixture.h"
 #include "suite.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static struct migrate_step step_of(const char *sql)
 {
     char text[512], why[128];

@@ -6,7 +6,6 @@
 #include "suite.h"
 #include "unit/probe/probe.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define PROBE TEST_MODULES "/probe.so"
 
 /* Fails the test unless these are the problems; each may have more text before it. */

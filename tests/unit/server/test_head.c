@@ -3,7 +3,6 @@
 
 #include "suite.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define LINE "POST /a?b=c HTTP/1.1\r\n"
 #define START LINE "Host: h\r\n"
 

@@ -14,7 +14,6 @@
 #include "http_stage.h"
 #include "suite.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define CHUNKED POST("/nothing") "Transfer-Encoding: chunked\r\n\r\n"
 
 enum { BYTES_PER_MS = 16, DROPS_MS = 500, SLACK_MS = 2000, DRAIN_MS = 1000 };

@@ -7,7 +7,6 @@
 #include "suite.h"
 #include "unit/support/fixture.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define HOST "Host: h\r\n"
 #define POST "POST /a HTTP/1.1\r\n" HOST
 

@@ -9,8 +9,6 @@
 #include "support/process.h"
 #include "support/schema.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static const char document_text[] =
     "{\"components\": {\"schemas\": {\"Small\": {\"type\": \"integer\", \"maximum\": 9}}}}";
 
