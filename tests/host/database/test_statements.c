@@ -311,23 +311,15 @@ TEST(a_job_skipped_because_of_its_lock_is_reported)
 
 /* A function that a statement calls can change all of these, and the text of the statement does not
  * show it. */
-static const char *const reported[] = {"TimeZone",
-                                       "DateStyle",
-                                       "IntervalStyle",
-                                       "client_encoding",
-                                       "standard_conforming_strings",
-                                       "default_transaction_read_only",
-                                       "application_name",
-                                       "session_authorization",
-                                       "is_superuser"};
-
 TEST(a_connection_is_closed_if_a_function_changed_its_settings)
 {
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_settings", .db = ONE_OF_EACH});
 
-    for (size_t i = 0; i < sizeof reported / sizeof *reported; i++) {
-        const char *name = reported[i], *pair = text("detail=%s", name);
+    EACH_TEXT (name, "TimeZone", "DateStyle", "IntervalStyle", "client_encoding",
+               "standard_conforming_strings", "default_transaction_read_only", "application_name",
+               "session_authorization", "is_superuser") {
+        const char *pair = text("detail=%s", name);
 
         for (int k = 0; k < 3; k++) {
             const char *way = sent[k].way;

@@ -124,13 +124,10 @@ TEST(origins_are_compared_exactly)
     json_t *origins = json_pack("[s,s,s,i]", "https://app.example.org", "null", "*", 5);
 
     ck_assert(origin_allowed(origins, "https://app.example.org"));
-    ck_assert(!origin_allowed(origins, "https://app.example.org.evil.com"));
-    ck_assert(!origin_allowed(origins, "https://app.example.or"));
-    ck_assert(!origin_allowed(origins, "http://app.example.org"));
-    ck_assert(!origin_allowed(origins, "https://APP.example.org"));
-    ck_assert(!origin_allowed(origins, "null"));
-    ck_assert(!origin_allowed(origins, "*"));
-    ck_assert(!origin_allowed(origins, ""));
+    EACH_TEXT (other, "https://app.example.org.evil.com", "https://app.example.or",
+               "http://app.example.org", "https://app.example.org:444", "https://APP.example.org",
+               "null", "*", "")
+        ck_assert_msg(!origin_allowed(origins, other), "%s", other);
     ck_assert(!origin_allowed(origins, NULL));
     ck_assert(!origin_allowed(NULL, "https://app.example.org"));
     json_decref(origins);

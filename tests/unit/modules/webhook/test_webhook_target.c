@@ -33,118 +33,46 @@ static void teardown(void)
 
 TEST(public_names_and_addresses_are_accepted)
 {
-    static const char *const urls[] = {
-        "http://example.com",
-        "https://example.com/hook?x=1&y=%20",
-        "HTTPS://Example.COM:8443/a/b",
-        "http://1.1.1.1/",
-        "http://[2001:4860:4860::8888]:8080/",
-        "http://xn--mnchen-3ya.de/",
-        "http://example.com./",
-        "http://localhost.example.com/",
-        "http://example.com/@user",
-        "http://3com.example.com/",
-    };
-
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
-        TAKES(&strict, urls[i]);
+    EACH_TEXT (url, "http://example.com", "https://example.com/hook?x=1&y=%20",
+               "HTTPS://Example.COM:8443/a/b", "http://1.1.1.1/",
+               "http://[2001:4860:4860::8888]:8080/", "http://xn--mnchen-3ya.de/",
+               "http://example.com./", "http://localhost.example.com/", "http://example.com/@user",
+               "http://3com.example.com/")
+        TAKES(&strict, url);
 }
 
 TEST(local_addresses_are_refused_in_every_spelling)
 {
-    static const char *const urls[] = {
-        "http://127.0.0.1/",
-        "http://localhost",
-        "http://LOCALHOST:80/",
-        "http://a.localhost/",
-        "http://localhost./",
-        "http://[::1]/",
-        "http://0.0.0.0/",
-        "http://0/",
-        "http://127.1/",
-        "http://2130706433/",
-        "http://0x7f.1/",
-        "http://0x7f000001/",
-        "http://0177.0.0.1/",
-        "http://127.0.0.1./",
-        "http://127.1../",
-        "http://[::ffff:127.0.0.1]/",
-        "http://[::ffff:7f00:1]/",
-        "http://[::127.0.0.1]/",
-        "http://①②⑦.0.0.1/",
-        "http://１２７.0.0.1/",
-        "http://127。0。0。1/",
-        "http://%31%32%37.0.0.1/",
-        "http://127.0.0.1%2e/",
-        "http://[fe80::1%25eth0]/",
-        "http://[::]/",
-        "http://10.1.2.3/",
-        "http://172.16.0.1/",
-        "http://172.31.255.255/",
-        "http://192.168.1.1/",
-        "http://169.254.169.254/latest/meta-data/",
-        "http://100.64.0.1/",
-        "http://198.18.0.1/",
-        "http://[fc00::1]/",
-        "http://[fd12::1]/",
-        "http://[fe80::1]/",
-        "http://[64:ff9b::7f00:1]/",
-        "http://[2002:7f00:1::]/",
-        "http://[ff02::1]/",
-        "http://224.0.0.1/",
-        "http://255.255.255.255/",
-        "http://1.2.3.4.5/",
-        "http://127.0.0.1.1/",
-        "http://0x7f.0x0.0x0.0x1/",
-        "http://017700000001/",
-        "http://4294967296/",
-        "http://[::ffff:0:127.0.0.1]/",
-    };
-
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
-        REFUSES(&strict, urls[i]);
+    EACH_TEXT (url, "http://127.0.0.1/", "http://localhost", "http://LOCALHOST:80/",
+               "http://a.localhost/", "http://localhost./", "http://[::1]/", "http://0.0.0.0/",
+               "http://0/", "http://127.1/", "http://2130706433/", "http://0x7f.1/",
+               "http://0x7f000001/", "http://0177.0.0.1/", "http://127.0.0.1./", "http://127.1../",
+               "http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/", "http://[::127.0.0.1]/",
+               "http://①②⑦.0.0.1/", "http://１２７.0.0.1/", "http://127。0。0。1/",
+               "http://%31%32%37.0.0.1/", "http://127.0.0.1%2e/", "http://[fe80::1%25eth0]/",
+               "http://[::]/", "http://10.1.2.3/", "http://172.16.0.1/", "http://172.31.255.255/",
+               "http://192.168.1.1/", "http://169.254.169.254/latest/meta-data/",
+               "http://100.64.0.1/", "http://198.18.0.1/", "http://[fc00::1]/", "http://[fd12::1]/",
+               "http://[fe80::1]/", "http://[64:ff9b::7f00:1]/", "http://[2002:7f00:1::]/",
+               "http://[ff02::1]/", "http://224.0.0.1/", "http://255.255.255.255/",
+               "http://1.2.3.4.5/", "http://127.0.0.1.1/", "http://0x7f.0x0.0x0.0x1/",
+               "http://017700000001/", "http://4294967296/", "http://[::ffff:0:127.0.0.1]/")
+        REFUSES(&strict, url);
 }
 
 TEST(other_schemes_and_forms_are_refused)
 {
-    static const char *const urls[] = {
-        "",
-        "http:",
-        "http://",
-        "https:///x",
-        "http://:80/",
-        "example.com/hook",
-        "//example.com/hook",
-        "file:///etc/passwd",
-        "gopher://example.com/",
-        "ftp://example.com/",
-        "dict://example.com:11211/",
-        "javascript:alert(1)",
-        "http:/example.com",
-        "http:///example.com",
-        "http://user:pw@example.com/",
-        "http://user@example.com/",
-        "http://:@example.com/",
-        "http://@example.com/",
-        "http://a@127.0.0.1#@b",
-        "http://example.com\\@127.0.0.1/",
-        "http://exa\\mple.com/",
-        "http://example.com/\r\nX: y",
-        "http://example.com/\t",
-        " http://example.com/",
-        "http://example.com/a b",
-        "http://example.com/\x7f",
-        "http://example.com/\xc2\x85",
-        "http://exa mple.com/",
-        "http://example.com:0/",
-        "http://example.com:65536/",
-        "http://example.com:80x/",
-        "http://example.com:-1/",
-        "http://.../",
-    };
-
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++)
-        REFUSES(&strict, urls[i]);
+    EACH_TEXT (url, "", "http:", "http://", "https:///x", "http://:80/", "example.com/hook",
+               "//example.com/hook", "file:///etc/passwd", "gopher://example.com/",
+               "ftp://example.com/", "dict://example.com:11211/", "javascript:alert(1)",
+               "http:/example.com", "http:///example.com", "http://user:pw@example.com/",
+               "http://user@example.com/", "http://:@example.com/", "http://@example.com/",
+               "http://a@127.0.0.1#@b", "http://example.com\\@127.0.0.1/", "http://exa\\mple.com/",
+               "http://example.com/\r\nX: y", "http://example.com/\t", " http://example.com/",
+               "http://example.com/a b", "http://example.com/\x7f", "http://example.com/\xc2\x85",
+               "http://exa mple.com/", "http://example.com:0/", "http://example.com:65536/",
+               "http://example.com:80x/", "http://example.com:-1/", "http://.../")
+        REFUSES(&strict, url);
 }
 
 TEST(a_url_has_at_most_2048_characters)
@@ -164,10 +92,9 @@ TEST(a_url_has_at_most_2048_characters)
 
 TEST(ports_of_other_services_are_refused_unless_allowed)
 {
-    REFUSES(&strict, "http://example.com:22/");
-    REFUSES(&strict, "http://example.com:25/");
-    REFUSES(&strict, "http://example.com:5432/");
-    REFUSES(&strict, "http://example.com:6379/");
+    EACH_TEXT (url, "http://example.com:22/", "http://example.com:25/", "http://example.com:5432/",
+               "http://example.com:6379/")
+        REFUSES(&strict, url);
     TAKES(&strict, "http://example.com:8080/");
     TAKES(&loopback, "http://example.com:6379/");
     REFUSES(&loopback, "http://example.com:5432/");
@@ -175,11 +102,9 @@ TEST(ports_of_other_services_are_refused_unless_allowed)
 
 TEST(allow_networks_permits_addresses)
 {
-    TAKES(&loopback, "http://127.0.0.1:9000/");
-    TAKES(&loopback, "http://127.1:9000/");
-    TAKES(&loopback, "http://localhost:9000/");
-    TAKES(&loopback, "http://[::1]:9000/");
-    TAKES(&loopback, "http://[::ffff:127.0.0.1]:9000/");
+    EACH_TEXT (url, "http://127.0.0.1:9000/", "http://127.1:9000/", "http://localhost:9000/",
+               "http://[::1]:9000/", "http://[::ffff:127.0.0.1]:9000/")
+        TAKES(&loopback, url);
     REFUSES(&loopback, "http://10.0.0.1/");
 }
 
@@ -191,17 +116,13 @@ TEST(an_entry_may_have_several_networks_and_all_ports)
     char why[128];
 
     ck_assert_int_eq(target_rules_read(&rules, networks, NULL, open, why, sizeof(why)), 0);
-    TAKES(&rules, "http://10.1.2.3/");
-    TAKES(&rules, "http://192.168.1.2/");
-    TAKES(&rules, "http://127.0.0.1:6000/");
-    TAKES(&rules, "http://127.0.0.1:22/");
-    TAKES(&rules, "http://localhost:9200/");
-    REFUSES(&rules, "http://127.0.0.1:0/");
-    REFUSES(&rules, "https://[::ffff:127.0.0.1]:00/");
-    REFUSES(&rules, "http://name.example:0/");
-    REFUSES(&rules, "http://10.1.2.3:6000/");
-    REFUSES(&rules, "http://1.1.1.1:9200/");
-    REFUSES(&rules, "http://172.16.0.1/");
+    EACH_TEXT (url, "http://10.1.2.3/", "http://192.168.1.2/", "http://127.0.0.1:6000/",
+               "http://127.0.0.1:22/", "http://localhost:9200/")
+        TAKES(&rules, url);
+    EACH_TEXT (url, "http://127.0.0.1:0/", "https://[::ffff:127.0.0.1]:00/",
+               "http://name.example:0/", "http://10.1.2.3:6000/", "http://1.1.1.1:9200/",
+               "http://172.16.0.1/")
+        REFUSES(&rules, url);
     target_rules_free(&rules);
     json_decref(networks);
     json_decref(open);
@@ -209,17 +130,15 @@ TEST(an_entry_may_have_several_networks_and_all_ports)
 
 TEST(invalid_network_lists_are_refused)
 {
-    static const char *const networks[] = {
-        "10.0.0.1/8",  "10.0.0.0/33", "x",     "::1/129", "1.2.3",       "10.0.0.0/",
-        "10.0.0.0/-1", "127.1",       "::/0x", "",        "10.0.0.0/8,", "10.0.0.0/8,,::1"};
     struct target_rules rules;
     char why[128];
 
-    for (size_t i = 0; i < sizeof(networks) / sizeof(networks[0]); i++) {
-        json_t *list = json_pack("[s]", networks[i]);
+    EACH_TEXT (networks, "10.0.0.1/8", "10.0.0.0/33", "x", "::1/129", "1.2.3", "10.0.0.0/",
+               "10.0.0.0/-1", "127.1", "::/0x", "", "10.0.0.0/8,", "10.0.0.0/8,,::1") {
+        json_t *list = json_pack("[s]", networks);
 
         ck_assert_msg(target_rules_read(&rules, list, NULL, NULL, why, sizeof(why)) == -1, "%s",
-                      networks[i]);
+                      networks);
         json_decref(list);
     }
 }
@@ -299,7 +218,7 @@ TEST(urls_are_percent_encoded_like_in_browsers)
         {"", ""},
     };
 
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+    for (size_t i = 0; i < COUNT(pairs); i++) {
         char *encoded = target_encode(pairs[i][0]);
 
         ck_assert_str_eq(encoded, pairs[i][1]);
