@@ -97,17 +97,21 @@ static int64_t everything(void)
                           "(SELECT count(*) FROM auth_key)");
 }
 
-/* The service does not fail, and the response contains nothing of SQL. */
-static void expect_harmless(const struct answer *answer, const char *where, const char *statement)
+/* Sends the request; the service does not fail, and the response contains nothing of SQL. Returns
+ * the response. */
+static const struct answer *expect_harmless(struct call call, const char *where,
+                                            const char *statement)
 {
     static const char *const told[] = {"syntax", "SQL", "relation", "PostgreSQL", "pg_"};
 
+    call.token = user->token;
+    const struct answer *answer = http_send(host, &call);
+
     ck_assert_msg(answer->status >= 200 && answer->status < 500, "%s %s: status %ld %s %s", where,
                   statement, answer->status, answer->problem, answer->body);
-    if (answer->status < 400)
-        return;
-    for (size_t i = 0; i < COUNT(told); i++)
+    for (size_t i = 0; answer->status >= 400 && i < COUNT(told); i++)
         ck_assert_msg(!strstr(answer->body, told[i]), "%s %s: %s", where, statement, answer->body);
+    return answer;
 }
 
 TEST_EACH(sql_in_a_field_is_not_executed, COUNT(routes))
@@ -119,15 +123,12 @@ TEST_EACH(sql_in_a_field_is_not_executed, COUNT(routes))
         for (size_t i = 0; i < COUNT(statements); i++) {
             json_t *json = json_pack("{ss}", *field, statements[i]);
             const char *body = kept(json_dumps(json, JSON_COMPACT));
-            const struct answer *answer =
-                http_send(host, &(struct call){.method = routes[_i].method,
-                                               .path = routes[_i].path,
-                                               .token = user->token,
-                                               .body = body,
-                                               .connection = connection});
-
+            expect_harmless((struct call){.method = routes[_i].method,
+                                          .path = routes[_i].path,
+                                          .body = body,
+                                          .connection = connection},
+                            text("%s %s", routes[_i].path, *field), statements[i]);
             json_decref(json);
-            expect_harmless(answer, text("%s %s", routes[_i].path, *field), statements[i]);
         }
     }
     ck_assert_int_eq(everything(), before);
@@ -142,12 +143,10 @@ TEST_EACH(sql_in_a_path_or_query_is_not_executed, COUNT(paths))
     for (size_t i = 0; i < COUNT(statements); i++) {
         const char *at = strstr(paths[_i], "%s");
         const char *path = text("%.*s%s", (int)(at - paths[_i]), paths[_i], encoded(statements[i]));
-        const struct answer *answer = http_send(host, &(struct call){.method = "GET",
-                                                                     .path = path,
-                                                                     .token = user->token,
-                                                                     .connection = connection});
+        const struct answer *answer =
+            expect_harmless((struct call){.method = "GET", .path = path, .connection = connection},
+                            path, statements[i]);
 
-        expect_harmless(answer, path, statements[i]);
         ck_assert_msg(answer->status != 200 || strstr(path, "?"), "%s: %s", path, answer->body);
     }
     ck_assert_int_eq(everything(), before);
