@@ -110,20 +110,16 @@ TEST(problems_of_fields_have_these_messages)
 {
     fails("{\"text\":1}", "text", "must be a string");
     fails("{\"text\":null}", "text", "must be a string");
-    fails("{\"text\":\"a\"}", "text", "must be at least 2 characters");
     fails("{\"text\":\"\\u00e4\\u00e4\\u00e4\\u00e4\\u00e4\\u00e4\"}", "text",
           "must be at most 5 characters");
     fails("{\"entry\":\" \\u3000\\n\"}", "entry", "must not be blank");
     fails("{\"entry\":\"\"}", "entry", "must not be blank");
     fails("{\"email\":\"x\"}", "email", "must be an e-mail address");
-    fails("{\"mail\":5}", "mail", "must be an e-mail address");
     fails("{\"uuid\":\"x\"}", "uuid", "must be a UUID");
     fails("{\"count\":\"5\"}", "count", "must be a whole number");
     fails("{\"count\":5.5}", "count", "must be a whole number");
     fails("{\"count\":1e300}", "count", "must be a whole number");
     fails("{\"count\":true}", "count", "must be a whole number");
-    fails("{\"count\":0}", "count", "must be at least 1");
-    fails("{\"count\":11}", "count", "must be at most 10");
     fails("{\"least\":0}", "least", "must be at least 1");
     fails("{\"number\":\"5\"}", "number", "must be a number");
     fails("{\"yes\":1}", "yes", "must be true or false");
@@ -328,15 +324,6 @@ TEST(null_in_a_required_field_counts_as_missing)
     const struct bb_table one = BB_TABLE(rows);
 
     fails_as(&one, "{\"a\":null}", "a", "is required");
-}
-
-TEST(a_nul_byte_in_a_text_is_refused)
-{
-    json_t *object = json_pack("{so}", "text", json_stringn("a\0b", 3));
-
-    ck_assert_ptr_null(fields_check(&table, object, &problems));
-    ck_assert_uint_eq(problems.count, 1);
-    json_decref(object);
 }
 
 TEST(at_most_64_problems_are_kept)

@@ -71,36 +71,6 @@ TEST(signatures_equal_published_test_vectors)
     json_decref(cases);
 }
 
-TEST(a_key_can_sign_many_times)
-{
-    struct sign_key *key = sign_key_new(algorithm, "It's a Secret to Everybody");
-    char first[SIGN_HEX], again[SIGN_HEX];
-
-    ck_assert_int_eq(sign_body(key, "Hello, World!", 13, first), 0);
-    ck_assert_int_eq(sign_body(key, "other", 5, again), 0);
-    ck_assert_str_ne(first, again);
-    ck_assert_int_eq(sign_body(key, "Hello, World!", 13, again), 0);
-    ck_assert_str_eq(first, again);
-    sign_key_free(key);
-}
-
-TEST(two_secrets_sign_in_order)
-{
-    struct sign_key *newer = sign_key_new(algorithm, "newer");
-    struct sign_key *older = sign_key_new(algorithm, "older");
-    const struct sign_key *both[] = {newer, older}, *swapped[] = {older, newer};
-    char a[SIGN_STANDARD], b[SIGN_STANDARD];
-
-    ck_assert_int_eq(sign_standard(both, 2, "id", 1, "{}", 2, a), 0);
-    ck_assert_int_eq(sign_standard(swapped, 2, "id", 1, "{}", 2, b), 0);
-    ck_assert_uint_eq(strlen(a), 95);
-    ck_assert_int_eq(a[47], ' ');
-    ck_assert_int_eq(strncmp(a, b + 48, 47), 0);
-    ck_assert_int_eq(strncmp(a + 48, b, 47), 0);
-    sign_key_free(newer);
-    sign_key_free(older);
-}
-
 /* "whsec_" without valid base64 after it is a secret like any other. */
 TEST(a_secret_that_is_not_valid_base64_is_used_as_text)
 {
