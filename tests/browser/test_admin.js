@@ -103,6 +103,7 @@ scene('accounts: the service searches, and a changed role can be changed back', 
   await page.getByLabel(`Role: ${person.email}`).selectOption('User')
   await button(page.getByRole('dialog'), 'Change the role').click()
   await page.getByText(`${person.email} is now: User`).waitFor()
+  await button(page, 'Undo').focus() // so that the message stays
   await look(page, 'accounts-toast')
   await button(page, 'Undo').click()
   await page.waitForFunction((name) => document.querySelector(`select[aria-label="${name}"]`)?.value === 'Buyer', `Role: ${person.email}`)

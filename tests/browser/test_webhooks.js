@@ -110,6 +110,7 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     await until(() => hook.got.some(({ event, genuine }) => event === 'message.new' && genuine))
     await button(page, 'Disable').click()
     await page.getByText('This webhook is off.').waitFor()
+    await button(page, 'Undo').focus() // so that the message stays
     await look(page, 'webhook-off')
     await button(page, 'Undo').click()
     await page.getByText('This webhook is off.').waitFor({ state: 'detached' })
