@@ -13,7 +13,7 @@ static size_t room_for(size_t length)
     return room;
 }
 
-void upload_bytes(struct upload_body *body, const void *bytes, size_t length)
+static void upload_bytes(struct upload_body *body, const void *bytes, size_t length)
 {
     size_t room = room_for(body->length + length);
 

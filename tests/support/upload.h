@@ -22,8 +22,7 @@ void upload_part(struct upload_body *body, const char *disposition, const void *
 void upload_file(struct upload_body *body, const char *field, const char *name, const void *bytes,
                  size_t length);
 
-/* Add raw bytes; add the last boundary. */
-void upload_bytes(struct upload_body *body, const void *bytes, size_t length);
+/* Adds the last boundary. */
 void upload_close(struct upload_body *body);
 
 /* Closes the body and sends it. */

@@ -139,11 +139,11 @@ const char *wire_header(const struct wire_answer *answer, const char *name)
 }
 
 /* Without the request, only the form of an error can be checked. */
-static void judge_error(const struct wire_answer *answer, bool head)
+static void judge_error(const struct wire_answer *answer)
 {
     json_t *json = json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL);
 
-    reference_keeps_error(&(struct reference_answer){.method = head ? "HEAD" : "GET",
+    reference_keeps_error(&(struct reference_answer){.method = "GET",
                                                      .status = answer->status,
                                                      .headers = answer->headers,
                                                      .body = answer->body,
@@ -152,7 +152,7 @@ static void judge_error(const struct wire_answer *answer, bool head)
     json_decref(json);
 }
 
-static struct wire_answer *read_one(struct wire *wire, bool head, int64_t end)
+static struct wire_answer *read_one(struct wire *wire, int64_t end)
 {
     size_t block = header_block(wire, end);
 
@@ -167,7 +167,7 @@ static struct wire_answer *read_one(struct wire *wire, bool head, int64_t end)
     answer->status = (int)strtol(answer->headers + 9, NULL, 10);
     wire->taken += block;
     const char *length = wire_header(answer, "Content-Length");
-    bool bare = head || answer->status < 200 || answer->status == 204 || answer->status == 304;
+    bool bare = answer->status < 200 || answer->status == 204 || answer->status == 304;
 
     answer->length = length && !bare ? strtoul(length, NULL, 10) : 0;
     if (!need(wire, answer->length, end))
@@ -176,29 +176,19 @@ static struct wire_answer *read_one(struct wire *wire, bool head, int64_t end)
     if (answer->length)
         memcpy(answer->body, wire->bytes + wire->taken, answer->length);
     wire->taken += answer->length;
-    judge_error(answer, head);
-    return answer;
-}
-
-static struct wire_answer *read_final(struct wire *wire, bool head, int ms)
-{
-    int64_t end = now_ms() + (int64_t)ms * PATIENCE;
-    struct wire_answer *answer;
-
-    do
-        answer = read_one(wire, head, end);
-    while (answer && answer->status < 200);
+    judge_error(answer);
     return answer;
 }
 
 struct wire_answer *wire_read(struct wire *wire, int ms)
 {
-    return read_final(wire, false, ms);
-}
+    int64_t end = now_ms() + (int64_t)ms * PATIENCE;
+    struct wire_answer *answer;
 
-struct wire_answer *wire_read_head(struct wire *wire, int ms)
-{
-    return read_final(wire, true, ms);
+    do
+        answer = read_one(wire, end);
+    while (answer && answer->status < 200);
+    return answer;
 }
 
 bool wire_closes(struct wire *wire, int ms)

@@ -44,9 +44,6 @@ struct wire_answer *wire_read(struct wire *wire, int ms);
  * the request `said`. */
 struct wire_answer *wire_read_for(struct wire *wire, const char *said, int ms);
 
-/* Reads the response to a HEAD request, which has no body whatever its Content-Length. */
-struct wire_answer *wire_read_head(struct wire *wire, int ms);
-
 /* Returns whether the host closes within `ms` times PATIENCE; bytes that it sends before are
  * ignored. */
 bool wire_closes(struct wire *wire, int ms);

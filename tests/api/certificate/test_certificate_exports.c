@@ -130,18 +130,17 @@ TEST(an_export_of_a_large_log_is_complete_and_needs_constant_memory)
 /* Begins an export and reads only the first bytes of the response. */
 static int stalled_export(const struct person *who)
 {
-    const char *request = text("GET " EXPORT " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s"
-                               "\r\n\r\n",
-                               who->token);
-    int fd = wire_open_from(host, "127.0.0.1", 4096)->fd;
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    struct wire *wire = wire_open_from(host, "127.0.0.1", 4096);
+    struct pollfd readable = {.fd = wire->fd, .events = POLLIN};
     char head[13] = "";
 
-    ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+    ck_assert(wire_say(wire,
+                       "GET " EXPORT " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
+                       who->token));
     ck_assert_int_eq(poll(&readable, 1, 60000), 1);
-    ck_assert_int_eq(recv(fd, head, 12, MSG_WAITALL), 12);
+    ck_assert_int_eq(recv(wire->fd, head, 12, MSG_WAITALL), 12);
     ck_assert_str_eq(head, "HTTP/1.1 200");
-    return fd;
+    return wire->fd;
 }
 
 /* Reads a stalled response to its end; returns whether the last chunk came, so that it is

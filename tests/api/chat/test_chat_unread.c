@@ -110,45 +110,35 @@ TEST(unread_count_reads_no_conversations)
     ck_assert_int_eq(sql_number(db, name_differences), 0);
 }
 
-struct writer {
-    pthread_t thread;
-    int number;
-    struct talk *talks;
-    const char *hot;
-    int problems;
-};
-
-/* Posts to all conversations of an e-mail and marks them read, concurrently. */
-static void *write_some(void *arg)
+/* Returns a call that marks a conversation as read by the reader; NULL: a call that posts to it. */
+static struct call unread_call(const struct talk *talk, const char *reader)
 {
-    struct writer *writer = arg;
-
-    for (int i = 0; i < repetitions(10, 40); i++) {
-        const struct talk *talk = &writer->talks[(writer->number + i) % WRITERS];
-        struct answer *answer = i % 5 == 4 ? talk_read(host, platform, talk, writer->hot)
-                                           : talk_post(host, admin, talk, ADMIN_EMAIL, "hot");
-
-        writer->problems += answer->status >= 300;
-    }
-    return NULL;
+    return (struct call){.method = reader ? "PATCH" : "POST",
+                         .path = text("/api/chat/conversations/%jd/%s", (intmax_t)talk->id,
+                                      reader ? "read" : "messages"),
+                         .token = reader ? platform->token : admin->token,
+                         .body = reader ? text("{\"email\":\"%s\"}", reader)
+                                        : "{\"username\":\"" ADMIN_EMAIL
+                                          "\",\"chatEntry\":\"hot\"}"};
 }
 
 TEST(unread_totals_are_exact_under_concurrency)
 {
     const char *hot = "hot@shop.example";
     struct talk talks[WRITERS];
-    struct writer writers[WRITERS];
+    struct call calls[WRITERS];
+    struct answer *answers[WRITERS];
 
     for (int i = 0; i < WRITERS; i++)
         talks[i] = talk_start(host, platform, hot, text("other%d@shop.example", i),
                               i % 2 ? text("Hot %d", i / 2) : NULL);
-    for (int i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){.number = i, .talks = talks, .hot = hot};
-        ck_assert_int_eq(pthread_create(&writers[i].thread, NULL, write_some, &writers[i]), 0);
-    }
-    for (int i = 0; i < WRITERS; i++) {
-        pthread_join(writers[i].thread, NULL);
-        ck_assert_int_eq(writers[i].problems, 0);
+    for (int round = 0; round < repetitions(10, 40); round++) {
+        for (int i = 0; i < WRITERS; i++)
+            calls[i] =
+                unread_call(&talks[(i + round) % WRITERS], (i + round) % 5 == 4 ? hot : NULL);
+        parallel(host, calls, answers, WRITERS);
+        for (int i = 0; i < WRITERS; i++)
+            ck_assert_msg(answers[i]->status < 300, "%s", answers[i]->body);
     }
     ck_assert_int_eq(sql_number(db, differences), 0);
     ck_assert_int_eq(sql_number(db, name_differences), 0);

@@ -153,16 +153,6 @@ TEST(a_request_raises_one_event_per_reading_type)
 
 #define READING "{'type':'Delta','unit':'Wh','startDate':'@5','endDate':'@4','value':7}"
 
-TEST(a_repeated_idempotency_key_returns_the_first_response)
-{
-    const char *key = plant("again");
-    const struct exchange row = {text("POST /api/meter-reads/new/again %s", dated(READING)), m, 201,
-                                 .header = "Idempotency-Key: reading-1"};
-
-    ck_assert_str_eq(ask_with(&row)->body, ask_with(&row)->body);
-    ck_assert_int_eq(stored(key), 1);
-}
-
 TEST(a_reading_of_a_client_that_disconnects_early_is_stored_once)
 {
     char *key = text("%s", plant("leaver"));
