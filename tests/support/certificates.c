@@ -88,23 +88,18 @@ void store_series(const struct person *by, const char *key, const char *type, in
     ck_status(meter_series(host, by, key, type, start, length, count, wh), 201);
 }
 
-struct answer *certificate_group_try(const struct person *by, const char *frequency, int64_t start,
-                                     const int64_t *devices, int count)
+int64_t certificate_group_make(const struct person *by, const char *frequency, int64_t start,
+                               const int64_t *devices, int count)
 {
     json_t *ids = json_array();
 
     for (int i = 0; i < count; i++)
         json_array_append_new(ids, json_integer(devices[i]));
-    return http(host, "POST", GROUPS, by->token,
-                json_pack("{ss ss ss so}", "name", "Group", "frequency", frequency, "start",
-                          time_text(start), "deviceIds", ids));
-}
+    struct answer *made = http(host, "POST", GROUPS, by->token,
+                               json_pack("{ss ss ss so}", "name", "Group", "frequency", frequency,
+                                         "start", time_text(start), "deviceIds", ids));
 
-int64_t certificate_group_make(const struct person *by, const char *frequency, int64_t start,
-                               const int64_t *devices, int count)
-{
-    return answer_int(ck_status(certificate_group_try(by, frequency, start, devices, count), 201),
-                      "id");
+    return answer_int(ck_status(made, 201), "id");
 }
 
 int64_t certificate_group_carried(const struct person *by, int64_t group)

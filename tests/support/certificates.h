@@ -59,9 +59,7 @@ int64_t store(const struct person *by, const char *key, const char *type, int64_
 void store_series(const struct person *by, const char *key, const char *type, int64_t start,
                   int64_t length, int count, int wh);
 
-/* Sends POST for a group. The second function requires success and returns the id. */
-struct answer *certificate_group_try(const struct person *by, const char *frequency, int64_t start,
-                                     const int64_t *devices, int count);
+/* Makes a group and returns its id. */
 int64_t certificate_group_make(const struct person *by, const char *frequency, int64_t start,
                                const int64_t *devices, int count);
 int64_t certificate_group_carried(const struct person *by, int64_t group);
