@@ -79,37 +79,55 @@ const char *next_page(const struct answer *answer)
     return end && *link == '<' ? text("%.*s", (int)(end - link - 1), link + 1) : NULL;
 }
 
-struct one_call {
+struct pending_call {
     const struct host *host;
-    const struct call *call;
+    struct call call;
     struct answer *answer;
-    pthread_barrier_t *together;
+    pthread_barrier_t *together; /* NULL: it does not wait for others */
+    pthread_t thread;
 };
 
 static void *make_call(void *arg)
 {
-    struct one_call *one = arg;
+    struct pending_call *one = arg;
 
-    pthread_barrier_wait(one->together);
-    one->answer = http_send(one->host, one->call);
+    if (one->together)
+        pthread_barrier_wait(one->together);
+    one->answer = http_send(one->host, &one->call);
     return NULL;
+}
+
+static struct pending_call *begin(const struct host *host, const struct call *call,
+                                  pthread_barrier_t *together)
+{
+    struct pending_call *one = kept(calloc(1, sizeof *one));
+
+    *one = (struct pending_call){.host = host, .call = *call, .together = together};
+    ck_assert_int_eq(pthread_create(&one->thread, NULL, make_call, one), 0);
+    return one;
+}
+
+struct pending_call *call_begin(const struct host *host, const struct call *call)
+{
+    return begin(host, call, NULL);
+}
+
+struct answer *call_end(struct pending_call *pending)
+{
+    pthread_join(pending->thread, NULL);
+    return pending->answer;
 }
 
 void parallel(const struct host *host, const struct call *calls, struct answer **answers, int count)
 {
-    struct one_call ones[PARALLEL_MAX];
-    pthread_t threads[PARALLEL_MAX];
+    struct pending_call *pending[PARALLEL_MAX];
     pthread_barrier_t together;
 
     ck_assert_int_le(count, PARALLEL_MAX);
     ck_assert_int_eq(pthread_barrier_init(&together, NULL, (unsigned)count), 0);
-    for (int i = 0; i < count; i++) {
-        ones[i] = (struct one_call){host, &calls[i], NULL, &together};
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, make_call, &ones[i]), 0);
-    }
-    for (int i = 0; i < count; i++) {
-        pthread_join(threads[i], NULL);
-        answers[i] = ones[i].answer;
-    }
+    for (int i = 0; i < count; i++)
+        pending[i] = begin(host, &calls[i], &together);
+    for (int i = 0; i < count; i++)
+        answers[i] = call_end(pending[i]);
     pthread_barrier_destroy(&together);
 }

@@ -42,6 +42,10 @@ const char *keys_of(const json_t *object);
 /* Returns the path in the response's Link header with rel="next", or NULL. */
 const char *next_page(const struct answer *answer);
 
+/* Makes a call in a separate thread; call_end() waits for its response and returns it. */
+struct pending_call *call_begin(const struct host *host, const struct call *call);
+struct answer *call_end(struct pending_call *pending);
+
 /* Makes the same call in several threads at once; the responses are in the order of the threads. */
 enum { PARALLEL_MAX = 64 };
 void parallel(const struct host *host, const struct call *calls, struct answer **answers,

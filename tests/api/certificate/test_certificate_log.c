@@ -16,15 +16,6 @@ static const char *csv_of(const struct person *by, const char *query)
     return ask(by, 200, NULL, "GET " LOG "/export.csv%s", query)->body;
 }
 
-static int lines_of(const char *csv)
-{
-    int lines = 0;
-
-    for (const char *at = csv; (at = strstr(at, "\r\n")); at += 2)
-        lines++;
-    return lines;
-}
-
 TEST(an_account_sees_only_the_log_of_its_organizations)
 {
     struct person *m = certificate_person("cert.scope"), *b = certificate_person("cert.scope.b");
@@ -184,7 +175,7 @@ TEST(the_export_has_every_entry_and_escapes_formulas)
     ck_assert_str_eq(answer_header(csv, "Content-Type"), "text/csv; charset=utf-8");
     ck_assert_str_eq(answer_header(csv, "Content-Disposition"),
                      "attachment; filename=\"certificate-log.csv\"");
-    ck_assert_int_eq(lines_of(csv->body), 1 + 7 * 500);
+    ck_assert_uint_eq(text_lines(csv->body), 1 + 7 * 500);
     for (int i = 0; i < 7; i++)
         ck_assert_msg(strstr(csv->body, names[i][1]) != NULL, "no %s", names[i][1]);
     for (const char *c = "=@"; *c; c++) {
@@ -194,7 +185,7 @@ TEST(the_export_has_every_entry_and_escapes_formulas)
     const char *first =
         text("?start=%s&end=%s", time_text(days_ago(790)), time_text(days_ago(789)));
 
-    ck_assert_int_eq(lines_of(csv_of(m, first)), 1 + 7);
+    ck_assert_uint_eq(text_lines(csv_of(m, first)), 1 + 7);
 }
 
 static void device_of(const struct person *by, const char *key, const char *country,
@@ -282,7 +273,7 @@ TEST(the_log_is_filtered_by_properties_of_many_devices)
     ck_assert_uint_eq(log_count(m, "?countryCode=DE"), 4);
     ck_assert_uint_eq(log_count(m, "?fuelCode=ES100"), 4);
     ck_assert_uint_eq(log_count(m, "?fuelCode=ES100&deviceTypeCode=TC120"), 2);
-    ck_assert_int_eq(lines_of(csv_of(m, "?countryCode=DE")), 1 + 4);
+    ck_assert_uint_eq(text_lines(csv_of(m, "?countryCode=DE")), 1 + 4);
 }
 
 /* Returns the number of entries on all pages of two entries; each must have the status, and the

@@ -10,17 +10,6 @@ static void set_up(void)
     certificates_open("device_delete");
 }
 
-static struct answer *delete_device(const struct person *by, const char *key)
-{
-    return http(host, "DELETE", text("/api/device/%s", key), by->token, NULL);
-}
-
-static struct answer *set_status(const struct person *by, const char *key, const char *status)
-{
-    return http(host, "PATCH", text("/api/device/%s", key), by->token,
-                json_pack("{ss}", "status", status));
-}
-
 /* Returns the number of rows of a table for a device. */
 static int64_t rows_of(const char *table, int64_t device)
 {
@@ -37,15 +26,15 @@ TEST(a_deleted_device_is_deleted_with_its_readings)
     ck_status(meter_read(host, m, "gone", "History", days_ago(40), days_ago(39), 10), 201);
     ck_error(meter_read(host, m, "gone", "History", days_ago(30), days_ago(29), 1e9), 409, "");
     ck_assert_int_eq(rows_of("reading_refused", device), 1);
-    ck_status(delete_device(m, "gone"), 200);
+    ask(m, 200, NULL, "DELETE /api/device/gone");
     static const char *const tables[] = {"reading", "reading_device", "reading_refused",
                                          "certificate_look", "certificate_history"};
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
         ck_assert_msg(rows_of(tables[i], device) == 0, "%s", tables[i]);
-    ck_error(http(host, "GET", "/api/device/gone", m->token, NULL), 404, "");
-    ck_error(meter_list(host, m, "gone", ""), 404, "");
-    ck_error(delete_device(m, "gone"), 404, "");
+    ask(m, 404, NULL, "GET /api/device/gone");
+    ask(m, 404, NULL, "GET /api/meter-reads/new/gone");
+    ask(m, 404, NULL, "DELETE /api/device/gone");
     meter_make(host, m, "gone", 10, days_ago(100));
     ck_assert_int_eq(meter_total(host, m, "gone"), 0);
 }
@@ -55,9 +44,9 @@ TEST(a_device_of_another_organization_cannot_be_deleted)
     struct person *m = certificate_person("delete.own"), *b = certificate_person("delete.other");
 
     meter_make(host, m, "kept", 10, days_ago(100));
-    ck_error(delete_device(b, "kept"), 404, "");
-    ck_status(http(host, "GET", "/api/device/kept", m->token, NULL), 200);
-    ck_status(delete_device(admin, "kept"), 200);
+    ask(b, 404, NULL, "DELETE /api/device/kept");
+    ask(m, 200, NULL, "GET /api/device/kept");
+    ask(admin, 200, NULL, "DELETE /api/device/kept");
 }
 
 TEST(a_device_with_certificates_cannot_be_deleted)
@@ -67,11 +56,11 @@ TEST(a_device_with_certificates_cannot_be_deleted)
     int64_t member = meter_make(host, m, "member", 10, days_ago(100));
     int64_t group = certificate_group_make(m, "daily", days_ago(20), &member, 1);
 
-    ck_status(meter_read(host, m, "history", "History", days_ago(50), days_ago(48), 5000), 201);
-    ck_status(meter_read(host, m, "member", "Delta", days_ago(10), days_ago(9), 300), 201);
+    store(m, "history", "History", days_ago(50), days_ago(48), 5000);
+    store(m, "member", "Delta", days_ago(10), days_ago(9), 300);
     certificates_issue(db, host);
-    ck_error(delete_device(m, "history"), 409, "Conflict: the device has certificates");
-    ck_error(delete_device(m, "member"), 409, "Conflict: the device has certificates");
+    EACH_TEXT (key, "history", "member")
+        ask(m, 409, "Conflict: the device has certificates", "DELETE /api/device/%s", key);
     ck_assert_int_eq(rows_of("reading", history), 1);
     ck_assert_int_eq(certificate_group_carried(m, group), 300);
 }
@@ -83,10 +72,10 @@ TEST(a_deleted_device_without_certificates_leaves_its_group)
                           meter_make(host, m, "second", 10, days_ago(100))};
 
     certificate_group_make(m, "daily", days_ago(20), devices, 2);
-    ck_status(delete_device(m, "first"), 200);
+    ask(m, 200, NULL, "DELETE /api/device/first");
     ck_assert_int_eq(rows_of("certificate_member", devices[0]), 0);
     ck_assert_int_eq(rows_of("certificate_member", devices[1]), 1);
-    ck_status(http(host, "GET", GROUPS, m->token, NULL), 200);
+    ask(m, 200, NULL, "GET " GROUPS);
 }
 
 TEST(an_inactive_device_is_not_listed_and_refuses_readings)
@@ -94,24 +83,18 @@ TEST(an_inactive_device_is_not_listed_and_refuses_readings)
     struct person *m = certificate_person("delete.inactive");
 
     meter_make(host, m, "idle", 10, days_ago(100));
-    ck_status(meter_read(host, m, "idle", "Delta", days_ago(50), days_ago(49), 100), 201);
-    ck_error(set_status(m, "idle", "inactive"), 400, "");
-    ck_assert_str_eq(answer_text(ck_status(set_status(m, "idle", "Inactive"), 200), "status"),
-                     "Inactive");
+    store(m, "idle", "Delta", days_ago(50), days_ago(49), 100);
+    ask(m, 400, NULL, "PATCH /api/device/idle {'status':'inactive'}");
+    ask(m, 200, "{'status':'Inactive'}", "PATCH /api/device/idle {'status':'Inactive'}");
     ck_error(meter_read(host, m, "idle", "Delta", days_ago(49), days_ago(48), 100), 409,
              "Conflict: the device is Inactive");
-    struct answer *listed = ck_status(http(host, "GET", "/api/device", m->token, NULL), 200);
-    struct answer *idle =
-        ck_status(http(host, "GET", "/api/device?status=Inactive", m->token, NULL), 200);
-    struct answer *all =
-        ck_status(http(host, "GET", "/api/device?status=All", m->token, NULL), 200);
+    ask(m, 200, "[]", "GET /api/device");
+    struct answer *idle = ask(m, 200, "[{}]", "GET /api/device?status=Inactive");
 
-    ck_assert_uint_eq(json_array_size(listed->json), 0);
-    ck_assert_uint_eq(json_array_size(idle->json), 1);
-    ck_assert(json_equal(idle->json, all->json));
+    ck_assert(json_equal(idle->json, ask(m, 200, NULL, "GET /api/device?status=All")->json));
     ck_assert_int_eq(meter_total(host, m, "idle"), 100);
-    ck_status(set_status(m, "idle", "Active"), 200);
-    ck_status(meter_read(host, m, "idle", "Delta", days_ago(49), days_ago(48), 100), 201);
+    ask(m, 200, NULL, "PATCH /api/device/idle {'status':'Active'}");
+    store(m, "idle", "Delta", days_ago(49), days_ago(48), 100);
 }
 
 /* Whichever comes first, no reading is left without its device. */
@@ -145,41 +128,23 @@ TEST(a_deletion_in_parallel_with_readings_leaves_no_reading)
     }
 }
 
-struct waiting {
-    pthread_t thread;
-    const struct host *by;
-    struct call call;
-    struct answer *answer;
-};
-
-static void *send_it(void *arg)
-{
-    struct waiting *waiting = arg;
-
-    waiting->answer = http_send(waiting->by, &waiting->call);
-    return NULL;
-}
-
-/* Sends the request and returns when this many statements wait for locks. */
-static void start_waiting(struct waiting *waiting, int64_t count)
-{
-    ck_assert_int_eq(pthread_create(&waiting->thread, NULL, send_it, waiting), 0);
-    sql_soon(db, text("SELECT (count(*) >= %jd)::int FROM pg_stat_activity WHERE"
-                      " wait_event_type = 'Lock' AND datname = current_database()",
-                      (intmax_t)count));
-}
-
 /* Two requests, one started before the other, both wait for a lock that is then released: both must
- * end. */
-static void expect_both(PGconn *holder, struct waiting both[2])
+ * end. The second one goes to the host `other`. */
+static void expect_both(PGconn *holder, const struct call calls[2], const struct host *other)
 {
-    start_waiting(&both[0], 1);
-    start_waiting(&both[1], 2);
+    struct pending_call *both[2];
+
+    for (int i = 0; i < 2; i++) {
+        both[i] = call_begin(i ? other : host, &calls[i]);
+        sql_soon(db, text("SELECT (count(*) > %d)::int FROM pg_stat_activity WHERE"
+                          " wait_event_type = 'Lock' AND datname = current_database()",
+                          i));
+    }
     sql_run(holder, "COMMIT");
     for (int i = 0; i < 2; i++) {
-        pthread_join(both[i].thread, NULL);
-        ck_assert_msg(both[i].answer->status < 500, "%d: %ld %s", i, both[i].answer->status,
-                      both[i].answer->body);
+        const struct answer *answer = call_end(both[i]);
+
+        ck_assert_msg(answer->status < 500, "%d: %ld %s", i, answer->status, answer->body);
     }
 }
 
@@ -192,8 +157,7 @@ TEST(voiding_a_reading_and_deleting_its_device_do_not_deadlock)
     struct host *other = host_start(&(struct host_spec){
         .name = "device_delete_other", .database = "device_delete", .modules = METER_MODULES});
     int64_t device = meter_make(host, m, "void", 10, days_ago(100));
-    struct answer *stored = meter_read(host, m, "void", "History", days_ago(50), days_ago(49), 100);
-    int64_t id = int_in(item_of(ck_status(stored, 201), "reads", 0), "id");
+    int64_t id = store(m, "void", "History", days_ago(50), days_ago(49), 100);
     const char *row = text("device = %jd", (intmax_t)device);
 
     certificates_issue(db, host);
@@ -201,15 +165,14 @@ TEST(voiding_a_reading_and_deleting_its_device_do_not_deadlock)
                      (intmax_t)device));
     sql_run(holder, "BEGIN");
     sql_run(holder, text("SELECT FROM reading_device WHERE %s AND type = 'H' FOR UPDATE", row));
-    struct waiting both[2] = {
-        {.by = host,
-         .call = {.method = "DELETE",
-                  .path = text("/api/meter-reads/new/void/%jd", (intmax_t)id),
-                  .token = m->token,
-                  .body = "{\"reason\":\"wrong\"}"}},
-        {.by = other, .call = {.method = "DELETE", .path = "/api/device/void", .token = m->token}}};
+    const struct call both[2] = {
+        {.method = "DELETE",
+         .path = text("/api/meter-reads/new/void/%jd", (intmax_t)id),
+         .token = m->token,
+         .body = "{\"reason\":\"wrong\"}"},
+        {.method = "DELETE", .path = "/api/device/void", .token = m->token}};
 
-    expect_both(holder, both);
+    expect_both(holder, both, other);
     PQfinish(holder);
     ck_assert_int_eq(rows_of("reading", device), 0);
     host_stop(other);
@@ -227,12 +190,11 @@ TEST(leaving_a_group_and_deleting_it_do_not_deadlock)
     sql_run(holder, "BEGIN");
     sql_run(holder, text("SELECT FROM certificate_member WHERE group_id = %jd FOR UPDATE",
                          (intmax_t)group));
-    struct waiting both[2] = {
-        {.by = host,
-         .call = {.method = "DELETE", .path = text("%s/devices/leaver", path), .token = m->token}},
-        {.by = host, .call = {.method = "DELETE", .path = path, .token = m->token}}};
+    const struct call both[2] = {
+        {.method = "DELETE", .path = text("%s/devices/leaver", path), .token = m->token},
+        {.method = "DELETE", .path = path, .token = m->token}};
 
-    expect_both(holder, both);
+    expect_both(holder, both, host);
     PQfinish(holder);
     ck_assert_int_eq(rows_of("certificate_member", device), 0);
     ck_assert_int_eq(rows_of("certificate_former", device), 0);
