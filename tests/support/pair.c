@@ -1,11 +1,12 @@
 #include "pair.h"
 
 struct host *one, *two;
+PGconn *pair_db;
+static const char *database;
 
 void pair_open(const char *name)
 {
-    const char *database = database_make(the_postgres, name);
-
+    database = database_make(the_postgres, name);
     one = host_start(&(struct host_spec){.name = text("%s-1", name), .database = database});
     two = host_start(&(struct host_spec){.name = text("%s-2", name), .database = database});
 }
@@ -14,4 +15,14 @@ void pair_close(void)
 {
     host_stop(one);
     host_stop(two);
+}
+
+void pair_connect(void)
+{
+    pair_db = database_connect(the_postgres, database);
+}
+
+void pair_disconnect(void)
+{
+    PQfinish(pair_db);
 }

@@ -6,9 +6,19 @@
 #include "people.h"
 
 extern struct host *one, *two;
+extern PGconn *pair_db; /* a connection of each test to the database */
 
-/* Call these in a suite's set-up, with the name of its database, and in its tear-down. */
+/* Makes a suite whose hosts run on a new database of its name. */
+#define PAIR_SUITE(name, seconds_each)                                                             \
+    static void name##_set_up(void)                                                                \
+    {                                                                                              \
+        pair_open(#name);                                                                          \
+    }                                                                                              \
+    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up, .after_all = pair_close, \
+          .before_each = pair_connect, .after_each = pair_disconnect)
 void pair_open(const char *name);
 void pair_close(void);
+void pair_connect(void);
+void pair_disconnect(void);
 
 #endif

@@ -218,7 +218,6 @@ TEST(get_access_reports_malformed_requests_as_invalid_request)
 {
     static const char bad[] = "invalid_request";
     struct client client = client_make(user);
-    char *large = kept(malloc(70000));
     const struct grant rows[] = {
         {NULL, NULL, NULL, bad},
         {NULL, "{}", NULL, bad},
@@ -239,13 +238,11 @@ TEST(get_access_reports_malformed_requests_as_invalid_request)
         {FORM, "client_id=%FF&client_secret=%FE", NULL, bad}, /* not UTF-8 */
         {FORM "; charset=ISO-8859-1", "username=J\xFCrgen%40x.example&password=x", NULL, bad},
         /* the host finds these errors before it calls the handler */
-        {FORM, large, NULL, bad, 413},
+        {FORM, text_repeated("a", 69999), NULL, bad, 413},
         {"text/plain", GRANT, NULL, bad, 415},
         {"application/xml", "<a/>", NULL, bad, 415},
     };
 
-    memset(large, 'a', 69999);
-    large[69999] = '\0';
     GRANTS(rows);
 }
 
@@ -348,14 +345,10 @@ TEST(a_token_is_looked_up_while_the_request_body_is_still_to_come)
     CURL *connection = client_open();
 
     for (size_t i = 0; i < COUNT(ways) * COUNT(sizes); i++) {
-        size_t size = sizes[i / COUNT(ways)];
-        char *entry = kept(malloc(size + 1));
-
-        memset(entry, 'e', size);
-        entry[size] = '\0';
-        const char *body = text("{\"participant1\":\"%s\",\"participant2\":\"b@example.com\","
-                                "\"username\":\"%s\",\"chatEntry\":\"%s\"}",
-                                user->email, user->email, entry);
+        const char *body =
+            text("{\"participant1\":\"%s\",\"participant2\":\"b@example.com\","
+                 "\"username\":\"%s\",\"chatEntry\":\"%s\"}",
+                 user->email, user->email, text_repeated("e", sizes[i / COUNT(ways)]));
         struct call call = {.method = "POST",
                             .path = "/api/chat/conversations/start",
                             .token = person_login(host, user),
@@ -375,10 +368,8 @@ TEST(a_request_refused_before_its_body_does_not_confuse_the_next_request)
 {
     static const char *const chunked[] = {"Transfer-Encoding: chunked", NULL};
     CURL *connection = client_open();
-    char *body = kept(malloc(200001));
+    const char *body = text_repeated(" ", 200000);
 
-    memset(body, ' ', 200000);
-    body[200000] = '\0';
     for (int i = 0; i < 6; i++) {
         struct call call = {.method = "POST",
                             .path = "/api/chat/conversations/start",

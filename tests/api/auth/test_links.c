@@ -2,29 +2,35 @@
  * Links that are sent by mail, on two hosts: choosing a new password, confirming an e-mail,
  * accepting an invitation. Links are void after other changes, and requests do not reveal accounts.
  */
-#include "exchange.h"
 #include "mailbox.h"
-#include "suite.h"
+#include "stage.h"
 
 #define RESET "/api/user/password/reset"
 #define CONFIRM "/api/user/email/confirm"
 #define GONE "{'errors':[{'field':'token','problem':'was used already or has expired*'}]}"
+#define WITH_MAIL "[auth, chat, health, mail]"
 #define CHEAP "  argon2_memory: 64\n  argon2_rounds: 1\n"
 
 enum { RACERS = 8 };
 
-static struct host *host, *other;
+static struct host *other;
 static struct mailbox *mailbox;
-static struct person *admin;
-static PGconn *db;
+
+/* Returns the settings of a host on the database of the suite's host, whose name is "links". */
+static struct host_spec spec_of(const char *name, const char *modules, const char *auth)
+{
+    return (struct host_spec){.name = name,
+                              .database = strcmp(name, "links") ? "links" : NULL,
+                              .modules = modules,
+                              .auth = auth,
+                              .more = mailbox_section(mailbox, NULL)};
+}
 
 static struct host *start(const char *name, const char *modules, const char *auth)
 {
-    return host_start(&(struct host_spec){.name = name,
-                                          .database = "links",
-                                          .modules = modules,
-                                          .auth = auth,
-                                          .more = mailbox_section(mailbox, NULL)});
+    struct host_spec spec = spec_of(name, modules, auth);
+
+    return host_start(&spec);
 }
 
 static void set_up(void)
@@ -32,12 +38,12 @@ static void set_up(void)
     const char *auth = CHEAP "  confirm_email: true\n  invitations: true\n"
                              "  link: \"https://busbar.example/{purpose}?t={token}&x\"\n";
 
-    database_make(the_postgres, "links");
     mailbox = mailbox_make("links");
     mailbox_run(mailbox, "");
-    host = start("links-1", "[auth, chat, health, mail]", auth);
-    other = start("links-2", "[auth, chat, health, mail]", auth);
-    admin = admin_of(host);
+    struct host_spec spec = spec_of("links", WITH_MAIL, auth);
+
+    stage_open(&spec);
+    other = start("links-2", WITH_MAIL, auth);
 }
 
 static void tear_down(void)
@@ -45,16 +51,6 @@ static void tear_down(void)
     host_stop(host);
     host_stop(other);
     mailbox_stop(mailbox);
-}
-
-static void connect_database(void)
-{
-    db = database_connect(the_postgres, "links");
-}
-
-static void disconnect_database(void)
-{
-    PQfinish(db);
 }
 
 /* Makes an account that can log in. */
@@ -273,18 +269,15 @@ TEST(a_language_with_any_bytes_delays_no_mail)
 
 TEST(requests_are_throttled_by_address)
 {
-    struct host *strict =
-        host_start(&(struct host_spec){.name = "links-3",
-                                       .database = "links",
-                                       .redis = "", /* it counts only its own requests */
-                                       .modules = "[auth, chat, health, mail]",
-                                       .auth = CHEAP "  links_per_address: 2\n",
-                                       .more = mailbox_section(mailbox, NULL)});
+    struct host_spec spec = spec_of("links-3", WITH_MAIL, CHEAP "  links_per_address: 2\n");
     const struct exchange rows[] = {
         {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 202},
         {"POST " CONFIRM "-request {'email':'nobody@example.com'}", NULL, 202},
         {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 429, "Too many requests"},
     };
+
+    spec.redis = ""; /* it counts only its own requests */
+    struct host *strict = host_start(&spec);
 
     exchange_rows(strict, rows);
     host_stop(strict);
@@ -381,7 +374,7 @@ TEST(an_invited_person_chooses_a_password)
 
 TEST(confirmations_and_invitations_are_off_by_default)
 {
-    struct host *plain = start("links-5", "[auth, chat, health, mail]", CHEAP);
+    struct host *plain = start("links-5", WITH_MAIL, CHEAP);
 
     ask_on(plain, admin, 409, "Invitations are disabled",
            "POST /api/admin/users {'email':'x@example.com','role':'Buyer'}");
@@ -409,4 +402,4 @@ TEST(the_address_of_links_must_have_the_token)
 }
 
 SUITE(links, .timeout_s = 120, .before_all = set_up, .after_all = tear_down,
-      .before_each = connect_database, .after_each = disconnect_database)
+      .before_each = stage_connect, .after_each = stage_disconnect)

@@ -125,21 +125,22 @@ TEST(the_account_status_is_shown_only_after_the_correct_password)
     ck_error(login(other->email, other->password), 401, "Unauthorized");
 }
 
-static int send_login_of(const struct host *to, const char *email)
+/* Sends a POST from another address than the client of the tests. */
+static int send_post(const struct host *to, const char *path, const char *body)
 {
-    const char *body = text("{\"username\":\"%s\",\"password\":\"password of known\"}", email);
-    const char *request = text("POST /api/auth/login HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    const char *request = text("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
                                "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                               strlen(body), body);
+                               path, strlen(body), body);
     int fd = wire_open_from(to, "127.0.0.9", 0)->fd;
 
     ck_assert_int_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
     return fd;
 }
 
-static int send_login(void)
+static int send_login(const struct host *to, const char *email)
 {
-    return send_login_of(host, "known@example.com");
+    return send_post(to, "/api/auth/login",
+                     text("{\"username\":\"%s\",\"password\":\"password of known\"}", email));
 }
 
 /* Pauses the host: bytes sent meanwhile arrive at once, however slowly they are sent. */
@@ -153,20 +154,23 @@ static void resume(const struct host *to)
     ck_assert_int_eq(kill(to->pid, SIGCONT), 0);
 }
 
-/* Returns the whole response on the socket, and closes it. */
-static const char *receive(int fd)
+/* Returns the status of the response on the socket, and closes it. *whole: the whole response. */
+static int receive(int fd, const char **whole)
 {
     char *reply = kept(calloc(1, 8192));
     struct pollfd readable = {.fd = fd, .events = POLLIN};
     size_t used = 0;
     ssize_t got = 1;
+    int status = 0;
 
     while (got > 0 && used < 8191 && poll(&readable, 1, 60000) > 0) {
         got = recv(fd, reply + used, 8191 - used, 0);
         used += got > 0 ? (size_t)got : 0;
     }
     close(fd);
-    return reply;
+    *whole = reply;
+    ck_assert_int_eq(sscanf(reply, "HTTP/1.1 %d", &status), 1);
+    return status;
 }
 
 /*
@@ -179,16 +183,15 @@ TEST(excess_parallel_logins_of_one_address_are_refused_and_delay_no_other)
 
     suspend(host);
     for (int i = 0; i < LOGINS; i++)
-        sockets[i] = send_login();
+        sockets[i] = send_login(host, "known@example.com");
     resume(host);
     for (int i = 0; i < 4; i++)
         ck_status(login(person->email, person->password), 200);
     ask(NULL, 200, NULL, "GET /api/health");
     for (int i = 0; i < LOGINS; i++) {
-        const char *reply = receive(sockets[i]);
-        int status = 0;
+        const char *reply;
+        int status = receive(sockets[i], &reply);
 
-        ck_assert_int_eq(sscanf(reply, "HTTP/1.1 %d", &status), 1);
         ck_assert_msg(status == 200 || status == 429, "%.300s", reply);
         good += status == 200;
         busy += status == 429;
@@ -206,20 +209,14 @@ static void crowd_gets_in(const struct host *to, bool many)
 
     suspend(to);
     for (int i = 0; i < CROWD; i++)
-        sockets[i] = send_login_of(to, many ? text("crowd%d@example.com", i) : "known@example.com");
+        sockets[i] = send_login(to, many ? text("crowd%d@example.com", i) : "known@example.com");
     resume(to);
     for (int i = 0; i < CROWD; i++) {
-        const char *reply = receive(sockets[i]);
-        int status = 0;
+        const char *reply;
+        int status = receive(sockets[i], &reply);
 
-        ck_assert_int_eq(sscanf(reply, "HTTP/1.1 %d", &status), 1);
         ck_assert_msg(status == 200, "%.300s", reply);
     }
-}
-
-TEST(sixty_four_correct_parallel_logins_succeed)
-{
-    crowd_gets_in(host, false);
 }
 
 /* Logins have a longer deadline than other requests, whose deadline is short here. */
@@ -243,18 +240,11 @@ TEST(sixty_four_correct_parallel_logins_succeed_with_slow_hashes)
 
 static int send_registration(int number)
 {
-    const char *body = text("{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":\"newcomer%d@"
-                            "example.com\",\"password\":\"long enough\",\"orgName\":"
-                            "\"Crowd %d\"}",
-                            number, number);
-    const char *request =
-        text("POST /api/user/register HTTP/1.1\r\nHost: x\r\nConnection: close"
-             "\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-             strlen(body), body);
-    int fd = wire_open_from(host, "127.0.0.9", 0)->fd;
-
-    ck_assert_int_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
-    return fd;
+    return send_post(
+        host, "/api/user/register",
+        text("{\"firstName\":\"A\",\"lastName\":\"B\",\"email\":\"newcomer%d@example.com\","
+             "\"password\":\"long enough\",\"orgName\":\"Crowd %d\"}",
+             number, number));
 }
 
 /* Registrations use another pool, and no more of them wait than one address may have. */
@@ -269,25 +259,15 @@ TEST(parallel_registrations_do_not_block_logins)
     for (int i = 0; i < 4; i++)
         ck_status(login(person->email, person->password), 200);
     for (size_t i = 0; i < COUNT(sockets); i++) {
-        int status = 0;
+        const char *reply;
+        int status = receive(sockets[i], &reply);
 
-        ck_assert_int_eq(sscanf(receive(sockets[i]), "HTTP/1.1 %d", &status), 1);
         made += status == 201;
         refused += status == 429;
     }
     ck_assert_int_eq(made + refused, 64);
     ck_assert_int_ge(made, 16);
     ck_assert_int_ge(refused, 1);
-}
-
-static char *repeated(const char *piece, size_t times)
-{
-    size_t length = strlen(piece);
-    char *all = kept(calloc(times + 1, length));
-
-    for (size_t i = 0; i < times; i++)
-        memcpy(all + i * length, piece, length);
-    return all;
 }
 
 static struct answer *register_with(const char *name, const char *password)
@@ -300,26 +280,28 @@ static struct answer *register_with(const char *name, const char *password)
 
 TEST(passwords_are_compared_whole_and_invalid_ones_refused)
 {
-    const char *long_one = repeated("x", 256), *ring = repeated("\xc3\xa5ngstr\xc3\xb6m ", 10);
+    const char *long_one = text_repeated("x", 256),
+               *ring = text_repeated("\xc3\xa5ngstr\xc3\xb6m ", 10);
     struct answer *made = ck_status(register_with("long", long_one), 201);
     struct person other = {.id = answer_int(made, "id"), .email = "long@example.com"};
 
     ck_status(person_change(host, admin, &other, "status", "Active"), 200);
     ck_status(login(other.email, long_one), 200);
-    ck_error(login(other.email, repeated("x", 255)), 401, "Unauthorized");
-    ck_error(login(other.email, repeated("x", 72)), 401, "Unauthorized");
-    ck_error(login(other.email, text("%sy", repeated("x", 255))), 401, "Unauthorized");
-    ck_error(login(other.email, repeated("x", 257)), 401, "Unauthorized");
-    ck_error(login(other.email, repeated("x", 30000)), 401, "Unauthorized");
-    ck_error(login(other.email, repeated("x", 1 << 20)), 413, "");
-    ck_error(register_with("longer", repeated("x", 257)), 400, "");
-    ck_error(register_with("huge", repeated("x", 1 << 20)), 413, "");
+    ck_error(login(other.email, text_repeated("x", 255)), 401, "Unauthorized");
+    ck_error(login(other.email, text_repeated("x", 72)), 401, "Unauthorized");
+    ck_error(login(other.email, text("%sy", text_repeated("x", 255))), 401, "Unauthorized");
+    ck_error(login(other.email, text_repeated("x", 257)), 401, "Unauthorized");
+    ck_error(login(other.email, text_repeated("x", 30000)), 401, "Unauthorized");
+    ck_error(login(other.email, text_repeated("x", 1 << 20)), 413, "");
+    ck_error(register_with("longer", text_repeated("x", 257)), 400, "");
+    ck_error(register_with("huge", text_repeated("x", 1 << 20)), 413, "");
     ck_error(register_with("seven", "1234567"), 400, "");
     made = ck_status(register_with("ring", ring), 201);
     other = (struct person){.id = answer_int(made, "id"), .email = "ring@example.com"};
     ck_status(person_change(host, admin, &other, "status", "Active"), 200);
     ck_status(login(other.email, ring), 200);
-    ck_error(login(other.email, repeated("a\xcc\x8angstro\xcc\x88m ", 10)), 401, "Unauthorized");
+    ck_error(login(other.email, text_repeated("a\xcc\x8angstro\xcc\x88m ", 10)), 401,
+             "Unauthorized");
     ck_error(login_json("{\"username\":\"known@example.com\",\"password\":\"password of "
                         "known\\u0000x\"}"),
              400, "");
@@ -391,7 +373,7 @@ TEST(unknown_credentials_of_any_form_are_401)
 
         ck_assert_uint_eq(odd->length, usual->length);
     }
-    ck_error(login(repeated("known@example.com", 1500), "12345678"), 401, "Unauthorized");
+    ck_error(login(text_repeated("known@example.com", 1500), "12345678"), 401, "Unauthorized");
 }
 
 TEST(a_login_response_has_the_token_and_no_store)

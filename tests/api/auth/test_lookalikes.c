@@ -14,11 +14,6 @@
 #define SIGMA "\xCE\xA3"
 #define FINAL_SIGMA "\xCF\x82"
 
-static void set_up(void)
-{
-    pair_open("lookalikes");
-}
-
 static struct answer *enrol(const char *first, const char *last, const char *email,
                             const char *organization)
 {
@@ -181,10 +176,9 @@ TEST(compatibility_characters_are_refused_in_the_email_of_a_new_account)
 static struct person *made_before(const char *email)
 {
     struct person *person = person_make(one, admin_of(one), "before", "ApiUser");
-    PGconn *db = database_connect(the_postgres, "lookalikes");
 
-    sql_run(db, text("UPDATE auth_account SET email = '%s' WHERE id = %d", email, (int)person->id));
-    PQfinish(db);
+    sql_run(pair_db,
+            text("UPDATE auth_account SET email = '%s' WHERE id = %d", email, (int)person->id));
     return person;
 }
 
@@ -316,18 +310,15 @@ TEST(busbar_fold_in_sql_folds_case_as_the_host)
     fputc('}', givens);
     fputc('}', all);
     ck_assert(!fclose(givens) && !fclose(all));
-    PGconn *db = database_connect(the_postgres, "lookalikes");
-
-    ck_assert_str_eq(sql_text(db,
+    ck_assert_str_eq(sql_text(pair_db,
                               "SELECT count(*) || ' of ' || (SELECT count(*) > 1500 FROM"
                               " unnest($1::text[])) || coalesce(min(given), '')"
                               " FROM unnest($1::text[], $2::text[]) AS t (given, wanted)"
                               " WHERE busbar_fold(given) <> wanted",
                               2, (const char *const[]){given, wanted}),
                      "0 of true");
-    ck_assert_str_eq(sql_text(db, "SELECT busbar_fold('Plain @ASCII[]^`{}')", 0, NULL),
+    ck_assert_str_eq(sql_text(pair_db, "SELECT busbar_fold('Plain @ASCII[]^`{}')", 0, NULL),
                      "plain @ascii[]^`{}");
-    PQfinish(db);
     free(given);
     free(wanted);
 }
@@ -360,4 +351,4 @@ TEST(email_domains_are_stored_in_punycode)
     }
 }
 
-SUITE(lookalikes, .timeout_s = 60, .before_all = set_up, .after_all = pair_close)
+PAIR_SUITE(lookalikes, 60)

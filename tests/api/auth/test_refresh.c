@@ -12,23 +12,6 @@
 #define PATH "/api/auth/refresh"
 #define TABS 8
 
-static PGconn *db;
-
-static void set_up(void)
-{
-    pair_open("refresh");
-}
-
-static void connect_database(void)
-{
-    db = database_connect(the_postgres, "refresh");
-}
-
-static void disconnect_database(void)
-{
-    PQfinish(db);
-}
-
 /* Returns the cookie that the response sets, as a request sends it. */
 static const char *cookie_of(const struct answer *answer)
 {
@@ -89,9 +72,9 @@ static void is_over(const char *cookie)
 
 static void grace_ends(const struct person *person)
 {
-    sql_run(db, text("UPDATE auth_refresh SET rotated = rotated - interval '31 seconds' "
-                     "WHERE account = %lld",
-                     (long long)person->id));
+    sql_run(pair_db, text("UPDATE auth_refresh SET rotated = rotated - interval '31 seconds' "
+                          "WHERE account = %lld",
+                          (long long)person->id));
 }
 
 TEST(a_refresh_returns_an_access_token_of_an_hour_and_another_cookie)
@@ -286,5 +269,4 @@ TEST(a_rotated_signing_key_ends_all_logins)
     is_over(cookie);
 }
 
-SUITE(refresh, .timeout_s = 60, .before_all = set_up, .after_all = pair_close,
-      .before_each = connect_database, .after_each = disconnect_database)
+PAIR_SUITE(refresh, 60)

@@ -7,11 +7,6 @@
 #define ROTATIONS 8
 #define LOGGERS 4
 
-static void set_up(void)
-{
-    pair_open("rotation");
-}
-
 TEST(tokens_of_a_retired_key_are_revoked_and_of_an_unknown_key_unauthorized)
 {
     struct person *admin = admin_of(one);
@@ -92,4 +87,4 @@ TEST(logins_succeed_during_key_rotations)
     }
 }
 
-SUITE(rotation, .timeout_s = 60, .before_all = set_up, .after_all = pair_close)
+PAIR_SUITE(rotation, 60)

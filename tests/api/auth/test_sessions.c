@@ -9,11 +9,6 @@
 #define SUSPENDED "Your account has been suspended"
 #define RACERS 50
 
-static void set_up(void)
-{
-    pair_open("sessions");
-}
-
 static struct answer *login_of(const struct person *person)
 {
     return http(one, "POST", "/api/auth/login", NULL,
@@ -95,28 +90,6 @@ TEST(no_parallel_request_that_starts_after_a_logout_is_accepted)
     me_soon(two, person->token, 401, REVOKED);
 }
 
-/* Without a race, as fast as a single client can: the next request follows the logout's response
- * directly. */
-TEST(the_request_directly_after_a_logout_is_refused)
-{
-    struct person *person = person_make(one, admin_of(one), "next", NULL);
-    CURL *first = client_open(), *second = client_open();
-
-    for (int i = 0; i < 40; i++) {
-        struct call ask = {.method = "GET", .path = "/api/auth/me", .token = person->token};
-        struct call leave = {.method = "POST", .path = "/api/auth/logout", .token = person->token};
-
-        ask.connection = i % 2 ? first : second;
-        leave.connection = first;
-        ck_status(http_send(one, &ask), 200);
-        ck_status(http_send(one, &leave), 200);
-        ck_error(http_send(one, &ask), 401, REVOKED);
-        person_login(one, person);
-    }
-    curl_easy_cleanup(first);
-    curl_easy_cleanup(second);
-}
-
 TEST(a_logout_ends_only_its_own_session_on_both_hosts)
 {
     struct person *person = person_make(one, admin_of(one), "quitter", NULL);
@@ -162,13 +135,14 @@ TEST(a_deleted_account_is_refused_on_both_hosts)
 
 /* Ends the connections on which the hosts receive changes; returns false unless both are
  * connected. */
-static bool ears_cut(PGconn *db)
+static bool ears_cut(void)
 {
-    return sql_number(db, "WITH listeners AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE "
-                          "datname = 'sessions' AND query ~ '^SELECT (1($|;)|.extract.epoch FROM "
-                          "clock_timestamp)') "
-                          "SELECT count(pg_terminate_backend(pid)) FROM listeners "
-                          "WHERE (SELECT count(*) FROM listeners) > 1") > 1;
+    return sql_number(pair_db,
+                      "WITH listeners AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE "
+                      "datname = 'sessions' AND query ~ '^SELECT (1($|;)|.extract.epoch FROM "
+                      "clock_timestamp)') "
+                      "SELECT count(pg_terminate_backend(pid)) FROM listeners "
+                      "WHERE (SELECT count(*) FROM listeners) > 1") > 1;
 }
 
 /* Both hosts lose these connections just before the change. */
@@ -176,18 +150,16 @@ TEST(a_changed_status_applies_within_a_second_without_notifications)
 {
     struct person *admin = admin_of(one);
     struct person *person = person_make(one, admin, "unheard", NULL);
-    PGconn *db = database_connect(the_postgres, "sessions");
 
     for (int round = 0; round < 3; round++) {
         me_soon(two, person->token, 200, "");
-        WAIT_UNTIL(ears_cut(db), 2000);
+        WAIT_UNTIL(ears_cut(), 2000);
         ck_status(person_change(one, admin, person, "status", "Suspended"), 200);
         ask_on(one, person, 403, SUSPENDED, "GET /api/auth/me");
         me_soon(two, person->token, 403, SUSPENDED);
         ck_error(login_of(person), 403, SUSPENDED);
         ck_status(person_change(one, admin, person, "status", "Active"), 200);
     }
-    PQfinish(db);
 }
 
 /* ---- passwords ---- */
@@ -244,24 +216,22 @@ TEST(a_login_in_progress_during_a_password_change_gets_no_session)
 {
     static struct entrant entrant;
     struct person *person = person_make(one, admin_of(one), "overtaken", NULL);
-    PGconn *db = database_connect(the_postgres, "sessions");
     PGconn *watch = database_connect(the_postgres, "sessions");
 
     entrant.person = person;
-    sql_run(db, "BEGIN");
-    sql_run(db, "LOCK TABLE auth_session IN SHARE ROW EXCLUSIVE MODE");
+    sql_run(pair_db, "BEGIN");
+    sql_run(pair_db, "LOCK TABLE auth_session IN SHARE ROW EXCLUSIVE MODE");
     ck_assert_int_eq(pthread_create(&entrant.thread, NULL, enter_once, &entrant), 0);
     WAIT_UNTIL(sql_number(watch,
                           "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
                           "AND query LIKE '%auth_session%' AND datname = current_database()") > 0,
                5000);
-    sql_run(db,
+    sql_run(pair_db,
             "UPDATE auth_account SET password = (SELECT password FROM auth_account WHERE email ="
             " '" ADMIN_EMAIL "') WHERE email = 'overtaken@example.com'");
-    sql_run(db, "COMMIT");
+    sql_run(pair_db, "COMMIT");
     pthread_join(entrant.thread, NULL);
     ck_error(entrant.answer, 401, "Unauthorized");
-    PQfinish(db);
     PQfinish(watch);
 }
 
@@ -359,4 +329,4 @@ TEST(a_host_started_later_refuses_revoked_tokens)
     host_stop(late);
 }
 
-SUITE(sessions, .timeout_s = 60, .before_all = set_up, .after_all = pair_close)
+PAIR_SUITE(sessions, 60)

@@ -64,16 +64,10 @@ TEST(a_reassembled_token_is_accepted)
 /* The suite matrix covers every route. */
 TEST(a_request_without_a_token_is_401_with_www_authenticate)
 {
-    static const char *const paths[] = {"/api/chat/conversations/user/a@example.com",
-                                        "/api/chat/unread-count/a@example.com",
-                                        "/api/chat/unread-devices/a@example.com", "/api/auth/me"};
+    struct answer *answer = ask(NULL, 401, NULL, "GET /api/auth/me");
 
-    for (size_t i = 0; i < COUNT(paths); i++) {
-        struct answer *answer = ask(NULL, 401, NULL, "GET %s", paths[i]);
-
-        ck_assert_str_eq(answer_text(answer, "message"), "Unauthorized");
-        ck_assert_str_eq(answer_header(answer, "WWW-Authenticate"), "Bearer");
-    }
+    ck_assert_str_eq(answer_text(answer, "message"), "Unauthorized");
+    ck_assert_str_eq(answer_header(answer, "WWW-Authenticate"), "Bearer");
 }
 
 TEST(other_schemes_and_malformed_authorization_headers_are_401)
@@ -155,9 +149,13 @@ TEST(a_token_with_a_changed_header_or_payload_is_401)
     refused(assembled(header, text("%s ", payload), signature));
 }
 
+static const char *with_kid(const char *kid)
+{
+    return forged(with_member(header, "kid", text("\"%s\"", kid)), payload, "SHA256", "");
+}
+
 TEST(a_token_with_an_unknown_kid_is_401)
 {
-    char *longest = kept(malloc(10241));
     const char *const kids[] = {"\"../../../../../../dev/null\"",
                                 "\"' OR '1'='1\"",
                                 "\"'; DROP TABLE auth_key; --\"",
@@ -170,16 +168,12 @@ TEST(a_token_with_an_unknown_kid_is_401)
     PGconn *db = database_connect(the_postgres, "tokens");
     int64_t keys = sql_number(db, "SELECT count(*) FROM auth_key");
 
-    memset(longest, 'k', 10240);
-    longest[10240] = '\0';
     for (size_t i = 0; i < COUNT(kids); i++)
         refused(forged(with_member(header, "kid", kids[i]), payload, "SHA256", ""));
-    struct answer *answer =
-        me(forged(with_member(header, "kid", text("\"%s\"", longest)), payload, "SHA256", ""));
+    refused(with_kid(text_repeated("k", 3000)));
+    struct answer *answer = me(with_kid(text_repeated("k", 10240)));
 
     ck_assert_msg(answer->status == 401 || answer->status == 431, "%ld for 10 kB", answer->status);
-    longest[3000] = '\0';
-    refused(forged(with_member(header, "kid", text("\"%s\"", longest)), payload, "SHA256", ""));
     sql_is(db, keys, "SELECT count(*) FROM auth_key");
     PQfinish(db);
     ck_status(me(person->token), 200);
@@ -204,7 +198,6 @@ TEST(keys_in_the_token_header_are_neither_used_nor_fetched)
 TEST(a_token_has_exactly_three_segments_of_limited_length)
 {
     struct parts parts = token_parts(person->token);
-    char *long_one = kept(malloc(65537));
 
     refused(text("%s.%s", parts.header, parts.payload));
     refused(text("%s.%s", person->token, parts.signature));
@@ -215,13 +208,10 @@ TEST(a_token_has_exactly_three_segments_of_limited_length)
     refused(text("%s=", person->token));
     refused(text("%s%%3D", person->token));
     refused(text("%.*s", (int)strlen(person->token) - 1, person->token));
-    memset(long_one, 'a', 65536);
-    long_one[65536] = '\0';
-    struct answer *answer = me(long_one);
+    refused(text_repeated("a", 4096));
+    struct answer *answer = me(text_repeated("a", 65536));
 
     ck_assert_msg(answer->status == 401 || answer->status == 431, "%ld for 64 kB", answer->status);
-    long_one[4096] = '\0';
-    refused(long_one);
     ck_assert(host_alive(host));
 }
 
