@@ -190,6 +190,11 @@ void bulk_ended(const struct answer *log, int64_t succeeded, int64_t failed)
     expect_json(log->json, text("{'progress':{'succeeded':%jd,'failed':%jd}}", succeeded, failed));
 }
 
+void bulk_store_all(const char *type, const char *csv, int64_t rows)
+{
+    bulk_ended(bulk_store(m, bulk_id(bulk_text(m, text("type=%s", type), csv))), rows, 0);
+}
+
 size_t bulk_count(const struct answer *log)
 {
     return json_array_size(json_object_get(log->json, "rows"));

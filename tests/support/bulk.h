@@ -21,10 +21,18 @@ struct host_spec bulk_spec(const char *name, bool heap);
 /* Waits until the modules' tables exist; a host listens before they do. */
 void bulk_settle(const char *database);
 
-/* Call one of them in a suite's set-up. The second host has device and reading instead of heap; K
- * is an OrganizationAdmin of another organization. */
+/* Start the suite's host with a database of that name. The second host has device and reading
+ * instead of heap; K is an OrganizationAdmin of another organization. */
 void bulk_open(const char *name);
 void bulk_open_devices(const char *name);
+
+/* Makes a suite like STAGE_SUITE(); `open` is one of these functions. */
+#define BULK_SUITE(name, open, seconds_each)                                                       \
+    static void name##_set_up(void)                                                                \
+    {                                                                                              \
+        open(#name);                                                                               \
+    }                                                                                              \
+    STAGE_SUITE(name, name##_set_up, seconds_each)
 
 /* A CSV text: begin, print its rows to the stream, end. One at a time. */
 FILE *csv_begin(const char *head);
@@ -52,6 +60,8 @@ struct answer *bulk_log_of(const struct person *who, const char *id, const char 
 
 /* Confirms the upload, waits for the end, and returns the response with the log. */
 struct answer *bulk_store(const struct person *who, const char *id);
+/* Uploads a CSV text of M and stores it; all its rows must succeed. */
+void bulk_store_all(const char *type, const char *csv, int64_t rows);
 /* Waits until the job's status is this. */
 struct answer *bulk_await(const struct person *who, const char *id, const char *status);
 

@@ -17,11 +17,6 @@ struct daily {
 
 static struct daily rows[ROWS];
 
-static void set_up(void)
-{
-    bulk_open_devices("bulk_daily");
-}
-
 static void take(char *to, char **line)
 {
     const char *cell = strsep(line, ",\r\n");
@@ -170,4 +165,4 @@ TEST(real_daily_readings_add_up_by_device_and_refused_ones_have_reasons)
     }
 }
 
-STAGE_SUITE(bulk_daily, set_up, 180)
+BULK_SUITE(bulk_daily, bulk_open_devices, 180)

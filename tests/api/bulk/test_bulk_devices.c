@@ -8,20 +8,9 @@
 #include "meter.h"
 #include "suite.h"
 
-static void set_up(void)
-{
-    bulk_open_devices("bulk_devices");
-}
-
 static const char *upload_devices(const struct person *who, const char *csv)
 {
     return bulk_id(bulk_text(who, "", csv));
-}
-
-/* Uploads, confirms and stores the text; all its rows must succeed. */
-static void store_text(const char *type, const char *csv, int64_t rows)
-{
-    bulk_ended(bulk_store(m, bulk_id(bulk_text(m, text("type=%s", type), csv))), rows, 0);
 }
 
 static void expect_device(const char *key, const char *expected)
@@ -132,14 +121,6 @@ TEST(the_device_template_can_be_uploaded)
     bulk_shown(ask(m, 200, NULL, "GET " BULK "/template.csv?type=Reads"));
 }
 
-TEST(roles_that_may_not_register_devices_may_not_upload_them)
-{
-    struct person *owner = person_with_role(host, admin, "bulk_devices.o", "DeviceOwner");
-
-    ck_error(bulk_text(owner, "type=Devices", "externalId\nrole\n"), 403, "Forbidden");
-    ck_error(bulk_text(admin, "type=Devices", "externalId\nrole\n"), 403, "Forbidden");
-}
-
 /* ---- real files ---- */
 
 #define DEVICE_COLUMNS                                                                             \
@@ -198,28 +179,28 @@ TEST(an_unchanged_real_export_gets_one_error_that_says_what_to_change)
 /* The same files with the column names that the message asks for. */
 TEST(real_exports_with_renamed_columns_are_stored)
 {
-    store_text("Devices",
-               "externalId,siteName,countryCode,commissioningDate,capacity\n"
-               "=\"541448820000000001\",Fluvius,Belgium,2018-01-01,50\n"
-               "wri1,Aach,DEU,2011-01-01,1200\n"
-               "wri2,Sun,United States of America,2011-01-01,12\n"
-               "opsd1,Rügen,germany,2011-01-01,12\n"
-               "wri3,Seoul,\"Korea, Republic of\",2011-01-01,12\n",
-               5);
+    bulk_store_all("Devices",
+                   "externalId,siteName,countryCode,commissioningDate,capacity\n"
+                   "=\"541448820000000001\",Fluvius,Belgium,2018-01-01,50\n"
+                   "wri1,Aach,DEU,2011-01-01,1200\n"
+                   "wri2,Sun,United States of America,2011-01-01,12\n"
+                   "opsd1,Rügen,germany,2011-01-01,12\n"
+                   "wri3,Seoul,\"Korea, Republic of\",2011-01-01,12\n",
+                   5);
     expect_device("541448820000000001", "{'countryCode':'BE'}");
     expect_device("wri2", "{'countryCode':'US'}");
     expect_device("opsd1", "{'countryCode':'DE'}");
     expect_device("wri3", "{'countryCode':'KR'}");
-    store_text("Reads",
-               "sep=;\r\nexternalId;startDate;endDate;value;unit;type\r\n"
-               "=\"541448820000000001\";2026-01-01T00:00:00Z;"
-               "2026-01-01T00:15:00Z;0,012;kWh;History\r\n",
-               1);
-    store_text("Reads",
-               "\r\nexternalId|timestamp|endDate|startDate|value|unit|type\r\n"
-               "wri1||2026-01-01T00:15:00+01:00|2026-01-01T00:00:00+01:00|1|"
-               "kWh|Delta\r\n \r\n\u00a0|||\r\n",
-               1);
+    bulk_store_all("Reads",
+                   "sep=;\r\nexternalId;startDate;endDate;value;unit;type\r\n"
+                   "=\"541448820000000001\";2026-01-01T00:00:00Z;"
+                   "2026-01-01T00:15:00Z;0,012;kWh;History\r\n",
+                   1);
+    bulk_store_all("Reads",
+                   "\r\nexternalId|timestamp|endDate|startDate|value|unit|type\r\n"
+                   "wri1||2026-01-01T00:15:00+01:00|2026-01-01T00:00:00+01:00|1|"
+                   "kWh|Delta\r\n \r\n\u00a0|||\r\n",
+                   1);
 }
 
 TEST(an_unknown_country_gets_an_error_with_the_accepted_forms)
@@ -297,7 +278,7 @@ TEST(failed_csv_returns_rows_unchanged_whatever_character_they_begin_with)
 
     for (char *at = fixed; (at = strstr(at, ",x,")); at++)
         at[1] = '5';
-    store_text("Devices", fixed, 2);
+    bulk_store_all("Devices", fixed, 2);
     expect_device("=f1", "{'siteName':'+Site','latitude':'-33.9','address':'Road 5, - 2; =x'}");
     expect_device("=f2", "{\"address\":\"'t Hof\"}");
 }
@@ -319,16 +300,16 @@ TEST(a_leading_apostrophe_is_removed_unless_an_id_has_it)
     meter_make(host, m, "'=g1", 100, INT64_C(1514764800000)); /* 2018-01-01 */
     bulk_rows(bulk_log_of(m, upload_devices(m, "externalId\n'=g1\n"), ""),
               "1 =g1 failed externalId: A device with this externalId already exists\n");
-    store_text("Devices",
-               "externalId,capacity,commissioningDate\n"
-               "=g1,100,2018-01-01\n'@g2,100,2018-01-01\n",
-               2);
-    store_text("Reads",
-               "externalId,startDate,endDate,value,unit,type\n"
-               "'=g1,2026-01-01,2026-01-02,1,kWh,History\n"
-               "=g1,2026-01-01,2026-01-02,2,kWh,History\n"
-               "'@g2,2026-01-01,2026-01-02,3,kWh,History\n",
-               3);
+    bulk_store_all("Devices",
+                   "externalId,capacity,commissioningDate\n"
+                   "=g1,100,2018-01-01\n'@g2,100,2018-01-01\n",
+                   2);
+    bulk_store_all("Reads",
+                   "externalId,startDate,endDate,value,unit,type\n"
+                   "'=g1,2026-01-01,2026-01-02,1,kWh,History\n"
+                   "=g1,2026-01-01,2026-01-02,2,kWh,History\n"
+                   "'@g2,2026-01-01,2026-01-02,3,kWh,History\n",
+                   3);
     expect_wh("'=g1", 1000);
     expect_wh("=g1", 2000);
 }
@@ -348,9 +329,9 @@ TEST(an_export_of_readings_can_be_uploaded_again)
         const char *csv = ask(m, 200, NULL, "GET %s/export.csv", path)->body;
 
         sql_run(db, text("SELECT reading_forget(%jd)", id));
-        store_text("Reads", csv, 1);
+        bulk_store_all("Reads", csv, 1);
         ask(m, 200, ",3000,Wh,History,", "GET %s/export.csv", path);
     }
 }
 
-STAGE_SUITE(bulk_devices, set_up, 180)
+BULK_SUITE(bulk_devices, bulk_open_devices, 180)

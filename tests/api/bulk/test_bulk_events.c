@@ -22,12 +22,6 @@ static void set_up(void)
     k = person_make(host, admin, "bulk_events.k", NULL);
 }
 
-/* Uploads a file whose rows must all be stored. */
-static void store_rows(const char *type, const char *csv, int rows)
-{
-    bulk_ended(bulk_store(m, bulk_id(bulk_text(m, text("type=%s", type), csv))), rows, 0);
-}
-
 static const char *devices_csv(const char *name)
 {
     FILE *csv = csv_begin("externalId,siteName,capacity,commissioningDate\n");
@@ -66,7 +60,7 @@ TEST(each_webhook_gets_one_event_per_uploaded_device)
     webhook_make(host, m, catcher_url(catcher, "mine"), "device.registered");
     webhook_make(host, admin, catcher_url(catcher, "all"), "device.registered");
     webhook_make(host, k, catcher_url(catcher, "other"), "device.registered");
-    store_rows("Devices", devices_csv("told"), PLANTS);
+    bulk_store_all("Devices", devices_csv("told"), PLANTS);
     catcher_wait(catcher, 2 * PLANTS, SOON_MS);
     for (int i = 0; i < PLANTS; i++) {
         const char *words = text("\"externalId\":\"told%d\"", i);
@@ -101,9 +95,9 @@ TEST(webhooks_get_the_events_of_readings_of_many_devices)
                        " AND d.latest_start = '2025-06-01T02:00Z' AND d.latest_wh = 500"
                        " AND d.fresh_from = '2025-06-01T01:00Z' AND d.fresh_to = d.latest_end";
 
-    store_rows("Devices", devices_csv("mixed"), PLANTS);
+    bulk_store_all("Devices", devices_csv("mixed"), PLANTS);
     webhook_make(host, m, catcher_url(catcher, "reads"), "reading.accepted");
-    store_rows("Reads", reads_csv("mixed"), PLANTS * HOURS);
+    bulk_store_all("Reads", reads_csv("mixed"), PLANTS * HOURS);
     ck_assert_int_eq(sql_number(db, last), PLANTS);
     sql_is(db, PLANTS,
            "SELECT count(*) FROM reading_device d WHERE"
@@ -163,8 +157,8 @@ TEST(a_failed_row_of_a_device_affects_no_row_of_another_device)
                            "few2,History,2025-07-01T01:00:00,2025-07-01T02:00:00,1,kWh,UTC\n"
                            "few4,History,2025-07-01T01:00:00Z,2025-07-01T02:00:00Z,9,GWh,\n");
 
-    store_rows("Devices", devices_csv("few"), PLANTS);
-    store_rows("Reads", text("%s%s", head, first), 2);
+    bulk_store_all("Devices", devices_csv("few"), PLANTS);
+    bulk_store_all("Reads", text("%s%s", head, first), 2);
     bulk_rows(bulk_store(m, bulk_id(bulk_text(m, "type=Reads", csv))),
               "1 few2 success\n"
               "2 few1 failed value: overlaps the stored Delta*\n"

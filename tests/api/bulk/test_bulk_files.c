@@ -8,11 +8,6 @@
 
 #define HEAD "name,amount\n"
 
-static void set_up(void)
-{
-    bulk_open("bulk_files");
-}
-
 static void nothing_is_left(void)
 {
     WAIT_UNTIL(files_now(harness_path("bulk-bulk_files")) == 0, 5000);
@@ -88,26 +83,11 @@ TEST(long_file_names_are_cut)
     nothing_is_left();
 }
 
-/* Returns `head` and `count` times `unit`. */
-static char *repeated(const char *head, const char *unit, size_t count, size_t *length)
-{
-    size_t first = strlen(head), each = strlen(unit);
-    char *bytes = kept(malloc(first + count * each + 1));
-
-    memcpy(bytes, head, first);
-    for (size_t i = 0; i < count; i++)
-        memcpy(bytes + first + i * each, unit, each);
-    *length = first + count * each;
-    return bytes;
-}
-
+/* Sends `head` and `count` times `unit`. */
 static void is_refused(const char *head, const char *unit, size_t count, long status,
                        const char *message)
 {
-    size_t length;
-    char *bytes = repeated(head, unit, count, &length);
-
-    ck_error(bulk_send(host, m, "type=Things", "x.csv", bytes, length), status, message);
+    ck_error(bulk_things(m, text("%s%s", head, text_repeated(unit, count))), status, message);
     nothing_is_left();
 }
 
@@ -203,4 +183,4 @@ TEST(an_upload_has_one_file_part_and_text_parts_are_ignored)
     nothing_is_left();
 }
 
-STAGE_SUITE(bulk_files, set_up, 180)
+BULK_SUITE(bulk_files, bulk_open, 180)

@@ -13,11 +13,6 @@
 enum { END_MS = 30000, WORDS = 16, SEEN = 65536 };
 #define HEAD "name,amount\n"
 
-static void set_up(void)
-{
-    bulk_open("bulk_import");
-}
-
 /* ---- without a terminal ---- */
 
 struct said {
@@ -445,4 +440,4 @@ TEST(the_command_stores_the_rows_itself_without_a_host)
     PQfinish(its);
 }
 
-STAGE_SUITE(bulk_import, set_up, 120)
+BULK_SUITE(bulk_import, bulk_open, 120)

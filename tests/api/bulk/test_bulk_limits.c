@@ -218,17 +218,14 @@ TEST(a_job_fails_when_its_sender_loses_the_organization)
 
 TEST(a_page_of_the_upload_log_with_large_rows_is_shorter)
 {
-    char note[30001];
     FILE *csv = csv_begin("name,amount,note\n");
     size_t rows = 0, pages = 0;
     struct answer *page = NULL;
 
     sql_run(db, text("UPDATE bulk_usage SET bytes = -100000000 WHERE organisation = %jd",
                      m->organization));
-    memset(note, 'x', sizeof note - 1);
-    note[sizeof note - 1] = '\0';
     for (int i = 1; i <= 70; i++)
-        fprintf(csv, "large%d,1,%s\n", i, note);
+        fprintf(csv, "large%d,1,%s\n", i, text_repeated("x", 30000));
     const char *id = bulk_id(bulk_things(m, csv_end(csv)));
 
     for (; !page || answer_header(page, "Link"); pages++) {
@@ -242,12 +239,8 @@ TEST(a_page_of_the_upload_log_with_large_rows_is_shorter)
 
 TEST(long_row_names_are_cut_in_the_upload_log)
 {
-    FILE *csv = csv_begin("name,amount\n");
-
-    for (int i = 0; i < 3000; i++)
-        fputs("\u20ac", csv);
-    fputs(",-1\n", csv);
-    struct answer *log = bulk_log_of(m, bulk_id(bulk_things(m, csv_end(csv))), "");
+    const char *csv = text("name,amount\n%s,-1\n", text_repeated("\u20ac", 3000));
+    struct answer *log = bulk_log_of(m, bulk_id(bulk_things(m, csv)), "");
 
     ck_assert_uint_eq(strlen(text_in(item_of(log, "rows", 0), "externalId")), 1020 + strlen("…"));
 }

@@ -8,11 +8,6 @@
 #define HEAD "externalId,type,startDate,endDate,value,unit,timezone\n"
 #define READS "/api/meter-reads/new/"
 
-static void set_up(void)
-{
-    bulk_open_devices("bulk_reads");
-}
-
 static void plant(const struct person *who, const char *name)
 {
     meter_make(host, who, name, 10, INT64_C(1704067200000)); /* 2024-01-01 */
@@ -314,4 +309,4 @@ TEST(repeated_readings_are_refused_and_kept_for_every_device)
         ask(m, 200, "[{}]", "GET /api/meter-reads/refused?externalId=again%d", i);
 }
 
-STAGE_SUITE(bulk_reads, set_up, 120)
+BULK_SUITE(bulk_reads, bulk_open_devices, 120)

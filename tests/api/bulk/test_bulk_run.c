@@ -441,15 +441,5 @@ static void tear_down(void)
     host_stop(host);
 }
 
-static void connect_db(void)
-{
-    db = database_connect(the_postgres, "bulk_run");
-}
-
-static void disconnect_db(void)
-{
-    PQfinish(db);
-}
-
-SUITE(bulk_run, .before_all = set_up, .after_all = tear_down, .before_each = connect_db,
-      .after_each = disconnect_db, .timeout_s = 240)
+SUITE(bulk_run, .before_all = set_up, .after_all = tear_down, .before_each = stage_connect,
+      .after_each = stage_disconnect, .timeout_s = 240)
