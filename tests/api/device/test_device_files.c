@@ -1,4 +1,6 @@
-/* Documents of devices: multipart bodies, and downloads. */
+/* Documents of devices: multipart bodies, downloads, and the sweep of the store. */
+#include <sys/stat.h>
+
 #include "devices.h"
 #include "files.h"
 #include "stage.h"
@@ -22,6 +24,14 @@ static void refuses(struct upload_body *body, const char *external_id, const cha
     files_expect_field(files_refused(host, m, store, body, 400, external_id), field);
 }
 
+/* Downloads the document with this index in the response to a registration. */
+static struct answer *document_get(const char *device, const struct answer *made, size_t index)
+{
+    return ck_status(
+        files_get(host, m, text("%s/documents/%s", device, files_document(made, index, "id"))),
+        200);
+}
+
 TEST(each_field_has_up_to_ten_files)
 {
     struct upload_body body = files_named("Sixty");
@@ -36,8 +46,7 @@ TEST(each_field_has_up_to_ten_files)
     ck_assert_uint_eq(files_count(made), 60);
     ck_assert(json_equal(made->json, ck_status(files_get(host, m, "Sixty"), 200)->json));
     for (unsigned i = 0; i < 60; i++) {
-        struct answer *file = ck_status(
-            files_get(host, m, text("Sixty/documents/%s", files_document(made, i, "id"))), 200);
+        struct answer *file = document_get("Sixty", made, i);
 
         ck_assert_str_eq(files_document(made, i, "field"), files_fields[i / 10]);
         ck_assert_uint_eq(file->length, 3000 + i);
@@ -106,34 +115,27 @@ TEST(unknown_text_parts_and_files_without_a_name_are_accepted)
     for (size_t i = 1; i < 4; i++)
         ck_assert_str_eq(files_document(made, i, "field"), "PROJECT_PHOTOS");
     ck_assert_uint_eq(json_array_size(json_object_get(made->json, "warnings")), 1);
-    const char *path = text("Liberal/documents/%s", files_document(made, 0, "id"));
-
-    ck_assert_str_eq(ck_status(files_get(host, m, path), 200)->body, "no file name");
+    ck_assert_str_eq(document_get("Liberal", made, 0)->body, "no file name");
     body = files_named("Many");
     for (int i = 0; i < 11; i++)
         upload_file(&body, i % 2 ? "COD_PROOF" : "COD_PROOF[]", "x", text("many %d", i), 6);
     refuses(&body, "Many", "COD_PROOF");
 }
 
-static struct answer *document_delete(const struct person *who, const char *path)
-{
-    return http(host, "DELETE", text(DEVICE "/%s", path), who->token, NULL);
-}
+static const char *const sweep[] = {"device", "sweep", NULL};
 
 /* Returns whether each file has a document. Files without one are kept for one second. */
-static bool swept(PGconn *on)
+static bool swept(void)
 {
-    const char *words[] = {"device", "sweep", NULL};
-
-    ck_assert_int_eq(host_command(host, NULL, words), 0);
+    ck_assert_int_eq(host_command(host, NULL, sweep), 0);
     return store_files(store) ==
-           sql_number(on, "SELECT count(DISTINCT coalesce(object, encode(sha256, 'hex')))"
+           sql_number(db, "SELECT count(DISTINCT coalesce(object, encode(sha256, 'hex')))"
                           " FROM device_document");
 }
 
 static void expect_swept(void)
 {
-    WAIT_UNTIL_MSG(swept(db), 10000, "%d files", store_files(store));
+    WAIT_UNTIL_MSG(swept(), 10000, "%d files", store_files(store));
 }
 
 TEST(a_removed_document_is_deleted_with_its_file)
@@ -144,14 +146,16 @@ TEST(a_removed_document_is_deleted_with_its_file)
         upload_file(&body, "SF_02C", "x", text("removed %d", i), 9);
     struct answer *made = ck_status(files_post(host, m, &body), 201);
     const char *path = text("Removes/documents/%s", files_document(made, 3, "id"));
+    const char *deletion = text("DELETE " DEVICE "/%s", path);
+    const struct exchange rows[] = {
+        {deletion, k, 404},
+        {deletion, NULL, 401},
+        {deletion, m, 200, "{'success':true}"},
+        {deletion, m, 404, "Document not found"},
+        {text("GET " DEVICE "/%s", path), m, 404, "Document not found"},
+    };
 
-    ck_error(document_delete(k, path), 404, "");
-    ck_status(http(host, "DELETE", text(DEVICE "/%s", path), NULL, NULL), 401);
-    struct answer *gone = ck_status(document_delete(m, path), 200);
-
-    ck_assert_str_eq(gone->body, "{\"success\":true}");
-    ck_error(document_delete(m, path), 404, "Document not found");
-    ck_error(files_get(host, m, path), 404, "Document not found");
+    exchange_rows(host, rows);
     struct answer *device = ck_status(files_get(host, m, "Removes"), 200);
 
     ck_assert_uint_eq(files_count(device), 9);
@@ -170,8 +174,8 @@ TEST(a_deleted_device_is_deleted_with_its_documents)
         upload_file(&body, "SF_02C", "x", text("taken along %d", i), 13);
 
     ck_status(files_post(host, m, &body), 201);
-    ck_status(http(host, "DELETE", DEVICE "/Taken%20along", m->token, NULL), 200);
-    ck_error(files_get(host, m, "Taken%20along"), 404, "");
+    ask(m, 200, NULL, "DELETE " DEVICE "/Taken%%20along");
+    ask(m, 404, NULL, "GET " DEVICE "/Taken%%20along");
     expect_swept();
 }
 
@@ -189,37 +193,25 @@ TEST(empty_fields_of_a_form_are_ignored)
     ck_assert_str_eq(files_document(made, 0, "name"), "empty.jpg");
 }
 
-struct name {
-    const char *sent;        /* in the header */
-    const char *kept;        /* NULL: as sent */
-    const char *disposition; /* in the download */
-};
-
-static const struct name names[] = {
-    {"filename=\"../../etc/x\"", "../../etc/x", "attachment; filename=\"x\"; filename*=UTF-8''x"},
-    {"filename=\"..\\\\x\"", "..\\x", "attachment; filename=\"x\"; filename*=UTF-8''x"},
-    {"filename=\"/abs\"", "/abs", "attachment; filename=\"abs\"; filename*=UTF-8''abs"},
-    {"filename=\"C:\\\"", "C:\\", "attachment; filename=\"document\""},
-    {"filename=\"\"", "", "attachment; filename=\"document\""},
-    {"filename=\".hidden\"", ".hidden", "attachment; filename=\"hidden\"; filename*=UTF-8''hidden"},
-    {"filename=\"CON\"", "CON", "attachment; filename=\"CON\"; filename*=UTF-8''CON"},
-    {"filename=\"a\xe2\x80\xae"
-     "fdp.exe\"",
-     "a\xe2\x80\xae"
-     "fdp.exe",
-     "attachment; filename=\"afdp.exe\"; filename*=UTF-8''afdp.exe"},
-    {"filename=\"\xe2\x80\xae .\xe2\x80\x8f.htaccess\"", "\xe2\x80\xae .\xe2\x80\x8f.htaccess",
-     "attachment; filename=\"htaccess\"; filename*=UTF-8''htaccess"},
-    {"filename=\"a\\\"b.txt\"", "a\"b.txt",
-     "attachment; filename=\"a_b.txt\"; filename*=UTF-8''a%22b.txt"},
-    {"filename=\"x\"; filename*=UTF-8''..%2fy%20z", "../y z",
-     "attachment; filename=\"y z\"; filename*=UTF-8''y%20z"},
-    {"filename=\"\xc3\xa4.pdf\"", "\xc3\xa4.pdf",
-     "attachment; filename=\"__.pdf\"; filename*=UTF-8''%C3%A4.pdf"},
-    {"filename=\"\xff\"", "?", "attachment; filename=\"_\"; filename*=UTF-8''%3F"},
-    {"filename=\"a\xc2\x85z\"", "a?z", "attachment; filename=\"a_z\"; filename*=UTF-8''a%3Fz"},
-    {"filename=\"y\"; filename*=UTF-8''a%C2%85%7Fz", "y",
-     "attachment; filename=\"y\"; filename*=UTF-8''y"},
+static const struct {
+    const char *sent, *kept;      /* in the header, and in the response */
+    const char *plain, *extended; /* in the download; extended: NULL if it has none */
+} names[] = {
+    {"filename=\"../../etc/x\"", "../../etc/x", "x", "x"},
+    {"filename=\"..\\\\x\"", "..\\x", "x", "x"},
+    {"filename=\"/abs\"", "/abs", "abs", "abs"},
+    {"filename=\"C:\\\"", "C:\\", "document", NULL},
+    {"filename=\"\"", "", "document", NULL},
+    {"filename=\".hidden\"", ".hidden", "hidden", "hidden"},
+    {"filename=\"CON\"", "CON", "CON", "CON"},
+    {"filename=\"a\u202Efdp.exe\"", "a\u202Efdp.exe", "afdp.exe", "afdp.exe"},
+    {"filename=\"\u202E .\u200F.htaccess\"", "\u202E .\u200F.htaccess", "htaccess", "htaccess"},
+    {"filename=\"a\\\"b.txt\"", "a\"b.txt", "a_b.txt", "a%22b.txt"},
+    {"filename=\"x\"; filename*=UTF-8''..%2fy%20z", "../y z", "y z", "y%20z"},
+    {"filename=\"\u00E4.pdf\"", "\u00E4.pdf", "__.pdf", "%C3%A4.pdf"},
+    {"filename=\"\xff\"", "?", "_", "%3F"},
+    {"filename=\"a\xc2\x85z\"", "a?z", "a_z", "a%3Fz"},
+    {"filename=\"y\"; filename*=UTF-8''a%C2%85%7Fz", "y", "y", "y"},
 };
 
 TEST(file_names_are_sanitized)
@@ -234,11 +226,12 @@ TEST(file_names_are_sanitized)
 
     ck_assert_uint_eq(files_count(made), count);
     for (size_t i = 0; i < count; i++) {
-        struct answer *file = ck_status(
-            files_get(host, m, text("Names/documents/%s", files_document(made, i, "id"))), 200);
+        const char *extended = names[i].extended;
 
         ck_assert_str_eq(files_document(made, i, "name"), names[i].kept);
-        ck_assert_str_eq(answer_header(file, "Content-Disposition"), names[i].disposition);
+        ck_assert_str_eq(answer_header(document_get("Names", made, i), "Content-Disposition"),
+                         text("attachment; filename=\"%s\"%s%s", names[i].plain,
+                              extended ? "; filename*=UTF-8''" : "", extended ? extended : ""));
     }
 }
 
@@ -257,8 +250,7 @@ TEST(stored_file_names_cannot_inject_headers)
              "UPDATE device_document SET name = E'a\"\\r\\nX-Y: z\\x7f\\u0085;%.txt'"
              " WHERE id = $1::uuid",
              1, &id);
-    struct answer *file =
-        ck_status(files_get(host, m, text("Stored%%20name/documents/%s", id)), 200);
+    struct answer *file = document_get("Stored%20name", made, 0);
 
     ck_assert_str_eq(answer_header(file, "Content-Disposition"),
                      "attachment; filename=\"a_X-Y_ z__.txt\";"
@@ -274,8 +266,7 @@ TEST(documents_have_the_type_of_their_content_and_are_attachments)
     upload_file(&body, "SF_02C", "harmless.pdf", html, sizeof html - 1);
     upload_file(&body, "SF_02C", "x", "%PDF-1.4\n%\xe2\xe3\xcf\xd3\n", 15);
     struct answer *made = ck_status(files_post(host, m, &body), 201);
-    struct answer *file = ck_status(
-        files_get(host, m, text("Typed/documents/%s", files_document(made, 0, "id"))), 200);
+    struct answer *file = document_get("Typed", made, 0);
 
     ck_assert_str_eq(files_document(made, 0, "type"), "text/html");
     ck_assert_str_eq(files_document(made, 1, "type"), "application/pdf");
@@ -352,6 +343,36 @@ TEST(document_types_can_be_restricted)
     host_stop(strict);
 }
 
+TEST(the_sweep_removes_only_files_without_a_document)
+{
+    static const char orphan[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b8ff";
+    char *directory = harness_path("documents-swept");
+    struct host *own = host_start(&(struct host_spec){.name = "device-swept",
+                                                      .database = database,
+                                                      .modules = "[auth, device, metrics]",
+                                                      .more = files_section(directory)});
+    struct upload_body body = files_named("Swept");
+
+    upload_file(&body, "SF_02C", "x", "kept", 4);
+    struct answer *made = ck_status(upload_send(own, "POST", DEVICE, m, &body), 201);
+    const char *shard = text("%s/e3", directory), *path = text("%s/%s", shard, orphan);
+
+    mkdir(shard, 0700);
+    file_write(path, "orphan");
+    ck_assert_int_eq(host_command(own, NULL, sweep), 0);
+    ck_assert_int_eq(access(path, F_OK), 0); /* too young */
+    ck_assert_int_eq(system(text("find %s -type f -exec touch -d '1 hour ago' {} +", directory)),
+                     0);
+    ck_assert_int_eq(host_command(own, NULL, sweep), 0);
+    ck_assert_int_eq(access(path, F_OK), -1);
+    struct answer *file =
+        http(own, "GET", text(DEVICE "/Swept/documents/%s", files_document(made, 0, "id")),
+             m->token, NULL);
+
+    ck_assert_str_eq(ck_status(file, 200)->body, "kept");
+    host_stop(own);
+}
+
 enum { QUOTA = 20000, PIECE = 8000, AT_ONCE = 8 };
 
 static struct upload_body piece_named(const char *external_id)
@@ -416,10 +437,8 @@ TEST(documents_of_an_organization_have_a_quota_of_bytes)
     files_refused(bounded, one, directory, &body, 409, "Third");
     body = piece_more();
     ck_error(upload_send(bounded, "PATCH", DEVICE "/First", one, &body), 409, "The organization");
-    ck_status(http(bounded, "DELETE",
-                   text(DEVICE "/First/documents/%s", files_document(first, 0, "id")), one->token,
-                   NULL),
-              200);
+    ask_on(bounded, one, 200, NULL, "DELETE " DEVICE "/First/documents/%s",
+           files_document(first, 0, "id"));
     body = piece_named("Third");
     ck_status(files_post(bounded, one, &body), 201);
     at_once(bounded, other);
