@@ -58,6 +58,12 @@ void say(const char *entry)
     ck_status(talk_post(host, admin, &deliver_talk, ADMIN_EMAIL, entry), 201);
 }
 
+json_t *say_until(const struct webhook_made *made, const char *entry, const char *status)
+{
+    say(entry);
+    return webhook_wait(host, admin, made, status, 20000);
+}
+
 struct webhook_made hook_to(const struct catcher *catcher)
 {
     return webhook_make(host, admin, catcher_url(catcher, "hook"), "message.new");

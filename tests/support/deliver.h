@@ -10,15 +10,19 @@
 
 extern struct talk deliver_talk; /* the conversation */
 
-/* Starts the suite's host on a new database of that name; call it in the set-up. `more` is appended
- * to the section webhook, as lines that begin with two spaces. */
+/* Starts the suite's host on a new database of that name. `more` is appended to the section
+ * webhook, as lines that begin with two spaces. */
 void deliver_open(const char *name, const char *more);
 
-/* Like STAGE_SUITE(), but after each test its webhooks are deleted, so that they do not get the
- * messages of later tests. */
-#define DELIVER_SUITE(name, set_up, seconds_each)                                                  \
-    SUITE(name, .timeout_s = (seconds_each), .before_all = (set_up), .after_all = stage_close,     \
-          .before_each = stage_connect, .after_each = deliver_close)
+/* Like STAGE_SUITE(), with a host of the suite's name and these settings. After each test its
+ * webhooks are deleted, so that they do not get the messages of later tests. */
+#define DELIVER_SUITE(name, more, seconds_each)                                                    \
+    static void name##_set_up(void)                                                                \
+    {                                                                                              \
+        deliver_open(#name, more);                                                                 \
+    }                                                                                              \
+    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up,                          \
+          .after_all = stage_close, .before_each = stage_connect, .after_each = deliver_close)
 void deliver_close(void);
 
 /* Replaces the suite's host, conversation and database by new ones in this test, which may kill the
@@ -36,6 +40,9 @@ void deliver_await_cursor(int64_t webhook);
 
 /* Posts a message to the conversation. */
 void say(const char *entry);
+
+/* Posts a message, waits until its delivery to the webhook has that status, and returns it. */
+json_t *say_until(const struct webhook_made *made, const char *entry, const char *status);
 
 /* Creates a webhook of the Admin for message.new. */
 struct webhook_made hook_to(const struct catcher *catcher);

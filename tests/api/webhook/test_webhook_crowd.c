@@ -67,8 +67,6 @@ TEST(more_hung_receivers_than_slots_do_not_delay_a_new_webhook)
     expect_soon(alive);
     WAIT_UNTIL_MSG(have_come(dead, "/hang/", HANGING), SOON_MS, "some that hang were not tried");
     clear_crowd();
-    process_stop(dead->pid, SIGKILL, 1000);
-    process_stop(alive->pid, SIGKILL, 1000);
 }
 
 TEST(many_receivers_that_begin_to_hang_do_not_delay_a_new_webhook)
@@ -82,9 +80,7 @@ TEST(many_receivers_that_begin_to_hang_do_not_delay_a_new_webhook)
     ck_status(talk_post(host, platform, &talk, platform->email, "into the void"), 201);
     webhook_make(host, admin, receiver_url(alive, "/fast/new"), "message.new");
     expect_soon(alive);
-    process_stop(turning->pid, SIGKILL, 1000);
     clear_crowd();
-    process_stop(alive->pid, SIGKILL, 1000);
 }
 
 /* PostgreSQL has no statistics of the tables. A plan made without them compares all rows with each
@@ -113,7 +109,6 @@ TEST(recover_queues_thousands_of_deliveries_without_table_statistics)
 
     ck_assert_int_eq(answer_int(recovered, "queued"), many);
     ck_status(webhook_call(host, admin, "DELETE", &made, ""), 200);
-    process_stop(dead->pid, SIGKILL, 1000);
 }
 
 STAGE_SUITE(webhook_crowd, set_up, 60)

@@ -9,11 +9,6 @@
 #include "fault/common.h"
 #include "suite.h"
 
-static void set_up(void)
-{
-    deliver_open("hookdeliver", "");
-}
-
 TEST(two_failed_attempts_are_retried_after_1_and_4_seconds)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_OK);
@@ -86,14 +81,12 @@ TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_500, ANSWER_OK);
     struct webhook_made made = hook_to(catcher);
 
-    say("will be abandoned");
-    json_t *lost = webhook_wait(host, admin, &made, "abandoned", 10000);
+    json_t *lost = say_until(&made, "will be abandoned", "abandoned");
     const char *id = json_string_value(json_object_get(lost, "eventId"));
     int64_t number = json_integer_value(json_object_get(lost, "id"));
 
     ck_assert_uint_eq(catcher_count(catcher), 3);
-    say("will be delivered");
-    webhook_wait(host, admin, &made, "delivered", 5000);
+    say_until(&made, "will be delivered", "delivered");
     ask(admin, 200, "{'active':true}", "GET %s", made.path);
     ask(admin, 200, "[{}]", "GET %s/deliveries?status=abandoned", made.path);
     ck_assert_int_eq(in_statistics(&made, "abandoned"), 1);
@@ -151,36 +144,11 @@ TEST(abandoned_deliveries_are_logged_once_a_minute_per_webhook)
     const char *line = text("deliveries were abandoned: webhook %jd,", (intmax_t)made.id);
 
     for (int i = 0; i < 5; i++) {
-        say("to be abandoned");
-        webhook_wait(host, admin, &made, "abandoned", 10000);
+        say_until(&made, "to be abandoned", "abandoned");
         catcher_wait(catcher, (size_t)i + 1, 10000);
     }
     host_logs(host, 0, line);
     ck_assert_uint_eq(host_logged(host, line), 1);
-}
-
-TEST(retry_after_delays_the_next_attempt)
-{
-    struct catcher *catcher =
-        catcher_of("HTTP/1.1 503 Later\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n", ANSWER_OK);
-
-    hook_to(catcher);
-    say("later, please");
-    int64_t gap = catcher_wait(catcher, 2, 5000)->at_ms - catcher->list[0].at_ms;
-
-    ck_assert_msg(gap >= 2000, "%jd ms", (intmax_t)gap);
-}
-
-TEST(a_410_response_ends_the_retries)
-{
-    struct catcher *catcher = catcher_of(ANSWER_GONE);
-    struct webhook_made made = hook_to(catcher);
-
-    say("gone");
-    json_t *delivery = webhook_wait(host, admin, &made, "abandoned", 5000);
-
-    ck_assert_uint_eq(json_array_size(json_object_get(delivery, "attempts")), 1);
-    ck_assert_uint_eq(catcher_count(catcher), 1);
 }
 
 enum { RETRY_MS = 5000 }; /* time enough to change the webhook after the first attempt */
@@ -304,9 +272,7 @@ TEST(results_that_cannot_be_recorded_do_not_cause_a_busy_loop)
     catcher_wait(catcher, 1, 5000);
     WAIT_UNTIL(process_sleeps(host->pid), 5000);
     sql_run(db, "DROP FUNCTION bar CASCADE");
-    json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
-
-    ck_assert_uint_eq(json_array_size(json_object_get(delivery, "attempts")), 1);
+    expect_json(webhook_wait(host, admin, &made, "delivered", 5000), "{'attempts':[{}]}");
     ck_assert_uint_eq(catcher->count, 1);
 }
 
@@ -328,4 +294,4 @@ TEST(waiting_deliveries_of_a_deleted_webhook_are_dropped)
     ck_assert_uint_eq(catcher_count(catcher), 1);
 }
 
-DELIVER_SUITE(webhook_delivery, set_up, 60)
+DELIVER_SUITE(webhook_delivery, "", 60)

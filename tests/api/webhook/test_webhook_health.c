@@ -14,11 +14,6 @@ enum { LONG_MS = 10000 };
 
 static struct catcher *ear; /* a receiver of the events about the Admin's webhooks */
 
-static void set_up(void)
-{
-    deliver_open("hookhealth", "");
-}
-
 static struct webhook_made make(const char *url, const char *members)
 {
     return webhook_with(host, admin, url, text("'events':['message.new'," EVENTS "],%s", members));
@@ -202,8 +197,7 @@ TEST(an_event_that_cannot_be_stored_delays_the_change_but_not_the_outcome)
                 " 'BEGIN RAISE EXCEPTION ''barred''; END'");
     sql_run(db, "CREATE TRIGGER bar BEFORE INSERT ON webhook_delivery FOR EACH ROW"
                 " WHEN (NEW.event = 'webhook.disabled') EXECUTE FUNCTION bar()");
-    say("cannot be reported");
-    webhook_wait(host, admin, &made, "abandoned", LONG_MS);
+    say_until(&made, "cannot be reported", "abandoned");
     expect_health(&made, "{'health':'ok','active':true}");
     sql_run(db, "DROP FUNCTION bar CASCADE");
     say("can be reported");
@@ -282,4 +276,4 @@ TEST(an_event_about_a_webhook_goes_to_at_most_100_others_first_those_that_name_i
            (intmax_t)made.id);
 }
 
-DELIVER_SUITE(webhook_health, set_up, 240)
+DELIVER_SUITE(webhook_health, "", 240)

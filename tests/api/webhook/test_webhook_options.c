@@ -2,11 +2,6 @@
 #include "deliver.h"
 #include "suite.h"
 
-static void set_up(void)
-{
-    deliver_open("hookoptions", "");
-}
-
 static void option_expect(const struct webhook_made *made, const char *expected)
 {
     ask(admin, 200, expected, "GET %s", made->path);
@@ -369,4 +364,4 @@ TEST(a_webhook_keeps_its_key_until_it_signs_without_one)
     ask(admin, 400, "{'errors':[{'field':'signature'}]}", "PATCH %s {'signature':true}", made.path);
 }
 
-DELIVER_SUITE(webhook_options, set_up, 60)
+DELIVER_SUITE(webhook_options, "", 60)

@@ -8,25 +8,12 @@
 
 enum { MESSAGES = 12, TALKS = 3, GENEROUS_MS = 60000 };
 
-static struct talk other;
-
-static void set_up(void)
-{
-    deliver_open("hookorder", "");
-    other = talk_start(host, admin, ADMIN_EMAIL, "third@shop.example", "Rooftop 8");
-}
-
 static struct webhook_made ordered(const struct catcher *catcher)
 {
     struct webhook_made made = hook_to(catcher);
 
     ask(admin, 200, "{'ordering':'key'}", "PATCH %s {'ordering':'key'}", made.path);
     return made;
-}
-
-static void say_other(const char *entry)
-{
-    ck_status(talk_post(host, admin, &other, ADMIN_EMAIL, entry), 201);
 }
 
 static void expect_caught(const struct caught *caught, const char *entry, const char *sequence)
@@ -47,13 +34,14 @@ TEST(the_order_is_checked_shown_and_cleared)
 TEST(a_delivery_waits_for_the_previous_one_of_its_key_while_others_go_on)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE, ANSWER_OK);
+    struct talk other = talk_start(host, admin, ADMIN_EMAIL, "third@shop.example", "Rooftop 8");
 
     ordered(catcher);
     say("first");
     catcher_wait(catcher, 1, GENEROUS_MS);
     say("second");
     say("third");
-    say_other("other key");
+    ck_status(talk_post(host, admin, &other, ADMIN_EMAIL, "other key"), 201);
     catcher_wait(catcher, 5, GENEROUS_MS);
     expect_caught(&catcher->list[0], "first", "1");
     expect_caught(&catcher->list[1], "other key", "1");
@@ -97,7 +85,7 @@ TEST(large_events_keep_their_place)
         ck_assert_str_eq(caught_header(&catcher->list[i], "webhook-sequence"), text("%zu", i + 1));
 }
 
-DELIVER_SUITE(webhook_order, set_up, 120)
+DELIVER_SUITE(webhook_order, "", 120)
 
 /* Every third request fails, and the host is killed in between. */
 TEST(the_order_holds_with_failures_and_a_kill)

@@ -9,11 +9,6 @@
 
 enum { GENEROUS_MS = 60000, LARGE = 200000 };
 
-static void set_up(void)
-{
-    deliver_open("hookpoll", "");
-}
-
 static struct webhook_made poll_make(const struct person *by, const char *more)
 {
     return webhook_of(ask(by, 201, "{'kind':'poll','url':'(absent)','secret':'*'}",
@@ -161,16 +156,14 @@ TEST(a_test_of_a_poll_webhook_adds_an_event)
 TEST(a_response_has_a_limited_size)
 {
     struct webhook_made made = poll_make(admin, "");
-    char *entry = calloc(1, LARGE + 1);
+    const char *entry = text_repeated("x", LARGE);
     int64_t offset;
 
-    memset(entry, 'x', LARGE);
     for (int i = 0; i < 3; i++)
         say(entry);
     ck_assert_uint_eq(strlen(entries(host, &made, "?limit=1000", &offset)), 2 * LARGE + 1);
     commit(host, &made, "default", offset);
     ck_assert_str_eq(entries(host, &made, "?limit=1000", &offset), entry);
-    free(entry);
 }
 
 /* Transactions may commit in a different order than they got their ids. */
@@ -267,7 +260,7 @@ TEST(a_long_poll_is_woken_by_an_event_on_another_host)
     struct webhook_made made = poll_make(admin, "");
     bool woken = false;
 
-    webhook_ready("hookpoll", 2);
+    webhook_ready("webhook_poll", 2);
     for (int i = 0; i < 8; i++) {
         struct long_poll poll;
         const struct host *at = i % 2 ? host : other;
@@ -306,7 +299,7 @@ TEST(a_long_poll_ends_if_its_webhook_is_deleted_or_the_host_reloads)
     ck_assert_int_eq(got->status, 200);
     ck_assert(got->seconds < 20);
     expect_json(got->json, "{'events':[],'offset':0}");
-    webhook_ready("hookpoll", 1);
+    webhook_ready("webhook_poll", 1);
 }
 
 TEST(a_long_poll_ends_if_its_token_is_revoked)
@@ -325,7 +318,7 @@ TEST(a_long_poll_ends_if_its_token_is_revoked)
     ck_status(http(host, "GET", poll.path, owner->token, NULL), 401);
 }
 
-DELIVER_SUITE(webhook_poll, set_up, 120)
+DELIVER_SUITE(webhook_poll, "", 120)
 
 TEST(a_killed_host_loses_neither_events_nor_commits)
 {

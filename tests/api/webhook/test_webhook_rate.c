@@ -15,11 +15,6 @@ enum {
 
 #define LIMITED "{'rateLimit':{'limit':5,'per':'second'}}"
 
-static void set_up(void)
-{
-    deliver_open("hookrate", "");
-}
-
 /* Returns the shortest time in which LIMIT + 1 attempts of a webhook started. */
 static int64_t shortest_ms(void)
 {
@@ -83,16 +78,11 @@ TEST(the_webhooks_of_an_account_share_a_limit_of_bytes_a_second)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made[LARGE_HOOKS];
-    char *words = malloc(LARGE + 1);
     int64_t all_ms = (int64_t)(LARGE_HOOKS - 1) * LARGE * 1000 / BYTES_A_SECOND;
 
-    ck_assert_ptr_nonnull(words);
-    memset(words, 'x', LARGE);
-    words[LARGE] = '\0';
     for (int i = 0; i < LARGE_HOOKS; i++)
         made[i] = webhook_make(host, admin, catcher_url(catcher, text("%d", i)), "message.new");
-    say(words);
-    free(words);
+    say(text_repeated("x", LARGE));
     const char *outcomes = text("FROM webhook_outcome WHERE webhook >= %jd", (intmax_t)made[0].id);
 
     WAIT_UNTIL(sql_number(db, text("SELECT count(*) %s", outcomes)) == LARGE_HOOKS, GENEROUS_MS);
@@ -102,7 +92,7 @@ TEST(the_webhooks_of_an_account_share_a_limit_of_bytes_a_second)
         all_ms - 1000 - ROUNDING_MS);
 }
 
-DELIVER_SUITE(webhook_rate, set_up, 90)
+DELIVER_SUITE(webhook_rate, "", 90)
 
 TEST(a_limit_holds_while_another_host_takes_the_webhook_over)
 {

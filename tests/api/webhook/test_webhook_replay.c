@@ -8,11 +8,6 @@
 
 enum { STORED = 150, WAITING = 64, GENEROUS_MS = 60000 };
 
-static void set_up(void)
-{
-    deliver_open("hookreplay", "");
-}
-
 static void expect_replay(const struct webhook_made *made, const char *state)
 {
     WAIT_UNTIL(
@@ -44,10 +39,8 @@ TEST(a_replay_sends_what_matches_again_with_the_same_id_and_a_header)
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_GONE, ANSWER_OK);
     struct webhook_made made = hook_to(catcher);
 
-    say("arrives");
-    webhook_wait(host, admin, &made, "delivered", 5000);
-    say("does not arrive");
-    webhook_wait(host, admin, &made, "abandoned", 5000);
+    say_until(&made, "arrives", "delivered");
+    say_until(&made, "does not arrive", "abandoned");
     const struct exchange rows[] = {
         {text("GET %s/replay", made.path), admin, 404, "The webhook has no replay"},
         {text("POST %s/replay {" SINCE ",'dryRun':true}", made.path), admin, 200,
@@ -199,28 +192,4 @@ TEST(a_deleted_webhook_has_no_replay_even_if_both_requests_overlap)
            " (SELECT id FROM webhook_hook)");
 }
 
-DELIVER_SUITE(webhook_replay, set_up, 120)
-
-/* The host is killed when a part of the deliveries has arrived. */
-TEST(a_replay_continues_after_its_host_was_killed)
-{
-    struct catcher *catcher = catcher_start(NULL);
-
-    deliver_apart("replaykill", "");
-    struct webhook_made made = hook_to(catcher);
-
-    store(&made, STORED);
-    ask(admin, 200, "{'matched':150}", "POST %s/replay {" SINCE "}", made.path);
-    catcher_wait(catcher, STORED / 3, GENEROUS_MS);
-    host_kill(host);
-    host = deliver_another("replaykill-next");
-    WAIT_UNTIL(sql_number(db,
-                          "SELECT count(*) FROM webhook_outcome WHERE headers LIKE '%replay%' OR"
-                          " log::text LIKE '%replay%'") == STORED,
-               GENEROUS_MS);
-    sql_is(db, 0, "SELECT count(*) FROM webhook_waiting");
-    ask(admin, 200, "{'state':'done','queued':150}", "GET %s/replay", made.path);
-    host_stop(host);
-}
-
-SUITE(webhook_replay_kill, .timeout_s = 200)
+DELIVER_SUITE(webhook_replay, "", 120)

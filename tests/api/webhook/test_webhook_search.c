@@ -6,11 +6,6 @@
 
 enum { SCANNED = 20000 };
 
-static void set_up(void)
-{
-    deliver_open("hooksearch", "");
-}
-
 static void expect_request(const json_t *attempt, const struct caught *caught)
 {
     static const char *const names[] = {
@@ -29,8 +24,7 @@ TEST(the_log_keeps_the_response_and_the_headers_of_every_attempt)
     struct webhook_made made = hook_to(catcher);
 
     ask(admin, 200, NULL, "PATCH %s {'headers':{'X-Api-Key':'a key of the platform'}}", made.path);
-    say("fails once");
-    const json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+    const json_t *delivery = say_until(&made, "fails once", "delivered");
 
     expect_json(delivery, "{'attempts':[{'status':500,'answer':'oops','error':null},"
                           "{'status':200,'answer':'thanks','error':null,"
@@ -49,8 +43,7 @@ TEST(a_delivery_that_is_sent_again_keeps_the_log_of_its_first_attempt)
     struct catcher *catcher = catcher_of(ANSWER_THANKS, ANSWER_OK);
     struct webhook_made made = hook_to(catcher);
 
-    say("once more");
-    const json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
+    const json_t *delivery = say_until(&made, "once more", "delivered");
 
     ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path,
         (intmax_t)json_integer_value(json_object_get(delivery, "id")));
@@ -73,10 +66,8 @@ TEST(deliveries_are_found_by_event_status_code_error_and_time)
     struct webhook_made dead = webhook_make(
         host, admin, text("http://127.0.0.1:%d/", receiver_none()->at.port), "message.new");
 
-    say("the receiver takes it");
-    webhook_wait(host, admin, &made, "delivered", 5000);
-    say("the receiver is gone");
-    webhook_wait(host, admin, &made, "abandoned", 5000);
+    say_until(&made, "the receiver takes it", "delivered");
+    say_until(&made, "the receiver is gone", "abandoned");
     const char *list = text("GET %s/deliveries", made.path);
     const struct exchange rows[] = {
         {list, admin, 200, "[{'status':'abandoned'},{'status':'delivered'}]"},
@@ -103,10 +94,8 @@ TEST(deliveries_are_exported_as_csv)
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_GONE);
     struct webhook_made made = hook_to(catcher);
 
-    say("the receiver takes it");
-    webhook_wait(host, admin, &made, "delivered", 5000);
-    say("the receiver is gone");
-    webhook_wait(host, admin, &made, "abandoned", 5000);
+    say_until(&made, "the receiver takes it", "delivered");
+    say_until(&made, "the receiver is gone", "abandoned");
     ask(admin, 200,
         "id,event,eventId,status,createdAt,attempts,lastAttemptAt,lastStatus,lastDurationMs,"
         "lastError\r\n",
@@ -145,4 +134,4 @@ TEST(a_search_in_many_deliveries_continues_on_the_next_page)
     ck_assert_ptr_null(strstr(file->body, "message.new"));
 }
 
-DELIVER_SUITE(webhook_search, set_up, 120)
+DELIVER_SUITE(webhook_search, "", 120)

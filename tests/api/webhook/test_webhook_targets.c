@@ -176,16 +176,6 @@ TEST(a_huge_response_body_is_cut_to_a_kibibyte)
     ck_error(webhook_call(lenient, user, "GET", &made, "/deliveries"), 404, "Webhook not found");
 }
 
-TEST(huge_response_headers_fail_the_attempt)
-{
-    struct catcher *catcher =
-        catcher_of(text("HTTP/1.1 200 OK\r\nX-Long: %070000d\r\nContent-Length: 0\r\n\r\n", 1));
-    struct webhook_made made =
-        webhook_make(lenient, admin, catcher_url(catcher, "headers"), "message.new");
-
-    ping(&made, "{'success':false,'error':'*'}");
-}
-
 /* A response that is not HTTP, not UTF-8, or incomplete is a failed attempt, and the log stays
  * readable. */
 TEST(malformed_responses_are_failures_listed_in_the_delivery_log)

@@ -214,25 +214,6 @@ TEST(a_deleted_webhook_is_404_for_its_owner_and_admins)
     ck_assert_ptr_null(webhook_listed(host, admin, made.id));
 }
 
-TEST(the_list_is_paged_with_a_limit)
-{
-    struct person *many = person_make(host, admin, "hook-many", NULL);
-    const char *path = WEBHOOKS "?limit=2";
-    size_t found = 0, pages = 0;
-
-    for (int i = 0; i < 5; i++)
-        webhook_make(host, many, PUBLIC_URL, "message.new");
-    for (; path; pages++) {
-        struct answer *answer = ck_status(http(host, "GET", path, many->token, NULL), 200);
-
-        ck_assert_uint_le(json_array_size(answer->json), 2);
-        found += json_array_size(answer->json);
-        path = next_page(answer);
-    }
-    ck_assert_uint_eq(found, 5);
-    ck_assert_uint_eq(pages, 3);
-}
-
 /* Each of the copies has 8 KiB. */
 TEST(a_page_of_the_list_has_at_most_a_mebibyte)
 {
