@@ -35,9 +35,17 @@ const char *device_field(const struct answer *answer, const char *name)
     return kept(json_dumps(json_object_get(answer->json, name), JSON_ENCODE_ANY | JSON_COMPACT));
 }
 
-void device_problem(struct answer *answer, const char *name)
+const char *device_names(const struct answer *list)
 {
-    const json_t *errors = json_object_get(ck_error(answer, 400, "")->json, "errors");
+    const char *names = "";
+    size_t i;
+    const json_t *device;
 
-    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(errors, 0), "field")), name);
+    json_array_foreach(list->json, i, device)
+    {
+        const char *name = json_string_value(json_object_get(device, "externalId"));
+
+        names = text("%s%s%s", names, i ? " " : "", name ? name : "-");
+    }
+    return names;
 }

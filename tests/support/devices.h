@@ -23,10 +23,10 @@ struct answer *device_get(const struct person *who, const char *key);
 /* Returns a device with only an externalId. */
 json_t *device_named(const char *external_id);
 
+/* Returns the externalIds of a list in its order, "-" for none, separated by spaces. */
+const char *device_names(const struct answer *list);
+
 /* Returns a field of the record as JSON text. */
 const char *device_field(const struct answer *answer, const char *name);
-
-/* Fails the test unless the response is a 400 whose first problem is in this field. */
-void device_problem(struct answer *answer, const char *name);
 
 #endif

@@ -20,22 +20,6 @@ static struct answer *get(const struct person *who, const char *path)
     return ck_status(http(host, "GET", path, who->token, NULL), 200);
 }
 
-/* Returns the externalIds of a page, "-" for none, separated by spaces. */
-static const char *names_in(const struct answer *list)
-{
-    const char *names = "";
-    size_t i;
-    const json_t *device;
-
-    json_array_foreach(list->json, i, device)
-    {
-        const char *name = json_string_value(json_object_get(device, "externalId"));
-
-        names = text("%s%s%s", names, i ? " " : "", name ? name : "-");
-    }
-    return names;
-}
-
 /* Returns the devices on all pages of this size, separated by spaces. */
 static const char *names_of_pages(const struct person *who, const char *query, int limit)
 {
@@ -45,7 +29,7 @@ static const char *names_of_pages(const struct person *who, const char *query, i
         struct answer *page = get(who, path);
 
         ck_assert_uint_le(json_array_size(page->json), (size_t)limit);
-        names = text("%s%s%s", names, *names ? " " : "", names_in(page));
+        names = text("%s%s%s", names, *names ? " " : "", device_names(page));
         path = next_page(page);
     }
     return names;
@@ -100,9 +84,9 @@ TEST(a_cursor_stays_valid_if_its_device_is_deleted)
         make(lister, text("n%d", i), "Same site", 1 + i % 2, NULL);
     struct answer *page = get(lister, DEVICE "?sort=capacity&limit=2");
 
-    ck_assert_str_eq(names_in(page), "n0 n2");
+    ck_assert_str_eq(device_names(page), "n0 n2");
     ck_status(http(host, "DELETE", DEVICE "/n2", lister->token, NULL), 200);
-    ck_assert_str_eq(names_in(get(lister, next_page(page))), "n4 n1");
+    ck_assert_str_eq(device_names(get(lister, next_page(page))), "n4 n1");
 }
 
 TEST(a_cursor_of_another_sort_order_is_refused)

@@ -35,7 +35,8 @@ TEST(an_api_user_of_several_organizations_must_name_one)
     intmax_t second = second_of(many), first = many->organization;
     static const char make[] = "POST /api/device {'externalId':'%s','organizationId':%jd}";
 
-    device_problem(device_post(many, device_named("Both")), "organizationId");
+    ask(many, 400, "{'errors':[{'field':'organizationId'}]}",
+        "POST /api/device {'externalId':'Both'}");
     ask(many, 201, NULL, make, "Both", second);
     ask(many, 201, NULL, make, "both", first);
     ask(many, 403, "You may not act in this organization", make, "Third",
@@ -160,51 +161,25 @@ TEST(read_only_fields_of_a_device_are_not_written)
         "','createdAt':'2000-01-01T00:00:00.000Z','documents':[],'groupId':9}");
 }
 
-struct patcher {
-    const char *name;
-    long bad;
-};
-
-static void *patch_often(void *arg)
-{
-    struct patcher *patcher = arg;
-
-    for (int i = 1; i <= 50; i++) {
-        struct answer *answer = device_patch(m, "Parallel", json_pack("{si}", patcher->name, i));
-
-        patcher->bad += answer->status != 200;
-    }
-    return NULL;
-}
-
 TEST(parallel_patches_of_different_fields_are_all_kept)
 {
-    struct patcher patchers[] = {{"capacity", 0}, {"yieldValue", 0}, {"latitude", 0}, {"note", 0}};
-    pthread_t threads[4];
+    static const char *const fields[] = {"capacity", "yieldValue", "latitude", "note"};
+    struct call calls[4];
+    struct answer *answers[4];
 
     ck_status(device_post(m, device_named("Parallel")), 201);
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, patch_often, &patchers[i]), 0);
-    for (int i = 0; i < 4; i++) {
-        pthread_join(threads[i], NULL);
-        ck_assert_int_eq(patchers[i].bad, 0);
+    for (int value = 1; value <= 50; value++) {
+        for (int i = 0; i < 4; i++)
+            calls[i] = (struct call){.method = "PATCH",
+                                     .path = DEVICE "/Parallel",
+                                     .token = m->token,
+                                     .body = text("{\"%s\":%d}", fields[i], value)};
+        parallel(host, calls, answers, 4);
+        for (int i = 0; i < 4; i++)
+            ck_status(answers[i], 200);
     }
     ask(m, 200, "{'capacity':50,'yieldValue':50,'latitude':'50','attributes':{'note':50}}",
         "GET /api/device/Parallel");
-}
-
-/* Returns the externalIds of a list, in order: "A B". */
-static const char *names_in(const struct person *who, const char *query)
-{
-    struct answer *list =
-        ck_status(http(host, "GET", text(DEVICE "/my?%s", query), who->token, NULL), 200);
-    const char *names = "";
-    size_t i;
-    const json_t *device;
-
-    json_array_foreach(list->json, i, device) names = text(
-        "%s%s%s", names, i ? " " : "", json_string_value(json_object_get(device, "externalId")));
-    return names;
 }
 
 static void make_filtered(const struct person *who, const char *name, const char *country,
@@ -244,7 +219,9 @@ TEST(device_lists_are_filtered)
     make_filtered(lister, "Fb", "DEU", 2, "2022-01-01");
     make_filtered(lister, "Fc", "FR", 3, "2023-01-01");
     for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++)
-        ck_assert_str_eq(names_in(lister, filters[i].query), filters[i].names);
+        ck_assert_str_eq(
+            device_names(ask(lister, 200, NULL, "GET " DEVICE "/my?%s", filters[i].query)),
+            filters[i].names);
     struct answer *counted =
         ask(lister, 200, "[{}]", "GET /api/device?count=true&limit=1&countryCode=DE");
 
