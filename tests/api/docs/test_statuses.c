@@ -4,12 +4,12 @@
  * operations share or that no other suite produces.
  */
 #include "stage.h"
+#include "talk.h"
 #include "wire.h"
 
 #define ALL_MODULES                                                                                \
     "[audit, auth, bulk, certificate, chat, console, device, docs, health, mail, metrics, "        \
-    "reading, "                                                                                    \
-    "webhook]"
+    "reading, webhook]"
 
 enum { OPERATIONS_MAX = 400, SOON_MS = 10000, UPLOADS_MAX = 3 };
 
@@ -264,14 +264,8 @@ static char *path_of(const struct made *row)
 {
     if (!strchr(row->path, '%'))
         return text("%s", row->path);
-    struct answer *talk = http_send(host, &(struct call){.method = "POST",
-                                                         .path = "/api/chat/conversations/start",
-                                                         .token = owner->token,
-                                                         .body = TALK("four")});
-    json_int_t id =
-        json_integer_value(json_object_get(json_object_get(talk->json, "conversation"), "id"));
-
-    return text("/api/chat/conversations/%jd/messages", (intmax_t)id);
+    return text("/api/chat/conversations/%jd/messages",
+                (intmax_t)talk_start(host, owner, "one@example.com", "four@example.com", NULL).id);
 }
 
 TEST(an_idempotency_key_of_another_request_is_422_on_every_operation)
@@ -282,10 +276,8 @@ TEST(an_idempotency_key_of_another_request_is_422_on_every_operation)
     for (size_t i = 0; i < count; i++)
         told += has(&operations[i], "422");
     ck_assert_uint_eq(told, MADE);
-    ck_status(http(host, "POST", "/api/device", owner->token,
-                   json_pack("{ss si ss}", "externalId", "K-0", "capacity", 10, "commissioningDate",
-                             "2020-01-01")),
-              201);
+    ask(owner, 201, NULL,
+        "POST /api/device {'externalId':'K-0','capacity':10,'commissioningDate':'2020-01-01'}");
     for (size_t i = 0; i < MADE; i++) {
         const char *path = path_of(&made[i]);
         long first = made_with(&made[i], path, made[i].body);
@@ -330,9 +322,7 @@ TEST(an_ambiguous_device_name_is_409_on_every_operation)
     size_t told = 0;
 
     for (int i = 0; i < 2; i++)
-        ck_status(http(host, "POST", "/api/device", (i ? other : owner)->token,
-                       json_pack("{ss}", "externalId", TWIN)),
-                  201);
+        ask(i ? other : owner, 201, NULL, "POST /api/device {'externalId':'" TWIN "'}");
     for (size_t i = 0; i < count; i++) {
         const char *path = twin_path(&operations[i]);
 
@@ -397,10 +387,9 @@ TEST(one_of_two_parallel_password_changes_is_409)
 /* An Admin may act for any existing organization. */
 TEST(a_group_in_an_unknown_organization_is_404)
 {
-    ck_status(http(host, "POST", "/api/device-group?organizationId=999999999", admin->token,
-                   json_pack("{ss s[s] ss ss}", "name", "a", "deviceIds", "K-0", "frequency",
-                             "daily", "start", "2026-01-01")),
-              404);
+    ask(admin, 404, NULL,
+        "POST /api/device-group?organizationId=999999999 {'name':'a','deviceIds':['K-0'],"
+        "'frequency':'daily','start':'2026-01-01'}");
 }
 
 /* Members for all operations that return tokens or create accounts; each uses its own. */
