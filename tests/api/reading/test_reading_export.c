@@ -31,13 +31,14 @@ static struct answer *export_of(const struct person *who, const char *key, const
                 who->token, NULL);
 }
 
-static size_t lines_of(const char *csv)
+/* Stores hourly History readings of 1, 2, 3, … Wh for the device. */
+static void store_many(int64_t device)
 {
-    size_t lines = 0;
-
-    for (const char *at = csv; (at = strchr(at, '\n')); at++)
-        lines += at[-1] == '\r';
-    return lines;
+    sql_run(db, text("INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
+                     " SELECT %jd, 'H', '2003-01-01Z'::timestamptz + n * interval '1 hour',"
+                     " '2003-01-01Z'::timestamptz + (n + 1) * interval '1 hour', n, now()"
+                     " FROM generate_series(1, %d) n",
+                     (intmax_t)device, READINGS));
 }
 
 TEST(an_export_has_the_same_readings_as_the_list)
@@ -69,11 +70,11 @@ TEST(an_export_has_the_same_readings_as_the_list)
         at += strlen(line);
     }
     ck_assert_str_eq(at, "");
-    ck_assert_uint_eq(lines_of(export_of(m, "small", "?type=history")->body), 3);
-    ck_assert_uint_eq(lines_of(export_of(m, "small",
-                                         text("?start=%s&end=%s", time_text(start + DAY_MS),
-                                              time_text(start + 3 * DAY_MS)))
-                                   ->body),
+    ck_assert_uint_eq(text_lines(export_of(m, "small", "?type=history")->body), 3);
+    ck_assert_uint_eq(text_lines(export_of(m, "small",
+                                           text("?start=%s&end=%s", time_text(start + DAY_MS),
+                                                time_text(start + 3 * DAY_MS)))
+                                     ->body),
                       3);
     ck_error(export_of(m, "small", "?type=x"), 400, "");
     ck_error(export_of(b, "small", ""), 404, "Device");
@@ -86,7 +87,7 @@ TEST(every_reading_route_accepts_the_numeric_device_id)
 
     ck_status(meter_series(host, m, id, "Delta", days_ago(4), DAY_MS, 2, 7), 201);
     ck_assert_int_eq(meter_total(host, m, id), 14);
-    ck_assert_uint_eq(lines_of(ck_status(export_of(m, id, ""), 200)->body), 3);
+    ck_assert_uint_eq(text_lines(ck_status(export_of(m, id, ""), 200)->body), 3);
     ck_error(meter_series(host, m, id, "Delta", days_ago(4), DAY_MS, 1, 7), 409, "Conflict");
     const char *const paths[] = {text("new/%s/totals", id), text("latestread/%s", id),
                                  text("refused?externalId=%s", id)};
@@ -128,17 +129,13 @@ TEST(an_export_of_many_readings_is_complete_and_needs_constant_memory)
 
     ck_status(meter_series(host, m, "large", "Delta", days_ago(4), DAY_MS, 1, 7), 201);
     ck_status(export_of(m, "large", ""), 200); /* warms up */
-    sql_run(db, text("INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
-                     " SELECT %jd, 'H', '2003-01-01Z'::timestamptz + n * interval '1 hour',"
-                     " '2003-01-01Z'::timestamptz + (n + 1) * interval '1 hour', n, now()"
-                     " FROM generate_series(1, %d) n",
-                     (intmax_t)device, READINGS));
+    store_many(device);
     process_forget_peak(host->pid);
     int64_t before = process_status(host->pid, "VmRSS:");
     struct answer *csv = ck_status(export_of(m, "large", ""), 200);
     int64_t growth = process_status(host->pid, "VmHWM:") - before, wh = 0;
 
-    ck_assert_uint_eq(lines_of(csv->body), READINGS + 2);
+    ck_assert_uint_eq(text_lines(csv->body), READINGS + 2);
     for (const char *at = strchr(csv->body, '\n'); at[1]; at = strchr(at + 1, '\n')) {
         const char *cell = at + 1;
 
@@ -171,11 +168,7 @@ TEST(parallel_exports_are_limited_per_account)
 {
     int64_t device = meter_make(host, m, "stalled", 10, days_ago(100));
 
-    sql_run(db, text("INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
-                     " SELECT %jd, 'H', '2003-01-01Z'::timestamptz + n * interval '1 hour',"
-                     " '2003-01-01Z'::timestamptz + (n + 1) * interval '1 hour', n, now()"
-                     " FROM generate_series(1, %d) n",
-                     (intmax_t)device, READINGS));
+    store_many(device);
     int one = stalled_export(m), two = stalled_export(m);
     struct answer *more =
         ck_error(export_of(m, "stalled", ""), 429, "Too many exports in progress");
