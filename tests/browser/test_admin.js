@@ -171,8 +171,10 @@ scene('accounts: an ApiUser is linked to an organization and manages its own cli
   const name = `Orla at ${domain}`
 
   await enter(page, admin, '#/accounts/organizations')
+  await page.locator('tbody tr').first().hover()
   const actor = page.getByLabel(`Acts for it: ${name}`)
   await look(page, 'organizations')
+  while (await actor.count() === 0) await page.mouse.wheel(0, 400) // a long table has only the rows near the window
   await actor.selectOption({ label: api.email })
   await button(page.getByRole('dialog'), 'Cancel').click()
   assert.equal(await actor.inputValue(), '0')
