@@ -95,8 +95,10 @@ static int cmd_check_database(const struct cli *cli, const char *at, const char 
         room += !*byte;
     if (g.arena)
         g.settings = settings_load(g.arena, cli->conf, &problems);
-    if (g.settings && !host_settings_bind(g.settings, &problems))
+    if (g.settings && !host_settings_bind(g.settings, &problems)) {
+        g.host = g.settings->host;
         g.modules = arena_alloc(g.arena, (room / 2 + 1) * sizeof *g.modules);
+    }
     while (g.modules && g.module_count < room / 2) {
         struct bb_module *descriptor = arena_alloc(g.arena, sizeof *descriptor);
 
