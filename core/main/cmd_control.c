@@ -43,7 +43,7 @@ int cmd_ask(const struct cli *cli)
 {
     char line[128];
 
-    if (cli->argc > 1 || (!cli->argc && !strcmp(cli->name, "run-job")))
+    if (cli->argc != 1 && !strcmp(cli->name, "run-job"))
         return cli_misused(cli->name, "needs one name");
     snprintf(line, sizeof line, "%s%s%s\n", cli->name, cli->argc ? " " : "",
              cli->argc ? cli->argv[0] : "");

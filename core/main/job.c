@@ -317,6 +317,8 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
         /* so frequent reloads neither run it more often nor delay it forever */
         if (same && same->timer.set)
             first = same->timer.at_ms < latest ? same->timer.at_ms : latest;
+        if (job->again) /* jobs_call() came before this */
+            first = loop->now_ms;
         job->paused = same && same->paused;
         timer_set(&loop->timers, &job->timer, first);
     }

@@ -251,9 +251,10 @@ static void metrics_each_pool(struct metrics *metrics)
 
 static void metrics_reloads(struct metrics *metrics)
 {
-    struct reload_history history;
+    struct reload_history history = {0};
 
-    reloader_history(metrics->engine->reloader, &history);
+    if (metrics->engine->reloader) /* a command has none */
+        reloader_history(metrics->engine->reloader, &history);
     metrics_put(metrics, history.done, "outcome=\"done\"");
     metrics_put(metrics, history.refused, "outcome=\"refused\"");
 }

@@ -216,12 +216,13 @@ void *api_host_alloc(struct bb_host *host, size_t size)
     return handle->opening ? arena_alloc(handle->generation->arena, size) : NULL;
 }
 
+static const struct setting_value generation_no_setting;
+
 /* Returns a declared setting of this type; an empty one if it is not declared (logged, or reported
  * after `open`). */
 static const struct setting_value *generation_setting(struct bb_host *host, const char *name,
                                                       char as)
 {
-    static const struct setting_value none;
     struct host_handle *handle = handle_of(host);
     const struct setting_value *value = section_value(handle->settings, name, as);
 
@@ -239,14 +240,14 @@ static const struct setting_value *generation_setting(struct bb_host *host, cons
     log_pairs(BB_ERROR, "module read a setting that it does not declare with this type", pairs,
               sizeof pairs / sizeof *pairs);
     handle->broken = handle->broken || handle->opening;
-    return &none;
+    return &generation_no_setting;
 }
 
 const char *api_setting_text(struct bb_host *host, const char *name)
 {
-    const char *text = json_string_value(generation_setting(host, name, 't')->json);
+    const struct setting_value *value = generation_setting(host, name, 't');
 
-    return text ? text : "";
+    return value == &generation_no_setting ? "" : json_string_value(value->json);
 }
 
 int64_t api_setting_int(struct bb_host *host, const char *name)

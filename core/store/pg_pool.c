@@ -241,8 +241,13 @@ void pg_conn_move_waiting(struct pg_conn *lost)
         if (pool->conns[i].state == PG_READY && (!best || pool_better(&pool->conns[i], best)))
             best = &pool->conns[i];
     }
-    while (best && (request = pool_take_any(lost, &again)))
-        pg_conn_queue(best, request, again ? &best->again : NULL);
+    struct pg_request **place = best ? &best->again : NULL; /* of the next one that is sent again */
+
+    while (best && (request = pool_take_any(lost, &again))) {
+        pg_conn_queue(best, request, again ? place : NULL);
+        if (again)
+            place = &request->next;
+    }
 }
 
 /*
