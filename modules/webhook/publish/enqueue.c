@@ -139,10 +139,15 @@ static const struct bb_sql enqueue_about = {
 /* Returns lines with the e-mails of the audience. */
 static const char *enqueue_emails(struct bb_request *rq, const struct bb_audience *audience)
 {
-    const char *lines = "";
+    size_t room = 1;
 
     for (size_t i = 0; audience->emails && audience->emails[i]; i++)
-        lines = bb_format(rq, "%s%s%s", lines, i ? "\n" : "", audience->emails[i]);
+        room += strlen(audience->emails[i]) + 1;
+    char *lines = bb_alloc(rq, room), *end = lines;
+
+    for (size_t i = 0; audience->emails && audience->emails[i]; i++)
+        end += sprintf(end, "%s%s", i ? "\n" : "", audience->emails[i]);
+    *end = '\0';
     return lines;
 }
 

@@ -261,11 +261,10 @@ static void lease_note(struct sender *sender, struct saving *saving)
 
         if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
             continue;
-        if (saving->gives && delivery->item.place == QUEUE_FLYING) {
-            delivery->kept = true;
+        if (saving->gives && delivery->item.place == QUEUE_FLYING)
             saving->failed |= pairs_add(&saving->held, delivery->webhook, delivery->node.id) != 0;
-        }
-        if (!delivery->kept && (!subscription->first || delivery->node.id < subscription->first))
+        else if (!delivery->kept &&
+                 (!subscription->first || delivery->node.id < subscription->first))
             subscription->first = delivery->node.id;
     }
     IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
@@ -321,6 +320,12 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
     if (saving->lost)
         sender->tend_at = sender->now_ms;
     if (saving->gives && db_task->ok) {
+        for (size_t i = 0; i < saving->held.count; i++) {
+            struct idmap_node *node = idmap_find(&sender->deliveries, saving->held.ids[i]);
+
+            if (node)
+                ((struct delivery *)node)->kept = true;
+        }
         sender->to_give = 0;
         lease_set(sender, sender->mine & ~saving->shards);
     }

@@ -220,11 +220,12 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 
 /*
  * Takes the result of an attempt, and lets it wait for further results, but not beyond the next
- * attempt of its delivery. It is plain if the first attempt delivered, without a waiting row.
+ * attempt of its delivery. It is plain if the first attempt delivered, without a waiting row, which
+ * a statement that gives shards away may be storing now.
  */
 void record_add(struct sender *sender, struct delivery *delivery)
 {
-    bool plain = delivery->verdict == RETRY_DELIVERED && !delivery->kept;
+    bool plain = delivery->verdict == RETRY_DELIVERED && !delivery->kept && !sender->saving.gives;
     bool soon = delivery->verdict == RETRY_LATER && delivery->delay_ms < GATHER_MS;
     int64_t wait_ms = soon ? delivery->delay_ms : delivery->sequence ? 0 : GATHER_MS;
     int64_t at_ms = sender->now_ms + wait_ms;

@@ -377,7 +377,8 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         if (times[i] > now)
             wait = sender_sooner(wait, times[i], now);
-    if (sender->result_count && !sender->recording.db_task.busy && sender->me)
+    if (sender->result_count && !sender->recording.db_task.busy && sender->me &&
+        !sender->saving.gives)
         wait = sender_sooner(wait, record_at(sender), now);
     if (!sender->tending.db_task.busy && !sender->leaving)
         wait = sender_sooner(wait, sender->tend_at, now);
@@ -450,13 +451,14 @@ static void sender_finish(struct sender *sender)
         sender_turn(sender);
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
-    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
-    {
-        delivery_free(sender, delivery);
-    }
+    /* the subscriptions first: they leave the heap of timers, in which deliveries may still be */
     IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
     {
         subscription_free(sender, subscription);
+    }
+    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
+    {
+        delivery_free(sender, delivery);
     }
 }
 
