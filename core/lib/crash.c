@@ -369,19 +369,21 @@ static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *fr
 /* Names the frames; looks up the byte before a return address, which belongs to the call. */
 static void crash_names(struct report *of)
 {
+    for (size_t i = 0; i < of->frame_count; i++)
+        if (of->frames[i].object)
+            mapped_name_frame(&of->frames[i], of->frames[i].address - (i > 0));
+}
+
+/* Not in crash_names(), which fails if a mapped file has changed. */
+static void crash_stack(struct report *of)
+{
     char text[FRAME_TEXT], *stack = of->who.stack;
     size_t used = 0;
 
     *stack = '\0';
-    for (size_t i = 0; i < of->frame_count; i++) {
-        struct frame *frame = &of->frames[i];
-
-        if (frame->object)
-            mapped_name_frame(frame, frame->address - (i > 0));
-        if (i < LINE_FRAMES && used < sizeof of->who.stack)
-            used += (size_t)snprintf(stack + used, sizeof of->who.stack - used, "%s%s",
-                                     i ? " < " : "", crash_frame_text(text, frame));
-    }
+    for (size_t i = 0; i < of->frame_count && i < LINE_FRAMES && used < sizeof of->who.stack; i++)
+        used += (size_t)snprintf(stack + used, sizeof of->who.stack - used, "%s%s", i ? " < " : "",
+                                 crash_frame_text(text, &of->frames[i]));
 }
 
 /* Returns the module of the innermost code, or else the recorded one; "": none. */
@@ -487,8 +489,8 @@ static void crash_leave_note(struct report *of)
 static void crash_write_report(void)
 {
     static void (*const stages[])(struct report *) = {
-        crash_activity,   crash_frames,     crash_names,     crash_fields,
-        crash_write_file, crash_write_line, crash_leave_note};
+        crash_activity, crash_frames,     crash_names,      crash_stack,
+        crash_fields,   crash_write_file, crash_write_line, crash_leave_note};
 
     for (volatile size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
         staged = 1;
@@ -633,6 +635,7 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
     if (failed)
         return false;
     crash_names(of);
+    crash_stack(of);
     *snapshot = of->who;
     snprintf(snapshot->module, sizeof snapshot->module, "%.63s", crash_module_of(of));
     return true;

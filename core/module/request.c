@@ -313,9 +313,11 @@ int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *),
 {
     struct core_request *rq = request_of(pub);
     struct request_guard guard = {.outer = rq->guard};
+    struct bb_host *volatile host = rq->pub.host; /* a register might lose it in longjmp() */
 
     if (setjmp(guard.place)) { /* request_leave() */
         rq->guard = guard.outer;
+        request_enter(rq, host);
         return -1;
     }
     rq->guard = &guard;
@@ -328,7 +330,7 @@ int request_work(struct core_request *rq, struct bb_tx *tx,
                  int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
 {
     struct request_guard guard = {.outer = rq->guard, .work = true};
-    struct bb_host *volatile host = rq->pub.host; /* a register might lose it in longjmp() */
+    struct bb_host *volatile host = rq->pub.host; /* as above */
 
     rq->guard = &guard;
     if (!setjmp(guard.place)) /* else bb_end() was called */

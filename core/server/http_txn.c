@@ -202,7 +202,9 @@ static int txn_check_access(struct http_txn *txn)
         memcpy(txn->id, given, length + 1);
     else
         text_uuid7(txn->id);
-    trace_parent(http_txn_list(txn, "traceparent"), rq->trace); /* several are not valid */
+    const char *parent = http_txn_list(txn, "traceparent");
+
+    trace_parent(parent && strchr(parent, ',') ? NULL : parent, rq->trace); /* one at most */
     const char *hops = http_txn_list(txn, "X-Forwarded-For");
 
     if (hops) /* the peer's address, or the one reported by a trusted proxy */
