@@ -223,11 +223,12 @@ static struct core_request *request_of_account(enum request_kind kind, int64_t a
     return rq;
 }
 
-static int status_of(enum request_kind kind, int64_t account)
+/* `waits`: the call is to end by its deadline, which is soon. */
+static int status_of(enum request_kind kind, int64_t account, bool waits)
 {
     struct core_request *rq = request_of_account(kind, account);
 
-    rq->deadline_ms = loop.now_ms + 20;
+    rq->deadline_ms = loop.now_ms + (waits ? 20 : 60000);
     loop.stop = false;
     if (!request_start(rq))
         loop_run(&loop);
@@ -248,15 +249,15 @@ TEST(an_owner_is_limited_to_its_share_of_a_pool)
     ck_assert_uint_eq(status.each, SHARE);
     for (int i = 1; i <= SHARE; i++)
         ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
-    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 429);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA, false), 429);
     ck_assert_uint_eq(quota_refused(QUOTA_POOLS, true), before + 1);
     /* these wait, and their deadline expires first */
-    ck_assert_int_eq(status_of(REQUEST_HTTP, BERT), 503);
-    ck_assert_int_eq(status_of(REQUEST_JOB, ANNA), 503);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, BERT, true), 503);
+    ck_assert_int_eq(status_of(REQUEST_JOB, ANNA, true), 503);
     ck_assert_uint_eq(quota_refused(QUOTA_POOLS, true), before + 1);
     sem_post(&go);
     hear_of(1 + SHARE);
-    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 204);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA, false), 204);
 }
 
 /* A running call counts in the share until it returns. */
@@ -265,9 +266,9 @@ TEST(a_removed_call_does_not_count_in_the_share)
     for (int i = 1; i < SHARE; i++)
         ck_assert_int_eq(submit_of(ANNA, i, run, true), 0);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 503);
+        ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA, true), 503);
     ck_assert_int_eq(submit_of(ANNA, SHARE, run, true), 0);
-    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA), 429);
+    ck_assert_int_eq(status_of(REQUEST_HTTP, ANNA, false), 429);
     sem_post(&go);
     hear_of(1 + SHARE);
 }
