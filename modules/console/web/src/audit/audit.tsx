@@ -32,14 +32,16 @@ function Row ({ record }: { record: AuditRecord }) {
     <tr>
       <td><Moment at={at} /></td>
       <td>
-        {email ?? '–'}
-        {account === null && email !== null && <> <small>({t('audit.claimed')})</small></>}
+        {account === null && email !== null && <><small>({t('audit.claimed')})</small>{' '}</>}
+        <bdi>{email ?? '–'}</bdi>
         <br />
         <small>{address}</small>
       </td>
       <td className='wide'>
         <details>
-          <summary><code>{action}</code> {!action.endsWith(` ${path}`) && <small>{path}</small>}</summary>
+          <summary>
+            <code><bdi>{action}</bdi></code> {!action.endsWith(` ${path}`) && <small><bdi>{path}</bdi></small>}
+          </summary>
           <pre>{JSON.stringify({ fields, organization, requestId }, null, 2)}</pre>
         </details>
       </td>
