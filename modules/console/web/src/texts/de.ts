@@ -203,7 +203,7 @@ export const de: Record<Key, string> = {
   'problem.not_a_date': 'muss ein Datum sein, zum Beispiel 2026-04-01', 'problem.in_future': 'darf nicht in der Zukunft liegen',
   'problem.not_a_time_zone': 'muss eine Zeitzone sein, zum Beispiel Europe/Berlin', 'problem.not_one_of': 'muss einer dieser Werte sein: {allowed}',
   'problem.not_an_object': 'muss ein JSON-Objekt sein', 'problem.not_a_list': 'muss eine Liste sein', 'problem.not_json': 'muss JSON sein: {reason}',
-  'problem.not_a_cursor': 'ist keine Stelle dieser Liste', 'problem.bad_encoding': 'ist nicht richtig codiert', 'problem.not_utf8': 'muss UTF-8 sein',
+  'problem.not_a_cursor': 'ist keine gültige Stelle in dieser Liste', 'problem.bad_encoding': 'ist nicht richtig codiert', 'problem.not_utf8': 'muss UTF-8 sein',
   'problem.nul_character': 'darf das Zeichen NUL nicht enthalten', 'problem.control_characters': 'darf keine Steuerzeichen enthalten',
   'problem.invisible_characters': 'darf keine unsichtbaren Zeichen und keine Zeichen der Schreibrichtung enthalten', 'problem.private_characters': 'darf keine Zeichen zur privaten Nutzung enthalten',
   'problem.unassigned_characters': 'darf keine Zeichen enthalten, die Unicode nicht kennt', 'problem.not_nfc': 'enthält Zeichen in einer unüblichen Form (nicht Unicode NFC)',

@@ -203,7 +203,7 @@ export const en = {
   'problem.not_a_whole_number': 'must be a whole number', 'problem.not_a_number': 'must be a number', 'problem.not_a_boolean': 'must be true or false',
   'problem.not_a_time': 'must be a date and time, such as 2026-04-01T12:00:00Z', 'problem.not_a_date': 'must be a date, such as 2026-04-01', 'problem.in_future': 'must not be in the future',
   'problem.not_a_time_zone': 'must be a time zone, such as Europe/Berlin', 'problem.not_one_of': 'must be one of: {allowed}', 'problem.not_an_object': 'must be a JSON object',
-  'problem.not_a_list': 'must be a list', 'problem.not_json': 'must be JSON: {reason}', 'problem.not_a_cursor': 'is not the place of a page of this list',
+  'problem.not_a_list': 'must be a list', 'problem.not_json': 'must be JSON: {reason}', 'problem.not_a_cursor': 'is not a valid position in this list',
   'problem.bad_encoding': 'is not properly encoded', 'problem.not_utf8': 'must be UTF-8', 'problem.nul_character': 'must not contain the character NUL',
   'problem.control_characters': 'must not have control characters', 'problem.invisible_characters': 'must not have invisible characters or marks of direction',
   'problem.private_characters': 'must not have characters for private use', 'problem.unassigned_characters': 'must not have characters that Unicode has not assigned',
