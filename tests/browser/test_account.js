@@ -109,17 +109,16 @@ scene('account: a session of another browser can be ended', async ({ open }) => 
   await page.getByText('No devices here').waitFor()
 }, ['status of 401'])
 
-/* Keeps notifications in `shown` instead of showing them, and lets a test hide the page. */
-function stubNotifications () {
-  globalThis.shown = []
-  globalThis.away = false
+/* Keeps notifications in `shown` instead of showing them, and lets a test hide the page. Throws until a test sets `shown`. */
+function stubNotifications (permission = 'default') {
+  const answers = ['denied', 'granted']
   globalThis.Notification = class {
-    static permission = 'default'
-    static async requestPermission () { return (this.permission = globalThis.answer ?? 'granted') }
-    constructor (title, { body }) { globalThis.shown.push(Object.assign(this, { title, body })) }
+    static permission = permission
+    static async requestPermission () { return (this.permission = answers.shift()) }
+    constructor (title, { body } = {}) { globalThis.shown.push(Object.assign(this, { title, body })) }
     close () { globalThis.shown = [] }
   }
-  Object.defineProperty(document, 'hidden', { get: () => globalThis.away })
+  Object.defineProperty(document, 'hidden', { get: () => Boolean(globalThis.away) })
 }
 
 scene('account: the browser notifies of messages while the page is hidden, if the user wants it', async ({ open }) => {
@@ -133,15 +132,20 @@ scene('account: the browser notifies of messages while the page is hidden, if th
   await page.addInitScript(stubNotifications)
   await enter(page, nils, '#/account')
   assert.equal(await page.evaluate(() => Notification.permission), 'default', 'only the click asks')
-  await page.evaluate(() => { globalThis.answer = 'denied' })
   await wanted.click()
-  await page.getByText('The browser does not allow notifications').waitFor()
+  await page.getByText('does not support notifications').waitFor()
+  await page.evaluate(() => { globalThis.shown = [] })
+  await wanted.click()
+  await page.getByText('blocks notifications').waitFor()
   assert.equal(await wanted.isChecked(), false)
-  await page.evaluate(() => { globalThis.answer = 'granted' })
   const stream = page.waitForResponse('**/api/chat/stream')
   await wanted.click()
   await page.waitForFunction(() => document.querySelector('[role=switch]').checked)
   await stream
+  const other = await page.context().newPage() // another tab waits for the lock
+  await other.addInitScript(stubNotifications, 'granted')
+  await other.goto(page.url())
+  await other.evaluate(async () => { while ((await navigator.locks.query()).pending.length < 1) await new Promise((go) => setTimeout(go, 9)) })
   await look(page, 'account-notify')
   await say(nora, conversation.id, 'while the page is visible')
   await page.waitForFunction(() => document.title.startsWith('(2)'))
@@ -150,7 +154,13 @@ scene('account: the browser notifies of messages while the page is hidden, if th
   await say(nils, conversation.id, 'an own message')
   await say(nora, conversation.id, 'while the page is hidden')
   await page.waitForFunction(() => globalThis.shown.length > 0)
-  assert.deepEqual(await shown(), [[nora.email, 'while the page is hidden']])
+  assert.deepEqual(await shown(), [[nora.email, 'New message']])
   await page.evaluate(() => globalThis.shown[0].onclick())
   await page.getByRole('log').getByText('while the page is hidden').waitFor()
+  await say(nora, conversation.id, 'before the logout')
+  await page.waitForFunction(() => globalThis.shown.length > 0)
+  await button(page, 'Log out').click()
+  await page.getByLabel('E-mail').waitFor()
+  await enter(page, nora, '#/account')
+  assert.deepEqual([await shown(), await wanted.isChecked()], [[], false])
 })

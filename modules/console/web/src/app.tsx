@@ -155,19 +155,21 @@ function useUnread ({ email }: Own) {
  */
 function Navigation ({
   me,
+  over,
   current,
   open,
   toggle,
   leave
 }: {
   me: Own
+  over: boolean
   current: string
   open: boolean
   toggle: (open: boolean) => void
   leave: () => void
 }) {
   const unread = useUnread(me)
-  useNotifications(me)
+  useNotifications(me, !over)
   const place = views.find(({ name }) => name === current)
 
   useEffect(() => {
@@ -305,7 +307,14 @@ export function App () {
         <Me.Provider value={me}>
           <SetMe.Provider value={setMe}>
             <div className='frame'>
-              <Navigation me={me} current={found?.name ?? ''} open={menu} toggle={setMenu} leave={() => void leave()} />
+              <Navigation
+                me={me}
+                over={over}
+                current={found?.name ?? ''}
+                open={menu}
+                toggle={setMenu}
+                leave={() => void leave()}
+              />
               <Warnings key={me.id} />
               <main id='content' tabIndex={0} inert={menu}>
                 {!found || !View ? (

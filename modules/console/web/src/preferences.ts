@@ -1,8 +1,8 @@
 /*
- * The language, theme and time zone that the user has chosen for this browser, and whether it notifies of messages.
- * Only choices are stored, and nothing about the account.
+ * The language, theme and time zone that the user has chosen for this browser, and the ids of the accounts that want
+ * notifications of messages. Nothing else about an account is stored.
  */
-export interface Preferences { language?: string, theme?: 'light' | 'dark', zone?: 'UTC', notify?: boolean }
+export interface Preferences { language?: string, theme?: 'light' | 'dark', zone?: 'UTC', notify?: number[] }
 
 const KEY = 'busbar.preferences'
 
@@ -13,7 +13,7 @@ function read (): Preferences {
       language: typeof language === 'string' ? language : undefined,
       theme: theme === 'light' || theme === 'dark' ? theme : undefined,
       zone: zone === 'UTC' ? zone : undefined,
-      notify: notify === true
+      notify: Array.isArray(notify) ? notify.filter((id) => typeof id === 'number') : []
     }
   } catch {
     return {}

@@ -5,6 +5,7 @@ import { useContext, useState } from 'react'
 
 import { ApiError, PASSWORD, call, everything, get, session } from '../api/client'
 import type { Own, Session } from '../api/types'
+import { createNotification } from '../chat/live'
 import { prefer, preferences, type Preferences } from '../preferences'
 import { SetMe, useMe } from '../session'
 import { language, languages, redraw, speak, t } from '../texts/texts'
@@ -166,9 +167,15 @@ function Sessions () {
 function Shown () {
   const change = (some: Preferences) => { prefer(some); redraw() }
   const here = Intl.DateTimeFormat().resolvedOptions().timeZone
+  const { id } = useMe()
+  const accounts = preferences.notify ?? []
   const notify = async (wanted: boolean) => {
-    if (wanted && await Notification.requestPermission() !== 'granted') toast(t('own.notifyRefused'))
-    else change({ notify: wanted })
+    if (!wanted) return change({ notify: accounts.filter((one) => one !== id) })
+    const tried = createNotification('') // a browser without permission does not show it
+    tried?.close()
+    if (!tried) toast(t('own.notifyUnsupported'))
+    else if (await Notification.requestPermission() !== 'granted') toast(t('own.notifyRefused'))
+    else change({ notify: [...accounts, id] })
   }
 
   return (
@@ -206,7 +213,7 @@ function Shown () {
       </Field>
       {'Notification' in window && (
         <label className='check'>
-          <input type='checkbox' role='switch' checked={preferences.notify ?? false}
+          <input type='checkbox' role='switch' checked={accounts.includes(id)}
             onChange={(e) => void notify(e.target.checked)} />
           {t('own.notify')}
         </label>

@@ -1,30 +1,64 @@
-/* Live events of the user's conversations: they update the cached lists and chains, and can notify of messages. */
-import { useQueryClient } from '@tanstack/react-query'
-import { useCallback, useEffect, useState } from 'react'
+/*
+ * Live events of the user's conversations: they update the cached lists and chains, and can notify of messages. All
+ * parts of the page share one stream, because a browser opens few connections to a host.
+ */
+import { useQueryClient, type QueryClient } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
 
 import { get, query } from '../api/client'
 import { follow } from '../api/stream'
 import type { Conversation, Entry, Own } from '../api/types'
 import { preferences } from '../preferences'
 import { go } from '../router'
+import { t } from '../texts/texts'
 
 export type Arrival = { conversationId: number; message: Entry }
 
-/* Calls `heard` with each new message, if it is `wanted`. Returns true while the stream is open. */
-export function useLive (heard: (arrival: Arrival) => unknown, wanted = true): boolean {
+interface Listener { heard: (arrival: Arrival) => unknown, changed: (open: boolean) => void }
+
+const listeners = new Set<Listener>()
+let stream: AbortController | null = null // ends the page's stream; null: there is none
+let isOpen = false
+
+function begin (client: QueryClient) {
+  const own = new AbortController()
+  const hear = ({ event, data }: { event?: string; data: string }) => {
+    if (own.signal.aborted) return
+    if (event === 'message.new') for (const { heard } of [...listeners]) heard(JSON.parse(data) as Arrival)
+    void client.invalidateQueries({ queryKey: ['conversations'] })
+  }
+  const changed = (open: boolean) => {
+    if (own.signal.aborted) return
+    isOpen = open
+    for (const listener of [...listeners]) listener.changed(open)
+  }
+
+  stream = own
+  void follow('/api/chat/stream', hear, changed, own.signal).then(() => {
+    if (stream === own) stream = null // the host refuses the stream; the next listener tries again
+  })
+}
+
+/* Opens the stream for the first listener. Returns a function that removes the listener; the last one ends the stream. */
+function join (client: QueryClient, listener: Listener): () => void {
+  listeners.add(listener)
+  if (!stream) begin(client)
+  listener.changed(isOpen)
+  return () => {
+    listeners.delete(listener)
+    if (listeners.size > 0) return
+    stream?.abort()
+    stream = null
+    isOpen = false
+  }
+}
+
+/* Calls `heard` with each new message. Returns true while the stream is open. */
+export function useLive (heard: (arrival: Arrival) => unknown): boolean {
   const client = useQueryClient()
   const [open, setOpen] = useState(false)
 
-  useEffect(() => {
-    if (!wanted) return
-    const control = new AbortController()
-    const hear = ({ event, data }: { event?: string; data: string }) => {
-      if (event === 'message.new') heard(JSON.parse(data) as Arrival)
-      void client.invalidateQueries({ queryKey: ['conversations'] })
-    }
-    void follow('/api/chat/stream', hear, setOpen, control.signal)
-    return () => control.abort()
-  }, [client, heard, wanted])
+  useEffect(() => join(client, { heard, changed: setOpen }), [client, heard])
   return open
 }
 
@@ -34,19 +68,61 @@ const isOwn = (id: number) => get<Conversation[]>(`/api/chat/conversations${quer
   () => false
 )
 
+/* Returns null if the browser does not let a page create notifications: Chrome on Android throws. */
+export function createNotification (title: string, options?: NotificationOptions): Notification | null {
+  try {
+    return new Notification(title, options)
+  } catch {
+    return null
+  }
+}
+
 /*
- * If the user has chosen it, the browser notifies of each message that arrives while the page is hidden. A click on the
- * notification opens the conversation.
+ * Calls `run` when no other tab of the browser has the lock `name`, and holds the lock until the signal aborts. Calls
+ * `run` at once if the browser has no locks.
  */
-export function useNotifications ({ email }: Own) {
-  const heard = useCallback(async ({ conversationId, message: { username, chatEntry } }: Arrival) => {
-    if (!document.hidden || username === email || !(await isOwn(conversationId))) return
-    const shown = new Notification(username, { body: chatEntry, tag: `busbar ${conversationId}` })
-    shown.onclick = () => {
-      shown.close()
-      window.focus()
-      go('chat', conversationId)
+function inOneTab (name: string, signal: AbortSignal, run: () => void) {
+  if (!('locks' in navigator)) return run()
+  const hold = () => new Promise<void>((release) => {
+    if (signal.aborted) return release()
+    signal.addEventListener('abort', () => release())
+    run()
+  })
+  navigator.locks.request(name, { signal }, hold).catch(() => { if (!signal.aborted) run() })
+}
+
+/*
+ * If the account has chosen it, the browser notifies of each message that arrives while the page is hidden. A
+ * notification has no text of the message, because other people may see the screen. A click on it opens the
+ * conversation. All notifications are closed when the session ends.
+ */
+export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
+  const client = useQueryClient()
+  const wanted = loggedIn && preferences.notify?.includes(id) && Notification.permission === 'granted'
+
+  useEffect(() => {
+    if (!wanted) return
+    const control = new AbortController()
+    const { signal } = control
+    const shown = new Map<number, Notification>() // the latest of each conversation
+    const heard = async ({ conversationId, message: { username } }: Arrival) => {
+      if (!document.hidden || username === email || !(await isOwn(conversationId)) || signal.aborted) return
+      const one = createNotification(username, { body: t('own.newMessage'), tag: `busbar ${conversationId}` })
+      if (!one) return
+      shown.set(conversationId, one)
+      one.onclick = () => {
+        one.close()
+        window.focus()
+        go('chat', conversationId)
+      }
     }
-  }, [email])
-  useLive(heard, preferences.notify && Notification.permission === 'granted')
+
+    inOneTab(`busbar notifications ${id}`, signal, () => {
+      signal.addEventListener('abort', join(client, { heard, changed: () => {} }))
+    })
+    return () => {
+      control.abort()
+      for (const one of shown.values()) one.close()
+    }
+  }, [client, id, email, wanted])
 }
