@@ -169,8 +169,8 @@ void webhook_take_url(struct bb_request *rq, json_t *value, json_t *columns)
  */
 void webhook_take_events(struct bb_request *rq, json_t *value, json_t *columns)
 {
-    json_t *once = bb_hold(rq, json_object()), *list = json_array(), *unused;
-    const char *name;
+    json_t *once = bb_hold(rq, json_object()), *list = json_array(), *unused = NULL;
+    const char *name = NULL;
 
     bb_set(rq, columns, "events", list);
     for (size_t i = 0; i < json_array_size(value); i++) {
