@@ -170,10 +170,10 @@ void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *
 void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *email);
 
 /*
- * Counts a registration ('r') or a request for a link ('l') from this network. Ends the handler
- * with a 429 if there were more than `limit`. `what` is their plural.
+ * Counts a registration ('r'), a request for a link ('l') or a wrong client secret ('c') from this
+ * network. Returns 0, or 429 if there were more than `limit`. `what` is their plural.
  */
-void auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what);
+int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what);
 
 /*
  * A change of an account, or of the keys (0), calls auth_notify() in its transaction. It notifies

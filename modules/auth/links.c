@@ -196,12 +196,16 @@ static int links_request(struct bb_request *rq, const char *purpose, const char 
 
     if (!auth_sends_mail(rq->host))
         return bb_fail(rq, 409, "This service sends no mails. Please ask an administrator.");
-    auth_throttle_count(rq, 'l', auth->settings->links_per_address, "requests for links");
+    int status =
+        auth_throttle_count(rq, 'l', auth->settings->links_per_address, "requests for links");
+
+    if (status)
+        return status;
     bb_audit(rq, bb_text(rq, "email"));
     struct bb_tx *unit = bb_unit(rq, 0);
 
     auth_link_ask(rq, unit, purpose, bb_text(rq, "email"), bb_header(rq, "Accept-Language"));
-    int status = bb_commit(rq, unit, 202, json_pack("{ss}", "message", text));
+    status = bb_commit(rq, unit, 202, json_pack("{ss}", "message", text));
 
     return status ? status : bb_failed(rq);
 }

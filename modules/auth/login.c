@@ -161,6 +161,7 @@ static int login_by_client(struct bb_request *rq)
     const char *id = bb_text(rq, "client_id");
     const char *secret = bb_text(rq, "client_secret");
     const char *named = id;
+    int64_t limit = ((const struct auth *)rq->state)->settings->login_failures_per_address;
     unsigned char stored[SHA256_DIGEST_LENGTH];
 
     if (header && secret)
@@ -182,9 +183,14 @@ static int login_by_client(struct bb_request *rq)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0) /* not recorded: anybody can send any number of unknown ids */
         return login_invalid_client(rq);
+    bool right = bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) == sizeof(stored) &&
+                 CRYPTO_memcmp(auth_sha256(rq, secret).data, stored, sizeof(stored)) == 0;
+    int refused = right ? 0 : auth_throttle_count(rq, 'c', limit, "failed logins");
+
+    if (refused)
+        return refused;
     bb_audit(rq, bb_cell(rq, rows, 0, 5));
-    if (bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) != sizeof(stored) ||
-        CRYPTO_memcmp(auth_sha256(rq, secret).data, stored, sizeof(stored)) != 0)
+    if (!right)
         return login_invalid_client(rq);
 
     struct auth_account account = {

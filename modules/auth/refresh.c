@@ -102,6 +102,7 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 
 struct turn {
     const char *id, *secret, *next; /* next: NULL if the cookie is not valid */
+    const char *reused;             /* e-mail of the account whose old token was used again */
     struct auth_account account;
 };
 
@@ -151,7 +152,8 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql find = {
         "SELECT a.id, a.role, a.status, r.key, r.hash = $2::bytea AS current, r.previous = "
-        "$2::bytea AND r.rotated > now() - interval '" GRACE_S " seconds' AS recent "
+        "$2::bytea AND r.rotated > now() - interval '" GRACE_S " seconds' AS recent, "
+        "a.email "
         "FROM auth_refresh r JOIN auth_account a ON a.id = r.account "
         "JOIN auth_key k ON k.kid = r.kid AND k.retired IS NULL "
         "WHERE r.id = $1::uuid AND r.expires > now() FOR UPDATE OF r",
@@ -179,6 +181,7 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!current && !bb_cell_int(rq, rows, 0, 5)) {
         bb_log(rq, BB_WARN, "ended a login whose old refresh token was used again");
         refresh_end(rq, tx, turn->account.id, turn->id);
+        turn->reused = bb_cell(rq, rows, 0, 6);
         return 0;
     }
     if (bb_cell_bytes(bb_cell(rq, rows, 0, 3), key, sizeof(key)) != sizeof(key) ||
@@ -216,6 +219,8 @@ int auth_refresh(struct bb_request *rq)
     if (status)
         return status;
     if (!turn.next) {
+        if (turn.reused)
+            bb_audit(rq, turn.reused);
         refresh_forget(rq);
         return auth_unauthorized(rq, "Unauthorized");
     }

@@ -3,8 +3,8 @@
  * many, against attacks from many addresses), and by address. So a person who guesses passwords
  * blocks only themselves, and the owner of the account can still log in from elsewhere. The counter
  * of an address applies only to accounts that have never logged in from it, so a person who guesses
- * in an office does not block their colleagues. Registrations and requests for links are
- * counted by address, too.
+ * in an office does not block their colleagues. Registrations, requests for links and wrong client
+ * secrets are counted by address, too.
  *
  * Counters are checked before hashing and incremented after a failure. Correct passwords are never
  * counted, however many arrive at once. Passwords that are being hashed are not counted yet, so a
@@ -227,11 +227,10 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
     bb_redis(rq, 2, argv, NULL);
 }
 
-void auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what)
+int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what)
 {
     struct asked asked = throttle_asked(kind, auth_throttle_network(rq), limit);
 
     throttle_ask(rq, rq->state, &asked, 1, true);
-    if (asked.wait_ms > 0)
-        bb_end(rq, auth_throttle_refuse(rq, asked.wait_ms, what));
+    return asked.wait_ms > 0 ? auth_throttle_refuse(rq, asked.wait_ms, what) : 0;
 }

@@ -159,7 +159,11 @@ int auth_register(struct bb_request *rq)
         .language = bb_header(rq, "Accept-Language"),
     };
 
-    auth_throttle_count(rq, 'r', auth->settings->registrations_per_address, "registrations");
+    int refused =
+        auth_throttle_count(rq, 'r', auth->settings->registrations_per_address, "registrations");
+
+    if (refused)
+        return refused;
     bb_audit(rq, account.email);
     /* With `silent`, does the same work, including the hash, whether the account exists or not. */
     if (!account.silent) {
