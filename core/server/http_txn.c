@@ -234,6 +234,31 @@ static int txn_check_access(struct http_txn *txn)
 
 /* ---- the audit log ---- */
 
+/*
+ * Returns the path of the route with the decoded segments, so that a search finds a segment however
+ * it was encoded. On the fiber.
+ */
+static const char *txn_plain_path(struct http_txn *txn)
+{
+    const struct route_match *match = &txn->match;
+    struct arena *arena = txn->rq.arena;
+    const char *rest = match->route->path, *path = "";
+
+    for (size_t i = 0; path && i < match->count; i++) {
+        size_t length = match->segment[i].length, before = strcspn(rest, ":");
+        const char *sent = match->segment[i].start;
+        const char *text = text_percent(sent, length, false, arena);
+
+        text = text ? text : arena_text(arena, sent, length); /* it is not UTF-8 */
+        path = arena_format(arena, "%s%.*s%s", path, (int)before, rest, text ? text : "");
+        rest += before + strcspn(rest + before, "/");
+    }
+    path = path ? arena_format(arena, "%s%s", path, rest) : NULL;
+    if (!path)
+        request_out_of_memory(&txn->rq);
+    return path;
+}
+
 void api_audit(struct bb_request *pub, const char *email)
 {
     struct core_request *rq = request_of(pub);
@@ -245,7 +270,7 @@ void api_audit(struct bb_request *pub, const char *email)
         return;
     const struct bb_audited audited = {.size = sizeof audited,
                                        .route = rq->route,
-                                       .path = txn->path,
+                                       .path = txn_plain_path(txn),
                                        .request_id = txn->id,
                                        .email = pub->principal ? pub->principal->email : email};
 
@@ -308,12 +333,17 @@ static void txn_check_role(struct core_request *rq)
         txn->principal = principal;
         rq->pub.principal = &txn->principal;
         rq->owner = (struct quota_owner){.account = principal.account};
-        if (rq->route && rq->route->flags & BB_AUDITED && !(txn->match.roles & principal.role))
-            api_audit(&rq->pub, NULL);
-        if (!(txn->match.roles & principal.role))
-            reply_error(rq, 403, "Forbidden");
-        else if (txn->phase == PHASE_ADMISSION)
+        bool fits = txn->match.roles & principal.role, admission = txn->phase == PHASE_ADMISSION;
+        bool audited = !fits && rq->route && rq->route->flags & BB_AUDITED;
+
+        if (fits && admission)
             txn_enter(txn);
+        else if (audited && admission && txn_count(txn)) /* limits the records, too */
+            reply_failed(rq);
+        else if (audited)
+            api_audit(&rq->pub, NULL);
+        if (!fits && !rq->response.status)
+            reply_error(rq, 403, "Forbidden");
     }
     txn_delay_refusal(rq);
 }

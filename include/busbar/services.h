@@ -25,7 +25,7 @@ struct bb_authenticator {
 struct bb_audited {
     size_t size;
     const struct bb_route *route;
-    const char *path;       /* as sent, without the query */
+    const char *path;       /* the route's, with decoded segments */
     const char *request_id; /* X-Request-Id */
     const char *email;      /* of the caller; without a token, as given to bb_audit() */
 };
@@ -34,13 +34,13 @@ struct bb_audited {
 struct bb_auditor {
     size_t size;
     /*
-     * Records that the request is about to be handled. Returns 0 with *record, or the status after
-     * it has answered: then the request is refused. May park.
+     * Records that the request is about to be handled. Returns 0 and sets *record. To refuse the
+     * request, sends a response and returns its status. May park.
      */
     int (*before)(void *state, struct bb_request *rq, const struct bb_audited *audited,
                   void **record);
     /* Records the status of the response, and frees the record. Called once for each record, on the
-     * loop's thread: it must not wait, but may call bb_run(). */
+     * loop's thread. It must not block; use bb_run() for work that waits. */
     void (*after)(void *state, void *record, int status);
 };
 

@@ -47,6 +47,19 @@ TEST(a_request_of_the_wrong_role_is_recorded)
     ck_assert_uint_eq(http_routes.begun, 0);
 }
 
+TEST(limits_refuse_a_wrong_role_before_it_is_recorded)
+{
+    const struct quota_owner owner = {.account = 7};
+    const struct quota_limits limits = quota_bounds(&http_stage_generation, QUOTA_REQUESTS);
+    struct quota_charge others = {.bytes = 0};
+
+    http_routes.account = owner.account;
+    quota_take(&quota_tables[QUOTA_REQUESTS], &others, &owner, limits.each, &limits);
+    client_ask(client, POST("/forbidden") TOKEN BODY, "\"statusCode\":429");
+    recorded(0, 0);
+    quota_release_all(&quota_tables[QUOTA_REQUESTS], &others);
+}
+
 TEST(other_requests_are_not_recorded)
 {
     client_ask(client, POST("/own") TOKEN BODY, "\"my\"");
