@@ -13,6 +13,7 @@
 enum {
     FIELDS_MAX = 4096, /* bytes of the JSON of a body's values */
     SEARCH_MAX = 4096, /* bytes of the JSON of a search */
+    PATH_MAX_BYTES = 2048,
     EXPORT_PAGE = 500
 };
 
@@ -35,21 +36,36 @@ static void audit_close(struct bb_host *host, void *state)
 
 /* ---- the body of a request ---- */
 
-static json_t *audit_members(struct bb_request *rq, const struct bb_table *fields,
-                             const json_t *given, size_t *room);
+static json_t *audit_members(struct bb_request *rq, const struct bb_table *fields, json_t *given,
+                             size_t *room);
+
+/* Returns whether a text looks like an e-mail. Another user name may be a mistyped password. */
+static bool audit_is_email(const char *text)
+{
+    const char *at = strchr(text, '@');
+
+    return at && at > text && at[1] && !strchr(at + 1, '@') && !strpbrk(text, " \t\r\n") &&
+           strlen(text) <= 254; /* as BB_EMAIL */
+}
 
 /*
- * Returns what is stored of a value. NULL: nothing, because the value is secret, has objects whose
- * members are not declared and may be secret, or does not fit into *room.
+ * Returns what is stored of a value: of a URL, the part before the query, which may have secrets.
+ * NULL: nothing, because the value is secret, has objects whose members are not declared and may be
+ * secret, does not fit into *room, or is a user name that may be a mistyped password.
  */
 static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, json_t *value,
                            size_t *room)
 {
     const struct bb_field *item =
         field->type == BB_LIST && field->fields.count ? field->fields.rows : field;
+    const char *text = json_string_value(value);
     size_t length = 0, i;
     json_t *each;
 
+    if (text && !rq->principal && field->flags & BB_VERBATIM && !audit_is_email(text))
+        return NULL;
+    if (text && strstr(text, "://"))
+        value = bb_hold(rq, json_stringn(text, strcspn(text, "?#")));
     if ((field->flags | item->flags) & BB_SECRET)
         return NULL;
     if (json_is_object(value))
@@ -68,12 +84,17 @@ static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, 
     return json_incref(value);
 }
 
-/* Returns an object with the declared members that are stored, and the names of the others. */
-static json_t *audit_members(struct bb_request *rq, const struct bb_table *fields,
-                             const json_t *given, size_t *room)
+/*
+ * Returns an object with the declared members that are stored. `_omitted` has the names of all
+ * other members and, in the object of the whole body, of the parts that are files.
+ */
+static json_t *audit_members(struct bb_request *rq, const struct bb_table *fields, json_t *given,
+                             size_t *room)
 {
     json_t *stored = bb_hold(rq, json_object()), *omitted = bb_hold(rq, json_array());
-    const char *row = fields->rows;
+    json_t *others = bb_hold(rq, given ? json_copy(given) : json_object()), *other;
+    const struct bb_file *file = NULL;
+    const char *row = fields->rows, *name;
 
     for (size_t i = 0; i < fields->count; i++, row += fields->stride) {
         const struct bb_field *field = (const void *)row;
@@ -84,6 +105,16 @@ static json_t *audit_members(struct bb_request *rq, const struct bb_table *field
             bb_set(rq, stored, field->name, copy);
         else if (value)
             bb_push(rq, omitted, json_string(field->name));
+        json_object_del(others, field->name);
+    }
+    for (size_t i = 0; given == bb_body(rq) && (file = bb_file(rq, i)); i++)
+        bb_set(rq, others, file->part, json_null());
+    json_object_foreach(others, name, other)
+    {
+        if (strlen(name) > *room)
+            break;
+        *room -= strlen(name);
+        bb_push(rq, omitted, json_string(name));
     }
     if (json_array_size(omitted))
         bb_set(rq, stored, "_omitted", json_incref(omitted));
@@ -102,22 +133,33 @@ static int audit_before(void *state, struct bb_request *rq, const struct bb_audi
                         void **record)
 {
     static const struct bb_sql insert = {
-        "SELECT audit_write($1::bigint, left($2, 254), $3::bigint, $4, $5, $6, $7, $8, $9::jsonb)",
+        "SELECT audit_write($1::bigint, $2, $3::bigint, $4, $5, $6, $7, $8, $9::jsonb)",
         BB_SQL_WRITE};
     const struct bb_principal *who = rq->principal;
     const struct bb_route *route = audited->route;
-    int64_t asked = bb_given_int(rq, "organizationId", 0);
+    /* Other bodies name another organization, such as the receiver of a share. */
+    int64_t asked = route->flags & BB_CREATES ? bb_given_int(rq, "organizationId", 0)
+                                              : bb_arg_int(rq, "organizationId", 0);
     int64_t organization = who ? who->organization : 0;
-    size_t room = FIELDS_MAX;
+    size_t room = FIELDS_MAX, cut = strnlen(audited->path, PATH_MAX_BYTES);
     json_t *fields = bb_hold(rq, audit_members(rq, &route->body, bb_body(rq), &room));
+    const char *email =
+        who || (audited->email && audit_is_email(audited->email)) ? audited->email : NULL;
 
+    if (!organization && who && who->organization_count == 1)
+        organization = who->organizations[0];
     for (size_t n = 0; who && n < who->organization_count; n++)
         organization = who->organizations[n] == asked ? asked : organization;
+    if (asked && who && who->role == BB_ROLE_ADMIN)
+        organization = asked;
+    while ((audited->path[cut] & 0xC0) == 0x80) /* not within a character */
+        cut--;
     const struct bb_rows *rows =
         bb_query(rq, &insert,
-                 BB_ARGS(who ? bb_i(who->account) : bb_null(), bb_t(audited->email),
+                 BB_ARGS(who ? bb_i(who->account) : bb_null(), bb_t(email),
                          organization ? bb_i(organization) : bb_null(), bb_t(bb_client_address(rq)),
-                         bb_t(route->method), bb_t(route->path), bb_t(audited->path),
+                         bb_t(route->method), bb_t(route->path),
+                         bb_t(bb_format(rq, "%.*s", (int)cut, audited->path)),
                          bb_t(audited->request_id), bb_t(bb_json(rq, fields, NULL))));
     struct record *made = rows ? malloc(sizeof(*made)) : NULL;
 
@@ -185,16 +227,16 @@ static const struct bb_field record_fields[] = {
     MEMBER("id", BB_INT, 0, "Its id. A later record has a higher one."),
     MEMBER("at", BB_TIME, 0, "When the request was about to be handled."),
     MEMBER("account", BB_INT, BB_NULLABLE, "Id of the caller's account; null without a token."),
-    MEMBER("email", BB_TEXT, BB_NULLABLE, "E-mail of the caller; without a token, as claimed."),
+    MEMBER("email", BB_TEXT, BB_NULLABLE, "E-mail of the caller; without a token, the e-mail in the request."),
     MEMBER("organization", BB_INT, BB_NULLABLE, "The organization for which the caller acted."),
     MEMBER("address", BB_TEXT, 0, "Address of the client."),
     MEMBER("action", BB_TEXT, 0, "Method and route."),
-    MEMBER("path", BB_TEXT, 0, "The path as sent."),
+    MEMBER("path", BB_TEXT, 0, "The path with decoded segments, up to 2,048 bytes."),
     MEMBER("requestId", BB_TEXT, 0, "`X-Request-Id`, as in the log of the host."),
     MEMBER("status", BB_INT, BB_NULLABLE, "Status of the response; null: unknown."),
     MEMBER("fields", BB_OBJECT, 0,
-           "Declared fields of the body, up to 4 KiB. `_omitted` names those whose values are not "
-           "stored, because they are secret, free-form or too long."),
+           "Declared fields of the body, up to 4 KiB; URLs without their query. `_omitted` names "
+           "values that are not stored: secret, free-form, long or undeclared ones, and files."),
 };
 static const char *const record_columns[] = {
     "id", "at", "account", "email", "organization", "address", "action", "path", "requestId",

@@ -2,6 +2,7 @@
  * The audit log on two hosts: which requests it records, what it never contains, that nobody can
  * change it, and how it shows requests whose outcome is unknown.
  */
+#include "files.h"
 #include "hook.h"
 #include "stage.h"
 
@@ -9,7 +10,7 @@
 #define NO_ID "999999999"
 #define NO_UUID "0195f3a0-1111-7222-8333-444455556666"
 
-enum { SOON_MS = 10000, PAGES = 3 };
+enum { SOON_MS = 10000, PAGES = 3, FAILURES = 20 };
 
 static struct host *other;
 #define MODULES "[audit, auth, bulk, certificate, chat, device, health, reading, webhook]"
@@ -21,7 +22,8 @@ static struct host_spec spec_of(const char *name)
         .database = "audit",
         .modules = MODULES,
         .http = "  trusted_proxies: [\"127.0.0.0/8\"]\n",
-        .auth = "  argon2_memory: 64\n  argon2_rounds: 1\n  login_failures_per_account: 3\n",
+        .auth = "  argon2_memory: 64\n  argon2_rounds: 1\n  login_failures_per_account: 3\n"
+                "  login_failures_per_address: 20\n",
         .more = text(WEBHOOK_LOCAL "bulk:\n  files: \"%s\"\ndevice:\n  documents: \"%s\"\n",
                      harness_path("audit-bulk"), harness_path("audit-documents"))};
 }
@@ -197,7 +199,107 @@ TEST(failed_attempts_are_recorded_but_no_flood_of_them)
     ck_assert_uint_eq(records("action=password/reset"), 0);
 }
 
+TEST(wrong_client_secrets_are_limited_before_they_are_recorded)
+{
+    const struct person *api = person_make(host, admin, "guessed", "ApiUser");
+    const struct answer *client = ask(api, 201, NULL, "POST /api/auth/clients {}");
+    const char *id = answer_text(client, "client_id");
+    const char *wrong =
+        text("POST /api/auth/getAccess {'client_id':'%s','client_secret':'wrong'}", id);
+    const char *right = text("POST /api/auth/getAccess {'client_id':'%s','client_secret':'%s'}", id,
+                             answer_text(client, "client_secret"));
+    const char *from = "X-Forwarded-For: 203.0.113.20";
+    const char *query = text("action=getAccess&account=%s", api->email);
+
+    for (int i = 0; i < FAILURES; i++)
+        ask_with((&(struct exchange){wrong, NULL, 401, .header = from}));
+    ask_with((&(struct exchange){wrong, NULL, 429, "Too many failed logins", .header = from}));
+    ck_assert_uint_eq(records(query), FAILURES);
+    ask_with((&(struct exchange){right, NULL, 200, .header = from}));
+    ck_assert_uint_eq(records(query), FAILURES + 1);
+}
+
+TEST(a_reused_refresh_token_is_recorded)
+{
+    const struct person *person = target("stolen");
+    struct answer *login = ask(NULL, 200, NULL,
+                               "POST /api/auth/login {'username':'%s','password':'%s',"
+                               "'remember':true}",
+                               person->email, person->password);
+    const char *set = answer_header(login, "Set-Cookie");
+    const char *headers[] = {text("Cookie: %.*s", (int)strcspn(set, ";"), set), NULL};
+    const struct call call = {.method = "POST", .path = "/api/auth/refresh", .headers = headers};
+
+    ck_status(http_send(host, &call), 200);
+    ck_assert_uint_eq(records("action=auth/refresh"), 0);
+    sql_run(db, "UPDATE auth_refresh SET rotated = rotated - interval '31 seconds'");
+    ck_status(http_send(host, &call), 401);
+    expect_json(record_of("action=auth/refresh"),
+                text("{'account':null,'email':'%s','status':401}", person->email));
+}
+
+TEST(paths_are_recorded_decoded_and_up_to_a_limit)
+{
+    const struct person *person = target("hidden");
+    const char *path = text("/api/admin/users/%s", text_repeated("%C3%A9", 2000));
+
+    ask(person, 404, NULL, "PATCH /api/device/%%62arn%%2d2 {'siteName':'s'}");
+    expect_json(record_of("target=/api/device/barn-2"), "{'path':'/api/device/barn-2'}");
+    ask(person, 403, NULL, "PUT %s {}", path);
+    expect_json(record_of(text("account=%s&action=admin/users", person->email)), "{'status':403}");
+    sql_is(db, 2047, "SELECT max(octet_length(path)) FROM audit_request");
+}
+
+TEST(the_organization_is_the_one_in_which_the_caller_acts)
+{
+    struct person *api = person_make(host, admin, "developer", "ApiUser");
+    int64_t own =
+        answer_int(ask(api, 201, NULL, "POST /api/organization {'name':'Developer'}"), "id");
+    const char *query = "action=PATCH%20/api/device-group";
+
+    ask(admin, 404, NULL, "PATCH /api/device-group/" NO_ID "?organizationId=7 {'name':'n'}");
+    expect_json(record_of(query), "{'organization':7}");
+    ask(admin, 404, NULL, "POST /api/device-group/" NO_ID "/share {'organizationId':7}");
+    expect_json(record_of(text("account=%s&action=share", admin->email)), "{'organization':null}");
+    sql_run(db,
+            text("UPDATE auth_account SET organisation = NULL WHERE id = %jd", (intmax_t)api->id));
+    person_login(host, api);
+    ask(api, 404, NULL, "PATCH /api/device-group/" NO_ID " {'name':'n'}");
+    expect_json(record_of(query), text("{'organization':%jd}", (intmax_t)own));
+}
+
+TEST(undeclared_members_and_files_are_named)
+{
+    const struct person *person = target("careless");
+    struct upload_body body = files_named("careless-1");
+
+    ask(person, 404, NULL, "PATCH /api/device/careless {'siteName':'s','odd':'its value'}");
+    expect_json(record_of("target=/api/device/careless"),
+                "{'fields':{'siteName':'s','odd':'(absent)','_omitted':['odd']}}");
+    upload_file(&body, files_fields[0], "deed.pdf", "%PDF-1.4", 8);
+    ck_status(files_post(host, person, &body), 201);
+    expect_json(record_of("target=careless-1"),
+                text("{'fields':{'_omitted':['%s']}}", files_fields[0]));
+}
+
 /* ---- what is never recorded ---- */
+
+TEST(neither_mistyped_passwords_nor_queries_of_urls_are_recorded)
+{
+    const struct person *person = target("mistyping");
+
+    EACH_TEXT (name, "my secret", text("%s@example.com", text_repeated("long", 100))) {
+        ask(NULL, 401, NULL, "POST /api/auth/login {'username':'%s','password':'x'}", name);
+        expect_json(record_of("action=auth/login"),
+                    "{'email':null,'fields':{'_omitted':['username','password']}}");
+    }
+    ask(NULL, 401, NULL, "POST /api/auth/login {'username':'%jd','password':'x'}",
+        (intmax_t)person->id);
+    ck_assert_uint_eq(records(text("account=%jd&action=login", (intmax_t)person->id)), 0);
+    ask(person, 201, NULL, "POST " WEBHOOKS " {'url':'" PUBLIC_URL "?key=query-key','events':[]}");
+    expect_json(record_of(text("account=%s&action=webhooks", person->email)),
+                "{'fields':{'url':'" PUBLIC_URL "'}}");
+}
 
 TEST(no_secret_gets_into_the_log)
 {
@@ -359,14 +461,15 @@ TEST(an_export_has_the_same_records_and_no_formulas)
 {
     struct answer *file;
 
-    ask(NULL, 401, NULL, "POST /api/auth/login {'username':'=1+2','password':'wrong'}");
-    record_of("account==1%2B2");
-    file = ask(admin, 200, NULL, "GET " LOG "/export.csv?account==1%%2B2");
+    ask(NULL, 401, NULL, "POST /api/auth/login {'username':'=1+2@example.com','password':'wrong'}");
+    record_of("account==1%2B2@example.com");
+    file = ask(admin, 200, NULL, "GET " LOG "/export.csv?account==1%%2B2@example.com");
     ck_assert_ptr_eq(strstr(file->body, "id,at,account,email,organization,address,action,path,"
                                         "requestId,status,fields\r\n"),
                      file->body);
     ck_assert_uint_eq(text_lines(file->body), 2);
-    ck_assert_ptr_nonnull(strstr(file->body, "\"'=1+2\",,127.0.0.1,POST /api/auth/login,"));
+    ck_assert_ptr_nonnull(
+        strstr(file->body, "\"'=1+2@example.com\",,127.0.0.1,POST /api/auth/login,"));
     ck_assert_ptr_nonnull(strstr(file->body, ",401,"));
 }
 
