@@ -8,7 +8,7 @@ CREATE FUNCTION audit_day_floor(day date) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (day - DATE '1970-01-01')::bigint << 32;
 
--- A row is written before the request is handled. account: null without a token; email is then only a claim.
+-- A row is written before the request is handled. account: null without a token; email is then not verified.
 CREATE TABLE audit_request (
     id           bigint PRIMARY KEY,
     at           timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -18,7 +18,7 @@ CREATE TABLE audit_request (
     address      text NOT NULL,  -- of the client
     method       text NOT NULL,
     route        text NOT NULL,  -- with :names
-    path         text NOT NULL,  -- as sent
+    path         text NOT NULL,  -- with decoded segments, up to 2,048 bytes
     request      text NOT NULL,  -- X-Request-Id
     fields       jsonb NOT NULL  -- of the body
 ) PARTITION BY RANGE (id);
