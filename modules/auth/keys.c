@@ -244,7 +244,7 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
         "WITH made AS (INSERT INTO auth_key (kid, sealed) VALUES ($1, $2) ON CONFLICT DO NOTHING "
         "RETURNING kid) SELECT pg_notify('" AUTH_CHANNEL "', 'keys') FROM made",
         BB_SQL_WRITE};
-    struct fresh fresh;
+    struct fresh fresh = {.length = 0};
 
     if (keys_has_active(auth, true, kid))
         return 0;
