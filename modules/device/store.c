@@ -491,10 +491,9 @@ static void s3_open(void *arg)
     job->fd = fd;
     if (job->fd < 0)
         s3_fetch_failed(&fetch, "device.documents cannot be written");
-    else if (!fetch.digest || !EVP_DigestInit_ex(fetch.digest, EVP_sha256(), NULL))
-        s3_fetch_failed(&fetch, "out of memory");
-    else if (!s3_send(s3, &request, job->job.why) &&
-             !EVP_DigestFinal_ex(fetch.digest, digest, NULL))
+    else if (!fetch.digest || !EVP_DigestInit_ex(fetch.digest, EVP_sha256(), NULL) ||
+             (!s3_send(s3, &request, job->job.why) &&
+              !EVP_DigestFinal_ex(fetch.digest, digest, NULL)))
         s3_fetch_failed(&fetch, "out of memory");
     for (size_t i = 0; i < DIGEST; i++)
         snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
