@@ -92,6 +92,18 @@ TEST(a_change_is_recorded_with_its_actor_origin_fields_and_outcome)
                      path));
 }
 
+static void is_recorded(const struct exchange *row)
+{
+    char *method = text("%s", row->request), *path = strchr(method, ' ');
+
+    *path++ = '\0';
+    path[strcspn(path, " ")] = '\0';
+    ask_with(row);
+    expect_json(record_of(text("action=%s%%20&target=%s", method, path)),
+                text("{'path':'%s','status':%ld,'email':'%s'}", path, row->status,
+                     row->who ? row->who->email : "new@example.com"));
+}
+
 /* Each kind of request, most of them with ids that do not exist. */
 TEST(every_kind_of_change_is_recorded)
 {
@@ -146,16 +158,8 @@ TEST(every_kind_of_change_is_recorded)
         {"POST /api/auth/logout", maker, 200},
     };
 
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char *method = text("%s", rows[i].request), *path = strchr(method, ' ');
-
-        *path++ = '\0';
-        path[strcspn(path, " ")] = '\0';
-        ask_with(&rows[i]);
-        expect_json(record_of(text("action=%s%%20&target=%s", method, path)),
-                    text("{'path':'%s','status':%ld,'email':'%s'}", path, rows[i].status,
-                         rows[i].who ? rows[i].who->email : "new@example.com"));
-    }
+    for (size_t i = 0; i < COUNT(rows); i++)
+        is_recorded(&rows[i]);
 }
 
 TEST(reads_messages_and_invalid_requests_are_not_recorded)
