@@ -153,7 +153,6 @@ static json_t *problem_param(const struct problem_row *row, const char *text)
 void problem_set_code(json_t *problem)
 {
     const char *text = json_string_value(json_object_get(problem, "problem"));
-
     json_t *param = NULL;
 
     if (!text || json_object_get(problem, "code"))

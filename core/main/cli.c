@@ -41,8 +41,8 @@ static const struct cli_command {
      "--json prints the status as JSON.",
      "[--json]"},
     {"run-job", cmd_ask, "run a job of a module now on the running host",
-     "Does not wait for the job. A job that is running runs again when it ends. While the host is "
-     "paused, the job waits.",
+     "Does not wait for the job. If the job is already running, it runs once more afterwards. "
+     "While the host is paused, the job waits.",
      "NAME"},
     {"migrate", cmd_migrate, "bring the database's tables up to date",
      "Applies the missing migration steps of the host and its modules. You can safely run it "

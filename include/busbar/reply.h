@@ -76,8 +76,8 @@ static inline int bb_invalid_text(struct bb_request *rq, const char *field, cons
 }
 
 /*
- * Adds the code of a problem {"field","problem"}, and its parameters, if the problem has no code
- * and has the words of a problem of the host, such as "is required" (docs/reference.md lists them).
+ * Adds the code of a problem {"field","problem"}, and its parameters, if it has no code yet and its
+ * text is one of the host's texts, such as "is required" (docs/reference.md lists them).
  * The functions for error responses do this for all their problems. Call it for problems in a
  * response that is a success.
  */
@@ -88,7 +88,7 @@ static inline void bb_set_code(struct bb_request *rq, json_t *problem)
 
 /*
  * Answers with 400 and the message that the host uses for its own checks. Takes `errors`, a list of
- * {"field","problem"}. A problem with words of the module can have a `code` of the module, and
+ * {"field","problem"}. A problem with the module's own text can have the module's own `code`, and
  * `params`, an object. Use it for invalid requests.
  */
 static inline int bb_refuse(struct bb_request *rq, json_t *errors)

@@ -246,7 +246,7 @@ static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
  *
  * The host calls this before the handler of a route with BB_AUDITED. The handler of a public route
  * calls it itself, after the checks that refuse a flood of requests, such as a limit of attempts.
- * `email` is the account that the client claims to use, or NULL.
+ * `email` is the e-mail in the request, which is not verified, or NULL.
  */
 static inline void bb_audit(struct bb_request *rq, const char *email)
 {

@@ -34,7 +34,7 @@ struct bb_audited {
 struct bb_auditor {
     size_t size;
     /*
-     * Records that the request is about to be handled. Returns 0 and sets *record. To refuse the
+     * Records the request before it is handled. Returns 0 and sets *record. To refuse the
      * request, sends a response and returns its status. May park.
      */
     int (*before)(void *state, struct bb_request *rq, const struct bb_audited *audited,

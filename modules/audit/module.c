@@ -224,8 +224,8 @@ static void audit_partitions(struct bb_request *rq)
 
 /* In the order of the columns of the statement. */
 static const struct bb_field record_fields[] = {
-    MEMBER("id", BB_INT, 0, "Its id. A later record has a higher one."),
-    MEMBER("at", BB_TIME, 0, "When the request was about to be handled."),
+    MEMBER("id", BB_INT, 0, "Id of the record. Later records have higher ids."),
+    MEMBER("at", BB_TIME, 0, "When the record was written, before the request was handled."),
     MEMBER("account", BB_INT, BB_NULLABLE, "Id of the caller's account; null without a token."),
     MEMBER("email", BB_TEXT, BB_NULLABLE, "E-mail of the caller; without a token, the e-mail in the request."),
     MEMBER("organization", BB_INT, BB_NULLABLE, "The organization for which the caller acted."),
@@ -233,7 +233,7 @@ static const struct bb_field record_fields[] = {
     MEMBER("action", BB_TEXT, 0, "Method and route."),
     MEMBER("path", BB_TEXT, 0, "The path with decoded segments, up to 2,048 bytes."),
     MEMBER("requestId", BB_TEXT, 0, "`X-Request-Id`, as in the log of the host."),
-    MEMBER("status", BB_INT, BB_NULLABLE, "Status of the response; null: unknown."),
+    MEMBER("status", BB_INT, BB_NULLABLE, "Status of the response; null if it is not known."),
     MEMBER("fields", BB_OBJECT, 0,
            "Declared fields of the body, up to 4 KiB; URLs without their query. `_omitted` names "
            "values that are not stored: secret, free-form, long or undeclared ones, and files."),
