@@ -62,46 +62,49 @@ int warnings_add(json_t **warnings, const char *format, ...)
 #define EMPTY "is empty, and counts as absent"
 
 const struct problem_row problem_rows[PROBLEM_KINDS] = {
-    [BB_TEXT] = {"not_a_string", "must be a string"},
-    [BB_EMAIL] = {"not_an_email", "must be an e-mail address"},
-    [BB_UUID] = {"not_a_uuid", "must be a UUID"},
-    [BB_INT] = {"not_a_whole_number", "must be a whole number"},
-    [BB_NUMBER] = {"not_a_number", "must be a number"},
-    [BB_BOOL] = {"not_a_boolean", "must be true or false"},
-    [BB_TIME] = {"not_a_time", "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z"},
-    [BB_CHOICE] = {"not_one_of", "must be one of: ", "allowed"},
-    [BB_OBJECT] = {"not_an_object", "must be an object"},
-    [BB_LIST] = {"not_a_list", "must be a list"},
-    [BB_ANY] = {"not_json", "must be JSON: ", "reason"},
-    [PROBLEM_REQUIRED] = {"required", "is required"},
-    [PROBLEM_BLANK] = {"blank", "must not be blank"},
+    [BB_TEXT] = {"not_a_string", "must be a string", NULL, NULL},
+    [BB_EMAIL] = {"not_an_email", "must be an e-mail address", NULL, NULL},
+    [BB_UUID] = {"not_a_uuid", "must be a UUID", NULL, NULL},
+    [BB_INT] = {"not_a_whole_number", "must be a whole number", NULL, NULL},
+    [BB_NUMBER] = {"not_a_number", "must be a number", NULL, NULL},
+    [BB_BOOL] = {"not_a_boolean", "must be true or false", NULL, NULL},
+    [BB_TIME] = {"not_a_time", "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z",
+                 NULL, NULL},
+    [BB_CHOICE] = {"not_one_of", "must be one of: ", "allowed", NULL},
+    [BB_OBJECT] = {"not_an_object", "must be an object", NULL, NULL},
+    [BB_LIST] = {"not_a_list", "must be a list", NULL, NULL},
+    [BB_ANY] = {"not_json", "must be JSON: ", "reason", NULL},
+    [PROBLEM_REQUIRED] = {"required", "is required", NULL, NULL},
+    [PROBLEM_BLANK] = {"blank", "must not be blank", NULL, NULL},
     [PROBLEM_TOO_SHORT] = {"too_short", "must be at least ", "limit", " characters"},
     [PROBLEM_TOO_LONG] = {"too_long", "must be at most ", "limit", " characters"},
     [PROBLEM_TOO_FEW] = {"too_few", "must have at least ", "limit", " items"},
     [PROBLEM_TOO_MANY] = {"too_many", "must have at most ", "limit", " items"},
-    [PROBLEM_TOO_SMALL] = {"too_small", "must be at least ", "limit"},
-    [PROBLEM_TOO_LARGE] = {"too_large", "must be at most ", "limit"},
-    [PROBLEM_ENCODING] = {"bad_encoding", "is not properly encoded"},
-    [PROBLEM_UTF8] = {"not_utf8", "must be UTF-8"},
-    [PROBLEM_NUL] = {"nul_character", "must not contain the character NUL"},
-    [PROBLEM_CONTROL] = {"control_characters", "must not have control characters"},
+    [PROBLEM_TOO_SMALL] = {"too_small", "must be at least ", "limit", NULL},
+    [PROBLEM_TOO_LARGE] = {"too_large", "must be at most ", "limit", NULL},
+    [PROBLEM_ENCODING] = {"bad_encoding", "is not properly encoded", NULL, NULL},
+    [PROBLEM_UTF8] = {"not_utf8", "must be UTF-8", NULL, NULL},
+    [PROBLEM_NUL] = {"nul_character", "must not contain the character NUL", NULL, NULL},
+    [PROBLEM_CONTROL] = {"control_characters", "must not have control characters", NULL, NULL},
     [PROBLEM_INVISIBLE] = {"invisible_characters",
-                           "must not have invisible characters or marks of direction"},
-    [PROBLEM_PRIVATE] = {"private_characters", "must not have characters for private use"},
+                           "must not have invisible characters or marks of direction", NULL, NULL},
+    [PROBLEM_PRIVATE] = {"private_characters", "must not have characters for private use", NULL,
+                         NULL},
     [PROBLEM_UNASSIGNED] = {"unassigned_characters",
-                            "must not have characters that Unicode has not assigned"},
-    [PROBLEM_NFC] = {"not_nfc", "must be in Unicode's form NFC"},
-    [PROBLEM_NFKC] = {"not_nfkc", "must be in Unicode's form NFKC"},
-    [PROBLEM_UNKNOWN_PART] = {"unknown_part", "is not a part of this request"},
-    [PROBLEM_PART_TWICE] = {"part_twice", "must be given once"},
-    [PROBLEM_MANY_FILES] = {"too_many_files", "has too many files"},
-    [PROBLEM_MANY_PARTS] = {"too_many_parts", "has too many parts"},
-    [PROBLEM_GREATER] = {"not_greater", "must be greater than ", "limit"},
-    [PROBLEM_FUTURE] = {"in_future", "must not be in the future"},
-    [PROBLEM_DATE] = {"not_a_date", "must be a date, YYYY-MM-DD"},
+                            "must not have characters that Unicode has not assigned", NULL, NULL},
+    [PROBLEM_NFC] = {"not_nfc", "must be in Unicode's form NFC", NULL, NULL},
+    [PROBLEM_NFKC] = {"not_nfkc", "must be in Unicode's form NFKC", NULL, NULL},
+    [PROBLEM_UNKNOWN_PART] = {"unknown_part", "is not a part of this request", NULL, NULL},
+    [PROBLEM_PART_TWICE] = {"part_twice", "must be given once", NULL, NULL},
+    [PROBLEM_MANY_FILES] = {"too_many_files", "has too many files", NULL, NULL},
+    [PROBLEM_MANY_PARTS] = {"too_many_parts", "has too many parts", NULL, NULL},
+    [PROBLEM_GREATER] = {"not_greater", "must be greater than ", "limit", NULL},
+    [PROBLEM_FUTURE] = {"in_future", "must not be in the future", NULL, NULL},
+    [PROBLEM_DATE] = {"not_a_date", "must be a date, YYYY-MM-DD", NULL, NULL},
     [PROBLEM_TIME_ZONE] = {"not_a_time_zone",
-                           "must be a time zone of the IANA list, such as Europe/Berlin"},
-    [PROBLEM_CURSOR] = {"not_a_cursor", "must be a cursor from a Link header"},
+                           "must be a time zone of the IANA list, such as Europe/Berlin", NULL,
+                           NULL},
+    [PROBLEM_CURSOR] = {"not_a_cursor", "must be a cursor from a Link header", NULL, NULL},
 };
 
 /* Returns the length of the row's `after` that follows this value. */
@@ -423,11 +426,12 @@ static bool field_distinct(const struct bb_field *field, const char *text, struc
 {
     static const int options[] = {0, UTF8PROC_COMPAT};
     enum problem_kind problem = 0;
-    size_t left = strlen(text), size, forms = field->flags & BB_NFKC ? 2 : 1;
+    size_t left = strlen(text), size;
+    unsigned forms = field->flags & BB_NFKC ? 2 : 1;
 
     for (const char *at = text; left && !problem; at += size, left -= size)
         problem = field_code_problem(text_code_point(at, left, &size));
-    for (size_t i = 0; !problem && i < forms && !unicode_is_ascii(text); i++) {
+    for (unsigned i = 0; !problem && i < forms && !unicode_is_ascii(text); i++) {
         const char *form = unicode_composed(text, options[i], arena);
 
         if (!form)

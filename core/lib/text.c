@@ -425,11 +425,11 @@ bool unicode_is_ascii(const char *text)
     return !text[text_ascii_run(text, strlen(text))];
 }
 
-const char *unicode_composed(const char *text, int options, struct arena *arena)
+const char *unicode_composed(const char *text, int more, struct arena *arena)
 {
     const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
-
-    options |= UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    utf8proc_option_t options =
+        (utf8proc_option_t)(more | UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE);
     utf8proc_ssize_t room = utf8proc_decompose(bytes, 0, NULL, 0, options);
 
     if (room < 0)

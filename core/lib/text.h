@@ -104,8 +104,8 @@ int text_hex_decode(const char *text, unsigned char *out, size_t length);
 
 bool unicode_is_ascii(const char *text);
 
-/* Returns the text in NFC, with additional options of utf8proc; NULL if memory ran out. */
-const char *unicode_composed(const char *text, int options, struct arena *arena);
+/* Returns the text in NFC, with `more` options of utf8proc; NULL if memory ran out. */
+const char *unicode_composed(const char *text, int more, struct arena *arena);
 
 /*
  * Folds the case of a text (full folding: ß becomes ss) and converts it to NFC. The database

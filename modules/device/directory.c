@@ -62,7 +62,7 @@ static int directory_get(void *state, struct bb_request *rq, const int64_t *ids,
 }
 
 static int directory_name_timezone(void *state, struct bb_request *rq, struct bb_tx *tx,
-                                   int64_t device, const char *timezone)
+                                   int64_t device, const char *zone)
 {
     static const struct bb_sql name = {
         "UPDATE device SET timezone = $2, updated_at = greatest($3::timestamptz, updated_at)"
@@ -71,7 +71,7 @@ static int directory_name_timezone(void *state, struct bb_request *rq, struct bb
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
 
     (void)state;
-    return bb_add(rq, tx, &name, BB_ARGS(bb_i(device), bb_t(timezone), bb_t(now))) < 0 ? -1 : 0;
+    return bb_add(rq, tx, &name, BB_ARGS(bb_i(device), bb_t(zone), bb_t(now))) < 0 ? -1 : 0;
 }
 
 static int directory_organization_named(void *state, struct bb_request *rq, const char *name,

@@ -320,8 +320,8 @@ TEST(settings_bound_to_impossible_places_are_reported)
         {.name = "i", .type = BB_BOOL},
     };
     static const char *const expected[] = {
-        "module m: settings: field \"b\" is bound to a member whose size is not the size of its "
-        "type",
+        ("module m: settings: field \"b\" is bound to a member whose size is not the size of its "
+         "type"),
         "module m: settings: field \"c\" is bound to an offset that is not aligned for its type",
         "module m: settings: field \"d\" is bound to an offset outside of `settings_size`",
         "module m: settings: field \"e\" is bound to an offset outside of `settings_size`",
