@@ -101,6 +101,13 @@ async function go (page, view) {
 /* Goes to a view by its address; loading the page again would end the session. */
 const to = (page, address) => page.evaluate((hash) => { location.hash = hash }, `#${address}`)
 
+/* Scrolls down a long table, which has only the rows near the window, until it has this one. */
+async function scrollTo (page, row) {
+  await page.locator('tbody tr').first().hover()
+  while (await row.count() === 0) await page.mouse.wheel(0, 1500)
+  await row.scrollIntoViewIfNeeded()
+}
+
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 const chain = (page) => page.getByRole('log')
 
@@ -149,4 +156,4 @@ async function look (page, name) {
   assert.deepEqual(wrong, [], `${name} keeps people out`)
 }
 
-module.exports = { scene, enter, go, to, button, chain, look, settle, findings, figure }
+module.exports = { scene, enter, go, to, scrollTo, button, chain, look, settle, findings, figure }

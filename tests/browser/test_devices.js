@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, go, look, button } = require('./stage')
+const { scene, enter, go, look, scrollTo, button } = require('./stage')
 const { admin, login, member, call } = require('./service')
 const { png } = require('./png')
 const payloads = require('./payloads')
@@ -211,8 +211,7 @@ scene('devices: the list is sorted and paged by the host', async ({ open }) => {
   await rows.nth(1).getByRole('link', { name: `Field ${MANY - 1}`, exact: true }).waitFor()
   await button(page, 'Show more').click()
   await button(page, 'Show more').waitFor({ state: 'detached' })
-  await page.getByRole('table').hover()
-  while (await page.getByRole('link', { name: 'Field 0', exact: true }).count() === 0) await page.mouse.wheel(0, 1500)
+  await scrollTo(page, page.getByRole('link', { name: 'Field 0', exact: true }))
   assert.match(await rows.last().innerText(), /Field 0/)
   assert.ok(await page.locator('tbody tr').count() < MANY, 'the page has only the rows near the window')
 })

@@ -1,9 +1,9 @@
 /* The small parts that all views consist of. */
 import { Dialog as Base } from '@base-ui/react/dialog'
-import { useVirtualizer } from '@tanstack/react-virtual'
+import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown, ArrowUp, Check, ChevronsUpDown, Copy as CopyIcon, type LucideIcon } from 'lucide-react'
 import {
-  Children, isValidElement, useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes,
+  Children, Fragment, isValidElement, useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type Key,
   type ReactElement, type ReactNode, type RefObject
 } from 'react'
 
@@ -272,15 +272,22 @@ function Column ({ head, label, width }: { head: Head, label: string, width?: st
 }
 
 /*
- * The rows of a long table that are near the window, and the heights of the others. Its columns keep the widths that
- * they have first, so that these do not depend on which rows are on the page.
+ * The rows of a long table that are near the window, and for each the height of the rows left out before it. The row
+ * that had the focus last stays on the page wherever it is, because it may have an open dialog or a changed field. The
+ * columns keep the widths that they have first, so that these do not depend on which rows are on the page.
  */
 function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>) {
   const long = all.length > LONG
   const [{ top, widths }, fix] = useState({ top: 0, widths: [] as string[] })
+  const [used, use] = useState<Key | null>(null)
+  const kept = all.findIndex(({ key }) => key !== null && key === used)
   const rows = useVirtualizer({
     count: all.length, enabled: long, getScrollElement: view, getItemKey: (i) => all[i]!.key ?? i,
-    estimateSize: () => ROW_PX, overscan: AROUND, scrollMargin: top
+    estimateSize: () => ROW_PX, overscan: AROUND, scrollMargin: top,
+    rangeExtractor: (range) => {
+      const near = defaultRangeExtractor(range)
+      return kept < 0 || near.includes(kept) ? near : [...near, kept].sort((a, b) => a - b)
+    }
   })
   const items = rows.getVirtualItems()
   const some = items.length > 0
@@ -294,11 +301,11 @@ function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>
       widths: [...box.rows[0]!.cells].map((cell) => `${cell.offsetWidth / width * 100}%`)
     })
   }, [some, table])
-  if (!long) return { shown: all.map((row, index) => ({ row, index })), above: 0, below: 0, widths: [] }
-  const [first, last] = [items[0]?.start ?? top, items[items.length - 1]?.end ?? top]
+  if (!long) return { shown: all.map((row, index) => ({ row, index, above: 0 })), below: 0, widths: [], use }
+  const end = (i: number) => items[i]?.end ?? top
   return {
-    shown: items.map(({ index }) => ({ row: all[index]!, index })), above: first - top,
-    below: top + rows.getTotalSize() - last, widths, measure: rows.measureElement
+    shown: items.map(({ index, start }, i) => ({ row: all[index]!, index, above: start - end(i - 1) })),
+    below: top + rows.getTotalSize() - end(items.length - 1), widths, use, measure: rows.measureElement
   }
 }
 
@@ -317,7 +324,7 @@ export function Table ({
   children: ReactNode
 }) {
   const table = useRef<HTMLTableElement>(null)
-  const { above, below, shown, measure, widths } = useRows(Children.toArray(children).filter(isValidElement), table)
+  const { below, shown, measure, use, widths } = useRows(Children.toArray(children).filter(isValidElement), table)
   const space = (height: number) =>
     height > 0 && <tbody aria-hidden='true'><tr style={{ height }}><td colSpan={head.length} /></tr></tbody>
 
@@ -341,8 +348,12 @@ export function Table ({
         <thead>
           <tr>{head.map((each, i) => <Column key={i} head={each} label={label} width={widths[i]} />)}</tr>
         </thead>
-        {space(above)}
-        {shown.map(({ row, index }) => <tbody key={row.key} data-index={index} ref={measure}>{row}</tbody>)}
+        {shown.map(({ row, index, above }) => (
+          <Fragment key={row.key}>
+            {space(above)}
+            <tbody data-index={index} ref={measure} onFocus={() => use(row.key)}>{row}</tbody>
+          </Fragment>
+        ))}
         {space(below)}
       </table>
     </div>
