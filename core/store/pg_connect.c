@@ -73,12 +73,14 @@ static void pg_drop_notice(void *arg, const PGresult *result)
  * turned synchronous_commit off, turns it on, because every acknowledged write must be durable.
  */
 #define CHECK                                                                                      \
-    "SELECT concat_ws(', ', (SELECT string_agg(name, ', ') FROM pg_settings JOIN (VALUES"          \
+    "SELECT concat_ws(', ', (SELECT string_agg(name, ', ') FROM (VALUES"                           \
     " ('DateStyle', 'ISO, MDY'), ('IntervalStyle', 'iso_8601'), ('TimeZone', 'UTC'),"              \
     " ('bytea_output', 'hex'), ('client_encoding', 'UTF8'), ('extra_float_digits', '1'),"          \
-    " ('standard_conforming_strings', 'on'), ('statement_timeout', '%u'),"                         \
-    " ('idle_in_transaction_session_timeout', '%u')) AS requested (name, value) USING (name)"      \
-    " WHERE setting <> value AND value <> '0'),"                                                   \
+    " ('standard_conforming_strings', 'on'), ('statement_timeout', '%ums'),"                       \
+    " ('idle_in_transaction_session_timeout', '%ums')) AS requested (name, value)"                 \
+    " WHERE CASE right(value, 2) WHEN 'ms' THEN"                                                   \
+    " value <> '0ms' AND current_setting(name)::interval <> value::interval"                       \
+    " ELSE current_setting(name) <> value END),"                                                   \
     " CASE WHEN current_setting('" MARK "', true) <> '' THEN '" MARK "' END)"                      \
     " || left(set_config('" MARK "', '%s', false), 0)"                                             \
     " || CASE current_setting('synchronous_commit') WHEN 'off'"                                    \
