@@ -129,12 +129,12 @@ static void template_make(struct postgres *pg, const char *name)
 {
     static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
     postgres_run(pg, "CREATE DATABASE template_busbar");
-    struct host *host = host_prepare(
-        &(struct host_spec){.name = text("template-%s", name),
-                            .pg = pg,
-                            .database = "template_busbar",
-                            .modules = "[audit, auth, chat, health, webhook, device, reading, "
-                                       "certificate]"});
+    struct host *host = host_prepare(&(struct host_spec){
+        .name = text("template-%s", name),
+        .pg = pg,
+        .database = "template_busbar",
+        .modules = "[audit, auth, bulk, chat, health, mail, webhook, device, reading, "
+                   "certificate]"});
 
     ck_assert_msg(!host_command(host, NULL, (const char *const[]){"migrate", NULL}),
                   "busbar migrate failed:\n%s", file_text(host->log));
