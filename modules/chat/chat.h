@@ -96,6 +96,10 @@ extern const struct bb_field chat_fields[CHAT_SEEN];
 #define CHAT_COLUMNS                                                                               \
     "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"
 
+/* module.c: the fields of a message that a search has found. */
+enum { CHAT_FOUND = 9 };
+extern const struct bb_field chat_found_fields[CHAT_FOUND];
+
 struct chat_scope chat_scope(struct bb_request *rq);
 bool chat_takes_part(const struct chat_facts *facts, const char *email);
 bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts);
@@ -151,6 +155,7 @@ void chat_add_up(struct bb_request *rq);
 /* The routes, each in the file of its name; chat_read() and chat_share() are in post.c. */
 int chat_list(struct bb_request *rq);
 int chat_seen(struct bb_request *rq);
+int chat_search(struct bb_request *rq);
 int chat_find(struct bb_request *rq);
 int chat_start(struct bb_request *rq);
 int chat_post(struct bb_request *rq);

@@ -18,17 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/chat/chat.h"
+#include "modules/chat/list.h"
 #include "modules/common/pieces.h"
 
-/* $1 to $3 the scope, $4 the e-mail, $5 and $6 the cursor, $7 the number of rows. */
-#define SINCE "coalesce('epoch'::timestamptz + $5::bigint * interval '1 microsecond', 'infinity')"
-#define LATEST_FIRST " ORDER BY c.last_at DESC, c.id DESC LIMIT $7::bigint"
-#define BEHIND "(c.last_at, c.id) < (" SINCE ", $6::bigint) AND " CHAT_SEES
-#define BRANCH(where)                                                                              \
-    "(SELECT c.* FROM chat_conversation c WHERE " where                                            \
-    " AND c.last_hour <= date_trunc('hour', " SINCE " AT TIME ZONE 'UTC') AND " BEHIND             \
-    " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
 #define OWN                                                                                        \
     "(" BRANCH("c.participant1 = $4::text") " UNION ALL " BRANCH("c.participant2 = $4::text") ") " \
                                                                                               "c"
@@ -45,7 +37,6 @@
                                                            "1") ") d ON d.id = c.id AND " BEHIND
 
 #define LISTED CHAT_COLUMNS ", c.unread1, c.unread2"
-#define LAST_AT "(extract(epoch FROM c.last_at) * 1000000)::bigint"
 #define PAGE(rows) "SELECT " LISTED ", " LAST_AT " || '-' || c.id FROM " rows LATEST_FIRST
 #define IDS(rows)                                                                                  \
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
@@ -195,15 +186,6 @@ int chat_list(struct bb_request *rq)
 
 /* ---- all conversations that the caller sees, with their last messages ---- */
 
-/*
- * $1 to $3 and $5 to $7 as above; the others are null or a filter: $4 id, $8 organization, $9 part
- * of an e-mail or device name.
- */
-#define FILTERS                                                                                    \
-    "($4::bigint IS NULL OR c.id = $4::bigint)"                                                    \
-    " AND ($8::bigint IS NULL OR c.organisation = $8::bigint)"                                     \
-    " AND ($9::text IS NULL OR position(lower($9::text) IN lower(concat_ws(' ', c.participant1,"   \
-    " c.participant2, c.device_project_name))) > 0)"
 // clang-format off
 #define SEEN_PAGE(rows)                                                                            \
     "SELECT " LISTED ", c.organisation, json_build_object('username', e.username, 'chatEntry',"    \
@@ -213,41 +195,38 @@ int chat_list(struct bb_request *rq)
     " ORDER BY c.last DESC, c.id DESC"
 // clang-format on
 
-/* The conversations of a caller with organizations are searched by organization and participant. */
-static const struct bb_sql list_one = {
-    SEEN_PAGE("(SELECT c.* FROM chat_conversation c WHERE c.id = $4::bigint AND " BEHIND
-              " AND " FILTERS ") c"),
-    0};
-static const struct bb_sql list_mine = {
-    SEEN_PAGE("(" BRANCH("c.participant1 = $3::text AND " FILTERS) " UNION ALL " BRANCH(
-        "c.participant2 = $3::text AND " FILTERS) ") c"),
-    BB_SQL_LONG};
-static const struct bb_sql list_every = {SEEN_PAGE(BRANCH(FILTERS) " c"), BB_SQL_LONG};
-static const struct bb_sql list_theirs = {
-    SEEN_PAGE("chat_conversation c JOIN (SELECT id FROM chat_directory"
-              " WHERE organisation = ANY($2::bigint[]) UNION SELECT id FROM chat_directory"
-              " WHERE participant1 = $3::text UNION SELECT id FROM chat_directory"
-              " WHERE participant2 = $3::text) d ON d.id = c.id AND " BEHIND " AND " FILTERS),
-    BB_SQL_LONG};
+static const struct bb_sql seen_pages[] = {
+    [CHAT_ONE] = {SEEN_PAGE(SOURCE_ONE), 0},
+    [CHAT_MINE] = {SEEN_PAGE(SOURCE_MINE), BB_SQL_LONG},
+    [CHAT_EVERY] = {SEEN_PAGE(SOURCE_EVERY), BB_SQL_LONG},
+    [CHAT_THEIRS] = {SEEN_PAGE(SOURCE_THEIRS), BB_SQL_LONG},
+};
+
+enum chat_source chat_source(struct bb_request *rq, const struct chat_scope *scope, bool one)
+{
+    const char *mine = bb_arg(rq, "mine");
+
+    if (one)
+        return CHAT_ONE;
+    if (mine && strcmp(mine, "true") == 0)
+        return CHAT_MINE;
+    return scope->all ? CHAT_EVERY : CHAT_THEIRS;
+}
 
 int chat_seen(struct bb_request *rq)
 {
     enum { LIMIT = 50 };
     struct chat_scope scope = chat_scope(rq);
     int64_t limit = bb_arg_int(rq, "limit", LIMIT);
-    const char *mine = bb_arg(rq, "mine");
-    const struct bb_sql *sql = bb_arg(rq, "id")                ? &list_one
-                               : mine && !strcmp(mine, "true") ? &list_mine
-                               : scope.all                     ? &list_every
-                                                               : &list_theirs;
+    bool one = bb_arg(rq, "id") != NULL;
     struct position position = list_position(rq);
     const struct bb_rows *rows = bb_query_or_end(
-        rq, sql,
-        BB_ARGS(
-            CHAT_SCOPE_ARGS(&scope), bb_arg(rq, "id") ? bb_i(bb_arg_int(rq, "id", 0)) : bb_null(),
-            position.time ? bb_i(position.time) : bb_null(), bb_i(position.id), bb_i(limit + 1),
-            bb_arg(rq, "organizationId") ? bb_i(bb_arg_int(rq, "organizationId", 0)) : bb_null(),
-            bb_t(bb_arg(rq, "search"))));
+        rq, &seen_pages[chat_source(rq, &scope, one)],
+        BB_ARGS(CHAT_SCOPE_ARGS(&scope), one ? bb_i(bb_arg_int(rq, "id", 0)) : bb_null(),
+                position.time ? bb_i(position.time) : bb_null(), bb_i(position.id), bb_i(limit + 1),
+                bb_arg(rq, "organizationId") ? bb_i(bb_arg_int(rq, "organizationId", 0))
+                                             : bb_null(),
+                bb_t(bb_arg(rq, "search"))));
 
     return bb_reply_fields(rq, rows, (size_t)limit, CHAT_SEEN, chat_fields, CHAT_SEEN);
 }

@@ -68,6 +68,21 @@ static const struct bb_field seen_query[] = {
     {.name = "search", .type = BB_TEXT, .max = 100,
      .help = "Only conversations with this text in an e-mail or the device name, in any case."},
 };
+static const struct bb_field search_query[] = {
+    {.name = "q", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 100,
+     .help = "Up to 30 words. A message must have a word that begins with each of them, in any "
+             "case. Characters of scripts without spaces match anywhere.", .example = "inverter"},
+    {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
+     .help = "Messages per page (default 50)."},
+    {.name = "after", .type = BB_TEXT, .max = 100,
+     .help = "Cursor. Take it from the `Link` header of the previous page, which may have fewer "
+             "messages than `limit`."},
+    {.name = "mine", .type = BB_BOOL, .help = "true: only conversations in which you take part."},
+    {.name = "conversationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Only messages of this conversation."},
+    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Only conversations of this organization."},
+};
 static const char *const orders[] = {"asc", "desc", NULL};
 static const struct bb_field chain_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
@@ -158,6 +173,22 @@ const struct bb_field chat_fields[] = {
     {.name = "lastMessage", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(last_message)},
 };
+const struct bb_field chat_found_fields[] = {
+    {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "conversationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "place", .type = BB_INT, .flags = BB_REQUIRED,
+     .help = "Place of the message in its chain, from 1. A page of the chain begins with it if "
+             "`after` is one less."},
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},
+    {.name = "excerpt", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "Up to 240 characters of the text, around the first match. `…` stands for the rest.",
+     .example = "The inverter is online again."},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .example = "Rooftop 7"},
+};
 #define CREATED_AT {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 
 static const struct bb_field first_message[] = {MESSAGE};
@@ -202,6 +233,12 @@ static const struct bb_route routes[] = {
      .reply = BB_ARRAY_OF(chat_fields),
      .help = "List all conversations that you see, with their last messages, latest activity "
              "first."},
+    {.method = "GET", .path = "/api/chat/search", .roles = BB_ANY_ROLE,
+     .handler = chat_search, .query = BB_TABLE(search_query),
+     .reply = BB_ARRAY_OF(chat_found_fields),
+     .help = "Find messages by words of their texts in the conversations that you see, newest "
+             "first. Continue with the `Link` header: a page reads a limited number of messages, "
+             "so it may be empty although more follow."},
     {.method = "POST", .path = "/api/chat/conversations/find", .roles = BB_ANY_ROLE,
      .handler = chat_find, .flags = BB_NO_BODY, .body = BB_TABLE(find_body),
      .reply = BB_TABLE(find_reply),

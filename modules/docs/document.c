@@ -86,6 +86,7 @@ static const struct {
     {"BulkUpload", "/api/bulk-upload"},
     {"Conversation", "/api/chat/conversations/user/{email}"},
     {"Message", "/api/chat/chain/{headUuid}"},
+    {"FoundMessage", "/api/chat/search"},
     {"Webhook", "/api/chat/webhooks"},
     {"Delivery", "/api/chat/webhooks/{id}/deliveries"},
     {"Device", "/api/device"},

@@ -77,6 +77,7 @@ static const struct matrix_row matrix[] = {
     {"POST", "/api/admin/users", ADMINS(400)},
     {"GET", "/api/chat/conversations/user/:email", ALL_ROLES(200)},
     {"GET", "/api/chat/conversations", ALL_ROLES(200)},
+    {"GET", "/api/chat/search", ALL_ROLES(400)},
     {"POST", "/api/chat/conversations/find", ALL_ROLES(200)},
     {"POST", "/api/chat/conversations/start", ALL_ROLES(400)},
     {"POST", "/api/chat/conversations/:id/messages", ALL_ROLES(400)},

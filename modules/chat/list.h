@@ -1,0 +1,53 @@
+/*
+ * The parts of statements that select the conversations that a caller sees. The list of these
+ * conversations (list.c) and the search in their messages (search.c) use them.
+ *
+ * Parameters: $1 to $3 the scope, $5 and $6 the last activity in microseconds (null: the latest)
+ * and the id of the conversation before which the list begins, $7 the number of rows. The others
+ * are null or a filter: $4 id, $8 organization, $9 part of an e-mail or device name. The list of an
+ * e-mail's conversations has the e-mail as $4 and no filters.
+ */
+#ifndef CHAT_LIST_H
+#define CHAT_LIST_H
+
+#include "modules/chat/chat.h"
+
+#define MICROSECONDS(of) "(extract(epoch FROM " of ") * 1000000)::bigint"
+#define LAST_AT MICROSECONDS("c.last_at")
+#define MOMENT(us)                                                                                 \
+    "coalesce('epoch'::timestamptz + " us "::bigint * interval '1 microsecond', 'infinity')"
+#define SINCE MOMENT("$5")
+#define LATEST_FIRST " ORDER BY c.last_at DESC, c.id DESC LIMIT $7::bigint"
+#define BEHIND "(c.last_at, c.id) < (" SINCE ", $6::bigint) AND " CHAT_SEES
+#define BRANCH(where)                                                                              \
+    "(SELECT c.* FROM chat_conversation c WHERE " where                                            \
+    " AND c.last_hour <= date_trunc('hour', " SINCE " AT TIME ZONE 'UTC') AND " BEHIND             \
+    " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
+
+#define FILTERS                                                                                    \
+    "($4::bigint IS NULL OR c.id = $4::bigint)"                                                    \
+    " AND ($8::bigint IS NULL OR c.organisation = $8::bigint)"                                     \
+    " AND ($9::text IS NULL OR position(lower($9::text) IN lower(concat_ws(' ', c.participant1,"   \
+    " c.participant2, c.device_project_name))) > 0)"
+
+/*
+ * Items of FROM, in the order of enum chat_source. The conversations of a caller with organizations
+ * are searched by organization and participant.
+ */
+#define WANTED BEHIND " AND " FILTERS
+#define SOURCE_ONE "(SELECT c.* FROM chat_conversation c WHERE c.id = $4::bigint AND " WANTED ") c"
+#define SOURCE_MINE                                                                                \
+    "(" BRANCH("c.participant1 = $3::text AND " FILTERS) " UNION ALL " BRANCH(                     \
+        "c.participant2 = $3::text AND " FILTERS) ") c"
+#define SOURCE_EVERY BRANCH(FILTERS) " c"
+#define SOURCE_THEIRS                                                                              \
+    "chat_conversation c JOIN (SELECT id FROM chat_directory"                                      \
+    " WHERE organisation = ANY($2::bigint[]) UNION SELECT id FROM chat_directory"                  \
+    " WHERE participant1 = $3::text UNION SELECT id FROM chat_directory"                           \
+    " WHERE participant2 = $3::text) d ON d.id = c.id AND " WANTED
+enum chat_source { CHAT_ONE, CHAT_MINE, CHAT_EVERY, CHAT_THEIRS };
+
+/* Returns the source for a request; `one`: the request names the conversation. */
+enum chat_source chat_source(struct bb_request *rq, const struct chat_scope *scope, bool one);
+
+#endif
