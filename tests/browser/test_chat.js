@@ -4,7 +4,7 @@
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
 const { scene, enter, go, look, figure, chain } = require('./stage')
-const { admin, login, member, converse, say, call } = require('./service')
+const { base, admin, login, member, converse, say, call } = require('./service')
 const payloads = require('./payloads')
 
 const MANY = 10000
@@ -382,3 +382,74 @@ scene('chat: a message being sent is still shown after another view, and one tha
   await page.getByRole('alert').getByText('still there').waitFor()
   assert.equal(await page.getByLabel('Write a message').inputValue(), 'lost on the line')
 }, ['ERR_FAILED'])
+
+scene('chat: a search finds messages, marks the words, and opens the conversation at the message', async ({ open }) => {
+  const finn = await member('Finn')
+  const { conversation } = await converse(finn, admin, 'number 0 of three hundred', 'Found 1')
+  await say(finn, conversation.id, 'The Invoice of <b>March</b> for the (inverter) is here')
+  for (let at = 2; at < 300; at += 50) {
+    await Promise.all(Array.from({ length: Math.min(50, 300 - at) }, () => say(finn, conversation.id, 'one of three hundred')))
+  }
+  await converse(finn, admin, 'Another invoice', 'Found 2')
+  const page = await open()
+  const box = page.getByLabel('Search in messages')
+  const row = page.getByRole('link', { name: /Found 1/ })
+  const found = page.locator('.found a')
+
+  await enter(page, finn)
+  await box.fill('inv march <b>')
+  await row.getByText('You: The Invoice of <b>March</b>').waitFor()
+  assert.equal(await found.count(), 1)
+  assert.deepEqual(await row.locator('mark').allInnerTexts(), ['Inv', 'b', 'March', 'b', 'inv'])
+  assert.match(page.url(), /#\/chat\?q=inv\+march/)
+  await look(page, 'chat-found')
+  await box.focus() // by keyboard alone
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Enter')
+  const message = chain(page).locator('.wanted')
+  await message.getByText('The Invoice of').waitFor()
+  await page.getByText('Live', { exact: true }).waitFor()
+  assert.ok(await message.evaluate((item) => {
+    const [log, own] = [item.closest('[role=log]').getBoundingClientRect(), item.getBoundingClientRect()]
+    return own.top >= log.top && own.bottom <= log.bottom
+  }))
+  assert.match(page.url(), new RegExp(`#/chat/${conversation.id}/2\\?q=inv`))
+  await look(page, 'chat-found-message')
+  await page.getByRole('button', { name: 'Newest message' }).click()
+  await chain(page).getByText('one of three hundred').last().waitFor()
+  await page.goBack()
+  await box.fill('invoice')
+  await page.waitForFunction(() => document.querySelectorAll('.found a').length === 2)
+  assert.match(await found.first().innerText(), /Found 2/)
+  await box.fill('nowhere')
+  await page.getByText('No message has words that begin like these.').waitFor()
+  await look(page, 'chat-not-found')
+  await box.fill('')
+  await page.getByRole('link', { name: /Found 2/ }).waitFor()
+})
+
+scene('chat: an address of a message opens it in a long conversation, and nothing counts as read before it is seen', async ({ open }) => {
+  const mona = await member('Mona')
+  const jon = await member('Jon')
+  const { conversation } = await converse(mona, jon, 'number 0 of two hundred', 'Linked 1')
+  for (let i = 1; i < 200; i++) await say(mona, conversation.id, `number ${i} of two hundred`)
+  const unread = async () => (await call('GET', `/api/chat/unread-count/${encodeURIComponent(jon.email)}`, jon.token)).count
+  const page = await open({ locale: 'de-DE', viewport: { width: 400, height: 860 } })
+
+  await page.goto(`${base}/console/?lang=en#/chat/${conversation.id}/101`)
+  await page.getByLabel('E-mail').fill(jon.email)
+  await page.getByLabel('Password').fill(jon.password)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  const message = chain(page).locator('.wanted')
+  await message.getByText('number 100 of two hundred').waitFor()
+  await page.getByText('Live', { exact: true }).waitFor()
+  assert.ok(await message.isVisible())
+  assert.equal(await unread(), 200)
+  await chain(page).hover()
+  while (await chain(page).getByText('number 0 of two hundred').count() === 0) await page.mouse.wheel(0, -1500)
+  await page.getByRole('button', { name: 'Newest message' }).click()
+  await chain(page).getByText('number 199 of two hundred').waitFor()
+  while (await unread() !== 0) await new Promise((resolve) => setTimeout(resolve, 100))
+  await page.evaluate((id) => { location.hash = `#/chat/${id}/9999` }, conversation.id) // after the end
+  await chain(page).getByText('number 199 of two hundred').waitFor()
+})

@@ -302,6 +302,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/chat/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FoundMessage"][];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/chat/conversations/start": {
         parameters: {
             query?: never;
@@ -1454,6 +1488,17 @@ export interface components {
             nextEntryUuid: string | null;
             createdAt: string;
             warnings?: string[];
+        };
+        FoundMessage: {
+            uuid: string;
+            conversationId: number;
+            place: number;
+            username: string;
+            excerpt: string;
+            createdAt: string;
+            participant1: string;
+            participant2: string;
+            deviceProjectName: string | null;
         };
         Webhook: {
             id: number;

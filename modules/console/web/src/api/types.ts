@@ -23,6 +23,7 @@ export type Client = Required<ItemOf<Answer<'/api/auth/clients', 'get'>>>
 export type MadeClient = Required<Answer<'/api/auth/clients', 'post'>>
 
 export type Conversation = ItemOf<Answer<'/api/chat/conversations', 'get'>>
+export type Found = ItemOf<Answer<'/api/chat/search', 'get'>>
 export type Started = Answer<'/api/chat/conversations/start', 'post'>['conversation']
 export type Unread = Answer<'/api/chat/unread-count/{email}', 'get'>
 export type Entry = ItemOf<Answer<'/api/chat/chain/{headUuid}', 'get'>>

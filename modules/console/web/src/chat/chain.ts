@@ -1,6 +1,7 @@
 /*
- * The messages of a conversation. The latest page is read first, earlier pages when the user scrolls up, and
- * after a break the messages that are newer. A message that arrives live is appended once.
+ * The messages of a conversation. The latest page is read first, or the messages from shortly before a place to the
+ * end; earlier pages when the user scrolls up, and after a break the messages that are newer. A message that arrives
+ * live is appended once.
  */
 import { useCallback, useEffect, useRef, useState } from 'react'
 
@@ -10,6 +11,7 @@ import type { Entry } from '../api/types'
 const LATEST = 100
 const EARLIER = 200
 const NEWER = 1000
+const BEFORE = 50 // the messages that are read before a place
 
 /* `first`: the place in the chain of the first message; `exact`: how many are in the host's order. */
 interface Chain {
@@ -30,13 +32,15 @@ function placed ({ entries, first, exact }: Chain, part: Entry[]): Chain {
 /* The place of the last message of a page, which the link to the next page names; 1 without a link. */
 const placeOf = (next: string | null) => Number(/before=(\d+)/.exec(next ?? '')?.[1] ?? 1)
 
-export function useChain (head: string) {
+/* `place`: of the message that is wanted; null: the latest messages. A place after the end means the same. */
+export function useChain (head: string, place: number | null) {
   const [chain, setChain] = useState(NONE)
   const [error, setError] = useState<unknown>(null)
   const [loading, setLoading] = useState(true)
   const latest = useRef(NONE)
   const reading = useRef<AbortController | null>(null)
   const earlier = useRef(false)
+  const wanted = useRef(place)
 
   const change = useCallback((now: Chain) => {
     latest.current = now
@@ -51,7 +55,7 @@ export function useChain (head: string) {
     [change]
   )
 
-  /* Reads the latest messages, or, if there are some, the newer ones to the end. */
+  /* Reads the latest messages, or, if there are some or a place is wanted, the newer ones to the end. */
   const read = useCallback(async () => {
     reading.current?.abort()
     const own = (reading.current = new AbortController())
@@ -61,7 +65,7 @@ export function useChain (head: string) {
       for (let more = true; more;) {
         const { first, exact } = latest.current
         const path = `/api/chat/chain/${head}?`
-        if (exact === 0) {
+        if (exact === 0 && wanted.current === null) {
           const { items, next } = await page<Entry[]>(`${path}order=desc&limit=${LATEST}`)
           if (own.signal.aborted) return
           change({ ...placed(latest.current, items.reverse()), first: placeOf(next) })
@@ -69,6 +73,11 @@ export function useChain (head: string) {
         }
         const { items, next } = await page<Entry[]>(`${path}limit=${NEWER}&after=${first + exact - 1}`)
         if (own.signal.aborted) return
+        if (exact === 0 && items.length === 0) {
+          wanted.current = null
+          change(NONE)
+          continue
+        }
         change(placed(latest.current, items))
         more = next !== null && items.length > 0
       }
@@ -97,9 +106,9 @@ export function useChain (head: string) {
   }, [head, change])
 
   useEffect(() => {
-    change(NONE)
+    change(place === null ? NONE : { ...NONE, first: Math.max(1, place - BEFORE) })
     void read()
     return () => reading.current?.abort()
-  }, [read, change])
+  }, [read, change, place])
   return { entries: chain.entries, first: chain.first, error, loading, add, read, readEarlier }
 }

@@ -1,6 +1,7 @@
 /*
  * Chat: the conversations on the left and one of them on the right; on a narrow screen only one of the two. People
- * who act for an organization also see the conversations of others. The search and the choice are in the address.
+ * who act for an organization also see the conversations of others. A search in messages shows the found ones in place
+ * of the conversations. The searches and the choice are in the address; #/chat/7/55 is message 55 of conversation 7.
  */
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { MessagesSquare, Plus } from 'lucide-react'
@@ -13,15 +14,15 @@ import { toWith, useValues } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
-import { asClock, asDay, asNumber, asUtc } from '../ui/format'
 import { useSettled } from '../ui/pages'
 import { Button, Empty, Failed, Loading, More } from '../ui/ui'
-import { Conversation, othersOf, unreadBy } from './conversation'
+import { Conversation, othersOf } from './conversation'
+import { Found } from './found'
+import { Item } from './items'
 import { useLive } from './live'
 import { Start } from './start'
 
 const LOOK_AGAIN_MS = 5000
-const HUES = 360
 
 function useConversations (mine: boolean, search: string, organizationId: number | undefined) {
   return useInfiniteQuery({
@@ -45,67 +46,17 @@ function useOpen (id: string | undefined, listed: Data | undefined) {
   return { data: listed ?? single.data ?? undefined, waits: single.isLoading }
 }
 
-const hueOf = (email: string) => [...email].reduce((sum, each) => (sum * 31 + each.charCodeAt(0)) % HUES, 7)
-
-/* The first letters of an e-mail, in a color that depends on it. */
-function Avatar ({ email }: { email: string }) {
-  const initials = email
-    .split('@')[0]
-    ?.split(/[._+-]/)
-    .map((part) => part.charAt(0))
-    .join('')
-    .slice(0, 2)
-  return (
-    <span className='avatar' aria-hidden='true' style={{ backgroundColor: `hsl(${hueOf(email)} 45% 30%)` }}>
-      {initials}
-    </span>
-  )
-}
-
-/* The time of today, otherwise the day. */
-function When ({ at }: { at: string }) {
-  const today = new Date(at).toDateString() === new Date().toDateString()
-  return (
-    <time dateTime={at} title={asUtc(at)}>
-      {today ? asClock(at) : asDay(at)}
-    </time>
-  )
-}
-
-function Item ({ data, email, current, href }: { data: Data; email: string; current: boolean; href: string }) {
-  const unread = current ? 0 : unreadBy(data, email)
-  const { username, chatEntry, createdAt } = data.lastMessage
-  const others = othersOf(data, email)
-
-  return (
-    <li>
-      <a href={href} aria-current={current ? 'true' : undefined} className={unread > 0 ? 'unread' : ''}>
-        <Avatar email={data.participant1 === email ? data.participant2 : data.participant1} />
-        <span className='with'>{others}</span> {data.deviceProjectName && <small>{data.deviceProjectName}</small>}{' '}
-        <When at={createdAt} />{' '}
-        <span className='last'>{username === email ? t('chat.youSaid', { text: chatEntry }) : chatEntry}</span>{' '}
-        {unread > 0 && (
-          <em>
-            {asNumber(unread)}
-            <span className='hidden'> {t('chat.unread')}</span>
-          </em>
-        )}
-      </a>
-    </li>
-  )
-}
-
 /* Keeps the list up to date while no conversation is open; otherwise the conversation's stream does that. */
 function Idle ({ text }: { text: Key | null }) {
   useLive(useCallback(() => {}, []))
   return <div className='nothing'>{text && <Empty icon={MessagesSquare}>{t(text)}</Empty>}</div>
 }
 
-export default function Chat ({ rest: [id] }: { rest: string[] }) {
+export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
   const me = useMe()
   const { chosen } = useOrganizations()
-  const [{ all: every, search }, change] = useValues('all', 'search')
-  const kept = { all: every, search }
+  const [{ all: every, search, q }, change] = useValues('all', 'search', 'q')
+  const kept = { all: every, search, q }
   const [starting, setStarting] = useState(false)
   const acts = isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser')
   const mine = !acts || every === ''
@@ -156,25 +107,58 @@ export default function Chat ({ rest: [id] }: { rest: string[] }) {
           value={search}
           onChange={(e) => change({ search: e.target.value })}
         />
-        {list.isPending && <Loading />}
-        {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
-        {list.isSuccess && all.length === 0 && (
-          <Empty>{t(settled !== '' || chosen !== undefined ? 'chat.nothing' : 'chat.empty')}</Empty>
+        <label className='hidden' htmlFor='words'>
+          {t('chat.words')}
+        </label>
+        <input
+          id='words'
+          type='search'
+          placeholder={t('chat.words')}
+          maxLength={100}
+          value={q}
+          onChange={(e) => change({ q: e.target.value })}
+        />
+        {q.trim() === '' ? (
+          <>
+            {list.isPending && <Loading />}
+            {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
+            {list.isSuccess && all.length === 0 && (
+              <Empty>{t(settled !== '' || chosen !== undefined ? 'chat.nothing' : 'chat.empty')}</Empty>
+            )}
+            <ul>
+              {all.map((data) => (
+                <Item
+                  key={data.id}
+                  data={data}
+                  email={me.email}
+                  current={data.id === open?.id}
+                  href={toWith(kept, 'chat', data.id)}
+                />
+              ))}
+            </ul>
+            <More of={list} />
+          </>
+        ) : (
+          <Found
+            words={q.trim()}
+            mine={mine}
+            organizationId={chosen}
+            email={me.email}
+            isOpen={(data) => data.conversationId === open?.id && String(data.place) === place}
+            hrefOf={(data) => toWith(kept, 'chat', data.conversationId, data.place)}
+          />
         )}
-        <ul>
-          {all.map((data) => (
-            <Item
-              key={data.id}
-              data={data}
-              email={me.email}
-              current={data.id === open?.id}
-              href={toWith(kept, 'chat', data.id)}
-            />
-          ))}
-        </ul>
-        <More of={list} />
       </section>
-      {open ? <Conversation key={open.id} conversation={open} back={toWith(kept, 'chat')} /> : <Idle text={text} />}
+      {open ? (
+        <Conversation
+          key={`${open.id}/${place ?? ''}`}
+          conversation={open}
+          place={/^[1-9]\d{0,14}$/.test(place ?? '') ? Number(place) : null}
+          back={toWith(kept, 'chat')}
+        />
+      ) : (
+        <Idle text={text} />
+      )}
       {starting && (
         <Start known={[...new Set(all.map((data) => othersOf(data, me.email)))]} close={() => setStarting(false)} />
       )}

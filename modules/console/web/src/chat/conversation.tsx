@@ -15,7 +15,7 @@ import { onSent, useDraft, type Sending } from './drafts'
 import { useLive, type Arrival } from './live'
 import { Messages } from './messages'
 
-export const othersOf = (conversation: Data, email: string) =>
+export const othersOf = (conversation: Pick<Data, 'participant1' | 'participant2'>, email: string) =>
   conversation.participant1 === email
     ? conversation.participant2
     : conversation.participant2 === email
@@ -93,10 +93,13 @@ function Share ({ conversation }: { conversation: Data }) {
   )
 }
 
-export function Conversation ({ conversation, back }: { conversation: Data; back: string }) {
+/* `place`: the message that is shown first; null: the latest ones. */
+export function Conversation ({ conversation, place, back }: {
+  conversation: Data, place: number | null, back: string
+}) {
   const me = useMe()
   const client = useQueryClient()
-  const { entries, first, error, loading, add, read, readEarlier } = useChain(conversation.headUuid)
+  const { entries, first, error, loading, add, read, readEarlier } = useChain(conversation.headUuid, place)
   const { id } = conversation
   const mine = conversation.participant1 === me.email || conversation.participant2 === me.email
   const heard = useCallback(
@@ -110,7 +113,7 @@ export function Conversation ({ conversation, back }: { conversation: Data; back
   const opened = useRef(false)
   const { pending } = useDraft(id)
   const writes = mine || isOne(me, 'Admin')
-  const [atEnd, setAtEnd] = useState(true)
+  const [atEnd, setAtEnd] = useState(place === null)
   const [seen, setSeen] = useState<string | null>(null)
   const visible = useSyncExternalStore(listen, isVisible)
   const sees = atEnd && visible && !loading && error === null // the last message is seen, and with it all earlier ones
@@ -163,6 +166,7 @@ export function Conversation ({ conversation, back }: { conversation: Data; back
         <Messages
           entries={entries}
           first={first}
+          place={place}
           own={me.email}
           pending={pending && !hasArrived(entries, pending, me.email) ? pending.text : null}
           fresh={fresh}

@@ -4,7 +4,7 @@
  */
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown } from 'lucide-react'
-import { memo, useEffect, useLayoutEffect, useRef } from 'react'
+import { memo, useEffect, useLayoutEffect, useRef, useState } from 'react'
 
 import type { Entry } from '../api/types'
 import { t } from '../texts/texts'
@@ -24,6 +24,7 @@ interface MessageProps {
   before: Entry | undefined
   own: boolean
   read: boolean | null
+  wanted: boolean
 }
 
 const isNewDay = (before: Entry | undefined, entry: Entry) =>
@@ -33,14 +34,16 @@ const isNewDay = (before: Entry | undefined, entry: Entry) =>
 const follows = (before: Entry | undefined, entry: Entry) =>
   before?.username === entry.username && Date.parse(entry.createdAt) - Date.parse(before.createdAt) < GROUP_MS
 
-const Message = memo(function Message ({ entry, before, own, read }: MessageProps) {
+const Message = memo(function Message ({ entry, before, own, read, wanted }: MessageProps) {
   const day = isNewDay(before, entry)
   const again = !day && follows(before, entry)
 
   return (
     <>
       {day && <div className='day'>{asDay(entry.createdAt)}</div>}
-      <div className={`message${own ? ' own' : ''}${again ? ' again' : ''}`}>
+      <div
+        className={`message${own ? ' own' : ''}${again ? ' again' : ''}${wanted ? ' wanted' : ''}`}
+        aria-current={wanted ? 'true' : undefined}>
         <span className={again ? 'hidden' : 'author'}>{own ? t('chat.you') : entry.username}</span>
         <p dir='auto'>{linked(entry.chatEntry)}</p>
         <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>
@@ -64,6 +67,7 @@ const Pending = ({ text }: { text: string }) => (
 interface Props {
   entries: Entry[]
   first: number
+  place: number | null
   own: string
   unreadFrom: number
   pending: string | null
@@ -73,15 +77,16 @@ interface Props {
 }
 
 /*
- * `first`: the place of the first message in the chain; `earlier` reads the messages before it. `unreadFrom`: the
- * number of messages before the first one that the other participant has not read; Infinity: unknown. `pending`: a
- * message that is being sent. `fresh`: how many of the last messages have not been seen. `ended` gets whether the
- * last message is in the window.
+ * `first`: the place of the first message in the chain; `earlier` reads the messages before it. `place`: the place of
+ * the message that is shown first; null: the last one. `unreadFrom`: the number of messages before the first one that
+ * the other participant has not read; Infinity: unknown. `pending`: a message that is being sent. `fresh`: how many of
+ * the last messages have not been seen. `ended` gets whether the last message is in the window.
  */
-export function Messages ({ entries, first, own, unreadFrom, pending, fresh, ended, earlier }: Props) {
+export function Messages ({ entries, first, place, own, unreadFrom, pending, fresh, ended, earlier }: Props) {
   const list = useRef<HTMLDivElement>(null)
-  const stays = useRef(true) // at the end, when the window of the messages changes its height
-  const unknown = first > 1 ? 1 : 0 // the first message is shown once its predecessor is known
+  const stays = useRef(place === null) // at the end, when the window of the messages changes its height
+  const [reached, reach] = useState(place === null)
+  const unknown = first > 1 && entries.length > 0 ? 1 : 0 // the first message is shown once its predecessor is known
   const rows = useVirtualizer({
     count: entries.length - unknown + (pending === null ? 0 : 1),
     getScrollElement: () => list.current,
@@ -94,12 +99,21 @@ export function Messages ({ entries, first, own, unreadFrom, pending, fresh, end
     followOnAppend: true
   })
   const items = rows.getVirtualItems()
-  const atEnd = rows.isAtEnd()
+  const atEnd = reached && rows.isAtEnd()
   const scrolled = () => {
     if ((list.current?.scrollTop ?? NEAR) < NEAR && first > 1 && !rows.isAtEnd()) earlier()
   }
 
-  useLayoutEffect(() => { if (stays.current) rows.scrollToEnd() }, [rows, rows.scrollRect?.height])
+  const wanted = place === null ? -1 : place - first - unknown
+  const height = rows.scrollRect?.height ?? 0
+
+  useLayoutEffect(() => {
+    if (stays.current) rows.scrollToEnd()
+    else if (!reached && height > 0) {
+      reach(true)
+      rows.scrollToIndex(wanted, { align: 'center' })
+    }
+  }, [rows, height, reached, wanted])
   useEffect(() => { if (pending !== null) rows.scrollToEnd() }, [rows, pending])
   useEffect(() => {
     stays.current = atEnd
@@ -124,6 +138,7 @@ export function Messages ({ entries, first, own, unreadFrom, pending, fresh, end
                   before={entries[at - 1]}
                   own={entry.username === own}
                   read={unreadFrom === Infinity ? null : at < unreadFrom}
+                  wanted={first + at === place}
                 />
               ) : (
                 <Pending text={pending ?? ''} />

@@ -1,4 +1,4 @@
-/* A message's text. Addresses of web pages are links; everything else stays text. */
+/* A message's text. Addresses of web pages are links, found words are marked; everything else stays text. */
 import type { ReactNode } from 'react'
 
 const ADDRESS = /https?:\/\/[^\s<>"'`]+/g
@@ -25,4 +25,16 @@ export function linked (text: string): ReactNode[] {
     from = index + address.length
   }
   return [...parts, text.slice(from)]
+}
+
+const SEPARATORS = /[\0-/:-@[-`{-\x7f]+/ // everything in ASCII but letters and digits, as in the search of the host
+const UNSPACED = 0x0e00 // from here on most scripts are written without spaces
+
+/* Marks the words of a search: at the beginning of a word, or anywhere in scripts without spaces. */
+export function marked (text: string, search: string): ReactNode[] {
+  const words = search.split(SEPARATORS).filter(Boolean).sort((a, b) => b.length - a.length)
+  if (words.length === 0) return [text]
+  const forms = words.map((word) => word.codePointAt(0)! < UNSPACED ? `(?<![\\p{L}\\p{N}])${word}` : word)
+  return text.split(new RegExp(`(${forms.join('|')})`, 'giu'))
+    .map((part, i) => i % 2 === 1 ? <mark key={i}>{part}</mark> : part)
 }

@@ -47,6 +47,8 @@ export const de: Record<Key, string> = {
   'chat.empty': 'Noch keine Unterhaltungen. Beginnen Sie eine, um einer Plattform oder der Verwaltung zu schreiben.',
   'chat.missing': 'Diese Unterhaltung gibt es nicht, oder sie ist nicht Ihre. Wählen Sie links eine andere.',
   'chat.none': 'Wählen Sie links eine Unterhaltung.', 'chat.nothing': 'Keine Unterhaltung passt zur Suche.',
+  'chat.words': 'In Nachrichten suchen', 'chat.notFound': 'Keine Nachricht hat Wörter, die so beginnen.',
+  'chat.notYetFound': 'In den neuesten Nachrichten wurde nichts gefunden.',
   'chat.with': 'Mit', 'chat.device': 'Anlage oder Standort (freiwillig)', 'chat.first': 'Erste Nachricht', 'chat.write': 'Nachricht schreiben',
   'chat.send': 'Senden', 'chat.sending': 'Wird gesendet …', 'chat.notSent': 'Nicht gesendet: {problem} Ihr Text ist noch da.',
   'chat.messages': 'Nachrichten', 'chat.sent': 'Gesendet', 'chat.read': 'Gelesen',

@@ -49,6 +49,8 @@ export const en = {
   'chat.empty': 'No conversations yet. Start one to write to a platform or an administrator.',
   'chat.missing': 'This conversation is not there, or not yours. Choose another one on the left.',
   'chat.none': 'Choose a conversation on the left.', 'chat.nothing': 'No conversation matches your search.',
+  'chat.words': 'Search in messages', 'chat.notFound': 'No message has words that begin like these.',
+  'chat.notYetFound': 'Nothing found in the latest messages.',
   'chat.with': 'With', 'chat.device': 'Device or site (optional)', 'chat.first': 'First message', 'chat.write': 'Write a message',
   'chat.send': 'Send', 'chat.sending': 'Sending…', 'chat.notSent': 'Not sent: {problem} Your text is still there.',
   'chat.messages': 'Messages', 'chat.sent': 'Sent', 'chat.read': 'Read',

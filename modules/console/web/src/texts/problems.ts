@@ -15,7 +15,7 @@ const labels: Record<string, Key> = {
   frequency: 'groups.frequency', name: 'accounts.name', role: 'accounts.role', organizationId: 'accounts.organization',
   firstName: 'register.firstName', lastName: 'register.lastName', orgName: 'register.orgName', email: 'login.email',
   username: 'login.email', password: 'login.password', participant2: 'chat.with', deviceProjectName: 'chat.device',
-  chatEntry: 'chat.first', url: 'hooks.url', events: 'hooks.events'
+  chatEntry: 'chat.first', q: 'chat.words', url: 'hooks.url', events: 'hooks.events'
 }
 
 /* Returns the label of a field, such as reads[0].value; a field without a label is returned unchanged. */
