@@ -14,6 +14,7 @@
 #include "core/module/reply.h"
 #include "core/store/pg_connect.h"
 #include "core/store/pg_listener.h"
+#include "core/store/sql.h"
 
 enum { BACKOFF_FIRST_MS = 50, BACKOFF_MAX_MS = 500, TRIES_MAX = 4, NAME_SIZE = 24 };
 
@@ -138,6 +139,7 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     else if (conn->backoff_ms == BACKOFF_FIRST_MS)
         conn_log(conn, "PostgreSQL cannot be reached", reason);
     conn_forget_server(conn);
+    sql_ids_forget(loop);
     conn_results_lost(conn);
     if (conn->pool->kind == PG_TX)
         pg_conn_fail_waiting(conn);

@@ -168,6 +168,12 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
     return block->ids[--block->count];
 }
 
+void sql_ids_forget(struct loop *loop)
+{
+    for (struct id_block *block = loop->ids; block; block = block->next)
+        block->count = 0;
+}
+
 void sql_ids_free(struct loop *loop)
 {
     while (loop->ids) {

@@ -76,6 +76,12 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
 /* Deletes expired keys; a job of the host. */
 void idempotency_expire(struct core_request *rq);
 
+/*
+ * Forgets the ids that the loop holds, because a promoted standby may not know that they were taken
+ * and give them to another host.
+ */
+void sql_ids_forget(struct loop *loop);
+
 /* Frees the blocks of ids that the loop holds. Loop's thread, or after it has ended. */
 void sql_ids_free(struct loop *loop);
 

@@ -3,7 +3,7 @@
 #include "live.h"
 #include "suite.h"
 
-enum { BURNT = 5000, OLD = 40, LOST = 60, KEPT = 5 };
+enum { BURNT = 5000, OLD = 40, LOST = 60, KEPT = 5, STARTED = 40 /* more than a block of ids */ };
 
 struct scene_of_restore {
     struct postgres *before, *after;
@@ -188,6 +188,12 @@ static void cut_off(PGconn *before, PGconn *standby)
     sql_soon(standby, "SELECT (count(*) = 0)::int FROM pg_stat_wal_receiver");
 }
 
+static void start_many(struct host *host, const struct person *by)
+{
+    for (int i = 0; i < STARTED; i++)
+        talk_start(host, by, "before@shop.example", ADMIN_EMAIL, NULL);
+}
+
 TEST(a_client_that_resumes_after_a_promotion_restarts_once)
 {
     struct postgres *primary = postgres_make("promotion", false), at = *primary;
@@ -209,6 +215,7 @@ TEST(a_client_that_resumes_after_a_promotion_restarts_once)
         live_expect(sse, text("lost %d", i));
     }
     sse_close(sse);
+    start_many(host, platform); /* takes a block of ids that the standby does not know */
     const char *lost = sql_text(before, "SELECT max(xid) FROM chat_entry", 0, NULL);
 
     PQfinish(before);
@@ -232,6 +239,7 @@ TEST(a_client_that_resumes_after_a_promotion_restarts_once)
     ck_status(talk_post(host, platform, &talk, "before@shop.example", "new"), 201);
     live_expect(sse, "new");
     live_silence(sse);
+    start_many(host, platform); /* with ids that were not given again */
     PQfinish(after);
     host_stop(host);
     postgres_stop(standby, SIGINT);
