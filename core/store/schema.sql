@@ -173,3 +173,15 @@ CREATE OR REPLACE FUNCTION busbar_pause_reason() RETURNS text
         WHEN place <> busbar_place() THEN 'the database was restored or cloned since it was last allowed to act;'
             || ' `busbar resume` allows it'
         END FROM busbar_pause);
+
+-- step 3: the timeline
+
+-- Returns a number that identifies the timeline of the database: it is made of the cluster, its timeline and the
+-- database. After a promotion, or a restore from a dump, transactions and sequences may give a number again that a lost
+-- transaction had. The timeline comes from the current write position, because the control file names a new one only
+-- when the checkpoint after a promotion ends, which can take minutes.
+CREATE FUNCTION busbar_timeline() RETURNS bigint
+    LANGUAGE sql STABLE
+    RETURN (SELECT hashtextextended(concat_ws(' ', s.system_identifier,
+            left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid), 0) & 281474976710655 | 1
+            FROM pg_control_system() s, pg_database d WHERE d.datname = current_database());

@@ -23,15 +23,10 @@
 #include "modules/chat/cursor.h"
 
 /*
- * A number that identifies the database whose transactions are counted. It is made of the cluster,
- * its timeline and the database, so a database restored from a dump has another number. The
- * timeline comes from the current write position, because the control file names a new timeline
- * only when the checkpoint after a promotion ends, which can take minutes.
+ * A number that identifies the database whose transactions are counted, see core/store/schema.sql.
+ * The subquery makes PostgreSQL call the function once, not for each row.
  */
-#define CHAT_HOME                                                                                  \
-    "(SELECT hashtextextended(concat_ws(' ', s.system_identifier,"                                 \
-    " left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid), 0) & 281474976710655 | 1"            \
-    " FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())"
+#define CHAT_HOME "(SELECT busbar_timeline())"
 
 /*
  * The topics of the live stream: all events, the events of an e-mail, and the events of an

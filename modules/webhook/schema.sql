@@ -594,3 +594,64 @@ $$;
 -- destination: the module that publishes the events of a polled webhook, as a consumer of this name; null: none.
 ALTER TABLE webhook_hook ADD COLUMN destination text;
 CREATE INDEX webhook_hook_destination ON webhook_hook (destination) WHERE destination IS NOT NULL;
+
+-- step 17: leases and ids across a promotion
+
+-- The ids and cursors that a host has in memory are valid on the timeline on which it got its lease.
+ALTER TABLE webhook_host ADD COLUMN timeline bigint NOT NULL DEFAULT busbar_timeline();
+
+-- One row: the timeline of the last heartbeat. On a new timeline the ids continue a million higher, because the old
+-- primary may have given the next ids to transactions that were lost.
+CREATE TABLE webhook_timeline (timeline bigint NOT NULL);
+INSERT INTO webhook_timeline VALUES (busbar_timeline());
+
+-- The heartbeat as in step 2. A host whose lease is from another timeline has lost it.
+CREATE OR REPLACE FUNCTION webhook_tend(host bigint, host_counters jsonb, leaves boolean, OUT me bigint,
+    OUT paused boolean, OUT fair integer, OUT buried integer, OUT frontier bigint, OUT low_xact bigint,
+    OUT next_xact bigint, OUT owned text)
+    LANGUAGE plpgsql AS $$
+DECLARE
+    today bigint := webhook_day_floor((now() AT TIME ZONE 'UTC')::date);
+    here  bigint := busbar_timeline();
+    hosts integer;
+    place integer;
+BEGIN
+    UPDATE webhook_timeline SET timeline = here WHERE timeline <> here;
+    IF FOUND THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('busbar.webhook.day', 0));
+        PERFORM setval('webhook_delivery_id', nextval('webhook_delivery_id') + 1048576);
+    END IF;
+    IF host = 0 THEN
+        INSERT INTO webhook_host (counters) VALUES (host_counters) RETURNING id INTO me;
+    ELSE
+        UPDATE webhook_host SET heartbeat_at = now(), counters = host_counters, leaving = leaves
+            WHERE id = host AND timeline = here RETURNING id INTO me;
+        IF me IS NULL THEN
+            RETURN;
+        END IF;
+    END IF;
+    WITH dead AS (DELETE FROM webhook_host WHERE id IN (SELECT id FROM webhook_host
+        WHERE heartbeat_at < now() - interval '8 s' OR timeline <> here FOR UPDATE SKIP LOCKED) RETURNING id)
+        SELECT count(*) INTO buried FROM dead;
+    SELECT count(*), count(*) FILTER (WHERE id < me) INTO hosts, place FROM webhook_host WHERE NOT leaving;
+    fair := CASE WHEN leaves THEN 0 ELSE 64 / hosts + (place < 64 % hosts)::integer END;
+    UPDATE webhook_shard SET owner = me WHERE shard IN (SELECT shard FROM webhook_shard WHERE owner IS NULL
+        ORDER BY shard LIMIT greatest(0, fair - (SELECT count(*) FROM webhook_shard WHERE owner = me))
+        FOR UPDATE SKIP LOCKED);
+    SELECT last_value INTO frontier FROM webhook_delivery_id;
+    IF frontier < today THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended('busbar.webhook.day', 0));
+        SELECT last_value INTO frontier FROM webhook_delivery_id;
+        IF frontier < today THEN
+            frontier := setval('webhook_delivery_id', today);
+        END IF;
+    END IF;
+    SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint INTO low_xact, next_xact
+        FROM pg_current_snapshot() AS s;
+    SELECT string_agg(shard || ':' || cursor, ' ') INTO owned FROM webhook_shard WHERE owner = me;
+    paused := busbar_pause_reason() IS NOT NULL;
+    IF buried > 0 THEN
+        PERFORM pg_notify('webhook', 'shards');
+    END IF;
+END
+$$;

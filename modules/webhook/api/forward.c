@@ -12,7 +12,8 @@
 
 /* $1 destination, $2 number of events. The webhook that has waited longest comes first. */
 static const struct bb_sql next = {
-    "SELECT h.id, c.after, l.last, CASE WHEN c.committed < h.dropped_to THEN h.dropped_to END"
+    "SELECT h.id, c.after, l.last, CASE WHEN c.committed < h.dropped_to THEN h.dropped_to END,"
+    " (SELECT busbar_timeline())"
     " FROM webhook_hook h JOIN webhook_shard s ON s.shard = webhook_shard_of(h.id)"
     " LEFT JOIN LATERAL (SELECT * FROM webhook_consumer c WHERE c.webhook = h.id"
     " AND c.name = h.destination) k ON true"
@@ -25,12 +26,16 @@ static const struct bb_sql next = {
     " ORDER BY k.committed_at NULLS FIRST LIMIT 1",
     0,
 };
-enum { HOOK, AFTER, LAST, DROPPED };
+enum { HOOK, AFTER, LAST, DROPPED, TIMELINE };
 
-/* $1 webhook, $2 destination, $3 the last event that was published, or the offset before it */
+/*
+ * $1 webhook, $2 destination, $3 the last event that was published, or the offset before it, $4 the
+ * timeline of the offset: after a promotion meanwhile, it may be the offset of another event.
+ */
 static const struct bb_sql commit = {
     "INSERT INTO webhook_consumer (webhook, name, committed) SELECT id, $2, $3::bigint"
-    " FROM webhook_hook WHERE id = $1::bigint FOR KEY SHARE ON CONFLICT (webhook, name) DO UPDATE"
+    " FROM webhook_hook WHERE id = $1::bigint AND busbar_timeline() = $4::bigint FOR KEY SHARE"
+    " ON CONFLICT (webhook, name) DO UPDATE"
     " SET committed = greatest(webhook_consumer.committed, excluded.committed),"
     " committed_at = now()",
     BB_SQL_WRITE,
@@ -80,6 +85,7 @@ static int forward(void *state, struct bb_request *rq, const char *destination)
         return 0;
     int64_t hook = bb_cell_int(rq, rows, 0, HOOK), offset = bb_cell_int(rq, rows, 0, AFTER);
     int64_t dropped_to = bb_cell_int(rq, rows, 0, DROPPED); /* null: nothing is missing */
+    int64_t timeline = bb_cell_int(rq, rows, 0, TIMELINE);
 
     if (dropped_to)
         bb_log(rq, BB_ERROR,
@@ -106,7 +112,8 @@ static int forward(void *state, struct bb_request *rq, const char *destination)
     else if (dropped_to)
         offset = dropped_to; /* so that it is logged once */
     /* Also if nothing was published, so that the destination's other webhooks get their turn. */
-    if (!bb_query(rq, &commit, BB_ARGS(bb_i(hook), bb_t(destination), bb_i(offset))))
+    if (!bb_query(rq, &commit,
+                  BB_ARGS(bb_i(hook), bb_t(destination), bb_i(offset), bb_i(timeline))))
         return forward_failed(rq, destination);
     return batch.published && batch.published == batch.count;
 }

@@ -35,6 +35,14 @@
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
 /*
+ * The row of this host ($1), which is locked. A lease ends with the timeline on which it began:
+ * what the host has in memory may have been lost with the old primary, or mean something else.
+ */
+#define SENDER_ME                                                                                  \
+    "me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint"                        \
+    " AND timeline = (SELECT busbar_timeline()) FOR KEY SHARE)"
+
+/*
  * The body of an event, shared by its deliveries. The thread that creates a body passes it to the
  * worker with the deliveries, so only one thread at a time changes `holders`.
  */

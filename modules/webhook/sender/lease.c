@@ -5,9 +5,9 @@
  * the clock of the database, any other host deletes the row, and the shards have no owner. This
  * host starts no attempt and sends no request later than six seconds after its last heartbeat
  * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. A host that was only
- * suspended finds that its row is gone, drops everything in memory and takes a new id. No host
- * checks the processes of other hosts, because they may be on another machine, or hidden
- * (ProtectProc=invisible).
+ * suspended finds that its row is gone, drops everything in memory and takes a new id. The same
+ * happens after a promotion of a standby. No host checks the processes of other hosts, because they
+ * may be on another machine, or hidden (ProtectProc=invisible).
  *
  * A host that has more than its part of the shards, or ends, gives shards away: it starts no
  * attempt for them, records its results, and writes a row in webhook_waiting for each attempt in
@@ -38,7 +38,7 @@ enum { ME, PAUSED, FAIR, BURIED, FRONTIER, LOW_XACT, NEXT_XACT, OWNED };
  * held, in ms, $9 whether the shards are given away
  */
 static const struct bb_sql save = {
-    "WITH me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"
+    "WITH " SENDER_ME ","
     " moved AS (UPDATE webhook_shard s SET cursor = greatest(s.cursor, n.cursor),"
     " owner = CASE WHEN $9::boolean THEN NULL ELSE s.owner END"
     " FROM unnest($3::bigint[]) WITH ORDINALITY AS n(cursor, place)"

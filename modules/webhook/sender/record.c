@@ -1,5 +1,5 @@
 /*
- * Records results, hundreds in one statement. It locks the row of this host (FOR KEY SHARE). A host
+ * Records results, hundreds in one statement. It locks the row of this host (SENDER_ME). A host
  * that takes over the shards deletes this row, so it waits for the statement; later statements find
  * no row and record nothing.
  */
@@ -13,14 +13,13 @@
 #define GATHER_MS 100      /* how long a result waits for others */
 #define IN_MEMORY_MS 60000 /* retries that are due later leave memory */
 
-#define ME " me AS MATERIALIZED (SELECT FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE)"
-
 /*
  * Records plain results. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses, $7 an
  * array of [error, answer, headers]
  */
 #define RECORD_DELIVERED(conflict)                                                                 \
-    "WITH" ME ", done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status,"      \
+    "WITH " SENDER_ME                                                                              \
+    ", done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status,"                \
     " delivered, answer, headers) SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took,"    \
     " r.status, true, r.details ->> 1, r.details ->> 2 FROM ROWS FROM (unnest($2::bigint[],"       \
     " $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]), jsonb_array_elements($7::jsonb))"   \
@@ -39,7 +38,8 @@
         WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("o.log"), "r.began", "r.status", "r.took",                  \
                         "r.details -> 0", "r.details -> 1", "r.details -> 2")) " END"
 #define RECORD_OTHERS                                                                              \
-    "WITH" ME ", r AS MATERIALIZED (SELECT id, webhook, to_timestamp(at / 1000.0) AS began, took," \
+    "WITH " SENDER_ME                                                                              \
+    ", r AS MATERIALIZED (SELECT id, webhook, to_timestamp(at / 1000.0) AS began, took,"           \
     " nullif(status, 0) AS status, verdict, tries, gap, age, details FROM ROWS FROM ("             \
     "unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $8::bigint[],"   \
     " $9::bigint[], $10::bigint[], $11::bigint[]), jsonb_array_elements($7::jsonb))"               \

@@ -21,7 +21,7 @@
  * have room.
  */
 static const struct bb_sql replay = {
-    "WITH me AS MATERIALIZED (SELECT FROM webhook_host WHERE id = $1::bigint FOR KEY SHARE),"
+    "WITH " SENDER_ME ","
     " r AS MATERIALIZED (SELECT r.*, " WAITING " - (SELECT count(*) FROM webhook_waiting w"
     " WHERE w.webhook = r.webhook AND w.replay) AS room FROM webhook_replay r"
     " WHERE state = 'running' AND webhook_shard_of(r.webhook) = ANY($2::bigint[])"
