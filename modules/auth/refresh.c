@@ -38,7 +38,7 @@ enum {
     AGENT_MAX = 200 /* bytes of the stored User-Agent */
 };
 
-#define GRACE_S "30"
+#define GRACE_S "60" /* longer than a failover of PostgreSQL, which loses responses */
 
 static void refresh_set_cookie(struct bb_request *rq, const char *id, const char *secret)
 {

@@ -72,7 +72,7 @@ static void is_over(const char *cookie)
 
 static void grace_ends(const struct person *person)
 {
-    sql_run(pair_db, text("UPDATE auth_refresh SET rotated = rotated - interval '31 seconds' "
+    sql_run(pair_db, text("UPDATE auth_refresh SET rotated = rotated - interval '61 seconds' "
                           "WHERE account = %lld",
                           (long long)person->id));
 }
@@ -148,7 +148,7 @@ TEST(an_old_cookie_that_is_used_again_ends_the_login_and_its_tokens)
     struct answer *answer = ck_status(refresh(cookie), 200);
 
     next = cookie_of(answer);
-    ck_status(refresh(cookie), 200); /* within 30 s, as after a lost response */
+    ck_status(refresh(cookie), 200); /* within 60 s, as after a lost response */
     grace_ends(person);
     is_over(cookie);
     is_over(next);
