@@ -214,7 +214,8 @@ const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_s
     uint64_t epoch;
     size_t size = cache_get(chat->cache, &id, sizeof(id), facts, FACTS_ROOM, &epoch);
 
-    if (size && size <= FACTS_ROOM) {
+    /* after a promotion, the id may belong to another conversation until the cache is emptied */
+    if (size && size <= FACTS_ROOM && bb_signals_fresh_ms(rq->host) > 0) {
         facts->participant1 = (const char *)(facts + 1);
         facts->participant2 = facts->participant1 + strlen(facts->participant1) + 1;
         if (facts->device_project_name)
