@@ -174,7 +174,7 @@ class Cluster:
 
     def __init__(self, network, programs, busbar, top):
         self.network, self.programs, self.busbar, self.top = network, programs, busbar, top
-        self.directory = programs.directory
+        self.directory, self.modules = programs.directory, f"{busbar}/lib/busbar/modules"
         self.postgres = max(os.listdir("/usr/lib/postgresql"), key=int)
 
     def place(self, name):
@@ -273,6 +273,10 @@ class Cluster:
             lines.append(f"{name}: {self.not_ready_because(name) or 'ready'}")
         return "\n".join(lines)
 
+    def set(self, name, **settings):
+        """Changes settings of Patroni in the whole cluster."""
+        get_json(f"http://{address(name)}:8008/config", "PATCH", settings)
+
     def is_whole(self):
         """Returns whether a primary, a synchronous standby and another standby run without lag."""
         members = self.members()
@@ -327,13 +331,15 @@ class Cluster:
         place = self.place(name)
         text = self.page("/etc/busbar/busbar.yaml", name, ("${BUSBAR_SECRET_KEY}", key),
                          ("/srv/busbar/documents", self.place("documents")),
-                         ("http:", "http:\n  client_percent: 100"))
+                         ("modules: [", "modules: [audit, bulk, certificate, "), ("http:", "http:\n  client_percent: 100"))
         return self.write(f"{place}/busbar.yaml", text + f"""
 control:
   socket: "{place}/control.sock"
 log:
   format: logfmt
-module_path: "{self.busbar}/lib/busbar/modules"
+module_path: "{self.modules}"
+bulk:
+  files: "{self.place(name + '/bulk')}"
 auth:
   argon2_rounds: 1
   argon2_memory: 64
