@@ -26,6 +26,7 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
 
         if (!reading_placed(item))
             continue;
+        int64_t ms = item->end - item->start;
         double ceiling = submission->dated && device.capacity_kw > 0 && item->measured
                              ? ceiling_wh(&reading->settings->rule, &device, item->start, item->end)
                              : INFINITY;
@@ -33,10 +34,10 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
         if (item->measured && item->wh > ceiling)
             reading_note(rq, submission, READING_OVER, item->index, NULL,
                          FIGURE " Wh is more than the plausible ceiling of " FIGURE
-                                " Wh: capacity " FIGURE " kW, " FIGURE " hours, yield " FIGURE
+                                " Wh: capacity " FIGURE " kW, " FIGURE " %s, yield " FIGURE
                                 " kWh/kW a year",
-                         item->wh, ceiling, own->capacity_kw,
-                         (double)(item->end - item->start) / 3600000, own->yield);
+                         item->wh, ceiling, own->capacity_kw, (double)ms / 3600000,
+                         ms == 3600000 ? "hour" : "hours", own->yield);
         if (before && item->start < before->end && !submission->numbers)
             reading_note(rq, submission, READING_OVERLAP, item->index, NULL, "overlaps reads[%zu]",
                          before->index);
