@@ -25,6 +25,12 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ o
   await operation.getByRole('button', { name: 'Execute' }).click()
   await operation.locator('.live-responses-table .response').getByText('200').first().waitFor()
   assert.ok((await operation.locator('.live-responses-table').innerText()).includes(admin.email))
+  const stream = page.locator('.opblock-get', { has: page.locator('[data-path="/api/chat/stream"]') })
+  await page.locator('[data-tag="chat"]').click()
+  await stream.locator('.opblock-summary-control').click()
+  await stream.getByRole('button', { name: 'Try it out' }).click()
+  await stream.getByRole('button', { name: 'Execute' }).click()
+  await stream.locator('.live-responses-table .response').getByText('200').first().waitFor() // though a stream has no end
   await page.emulateMedia({ colorScheme: 'dark' })
   assert.notEqual(await page.evaluate(() => getComputedStyle(document.documentElement).filter), 'none')
   assert.equal(await page.getByRole('link', { name: 'Console', exact: true }).getAttribute('href'), '/console')

@@ -2,6 +2,19 @@
  * Always shows the document of this host; the query of the page is not read. The pages of `make docs` contain
  * their document (scripts/make-reference); there is no host on which requests could be tried.
  */
+const STREAM_MS = 3000
+
+/* Returns the first seconds of a stream of events as a whole response, because the page shows a response at its end. */
+async function request (url, options) {
+  const answer = await fetch(url, options)
+  if (!answer.headers.get('content-type')?.startsWith('text/event-stream')) return answer
+  const reader = answer.body.getReader()
+  const parts = []
+  setTimeout(() => reader.cancel(), STREAM_MS)
+  for (let part = await reader.read(); !part.done; part = await reader.read()) parts.push(part.value)
+  return new Response(new Blob(parts), { status: answer.status, headers: answer.headers })
+}
+
 window.addEventListener('DOMContentLoaded', () => {
   const own = window.busbarReference
 
@@ -21,6 +34,7 @@ window.addEventListener('DOMContentLoaded', () => {
     filter: true,
     persistAuthorization: false,
     queryConfigEnabled: false,
+    requestInterceptor: (asked) => Object.assign(asked, { userFetch: request }),
     tryItOutEnabled: false,
     validatorUrl: null
   })
