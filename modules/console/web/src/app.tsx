@@ -204,7 +204,12 @@ function Navigation ({
           <Logo />
           busbar
         </a>
-        {place && <span className='place'>{t(place.text)}</span>}
+        {unread > 0 && (
+          <a className='news' href={to('chat')} aria-label={t('todo.unread', { n: many(unread) })}>
+            <MessagesSquare />
+            <em>{many(unread)}</em>
+          </a>
+        )}
       </div>
       <div id='menu'>
         <Switcher />

@@ -111,7 +111,9 @@ function Row ({ account, organization }: { account: Account, organization: strin
             </Button>
           )}
           {account.status === 'Active' && !own && (
-            <Button onClick={() => ask(askedOf(account, { status: 'Suspended' }))}>{t('accounts.suspend')}</Button>
+            <Button kind='quiet' onClick={() => ask(askedOf(account, { status: 'Suspended' }))}>
+              {t('accounts.suspend')}
+            </Button>
           )}
         </div>
       </td>

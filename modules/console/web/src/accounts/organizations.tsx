@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { call, everything } from '../api/client'
 import type { Account, Organization } from '../api/types'
 import { named, t } from '../texts/texts'
-import { Confirm, Empty, Failed, Loading, Table, Time } from '../ui/ui'
+import { Confirm, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
 
 function useOrganizations () {
   return useQuery({
@@ -75,6 +75,8 @@ export function Organizations () {
     queryFn: () => everything<Account>('/api/admin/users?limit=200&status=Active&role=ApiUser')
   })
   const actors = accounts.data ?? []
+  const [search, setSearch] = useState('')
+  const found = list.data?.filter(({ name }) => name.toLowerCase().includes(search.trim().toLowerCase())) ?? []
 
   if (list.isPending) return <Loading />
   if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
@@ -85,13 +87,21 @@ export function Organizations () {
       <p>
         <small>{t('accounts.actorIs')}</small>
       </p>
-      <Table
-        label={t('accounts.organizations')}
-        head={[t('accounts.name'), t('accounts.type'), t('accounts.actor'), t('state.since')]}>
-        {list.data.map((organization) => (
-          <Row key={organization.id} organization={organization} actors={actors} />
-        ))}
-      </Table>
+      <div className='filters'>
+        <Field label={t('accounts.search')}>
+          {(props) => <input {...props} type='search' value={search} onChange={(e) => setSearch(e.target.value)} />}
+        </Field>
+      </div>
+      {found.length === 0 && <Empty>{t('accounts.noSuchOrganization')}</Empty>}
+      {found.length > 0 && (
+        <Table
+          label={t('accounts.organizations')}
+          head={[t('accounts.name'), t('accounts.type'), t('accounts.actor'), t('state.since')]}>
+          {found.map((organization) => (
+            <Row key={organization.id} organization={organization} actors={actors} />
+          ))}
+        </Table>
+      )}
     </>
   )
 }

@@ -7,7 +7,7 @@ import { download, get, query } from '../api/client'
 import type { CertificateTotal } from '../api/types'
 import { useGroups } from '../groups/data'
 import { useOrganizations } from '../organization'
-import { useValues } from '../router'
+import { to, useValues } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
 import { asEnergy, beginOf, way } from '../ui/format'
@@ -62,7 +62,7 @@ function GroupField ({ value, pick }: { value: string, pick: (id: string) => voi
 function NothingShared () {
   const { organizations } = useMe()
   return (
-    <Empty icon={Award}>
+    <Empty icon={Award} action={<a href={to('chat')}>{t('overview.ask')}</a>}>
       {organizations.map(({ id, name }) => <span key={id}>{t('groups.notShared', { name, id })} </span>)}
     </Empty>
   )

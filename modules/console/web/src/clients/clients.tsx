@@ -1,6 +1,6 @@
 /* The API clients of an ApiUser: programs that get tokens with an id and a secret, which is shown once. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { KeyRound } from 'lucide-react'
+import { KeyRound, Plus } from 'lucide-react'
 import { useState } from 'react'
 
 import { call, everything } from '../api/client'
@@ -62,21 +62,18 @@ export default function Clients () {
   const [deleted, setDeleted] = useState<Client | null>(null)
   const list = useQuery({ queryKey: ['clients'], queryFn: () => everything<Client>('/api/auth/clients?limit=200') })
   const changed = () => store.invalidateQueries({ queryKey: ['clients'] })
+  const make = <Button kind='main' icon={Plus} onClick={() => setMaking(true)}>{t('clients.new')}</Button>
 
   return (
     <div className='page'>
       <header>
         <h1>{t('clients.title')}</h1>
-        <Button kind='main' onClick={() => setMaking(true)}>
-          {t('clients.new')}
-        </Button>
+        {list.data && list.data.length > 0 && make}
       </header>
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.data?.length === 0 && (
-        <Empty icon={KeyRound} action={<Button onClick={() => setMaking(true)}>{t('clients.first')}</Button>}>
-          {t('clients.empty')}
-        </Empty>
+        <Empty icon={KeyRound} action={make}>{t('clients.empty')}</Empty>
       )}
       {list.data && list.data.length > 0 && (
         <Table label={t('clients.title')} head={[t('clients.name'), 'client_id', t('state.since'), '']}>
@@ -85,7 +82,7 @@ export default function Clients () {
               <td className='wide'>{client.name}</td>
               <td className='wide'><code>{client.client_id}</code></td>
               <td><Time at={client.createdAt} /></td>
-              <td><div className='row'><Button onClick={() => setDeleted(client)}>{t('do.delete')}</Button></div></td>
+              <td><Button kind='quiet' onClick={() => setDeleted(client)}>{t('do.delete')}</Button></td>
             </tr>
           ))}
         </Table>

@@ -13,6 +13,7 @@ import { isPicture, Picture } from './picture'
 const kinds = ['FORM_SF_02', 'SF_02C', 'METERING_EVIDENCE', 'SINGLE_LINE_DIAGRAM', 'PROJECT_PHOTOS', 'COD_PROOF']
 const PDF = 'application/pdf'
 const SHOWN_MS = 60000
+const PROGRAM = /\.(exe|msi|com|scr|dll|bat|cmd|ps1|sh|js|vbs|jar|apk|app|dmg)$/i
 
 /*
  * Opens a PDF in the browser's own viewer, in a new tab. The bytes always have the type of a PDF there, so nothing
@@ -37,9 +38,10 @@ function Add ({ path, done }: { path: string, done: () => void }) {
   const [part, setPart] = useState<number | null>(null)
   const [problem, setProblem] = useState<unknown>(null)
   const [round, setRound] = useState(0) // empties the file field
+  const program = file && PROGRAM.test(file.name) ? t('devices.program') : undefined
   const add = (event: FormEvent) => {
     event.preventDefault()
-    if (!file || kind === '') return
+    if (!file || program || kind === '') return
     const form = new FormData()
     form.append(kind, file)
     setProblem(null)
@@ -60,13 +62,13 @@ function Add ({ path, done }: { path: string, done: () => void }) {
             </select>
           )}
         </Field>
-        <Field label={t('devices.upload')}>
+        <Field label={t('devices.upload')} problem={program}>
           {(props) => (
             <input key={round} {...props} type='file'
               onChange={(e) => { setProblem(null); setFile(e.target.files?.[0] ?? null) }} />
           )}
         </Field>
-        <Button type='submit' icon={Upload} disabled={!file || kind === '' || part !== null}>
+        <Button type='submit' icon={Upload} disabled={!file || program !== undefined || kind === '' || part !== null}>
           {t('devices.uploadDo')}
         </Button>
       </div>

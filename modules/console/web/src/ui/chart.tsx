@@ -56,6 +56,12 @@ function usePlot (data: uPlot.AlignedData, make: () => Omit<uPlot.Options, 'widt
 
 const labelOf = ({ label, short = label }: Bar) => short
 
+/* A round number above the highest bar. */
+function topOf (most: number) {
+  const step = 10 ** Math.floor(Math.log10(most)) / 2
+  return Math.ceil(most * 1.02 / step) * step
+}
+
 /* Roughly, of the longest text, in pixels. */
 const lengthOf = (texts: string[]) => CHARACTER_PX * Math.max(0, ...texts.map(({ length }) => length))
 
@@ -86,7 +92,7 @@ export function Bars ({ title, note, bars, show }: {
     padding: [12, 24, 0, 0],
     scales: {
       x: { time: false, range: () => [-0.5, latest.current.length - 0.5] },
-      y: { range: (_, __, most) => [0, Math.max(1, most)] }
+      y: { range: (_, __, most) => [0, topOf(Math.max(1, most))] }
     },
     axes: [
       {

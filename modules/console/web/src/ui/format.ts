@@ -5,6 +5,8 @@ import { language } from '../texts/texts'
 /* The viewer's regional format: en-GB and de-AT differ from the plain languages of the catalog. */
 export const way = () => navigator.languages.find((name) => name.startsWith(language)) ?? language
 
+const DAY_MS = 86400000
+
 const make = (zone = preferences.zone) => ({
   language,
   zone,
@@ -28,11 +30,14 @@ export const asDate = (calendar: string) => formats().date.format(new Date(calen
 export const asTime = (iso: string) => formats().minute.format(new Date(iso))
 export const asMoment = (iso: string) => formats().second.format(new Date(iso))
 export const asClock = (iso: string) => formats().clock.format(new Date(iso))
-/* A period as days if it begins and ends at midnight, otherwise with the times. */
+/* A period as days if it begins and ends at midnight in the viewer's zone or in UTC, otherwise with the times. */
 export function asPeriod (start: string, end: string): string {
   const [from, to] = [new Date(start), new Date(end)]
   const days = from < to && [from, to].every((at) => formats().time.format(at) === '00:00:00')
-  return days ? formats().day.formatRange(from, new Date(to.getTime() - 1)) : formats().minute.formatRange(from, to)
+  const daysOfUtc = from < to && [from, to].every((at) => at.getTime() % DAY_MS === 0)
+  const last = new Date(to.getTime() - 1)
+  if (days) return formats().day.formatRange(from, last)
+  return daysOfUtc ? `${formats().date.formatRange(from, last)} UTC` : formats().minute.formatRange(from, to)
 }
 /* When a day begins, or a day that many days later; '' if the text is not a day. */
 export function beginOf (day: string, later = 0): string {

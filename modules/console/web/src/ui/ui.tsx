@@ -15,7 +15,7 @@ import { asNumber, asPeriod, asTime, asUtc } from './format'
 export function problemOf (error: unknown): string {
   if (!(error instanceof ApiError)) return String(error)
   if (error.status === 0) return t('state.offline')
-  const fields = error.errors.map(({ field, problem }) => `${labelOf(field)}: ${problem}`)
+  const fields = error.errors.map(({ field, problem }) => [labelOf(field), problem].filter(Boolean).join(': '))
   const text = fields.length > 0 ? fields.join('; ') : error.message
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
