@@ -12,7 +12,8 @@ const { base } = require('./service')
 
 const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8')
 const pictures = process.env.BUSBAR_PICTURES
-const WIDTHS = [1280, 400]
+const SIZES = [[1440, 900], [820, 1180], [400, 860]] // a laptop, a tablet and a phone
+const OF_COLORS = ['color-contrast', 'link-in-text-block'] // the only rules whose result depends on the theme
 const MORE_PX = 2400
 const PATIENCE_MS = 100000 // a busy machine takes long; no test waits for the end of this time
 const flags = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
@@ -58,7 +59,7 @@ function scene (name, run, expected = []) {
     const contexts = []
     const open = async (options = {}) => {
       const context = await browser.newContext({
-        locale: 'en-GB', timezoneId: 'Europe/Berlin', viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options
+        locale: 'en-GB', timezoneId: 'Europe/Berlin', viewport: { width: 1440, height: 900 }, acceptDownloads: true, ...options
       })
       contexts.push(context)
       context.setDefaultTimeout(PATIENCE_MS)
@@ -111,11 +112,35 @@ async function scrollTo (page, row) {
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 const chain = (page) => page.getByRole('log')
 
-/* Returns the problems found by axe-core as text, or an empty result. */
-async function findings (page) {
-  await page.evaluate(axe)
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }))
+/* Returns the problems found by axe-core as text, or an empty result. `only`: these rules. */
+async function findings (page, only) {
+  if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe)
+  const { violations } = await page.evaluate((values) => globalThis.axe.run(document, { resultTypes: ['violations'], ...(values && { runOnly: { type: 'rule', values } }) }), only)
   return violations.flatMap(({ id, impact, help, nodes }) => nodes.map((node) => `${impact} ${id}: ${help}: ${node.html.slice(0, 160)}`))
+}
+
+/* Runs in the page. Returns the elements that end outside of the window, that scroll sideways or hide a
+ * part of their content, except texts that end with an ellipsis, and contents wider than their cell. */
+function cutElements () {
+  const ARROW_PX = 36 // with the padding
+  const LONG_PX = 240 // longer names of users may be cut
+  const pen = document.createElement('canvas').getContext('2d')
+  const end = document.documentElement.clientWidth
+  const found = [...document.querySelectorAll('body *')].filter((each) => {
+    if (each.closest('.hidden, .skip, svg, thead, [aria-hidden=true]') || !each.checkVisibility()) return false
+    const { left, right, width } = each.getBoundingClientRect()
+    if (width > 0 && (left < -1 || right > end + 1)) return true
+    if (each.tagName === 'SELECT' && each.value !== '' && !each.matches('.organization')) {
+      pen.font = getComputedStyle(each).font
+      const text = pen.measureText(each.selectedOptions[0].text).width
+      return text < LONG_PX && text > each.clientWidth - ARROW_PX
+    }
+    if (each.clientWidth === 0 || each.scrollWidth <= each.clientWidth + 1 || /^(INPUT|TEXTAREA)$/.test(each.tagName)) return false
+    const { overflowX, textOverflow } = getComputedStyle(each)
+    return (overflowX !== 'visible' || each.tagName === 'TD') && textOverflow !== 'ellipsis'
+  })
+  return found.filter((each) => !found.some((other) => other !== each && each.contains(other)))
+    .map((each) => `cut off: ${each.outerHTML.slice(0, 160)}`)
 }
 
 /* Waits until nothing moves or loads: two frames after the last request. */
@@ -137,23 +162,31 @@ async function grow (page, width, height) {
   await settle(page)
 }
 
-/* Checks a view in light and dark, wide and narrow: axe-core finds no problem, and the view fits
- * the width. */
+/* Checks a view on three sizes in light and dark: axe-core finds no problem, and nothing is cut off. */
 async function look (page, name) {
   const wrong = []
-  for (const colorScheme of ['light', 'dark']) {
-    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-    for (const width of WIDTHS) {
-      await grow(page, width, width === 400 ? 860 : 800)
+  for (const [width, height] of SIZES) {
+    await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' })
+    await grow(page, width, height)
+    for (const colorScheme of ['light', 'dark']) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      await settle(page)
       await page.screenshot({ path: path.join(pictures, `${name}-${colorScheme}-${width}.png`) })
-      const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
-      if (over > 0) wrong.push(`${colorScheme} ${width}: ${over} px wider than the window`)
-      wrong.push(...(await findings(page)).map((finding) => `${colorScheme} ${width}: ${finding}`))
+      const found = await findings(page, colorScheme === 'dark' ? OF_COLORS : undefined)
+      wrong.push(...found.map((finding) => `${colorScheme} ${width}: ${finding}`))
     }
+    wrong.push(...(await page.evaluate(cutElements)).map((finding) => `${width}: ${finding}`))
   }
   await page.emulateMedia({ colorScheme: 'light' })
-  await page.setViewportSize({ width: 1280, height: 800 })
+  await page.setViewportSize({ width: 1440, height: 900 })
   assert.deepEqual(wrong, [], `${name} keeps people out`)
 }
 
-module.exports = { scene, enter, go, to, scrollTo, button, chain, look, settle, findings, figure }
+/* Checks a view as it is, without another size or theme. */
+async function fits (page, name) {
+  await settle(page)
+  await page.screenshot({ path: path.join(pictures, `${name}.png`) })
+  assert.deepEqual([...await page.evaluate(cutElements), ...await findings(page)], [], `${name} keeps people out`)
+}
+
+module.exports = { scene, enter, go, to, scrollTo, button, chain, look, fits, settle, findings, figure }

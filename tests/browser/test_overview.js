@@ -69,18 +69,3 @@ scene('shell: on a phone the navigation is one line, and its button opens the vi
   await page.getByRole('heading', { name: 'Certificates' }).waitFor()
   assert.equal(await page.getByRole('navigation').isVisible(), false)
 })
-
-scene('shell: no view is wider than a tablet', async ({ open }) => {
-  const page = await open({ viewport: { width: 820, height: 1000 } })
-  const person = await member('Ovetab')
-
-  await call('POST', '/api/device', person.token, { externalId: 'A-rather-long-external-id-of-a-device', siteName: 'A site with a long name in the south of the country', capacity: 10 })
-  await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9999/a/path/of/some/length', events: [] })
-  await enter(page, admin, '#/accounts')
-  for (const name of ['accounts', 'accounts/organizations', 'devices', 'webhooks']) {
-    await page.evaluate((hash) => { location.hash = hash }, `#/${name}`)
-    await page.getByRole('table').waitFor()
-    assert.deepEqual(await page.locator('.table').evaluateAll((all) => all.map((box) => box.scrollWidth - box.clientWidth)), [0], name)
-    await page.screenshot({ path: `${process.env.BUSBAR_PICTURES}/tablet-${name.replace('/', '-')}.png` })
-  }
-})

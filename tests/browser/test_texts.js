@@ -80,3 +80,5 @@ scene('texts: every response of the service goes through the function that shows
 
   for (const file of others) assert.ok(!/\bfetch\(|XMLHttpRequest|\.json\(\)/.test(fs.readFileSync(path.join(web, file), 'utf8')), file)
 })
+
+module.exports = { catalogue }
