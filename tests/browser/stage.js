@@ -137,7 +137,7 @@ function cutElements () {
     }
     if (each.clientWidth === 0 || each.scrollWidth <= each.clientWidth + 1 || /^(INPUT|TEXTAREA)$/.test(each.tagName)) return false
     const { overflowX, textOverflow } = getComputedStyle(each)
-    return (overflowX !== 'visible' || each.tagName === 'TD') && textOverflow !== 'ellipsis'
+    return (overflowX !== 'visible' || /^(TD|DD)$/.test(each.tagName)) && textOverflow !== 'ellipsis'
   })
   return found.filter((each) => !found.some((other) => other !== each && each.contains(other)))
     .map((each) => `cut off: ${each.outerHTML.slice(0, 160)}`)

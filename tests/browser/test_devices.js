@@ -121,7 +121,7 @@ scene('devices: coverage shows gaps and why a reading has no certificate', async
   await enter(page, una)
   await go(page, 'Devices')
   await page.getByRole('link', { name: 'Coverage hall' }).click()
-  const left = page.getByRole('region', { name: 'Readings that no certificate has' })
+  const left = page.getByRole('region', { name: 'Readings without a certificate' })
   await left.waitFor()
   assert.equal(await left.getByRole('row', { name: /before the group/ }).count(), 2)
   await page.getByRole('heading', { name: 'Times without a reading' }).waitFor()

@@ -79,7 +79,7 @@ function Ask ({ what, device, close }: { what: 'deactivate' | 'delete', device: 
       close={close} done={() => {}} />
   ) : (
     <Confirm title={t('devices.deactivate')} text={t('devices.deactivateAsk', { name })}
-      action={t('devices.deactivate')} run={deactivate} close={close} />
+      action={t('devices.deactivate')} mild run={deactivate} close={close} />
   )
 }
 

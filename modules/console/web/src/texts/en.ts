@@ -180,7 +180,7 @@ export const en = {
   'certs.byMonth': 'Issued energy by month', 'certs.issued': '{energy} issued', 'certs.entries': '{n} {n|entry|entries}', 'certs.parts': 'Consists of', 'certs.copy': 'Copy the number:',
   'certs.rest': 'Rest below a whole kWh, carried over to the next certificate', 'certs.waits': 'Waits for the next certificate of the group', 'certs.earlier': 'Carried over from an earlier cycle',
   'coverage.title': 'Coverage', 'coverage.sums': 'What became of the readings', 'coverage.reason': 'Outcome', 'coverage.reads': 'Readings', 'coverage.nothing': 'No readings in this time.',
-  'coverage.left': 'Readings that no certificate has', 'coverage.gaps': 'Times without a reading', 'coverage.at': 'Is there a certificate for this time, and why?', 'coverage.explain': 'Explain', 'coverage.cycle': 'Cycle of the group {group}:',
+  'coverage.left': 'Readings without a certificate', 'coverage.gaps': 'Times without a reading', 'coverage.at': 'Is there a certificate for this time, and why?', 'coverage.explain': 'Explain', 'coverage.cycle': 'Cycle of the group {group}:',
   'why.certified': 'Certified', 'why.carried': 'Carried over to the next certificate', 'why.belowThreshold': 'Below the issuance threshold', 'why.cycleNotEnded': 'The issuance cycle has not ended yet', 'why.notIssuedYet': 'Due: the next run issues it',
   'why.noReading': 'No reading for this time', 'why.inNoGroup': 'The device was in no group', 'why.beforeGroup': 'The reading began before the group, or before the device was in it', 'why.longerThanCycle': 'The reading is longer than a cycle of the group',
   'why.aboveCeiling': 'Above the plausible ceiling of the device', 'why.refused': 'The reading was refused', 'why.voided': 'The reading was voided',
