@@ -99,11 +99,11 @@ function Rows ({ entries, group, ofOne, parts }: {
       </tr>
       {open && entries.map((entry) => (
         <tr key={entry.id} className='part'>
-          <td className='wide'>
+          <td className='wide' data-label={t('certs.period')}>
             <Period start={entry.certificate_issuance_start} end={entry.certificate_issuance_end} />
           </td>
-          {!ofOne && <td className='wide'><Whose entry={entry} /></td>}
-          <td className='number'>{asEnergy(entry.readvalue_watthour)}</td>
+          {!ofOne && <td className='wide' data-label={t('certs.device')}><Whose entry={entry} /></td>}
+          <td className='number' data-label={t('certs.energy')}>{asEnergy(entry.readvalue_watthour)}</td>
           <td colSpan={3}>{noteOf(entry, end)}</td>
         </tr>
       ))}

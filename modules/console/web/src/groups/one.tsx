@@ -96,7 +96,7 @@ function Sharing ({ group }: { group: Group }) {
       {add.isError && <Failed error={add.error} />}
       {shares.isError && <Failed error={shares.error} again={() => void shares.refetch()} />}
       {shares.data && shares.data.length > 0 && (
-        <Table label={t('groups.share')} small head={[t('accounts.organization'), t('groups.since'), '']}>
+        <Table label={t('groups.share')} head={[t('accounts.organization'), t('groups.since'), '']}>
           {shares.data.map(({ organizationId, sharedAt }) => (
             <tr key={organizationId}>
               <td className='wide'>{titled(organizationId)}</td>

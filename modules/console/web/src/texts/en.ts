@@ -21,7 +21,7 @@ export const en = {
   'org.all': 'All organizations', 'org.choose': 'Choose an organization', 'org.none': 'None',
   'own.saved': 'The name is saved.', 'own.sessions': 'Sessions', 'own.program': 'Program, or browser that does not stay logged in', 'own.ended': 'The session has ended.',
   'own.here': 'this session', 'own.used': 'Last used', 'own.expires': 'expires', 'own.end': 'End the session',
-  'own.endOwn': 'This is the session of this page. You have to log in again.', 'own.endAsk': 'End the session of {name}? You then have to log in there again.', 'own.shown': 'How this browser shows the console', 'own.theme': 'Theme',
+  'own.endOwn': 'This is the session of this page. You have to log in again.', 'own.endAsk': 'End the session of {name}? You then have to log in there again.', 'own.shown': 'Display in this browser', 'own.theme': 'Theme',
   'own.asSystem': 'As the system', 'own.light': 'Light', 'own.dark': 'Dark', 'own.zone': 'As the browser ({zone})',
   'own.utc': 'UTC',
   'own.notify': 'Notify me of messages while this page is hidden', 'own.notifyRefused': 'The browser blocks notifications from this page. Allow them in the browser\'s settings.',
