@@ -3,7 +3,7 @@
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
 const { scene, enter, go, look, scrollTo, button } = require('./stage')
-const { admin, login, member, call } = require('./service')
+const { admin, member, call } = require('./service')
 const { png } = require('./png')
 const payloads = require('./payloads')
 
@@ -308,26 +308,6 @@ scene('devices: a device is deactivated, activated and deleted after a question'
   await page.getByText('Old mill is deleted.').waitFor()
   await page.getByText('No devices here').waitFor()
   assert.equal((await call('GET', '/api/device?status=All', ivo.token)).length, 0)
-})
-
-scene('devices: a field that another tab has changed is not overwritten without a question', async ({ open }) => {
-  const eve = await member('Eve')
-  const page = await open()
-  const form = page.getByRole('dialog')
-
-  await call('POST', '/api/device', eve.token, { externalId: 'TAB-1', siteName: 'Two tabs', serialNumber: 'S-0', capacity: 5 })
-  await enter(page, eve, '#/devices/TAB-1')
-  await button(page, 'Edit').click()
-  await form.getByLabel('Serial number').fill('S-mine')
-  await call('PATCH', '/api/device/TAB-1', eve.token, { serialNumber: 'S-other', capacity: 6 })
-  await button(form, 'Save').click()
-  await form.getByRole('alert').getByText('Serial number: S-other').waitFor()
-  await look(page, 'device-conflict')
-  assert.equal((await call('GET', '/api/device/TAB-1', eve.token)).serialNumber, 'S-other')
-  await button(form, 'Save my values anyway').click()
-  await form.waitFor({ state: 'detached' })
-  const { serialNumber, capacity } = await call('GET', '/api/device/TAB-1', eve.token)
-  assert.deepEqual({ serialNumber, capacity: Number(capacity) }, { serialNumber: 'S-mine', capacity: 6 })
 })
 
 scene('devices: typing in the search sends one request, and a wrong filter keeps the list', async ({ open }) => {

@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, go, to, look, button } = require('./stage')
-const { domain, member, call } = require('./service')
+const { member, call } = require('./service')
 
 const DAY_MS = 86400000
 const day = (back) => `${new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)}T00:00:00Z`
@@ -26,28 +26,6 @@ async function issued (person, group, wattHours) {
     await new Promise((resolve) => setTimeout(resolve, 250))
   }
 }
-
-scene('groups: a Buyer sees the certificates of the groups that are shared with it', async ({ open }) => {
-  const dora = await member('Dora')
-  const bea = await member('Bea', 'Buyer')
-  const page = await open()
-  const group = await grouped(dora, 'shared-1', [4000, 5000])
-
-  await enter(page, bea)
-  await go(page, 'Certificates')
-  await page.getByText(`No group of devices is shared with Bea at ${domain} yet`).waitFor()
-  await page.getByText(`number of your organization: ${bea.organization}`).waitFor()
-  await look(page, 'certificates-buyer-empty')
-  await call('POST', `/api/device-group/${group.id}/share`, dora.token, { organizationId: bea.organization })
-  await issued(dora, group.id, 9000)
-  await page.reload()
-  await page.getByLabel('Group').waitFor()
-  assert.equal(await page.getByLabel('Group').evaluate((select) => select.selectedOptions[0].textContent), 'Group shared-1')
-  await page.getByRole('cell', { name: '5 kWh', exact: true }).waitFor()
-  await page.getByText('9 kWh issued').waitFor()
-  await page.getByText(`Number of your organization: ${bea.organization}`).waitFor()
-  await look(page, 'certificates-buyer')
-})
 
 scene('groups: the entries of a certificate are one row that unfolds', async ({ open }) => {
   const nora = await member('Nora')
@@ -139,3 +117,5 @@ scene('groups: a group is made, gets another device, is shared and ended', async
   await button(form, 'Delete').click()
   await page.getByText('No groups yet').waitFor()
 }, ['status of 400'])
+
+module.exports = { grouped, issued }

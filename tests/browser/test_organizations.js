@@ -53,27 +53,6 @@ scene('organizations: an ApiUser of two organizations chooses one for a new devi
   assert.deepEqual((await call('GET', '/api/device', other.token)).map(({ siteName }) => siteName), ['Roof of the other'])
 }, ['status of 400'])
 
-scene('organizations: a conversation and a bulk upload belong to the chosen organization', async ({ open }) => {
-  const other = await member('Orgbulk')
-  const api = await actor('Orgtalk', other)
-  const page = await open()
-  const form = page.getByRole('dialog')
-
-  await enter(page, api, `#/chat?org=${other.organization}`)
-  await button(page, 'New conversation').click()
-  await form.getByLabel('With').fill(admin.email)
-  await form.getByLabel('First message').fill('For the other one')
-  const [started] = await Promise.all([sentTo(page, '/conversations/start'), button(form, 'Send').click()])
-  assert.equal(started.postDataJSON().organizationId, other.organization)
-  await page.getByRole('log').getByText('For the other one').waitFor()
-  await go(page, 'Bulk upload')
-  await page.getByLabel('Drop a CSV file here').setInputFiles({ name: 'plants.csv', mimeType: 'text/csv', buffer: Buffer.from('externalId\nO-1\n') })
-  await button(page, 'Upload and check').click()
-  await page.getByText('1 row can be stored, 0 cannot.').waitFor()
-  await page.getByRole('link', { name: 'All uploads' }).click()
-  await page.getByRole('row', { name: new RegExp(`plants.csv.*${nameOf(other)}`) }).waitFor()
-})
-
 scene('organizations: an Admin chooses the organization of a bulk upload', async ({ open }) => {
   const owner = await member('Orgowner')
   const page = await open()

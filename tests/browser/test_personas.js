@@ -9,12 +9,12 @@ const { scene, look, fits, settle, button, chain } = require('./stage')
 const { base, domain, admin, call, login, register, member, converse, say } = require('./service')
 const { receiver } = require('./receiver')
 const { png } = require('./png')
+const { grouped, issued } = require('./test_groups')
 const { catalogue } = require('./test_texts')
 
 const DAY_MS = 86400000
 const TABS = 150 // presses of Tab until an element has the focus
 const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
-const time = (back) => `${day(back)}T00:00:00Z`
 const orgOf = ({ name }) => `${name} at ${domain}`
 const rowOf = (page, text) => page.getByRole('row', { name: new RegExp(text) })
 const link = (page, name) => page.getByRole('link', { name, exact: true })
@@ -64,10 +64,7 @@ const taps = async (...all) => { for (const each of all) await each.tap() }
 
 const menu = (page, name) => link(page.getByRole('navigation').first(), name)
 
-async function leave (page) {
-  await button(page, 'Log out').click()
-  await page.getByLabel('E-mail').waitFor()
-}
+const leave = (page) => button(page, 'Log out').click().then(() => page.getByLabel('E-mail').waitFor())
 
 async function write (page, to, text) {
   const form = page.getByRole('dialog')
@@ -88,24 +85,6 @@ async function addDevice (page, values) {
   await button(page, 'Register a device').click()
   await fill(page.getByRole('dialog'), { 'Capacity (kW)': '20', Commissioned: '2023-05-01', ...values })
   await page.getByRole('heading', { level: 1, name: values.Site }).waitFor()
-}
-
-/* Stores a group with a device and its daily readings, and waits until the certificates are issued. */
-async function certified (person, name) {
-  const { id } = await call('POST', '/api/device', person.token, { externalId: name, siteName: name, capacity: 20, commissioningDate: '2023-05-01' })
-  const group = await call('POST', '/api/device-group', person.token, { name: `Group ${name}`, deviceIds: [id], frequency: 'daily', start: time(3) })
-
-  await call('POST', `/api/meter-reads/new/${name}`, person.token, { type: 'Delta', unit: 'kWh', reads: [3, 2].map((back) => ({ startDate: time(back), endDate: time(back - 1), value: 4 })) })
-  await issued(person, group.id)
-  return group
-}
-
-async function issued (person, group) {
-  for (let energy = 0; !(energy > 0);) { // the job that issues certificates runs every ten seconds
-    const [total] = await call('GET', `/api/certificate-log/totals?by=group&groupId=${group}`, person.token)
-    energy = total?.succeeded_watthour
-    await new Promise((resolve) => setTimeout(resolve, 250))
-  }
 }
 
 scene('personas: an Admin lets people in, gives a role, reads conversations and looks after the service', async ({ open }) => {
@@ -218,7 +197,10 @@ scene('personas: a device owner registers, adds a device with its papers and a g
   await logIn(page, person)
   await page.getByRole('alert').getByText('pending approval').waitFor()
   await approve(person)
-  await clicks(button(page, 'Log in'), page.getByRole('link', { name: 'Register your first device' }))
+  await button(page, 'Log in').click()
+  await page.getByText('Register your first device').waitFor()
+  await look(page, 'overview-new')
+  await page.getByRole('link', { name: 'Register your first device' }).click()
   await addDevice(page, { 'External id': 'PW-1', Site: 'Barn roof' })
   await page.getByLabel('Kind of document').selectOption('Proof of commissioning')
   await page.getByLabel('Add a document').setInputFiles({ name: 'proof.pdf', mimeType: 'application/pdf', buffer: Buffer.from('%PDF-1.4 x') })
@@ -237,7 +219,7 @@ scene('personas: a device owner registers, adds a device with its papers and a g
   await dialog.getByLabel('Type').selectOption('Delta: certified with the group of the device')
   await fill(dialog, { 'Start (empty: the end of the previous reading)': `${day(3)}T10:00`, End: `${day(3)}T20:00`, Energy: '50' })
   await page.getByText('The reading is stored.').waitFor()
-  await issued(person, group)
+  await issued(person, group, 50000)
   await menu(page, 'Certificates').click()
   await page.getByRole('cell', { name: '50 kWh', exact: true }).waitFor()
   await menu(page, 'Overview').click()
@@ -252,7 +234,7 @@ scene('personas: a buyer gets a group shared, sees and exports its certificates,
   const page = await open()
   const person = await join(page, 'Perbuyer', 'Buyer')
   const owner = await member('Persells')
-  const group = await certified(owner, 'PB-1')
+  const group = await grouped(owner, 'PB-1', [4000, 4000])
 
   await approve(person)
   await logIn(page, person)
@@ -260,8 +242,10 @@ scene('personas: a buyer gets a group shared, sees and exports its certificates,
   await look(page, 'overview-buyer')
   await menu(page, 'Certificates').click()
   const words = await page.getByText(/number of your organization: \d+/).innerText()
+  await look(page, 'certificates-buyer-empty')
   await link(page, 'Write to an organization').click()
   await write(page, owner.email, words)
+  await issued(owner, group.id, 8000)
   await call('POST', `/api/device-group/${group.id}/share`, owner.token, { organizationId: Number(/: (\d+)/.exec(words)[1]) })
   const [{ id }] = await call('GET', '/api/chat/conversations', owner.token)
   await menu(page, 'Certificates').click()
@@ -269,6 +253,8 @@ scene('personas: a buyer gets a group shared, sees and exports its certificates,
   await page.waitForFunction(() => document.title.startsWith('(1) '))
   await page.reload()
   await page.getByRole('cell', { name: '4 kWh', exact: true }).first().waitFor()
+  await page.getByText('8 kWh issued').waitFor()
+  await look(page, 'certificates-buyer')
   await page.getByLabel('From').fill(day(9))
   const [saved] = await Promise.all([page.waitForEvent('download'), button(page, 'Export as CSV').click()])
   assert.equal(fs.readFileSync(await saved.path(), 'utf8').trim().split('\r\n').length, 3)
@@ -289,10 +275,14 @@ scene('personas: on a phone a person answers, photographs a plant and looks at t
     await taps(button(page, 'Menu'), link(page.getByRole('navigation'), name))
   }
 
-  await certified(person, 'PP-1')
+  await issued(person, (await grouped(person, 'PP-1', [4000, 4000])).id, 8000)
   await converse(admin, person, 'Which inverter is it?', 'PP-1')
   await begin(page, person)
   await fits(page, 'phone-overview')
+  assert.ok((await page.getByRole('banner').boundingBox()).height <= 60, 'the navigation is one line')
+  await button(page, 'Menu').tap()
+  await page.keyboard.press('Escape')
+  assert.equal(await button(page, 'Menu').getAttribute('aria-expanded'), 'false')
   await page.getByRole('banner').getByRole('link', { name: '1 unread message' }).tap()
   await fits(page, 'phone-chat')
   await page.getByRole('link', { name: /Which inverter/ }).tap()
@@ -475,6 +465,7 @@ scene('personas: in two tabs one login is enough, changes do not collide, and on
     await fill(form(page), { 'Serial number': value })
   }
   await form(two).getByText('Serial number: S-one').waitFor()
+  await look(two, 'device-conflict')
   await button(form(two), 'Save my values anyway').click()
   await two.getByText('S-two').waitFor()
   for (const page of [one, two]) await page.waitForFunction(() => document.title.startsWith('(1) '))

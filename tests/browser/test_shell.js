@@ -220,26 +220,6 @@ scene('shell: the language can be chosen before the login', async ({ open }) => 
   await page.getByRole('heading', { name: 'Log in' }).waitFor()
 }, ['status of 401'])
 
-scene('shell: the focus returns when a dialog closes', async ({ open }) => {
-  const page = await open()
-  const focused = () => page.evaluate(() => document.activeElement?.textContent)
-
-  await enter(page, await member('Foc'))
-  await page.getByRole('button', { name: 'New conversation' }).focus()
-  await page.keyboard.press('Enter')
-  await page.getByRole('dialog').waitFor()
-  await page.keyboard.press('Escape')
-  await page.getByRole('dialog').waitFor({ state: 'detached' })
-  await page.waitForFunction(() => document.activeElement !== document.body)
-  assert.equal(await focused(), 'New conversation')
-  await go(page, 'Devices')
-  await page.getByRole('button', { name: 'Register a device' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
-  await page.getByRole('dialog').waitFor({ state: 'detached' })
-  await page.waitForFunction(() => document.activeElement !== document.body)
-  assert.equal(await focused(), 'Register a device')
-})
-
 scene('shell: no text of the header is cut', async ({ open }) => {
   const page = await open()
 

@@ -2,21 +2,17 @@
 'use strict'
 const { scene, to, enter, fits, button } = require('./stage')
 const { admin, request, call, register, member, converse, say } = require('./service')
-
-const DAY_MS = 86400000
-const time = (back) => new Date(Math.floor(Date.now() / DAY_MS - back) * DAY_MS).toISOString()
+const { grouped } = require('./test_groups')
 
 /* The addresses of all views with something in them, and a text of each. */
 async function addresses () {
   const person = await member('Perzoom', 'ApiUser')
   const token = person.token
-  const device = await call('POST', '/api/device', token, { externalId: 'PZ-1', capacity: 20, commissioningDate: '2023-05-01' })
-  const group = await call('POST', '/api/device-group', token, { name: 'Group PZ-1', deviceIds: [device.id], frequency: 'daily', start: time(3) })
+  const group = await grouped(person, 'PZ-1', [4000])
   const { conversation } = await converse(person, admin, 'Is it large enough?', 'PZ-1')
   const hook = await call('POST', '/api/chat/webhooks', token, { url: 'http://127.0.0.1:9/a/path/of/some/length', events: [] })
   const form = new FormData()
 
-  await call('POST', '/api/meter-reads/new/PZ-1', token, { type: 'Delta', unit: 'kWh', reads: [{ startDate: time(3), endDate: time(2), value: 4 }] })
   form.append('file', new Blob(['externalId,capacity\nPZ-2,5\nPZ-3,-5\n']), 'plants.csv')
   const job = await (await request('POST', '/api/bulk-upload?type=Devices', token, form)).json()
   await say(admin, conversation.id, 'It is.')
