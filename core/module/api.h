@@ -20,7 +20,7 @@
     X(call_as) X(guard) X(end) X(completion) X(completion_wait) X(completion_signal)               \
     X(scratch)                                                                                     \
     /* core/module/reply.c */                                                                      \
-    X(reply_file) X(vwarn)                                                                         \
+    X(reply_file) X(vwarn) X(if_match)                                                             \
     /* core/store/sql.c */                                                                         \
     X(query) X(rows_count) X(rows_affected) X(rows_text) X(rows_length) X(sqlstate)                \
     X(constraint) X(next_id)                                                                       \

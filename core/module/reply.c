@@ -1,5 +1,6 @@
 #include "core/module/reply.h"
 
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static const struct {
     {409, "Conflict"},
     {410, "Gone"},
     {411, "Length Required"},
+    {412, "Precondition Failed"},
     {413, "Payload Too Large"},
     {414, "URI Too Long"},
     {415, "Unsupported Media Type"},
@@ -200,6 +202,77 @@ const char *reply_header_get(const struct core_request *rq, const char *name)
             return h->value;
     }
     return NULL;
+}
+
+/* ---- entity tags (RFC 9110, sections 8.8.3 and 13.1.1) ---- */
+
+enum { TAG_BYTES = 12 };
+
+/* Returns a hash of the object as it is sent, without `warnings`; NULL: out of memory. */
+static const char *reply_tag(struct core_request *rq, json_t *object)
+{
+    const struct bb_field *fields = rq->route->reply.rows;
+    json_t *copy = json_copy(object);
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    char hex[2 * TAG_BYTES + 1];
+    size_t length = 0;
+
+    for (size_t i = 0; i < rq->route->reply.count; i++)
+        if (fields[i].flags & BB_VOLATILE)
+            json_object_del(copy, fields[i].name);
+    char *text = copy ? json_write(copy, &length) : NULL;
+    bool hashed = text && EVP_Digest(text, length, digest, NULL, EVP_sha256(), NULL);
+
+    json_decref(copy);
+    free(text);
+    text_hex(digest, hashed ? TAG_BYTES : 0, hex);
+    return hashed ? arena_format(rq->arena, "\"%s\"", hex) : NULL;
+}
+
+int reply_set_tag(struct core_request *rq, int status, json_t *object)
+{
+    if (status != 200 || !rq->route || !(rq->route->flags & BB_VERSIONED))
+        return 0;
+    const char *tag = reply_tag(rq, object);
+
+    return tag ? reply_header(rq, "ETag", tag) : -1;
+}
+
+/* Returns whether a list of tags has this one, or is "*"; -1: not a list. Weak tags never match. */
+static int reply_list_has(const char *list, const char *tag)
+{
+    int found = -1;
+
+    if (!strcmp(list, "*"))
+        return 1;
+    for (list += strspn(list, ", \t"); *list; list += strspn(list, ", \t")) {
+        bool weak = !strncmp(list, "W/", 2);
+        const char *begin = list + (weak ? 2 : 0), *end = strchr(begin + (*begin == '"'), '"');
+
+        if (*begin != '"' || !end || (end[1] && !strchr(", \t", end[1])))
+            return -1;
+        list = end + 1;
+        found = found > 0 || (!weak && !strncmp(begin, tag, strlen(tag)));
+    }
+    return found;
+}
+
+int api_if_match(struct bb_request *pub, json_t *object)
+{
+    struct core_request *rq = request_of(pub);
+    const char *list = bb_header(pub, "If-Match");
+    bool checked = list && rq->route && rq->route->flags & BB_VERSIONED;
+    const char *tag = checked && object ? reply_tag(rq, object) : NULL;
+
+    json_decref(object);
+    if (!checked)
+        return 0;
+    int found = tag ? reply_list_has(list, tag) : 0;
+
+    return !tag        ? reply_failure(rq, FAILED_MEMORY)
+           : found < 0 ? reply_error(rq, 400, "If-Match must be * or a list of entity tags")
+           : found     ? 0
+                       : reply_error(rq, 412, REPLY_CHANGED);
 }
 
 json_t *reply_text(const char *text)

@@ -26,6 +26,9 @@ const char *reply_reason(int status);
 int reply_json(struct core_request *rq, int status, json_t *json, bool aside);
 /* The approximate memory of JSON whose text is large, in bytes; 0: its text is small. */
 size_t reply_large_memory(json_t *json);
+/* If a response has an ETag (BB_VERSIONED), adds it. Returns 0, or -1 if memory ran out. */
+int reply_set_tag(struct core_request *rq, int status, json_t *object);
+#define REPLY_CHANGED "The object has changed or no longer exists. Read it again."
 /* Adds the texts of bb_warn() to `json` (taken) if it is an object and a success. Fiber only. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
 /* Implement functions of <busbar/reply.h>, which documents them. They return the status. */

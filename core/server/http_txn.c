@@ -56,6 +56,11 @@ const char *http_txn_token(const struct http_txn *txn)
     return *value && !strchr(value, ' ') ? value : NULL;
 }
 
+static bool txn_reads_only(const struct http_txn *txn)
+{
+    return !strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD");
+}
+
 /* ---- limits of requests in progress, and of their bodies ---- */
 
 void http_txn_uncount(struct http_txn *txn)
@@ -79,7 +84,7 @@ static int txn_count(struct http_txn *txn)
                         anonymous = quota_bounds(rq->generation, QUOTA_ANONYMOUS);
     struct quota_table *table = &quota_tables[QUOTA_ANONYMOUS];
 
-    if (!rq->owner.account && (!strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD")))
+    if (!rq->owner.account && txn_reads_only(txn))
         return 0;
     if (!rq->owner.account) {
         bool others_first = quota_entry_of(table, &rq->owner) > 0;
@@ -146,7 +151,7 @@ static int txn_find_route(struct http_txn *txn)
             head_value(&txn->head, "Access-Control-Request-Method")) {
             reply_header(rq, "Access-Control-Allow-Methods", txn->match.allow);
             reply_header(rq, "Access-Control-Allow-Headers",
-                         "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, "
+                         "Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, "
                          "X-Request-Id, traceparent");
             reply_header(rq, "Access-Control-Max-Age", "600");
         }
@@ -225,7 +230,7 @@ static int txn_check_access(struct http_txn *txn)
     if (origin && origin_allowed(rq->generation->host->http.cors_origins, origin)) {
         reply_header(rq, "Access-Control-Allow-Origin", origin);
         reply_header(rq, "Access-Control-Expose-Headers",
-                     "X-Request-Id, Link, Retry-After, X-Ignored-Parameters, X-Total-Count");
+                     "X-Request-Id, ETag, Link, Retry-After, X-Ignored-Parameters, X-Total-Count");
     }
     int refused = txn_find_route(txn);
 
@@ -397,6 +402,9 @@ static void txn_handle(struct core_request *rq)
     if (!rq->errors && rq->route->flags & BB_AUDITED)
         api_audit(&rq->pub, NULL);
     module_error_check_answer(rq, txn->match.route->handler(&rq->pub));
+    if (rq->response.status == 404 && rq->route->flags & BB_VERSIONED && !txn_reads_only(txn) &&
+        head_value(&txn->head, "If-Match"))
+        reply_error(rq, 412, REPLY_CHANGED);
     txn_delay_refusal(rq);
 }
 
@@ -451,11 +459,6 @@ static bool txn_answer_timeout(struct core_request *rq)
  * get a 429 or 503 instead of their response; other requests are refused before the handler runs,
  * if the unread responses of the owner have used up its share.
  */
-
-static bool txn_reads_only(const struct http_txn *txn)
-{
-    return !strcmp(txn->method, "GET") || !strcmp(txn->method, "HEAD");
-}
 
 /* Checks the share of the owner before the handler runs. Returns 0 or 429. */
 static int txn_check_budget(struct http_txn *txn)

@@ -163,6 +163,7 @@ struct bb_api {
     void (*end)(struct bb_request *, int);
     void (*set_code)(struct bb_request *, json_t *);
     void (*audit)(struct bb_request *, const char *);
+    int (*if_match)(struct bb_request *, json_t *);
 };
 
 #endif

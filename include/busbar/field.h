@@ -71,7 +71,10 @@ enum bb_field_flags {
      * `conversationId`, or `id` in an object `conversation`. Webhooks with `ordering` get the
      * events of one such thing in order. At most one field of a payload.
      */
-    BB_KEY = 131072
+    BB_KEY = 131072,
+
+    /* `reply` of a route with BB_VERSIONED: also changes without a request; not part of the ETag */
+    BB_VOLATILE = 262144
 };
 
 /*

@@ -43,7 +43,8 @@ enum bb_route_flags {
     BB_INSIDE = 16,       /* clients of http.metrics_networks need no token and no role */
     BB_KEEP_OTHERS = 32,  /* the handler also gets undeclared fields of the body, as sent */
     BB_REPLY_IN_503 = 64, /* a 503 may have the body of `reply` (for the reference) */
-    BB_AUDITED = 128 /* bb_audit() records the request before its handler runs or a 403 is sent */
+    BB_AUDITED = 128,  /* bb_audit() records the request before its handler runs or a 403 is sent */
+    BB_VERSIONED = 256 /* a 200 has an ETag; a PATCH or PUT calls bb_if_match_or_end() (sql.h) */
 };
 
 enum bb_part_kind {

@@ -338,6 +338,26 @@ static inline struct bb_rows *bb_tx_query_or_end(struct bb_request *rq, struct b
 }
 
 /*
+ * If a request to a route with BB_VERSIONED has If-Match: ends it with 412 unless the header has
+ * the ETag of the object as it is now. `current` locks the object's row until the end of the
+ * transaction (FOR UPDATE), and json() converts this row to the object that GET returns. Without a
+ * row the handler continues, and answers with 404; the host then sends 412.
+ */
+static inline void
+bb_if_match_or_end(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *current,
+                   const struct bb_value *values, size_t count,
+                   json_t *(*json)(struct bb_request *, const struct bb_rows *, size_t))
+{
+    if (!bb_header(rq, "If-Match"))
+        return;
+    const struct bb_rows *rows = bb_tx_query_or_end(rq, tx, current, values, count);
+    int refused = bb_count(rq, rows) ? rq->api->if_match(rq, json(rq, rows, 0)) : 0;
+
+    if (refused)
+        bb_end(rq, refused);
+}
+
+/*
  * Returns the next id of an SQL sequence, from a reserved block; on failure -1: `return
  * bb_failed(rq)`.
  */

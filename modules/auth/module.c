@@ -277,7 +277,7 @@ static const struct bb_field user_body[] = {
 const struct bb_field auth_account_fields[] = {ACCOUNT};
 static const struct bb_field change_reply[] = {
     ACCOUNT,
-    {.name = "conversations", .type = BB_INT,
+    {.name = "conversations", .type = BB_INT, .flags = BB_VOLATILE,
      .help = "Only when the account was just approved or got another e-mail: how many existing "
              "conversations have that e-mail."},
 };
@@ -441,9 +441,10 @@ static const struct bb_route routes[] = {
      .help = "Invite a person: creates an active account, and sends a mail with a link to choose "
              "its password. 409: the service sends no mails."},
     {.method = "GET", .path = "/api/admin/users/:id", .roles = BB_ROLE_ADMIN,
-     .handler = auth_user_get, .segments = BB_TABLE(id_segment),
+     .handler = auth_user_get, .flags = BB_VERSIONED, .segments = BB_TABLE(id_segment),
      .reply = BB_TABLE(auth_account_fields), .help = "Get an account."},
-    {.method = "PUT", .path = "/api/admin/users/:id", .flags = BB_AUDITED, .roles = BB_ROLE_ADMIN,
+    {.method = "PUT", .path = "/api/admin/users/:id", .flags = BB_AUDITED | BB_VERSIONED,
+     .roles = BB_ROLE_ADMIN,
      .handler = auth_user_change, .errors = conflict, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(user_body), .reply = BB_TABLE(change_reply),
      .help = "Change an account. This approves, suspends or deletes it (`status`), and changes "

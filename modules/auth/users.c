@@ -374,8 +374,13 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         ", a.approved = now(), " IMITATION("a.email"),
         0};
 
+    static const struct bb_sql current = {
+        "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.id = $1::bigint FOR UPDATE", 0};
+
     (void)arg;
     users_check_change(rq, tx);
+    bb_if_match_or_end(rq, tx, &current, BB_ARGS(bb_i(bb_segment_int(rq, "id"))),
+                       auth_account_json);
     struct bb_rows *rows =
         bb_tx_query(rq, tx, &update,
                     BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "firstName")),

@@ -145,9 +145,16 @@ static void update_check(struct bb_request *rq, struct bb_tx *tx,
         bb_tx_query_or_end(rq, tx, &require_values, BB_ARGS(bb_i(record->id), bb_t(cleared)));
 }
 
+static json_t *update_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    struct device_record record = device_record_of(rq, rows, row);
+
+    return device_json(rq, &record);
+}
+
 /*
  * The lock of the device's row is held while its documents are counted, so that parallel requests
- * cannot exceed the limit.
+ * cannot exceed the limit, and while If-Match is checked.
  */
 static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -160,11 +167,11 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const char *const *text = values->text;
     json_t *fields = device_stored_json(rq, text, values->cleared);
 
-    if (change->documents.rows) {
+    if (change->documents.rows || bb_header(rq, "If-Match"))
         bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(change->device.id)));
-        if (device_documents_add(rq, tx, &change->device, &change->documents))
-            return bb_failed(rq);
-    }
+    bb_if_match_or_end(rq, tx, &as_it_is, BB_ARGS(bb_i(change->device.id)), update_json);
+    if (change->documents.rows && device_documents_add(rq, tx, &change->device, &change->documents))
+        return bb_failed(rq);
     if (values->status)
         bb_set(rq, fields, "status", json_string(values->status));
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));

@@ -174,6 +174,8 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
     operation_parameters(maker, parameters, &route->query, "query");
     if (route->flags & BB_CREATES)
         docs_append(maker, parameters, docs_reference("parameters", "IdempotencyKey"));
+    if (route->flags & BB_VERSIONED && route->body.count)
+        docs_append(maker, parameters, docs_reference("parameters", "IfMatch"));
     docs_put_list(maker, operation, "parameters", parameters);
     json_t *content = json_object();
     bool required = route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;

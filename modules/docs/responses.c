@@ -31,6 +31,10 @@ static json_t *responses_shared_headers(struct docs_maker *maker)
         {"EntityTag", "string",
          "Version of the body. Send it as `If-None-Match` to get 304 while it is unchanged.",
          "\"5bd1e9955bd1e995\"", true},
+        {"Version", "string",
+         "Version of the object. Send it as `If-Match` with a change, so that the change is refused"
+         " if somebody else has changed the object.",
+         "\"1f0c7e5ba2d94c83b6a07e11\"", true},
         {"IgnoredParameters", "string",
          "Query parameters that were ignored because they are unknown, separated by commas. Absent "
          "if none.",
@@ -89,9 +93,10 @@ enum when {
     WITH_TOKEN = 1, /* the route requires a token */
     WITH_NAMES = 2, /* the path names an object, other than a person by e-mail */
     WITH_BODY = 4,
-    WITH_KEY = 8,         /* Idempotency-Key */
-    IF_NAMED = 16,        /* only if the route itself lists it */
-    WITH_LONG_TARGET = 32 /* path and query may exceed the limit of the target */
+    WITH_KEY = 8,          /* Idempotency-Key */
+    IF_NAMED = 16,         /* only if the route itself lists it */
+    WITH_LONG_TARGET = 32, /* path and query may exceed the limit of the target */
+    WITH_VERSION = 64      /* If-Match */
 };
 
 enum {
@@ -119,6 +124,9 @@ static const struct shared {
      IF_NAMED},
     {410, "Gone", "Data that the request refers to was deleted. `message` says how to continue.",
      IF_NAMED},
+    {412, "PreconditionFailed",
+     "The object has another version than those in `If-Match`, or no longer exists. Read it again.",
+     WITH_VERSION},
     {413, "PayloadTooLarge", "The body is too large.", WITH_BODY},
     {414, "UriTooLong", "Path and query are too long together.", WITH_LONG_TARGET},
     {415, "UnsupportedMediaType", "The content type of the body is not supported.", WITH_BODY},
@@ -162,6 +170,8 @@ static unsigned responses_cases(const struct bb_route *route)
     /* The key of an anonymous caller applies only to this request, so it never conflicts. */
     if (route->flags & BB_CREATES && !(route->roles & BB_ANYONE))
         cases |= WITH_KEY;
+    if (route->flags & BB_VERSIONED && route->body.count)
+        cases |= WITH_VERSION;
     if (responses_longest(&route->segments) + responses_longest(&route->query) >= TARGET_MAX)
         cases |= WITH_LONG_TARGET;
     return cases;
@@ -236,6 +246,8 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
         responses_put_header(maker, headers, "X-Total-Count", "TotalCount");
     if (responses_has_status(route, 304))
         responses_put_header(maker, headers, "ETag", "EntityTag");
+    if (route->flags & BB_VERSIONED)
+        responses_put_header(maker, headers, "ETag", "Version");
     if (route->flags & BB_CREATES)
         responses_put_header(maker, headers, "Idempotency-Replayed", "Replayed");
     if (download)
@@ -326,8 +338,16 @@ json_t *docs_components(struct docs_maker *maker)
         "request with the same key returns the first response again and creates nothing.",
         "schema", "type", "string", "minLength", 1, "maxLength", 255);
 
-    return json_pack("{s:{s:o}, s:o, s:o, s:{s:o}, s:o}", "schemas", "Error",
+    json_t *match = json_pack(
+        "{s:s, s:s, s:b, s:s, s:{s:s}}", "name", "If-Match", "in", "header", "required", false,
+        "description",
+        "The `ETag` of the object as you read it, a list of these, or `*`. If the object has "
+        "changed since, the response is 412 and nothing is changed. Weak tags (`W/`) never match.",
+        "schema", "type", "string");
+
+    return json_pack("{s:{s:o}, s:o, s:o, s:{s:o, s:o}, s:o}", "schemas", "Error",
                      docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true), "responses",
                      responses_shared(maker), "headers", responses_shared_headers(maker),
-                     "parameters", "IdempotencyKey", key, "securitySchemes", schemes);
+                     "parameters", "IdempotencyKey", key, "IfMatch", match, "securitySchemes",
+                     schemes);
 }

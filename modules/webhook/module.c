@@ -281,15 +281,16 @@ static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
     {.name = "publicKey", .type = BB_TEXT,                                                         \
      .help = "Public key of Ed25519 signatures: whpk_ and base64 (Standard Webhooks)."},           \
     {.name = "disablePolicy", .type = BB_OBJECT, .help = "As it was set."},                        \
-    {.name = "health", .type = BB_CHOICE, .choices = healths,                                      \
+    {.name = "health", .type = BB_CHOICE, .flags = BB_VOLATILE, .choices = healths,                \
      .help = "Absent in the response to creation; disabled: by the policy."},                      \
-    {.name = "failingSince", .type = BB_TIME, .help = "The first of the failed attempts."},        \
-    {.name = "lastSuccessAt", .type = BB_TIME,                                                     \
+    {.name = "failingSince", .type = BB_TIME, .flags = BB_VOLATILE,                                \
+     .help = "The first of the failed attempts."},                                                 \
+    {.name = "lastSuccessAt", .type = BB_TIME, .flags = BB_VOLATILE,                               \
      .help = "Stored every five minutes, and when the webhook begins to fail."},                   \
-    {.name = "disabledReason", .type = BB_CHOICE, .choices = reasons,                              \
+    {.name = "disabledReason", .type = BB_CHOICE, .flags = BB_VOLATILE, .choices = reasons,        \
      .help = "failing: for the duration of the policy; gone: status 410; requested: by the "       \
              "header webhook-delivery."},                                                          \
-    {.name = "disabledAt", .type = BB_TIME},                                                       \
+    {.name = "disabledAt", .type = BB_TIME, .flags = BB_VOLATILE},                                 \
     {.name = "authentication", .type = BB_OBJECT, .fields = BB_TABLE(authentication_reply),        \
      .help = "Absent if there is none."}
 
@@ -378,10 +379,10 @@ static const struct bb_route routes[] = {
      .reply = BB_ARRAY_OF(webhook_statistics_fields),
      .help = "Get delivery statistics of each webhook for the last 24 hours. Each covers its "
              "latest 1,000 deliveries."},
-    {HOOK("GET", "/:id", webhook_get), ID, .reply = BB_TABLE(webhook_reply_fields),
+    {HOOK("GET", "/:id", webhook_get), .flags = BB_VERSIONED, ID, .reply = BB_TABLE(webhook_reply_fields),
      .help = "Get a webhook."},
-    {HOOK("PATCH", "/:id", webhook_change), .flags = BB_AUDITED, ID, .body = BB_TABLE(change_body), .body_max = 65536,
-     .reply = BB_TABLE(webhook_reply_fields),
+    {HOOK("PATCH", "/:id", webhook_change), .flags = BB_AUDITED | BB_VERSIONED, ID, .body = BB_TABLE(change_body),
+     .body_max = 65536, .reply = BB_TABLE(webhook_reply_fields),
      .help = "Change the url, events, state or optional members of a webhook."},
     {HOOK("DELETE", "/:id", webhook_delete), .flags = BB_NO_BODY | BB_AUDITED, ID,
      .reply = BB_TABLE(success_reply), .help = "Delete a webhook and its waiting deliveries."},

@@ -406,10 +406,14 @@ struct change {
 
 static int webhook_write(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
+    static const struct bb_sql current = {
+        "SELECT " COLUMNS " FROM webhook_hook h WHERE " WEBHOOK_MINE " FOR UPDATE", 0};
     static const struct bb_sql replay = {"DELETE FROM webhook_replay WHERE webhook = $1::bigint",
                                          0};
     const struct change *change = arg;
     const struct bb_value values[] = {WEBHOOK_MINE_ARGS(rq), bb_t(change->columns)};
+
+    bb_if_match_or_end(rq, tx, &current, values, 3, webhook_json);
     const struct bb_rows *rows =
         bb_tx_query_or_end(rq, tx, change->sql, values, change->columns ? 4 : 3);
 

@@ -143,6 +143,7 @@ pub const BB_OAUTH_ERRORS: c_uint = 8;
 pub const BB_INSIDE: c_uint = 16;
 pub const BB_KEEP_OTHERS: c_uint = 32;
 pub const BB_AUDITED: c_uint = 128;
+pub const BB_VERSIONED: c_uint = 256;
 pub const BB_PART_FIELDS: c_uint = 1;
 pub const BB_PART_FILES: c_uint = 2;
 pub const BB_WITHIN: c_uint = 1;
@@ -573,6 +574,7 @@ pub struct bb_api {
     pub end: unsafe extern "C" fn(*mut bb_request, c_int),
     pub set_code: unsafe extern "C" fn(*mut bb_request, *mut json_t),
     pub audit: unsafe extern "C" fn(*mut bb_request, *const c_char),
+    pub if_match: unsafe extern "C" fn(*mut bb_request, *mut json_t) -> c_int,
 }
 
 // bulk.h

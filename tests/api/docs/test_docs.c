@@ -273,6 +273,10 @@ TEST(the_document_has_the_headers_of_responses)
         {"GET", "/api/certificate-log/export.csv", "200", "Content-Disposition"},
         {"GET", "/swagger-json", "200", "ETag"},
         {"GET", "/swagger-json", "304", "ETag"},
+        {"GET", "/api/device/:externalId", "200", "ETag"},
+        {"PATCH", "/api/device/:externalId", "200", "ETag"},
+        {"PATCH", "/api/device/:externalId", "412", "X-Request-Id"},
+        {"PUT", "/api/admin/users/:id", "412", "X-Request-Id"},
     };
     const json_t *document = ck_status(get("/swagger-json"), 200)->json;
 
