@@ -46,6 +46,7 @@ static const struct matrix_row matrix[] = {
     {"GET", "/", EVERYBODY(302)},
     {"GET", "/console", EVERYBODY(404)},
     {"GET", "/console/assets/:file", EVERYBODY(404)},
+    {"GET", "/console/settings", ALL_ROLES(200)},
     {"GET", "/swagger-json", EVERYBODY(200)},
     {"GET", "/openapi.json", EVERYBODY(200)},
     {"GET", "/openapi.yaml", EVERYBODY(200)},

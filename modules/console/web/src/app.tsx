@@ -2,7 +2,7 @@
 import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
 import {
   Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, ScrollText,
-  SunMedium, Upload, Users, Webhook, X, type LucideIcon
+  CircleQuestionMark, Search, SunMedium, Upload, Users, Webhook, X, type LucideIcon
 } from 'lucide-react'
 import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType } from 'react'
 
@@ -10,6 +10,8 @@ import { ApiError, call, get, renew, session } from './api/client'
 import type { Own, Role, Unread } from './api/types'
 import { drafts } from './chat/drafts'
 import { useNotifications } from './chat/live'
+import { Find } from './help/find'
+import { Keys, useKeys } from './help/keys'
 import { Link } from './login/link'
 import { Login } from './login/login'
 import { Switcher } from './organization'
@@ -19,7 +21,7 @@ import { t, useRedraw } from './texts/texts'
 import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
 import { Toasts, toast } from './ui/toast'
-import { Button, Loading, Logo, Modal, problemOf } from './ui/ui'
+import { Button, Dialog, Loading, Logo, Modal, problemOf } from './ui/ui'
 import { Warnings } from './ui/warnings'
 
 type View = ComponentType<{ rest: string[] }>
@@ -86,7 +88,10 @@ const own: Place = {
   roles: all,
   load: () => import('./account/account')
 }
-const views = [...groups.flat(), own]
+const help: Place = {
+  name: 'help', text: 'nav.help', icon: CircleQuestionMark, roles: all, load: () => import('./help/help')
+}
+const views = [...groups.flat(), help, own]
 
 /*
  * React caches a failed import, and some browsers (Chromium 150) cache it by its address. So a retry uses a
@@ -171,7 +176,10 @@ function Navigation ({
   const unread = useUnread(me)
   useNotifications(me, !over)
   const place = views.find(({ name }) => name === current)
+  const goals = views.filter(({ roles }) => isOne(me, ...roles))
+  const [shown, show] = useState<'find' | 'keys' | null>(null)
 
+  useKeys(goals, show)
   useEffect(() => {
     document.title = `${unread > 0 ? `(${many(unread)}) ` : ''}${place ? `${t(place.text)} – ` : ''}${t('app.name')}`
   })
@@ -213,6 +221,9 @@ function Navigation ({
       </div>
       <div id='menu'>
         <Switcher />
+        <button type='button' className='button finder' onClick={() => show('find')}>
+          <Search />{t('nav.find')}<kbd aria-hidden='true'>{'Ctrl K'}</kbd>
+        </button>
         <nav aria-label={t('nav.label')} onClick={() => toggle(false)}>
           {groups.map((group, i) => group.some(({ roles }) => isOne(me, ...roles)) && (
             <ul key={i}>
@@ -226,7 +237,14 @@ function Navigation ({
               ))}
             </ul>
           ))}
-          <ul><li><a href='/swagger' target='_blank' rel='noreferrer'><BookOpen />{t('nav.reference')}</a></li></ul>
+          <ul>
+            <li><a href='/swagger' target='_blank' rel='noreferrer'><BookOpen />{t('nav.reference')}</a></li>
+            <li>
+              <a href={to(help.name)} aria-current={current === help.name ? 'page' : undefined}>
+                <CircleQuestionMark />{t(help.text)}
+              </a>
+            </li>
+          </ul>
         </nav>
         <div className='who'>
           <a
@@ -242,6 +260,13 @@ function Navigation ({
           <Button kind='quiet' icon={LogOut} aria-label={t('login.out')} title={t('login.out')} onClick={leave} />
         </div>
       </div>
+      {shown === 'find' && <Find goals={goals} close={() => { show(null); toggle(false) }} />}
+      {shown === 'keys' && (
+        <Dialog title={t('help.keys')} close={() => show(null)}>
+          <Keys goals={goals} />
+          <div className='actions'><Button onClick={() => show(null)}>{t('do.close')}</Button></div>
+        </Dialog>
+      )}
     </header>
   )
 }

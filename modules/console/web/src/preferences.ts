@@ -1,18 +1,23 @@
 /*
- * The language, theme and time zone that the user has chosen for this browser, and the ids of the accounts that want
- * notifications of messages. Nothing else about an account is stored.
+ * The user's choices for this browser: language, theme, time zone, times as "5 minutes ago", and no keyboard
+ * shortcuts of one character; and the ids of the accounts that want notifications of messages. Nothing else about an
+ * account is stored.
  */
-export interface Preferences { language?: string, theme?: 'light' | 'dark', zone?: 'UTC', notify?: number[] }
+export interface Preferences {
+  language?: string, theme?: 'light' | 'dark', zone?: 'UTC', times?: 'relative', keys?: false, notify?: number[]
+}
 
 const KEY = 'busbar.preferences'
 
 function read (): Preferences {
   try {
-    const { language, theme, zone, notify } = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Record<string, unknown>
+    const { language, theme, zone, times, keys, notify } = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Record<string, unknown>
     return {
       language: typeof language === 'string' ? language : undefined,
       theme: theme === 'light' || theme === 'dark' ? theme : undefined,
       zone: zone === 'UTC' ? zone : undefined,
+      times: times === 'relative' ? times : undefined,
+      keys: keys === false ? keys : undefined,
       notify: Array.isArray(notify) ? notify.filter((id) => typeof id === 'number') : []
     }
   } catch {

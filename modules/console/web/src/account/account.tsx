@@ -211,6 +211,15 @@ function Shown () {
           </select>
         )}
       </Field>
+      <Field label={t('own.times')}>
+        {(props) => (
+          <select {...props} value={preferences.times ?? ''}
+            onChange={(e) => change({ times: e.target.value === 'relative' ? 'relative' : undefined })}>
+            <option value=''>{t('own.absolute')}</option>
+            <option value='relative'>{t('own.relative')}</option>
+          </select>
+        )}
+      </Field>
       {'Notification' in window && (
         <label className='check'>
           <input type='checkbox' role='switch' checked={accounts.includes(id)}

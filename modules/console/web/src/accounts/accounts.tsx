@@ -1,15 +1,17 @@
 /* Accounts, for Admins, with accounts that wait for approval first; and organizations. */
 import { useQueryClient } from '@tanstack/react-query'
-import { UserPlus, Users } from 'lucide-react'
-import { useState } from 'react'
+import { Download, UserPlus, Users } from 'lucide-react'
+import { useState, type ReactNode } from 'react'
 
-import { call, query, session } from '../api/client'
+import { call, everything, query, session } from '../api/client'
 import type { Account, Role } from '../api/types'
 import { to, useValues } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
+import { saveCsv } from '../ui/csv'
 import { usePages, useSettled } from '../ui/pages'
+import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { toast } from '../ui/toast'
 import { Badge, Button, Confirm, Empty, Failed, Field, Loading, More, Table, Time, problemOf } from '../ui/ui'
 import { Invite } from './invite'
@@ -56,7 +58,24 @@ function useChange ({ id }: Account) {
   }
 }
 
-function Row ({ account, organization }: { account: Account, organization: string }) {
+/* The actions for several accounts; an Admin cannot suspend itself. */
+function actionsOf (own: number): Action<Account>[] {
+  const put = (status: Account['status']) => ({ id }: Account) => call('PUT', `/api/admin/users/${id}`, { status })
+  const is = (status: Account['status']) => (account: Account) => account.status === status && account.id !== own
+
+  return [
+    { text: t('accounts.approve'), fits: is('Pending'), run: put('Active'),
+      ask: (n) => t('accounts.approveMany', { n }), done: (n) => t('accounts.approvedMany', { n }) },
+    { text: t('accounts.activate'), fits: is('Suspended'), run: put('Active'),
+      ask: (n) => t('accounts.activateMany', { n }), done: (n) => t('accounts.activatedMany', { n }) },
+    { text: t('accounts.suspend'), kind: 'danger', fits: is('Active'), run: put('Suspended'),
+      ask: (n) => t('accounts.suspendMany', { n }), done: (n) => t('accounts.suspendedMany', { n }) },
+    { text: t('accounts.refuse'), kind: 'danger', fits: is('Pending'), run: put('Deleted'),
+      ask: (n) => t('accounts.refuseMany', { n }), done: (n) => t('accounts.refusedMany', { n }) }
+  ]
+}
+
+function Row ({ account, organization, box }: { account: Account, organization: string, box: ReactNode }) {
   const me = useMe()
   const change = useChange(account)
   const [asked, ask] = useState<Asked | null>(null)
@@ -65,11 +84,13 @@ function Row ({ account, organization }: { account: Account, organization: strin
     mutationFn: () => change({ status: 'Active' }, t('accounts.activated', { email: account.email }))
   })
   const name = `${account.firstName} ${account.lastName}`.trim()
+  const [local, domain] = account.email.split('@') // a line may end between them
 
   return (
     <tr>
+      {box}
       <td className='wide'>
-        {account.email}{name && <><br /><small>{name}</small></>}
+        {local}<wbr />@{domain}{name && <><br /><small>{name}</small></>}
         {activate.isError && <Failed error={activate.error} />}
         {asked && <Confirm title={asked.title} text={asked.text} action={asked.action} close={() => ask(null)}
           run={() => change(asked.body, asked.done, asked.undo)} />}
@@ -123,6 +144,8 @@ function Row ({ account, organization }: { account: Account, organization: strin
 
 /* The service searches and filters. Without a filter, accounts that wait for approval come first. */
 function List () {
+  const me = useMe()
+  const client = useQueryClient()
   const [{ status, search, role }, change] = useValues('status', 'search', 'role')
   const names = useNames()
   const filter = useSettled(query({ limit: 200, status, role, search: search.trim() }))
@@ -130,6 +153,16 @@ function List () {
   const { list, all } = usePages<Account>('accounts', `/api/admin/users${filter}`)
   const pending = usePages<Account>('accounts', '/api/admin/users?limit=100&status=Pending', !filtered)
   const shown = new Map([...(filtered ? [] : pending.all), ...all].map((account) => [account.id, account]))
+  const rows = [...shown.values()]
+  const selection = useSelection(rows, ({ id }) => id)
+  const csv = useAction({
+    mutationFn: async () => saveCsv('accounts.csv', await everything<Account>(`/api/admin/users${filter}`), [
+      ['id', ({ id }) => id], ['email', ({ email }) => email], ['firstName', ({ firstName }) => firstName],
+      ['lastName', ({ lastName }) => lastName], ['role', ({ role }) => role], ['status', ({ status }) => status],
+      ['organizationId', ({ organizationId }) => organizationId],
+      ['organization', ({ organizationId }) => names(organizationId)], ['createdAt', ({ createdAt }) => createdAt]
+    ])
+  })
   const select = (name: 'status' | 'role', label: string, value: string, options: [string, string][]) => (
     <Field label={label}>
       {(props) => (
@@ -158,7 +191,13 @@ function List () {
         </Field>
         {select('status', t('accounts.status'), status, states.map((name) => [name, t(`account.${name}`)]))}
         {select('role', t('accounts.role'), role, roles.map((name) => [name, t(`role.${name}`)]))}
+        <Button icon={Download} disabled={csv.isPending || rows.length === 0} onClick={() => csv.mutate()}>
+          {t('hooks.export')}
+        </Button>
       </div>
+      {csv.isError && <Failed error={csv.error} />}
+      <SelectionBar selection={selection} actions={actionsOf(me.id)} nameOf={({ email }) => email}
+        changed={() => client.invalidateQueries({ queryKey: ['accounts'] })} />
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && (
@@ -168,11 +207,14 @@ function List () {
           {t('accounts.empty')}
         </Empty>
       )}
-      {shown.size > 0 && (
+      {rows.length > 0 && (
         <Table label={t('accounts.title')} busy={list.isPlaceholderData}
-          head={[t('login.email'), t('accounts.role'), t('accounts.organization'), t('accounts.status'), '']}>
-          {[...shown.values()].map((account) => (
-            <Row key={account.id} account={account} organization={names(account.organizationId)} />
+          head={[
+            selection.head, t('login.email'), t('accounts.role'), t('accounts.organization'), t('accounts.status'), ''
+          ]}>
+          {rows.map((account) => (
+            <Row key={account.id} account={account} organization={names(account.organizationId)}
+              box={selection.cell(account, account.email)} />
           ))}
         </Table>
       )}

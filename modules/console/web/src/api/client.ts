@@ -10,7 +10,8 @@ import { asProblem, type FieldError } from '../texts/problems'
 export class ApiError extends Error {
   readonly errors: FieldError[]
 
-  constructor (readonly status: number, message: string, errors: FieldError[] = []) {
+  /* `retryAfter`: the seconds to wait before another attempt, if the response has them. */
+  constructor (readonly status: number, message: string, errors: FieldError[] = [], readonly retryAfter?: number) {
     super(message)
     this.errors = errors.map((error) => ({ ...error, get problem () { return asProblem(error) } }))
   }
@@ -56,6 +57,7 @@ export const session = {
       signal.addEventListener('abort', go, { once: true })
     })
   },
+  account: () => accountOf(token), // the id; '' without a session
   header (): Record<string, string> { return token ? { Authorization: `Bearer ${token}` } : {} }
 }
 
@@ -79,8 +81,11 @@ function checked<T> (body: T): T {
   return body
 }
 
-function failed (status: number, text: string, body: { message?: string, errors?: FieldError[] } | null) {
-  return new ApiError(status, body?.message ?? text, body?.errors ?? [])
+type ErrorBody = { message?: string, errors?: FieldError[] } | null
+
+function failed (status: number, text: string, body: ErrorBody, retryAfter: string | null = null) {
+  const seconds = Number(retryAfter ?? NaN)
+  return new ApiError(status, body?.message ?? text, body?.errors ?? [], Number.isFinite(seconds) ? seconds : undefined)
 }
 
 const ANSWER_MS = 60000 // so that a silently dropped connection does not leave a view waiting forever
@@ -128,11 +133,31 @@ export async function send (method: string, path: string, body?: unknown, more: 
   const answer = await ask(path, { method, headers, body: form ? body : body === undefined ? undefined : JSON.stringify(body) })
   if (answer.ok) return answer
   if (answer.status === 401 && path !== PASSWORD && again && await session.refused(headers.Authorization)) return send(method, path, body, more, false)
-  throw failed(answer.status, answer.statusText, await answer.json().catch(() => null))
+  const problem = await answer.json().catch(() => null) as ErrorBody
+  throw failed(answer.status, answer.statusText, problem, answer.headers.get('Retry-After'))
 }
 
 export async function call<T> (method: string, path: string, body?: unknown, more?: Record<string, string>): Promise<T> {
   return checked<T>(await (await send(method, path, body, more)).json())
+}
+
+const TRIES = 3
+
+/*
+ * Changes an object with PATCH. `check` gets the object as it is now, and throws an error if the change must not be
+ * made. If somebody else changes the object meanwhile (412), it is read and checked again.
+ */
+export async function change<T> (path: string, body: unknown, check: (now: T) => void): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const answer = await send('GET', path)
+    const tag = answer.headers.get('ETag')
+    check(await answer.json() as T)
+    try {
+      return await call<T>('PATCH', path, body, tag === null ? {} : { 'If-Match': tag })
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 412 || tries === TRIES) throw error
+    }
+  }
 }
 
 /* Sends files. `progress` gets the part that has been sent, from 0 to 1, which fetch() does not report. */

@@ -822,6 +822,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/admin/device-duplicates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            id: number;
+                            sameSerialNumber: boolean;
+                            samePlace: boolean;
+                            metres: number | null;
+                            foundAt: string;
+                            devices: {
+                                id: number;
+                                uuid: string;
+                                externalId: string | null;
+                                siteName: string | null;
+                                countryCode: string | null;
+                                commissioningDate: string | null;
+                                capacity: number | null;
+                                address: string | null;
+                                latitude: string | null;
+                                longitude: string | null;
+                                fuelCode: string | null;
+                                deviceTypeCode: string | null;
+                                serialNumber: string | null;
+                                timezone: string | null;
+                                yieldValue: number | null;
+                                organizationId: number;
+                                /** @enum {string} */
+                                status: "Active" | "Inactive";
+                            }[];
+                        }[];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/device/{externalId}/documents": {
         parameters: {
             query?: never;

@@ -45,6 +45,7 @@ export type Filtered = Answer<'/api/chat/webhooks/{id}/filter/test', 'post'>
 export type Tested = Answer<'/api/chat/webhooks/{id}/test', 'post'>
 
 export type Device = Answer<'/api/device/{externalId}', 'get'>
+export type Duplicate = ItemOf<Answer<'/api/admin/device-duplicates', 'get'>>
 export type Document = ItemOf<Answer<'/api/device/{externalId}/documents', 'get'>>
 export type Read = ItemOf<Answer<'/api/meter-reads/new/{externalId}', 'get'>>
 export type RefusedRead = ItemOf<Answer<'/api/meter-reads/refused', 'get'>>

@@ -6,6 +6,7 @@ import { useState } from 'react'
 import { download, get, query } from '../api/client'
 import type { CertificateTotal } from '../api/types'
 import { useGroups } from '../groups/data'
+import { Word } from '../help/word'
 import { useOrganizations } from '../organization'
 import { to, useValues } from '../router'
 import { isOne, useMe } from '../session'
@@ -102,6 +103,7 @@ export default function Certificates () {
     <div className='page'>
       <header>
         <h1>{t('certs.title')}</h1>
+        <span><Word of='certificate' /></span>
         {buyer && me.organizations.map(({ id }) => <span key={id}>{t('groups.ownNumber', { id })}</span>)}
         <Button icon={Download} onClick={save}>{t('certs.export')}</Button>
       </header>

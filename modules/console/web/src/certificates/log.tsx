@@ -9,7 +9,7 @@ import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
 import { asEnergy } from '../ui/format'
 import { usePages } from '../ui/pages'
-import { Badge, Button, Empty, Failed, Loading, More, Period, Table } from '../ui/ui'
+import { Badge, Button, Empty, Failed, Id, Loading, More, Period, Table } from '../ui/ui'
 
 export type Filter = {
   status?: string, start?: string, end?: string, deviceId?: number, externalId?: string, groupId?: string,
@@ -40,21 +40,6 @@ function Whose ({ entry }: { entry: Certificate }) {
   return isOne(useMe(), 'Buyer') ? <>{name}</> : <a href={to('devices', entry.externalId ?? name)}>{name}</a>
 }
 
-/* The number of a certificate, shortened; a click copies it. */
-function Uid ({ uid }: { uid: string }) {
-  const [copied, setCopied] = useState(false)
-  const copy = () => { navigator.clipboard?.writeText(uid).then(() => setCopied(true), () => {}) }
-
-  return (
-    <span>
-      <Button kind='link' title={uid} onClick={copy}>
-        <span className='hidden'>{t('certs.copy')} </span>
-        <code>{copied ? t('state.copied') : `…${uid.slice(-8)}`}</code>
-      </Button>
-    </span>
-  )
-}
-
 /* Energy that was carried over keeps the period of its cycle, so the newest entry has the period of the certificate. */
 const newestOf = (entries: Certificate[]) => entries.reduce((newest, entry) =>
   entry.certificate_issuance_end > newest.certificate_issuance_end ? entry : newest)
@@ -71,6 +56,7 @@ function Rows ({ entries, group, ofOne, parts }: {
   const [open, setOpen] = useState(false)
   const [first] = entries as [Certificate]
   const { certificate_issuance_start: start, certificate_issuance_end: end } = newestOf(entries)
+  const uid = first.certificateTransactionUID
   const devices = new Set(entries.map(({ deviceId }) => deviceId)).size
   const found = [...new Set(entries.map(({ status }) => status))]
 
@@ -86,7 +72,7 @@ function Rows ({ entries, group, ofOne, parts }: {
         )}
         <td className='number'>{asEnergy(entries.reduce((sum, { readvalue_watthour: wh }) => sum + wh, 0))}</td>
         <td>{found.map((status) => <Badge key={status} tone={tone(status)}>{named('cert', status)}</Badge>)}</td>
-        <td>{first.status !== 'Carried' && <Uid uid={first.certificateTransactionUID} />}</td>
+        <td>{first.status !== 'Carried' && <Id id={uid} shown={`…${uid.slice(-8)}`} />}</td>
         {parts && (
           <td>
             {entries.length > 1 && (

@@ -7,7 +7,7 @@ import { call, everything } from '../api/client'
 import type { Client, MadeClient } from '../api/types'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { Button, Confirm, Copy, Dialog, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
+import { Button, Confirm, Copy, Dialog, Empty, Failed, Field, Id, Loading, Table, Time } from '../ui/ui'
 
 function Make ({ close, done }: { close: () => void, done: (client: MadeClient) => void }) {
   const [name, setName] = useState('')
@@ -80,7 +80,7 @@ export default function Clients () {
           {list.data.map((client) => (
             <tr key={client.id}>
               <td className='wide'>{client.name}</td>
-              <td className='wide'><code>{client.client_id}</code></td>
+              <td className='wide'><Id id={client.client_id} /></td>
               <td><Time at={client.createdAt} /></td>
               <td><Button kind='quiet' onClick={() => setDeleted(client)}>{t('do.delete')}</Button></td>
             </tr>

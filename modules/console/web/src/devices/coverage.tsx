@@ -6,6 +6,7 @@ import { useState, type FormEvent } from 'react'
 
 import { get, query } from '../api/client'
 import type { Coverage, Explained } from '../api/types'
+import { Word } from '../help/word'
 import { named, t } from '../texts/texts'
 import { asEnergy } from '../ui/format'
 import { Button, Empty, Failed, Field, Loading, Period, Table } from '../ui/ui'
@@ -119,7 +120,7 @@ export function Coverage ({ name, device }: { name: string, device: number }) {
 
   return (
     <section className='panel'>
-      <h2>{t('coverage.title')}</h2>
+      <h2>{t('coverage.title')} <Word of='coverage' /></h2>
       {coverage.isPending && <Loading />}
       {coverage.isError && <Failed error={coverage.error} again={() => void coverage.refetch()} />}
       {coverage.data && <Lists of={coverage.data} />}

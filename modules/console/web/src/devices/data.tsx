@@ -3,9 +3,25 @@ import { useQuery } from '@tanstack/react-query'
 
 import { get } from '../api/client'
 import type { Device } from '../api/types'
+import { to } from '../router'
+import { isOne, useMe } from '../session'
+import { t } from '../texts/texts'
 import { way } from '../ui/format'
 
 export const titleOf = (device: Device) => device.siteName ?? device.externalId ?? device.uuid
+
+/* The pages of an Admin; others have only the list. */
+export function Tabs ({ at }: { at: 'list' | 'duplicates' }) {
+  if (!isOne(useMe(), 'Admin')) return null
+  return (
+    <nav className='tabs' aria-label={t('devices.title')}>
+      <a href={to('devices')} aria-current={at === 'list' ? 'page' : undefined}>{t('devices.title')}</a>
+      <a href={to('devices', 'duplicates')} aria-current={at === 'duplicates' ? 'page' : undefined}>
+        {t('duplicates.title')}
+      </a>
+    </nav>
+  )
+}
 
 type Entry = { alpha2?: string, code?: string, name: string }
 

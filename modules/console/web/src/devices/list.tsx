@@ -1,30 +1,60 @@
 /* The list of devices. The host searches, filters and sorts, and returns it page by page. */
-import { Plus, SunMedium } from 'lucide-react'
-import { useState } from 'react'
+import { useQueryClient } from '@tanstack/react-query'
+import { Download, Plus, SunMedium } from 'lucide-react'
+import { useState, type ReactNode } from 'react'
 
-import { query } from '../api/client'
+import { call, everything, query } from '../api/client'
 import type { Device } from '../api/types'
 import { useOrganizations } from '../organization'
 import { go, to, useValues } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
+import { saveCsv } from '../ui/csv'
 import { asDate, asNumber, asPower } from '../ui/format'
 import { usePages, useSettled } from '../ui/pages'
+import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { useOrder } from '../ui/sort'
 import { Badge, Button, Empty, Failed, Loading, More, Table } from '../ui/ui'
-import { titleOf } from './data'
+import { Tabs, titleOf } from './data'
 import { Filters, filters, queryOf } from './filters'
 import { Register } from './register'
 
 const PAGE = 100
+const EXPORTED = 1000 // in a page of the export
 
 export const State = ({ of }: { of: Device }) =>
   of.status === 'Active'
     ? <Badge tone='good'>{t('devices.active')}</Badge> : <Badge tone='off'>{t('devices.inactive')}</Badge>
 
-function Row ({ device, organization, state }: { device: Device, organization: string | null, state: boolean }) {
+const columns = [
+  'uuid', 'externalId', 'siteName', 'serialNumber', 'organizationId', 'status', 'countryCode', 'address', 'latitude',
+  'longitude', 'timezone', 'capacity', 'yieldValue', 'commissioningDate', 'fuelCode', 'deviceTypeCode', 'createdAt',
+  'updatedAt'
+] as const
+
+/* The actions for several devices. */
+function actionsOf (): Action<Device>[] {
+  const put = (status: Device['status']) => ({ uuid }: Device) => call('PATCH', `/api/device/${uuid}`, { status })
+  const is = (status: Device['status']) => (device: Device) => device.status === status
+
+  return [
+    { text: t('devices.activate'), fits: is('Inactive'), run: put('Active'),
+      ask: (n) => t('devices.activateMany', { n }), done: (n) => t('devices.activatedMany', { n }) },
+    { text: t('devices.deactivate'), kind: 'danger', fits: is('Active'), run: put('Inactive'),
+      ask: (n) => t('devices.deactivateMany', { n }), done: (n) => t('devices.deactivatedMany', { n }) },
+    { text: t('do.delete'), kind: 'danger', fits: () => true,
+      run: ({ uuid }) => call('DELETE', `/api/device/${uuid}`),
+      ask: (n) => t('devices.deleteMany', { n }), done: (n) => t('devices.deletedMany', { n }) }
+  ]
+}
+
+function Row ({ device, organization, state, box }: {
+  device: Device, organization: string | null, state: boolean, box: ReactNode
+}) {
   return (
     <tr>
+      {box}
       <td className='wide'><a href={to('devices', device.uuid)}>{titleOf(device)}</a></td>
       <td className='wide'>{device.externalId}</td>
       {organization !== null && <td className='wide'>{organization}</td>}
@@ -42,13 +72,21 @@ export function List () {
   const { several, chosen, nameOf } = useOrganizations()
   const [registering, setRegistering] = useState(false)
   const order = useOrder()
+  const client = useQueryClient()
   const wanted = useSettled(query({ ...queryOf(filter), ...order.query }).slice(1))
   const path = `/api/device${query({ limit: PAGE, count: true, organizationId: chosen })}&${wanted}`
   const { list, all, total } = usePages<Device>('devices', path)
+  const selection = useSelection(all, ({ uuid }) => uuid)
+  const every = `/api/device${query({ limit: EXPORTED, organizationId: chosen })}&${wanted}`
+  const csv = useAction({
+    mutationFn: async () => saveCsv('devices.csv', await everything<Device>(every),
+      columns.map((name) => [name, (device) => device[name]]))
+  })
   const mayRegister = isOne(me, 'OrganizationAdmin', 'ApiUser')
   const register = <Button kind='main' icon={Plus} onClick={() => setRegistering(true)}>{t('devices.new')}</Button>
   const filtered = Object.values(filter).some(Boolean)
   const head = [
+    selection.head,
     order.head(t('devices.name'), 'siteName'), order.head(t('devices.id'), 'externalId'),
     ...(several ? [t('accounts.organization')] : []), t('devices.country'),
     order.head(t('devices.capacity'), 'capacity', true), order.head(t('devices.since'), 'commissioningDate'),
@@ -60,9 +98,18 @@ export function List () {
       <header>
         <h1>{t('devices.title')}</h1>
         {typeof total === 'number' && <span>{t('devices.count', { n: asNumber(total) })}</span>}
-        {mayRegister && (filtered || all.length > 0) && register}
+        <div className='row'>
+          {all.length > 0 && (
+            <Button icon={Download} disabled={csv.isPending} onClick={() => csv.mutate()}>{t('hooks.export')}</Button>
+          )}
+          {mayRegister && (filtered || all.length > 0) && register}
+        </div>
       </header>
+      <Tabs at='list' />
+      {csv.isError && <Failed error={csv.error} />}
       <Filters filter={filter} change={change} />
+      <SelectionBar selection={selection} actions={actionsOf()} nameOf={titleOf}
+        changed={() => client.invalidateQueries({ queryKey: ['devices'] })} />
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && (
@@ -74,6 +121,7 @@ export function List () {
         <Table label={t('devices.title')} head={head} busy={list.isPlaceholderData}>
           {all.map((device) => (
             <Row key={device.uuid} device={device} state={filter.status === 'All'}
+              box={selection.cell(device, titleOf(device))}
               organization={several ? nameOf(device.organizationId) : null} />
           ))}
         </Table>

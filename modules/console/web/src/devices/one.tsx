@@ -12,7 +12,7 @@ import { goInstead, to } from '../router'
 import { t } from '../texts/texts'
 import { asDate, asNumber, asPower } from '../ui/format'
 import { toast } from '../ui/toast'
-import { Button, Confirm, Failed, Loading, Time } from '../ui/ui'
+import { Button, Confirm, Failed, Id, Loading, Time } from '../ui/ui'
 import { Coverage } from './coverage'
 import { titleOf, useChoices } from './data'
 import { Documents } from './documents'
@@ -47,6 +47,7 @@ function Facts ({ of: device }: { of: Device }) {
     [t('devices.place'), latitude === null || longitude === null ? null : `${latitude}, ${longitude}`],
     [t('devices.zone'), device.timezone],
     ...(several ? [[t('accounts.organization'), nameOf(device.organizationId)]] : []),
+    ['UUID', <Id key='' id={device.uuid} />],
     [t('devices.created'), <Time key='' at={device.createdAt} />],
     [t('devices.updated'), <Time key='' at={device.updatedAt} />]
   ] as const

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { ApiError, call, get } from '../api/client'
+import { ApiError, call, change } from '../api/client'
 import type { Device } from '../api/types'
 import { Target, useTarget } from '../organization'
 import { t } from '../texts/texts'
@@ -29,10 +29,7 @@ const fields: { name: keyof Device, text: Key, type?: string, list?: List }[] = 
 
 const written = (device: Device | undefined, name: keyof Device) => String(device?.[name] ?? '')
 
-/*
- * The API has no condition for a PATCH, so the form asks before it saves whether somebody else has changed the
- * same fields since it was opened, and shows their new values.
- */
+/* Somebody else has changed the same fields since the form was opened; it shows their new values and asks. */
 class Conflict extends Error {
   constructor (readonly now: Device, readonly names: string[]) { super('') }
 }
@@ -69,10 +66,10 @@ export function Register ({ device, close, done }: {
       // null clears a field
       const body = Object.fromEntries(changed.map((name) => [name, values[name]?.trim() ? values[name] : null]))
       if (!device) return call<Device>('POST', '/api/device', { ...body, organizationId: target.id })
-      const now = await get<Device>(`/api/device/${device.uuid}`)
-      const names = changed.filter((name) => ![written(known, name), values[name]].includes(written(now, name)))
-      if (names.length > 0) throw new Conflict(now, names)
-      return call<Device>('PATCH', `/api/device/${device.uuid}`, body)
+      return change<Device>(`/api/device/${device.uuid}`, body, (now) => {
+        const names = changed.filter((name) => ![written(known, name), values[name]].includes(written(now, name)))
+        if (names.length > 0) throw new Conflict(now, names)
+      })
     },
     onSuccess: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) },
     onError: (error) => {

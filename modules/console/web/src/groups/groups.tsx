@@ -3,6 +3,7 @@ import { Layers, Plus } from 'lucide-react'
 import { useState } from 'react'
 
 import type { Group, SharedGroup } from '../api/types'
+import { Word } from '../help/word'
 import { useOrganizations } from '../organization'
 import { go, to } from '../router'
 import { isOne, useMe } from '../session'
@@ -65,7 +66,11 @@ function List () {
 
   return (
     <div className='page'>
-      <header><h1>{t('groups.title')}</h1>{own.data && own.data.length > 0 && make}</header>
+      <header>
+        <h1>{t('groups.title')}</h1>
+        <span><Word of='cycle' /></span>
+        {own.data && own.data.length > 0 && make}
+      </header>
       {own.isPending && <Loading />}
       {own.isError && <Failed error={own.error} again={() => void own.refetch()} />}
       {own.data?.length === 0 && <Empty icon={Layers} action={make}>{t('groups.empty')}</Empty>}

@@ -12,11 +12,10 @@ const versionOf = (lines: Line[]) => lines.find(({ name }) => name === 'busbar_b
 const since = (seconds: number) => asTime(new Date(seconds * 1000).toISOString())
 
 const SILENT_MS = 30000 // while other hosts respond
-const lastOf = ({ samples }: HostSamples) => samples[samples.length - 1]!
 
 /* A line for each host; if there are several, the user chooses the host whose numbers are shown below. */
 export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: string, show: (key: string) => void }) {
-  const newest = Math.max(...hosts.map((host) => lastOf(host).at))
+  const newest = Math.max(...hosts.map(({ last }) => last.at))
   const head = [
     t('status.started'),
     t('status.version'),
@@ -31,7 +30,7 @@ export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: st
     <>
       <Table label={t('status.hosts')} head={head}>
         {hosts.map((host) => {
-          const { at, sums, lines } = lastOf(host)
+          const { at, sums, lines } = host.last
           return (
             <tr key={host.key} aria-current={host.key === shown ? 'true' : undefined}>
               <td><Time at={new Date(Number(host.key) * 1000).toISOString()} /></td>
@@ -123,6 +122,42 @@ export function Queues ({ sample }: { sample: Sample }) {
             <td>{busy}</td>
           </tr>
         ))}
+    </Table>
+  )
+}
+
+interface Job { name: string, done: number, failed: number, skipped: number, at: number }
+
+/* Background jobs since the start of the host: those with failed runs first. */
+export function Jobs ({ sample }: { sample: Sample }) {
+  const jobs = new Map<string, Job>()
+  const of = (name: string) => {
+    const job = jobs.get(name) ?? { name, done: 0, failed: 0, skipped: 0, at: 0 }
+    jobs.set(name, job)
+    return job
+  }
+
+  for (const { name, labels, value } of sample.lines) {
+    const outcome = labels.outcome as 'done' | 'failed' | 'skipped'
+    if (name === 'busbar_job_runs_total' && labels.job) of(labels.job)[outcome] = value
+    if (name === 'busbar_job_last_done_timestamp_seconds' && labels.job) of(labels.job).at = value
+  }
+  return (
+    <Table label={t('status.jobs')} head={[
+      t('status.job'), { text: t('status.done'), number: true }, { text: t('status.failed'), number: true },
+      { text: t('status.skipped'), number: true }, t('status.lastDone')
+    ]}>
+      {[...jobs.values()].sort((a, b) => b.failed - a.failed || a.name.localeCompare(b.name)).map((job) => (
+        <tr key={job.name}>
+          <td className='wide'><code>{job.name}</code></td>
+          <td className='number'>{asNumber(job.done)}</td>
+          <td className='number'>
+            {job.failed > 0 ? <Badge tone='bad'>{asNumber(job.failed)}</Badge> : asNumber(job.failed)}
+          </td>
+          <td className='number'>{asNumber(job.skipped)}</td>
+          <td>{job.at > 0 ? <Time at={new Date(job.at * 1000).toISOString()} /> : '–'}</td>
+        </tr>
+      ))}
     </Table>
   )
 }

@@ -1,11 +1,16 @@
-/* Polls the numbers of GET /metrics, in the text format of Prometheus. */
+/*
+ * Polls the numbers of GET /metrics, in the text format of Prometheus. After the view was opened once, they are also
+ * polled, less often, while other views are shown, so that its charts have up to an hour when the user comes back.
+ */
 import { useQuery } from '@tanstack/react-query'
-import { useEffect, useState } from 'react'
+import { useEffect, useState, useSyncExternalStore } from 'react'
 
-import { send } from '../api/client'
+import { send, session } from '../api/client'
 
 const EVERY_MS = 2000
-const KEPT = 60
+const REST_MS = 30000 // while another view is shown, and between older points
+const RECENT_MS = 120000 // all points are kept for this time
+const KEPT_MS = 3600000
 
 export interface Line { name: string, labels: Record<string, string>, value: number }
 export interface Sample { at: number, lines: Line[], sums: Map<string, number> }
@@ -30,41 +35,113 @@ function parse (text: string): Omit<Sample, 'at'> {
   return { lines, sums }
 }
 
+/* The numbers of the charts; of older samples nothing else is kept. */
+const CHARTED = [
+  'busbar_http_requests_total', 'failures', 'busbar_http_connections', 'busbar_database_waiting',
+  'process_resident_memory_bytes', 'process_cpu_seconds_total'
+] as const
+
+export type Charted = typeof CHARTED[number]
+export type Point = { at: number } & Record<Charted, number>
+
 /*
  * Several hosts at one address respond in turn, each with its own numbers. A host is identified by the start
  * time of its process, which it computes again for each response. The list has the hosts that have responded
- * since the view was opened.
+ * in the last hour to this tab.
  */
-export interface HostSamples { key: string, samples: Sample[] }
+export interface HostSamples { key: string, last: Sample, points: Point[] }
 
 const RECKONED_S = 0.05
 
 export const startedAt = ({ sums }: Sample) => sums.get('process_start_time_seconds') ?? 0
 
-function withSample (hosts: HostSamples[], sample: Sample): HostSamples[] {
-  const isOf = ({ samples }: HostSamples) => Math.abs(startedAt(samples[samples.length - 1]!) - startedAt(sample)) < RECKONED_S
+const pointOf = ({ at, sums }: Sample) =>
+  ({ at, ...Object.fromEntries(CHARTED.map((name) => [name, sums.get(name) ?? 0])) }) as Point
 
-  if (!hosts.some(isOf)) return [...hosts, { key: String(startedAt(sample)), samples: [sample] }]
-  return hosts.map((host) => isOf(host) ? { ...host, samples: [...host.samples, sample].slice(-KEPT) } : host)
+/* Leaves out what is too old, and points that follow an older one too closely. */
+function thinned (points: Point[], now: number): Point[] {
+  let before = 0
+  return points.filter(({ at }) => {
+    const kept = now - at < RECENT_MS || (now - at < KEPT_MS && at - before >= REST_MS)
+    if (kept) before = at
+    return kept
+  })
+}
+
+function withSample (hosts: HostSamples[], sample: Sample): HostSamples[] {
+  const isOf = ({ last }: HostSamples) => Math.abs(startedAt(last) - startedAt(sample)) < RECKONED_S
+  const point = pointOf(sample)
+  const alive = hosts.filter(({ last }) => sample.at - last.at < KEPT_MS)
+
+  if (!alive.some(isOf)) return [...alive, { key: String(startedAt(sample)), last: sample, points: [point] }]
+  return alive.map((host) =>
+    isOf(host) ? { ...host, last: sample, points: thinned([...host.points, point], sample.at) } : host)
+}
+
+/* ---- the hosts as this tab has seen them ---- */
+
+let hosts: HostSamples[] = []
+let account = '' // of the Admin who sees them
+let polling = 0
+let shown = false
+const listeners = new Set<() => void>()
+
+function listen (changed: () => void) {
+  listeners.add(changed)
+  return () => { listeners.delete(changed) }
+}
+
+function put (all: HostSamples[]) {
+  hosts = all
+  for (const changed of [...listeners]) changed()
+}
+
+const fetchSample = async () => parse(await (await send('GET', '/metrics')).text())
+
+/* Between visits of the view. Ends with the session. */
+async function poll () {
+  if (session.account() !== account) {
+    clearInterval(polling)
+    polling = 0
+  } else if (!shown) {
+    const sample = await fetchSample().catch(() => null)
+    if (sample && session.account() === account) put(withSample(hosts, { at: Date.now(), ...sample }))
+  }
+}
+
+function begin () {
+  if (account !== session.account()) put([])
+  account = session.account()
+  shown = true
+  if (polling === 0) polling = window.setInterval(() => void poll(), REST_MS)
+  return () => { shown = false }
 }
 
 export function useHosts () {
-  const metrics = useQuery({ queryKey: ['metrics'], queryFn: async () => parse(await (await send('GET', '/metrics')).text()), refetchInterval: EVERY_MS })
-  const [hosts, setHosts] = useState<HostSamples[]>([])
+  const metrics = useQuery({ queryKey: ['metrics'], queryFn: fetchSample, refetchInterval: EVERY_MS })
+  const all = useSyncExternalStore(listen, () => hosts)
   const [error, setError] = useState<Error | null>(null) // stays during the next attempt
 
+  useEffect(begin, [])
   useEffect(() => {
-    if (metrics.data) setHosts((before) => withSample(before, { at: metrics.dataUpdatedAt, ...metrics.data }))
+    if (metrics.data) put(withSample(hosts, { at: metrics.dataUpdatedAt, ...metrics.data }))
     setError(null)
   }, [metrics.data, metrics.dataUpdatedAt])
   useEffect(() => { if (metrics.error) setError(metrics.error) }, [metrics.error])
-  return { hosts, error }
+  return { hosts: all, error }
 }
 
-export const level = (samples: Sample[], name: string) => samples.map(({ sums }) => sums.get(name) ?? 0)
+/* A line of a chart: times, and values at these times. */
+export interface Series { times: number[], values: number[] }
+
+export const level = (points: Point[], name: Charted): Series =>
+  ({ times: points.map(({ at }) => at), values: points.map((point) => point[name]) })
 
 /* The growth of a counter per second. */
-export const rate = (samples: Sample[], name: string) => samples.slice(1).map(({ at, sums }, i) => {
-  const before = samples[i]!
-  return Math.max(0, ((sums.get(name) ?? 0) - (before.sums.get(name) ?? 0)) * 1000 / Math.max(1, at - before.at))
+export const rate = (points: Point[], name: Charted): Series => ({
+  times: points.slice(1).map(({ at }) => at),
+  values: points.slice(1).map((point, i) => {
+    const before = points[i]!
+    return Math.max(0, (point[name] - before[name]) * 1000 / Math.max(1, point.at - before.at))
+  })
 })

@@ -1,5 +1,6 @@
 /* The status of the host, for Admins: its dependencies, live numbers, queues and modules. */
 import { useQuery } from '@tanstack/react-query'
+import { ChartLine } from 'lucide-react'
 import { useState } from 'react'
 
 import { getAnyway } from '../api/client'
@@ -7,7 +8,8 @@ import type { Health } from '../api/types'
 import { named, t } from '../texts/texts'
 import { asBytes, asNumber } from '../ui/format'
 import { Badge, Failed, Loading } from '../ui/ui'
-import { Host, Hosts, Modules, Queues } from './host'
+import { useLinks } from '../help/help'
+import { Host, Hosts, Jobs, Modules, Queues } from './host'
 import { level, rate, useHosts } from './metrics'
 import { Spark } from '../ui/chart'
 
@@ -22,8 +24,10 @@ export default function Status () {
   const { hosts, error } = useHosts()
   const [chosen, choose] = useState('')
   const host = hosts.find(({ key }) => key === chosen) ?? hosts[0]
-  const samples = host?.samples ?? []
-  const last = samples[samples.length - 1]
+  const points = host?.points ?? []
+  const last = host?.last
+  const cpu = rate(points, 'process_cpu_seconds_total')
+  const grafana = useLinks()?.grafana
 
   return (
     <div className='page'>
@@ -33,6 +37,9 @@ export default function Status () {
           <Badge tone={state.data.status === 'ok' ? 'good' : 'bad'}>
             {state.data.status === 'ok' ? t('status.well') : t('status.ill')}
           </Badge>
+        )}
+        {grafana && (
+          <a className='button' href={grafana} target='_blank' rel='noreferrer'><ChartLine />{t('status.grafana')}</a>
         )}
       </header>
       {state.isPending && <Loading />}
@@ -58,22 +65,20 @@ export default function Status () {
       {error !== null && <Failed error={error} />}
       {last && (
         <div className='sparks'>
-          <Spark title={t('status.requests')} values={rate(samples, 'busbar_http_requests_total')} show={asNumber} />
-          <Spark title={t('status.failures')} values={rate(samples, 'failures')} show={asNumber} />
-          <Spark title={t('status.connections')} values={level(samples, 'busbar_http_connections')} show={asNumber} />
-          <Spark title={t('queue.database')} values={level(samples, 'busbar_database_waiting')} show={asNumber} />
-          <Spark title={t('status.memory')} values={level(samples, 'process_resident_memory_bytes')} show={asBytes} />
-          <Spark
-            title={t('status.cpu')}
-            values={rate(samples, 'process_cpu_seconds_total').map((n) => n * 100)}
-            show={(n) => `${asNumber(n)} %`}
-          />
+          <Spark title={t('status.requests')} {...rate(points, 'busbar_http_requests_total')} show={asNumber} />
+          <Spark title={t('status.failures')} {...rate(points, 'failures')} show={asNumber} />
+          <Spark title={t('status.connections')} {...level(points, 'busbar_http_connections')} show={asNumber} />
+          <Spark title={t('queue.database')} {...level(points, 'busbar_database_waiting')} show={asNumber} />
+          <Spark title={t('status.memory')} {...level(points, 'process_resident_memory_bytes')} show={asBytes} />
+          <Spark title={t('status.cpu')} {...cpu} show={(n) => `${asNumber(n * 100)} %`} />
         </div>
       )}
       {last && (
         <>
           <h2>{t('status.queues')}</h2>
           <Queues sample={last} />
+          <h2>{t('status.jobs')}</h2>
+          <Jobs sample={last} />
         </>
       )}
       <h2>{t('status.modules')}</h2>

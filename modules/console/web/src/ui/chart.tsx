@@ -6,6 +6,7 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import uPlot from 'uplot'
 
 import { t } from '../texts/texts'
+import { asExactTime } from './format'
 
 /* `short`: the label below the axis, if it differs. */
 export interface Bar { label: string, short?: string, value: number, limit?: number | null }
@@ -130,21 +131,31 @@ export function Bars ({ title, note, bars, show }: {
   )
 }
 
-/* A number over the last minutes: its current value, or the one under the pointer, and a line of its history. */
-export function Spark ({ title, values, show }: { title: string, values: number[], show: (value: number) => string }) {
-  const { box, at } = usePlot([values.map((_, i) => i), values], () => ({
+/*
+ * A number over the last hour or less: its current value, or the one under the pointer with its time, and a line of its
+ * history.
+ */
+export function Spark ({ title, times, values, show }: {
+  title: string, times: number[], values: number[], show: (value: number) => string
+}) {
+  const { box, at } = usePlot([times, values], () => ({
     height: LINE_PX,
     scales: { x: { time: false }, y: { range: (_, __, most) => [0, Math.max(1e-9, most * 1.1)] } },
     axes: [{ show: false }, { show: false }],
     series: [{}, { stroke: styled('fill'), width: 2, points: { show: false } }]
   }))
-  const value = values[at ?? values.length - 1]
+  const last = values.length - 1
+  const value = values[at ?? last]
+  const time = times[at ?? 0]
 
   return (
     <figure className='panel spark'>
       <figcaption>{title}</figcaption>
       <strong>{value === undefined ? '…' : show(value)}</strong>
       <div className='chart' ref={box} aria-hidden='true' />
+      {time !== undefined && last > 0 && (
+        <small>{t(at === null ? 'chart.from' : 'chart.at', { time: asExactTime(time) })}</small>
+      )}
     </figure>
   )
 }

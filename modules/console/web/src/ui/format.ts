@@ -1,4 +1,6 @@
 /* Times in the zone that the viewer prefers, with UTC as a tooltip; energy with its unit. */
+import { useSyncExternalStore } from 'react'
+
 import { preferences } from '../preferences'
 import { language } from '../texts/texts'
 
@@ -14,8 +16,10 @@ const make = (zone = preferences.zone) => ({
   date: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeZone: 'UTC' }),
   minute: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'short', timeZone: zone }),
   second: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'medium', timeZone: zone }),
+  exact: new Intl.DateTimeFormat(way(), { timeStyle: 'medium', timeZone: zone }),
   clock: new Intl.DateTimeFormat(way(), { timeStyle: 'short', timeZone: zone }),
   time: new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium', timeZone: zone }),
+  ago: new Intl.RelativeTimeFormat(way(), { numeric: 'auto' }),
   number: new Intl.NumberFormat(way(), { maximumFractionDigits: 2 })
 })
 let made = make()
@@ -29,7 +33,34 @@ export const asDay = (iso: string) => formats().day.format(new Date(iso))
 export const asDate = (calendar: string) => formats().date.format(new Date(calendar)) // a calendar day, the same in all zones
 export const asTime = (iso: string) => formats().minute.format(new Date(iso))
 export const asMoment = (iso: string) => formats().second.format(new Date(iso))
+export const asExactTime = (ms: number) => formats().exact.format(ms)
 export const asClock = (iso: string) => formats().clock.format(new Date(iso))
+
+const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ['year', 31557600], ['month', 2629800], ['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]
+]
+
+/* The time that has passed, or that remains, in its largest unit. */
+export function asAgo (iso: string): string {
+  const seconds = (Date.parse(iso) - Date.now()) / 1000
+  const [unit, by] = UNITS.find(([, each]) => Math.abs(seconds) >= each) ?? ['second', 1]
+  return formats().ago.format(unit === 'second' ? Math.min(0, Math.trunc(seconds)) : Math.trunc(seconds / by), unit)
+}
+
+const TICK_MS = 15000
+const watching = new Set<() => void>()
+let ticks = 0
+
+setInterval(() => { ticks++; for (const changed of [...watching]) changed() }, TICK_MS)
+
+function watch (changed: () => void) {
+  watching.add(changed)
+  return () => { watching.delete(changed) }
+}
+
+/* Draws the component again as time passes. */
+export const useMinutes = (wanted: boolean) => useSyncExternalStore(watch, () => wanted ? ticks : 0)
+
 /* A period as days if it begins and ends at midnight in the viewer's zone or in UTC, otherwise with the times. */
 export function asPeriod (start: string, end: string): string {
   const [from, to] = [new Date(start), new Date(end)]

@@ -8,9 +8,10 @@ import {
 } from 'react'
 
 import { ApiError } from '../api/client'
+import { preferences } from '../preferences'
 import { labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
-import { asNumber, asPeriod, asTime, asUtc } from './format'
+import { asAgo, asMoment, asNumber, asPeriod, asTime, asUtc, useMinutes } from './format'
 
 export function problemOf (error: unknown): string {
   if (!(error instanceof ApiError)) return String(error)
@@ -43,8 +44,17 @@ export function Button ({
   )
 }
 
-export function Time ({ at }: { at: string }) {
-  return <time dateTime={at} title={asUtc(at)}>{asTime(at)}</time>
+/* A time, or if the user prefers it, how long ago it is. `seconds`: minutes are not precise enough. */
+export function Time ({ at, seconds = false }: { at: string, seconds?: boolean }) {
+  const relative = preferences.times === 'relative'
+  const full = seconds ? asMoment(at) : asTime(at)
+
+  useMinutes(relative)
+  return (
+    <time dateTime={at} title={relative ? `${asMoment(at)} · ${asUtc(at)}` : asUtc(at)}>
+      {relative ? asAgo(at) : full}
+    </time>
+  )
 }
 
 export function Period ({ start, end }: { start: string, end: string }) {
@@ -248,21 +258,44 @@ export function Copy ({ text, shown = text }: { text: string, shown?: string }) 
   )
 }
 
+/* An id, and in its place "Copied" after a click. `shown`: the id in a shorter form. */
+export function Id ({ id, shown = id }: { id: string, shown?: string }) {
+  const [copied, setCopied] = useState(false)
+  const code = useRef<HTMLElement>(null)
+  const copy = async () => {
+    const written = await navigator.clipboard?.writeText(id).then(() => true, () => false)
+    setCopied(written || (shown === id && code.current !== null && copySelected(code.current)))
+  }
+
+  return (
+    <span>
+      <Button kind='link' title={id} onClick={() => void copy()}>
+        <span className='hidden'>{t('certs.copy')} </span>
+        <code ref={code}>{copied ? t('state.copied') : shown}</code>
+      </Button>
+    </span>
+  )
+}
+
 const LONG = 100 // rows; a longer table has only those near the window on the page
 const AROUND = 20
 const ROW_PX = 45
 
 const arrows = { ascending: ArrowUp, descending: ArrowDown, none: ChevronsUpDown }
 
-/* The header of a column, right-aligned above numbers; clicking a header with `sort` sorts the rows. */
+/*
+ * The header of a column, right-aligned above numbers; clicking a header with `sort` sorts the rows. `of` is shown
+ * instead of the text.
+ */
 export type Head =
   | string
-  | { text: string; number?: boolean; sorted?: 'ascending' | 'descending' | 'none'; sort?: () => void }
+  | { text: string; number?: boolean; sorted?: 'ascending' | 'descending' | 'none'; sort?: () => void; of?: ReactNode }
 
 function Column ({ head, label, width }: { head: Head, label: string, width?: string }) {
   const style = { width }
   if (typeof head === 'string')
     return <th scope='col' style={style}>{head || <span className='hidden'>{label}</span>}</th>
+  if (head.of) return <th scope='col' className='select' style={style}>{head.of}</th>
   const Arrow = arrows[head.sorted ?? 'none']
   return (
     <th scope='col' aria-sort={head.sorted} className={head.number ? 'number' : undefined} style={style}>

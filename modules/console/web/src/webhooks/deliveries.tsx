@@ -1,15 +1,17 @@
 /* The deliveries of a webhook. The filters are in the address. */
+import { useQueryClient } from '@tanstack/react-query'
 import { Download, ListFilter, Send, X } from 'lucide-react'
-import { useState } from 'react'
+import { useState, type ReactNode } from 'react'
 
-import { download, query } from '../api/client'
+import { call, download, query } from '../api/client'
 import type { Delivery, Webhook } from '../api/types'
 import { to, useValues } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { asNumber } from '../ui/format'
+import { asMoment, asNumber } from '../ui/format'
+import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { Button, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
-import { Milliseconds, Moment, Outcome, pathOf, Result, useDeliveries, useEvents, type Search } from './parts'
+import { Milliseconds, Moment, Outcome, pathOf, Result, urlOf, useDeliveries, useEvents, type Search } from './parts'
 
 export const states: Delivery['status'][] = ['queued', 'delivered', 'abandoned']
 
@@ -180,11 +182,23 @@ function Filters ({ search, change }: { search: Search; change: Change }) {
   )
 }
 
-function Row ({ hook, delivery }: { hook: Webhook; delivery: Delivery }) {
+/* The action for several deliveries: those that still wait are sent anyway. */
+const resendOf = (hook: Webhook): Action<Delivery> => ({
+  text: t('hooks.resend'),
+  fits: ({ status }) => status !== 'queued',
+  ask: (n) => t('hooks.resendMany', { n, url: urlOf(hook) }),
+  run: ({ id }) => call('POST', pathOf(hook, 'deliveries', id, 'resend')),
+  done: (n) => t('hooks.resentMany', { n })
+})
+
+const titleOf = ({ event, createdAt }: Delivery) => `${event}, ${asMoment(createdAt)}`
+
+function Row ({ hook, delivery, box }: { hook: Webhook; delivery: Delivery; box: ReactNode }) {
   const last = delivery.attempts[delivery.attempts.length - 1]
 
   return (
     <tr>
+      {box}
       <td>
         <Outcome of={delivery.status} />
       </td>
@@ -220,7 +234,10 @@ export function Deliveries ({ hook, test }: { hook: Webhook; test: () => void })
     mutationFn: () =>
       download(pathOf(hook, `deliveries/export.csv${query({ ...asked })}`), `deliveries-${hook.id}.csv`)
   })
+  const client = useQueryClient()
+  const selection = useSelection(all, ({ id }) => id)
   const head = [
+    selection.head,
     t('hooks.state'),
     t('hooks.event'),
     t('state.time'),
@@ -238,6 +255,16 @@ export function Deliveries ({ hook, test }: { hook: Webhook; test: () => void })
         </Button>
       </div>
       {csv.isError && <Failed error={csv.error} />}
+      <SelectionBar
+        selection={selection}
+        actions={[resendOf(hook)]}
+        nameOf={titleOf}
+        changed={() =>
+          Promise.all(
+            ['deliveries', 'statistics'].map((name) => client.invalidateQueries({ queryKey: [name, hook.id] }))
+          )
+        }
+      />
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && (
@@ -248,7 +275,7 @@ export function Deliveries ({ hook, test }: { hook: Webhook; test: () => void })
       {all.length > 0 && (
         <Table label={t('hooks.deliveries')} head={head}>
           {all.map((delivery) => (
-            <Row key={delivery.id} hook={hook} delivery={delivery} />
+            <Row key={delivery.id} hook={hook} delivery={delivery} box={selection.cell(delivery, titleOf(delivery))} />
           ))}
         </Table>
       )}

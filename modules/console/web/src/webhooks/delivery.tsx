@@ -7,7 +7,7 @@ import { to } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { toast } from '../ui/toast'
-import { Badge, Button, Copy, Empty, Failed, Loading } from '../ui/ui'
+import { Badge, Button, Copy, Empty, Failed, Id, Loading } from '../ui/ui'
 import { LOOK_AGAIN_MS, Milliseconds, Moment, nameOf, Outcome, pathOf, Result } from './parts'
 
 const isGood = ({ status }: Attempt) => status !== null && status >= 200 && status < 300
@@ -97,7 +97,7 @@ function Found ({ hook, sent }: { hook: Webhook; sent: Sent }) {
         <div>
           <dt>{t('hooks.id')}</dt>
           <dd>
-            <code>{sent.eventId}</code>
+            <Id id={sent.eventId} />
           </dd>
         </div>
         <div>

@@ -5,16 +5,17 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState, type ReactNode } from 'react'
 
-import { ApiError, call } from '../api/client'
+import { ApiError, call, change } from '../api/client'
 import type { Filtered, Webhook } from '../api/types'
 import { to } from '../router'
+import { labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
 import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { toast } from '../ui/toast'
 import { Badge, Button, Failed, Field, Loading, problemOf } from '../ui/ui'
-import { bodyOf, formOf, MEMBERS, readDelays, readFilter, type Authentication, type Form } from './form'
+import { bodyOf, changedIn, formOf, MEMBERS, readDelays, readFilter, type Authentication, type Form } from './form'
 import { Moment, nameOf, pathOf, useEvents } from './parts'
 
 type Set = (some: Partial<Form>) => void
@@ -561,12 +562,42 @@ function Signing ({ form, set, problem, hook }: Part) {
   )
 }
 
+/* Somebody else has changed these members since the form was opened. */
+class Conflict extends Error {
+  constructor (readonly now: Webhook, readonly names: string[]) { super('') }
+}
+
+function Changed ({ of: { now, names } }: { of: Conflict }) {
+  const textOf = (value: unknown) =>
+    typeof value === 'string' ? value : value === undefined ? '–' : JSON.stringify(value)
+
+  return (
+    <div className='failed' role='alert'>
+      <p>{t('hooks.conflict')}</p>
+      <ul>
+        {names.map((name) => (
+          <li key={name}>{labelOf(name)}: {textOf((now as Record<string, unknown>)[name])}</li>
+        ))}
+      </ul>
+    </div>
+  )
+}
+
 export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) => void }) {
   const client = useQueryClient()
   const [form, setForm] = useState(() => formOf(hook))
+  const [first] = useState(hook) // as it was when the form was opened: only members that differ are sent
+  const [known, know] = useState(hook) // as it was when the user last saw its values
   const save = useAction({
-    mutationFn: () =>
-      call<Webhook>(hook ? 'PATCH' : 'POST', hook ? pathOf(hook) : '/api/chat/webhooks', bodyOf(form, hook)),
+    mutationFn: () => {
+      const body = bodyOf(form, first)
+      if (!known) return call<Webhook>('POST', '/api/chat/webhooks', body)
+      return change<Webhook>(pathOf(known), body, (now) => {
+        const names = changedIn(known, now, Object.keys(body))
+        if (names.length > 0) throw new Conflict(now, names)
+      })
+    },
+    onError: (error) => { if (error instanceof Conflict) know(error.now) },
     onSuccess: (saved) => {
       if (hook) client.setQueryData(['webhooks', String(hook.id)], saved)
       void client.invalidateQueries({ queryKey: ['webhooks'] })
@@ -581,6 +612,7 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
     readFilter(form.filter) !== undefined &&
     (form.retry !== 'own' || readDelays(form.delays) !== null)
   const back = hook ? to('webhooks', hook.id) : to('webhooks')
+  const conflict = save.error instanceof Conflict ? save.error : null
 
   return (
     <div className='page hook form'>
@@ -605,7 +637,8 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
         <Headers {...part} />
         <Signing {...part} />
         <div className='foot'>
-          {save.isError && (
+          {conflict && <Changed of={conflict} />}
+          {save.isError && !conflict && (
             <p className='failed' role='alert'>
               {hasPlace(save.error) ? t('hooks.problems') : problemOf(save.error)}
             </p>
@@ -615,7 +648,7 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
               {t('do.cancel')}
             </a>
             <Button kind='main' type='submit' disabled={save.isPending || !good}>
-              {t('do.save')}
+              {t(conflict ? 'devices.saveAnyway' : 'do.save')}
             </Button>
           </div>
         </div>

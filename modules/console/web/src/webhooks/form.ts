@@ -130,6 +130,11 @@ function sorted (value: unknown): string {
     .join()}}`
 }
 
+/* The names of members that differ between two states of a webhook. */
+export const changedIn = (one: Webhook, other: Webhook, names: string[]) =>
+  names.filter((name) => sorted((one as Record<string, unknown>)[name] ?? null) !==
+    sorted((other as Record<string, unknown>)[name] ?? null))
+
 /* The members of a new webhook, or those that differ from the webhook's; null clears a member. */
 export function bodyOf (form: Form, hook?: Webhook): Record<string, unknown> {
   const headers = form.headers?.filter(({ name }) => name !== '').map(({ name, value }) => [name, value])

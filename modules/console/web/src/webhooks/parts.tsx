@@ -8,9 +8,9 @@ import type { Account, Attempt, Delivery, Hour, Statistics, Webhook } from '../a
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { asMoment, asNumber, asUtc } from '../ui/format'
+import { asNumber } from '../ui/format'
 import { toast } from '../ui/toast'
-import { Badge, Button, Copy, Modal } from '../ui/ui'
+import { Badge, Button, Copy, Modal, Time } from '../ui/ui'
 import { isAll } from './form'
 
 export const LOOK_AGAIN_MS = 1000 // while a delivery is waiting
@@ -46,13 +46,7 @@ export function Outcome ({ of }: { of: Delivery['status'] }) {
 }
 
 /* A time with its seconds: deliveries follow each other closely. */
-export function Moment ({ at }: { at: string }) {
-  return (
-    <time dateTime={at} title={asUtc(at)}>
-      {asMoment(at)}
-    </time>
-  )
-}
+export const Moment = ({ at }: { at: string }) => <Time at={at} seconds />
 
 export function Milliseconds ({ of }: { of: number | null | undefined }) {
   return <>{typeof of === 'number' ? t('status.ms', { ms: asNumber(of) }) : '–'}</>

@@ -8,6 +8,7 @@ import { useState } from 'react'
 
 import { ApiError, everything, get, page } from '../api/client'
 import type { Statistics, Webhook } from '../api/types'
+import { Word } from '../help/word'
 import { go, to } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
@@ -116,6 +117,7 @@ function List () {
     <div className='page'>
       <header>
         <h1>{t('hooks.title')}</h1>
+        <span><Word of='webhook' /></span>
         {all.length > 0 && add}
       </header>
       {list.isPending && <Loading />}

@@ -1,0 +1,79 @@
+/* Ctrl+K: goes to a view, a device or an account by a part of its name. */
+import { useQuery } from '@tanstack/react-query'
+import { useId, useState, type KeyboardEvent } from 'react'
+
+import { get, query } from '../api/client'
+import type { Account, Device } from '../api/types'
+import { titleOf } from '../devices/data'
+import { to, toWith } from '../router'
+import { isOne, useMe } from '../session'
+import { t } from '../texts/texts'
+import { useSettled } from '../ui/pages'
+import { Modal } from '../ui/ui'
+import type { Goal } from './keys'
+
+const FOUND = 6 // of each kind
+const LEAST = 2 // characters before the service is asked
+
+interface Found { text: string, kind: string, address: string }
+
+const isOwner = (me: ReturnType<typeof useMe>) => isOne(me, 'Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser')
+
+function useFound (typed: string, goals: Goal[]): Found[] {
+  const me = useMe()
+  const search = useSettled(typed.trim())
+  const asks = search.length >= LEAST
+  const devices = useQuery({
+    queryKey: ['devices', 'find', search], enabled: asks && isOwner(me),
+    queryFn: () => get<Device[]>(`/api/device${query({ search, status: 'All', limit: FOUND })}`)
+  })
+  const accounts = useQuery({
+    queryKey: ['accounts', 'find', search], enabled: asks && me.role === 'Admin',
+    queryFn: () => get<Account[]>(`/api/admin/users${query({ search, limit: FOUND })}`)
+  })
+  const views = goals.filter(({ text }) => t(text).toLowerCase().includes(typed.trim().toLowerCase()))
+
+  return [
+    ...views.map(({ name, text }) => ({ text: t(text), kind: t('find.view'), address: to(name) })),
+    ...(asks ? devices.data ?? [] : []).map((device) => (
+      { text: titleOf(device), kind: t('find.device'), address: to('devices', device.uuid) }
+    )),
+    ...(asks ? accounts.data ?? [] : []).map(({ email }) => (
+      { text: email, kind: t('find.account'), address: toWith({ search: email }, 'accounts') }
+    ))
+  ]
+}
+
+export function Find ({ goals, close }: { goals: Goal[], close: () => void }) {
+  const id = useId()
+  const [typed, type] = useState('')
+  const [at, point] = useState(0)
+  const found = useFound(typed, goals)
+  const current = Math.min(at, found.length - 1)
+  const visit = (address: string) => { close(); location.hash = address }
+  const pressed = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    if (step) point((current + step + found.length) % Math.max(1, found.length))
+    else if (event.key !== 'Enter') return
+    else if (found[current]) visit(found[current].address)
+    event.preventDefault()
+  }
+
+  return (
+    <Modal title={t('keys.find')} close={close} className='find'>
+      <input type='text' role='combobox' aria-label={t('keys.find')} aria-expanded='true' aria-controls={`${id}list`}
+        aria-activedescendant={found[current] && `${id}${current}`} aria-autocomplete='list' autoComplete='off'
+        autoFocus maxLength={255} placeholder={t(isOwner(useMe()) ? 'find.all' : 'find.views')} value={typed}
+        onChange={(e) => { type(e.target.value); point(0) }} onKeyDown={pressed} />
+      <ul role='listbox' id={`${id}list`} aria-label={t('keys.find')}>
+        {found.map(({ text, kind, address }, i) => (
+          <li key={kind + address} id={`${id}${i}`} role='option' aria-selected={i === current}
+            onPointerMove={() => point(i)} onClick={() => visit(address)}>
+            <span>{text}</span> <small>{kind}</small>
+          </li>
+        ))}
+      </ul>
+      <p role='status' className='soft'>{found.length === 0 && t('find.none')}</p>
+    </Modal>
+  )
+}
