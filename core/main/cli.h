@@ -30,19 +30,11 @@ BB_PRINTF(1, 2) int cli_fail(const char *format, ...);
 /* Returns whether a command of the host has this name, or begins with this word. */
 bool cli_is_command(const char *name);
 
-int cmd_serve(const struct cli *cli);
-int cmd_ask(const struct cli *cli);
-int cmd_migrate(const struct cli *cli);
-int cmd_pause(const struct cli *cli);
-int cmd_doctor(const struct cli *cli);
-int cmd_check(const struct cli *cli);
-int cmd_settings(const struct cli *cli);
-int cmd_inspect(const struct cli *cli);
-int cmd_tool(const struct cli *cli);
-int cmd_metrics(const struct cli *cli);
-int cmd_problems(const struct cli *cli);
-int cmd_version(const struct cli *cli);
-int cmd_help(const struct cli *cli);
+/* The type of commands. */
+typedef int cli_run(const struct cli *cli);
+
+cli_run cmd_serve, cmd_ask, cmd_migrate, cmd_pause, cmd_doctor, cmd_check, cmd_settings,
+    cmd_inspect, cmd_tool, cmd_metrics, cmd_problems, cmd_version, cmd_help;
 
 /* Runs a command of a module; argv begins with the command's words. */
 int cmd_module(const struct cli *cli);

@@ -35,6 +35,9 @@ struct bb_tx;             /* a transaction (sql.h) */
 struct bb_event;          /* a raised event (event.h) */
 struct bb_worker_context; /* the argument of a worker (host.h) */
 
+/* The type of handlers. One declaration can name several: bb_handler news_list, news_get; */
+typedef int bb_handler(struct bb_request *rq);
+
 enum bb_route_flags {
     BB_CREATES = 1,       /* supports Idempotency-Key */
     BB_NO_BODY = 2,       /* no field is required: an empty body is valid, with any content type */

@@ -263,32 +263,11 @@ enum auth_login_outcome {
     AUTH_LOGIN_FAILED
 };
 
-int auth_register(struct bb_request *rq);
-int auth_login(struct bb_request *rq);
-int auth_refresh(struct bb_request *rq);
-int auth_logout(struct bb_request *rq);
-int auth_session_list(struct bb_request *rq);
-int auth_session_delete(struct bb_request *rq);
-int auth_me(struct bb_request *rq);
-int auth_me_change(struct bb_request *rq);
-int auth_change_password(struct bb_request *rq);
-int auth_reset_request(struct bb_request *rq);
-int auth_reset(struct bb_request *rq);
-int auth_confirm_request(struct bb_request *rq);
-int auth_confirm(struct bb_request *rq);
-int auth_invite(struct bb_request *rq);
-int auth_get_access(struct bb_request *rq);
-int auth_client_create(struct bb_request *rq);
-int auth_client_list(struct bb_request *rq);
-int auth_client_delete(struct bb_request *rq);
-int auth_organization_create(struct bb_request *rq);
-int auth_organization_link(struct bb_request *rq);
-int auth_organization_list(struct bb_request *rq);
-int auth_user_list(struct bb_request *rq);
-int auth_user_get(struct bb_request *rq);
-int auth_user_change(struct bb_request *rq);
-int auth_rotate(struct bb_request *rq);
-int auth_command_user_add(struct bb_request *rq);
-int auth_command_rotate(struct bb_request *rq);
+bb_handler auth_register, auth_login, auth_refresh, auth_logout, auth_session_list,
+    auth_session_delete, auth_me, auth_me_change, auth_change_password, auth_reset_request,
+    auth_reset, auth_confirm_request, auth_confirm, auth_invite, auth_get_access,
+    auth_client_create, auth_client_list, auth_client_delete, auth_organization_create,
+    auth_organization_link, auth_organization_list, auth_user_list, auth_user_get, auth_user_change,
+    auth_rotate, auth_command_user_add, auth_command_rotate;
 
 #endif

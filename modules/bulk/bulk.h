@@ -239,15 +239,7 @@ void bulk_begin_run(struct bb_request *rq, void *unused); /* bulk_run(), for bb_
 void bulk_watch(struct bb_request *rq);
 void bulk_sweep(struct bb_request *rq);
 void bulk_tidy(struct bb_request *rq);
-int bulk_upload(struct bb_request *rq);
-int bulk_confirm(struct bb_request *rq);
-int bulk_cancel(struct bb_request *rq);
-int bulk_delete(struct bb_request *rq);
-int bulk_list(struct bb_request *rq);
-int bulk_log(struct bb_request *rq);
-int bulk_failed_csv(struct bb_request *rq);
-int bulk_template(struct bb_request *rq);
-int bulk_stream(struct bb_request *rq);
-int bulk_command_import(struct bb_request *rq);
+bb_handler bulk_upload, bulk_confirm, bulk_cancel, bulk_delete, bulk_list, bulk_log,
+    bulk_failed_csv, bulk_template, bulk_stream, bulk_command_import;
 
 #endif

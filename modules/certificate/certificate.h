@@ -161,25 +161,12 @@ int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
                                const struct bb_event *event, void *state);
 
 /* The handlers, the job and the command. */
-int certificate_group_create(struct bb_request *rq);
-int certificate_group_list(struct bb_request *rq);
-int certificate_group_shared(struct bb_request *rq);
-int certificate_group_get(struct bb_request *rq);
-int certificate_group_change(struct bb_request *rq);
-int certificate_group_delete(struct bb_request *rq);
-int certificate_group_join(struct bb_request *rq);
-int certificate_group_leave(struct bb_request *rq);
-int certificate_group_shares(struct bb_request *rq);
-int certificate_group_share(struct bb_request *rq);
-int certificate_group_unshare(struct bb_request *rq);
-int certificate_log(struct bb_request *rq);
-int certificate_one(struct bb_request *rq);
-int certificate_totals(struct bb_request *rq);
-int certificate_pages(struct bb_request *rq);
-int certificate_export(struct bb_request *rq);
-int certificate_explain(struct bb_request *rq);
-int certificate_coverage(struct bb_request *rq);
-int certificate_change(struct bb_request *rq);
+bb_handler certificate_group_create, certificate_group_list, certificate_group_shared,
+    certificate_group_get, certificate_group_change, certificate_group_delete,
+    certificate_group_join, certificate_group_leave, certificate_group_shares,
+    certificate_group_share, certificate_group_unshare, certificate_log, certificate_one,
+    certificate_totals, certificate_pages, certificate_export, certificate_explain,
+    certificate_coverage, certificate_change;
 void certificate_issue(struct bb_request *rq);
 int certificate_command_issue(struct bb_request *rq);
 

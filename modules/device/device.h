@@ -291,23 +291,11 @@ extern const struct bb_bulk_rows device_rows;
 void device_sweep(struct bb_request *rq);
 void device_tidy(struct bb_request *rq);
 void device_sweep_duplicates(struct bb_request *rq);
-int device_command_sweep(struct bb_request *rq);
-int device_command_doctor(struct bb_request *rq);
+bb_handler device_command_sweep, device_command_doctor;
 
 /* The handlers of the routes. */
-int device_register(struct bb_request *rq);
-int device_update(struct bb_request *rq);
-int device_update_site(struct bb_request *rq);
-int device_list(struct bb_request *rq);
-int device_get(struct bb_request *rq);
-int device_duplicates(struct bb_request *rq);
-int device_countries(struct bb_request *rq);
-int device_fuel_codes(struct bb_request *rq);
-int device_types(struct bb_request *rq);
-int device_time_zones(struct bb_request *rq);
-int device_documents_list(struct bb_request *rq);
-int device_download(struct bb_request *rq);
-int device_document_delete(struct bb_request *rq);
-int device_delete(struct bb_request *rq);
+bb_handler device_register, device_update, device_update_site, device_list, device_get,
+    device_duplicates, device_countries, device_fuel_codes, device_types, device_time_zones,
+    device_documents_list, device_download, device_document_delete, device_delete;
 
 #endif

@@ -189,13 +189,8 @@ int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t sta
 extern const struct bb_bulk_rows reading_rows;
 
 /* The handlers and the jobs. */
-int reading_submit(struct bb_request *rq);
-int reading_list(struct bb_request *rq);
-int reading_export(struct bb_request *rq);
-int reading_void(struct bb_request *rq);
-int reading_totals(struct bb_request *rq);
-int reading_latest(struct bb_request *rq);
-int reading_refused(struct bb_request *rq);
+bb_handler reading_submit, reading_list, reading_export, reading_void, reading_totals,
+    reading_latest, reading_refused;
 void reading_sweep_refused(struct bb_request *rq);
 
 #endif

@@ -112,10 +112,8 @@ extern const struct bb_field poll_event_fields[5], poll_consumer_fields[3];
  */
 void poll_check_members(struct bb_request *rq, bool create);
 void poll_check_sends(struct bb_request *rq); /* refuses polled webhooks, and unknown ones */
-int webhook_poll(struct bb_request *rq);      /* routes, like those below */
-int webhook_commit(struct bb_request *rq);
-int webhook_consumers(struct bb_request *rq);
-int webhook_consumer_delete(struct bb_request *rq);
+/* Routes, like those below. */
+bb_handler webhook_poll, webhook_commit, webhook_consumers, webhook_consumer_delete;
 
 /* ---- forward.c: destinations ---- */
 
@@ -153,26 +151,11 @@ void webhook_pause_heard(void *state, const char *payload);
 
 /* ---- routes and commands ---- */
 
-int webhook_create(struct bb_request *rq);
-int webhook_list(struct bb_request *rq);
-int webhook_events(struct bb_request *rq);
-int webhook_get(struct bb_request *rq);
-int webhook_change(struct bb_request *rq);
-int webhook_delete(struct bb_request *rq);
-int webhook_test(struct bb_request *rq);
-int webhook_deliveries(struct bb_request *rq);
-int webhook_delivery(struct bb_request *rq);
-int webhook_export(struct bb_request *rq);
-int webhook_statistics(struct bb_request *rq);
-int webhook_hours(struct bb_request *rq);
-int webhook_resend(struct bb_request *rq);
-int webhook_recover(struct bb_request *rq);
-int webhook_replay(struct bb_request *rq);
-int webhook_replay_get(struct bb_request *rq);
-int webhook_replay_cancel(struct bb_request *rq);
-int webhook_rotate(struct bb_request *rq);
-int webhook_command_status(struct bb_request *rq);
-int webhook_command_doctor(struct bb_request *rq);
+bb_handler webhook_create, webhook_list, webhook_events, webhook_get, webhook_change,
+    webhook_delete, webhook_test, webhook_deliveries, webhook_delivery, webhook_export,
+    webhook_statistics, webhook_hours, webhook_resend, webhook_recover, webhook_replay,
+    webhook_replay_get, webhook_replay_cancel, webhook_rotate, webhook_command_status,
+    webhook_command_doctor;
 int webhook_command_listen(struct bb_request *rq); /* listen.c */
 
 #endif
