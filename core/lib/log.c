@@ -399,34 +399,31 @@ int log_open(const char *path, int fd, enum bb_level level, bool json)
     }
     log_level(level, json);
     atomic_store(&lost, 0);
-    pthread_mutex_lock(&log_lock);
+    LOCKED(&log_lock);
     current = writer;
-    pthread_mutex_unlock(&log_lock);
     return 0;
 }
 
 void log_reopen(void)
 {
-    pthread_mutex_lock(&log_lock);
+    LOCKED(&log_lock);
     if (current && current->path) {
         current->reopening = true;
         pthread_cond_signal(&log_wake);
     }
-    pthread_mutex_unlock(&log_lock);
 }
 
 void log_flush(void)
 {
     int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
 
-    pthread_mutex_lock(&log_lock);
+    LOCKED(&log_lock);
     const struct writer *writer = current;
     uint64_t head = writer ? writer->head : 0;
 
     while (writer && current == writer && writer->tail < head &&
            condition_wait(&log_written, &log_lock, until) != ETIMEDOUT)
         ;
-    pthread_mutex_unlock(&log_lock);
 }
 
 void log_close(void)

@@ -89,10 +89,8 @@ void loop_post(struct loop *loop, struct message *message)
 
 bool loop_quiet(struct loop *loop)
 {
-    pthread_mutex_lock(&loop->inbox_lock);
-    bool quiet = STAILQ_EMPTY(&loop->inbox);
-    pthread_mutex_unlock(&loop->inbox_lock);
-    return quiet;
+    LOCKED(&loop->inbox_lock);
+    return STAILQ_EMPTY(&loop->inbox);
 }
 
 void loop_schedule(struct loop *loop, struct task *task)

@@ -1,11 +1,12 @@
 #include "core/lib/meter.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/lib/thread.h"
 
 /* The values of a route's meter: its statuses, and its times. */
 enum { TIMES_AT = METER_STATUSES, ROUTE_VALUES = TIMES_AT + METER_TIME_VALUES };
@@ -152,7 +153,7 @@ void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *
 {
     struct route_sums sums;
 
-    pthread_mutex_lock(&meter_lock);
+    LOCKED(&meter_lock);
     for (const struct meter *route = &meter_no_route; route; route = route->next) {
         if (!route->route)
             continue;
@@ -162,5 +163,4 @@ void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *
         meter_times(route, TIMES_AT, &sums.times);
         call(&sums, arg);
     }
-    pthread_mutex_unlock(&meter_lock);
 }

@@ -223,9 +223,8 @@ void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const
     *call = (struct lifecycle_call){
         .thread = pthread_self(), .now = {.module = module, .kind = kind}, .taken_ms = -1};
     call->before = activity_enter(call->now);
-    pthread_mutex_lock(&lock);
+    LOCKED(&lock);
     LIST_INSERT_HEAD(&running, call, link);
-    pthread_mutex_unlock(&lock);
 }
 
 void lifecycle_call_end(struct lifecycle_call *call)
@@ -243,7 +242,7 @@ void lifecycle_calls_check(int64_t passed_ms)
     static char reason[160];
     int64_t limit = atomic_load(&lifecycle_limit_ms);
 
-    pthread_mutex_lock(&lock);
+    LOCKED(&lock);
     struct lifecycle_call *call;
 
     LIST_FOREACH(call, &running, link)
@@ -265,5 +264,4 @@ void lifecycle_calls_check(int64_t passed_ms)
                  call->now.kind, call->now.module, call->taken_ms);
         crash_end(call->thread, reason);
     }
-    pthread_mutex_unlock(&lock);
 }

@@ -38,7 +38,23 @@ void thread_schedule(int nice);
  */
 unsigned thread_processors(void);
 
-/* ---- conditions and semaphores, with timeouts on the monotonic clock ---- */
+/* ---- locks; conditions and semaphores with timeouts on the monotonic clock ---- */
+
+/* Holds a lock from here to the end of the block, whichever way the block is left. */
+#define LOCKED(mutex)                                                                              \
+    pthread_mutex_t *const locked_here __attribute__((cleanup(thread_unlock), unused)) =           \
+        thread_lock(mutex)
+
+static inline pthread_mutex_t *thread_lock(pthread_mutex_t *mutex)
+{
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void thread_unlock(pthread_mutex_t *const *locked)
+{
+    pthread_mutex_unlock(*locked);
+}
 
 /*
  * Like pthread_cond_wait(), but only until clock_mono_ms() reaches `until_ms`. Returns 0 or

@@ -148,14 +148,11 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, int64_t pa
 /* Waits until the next check; false: stop. */
 static bool hang_wait_for_next(int64_t ms, struct engine **engine)
 {
-    pthread_mutex_lock(&watch.lock);
+    LOCKED(&watch.lock);
     if (!watch.stop && ms)
         condition_wait(&watch.news, &watch.lock, clock_mono_ms() + ms);
-    bool on = !watch.stop;
-
     *engine = watch.engine;
-    pthread_mutex_unlock(&watch.lock);
-    return on;
+    return !watch.stop;
 }
 
 static void *watch_main(void *arg)
@@ -212,9 +209,8 @@ int hang_watch_begin(void)
 
 void hang_watch_loops(struct engine *engine)
 {
-    pthread_mutex_lock(&watch.lock);
+    LOCKED(&watch.lock);
     watch.engine = engine;
-    pthread_mutex_unlock(&watch.lock);
 }
 
 void hang_watch_end(void)

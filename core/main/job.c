@@ -6,6 +6,7 @@
 
 #include "core/lib/log.h"
 #include "core/lib/text.h"
+#include "core/lib/thread.h"
 #include "core/module/engine.h"
 #include "core/module/pool.h"
 #include "core/module/request.h"
@@ -38,14 +39,13 @@ static struct job_record *job_log_record_of(struct engine *engine, const char *n
 
 bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record)
 {
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     const struct job_record *at = engine->job_log;
 
     while (at && index--)
         at = at->next;
     if (at)
         *record = *at;
-    pthread_mutex_unlock(&engine->lock);
     return at != NULL;
 }
 
@@ -442,13 +442,12 @@ int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *)
     run->then = then;
     run->arg = arg;
     generation_acquire(generation);
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     /* in turn; while the host stops, the first loop gets all work, because it ends last */
     unsigned turn = engine->stopping ? 0 : engine->next_loop++ % engine->loop_count;
 
     run->loop = &engine->loops[turn];
     loop_post(run->loop, &run->message);
-    pthread_mutex_unlock(&engine->lock);
     return 0;
 }
 

@@ -183,10 +183,9 @@ void reload_discard(struct generation *g)
 static void reload_add_alive(struct engine *engine, struct generation *g)
 {
     g->live_ms = clock_mono_ms();
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     LIST_INSERT_HEAD(&engine->alive, g, alive);
     engine->alive_count++;
-    pthread_mutex_unlock(&engine->lock);
 }
 
 void reload_first(struct engine *engine)
@@ -312,10 +311,9 @@ static void reload_reclaim_released(struct generation *g)
 {
     struct reloader *reloader = g->engine->reloader;
 
-    pthread_mutex_lock(&reloader->lock);
+    LOCKED(&reloader->lock);
     g->reclaim_gone = true;
     pthread_cond_broadcast(&reloader->news);
-    pthread_mutex_unlock(&reloader->lock);
 }
 
 /*
@@ -599,9 +597,8 @@ void reloader_ask(struct reloader *reloader, int fd)
 
 void reloader_history(struct reloader *reloader, struct reload_history *history)
 {
-    pthread_mutex_lock(&reloader->lock);
+    LOCKED(&reloader->lock);
     *history = reloader->history;
-    pthread_mutex_unlock(&reloader->lock);
 }
 
 /* Ends one of the threads by its flag. */

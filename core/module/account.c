@@ -1,11 +1,11 @@
 #include "core/module/account.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/lib/text.h"
+#include "core/lib/thread.h"
 
 enum { SECOND_US = 1000000 };
 
@@ -16,7 +16,7 @@ static struct account *_Atomic accounts; /* new ones are added at the front */
 
 struct account *account_named(const char *name)
 {
-    pthread_mutex_lock(&account_lock);
+    LOCKED(&account_lock);
     struct account *account = accounts;
 
     while (account && strcmp(account->name, name) != 0)
@@ -35,7 +35,6 @@ struct account *account_named(const char *name)
             account = NULL;
         }
     }
-    pthread_mutex_unlock(&account_lock);
     return account;
 }
 

@@ -5,28 +5,26 @@
 #include <string.h>
 
 #include "core/lib/log.h"
+#include "core/lib/thread.h"
 #include "core/module/engine.h"
 #include "core/module/pool.h"
 
 struct generation *engine_generation(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
-    struct generation *generation = engine->generation;
-    generation_acquire(generation);
-    pthread_mutex_unlock(&engine->lock);
-    return generation;
+    LOCKED(&engine->lock);
+    generation_acquire(engine->generation);
+    return engine->generation;
 }
 
 size_t engine_generations(struct engine *engine, struct generation **list)
 {
     size_t count = 0;
 
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     for (struct generation *g = LIST_FIRST(&engine->alive); g && count < GENERATIONS_MAX;
          g = LIST_NEXT(g, alive))
         if (generation_try_acquire(g))
             list[count++] = g;
-    pthread_mutex_unlock(&engine->lock);
     return count;
 }
 
@@ -38,45 +36,39 @@ void engine_generations_release(struct generation **list, size_t count)
 
 int engine_hold(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
-    int failed = engine->stopping ? -1 : 0;
-    if (!failed)
-        engine->held++;
-    pthread_mutex_unlock(&engine->lock);
-    return failed;
+    LOCKED(&engine->lock);
+    if (engine->stopping)
+        return -1;
+    engine->held++;
+    return 0;
 }
 
 void engine_unhold(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     engine->held--;
-    pthread_mutex_unlock(&engine->lock);
 }
 
 bool engine_stopping(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
-    bool stopping = engine->stopping;
-    pthread_mutex_unlock(&engine->lock);
-    return stopping;
+    LOCKED(&engine->lock);
+    return engine->stopping;
 }
 
 void engine_stop(struct engine *engine, int64_t until_ms)
 {
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     engine->stopping = true;
     for (struct generation *g = LIST_FIRST(&engine->alive); g; g = LIST_NEXT(g, alive))
         workers_stop(g->workers, until_ms);
-    pthread_mutex_unlock(&engine->lock);
 }
 
 bool engine_idle(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     bool idle = !engine->held;
     for (struct generation *g = LIST_FIRST(&engine->alive); g && idle; g = LIST_NEXT(g, alive))
         idle = !workers_running(g->workers);
-    pthread_mutex_unlock(&engine->lock);
     return idle;
 }
 
@@ -117,10 +109,9 @@ bool pause_why(struct engine *engine, char *reason, size_t size)
 {
     if (!pause_holds(engine))
         return false;
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     snprintf(reason, size, "%s",
              *engine->pause_reason ? engine->pause_reason
                                    : "the database has not been queried yet");
-    pthread_mutex_unlock(&engine->lock);
     return true;
 }

@@ -135,7 +135,7 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
 {
     enum quota_result answer = QUOTA_ALL_FULL;
 
-    pthread_mutex_lock(&pool->lock);
+    LOCKED(&pool->lock);
     if (!bounded || pool->queued < pool->descriptor->queue) {
         call->queued.owner = fair_enter(&pool->owners, &call->owner, each, &answer);
         if (!call->queued.owner && !bounded) /* it must not be refused, so it counts for the host */
@@ -153,7 +153,6 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
         }
         pthread_cond_signal(&pool->more);
     }
-    pthread_mutex_unlock(&pool->lock);
     return answer;
 }
 
@@ -295,11 +294,10 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
                                         .threads = pool->most,
                                         .most = pool->descriptor->queue,
                                         .each = pool->each};
-    pthread_mutex_lock(&pool->lock);
+    LOCKED(&pool->lock);
     status->started = pool->started;
     status->busy = pool->busy;
     status->waiting = pool->queued;
-    pthread_mutex_unlock(&pool->lock);
     return true;
 }
 
@@ -521,10 +519,9 @@ struct workers *workers_new(struct generation *generation)
 
 void workers_go(struct workers *workers)
 {
-    pthread_mutex_lock(&workers->lock);
+    LOCKED(&workers->lock);
     workers->go = true;
     pthread_cond_broadcast(&workers->gone);
-    pthread_mutex_unlock(&workers->lock);
 }
 
 void workers_stop(struct workers *workers, int64_t until_ms)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/lib/log.h"
+#include "core/lib/thread.h"
 #include "core/module/request.h"
 
 enum { ROWS = sizeof((struct quota_table *)0)->rows / sizeof(struct quota_entry *) };
@@ -142,24 +143,20 @@ enum quota_result quota_take(struct quota_table *table, struct quota_charge *cha
                              const struct quota_owner *owner, size_t more,
                              const struct quota_limits *bounds)
 {
-    enum quota_result answer = QUOTA_TAKEN;
-
     if (!charge->bytes)
         charge->owner = *owner;
-    pthread_mutex_lock(&table->lock);
+    LOCKED(&table->lock);
     struct quota_entry **at = quota_find(table, &charge->owner);
     size_t own = *at ? (*at)->taken : 0;
 
     if (!quota_fits(own + more, bounds->each, charge->bytes + more))
-        answer = QUOTA_OWN_FULL;
-    else if (!quota_fits(table->taken + more, bounds->all, charge->bytes + more))
-        answer = QUOTA_ALL_FULL;
-    else if (more && !quota_add(table, at, &charge->owner, more))
-        answer = QUOTA_NO_MEMORY;
-    else
-        charge->bytes += more;
-    pthread_mutex_unlock(&table->lock);
-    return answer;
+        return QUOTA_OWN_FULL;
+    if (!quota_fits(table->taken + more, bounds->all, charge->bytes + more))
+        return QUOTA_ALL_FULL;
+    if (more && !quota_add(table, at, &charge->owner, more))
+        return QUOTA_NO_MEMORY;
+    charge->bytes += more;
+    return QUOTA_TAKEN;
 }
 
 int quota_charge(struct core_request *rq, enum quota quota, struct quota_charge *charge,
@@ -190,11 +187,10 @@ void quota_release_all(struct quota_table *table, struct quota_charge *charge)
 
 size_t quota_entry_of(struct quota_table *table, const struct quota_owner *owner)
 {
-    pthread_mutex_lock(&table->lock);
+    LOCKED(&table->lock);
     const struct quota_entry *entry = *quota_find(table, owner);
-    size_t taken = entry ? entry->taken : 0;
-    pthread_mutex_unlock(&table->lock);
-    return taken;
+
+    return entry ? entry->taken : 0;
 }
 
 size_t quota_taken(struct quota_table *table)
@@ -225,25 +221,19 @@ int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why)
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why)
 {
-    struct quota_entry *entry = NULL;
-
-    pthread_mutex_lock(&table->lock);
+    LOCKED(&table->lock);
     struct quota_entry **at = quota_find(table, owner);
+    bool fits = (*at ? (*at)->taken : 0) < each;
+    struct quota_entry *entry = fits ? quota_add(table, at, owner, 1) : NULL;
 
-    *why = (*at ? (*at)->taken : 0) < each ? QUOTA_NO_MEMORY : QUOTA_OWN_FULL;
-    if (*why == QUOTA_NO_MEMORY)
-        entry = quota_add(table, at, owner, 1);
-    if (entry)
-        *why = QUOTA_TAKEN;
-    pthread_mutex_unlock(&table->lock);
+    *why = entry ? QUOTA_TAKEN : fits ? QUOTA_NO_MEMORY : QUOTA_OWN_FULL;
     return entry;
 }
 
 void fair_leave(struct quota_table *table, struct quota_entry *owner)
 {
-    pthread_mutex_lock(&table->lock);
+    LOCKED(&table->lock);
     quota_remove(table, &owner->owner, 1);
-    pthread_mutex_unlock(&table->lock);
 }
 
 struct fair_flow *fair_flow(const struct fair_queue *queue, const struct fair_entry *entry)

@@ -1,6 +1,5 @@
 #include "core/server/stream.h"
 
-#include <pthread.h>
 #include <search.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "core/lib/text.h"
+#include "core/lib/thread.h"
 #include "core/module/reply.h"
 #include "core/server/http_txn.h"
 
@@ -447,18 +447,15 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
 
 size_t api_stream_waiting(struct bb_stream *stream)
 {
-    pthread_mutex_lock(&stream->lock);
-    size_t bytes = stream->queue.bytes;
-    pthread_mutex_unlock(&stream->lock);
-    return bytes;
+    LOCKED(&stream->lock);
+    return stream->queue.bytes;
 }
 
 void api_stream_cut(struct bb_stream *stream)
 {
-    pthread_mutex_lock(&stream->lock);
+    LOCKED(&stream->lock);
     stream->cut = true;
     stream_post(stream);
-    pthread_mutex_unlock(&stream->lock);
 }
 
 void api_stream_end(struct bb_stream *stream)
@@ -637,7 +634,7 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
 {
     size_t count = 0;
 
-    pthread_mutex_lock(&topics_lock);
+    LOCKED(&topics_lock);
     publications++;
     for (size_t i = 0; i < name_count; i++) {
         const struct topic *topic = stream_topic_find(host, names[i]);
@@ -661,7 +658,6 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
             }
         }
     }
-    pthread_mutex_unlock(&topics_lock);
     return count;
 }
 
@@ -684,9 +680,8 @@ void stream_closed(struct bb_stream *stream)
     LIST_REMOVE(stream, link);
     atomic_store(&stream->closing, true);
     if (atomic_load(&stream->joined)) { /* streams without topics do not need the lock */
-        pthread_mutex_lock(&topics_lock);
+        LOCKED(&topics_lock);
         stream_leave(stream); /* from here on nobody calls `full` */
-        pthread_mutex_unlock(&topics_lock);
     }
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);

@@ -98,20 +98,17 @@ static int dial_start(struct dial *dial, bool again)
     struct dial_attempt *attempt = &dial->attempts[again];
     pthread_t thread;
 
-    pthread_mutex_lock(&dial_lock);
+    LOCKED(&dial_lock);
     if (line->threads < THREADS_MAX && !pthread_create(&thread, NULL, dial_main, line)) {
         pthread_detach(thread);
         line->threads++;
     }
-    bool started = line->threads > 0;
-
-    if (started) {
-        attempt->dial = dial;
-        STAILQ_INSERT_TAIL(&line->attempts, attempt, next);
-        dial->left++;
-    }
-    pthread_mutex_unlock(&dial_lock);
-    return started ? 0 : -1;
+    if (!line->threads)
+        return -1;
+    attempt->dial = dial;
+    STAILQ_INSERT_TAIL(&line->attempts, attempt, next);
+    dial->left++;
+    return 0;
 }
 
 static void dial_timer(struct timer *timer)

@@ -1,13 +1,13 @@
 #include "core/store/pg_connect.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/lib/text.h"
+#include "core/lib/thread.h"
 #include "core/store/pg.h"
 
 /*
@@ -124,12 +124,11 @@ static void pg_remember_server(const char *url, const PGconn *conn)
 
     if (!host || !address || !port || !*address || !strcmp(host, address))
         return;
-    pthread_mutex_lock(&last_lock);
+    LOCKED(&last_lock);
     snprintf(last_server.url, sizeof last_server.url, "%s", url);
     snprintf(last_server.host, sizeof last_server.host, "%s", host);
     snprintf(last_server.address, sizeof last_server.address, "%s", address);
     snprintf(last_server.port, sizeof last_server.port, "%s", port);
-    pthread_mutex_unlock(&last_lock);
 }
 
 /* Returns all options, which the caller frees. NULL: out of memory. */

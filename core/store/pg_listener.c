@@ -75,11 +75,10 @@ static void pg_listener_note_problem(const struct pg_listener *listener, const c
 {
     struct engine *engine = listener->loop->engine;
 
-    pthread_mutex_lock(&engine->lock);
+    LOCKED(&engine->lock);
     snprintf(engine->connection_problem, sizeof engine->connection_problem, "%s",
              reason ? reason : "");
     pg_one_line(engine->connection_problem);
-    pthread_mutex_unlock(&engine->lock);
 }
 
 int64_t pg_listener_silent_ms(void)
@@ -148,10 +147,9 @@ static char *pg_listener_channels(struct engine *engine, PGconn *pg)
 /* Wakes the callers of pg_listener_subscribe() up to this one. */
 static void pg_listener_serve(struct pg_listener *listener, uint64_t call)
 {
-    pthread_mutex_lock(&listener->lock);
+    LOCKED(&listener->lock);
     listener->served = call;
     pthread_cond_broadcast(&listener->more_served);
-    pthread_mutex_unlock(&listener->lock);
 }
 
 static void pg_listener_again(struct pg_listener *listener, int64_t in_ms)
@@ -441,7 +439,7 @@ static void pg_listener_called(struct message *message)
 
 void pg_listener_subscribe(struct pg_listener *listener)
 {
-    pthread_mutex_lock(&listener->lock);
+    LOCKED(&listener->lock);
     uint64_t call = ++listener->calls;
 
     if (!listener->posted)
@@ -450,7 +448,6 @@ void pg_listener_subscribe(struct pg_listener *listener)
     /* if the loop is blocked, it does this when it resumes */
     while (listener->served < call && !atomic_load(&listener->loop->stands_ms))
         condition_wait(&listener->more_served, &listener->lock, clock_mono_ms() + LOOK_MS);
-    pthread_mutex_unlock(&listener->lock);
 }
 
 struct pg_listener *pg_listener_new(struct loop *loop)

@@ -10,10 +10,10 @@
  * One mutex, which is never held during a query.
  */
 #include <openssl/crypto.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "modules/auth/auth.h"
+#include "modules/common/lock.h"
 
 #define LOOKUPS_PER_S 20 /* of unknown names, if no change is known */
 #define SEALED_MAX 512
@@ -68,9 +68,8 @@ void auth_keys_free(struct auth_keys *keys)
 
 void auth_keys_stale(struct auth_keys *keys)
 {
-    pthread_mutex_lock(&keys->lock);
+    LOCKED(&keys->lock);
     keys->wanted++;
-    pthread_mutex_unlock(&keys->lock);
 }
 
 /* Call with the lock held. */
@@ -220,17 +219,15 @@ static int keys_make(struct bb_request *rq, struct fresh *fresh)
 static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
 {
     struct auth_keys *keys = auth->keys;
-    bool found = false;
 
-    pthread_mutex_lock(&keys->lock);
+    LOCKED(&keys->lock);
     for (size_t i = 0; i < keys->count && (!sure || keys->loaded == keys->wanted); i++) {
         if (keys->keys[i].active) {
             memcpy(kid, keys->keys[i].kid, TOKEN_KID + 1);
-            found = true;
+            return true;
         }
     }
-    pthread_mutex_unlock(&keys->lock);
-    return found;
+    return false;
 }
 
 /*
@@ -267,11 +264,10 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
 size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_claims *claims,
                       char text[TOKEN_MADE_MAX])
 {
-    pthread_mutex_lock(&auth->keys->lock);
+    LOCKED(&auth->keys->lock);
     const struct key *key = keys_find(auth->keys, kid);
-    size_t length = key ? token_make(key->keyed, kid, claims, text) : 0;
-    pthread_mutex_unlock(&auth->keys->lock);
-    return length;
+
+    return key ? token_make(key->keyed, kid, claims, text) : 0;
 }
 
 /* ---- POST /api/admin/rotate-secret and `busbar rotate-secret` ---- */

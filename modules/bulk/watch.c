@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "modules/bulk/bulk.h"
+#include "modules/common/lock.h"
 
 #define RETRY "retry: 2000\n\n"
 
@@ -102,10 +103,9 @@ int bulk_stream(struct bb_request *rq)
         free(watcher);
         return status;
     }
-    pthread_mutex_lock(&bulk->watching);
+    LOCKED(&bulk->watching);
     LIST_INSERT_HEAD(&bulk->watchers, watcher, link);
     watch_send(rq, watcher, &job, text);
-    pthread_mutex_unlock(&bulk->watching);
     return status;
 }
 
@@ -138,7 +138,7 @@ void bulk_watch(struct bb_request *rq)
         jobs[i] = bulk_job_of(rq, rows, i, false);
         texts[i] = watch_event(rq, &jobs[i]);
     }
-    pthread_mutex_lock(&bulk->watching);
+    LOCKED(&bulk->watching);
     LIST_FOREACH(watcher, &bulk->watchers, link)
     {
         size_t i = 0;
@@ -151,5 +151,4 @@ void bulk_watch(struct bb_request *rq)
                                watcher->done != bulk_done(&jobs[i])))
             watch_send(rq, watcher, &jobs[i], texts[i]);
     }
-    pthread_mutex_unlock(&bulk->watching);
 }

@@ -4,12 +4,12 @@
  */
 #include "modules/common/cache.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/common/hash.h"
+#include "modules/common/lock.h"
 
 enum { WAYS = 8, TAIL = 16 };
 
@@ -98,20 +98,17 @@ size_t cache_get(struct cache *cache, const void *key, size_t length, void *into
 {
     uint64_t hash = cache_hash(cache, key, length);
     struct entry *oldest;
-    size_t size = 0;
 
-    pthread_mutex_lock(&cache->lock);
+    LOCKED(&cache->lock);
     struct entry *entry = cache->sets ? cache_find(cache, hash, key, length, &oldest) : NULL;
 
     *epoch = cache->epoch;
-    if (entry) {
-        entry->used = ++cache->uses;
-        size = entry->size;
-        if (size <= room)
-            memcpy(into, entry->bytes + length, size);
-    }
-    pthread_mutex_unlock(&cache->lock);
-    return size;
+    if (!entry)
+        return 0;
+    entry->used = ++cache->uses;
+    if (entry->size <= room)
+        memcpy(into, entry->bytes + length, entry->size);
+    return entry->size;
 }
 
 void cache_put(struct cache *cache, const void *key, size_t length, const void *value, size_t size,
@@ -151,21 +148,19 @@ void cache_remove(struct cache *cache, const void *key, size_t length)
     uint64_t hash = cache_hash(cache, key, length);
     struct entry *oldest;
 
-    pthread_mutex_lock(&cache->lock);
+    LOCKED(&cache->lock);
     struct entry *entry = cache->sets ? cache_find(cache, hash, key, length, &oldest) : NULL;
 
     cache->epoch++;
     if (entry)
         entry_clear(entry);
-    pthread_mutex_unlock(&cache->lock);
 }
 
 void cache_drop(struct cache *cache, uint64_t tag)
 {
-    pthread_mutex_lock(&cache->lock);
+    LOCKED(&cache->lock);
     cache->epoch++;
     for (size_t i = 0; i < cache->sets * WAYS; i++)
         if (!tag || cache->tags[i] == tag)
             entry_clear(&cache->entries[i]);
-    pthread_mutex_unlock(&cache->lock);
 }

@@ -1,6 +1,6 @@
 #include "modules/common/slots.h"
 
-#include <pthread.h>
+#include "modules/common/lock.h"
 
 enum { PAUSE_MS = 20, PAUSES = 100 };
 
@@ -35,22 +35,19 @@ int slot_try(struct slots *slots, int64_t account)
 {
     size_t free = slots->count;
     int64_t own = 0;
-    int status = 0;
 
-    pthread_mutex_lock(&slots->lock);
+    LOCKED(&slots->lock);
     for (size_t i = 0; i < slots->count; i++) {
         own += slots->accounts[i] == account;
         if (!slots->accounts[i])
             free = i;
     }
     if (own >= slots->each)
-        status = 429;
-    else if (free == slots->count)
-        status = 503;
-    else
-        slots->accounts[free] = account;
-    pthread_mutex_unlock(&slots->lock);
-    return status;
+        return 429;
+    if (free == slots->count)
+        return 503;
+    slots->accounts[free] = account;
+    return 0;
 }
 
 static void slot_take_within(struct bb_request *rq, struct slots *slots, int pauses)
@@ -79,13 +76,12 @@ void slot_await(struct bb_request *rq, struct slots *slots)
 
 void slot_release(struct slots *slots, int64_t account)
 {
-    pthread_mutex_lock(&slots->lock);
+    LOCKED(&slots->lock);
     for (size_t i = 0; i < slots->count; i++)
         if (slots->accounts[i] == account) {
             slots->accounts[i] = 0;
-            break;
+            return;
         }
-    pthread_mutex_unlock(&slots->lock);
 }
 
 struct held {

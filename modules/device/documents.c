@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <magic.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <utf8proc.h>
 
 #include "modules/common/incoming.h"
+#include "modules/common/lock.h"
 #include "modules/device/device.h"
 
 enum {
@@ -124,7 +124,7 @@ static void documents_find_types(void *arg)
     for (size_t i = 0; i < arrival->count; i++) {
         const char *found = NULL;
 
-        pthread_mutex_lock(&arrival->finder->lock);
+        LOCKED(&arrival->finder->lock);
         int fd = open(arrival->files[i]->path, O_RDONLY | O_CLOEXEC);
         ssize_t length =
             fd < 0 ? -1 : read(fd, arrival->finder->seen, sizeof(arrival->finder->seen));
@@ -134,7 +134,6 @@ static void documents_find_types(void *arg)
         if (length >= 0)
             found = magic_buffer(arrival->finder->cookie, arrival->finder->seen, (size_t)length);
         snprintf(arrival->types[i], TYPE, "%s", found ? found : "application/octet-stream");
-        pthread_mutex_unlock(&arrival->finder->lock);
     }
 }
 

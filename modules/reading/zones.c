@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "modules/common/lock.h"
 #include "modules/reading/reading.h"
 
 struct known {
@@ -64,10 +65,9 @@ int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
     bool failed = bb_offload(rq, READING_POOL, zones_read, known) != 0;
 
     if (known->zone) {
-        pthread_mutex_lock(&reading->zones_lock);
+        LOCKED(&reading->zones_lock);
         found = tsearch(known, &reading->zones, zones_compare);
         *zone = found ? (*found)->zone : NULL; /* another request may have been faster */
-        pthread_mutex_unlock(&reading->zones_lock);
     }
     bool starved = known->failed || (known->zone && !*zone);
 

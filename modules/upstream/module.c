@@ -7,7 +7,6 @@
 #include <busbar/busbar.h>
 
 #include <ctype.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "modules/common/http_client.h"
+#include "modules/common/lock.h"
 #include "modules/common/settings.h"
 #include "modules/common/slots.h"
 
@@ -345,7 +345,7 @@ static const struct bb_upstream_response *upstream_send(void *state, struct bb_r
     call->bytes_held = bytes;
     call->completion = bb_completion(rq);
     if (call->completion) {
-        pthread_mutex_lock(&upstream->lock);
+        LOCKED(&upstream->lock);
         call->handed = upstream->open;
         if (call->handed) {
             atomic_fetch_add(&call->holders, 1);
@@ -353,7 +353,6 @@ static const struct bb_upstream_response *upstream_send(void *state, struct bb_r
             *upstream->last = call;
             upstream->last = &call->next;
         }
-        pthread_mutex_unlock(&upstream->lock);
     }
     if (!call->handed) {
         if (call->completion)
@@ -590,9 +589,8 @@ static void upstream_start(struct bb_host *host, void *state)
     struct upstream *upstream = state;
 
     (void)host;
-    pthread_mutex_lock(&upstream->lock);
+    LOCKED(&upstream->lock);
     upstream->open = true;
-    pthread_mutex_unlock(&upstream->lock);
 }
 
 BB_EXPORT const struct bb_module busbar_module = {

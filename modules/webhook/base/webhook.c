@@ -2,10 +2,11 @@
 #include "modules/webhook/base/webhook.h"
 
 #include <openssl/crypto.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "modules/common/lock.h"
 
 /*
  * ---- secrets: sealed under the webhook's id, and opened ----
@@ -110,10 +111,9 @@ static void waiter_leave(void *arg)
 {
     struct waiter *waiter = arg;
 
-    pthread_mutex_lock(&waiter->waiters->lock);
+    LOCKED(&waiter->waiters->lock);
     LIST_REMOVE(waiter, link);
     waiter_signal(waiter);
-    pthread_mutex_unlock(&waiter->waiters->lock);
 }
 
 struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t id, bool test)
@@ -136,37 +136,32 @@ struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter)
     struct waiters *waiters = waiter->waiters;
     struct bb_completion *completion = bb_completion(rq);
 
-    pthread_mutex_lock(&waiters->lock);
+    LOCKED(&waiters->lock);
     waiter_signal(waiter); /* the previous one, for which the request no longer waits */
     waiter->completion = completion;
-    bool ended = waiters->ended && !waiter->test;
-
-    pthread_mutex_unlock(&waiters->lock);
-    return ended ? NULL : completion;
+    return waiters->ended && !waiter->test ? NULL : completion;
 }
 
 void waiters_wake(struct waiters *waiters, int64_t webhook)
 {
     struct waiter *at;
 
-    pthread_mutex_lock(&waiters->lock);
+    LOCKED(&waiters->lock);
     LIST_FOREACH(at, &waiters->list, link)
     if (!at->test && (!webhook || at->id == webhook))
         waiter_signal(at);
-    pthread_mutex_unlock(&waiters->lock);
 }
 
 void waiters_access_changed(struct waiters *waiters, int64_t account)
 {
     struct waiter *at;
 
-    pthread_mutex_lock(&waiters->lock);
+    LOCKED(&waiters->lock);
     LIST_FOREACH(at, &waiters->list, link)
     if (!at->test && (!account || at->account == account)) {
         atomic_store(&at->revoked, true);
         waiter_signal(at);
     }
-    pthread_mutex_unlock(&waiters->lock);
 }
 
 void waiters_end(struct waiters *waiters)
@@ -182,7 +177,7 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
 {
     struct waiter *at;
 
-    pthread_mutex_lock(&waiters->lock);
+    LOCKED(&waiters->lock);
     LIST_FOREACH(at, &waiters->list, link)
     if (at->test && at->id == delivery && at->completion)
         break;
@@ -193,5 +188,4 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
         snprintf(at->error, sizeof(at->error), "%s", error ? error : "");
         waiter_signal(at);
     }
-    pthread_mutex_unlock(&waiters->lock);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "modules/common/lock.h"
 #include "modules/webhook/sender/internal.h"
 
 #define CLEAN_MS 30000
@@ -250,9 +251,8 @@ void sender_pause(struct sender *sender, bool paused)
 
 void sender_count(struct sender *sender, struct sender_counters *counters)
 {
-    pthread_mutex_lock(&sender->lock);
+    LOCKED(&sender->lock);
     *counters = sender->counters;
-    pthread_mutex_unlock(&sender->lock);
 }
 
 /* ---- signals to the owners of other shards --------------------------------------------------- */
@@ -415,9 +415,8 @@ static void sender_turn(struct sender *sender)
 
 static void sender_set_running(struct sender *sender, bool running)
 {
-    pthread_mutex_lock(&sender->lock);
+    LOCKED(&sender->lock);
     sender->running = running;
-    pthread_mutex_unlock(&sender->lock);
 }
 
 /*
