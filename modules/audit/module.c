@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "modules/audit/schema.h"
+#include "modules/common/csv.h"
 #include "modules/common/pieces.h"
 
 enum {
@@ -219,22 +220,26 @@ static void audit_partitions(struct bb_request *rq)
 
 /* ---- the list and the export ---- */
 
-#define MEMBER(field, kind, bits, words)                                                           \
-    {.name = (field), .type = (kind), .flags = BB_REQUIRED | (bits), .help = (words)}
+#define MEMBER(field, kind, bits, shown, words)                                                    \
+    {.name = (field), .type = (kind), .flags = BB_REQUIRED | (bits), .example = (shown),           \
+     .help = (words)}
+#define AT "2026-04-01T12:00:00.000Z"
+#define REQUEST "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"
 
 /* In the order of the columns of the statement. */
 static const struct bb_field record_fields[] = {
-    MEMBER("id", BB_INT, 0, "Id of the record. Later records have higher ids."),
-    MEMBER("at", BB_TIME, 0, "When the record was written, before the request was handled."),
-    MEMBER("account", BB_INT, BB_NULLABLE, "Id of the caller's account; null without a token."),
-    MEMBER("email", BB_TEXT, BB_NULLABLE, "E-mail of the caller; without a token, the e-mail in the request."),
-    MEMBER("organization", BB_INT, BB_NULLABLE, "The organization for which the caller acted."),
-    MEMBER("address", BB_TEXT, 0, "Address of the client."),
-    MEMBER("action", BB_TEXT, 0, "Method and route."),
-    MEMBER("path", BB_TEXT, 0, "The path with decoded segments, up to 2,048 bytes."),
-    MEMBER("requestId", BB_TEXT, 0, "`X-Request-Id`, as in the log of the host."),
-    MEMBER("status", BB_INT, BB_NULLABLE, "Status of the response; null if it is not known."),
-    MEMBER("fields", BB_OBJECT, 0,
+    MEMBER("id", BB_INT, 0, "17", "Id of the record. Later records have higher ids."),
+    MEMBER("at", BB_TIME, 0, AT, "When the record was written, before the request was handled."),
+    MEMBER("account", BB_INT, BB_NULLABLE, "1", "Id of the caller's account; null without a token."),
+    MEMBER("email", BB_TEXT, BB_NULLABLE, "admin@example.com",
+           "E-mail of the caller; without a token, the e-mail in the request."),
+    MEMBER("organization", BB_INT, BB_NULLABLE, "null", "The organization for which the caller acted."),
+    MEMBER("address", BB_TEXT, 0, "192.0.2.7", "Address of the client."),
+    MEMBER("action", BB_TEXT, 0, "PUT /api/admin/users/:id", "Method and route."),
+    MEMBER("path", BB_TEXT, 0, "/api/admin/users/4", "The path with decoded segments, up to 2,048 bytes."),
+    MEMBER("requestId", BB_TEXT, 0, REQUEST, "`X-Request-Id`, as in the log of the host."),
+    MEMBER("status", BB_INT, BB_NULLABLE, "200", "Status of the response; null if it is not known."),
+    MEMBER("fields", BB_OBJECT, 0, "{\"status\":\"Active\",\"role\":\"OrganizationAdmin\"}",
            "Declared fields of the body, up to 4 KiB; URLs without their query. `_omitted` names "
            "values that are not stored: secret, free-form, long or undeclared ones, and files."),
 };
@@ -338,7 +343,11 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(record_fields),
      .help = "List the audit log: requests that changed something or tried to, newest first."},
     {.method = "GET", .path = "/api/admin/audit-log/export.csv", .roles = BB_ROLE_ADMIN,
-     .handler = audit_export, .query = BB_TABLE(export_query), .reply_type = "text/csv",
+     .handler = audit_export, .query = BB_TABLE(export_query), .reply = CSV_REPLY(
+        "id,at,account,email,organization,address,action,path,requestId,status,fields\r\n"
+        "17," AT ",1,admin@example.com,,192.0.2.7,PUT /api/admin/users/:id,"
+        "/api/admin/users/4," REQUEST ",200,\"{\"\"status\"\": \"\"Active\"\"}\"\r\n"),
+     .reply_type = "text/csv",
      .help = "Download the audit log as CSV."},
 };
 

@@ -135,23 +135,33 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
 
 /* ---- fields ------------------------------------------------------------------------------- */
 
-#define TEXT(field, least, most, bits)                                                             \
-    {.name = (field), .type = BB_TEXT, .flags = (bits), .min = (least), .max = (most)}
-#define GIVEN(field, least, most, bits, words)                                                     \
+#define TEXT(field, bits, shown)                                                                   \
+    {.name = (field), .type = BB_TEXT, .flags = (bits), .example = (shown)}
+#define GIVEN(field, least, most, bits, words, shown)                                              \
     {.name = (field), .type = BB_TEXT, .flags = (bits), .min = (least), .max = (most),             \
-     .help = (words)}
-#define NEW_PASSWORD(field)                                                                        \
+     .help = (words), .example = (shown)}
+#define NEW_PASSWORD(field, shown)                                                                 \
     {.name = (field), .type = BB_TEXT, .flags = BB_REQUIRED | BB_SECRET, .min = 8, .max = 256,     \
-     .help = "The new password, 8 to 256 characters."}
+     .help = "The new password, 8 to 256 characters.", .example = (shown)}
 /* Accepts any text, because a username of any form that is not known must get a 401. */
-#define USERNAME(bits)                                                                             \
+#define USERNAME(bits, shown)                                                                      \
     {.name = "username", .type = BB_TEXT, .flags = BB_VERBATIM | (bits), .alias = "email",         \
-     .help = "The account's e-mail. `email` is accepted as the name of this field, too."}
-#define TRIED_PASSWORD(field, bits, other, words)                                                  \
+     .help = "The account's e-mail. `email` is accepted as the name of this field, too.",          \
+     .example = (shown)}
+#define TRIED_PASSWORD(field, bits, other, words, shown)                                           \
     {.name = (field), .type = BB_TEXT, .flags = BB_SECRET | BB_VERBATIM | (bits),                  \
-     .alias = (other), .help = (words)}
-#define NUMBER(field)                                                                              \
-    {.name = (field), .type = BB_INT, .flags = BB_REQUIRED}
+     .alias = (other), .help = (words), .example = (shown)}
+#define NUMBER(field, shown)                                                                       \
+    {.name = (field), .type = BB_INT, .flags = BB_REQUIRED, .example = (shown)}
+/* The examples of all modules are about the plant of this person and organization. */
+#define PASSWORD "correct horse battery staple"
+#define FIRST_NAME "Ada"
+#define LAST_NAME "Fischer"
+#define ORGANIZATION_NAME "Rooftop Energy"
+#define ADDRESS "Seestr. 7, 13353 Berlin"
+#define CLIENT_ID "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"
+#define CLIENT_SECRET "2f7ad0c5e1b94863"
+#define TOKEN_SHOWN "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiI0In0.c2lnbmF0dXJl"
 #define TIME(field)                                                                                \
     {.name = (field), .type = BB_TIME, .flags = BB_REQUIRED}
 
@@ -180,97 +190,103 @@ static const struct bb_field user_query[] = {
 };
 
 static const struct bb_field register_body[] = {
-    GIVEN("firstName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME, "First name."),
-    GIVEN("lastName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME, "Last name."),
+    GIVEN("firstName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME, "First name.", FIRST_NAME),
+    GIVEN("lastName", 1, 100, BB_REQUIRED | BB_NOT_BLANK | BB_NAME, "Last name.", LAST_NAME),
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,
      .help = "The e-mail to log in with.", .example = "ada@example.com"},
-    NEW_PASSWORD("password"),
+    NEW_PASSWORD("password", PASSWORD),
     GIVEN("orgName", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME,
-          "Name of your organization. It must be new."),
+          "Name of your organization. It must be new.", ORGANIZATION_NAME),
     {.name = "organizationType", .type = BB_CHOICE, .flags = BB_NULLABLE, .choices = types,
+     .example = "Developer",
      .help = "Decides the role: Developer (the default) becomes OrganizationAdmin; Buyer and "
              "ApiUser become Buyer and ApiUser."},
 };
 static const struct bb_field login_body[] = {
-    USERNAME(BB_REQUIRED),
-    TRIED_PASSWORD("password", BB_REQUIRED, NULL, "The account's password."),
+    USERNAME(BB_REQUIRED, "ada@example.com"),
+    TRIED_PASSWORD("password", BB_REQUIRED, NULL, "The account's password.", PASSWORD),
     {.name = "remember", .type = BB_BOOL,
      .help = "For browsers: also set a cookie with which POST /api/auth/refresh returns new access "
              "tokens. The access tokens are then valid for an hour."},
 };
 static const struct bb_field password_body[] = {
     {.name = "current", .type = BB_TEXT, .flags = BB_SECRET | BB_REQUIRED, .min = 1, .max = 256,
-     .help = "The current password."},
-    NEW_PASSWORD("new"),
+     .help = "The current password.", .example = PASSWORD},
+    NEW_PASSWORD("new", "purple monkey dishwasher"),
 };
 #define LINK_TOKEN                                                                                 \
     {.name = "token", .type = BB_TEXT, .flags = BB_SECRET | BB_REQUIRED, .min = 1, .max = 128,     \
-     .help = "The token of the link in the mail."}
+     .help = "The token of the link in the mail.", .example = "q0w8Zr3yT6uJ1kPc"}
 static const struct bb_field link_request_body[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED, .alias = "username",
      .help = "The account's e-mail."},
 };
-static const struct bb_field reset_body[] = {LINK_TOKEN, NEW_PASSWORD("password")};
+static const struct bb_field reset_body[] = {LINK_TOKEN, NEW_PASSWORD("password", PASSWORD)};
 static const struct bb_field confirm_body[] = {LINK_TOKEN};
 static const struct bb_field access_body[] = {
-    USERNAME(BB_EMPTY),
-    TRIED_PASSWORD("password", 0, NULL, "The ApiUser's password."),
+    USERNAME(BB_EMPTY, NULL),
+    TRIED_PASSWORD("password", 0, NULL, "The ApiUser's password.", NULL),
     {.name = "grant_type", .type = BB_TEXT, .max = 64, .alias = "grantType",
      .help = "client_credentials. It may be left out with a client_id and its secret.",
      .example = "client_credentials"},
     {.name = "client_id", .type = BB_TEXT, .max = 64, .alias = "clientId",
-     .help = "From POST /api/auth/clients."},
-    TRIED_PASSWORD("client_secret", 0, "clientSecret", "The secret of the client."),
+     .help = "From POST /api/auth/clients.", .example = CLIENT_ID},
+    TRIED_PASSWORD("client_secret", 0, "clientSecret", "The secret of the client.", CLIENT_SECRET),
     {.name = "scope", .type = BB_TEXT, .max = 1000, .help = "Accepted and ignored."},
 };
 static const struct bb_field client_body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NAME, .max = 100,
-     .help = "A name to recognize the client by in the list."},
+     .help = "A name to recognize the client by in the list.", .example = "Nightly import"},
 };
 static const struct bb_field organization_body[] = {
     GIVEN("name", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME,
-          "Name of the organization. It must be new."),
-    GIVEN("address", 0, 1000, BB_NULLABLE, "Postal address."),
+          "Name of the organization. It must be new.", "Lakeside Solar"),
+    GIVEN("address", 0, 1000, BB_NULLABLE, "Postal address.", ADDRESS),
 };
 static const struct bb_field link_body[] = {
     {.name = "apiUserId", .type = BB_INT, .min = 0, .max = INT64_MAX,
      .flags = BB_REQUIRED | BB_CLEARS,
-     .help = "Id of the ApiUser account; 0 or null removes the link."},
+     .help = "Id of the ApiUser account; 0 or null removes the link.", .example = "3"},
 };
 static const char *const languages[] = {"en", "de", NULL};
 static const struct bb_field invite_body[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,
-     .help = "The e-mail to which the invitation is sent."},
+     .help = "The e-mail to which the invitation is sent.", .example = "ben@example.com"},
     {.name = "role", .type = BB_CHOICE, .choices = role_names, .flags = BB_REQUIRED,
-     .help = "The account's role."},
-    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
-    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name."),
+     .help = "The account's role.", .example = "DeviceOwner"},
+    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name.", "Ben"),
+    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name.", "Weber"),
     GIVEN("orgName", 1, 255, BB_NOT_BLANK | BB_NAME,
-          "Name of the account's organization. It is created if it does not exist."),
-    {.name = "language", .type = BB_CHOICE, .choices = languages,
+          "Name of the account's organization. It is created if it does not exist.",
+          ORGANIZATION_NAME),
+    {.name = "language", .type = BB_CHOICE, .choices = languages, .example = "en",
      .help = "Language of the mail. Default: the setting mail.language."},
 };
 static const struct bb_field me_body[] = {
-    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
-    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name."),
+    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name.", FIRST_NAME),
+    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name.", LAST_NAME),
 };
 static const struct bb_field user_body[] = {
-    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name."),
-    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name."),
+    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name.", NULL),
+    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name.", NULL),
     {.name = "email", .type = BB_EMAIL, .flags = BB_NFKC, .help = "The e-mail to log in with."},
     {.name = "status", .type = BB_CHOICE, .choices = states,
-     .help = "Active approves a Pending account."},
-    {.name = "role", .type = BB_CHOICE, .choices = role_names, .help = "The new role."},
+     .help = "Active approves a Pending account.", .example = "Active"},
+    {.name = "role", .type = BB_CHOICE, .choices = role_names, .help = "The new role.",
+     .example = "OrganizationAdmin"},
 };
 
 /* ---- replies ------------------------------------------------------------------------------ */
 
 #define ACCOUNT                                                                                    \
-    NUMBER("id"), {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED},                       \
-        TEXT("firstName", 0, 0, BB_REQUIRED), TEXT("lastName", 0, 0, BB_REQUIRED),                 \
-        {.name = "role", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = role_names},          \
-        {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},            \
-        {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED},            \
+    NUMBER("id", "4"), {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED},                  \
+        TEXT("firstName", BB_REQUIRED, FIRST_NAME), TEXT("lastName", BB_REQUIRED, LAST_NAME),      \
+        {.name = "role", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = role_names,           \
+         .example = "OrganizationAdmin"},                                                          \
+        {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states,             \
+         .example = "Active"},                                                                     \
+        {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED,             \
+         .example = "2"},                                                                          \
         TIME("createdAt")
 
 /* The fields of a row have the order of the selected columns. */
@@ -281,8 +297,9 @@ static const struct bb_field change_reply[] = {
      .help = "Only when the account was just approved or got another e-mail: how many existing "
              "conversations have that e-mail."},
 };
-static const struct bb_field number_item[] = {NUMBER("id")};
-static const struct bb_field organization_name[] = {NUMBER("id"), TEXT("name", 0, 0, BB_REQUIRED)};
+static const struct bb_field number_item[] = {NUMBER("id", "2")};
+static const struct bb_field organization_name[] = {NUMBER("id", "2"),
+                                                    TEXT("name", BB_REQUIRED, ORGANIZATION_NAME)};
 static const struct bb_field me_reply[] = {
     ACCOUNT,
     {.name = "organizationIds", .type = BB_LIST, .flags = BB_REQUIRED,
@@ -291,38 +308,38 @@ static const struct bb_field me_reply[] = {
      .fields = BB_ITEMS(organization_name),
      .help = "The same organizations, with their names."},
 };
-static const struct bb_field message_reply[] = {TEXT("message", 0, 0, BB_REQUIRED)};
-static const struct bb_field rotate_reply[] = {TEXT("message", 0, 0, BB_REQUIRED),
-                                               TEXT("kid", 0, 0, BB_REQUIRED)};
+static const struct bb_field message_reply[] = {TEXT("message", BB_REQUIRED, "Logout successful")};
+static const struct bb_field rotate_reply[] = {
+    TEXT("message", BB_REQUIRED, "Signing key replaced"), TEXT("kid", BB_REQUIRED, "9b2f1c6e")};
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED}};
 static const struct bb_field access_reply[] = {
-    TEXT("accessToken", 0, 0, BB_REQUIRED),
-    TEXT("access_token", 0, 0, BB_REQUIRED),
-    TEXT("token_type", 0, 0, BB_REQUIRED),
-    {.name = "expires_in", .type = BB_INT, .flags = BB_REQUIRED},
+    TEXT("accessToken", BB_REQUIRED, TOKEN_SHOWN),
+    TEXT("access_token", BB_REQUIRED, TOKEN_SHOWN),
+    TEXT("token_type", BB_REQUIRED, "Bearer"),
+    NUMBER("expires_in", "3600"),
     {.name = "expiresAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 static const struct bb_field client_reply[] = {
-    NUMBER("id"),
-    TEXT("client_id", 0, 0, BB_REQUIRED),
-    TEXT("client_secret", 0, 0, BB_REQUIRED),
-    TEXT("name", 0, 0, BB_REQUIRED),
+    NUMBER("id", "5"),
+    TEXT("client_id", BB_REQUIRED, CLIENT_ID),
+    TEXT("client_secret", BB_REQUIRED, CLIENT_SECRET),
+    TEXT("name", BB_REQUIRED, "Nightly import"),
     TIME("createdAt"),
 };
 const struct bb_field auth_organization_fields[] = {
-    NUMBER("id"),
-    TEXT("name", 0, 0, BB_REQUIRED),
-    TEXT("type", 0, 0, BB_REQUIRED),
-    TEXT("address", 0, 0, BB_NULLABLE | BB_REQUIRED),
-    {.name = "apiUserId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED},
+    NUMBER("id", "2"),
+    TEXT("name", BB_REQUIRED, ORGANIZATION_NAME),
+    TEXT("type", BB_REQUIRED, "Developer"),
+    TEXT("address", BB_NULLABLE | BB_REQUIRED, ADDRESS),
+    {.name = "apiUserId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED, .example = "3"},
     TIME("createdAt"),
 };
 
 const struct bb_field auth_client_fields[] = {
-    NUMBER("id"),
-    TEXT("client_id", 0, 0, BB_REQUIRED),
-    TEXT("name", 0, 0, BB_REQUIRED),
+    NUMBER("id", "5"),
+    TEXT("client_id", BB_REQUIRED, CLIENT_ID),
+    TEXT("name", BB_REQUIRED, "Nightly import"),
     TIME("createdAt"),
 };
 
@@ -333,9 +350,11 @@ const struct bb_field auth_session_fields[] = {
      .help = "When the session last got an access token."},
     TIME("expiresAt"),
     {.name = "userAgent", .type = BB_TEXT, .flags = BB_NULLABLE | BB_REQUIRED,
-     .help = "The browser that logged in; null for a session without a refresh token."},
+     .help = "The browser that logged in; null for a session without a refresh token.",
+     .example = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"},
     {.name = "network", .type = BB_TEXT, .flags = BB_NULLABLE | BB_REQUIRED,
-     .help = "The address, or the /64 of an IPv6 address, from which it logged in; null as above."},
+     .help = "The address, or the /64 of an IPv6 address, from which it logged in; null as above.",
+     .example = "192.0.2.7"},
     {.name = "current", .type = BB_BOOL, .flags = BB_REQUIRED,
      .help = "Whether this request was sent in this session."},
 };
@@ -530,7 +549,7 @@ static const struct bb_pool pools[] = {
 static const struct bb_field user_add_options[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,
      .help = "The account's e-mail. `email` is accepted as the name of this field, too."},
-    NEW_PASSWORD("password"),
+    NEW_PASSWORD("password", NULL),
     {.name = "role", .type = BB_CHOICE, .choices = role_names, .fallback = "Admin",
      .help = "The account's role."},
     {.name = "first-name", .type = BB_TEXT, .flags = BB_NAME, .max = 100, .help = "First name."},

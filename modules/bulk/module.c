@@ -7,6 +7,7 @@
 
 #include "modules/bulk/bulk.h"
 #include "modules/bulk/schema.h"
+#include "modules/common/csv.h"
 #include "modules/common/slots.h"
 
 static int bulk_open(struct bb_host *host, void **state)
@@ -140,15 +141,15 @@ static const struct bb_field log_query[] = {
 };
 
 static const struct bb_field check[] = {
-    {.name = "passed", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "passed", .type = BB_INT, .flags = BB_REQUIRED, .example = "29"},
     {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "warned", .type = BB_INT, .flags = BB_REQUIRED,
+    {.name = "warned", .type = BB_INT, .flags = BB_REQUIRED, .example = "0",
      .help = "Rows with warnings. They will be stored, but their values are unlikely."},
 };
 static const struct bb_field progress[] = {
-    {.name = "done", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "total", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "succeeded", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "done", .type = BB_INT, .flags = BB_REQUIRED, .example = "30"},
+    {.name = "total", .type = BB_INT, .flags = BB_REQUIRED, .example = "30"},
+    {.name = "succeeded", .type = BB_INT, .flags = BB_REQUIRED, .example = "29"},
     {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
 };
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
@@ -156,18 +157,19 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
 #define IDENTITY                                                                                   \
     {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},                               \
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states,                 \
+     .example = "finished"}
 #define PROGRESS                                                                                   \
     {.name = "progress", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(progress),    \
      .help = "Numbers of rows that are done."}
 #define JOB                                                                                        \
     IDENTITY,                                                                                      \
-    {.name = "reason", .type = BB_TEXT, .flags = NULLABLE,                                         \
+    {.name = "reason", .type = BB_TEXT, .flags = NULLABLE, .example = "null",                      \
      .help = "Why the service cancelled the bulk upload: its sender has lost the right to store "  \
              "the rows. Otherwise null."},                                                         \
-    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
-    {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED},                                   \
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
+    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "Devices"},                 \
+    {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "devices.csv"},         \
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},              \
     {.name = "check", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(check),          \
      .help = "Result of the check during the upload: numbers of rows."},                           \
     PROGRESS,                                                                                      \
@@ -177,15 +179,16 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
 
 const struct bb_field bulk_job_fields[] = {
     JOB,
-    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of rows."},
+    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of rows.",
+     .example = "30"},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
      .help = "Only in the response to POST: the columns that are ignored."},
 };
 static const struct bb_field confirm_reply[] = {IDENTITY, PROGRESS};
 static const struct bb_field error[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "The column; empty if the problem concerns the whole row."},
-    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED},
+     .help = "The column; empty if the problem concerns the whole row.", .example = "capacity"},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "must be a number"},
     {.name = "code", .type = BB_TEXT, .example = "not_a_number",
      .help = "The problem for programs, in `errors` of requests, too. Absent for other problems."},
     {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
@@ -193,12 +196,13 @@ static const struct bb_field error[] = {
 const struct bb_field bulk_row_fields[] = {
     {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "1 is the first row below the header line."},
-    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .help = "The externalId as you sent "
-                                                                       "it."},
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE,
+     .help = "The externalId as you sent it.", .example = "PLANT-7"},
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes,
+     .example = "failed"},
     {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error)},
     {.name = "warnings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error),
-     .help = "Values that are valid, but unlikely."},
+     .help = "Values that are valid, but unlikely.", .example = "[]"},
 };
 static const struct bb_field log_reply[] = {
     JOB,
@@ -231,7 +235,9 @@ static const struct bb_route routes[] = {
      .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(bulk_job_fields),
      .help = "List your bulk uploads, newest first. An Admin sees the bulk uploads of all "
              "accounts."},
-    {.method = "GET", .path = BASE "/template.csv", .roles = BB_ANY_ROLE, .handler = bulk_template, .reply_type = "text/csv",
+    {.method = "GET", .path = BASE "/template.csv", .roles = BB_ANY_ROLE, .handler = bulk_template,
+     .reply = CSV_REPLY(
+        "externalId,siteName,capacity\r\nPLANT-7,Rooftop 7,9.9\r\n"), .reply_type = "text/csv",
      .query = BB_TABLE(template_query),
      .help = "Download a CSV template. It has all columns of the type and one example row."},
     {.method = "POST", .path = BASE "/:bulkUploadId/confirm", .roles = BB_ANY_ROLE,
@@ -253,7 +259,9 @@ static const struct bb_route routes[] = {
              "event `progress` at most once a second, and the event `ended` at the end. The data "
              "of both is the bulk upload, as in GET /api/bulk-upload."},
     {.method = "GET", .path = BASE "/:bulkUploadId/failed.csv", .roles = BB_ANY_ROLE,
-     .handler = bulk_failed_csv, .reply_type = "text/csv", ID,
+     .handler = bulk_failed_csv, .reply = CSV_REPLY(
+        "externalId,siteName,capacity,errors\r\nPLANT-7,Rooftop 7,ten,"
+        "capacity: must be a number\r\n"), .reply_type = "text/csv", ID,
      .help = "Download the failed and cancelled rows as CSV. The rows are as you sent them, and an "
              "additional last column has their errors."},
     {.method = "GET", .path = BASE "/bulk-upload-log/:bulkUploadId", .roles = BB_ANY_ROLE,
@@ -264,15 +272,15 @@ static const struct bb_route routes[] = {
 
 static const struct bb_field finished[] = {
     {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "How the bulk upload ended: "
-                                                                      "finished or cancelled."},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "succeeded", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "cancelled", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "Devices"},
+    {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "devices.csv"},
+    {.name = "status", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "finished",
+     .help = "How the bulk upload ended: finished or cancelled."},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},
+    {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .example = "30"},
+    {.name = "succeeded", .type = BB_INT, .flags = BB_REQUIRED, .example = "29"},
+    {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED, .example = "1"},
+    {.name = "cancelled", .type = BB_INT, .flags = BB_REQUIRED, .example = "0"},
 };
 static const struct bb_event_descriptor events[] = {
     {.name = "bulk.finished", .version = 1, .payload = BB_TABLE(finished),

@@ -7,6 +7,7 @@
 
 #include "modules/certificate/certificate.h"
 #include "modules/certificate/schema.h"
+#include "modules/common/csv.h"
 #include "modules/common/settings.h"
 #include "modules/common/slots.h"
 
@@ -161,7 +162,7 @@ static const struct bb_field group_body[] = {
      .max = 255, .help = "Name of the group.", .example = "Rooftops"},
     DEVICES,
     {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies,
-     .help = "Length of an issuance cycle."},
+     .help = "Length of an issuance cycle.", .example = "daily"},
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED,
      .help = "When the first cycle begins.", .example = "2026-01-01T00:00:00Z"},
     {.name = "end", .type = BB_TIME, .flags = BB_NULLABLE,
@@ -180,18 +181,18 @@ static const struct bb_field join_body[] = {DEVICES};
 static const struct bb_field member_segments[] = {
     ID("id", "The group."),
     {.name = "deviceId", .type = BB_TEXT, .min = 1, .max = 255,
-     .help = "The device: its id (digits), externalId or uuid."},
+     .help = "The device: its id (digits), externalId or uuid.", .example = "PLANT-7"},
 };
 static const struct bb_field share_body[] = {
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .min = 1, .max = INT64_MAX,
-     .help = "The organization that may read the group's certificates."},
+     .help = "The organization that may read the group's certificates.", .example = "5"},
 };
 static const struct bb_field share_segments[] = {
     ID("id", "The group."),
     ID("organizationId", "The organization."),
 };
 const struct bb_field certificate_share_fields[] = {
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "5"},
     {.name = "sharedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 static const struct bb_field group_deleted[] = {
@@ -200,15 +201,16 @@ static const struct bb_field group_deleted[] = {
 
 #define GROUP                                                                                      \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED},                                       \
-    {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies},        \
-    {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},                                      \
-    {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE}
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "Rooftops"},                \
+    {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies,         \
+     .example = "daily"},                                                                          \
+    {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED, .example = "2026-01-01T00:00:00Z"},   \
+    {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE, .example = "null"}
 const struct bb_field certificate_group_fields[] = {
     GROUP,
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(device_item)},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "carriedWatthour", .type = BB_INT, .flags = BB_REQUIRED,
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},
+    {.name = "carriedWatthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "400",
      .help = "Measured energy in Wh that is carried over to the next certificate."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
@@ -216,35 +218,43 @@ const struct bb_field certificate_group_fields[] = {
 const struct bb_field certificate_shared_fields[] = {
     GROUP,
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "The organization of the group."},
+     .help = "The organization of the group.", .example = "2"},
     {.name = "sharedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
+#define NEXT_DAY "2026-04-02T00:00:00Z"
 #define PERIOD                                                                                     \
     {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},                 \
-    {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED}
+    {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED,                    \
+     .example = NEXT_DAY}
+#define ENTRY_STATUS                                                                               \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = statuses,               \
+     .example = "Succeeded"}
+#define ENERGY                                                                                     \
+    {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "31000"}
 const struct bb_field certificate_entry_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     PERIOD,
-    {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = statuses},
+    ENERGY,
+    ENTRY_STATUS,
     {.name = "externalId", .type = BB_UUID, .flags = NULLABLE, .help = "The uuid of the device."},
     {.name = "developerId", .type = BB_TEXT, .flags = NULLABLE,
-     .help = "The externalId of the device."},
-    {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE},
+     .help = "The externalId of the device.", .example = "PLANT-7"},
+    {.name = "serialNumber", .type = BB_TEXT, .flags = NULLABLE, .example = "SN-4711"},
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "groupId", .type = BB_INT, .flags = NULLABLE,
      .help = "null for certificates of History readings."},
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "timezone", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "timezone", .type = BB_TEXT, .flags = NULLABLE, .example = "Europe/Berlin"},
     {.name = "ongoing_start_date", .type = BB_TIME, .flags = NULLABLE,
      .help = "Start of the issuance cycle; null for History."},
-    {.name = "ongoing_end_date", .type = BB_TIME, .flags = NULLABLE,
+    {.name = "ongoing_end_date", .type = BB_TIME, .flags = NULLABLE, .example = NEXT_DAY,
      .help = "End of the issuance cycle; null for History."},
 };
 static const struct bb_field total[] = {
-    {.name = "month", .type = BB_TIME, .help = "Only when summed by month: its start."},
+    {.name = "month", .type = BB_TIME, .help = "Only when summed by month: its start.",
+     .example = "2026-04-01T00:00:00.000Z"},
     {.name = "groupId", .type = BB_INT, .flags = BB_NULLABLE,
      .help = "Only when summed by group; null for History."},
     {.name = "deviceId", .type = BB_INT,
@@ -254,20 +264,20 @@ static const struct bb_field total[] = {
     {.name = "developerId", .type = BB_TEXT, .flags = BB_NULLABLE,
      .help = "The externalId of the device."},
     {.name = "serialNumber", .type = BB_TEXT, .flags = BB_NULLABLE},
-    {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED,
+    {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED, .example = "30"},
+    {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "942000",
      .help = "Wh of all these entries."},
-    {.name = "succeeded_watthour", .type = BB_INT, .flags = BB_REQUIRED,
+    {.name = "succeeded_watthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "942000",
      .help = "Wh of the entries that are Succeeded."},
-    {.name = "carried_watthour", .type = BB_INT, .flags = BB_REQUIRED,
+    {.name = "carried_watthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "0",
      .help = "Wh of the entries that are Carried."},
 };
 const struct bb_field certificate_fields[] = {
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "groupId", .type = BB_INT, .flags = NULLABLE},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},
     PERIOD,
-    {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED,
+    {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "31000",
      .help = "Energy of the certificate in Wh; whole kWh for a group."},
     {.name = "perDeviceCertificateLog", .type = BB_LIST, .flags = BB_REQUIRED,
      .fields = BB_ITEMS(certificate_entry_fields), .help = "The entries of the certificate on this page."},
@@ -288,14 +298,15 @@ static const char *const reading_types[] = {"History", "Delta", NULL};
 static const char *const discards[] = {"refused", "voided", NULL};
 static const struct bb_field explain_query[] = {
     {.name = "deviceId", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 255,
-     .help = "The device: its id (digits), externalId, uuid or serialNumber."},
+     .help = "The device: its id (digits), externalId, uuid or serialNumber.",
+     .example = "PLANT-7"},
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "The point in time to explain.",
-     .example = "2026-06-01T00:30:00Z"},
+     .example = "2026-04-01T12:00:00Z"},
     ORGANIZATION,
 };
 static const struct bb_field coverage_segment[] = {
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,
-     .help = "The device: its externalId, uuid or serialNumber.", .example = "plant-7"},
+     .help = "The device: its externalId, uuid or serialNumber.", .example = "PLANT-7"},
 };
 static const struct bb_field coverage_query[] = {
     {.name = "from", .type = BB_TIME,
@@ -306,15 +317,18 @@ static const struct bb_field coverage_query[] = {
 };
 static const struct bb_field account_entry[] = {
     {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = statuses},
-    {.name = "readvalue_watthour", .type = BB_INT, .flags = BB_REQUIRED},
+    ENTRY_STATUS,
+    ENERGY,
 };
+#define UNIT                                                                                       \
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh", .example = "Wh"}
 #define READING(required)                                                                          \
-    {.name = "type", .type = BB_CHOICE, .flags = (required), .choices = reading_types},            \
+    {.name = "type", .type = BB_CHOICE, .flags = (required), .choices = reading_types,             \
+     .example = "Delta"},                                                                          \
     {.name = "startDate", .type = BB_TIME, .flags = (required)},                                   \
-    {.name = "endDate", .type = BB_TIME, .flags = (required)},                                     \
-    {.name = "value", .type = BB_INT, .flags = (required)},                                        \
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"}
+    {.name = "endDate", .type = BB_TIME, .flags = (required), .example = NEXT_DAY},                \
+    {.name = "value", .type = BB_INT, .flags = (required), .example = "31400"},                    \
+    UNIT
 #define JUDGED                                                                                     \
     READING(BB_REQUIRED),                                                                          \
     {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons,                \
@@ -332,20 +346,21 @@ const struct bb_field certificate_discarded_fields[] = {
     READING(NULLABLE),
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When the reading was refused or "
                                                                   "voided."},
-    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Why the reading was "
-                                                                       "refused or voided."},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "Why the reading was refused or voided.", .example = "The meter was swapped"},
 };
 static const struct bb_field explained_group[] = {GROUP};
 const struct bb_field certificate_cycle_fields[] = {
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED, .example = NEXT_DAY},
     {.name = "ended", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 static const struct bb_field explain_reply[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .example = "PLANT-7"},
     {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons},
-    {.name = "explanation", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The reason in a sentence."},
+    {.name = "explanation", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The reason in a sentence.",
+     .example = "A certificate was issued for the cycle with this reading."},
     {.name = "group", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(explained_group)},
     {.name = "cycle", .type = BB_OBJECT, .flags = NULLABLE, .fields = BB_TABLE(certificate_cycle_fields),
      .help = "The cycle of the Delta reading that covers the time `at`, or else the cycle at this "
@@ -357,19 +372,19 @@ static const struct bb_field explain_reply[] = {
 };
 const struct bb_field certificate_sum_fields[] = {
     {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons},
-    {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Wh"},
+    {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED, .example = "30"},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .example = "942000"},
+    UNIT,
 };
 const struct bb_field certificate_gap_fields[] = {
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .example = NEXT_DAY},
 };
 static const struct bb_field coverage_reply[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .example = "PLANT-7"},
     {.name = "from", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "to", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "to", .type = BB_TIME, .flags = BB_REQUIRED, .example = "2026-05-01T00:00:00Z"},
     {.name = "sums", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_sum_fields),
      .help = "Sums of the readings of the period, by reason."},
     {.name = "gaps", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_gap_fields),
@@ -441,7 +456,12 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = LOG "/issuer/certifiedlogOfdevices", .roles = READERS,
      .handler = certificate_pages, .query = BB_TABLE(pages_query), .reply = BB_TABLE(pages_reply),
      .help = "List certificates with their log entries, in numbered pages of 20 entries."},
-    {.method = "GET", .path = LOG "/export.csv", .roles = READERS, .handler = certificate_export, .reply_type = "text/csv",
+    {.method = "GET", .path = LOG "/export.csv", .roles = READERS, .handler = certificate_export,
+     .reply = CSV_REPLY(
+        "id,certificate_issuance_start,certificate_issuance_end,readvalue_watthour,status,"
+        "externalId,developerId,serialNumber,deviceId,groupId,certificateTransactionUID,"
+        "timezone,ongoing_start_date,ongoing_end_date,siteName,organizationId,"
+        "certificate_start,certificate_end,issued_watthour\r\n"), .reply_type = "text/csv",
      .query = BB_TABLE(export_query), .help = "Download the certificate log as CSV."},
     {.method = "GET", .path = LOG "/totals", .roles = READERS, .handler = certificate_totals,
      .query = BB_TABLE(totals_query), .reply = BB_ARRAY_OF(total),

@@ -99,11 +99,13 @@ static const struct bb_field chain_query[] = {
 
 static const struct bb_field find_body[] = {
     {.name = "participant1", .type = BB_EMAIL, .flags = BB_NULLABLE,
-     .help = "E-mail of a participant. The order of the two does not matter."},
+     .help = "E-mail of a participant. The order of the two does not matter.",
+     .example = "operator@example.com"},
     {.name = "participant2", .type = BB_EMAIL, .flags = BB_NULLABLE,
-     .help = "E-mail of a participant. The order of the two does not matter."},
+     .help = "E-mail of a participant. The order of the two does not matter.",
+     .example = "admin@example.com"},
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM,
-     .help = "Exact match."},
+     .help = "Exact match.", .example = "Rooftop 7"},
 };
 static const struct bb_field start_query[] = {
     {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
@@ -116,7 +118,8 @@ static const struct bb_field start_body[] = {
     {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "E-mail of the other participant.", .example = "admin@example.com"},
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "Author of the message: one of the two participants."},
+     .help = "Author of the message: one of the two participants.",
+     .example = "operator@example.com"},
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,
      .help = "The text of the message, by default up to 1 MiB.",
      .example = "Is the meter reading right?"},
@@ -127,26 +130,31 @@ static const struct bb_field start_body[] = {
 };
 static const struct bb_field post_body[] = {
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "Author of the message: one of the two participants."},
+     .help = "Author of the message: one of the two participants.",
+     .example = "operator@example.com"},
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,
-     .help = "The text of the message, by default up to 1 MiB."},
+     .help = "The text of the message, by default up to 1 MiB.",
+     .example = "The inverter is online again."},
 };
 static const struct bb_field read_body[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "E-mail of the participant who has read the messages."},
+     .help = "E-mail of the participant who has read the messages.",
+     .example = "operator@example.com"},
 };
 
 #define CONVERSATION                                                                               \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},                              \
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},                              \
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,                               \
+     .example = "operator@example.com"},                                                           \
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED,                               \
+     .example = "admin@example.com"},                                                              \
     {.name = "headUuid", .type = BB_UUID, .flags = BB_REQUIRED,                                    \
      .help = "uuid of the first message."},                                                        \
     {.name = "lastEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED,                               \
      .help = "uuid of the latest message."},                                                       \
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE}
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,             \
+     .example = "Rooftop 7"}
 
-static const struct bb_field conversation[] = {CONVERSATION};
 static const struct bb_field listed_conversation[] = {
     CONVERSATION,
     {.name = "unread1", .type = BB_INT, .help = "Messages that participant1 has not read."},
@@ -154,11 +162,11 @@ static const struct bb_field listed_conversation[] = {
 };
 #define MESSAGE                                                                                    \
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},                                       \
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},   \
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "operator@example.com"}, \
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED,                                   \
      .example = "The inverter is online again."}
 static const struct bb_field last_message[] = {
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "operator@example.com"},
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The first 200 characters.",
      .example = "The inverter is online again."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
@@ -169,7 +177,7 @@ const struct bb_field chat_fields[] = {
      .help = "Messages that participant1 has not read."},
     {.name = "unread2", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Messages that participant2 has not read."},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .example = "2"},
     {.name = "lastMessage", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(last_message)},
 };
@@ -201,13 +209,15 @@ static const struct bb_field chained_message[] = {
 };
 
 /* In a reply whose only field is named ".", that field is the whole body instead of a member. */
-static const struct bb_field name_item[] = {{.name = "item", .type = BB_TEXT}};
+static const struct bb_field name_item[] = {
+    {.name = "item", .type = BB_TEXT, .example = "Rooftop 7"},
+};
 static const struct bb_field find_reply[] = {
-    {.name = ".", .type = BB_OBJECT, .flags = BB_NULLABLE, .fields = BB_TABLE(conversation)},
+    {.name = ".", .type = BB_OBJECT, .flags = BB_NULLABLE, .fields = BB_TABLE(listed_conversation)},
 };
 static const struct bb_field start_reply[] = {
     {.name = "conversation", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .fields = BB_TABLE(conversation)},
+     .fields = BB_TABLE(listed_conversation)},
     {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(message)},
 };
 static const struct bb_field count_reply[] = {
@@ -275,7 +285,8 @@ static const struct bb_route routes[] = {
      .handler = chat_unread_devices, .segments = BB_TABLE(email_segment),
      .reply = BB_TABLE(devices_reply),
      .help = "List the device names with unread messages, newest first."},
-    {.method = "GET", .path = "/api/chat/stream", .roles = BB_ANY_ROLE, .handler = chat_stream, .reply_type = "text/event-stream",
+    {.method = "GET", .path = "/api/chat/stream", .roles = BB_ANY_ROLE, .handler = chat_stream,
+     .reply_type = "text/event-stream",
      .help = "Receive the events of your conversations live (Server-Sent Events). Events have the "
              "same names and data as in webhooks. Reconnect with `Last-Event-ID` to get the events "
              "that you missed. The event `reset` means that the missed events are not available "
@@ -284,8 +295,8 @@ static const struct bb_route routes[] = {
 
 static const struct bb_field created_conversation[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "ben@example.org"},
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "operator@example.com"},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "admin@example.com"},
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
      .example = "Rooftop 7"},
 };

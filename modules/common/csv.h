@@ -8,6 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The `reply` of a route that returns CSV, by an example. */
+#define CSV_REPLY(shown)                                                                           \
+    BB_TABLE(((const struct bb_field[]){                                                           \
+        {.name = ".", .type = BB_TEXT, .flags = BB_REQUIRED, .example = (shown)}}))
+
 struct csv {
     char *bytes; /* free with csv_drop() */
     size_t length, room;

@@ -45,11 +45,11 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
      .help = "Capacity in kW, above 0. Above 5,000 the response has a warning, because the value "
              "may be in W.", .example = "9.9"},
     {.name = "address", .type = BB_TEXT, .flags = OPTIONAL, .max = 1000,
-     .help = "Postal address."},
-    {.name = "latitude", .type = BB_ANY, .flags = OPTIONAL, .min = -90, .max = 90, .example = "52.5200",
+     .help = "Postal address.", .example = "Seestr. 7, 13353 Berlin"},
+    {.name = "latitude", .type = BB_ANY, .flags = OPTIONAL, .min = -90, .max = 90, .example = "52.5481",
      .help = "Decimal degrees from -90 to 90, as a string or a number. Returned as a string, "
              "exactly as sent."},
-    {.name = "longitude", .type = BB_ANY, .flags = OPTIONAL, .min = -180, .max = 180, .example = "13.4050",
+    {.name = "longitude", .type = BB_ANY, .flags = OPTIONAL, .min = -180, .max = 180, .example = "13.3609",
      .help = "Decimal degrees from -180 to 180, like latitude."},
     {.name = "fuelCode", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 64,
      .help = "Usually ES and three digits. Any other code is stored with a warning.",
@@ -57,13 +57,13 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
     {.name = "deviceTypeCode", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 64,
      .help = "Usually TC and three digits, or T0 and four or five digits. Any other code is "
              "stored with a warning.",
-     .example = "TC110"},
+     .example = "TC120"},
     {.name = "serialNumber", .type = BB_TEXT, .flags = OPTIONAL | BB_NOT_BLANK, .max = 255,
      .help = "Serial number. It does not have to be unique.", .example = "SN-4711"},
     {.name = "timezone", .type = BB_TEXT, .flags = OPTIONAL, .max = 64,
      .help = "IANA time zone. Default: the time zone of the first reading that names one.",
      .example = "Europe/Berlin"},
-    {.name = "yieldValue", .type = BB_NUMBER, .flags = OPTIONAL, .min = 1, .max = 4000,
+    {.name = "yieldValue", .type = BB_NUMBER, .flags = OPTIONAL, .min = 1, .max = 4000, .example = "1050",
      .help = "Expected yield in kWh per kW and year. Default: the yield of the country, or else "
              "the default of the service."},
     {.name = "organizationId", .type = BB_INT, .flags = BB_AS_SENT | BB_NULLABLE, .min = 1, .max = INT64_MAX,

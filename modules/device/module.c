@@ -69,16 +69,16 @@ static const struct bb_field settings[] = {
 static const struct bb_field key_segment[] = {
     {.name = "externalId", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
      .help = "The device: its externalId (ignoring case), uuid, serialNumber or id, looked up in "
-             "this order."},
+             "this order.", .example = "PLANT-7"},
 };
 static const struct bb_field site_segment[] = {
     {.name = "siteName", .type = BB_TEXT, .flags = BB_NOT_BLANK | BB_NAME, .max = 255,
-     .help = "The exact siteName of the device."},
+     .help = "The exact siteName of the device.", .example = "Rooftop 7"},
 };
 
 static const struct bb_field document_segments[] = {
     {.name = "externalId", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 255,
-     .help = "The device: its externalId, uuid, serialNumber or id."},
+     .help = "The device: its externalId, uuid, serialNumber or id.", .example = "PLANT-7"},
     {.name = "documentId", .type = BB_UUID, .help = "The document."},
 };
 
@@ -130,32 +130,36 @@ static const struct bb_field list_query[] = {
 
 static const struct bb_field document[] = {
     {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
+    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "COD_PROOF",
      .help = "The kind of document: the name of the file field."},
     {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "The file name as it was sent."},
+     .help = "The file name as it was sent.", .example = "commissioning.pdf"},
     {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "Media type, detected from the content."},
-    {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Bytes."},
+     .help = "Media type, detected from the content.", .example = "application/pdf"},
+    {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Bytes.", .example = "48213"},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE)
 
-#define NULL_TEXT(field) {.name = (field), .type = BB_TEXT, .flags = NULLABLE}
+#define NULL_TEXT(field, shown)                                                                    \
+    {.name = (field), .type = BB_TEXT, .flags = NULLABLE, .example = (shown)}
 
 #define FACTS                                                                                      \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},                                       \
-    NULL_TEXT("externalId"), NULL_TEXT("siteName"), NULL_TEXT("countryCode"),                      \
-    {.name = "commissioningDate", .type = BB_TEXT, .flags = NULLABLE, .help = "YYYY-MM-DD."},      \
-    {.name = "capacity", .type = BB_NUMBER, .flags = NULLABLE, .help = "kW."},                     \
-    NULL_TEXT("address"), NULL_TEXT("latitude"), NULL_TEXT("longitude"),                           \
-    NULL_TEXT("fuelCode"), NULL_TEXT("deviceTypeCode"),                                            \
-    NULL_TEXT("serialNumber"), NULL_TEXT("timezone"),                                              \
-    {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE},                                  \
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},                              \
+    NULL_TEXT("externalId", "PLANT-7"), NULL_TEXT("siteName", "Rooftop 7"),                        \
+    NULL_TEXT("countryCode", "DE"),                                                                \
+    {.name = "commissioningDate", .type = BB_TEXT, .flags = NULLABLE, .help = "YYYY-MM-DD.",       \
+     .example = "2024-05-01"},                                                                     \
+    {.name = "capacity", .type = BB_NUMBER, .flags = NULLABLE, .help = "kW.", .example = "9.9"},   \
+    NULL_TEXT("address", "Seestr. 7, 13353 Berlin"),                                               \
+    NULL_TEXT("latitude", "52.5481"), NULL_TEXT("longitude", "13.3609"),                           \
+    NULL_TEXT("fuelCode", "ES100"), NULL_TEXT("deviceTypeCode", "TC120"),                          \
+    NULL_TEXT("serialNumber", "SN-4711"), NULL_TEXT("timezone", "Europe/Berlin"),                  \
+    {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE, .example = "1050"},                \
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},              \
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
 
 static const struct bb_field device[] = {
@@ -181,7 +185,7 @@ static const struct bb_field duplicate[] = {
     {.name = "samePlace", .type = BB_BOOL, .flags = BB_REQUIRED,
      .help = "Whether the devices have the same capacity and are less than 50 m apart."},
     {.name = "metres", .type = BB_INT, .flags = NULLABLE,
-     .help = "Distance between the devices; null if it is unknown."},
+     .help = "Distance between the devices; null if it is unknown.", .example = "12"},
     {.name = "foundAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "devices", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(facts),
      .help = "The two devices."},
@@ -195,17 +199,20 @@ static const struct bb_field duplicates_query[] = {
 
 static const struct bb_field country[] = {
     {.name = "alpha2", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "ISO 3166-1 code of two letters."},
+     .help = "ISO 3166-1 code of two letters.", .example = "DE"},
     {.name = "alpha3", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "ISO 3166-1 code of three letters."},
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name."},
+     .help = "ISO 3166-1 code of three letters.", .example = "DEU"},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name.",
+     .example = "Germany"},
 };
 static const struct bb_field code[] = {
-    {.name = "code", .type = BB_TEXT, .flags = BB_REQUIRED},
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name."},
+    {.name = "code", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "ES100"},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "English name.",
+     .example = "Solar"},
 };
 static const struct bb_field zone[] = {
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "IANA time zone."},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "IANA time zone.",
+     .example = "Europe/Berlin"},
 };
 
 #define FILE_MAX 10485760
@@ -309,10 +316,13 @@ static const struct bb_route routes[] = {
 static const struct bb_field event_device[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
-    NULL_TEXT("externalId"), NULL_TEXT("siteName"), NULL_TEXT("serialNumber"),
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
+    NULL_TEXT("externalId", "PLANT-7"), NULL_TEXT("siteName", "Rooftop 7"),
+    NULL_TEXT("serialNumber", "SN-4711"),
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},
 };
-static const struct bb_field name_item[] = {{.name = "item", .type = BB_TEXT}};
+static const struct bb_field name_item[] = {
+    {.name = "item", .type = BB_TEXT, .example = "capacity"},
+};
 static const struct bb_field registered[] = {
     {.name = "device", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(event_device)},
 };

@@ -51,7 +51,8 @@ json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/compo
 /* Returns the schema of a field, or of an object of fields. `answer`: for a response. */
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer);
 json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool answer);
-/* Returns an object of the required fields, and of the fields that have an example. */
+/* Returns an object of the required fields, and of the fields that have an example; or the example
+ * of the whole value, if its only field is named ".". */
 json_t *docs_example(struct docs_maker *maker, const struct bb_table *fields);
 
 /* operation.c: builds the operation of a route. */

@@ -81,7 +81,8 @@ static const struct bb_field settings[] = {
 
 static const struct bb_field document_reply[] = {
     {.name = "openapi", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "3.1.0"},
-    {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED},
+    {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED,
+     .example = "{\"title\":\"busbar\",\"version\":\"1.0.0\"}"},
     {.name = "servers", .type = BB_LIST, .flags = BB_REQUIRED},
     {.name = "tags", .type = BB_LIST, .flags = BB_REQUIRED, .help = "The modules."},
     {.name = "paths", .type = BB_OBJECT, .flags = BB_REQUIRED},

@@ -1,4 +1,6 @@
 /* Parts of JSON, and fields as JSON Schema. */
+#include <string.h>
+
 #include "modules/docs/docs.h"
 
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value)
@@ -49,11 +51,14 @@ static const struct {
     [BB_ANY] = {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* Returns an example or default as a value of the field's type. In the table it is a text. */
+/* Returns an example or default as a value of the field's type. In the table it is a text; null as
+ * the example of a nullable field is the text null. */
 static json_t *schema_value(const struct bb_field *field, const char *text)
 {
     json_t *value = NULL;
 
+    if (field->flags & BB_NULLABLE && !strcmp(text, "null"))
+        return json_null();
     if (field->type == BB_INT || field->type == BB_NUMBER || field->type == BB_BOOL ||
         field->type >= BB_OBJECT)
         value = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -160,6 +165,10 @@ static json_t *schema_example(struct docs_maker *maker, const struct bb_field *f
 
 json_t *docs_example(struct docs_maker *maker, const struct bb_table *fields)
 {
+    const struct bb_field *first = DOCS_ROW(bb_field, *fields, 0);
+
+    if (fields->count && !strcmp(first->name, "."))
+        return schema_example(maker, first);
     json_t *example = json_object();
 
     for (size_t i = 0; i < fields->count; i++) {

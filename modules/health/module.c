@@ -96,15 +96,19 @@ static const struct bb_field alive_reply[] = {
 
 static const char *const states[] = {"ok", "error", NULL};
 
+#define UP                                                                                         \
+    "{\"database\":{\"status\":\"up\",\"latencyMs\":1},\"clock\":{\"status\":\"up\","               \
+    "\"offsetMs\":0},\"schema\":{\"status\":\"up\"}}"
 #define STATES                                                                                     \
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states},                \
-    {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The services that are up."}, \
+    {.name = "info", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The services that are up.", \
+     .example = UP},                                                                               \
     {.name = "error", .type = BB_OBJECT, .flags = BB_REQUIRED,                                     \
      .help = "The services that are down."}
 
 static const struct bb_field status_reply[] = {
     STATES,
-    {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
+    {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED, .example = UP,
      .help = "The dependencies database, clock, schema (whether the tables fit the modules) and "
              "redis, each with status up or down. If database or redis is up, it has latencyMs. "
              "clock has offsetMs, the time by which PostgreSQL's clock is ahead of this host's "
@@ -113,7 +117,7 @@ static const struct bb_field status_reply[] = {
 
 static const struct bb_field ready_reply[] = {
     STATES,
-    {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED,
+    {.name = "details", .type = BB_OBJECT, .flags = BB_REQUIRED, .example = UP,
      .help = "The dependencies host, database, clock and schema, each with status up or down. host "
              "is down while it stops, and while one of its event loops is blocked, which its "
              "reason describes. clock is down while it differs from PostgreSQL's clock by more "

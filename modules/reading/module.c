@@ -3,6 +3,7 @@
  * The tables are hand-formatted, because clang-format would spread a row over six lines. The tables
  * that reading.h declares have the order of the columns of statements.
  */
+#include "modules/common/csv.h"
 #include "modules/common/slots.h"
 #include "modules/reading/reading.h"
 #include "modules/reading/schema.h"
@@ -73,7 +74,7 @@ static const struct bb_field settings[] = {
 
 #define DEVICE                                                                                     \
     {.name = "externalId", .type = BB_TEXT, .min = 1, .max = 255,                                  \
-     .help = "The device: its externalId, uuid, serialNumber or id.", .example = "plant-7"}
+     .help = "The device: its externalId, uuid, serialNumber or id.", .example = "PLANT-7"}
 #define ORGANIZATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
      .help = "The organization of the device."}
@@ -94,7 +95,7 @@ static const struct bb_field read_fields[] = {
      .help = "End of the period, ISO 8601.", .example = "2026-04-02T00:00:00Z"},
     {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED,
      .help = "The energy in `unit`, 0 or more.",
-     .example = "48.2"},
+     .example = "31.4"},
     {.name = "type", .type = BB_TEXT,
      .help = "History or Delta. Default: the type of the whole body."},
     {.name = "unit", .type = BB_TEXT,
@@ -172,19 +173,26 @@ static const struct bb_field refused_query[] = {
 static const struct bb_field organization_query[] = {ORGANIZATION};
 
 static const char *const types[] = {"History", "Delta", NULL};
+#define BEGIN "2026-03-31T22:00:00.000Z"
+#define END "2026-04-01T22:00:00.000Z"
+#define LATER "2026-04-02T06:15:00.000Z"
+#define UNIT                                                                                       \
+    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh.", .example = "Wh"}
 #define STORED                                                                                     \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED,                                           \
-     .help = "Unique among the readings of the device."},                                          \
-    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED},                                    \
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},                        \
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},                 \
-    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types},                   \
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
+     .help = "Unique among the readings of the device.", .example = "41"},                         \
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .example = BEGIN},                \
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .example = END},                    \
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh.", .example = "31400"},    \
+    UNIT,                                                                                          \
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types,                    \
+     .example = "Delta"},                                                                          \
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED, .example = LATER}
 static const struct bb_field stored[] = {STORED};
 static const struct bb_field submit_reply[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .example = "PLANT-7"},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(stored),
      .help = "The stored readings, in the order in which they were sent."},
@@ -194,25 +202,28 @@ const struct bb_field reading_refused_fields[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
      .help = "Start of the period. startDate, endDate, value and type are null if they could not "
-             "be parsed."},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Wh."},
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
-    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED | BB_NULLABLE, .choices = types},
+             "be parsed.", .example = BEGIN},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE, .example = END},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Wh.",
+     .example = "31400"},
+    UNIT,
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED | BB_NULLABLE, .choices = types,
+     .example = "Delta"},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "All problems of the reading."},
-    {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED},
+     .help = "All problems of the reading.", .example = "overlaps a stored reading"},
+    {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED, .example = LATER},
 };
 const struct bb_field reading_total_fields[] = {
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED,
-     .help = "00:00 in the time zone."},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the time zone."},
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh."},
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
+     .help = "00:00 in the time zone.", .example = BEGIN},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "00:00 in the time zone.",
+     .example = END},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh.", .example = "31400"},
+    UNIT,
     {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of readings."},
     {.name = "ceiling", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
      .help = "Plausible ceiling in Wh of a single reading of this period; null if the device has "
-             "no capacity or no commissioningDate."},
+             "no capacity or no commissioningDate.", .example = "34004"},
 };
 const struct bb_field reading_fields[] = {
     STORED,
@@ -251,7 +262,10 @@ static const struct bb_route routes[] = {
      .reply = BB_ARRAY_OF(reading_fields),
      .help = "List the readings of a device, ordered by their end."},
     {.method = "GET", .path = BASE "/new/:externalId/export.csv", .roles = ROLES,
-     .handler = reading_export, .reply_type = "text/csv", .errors = conflict, .segments = BB_TABLE(device_segment),
+     .handler = reading_export, .reply = CSV_REPLY(
+        "id,deviceId,externalId,startDate,endDate,value,unit,type,createdAt\r\n"
+        "41,1,PLANT-7," BEGIN "," END ",31400,Wh,Delta," LATER "\r\n"),
+     .reply_type = "text/csv", .errors = conflict, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(export_query), .help = "Download the readings of a device as CSV."},
     {.method = "DELETE", .path = BASE "/new/:externalId/:readingId", .flags = BB_AUDITED, .roles = ROLES,
      .handler = reading_void, .errors = conflict, .segments = BB_TABLE(void_segments),
@@ -274,16 +288,20 @@ static const struct bb_route routes[] = {
 
 static const struct bb_field accepted_payload[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
-    {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+    {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .example = "PLANT-7"},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types},
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types,
+     .example = "Delta"},
     {.name = "count", .type = BB_INT, .flags = BB_REQUIRED, .help = "Number of readings."},
-    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "Start of the first "
-                                                                         "reading."},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "End of the last reading."},
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Sum of the readings in Wh."},
-    {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Always Wh."},
+    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .example = BEGIN,
+     .help = "Start of the first reading."},
+    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED, .help = "End of the last reading.",
+     .example = END},
+    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Sum of the readings in Wh.",
+     .example = "31400"},
+    UNIT,
 };
 
 static const struct bb_event_descriptor events[] = {

@@ -37,7 +37,7 @@ static const struct bb_field rows_columns[COLUMNS] = {
                                                           "for History."},
     [END] = {.name = "endDate", .type = BB_TEXT, .flags = BB_REQUIRED, .alias = "endtimestamp",
              .example = "2026-04-02T00:00:00Z", .help = "End of the period, ISO 8601."},
-    [VALUE] = {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .example = "48.2",
+    [VALUE] = {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED, .example = "31.4",
                .help = "The energy in `unit`, 0 or more."},
     [UNIT] = {.name = "unit", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "kWh",
               .help = "Wh, kWh, MWh or GWh, in upper or lower case."},

@@ -2,6 +2,7 @@
  * The tables of the webhook module. They are hand-formatted, because clang-format would spread a
  * row over six lines.
  */
+#include "modules/common/csv.h"
 #include "modules/webhook/api/api.h"
 
 #include "modules/webhook/schema.h"
@@ -177,7 +178,7 @@ static const struct bb_field after[] = {
      .example = "{\"after\":\"5d\"}"},                                                             \
     {.name = "destination", .type = BB_TEXT, .flags = BB_CLEARS, .min = 1, .max = 64,              \
      .help = "System to which a module of the service publishes the events, such as nats; only "   \
-             "with kind poll, and only an Admin may set it.", .example = "nats"},                  \
+             "with kind poll, and only an Admin may set it."},                                     \
     {.name = "authentication", .type = BB_OBJECT, .flags = BB_CLEARS,                              \
      .fields = BB_TABLE(authentication),                                                           \
      .help = "How requests authenticate to the receiver. Responses mask the secrets."}
@@ -222,14 +223,17 @@ static const struct bb_field poll_query[] = {
 static const struct bb_field commit_body[] = {
     CONSUMER,
     {.name = "offset", .type = BB_INT, .flags = BB_REQUIRED, .min = 0, .max = INT64_MAX,
-     .help = "The last event that was processed. 0: begin again with the oldest one."},
+     .help = "The last event that was processed. 0: begin again with the oldest one.",
+     .example = "17"},
 };
 static const struct bb_field consumer_segments[] = {
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The webhook."},
-    {.name = "consumer", .type = BB_TEXT, .max = 64, .help = "Name of the consumer."},
+    {.name = "consumer", .type = BB_TEXT, .max = 64, .help = "Name of the consumer.",
+     .example = "default"},
 };
 static const struct bb_field filter_body[] = {
-    {.name = "filter", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The filter to test."},
+    {.name = "filter", .type = BB_OBJECT, .flags = BB_REQUIRED, .help = "The filter to test.",
+     .example = "{\"deviceProjectName\":{\"$startsWith\":\"Rooftop\"}}"},
 };
 static const struct bb_field rotate_body[] = {SECRET_FIELD};
 static const struct bb_field test_body[] = {
@@ -257,20 +261,25 @@ static const struct bb_field replay_body[] = {
 static const char *const healths[] = {"ok", "failing", "disabled", NULL};
 static const char *const reasons[] = {"failing", "gone", "requested", NULL};
 
-static const struct bb_field text_item[] = {{.name = "item", .type = BB_TEXT}};
+static const struct bb_field text_item[] = {
+    {.name = "item", .type = BB_TEXT, .example = "message.new"},
+};
 
 #define WEBHOOK_FIELDS                                                                             \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
-    {.name = "userId", .type = BB_INT, .flags = BB_REQUIRED, .help = "The owner."},                \
-    {.name = "url", .type = BB_TEXT, .help = "Absent if the events are polled."},                  \
+    {.name = "userId", .type = BB_INT, .flags = BB_REQUIRED, .help = "The owner.",                 \
+     .example = "3"},                                                                              \
+    {.name = "url", .type = BB_TEXT, .help = "Absent if the events are polled.",                   \
+     .example = "https://platform.example.org/hook"},                                              \
     {.name = "kind", .type = BB_CHOICE, .choices = kinds, .help = "Absent: events are sent."},     \
     {.name = "destination", .type = BB_TEXT, .help = "Where a module publishes the events."},      \
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(text_item)},      \
-    {.name = "secret", .type = BB_TEXT, .flags = BB_REQUIRED,                                      \
+    {.name = "secret", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "****9c41",               \
      .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
     {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
-    {.name = "name", .type = BB_TEXT, .help = "Absent if there is none."},                         \
+    {.name = "name", .type = BB_TEXT, .help = "Absent if there is none.",                          \
+     .example = "Production"},                                                                     \
     {.name = "description", .type = BB_TEXT},                                                      \
     {.name = "filter", .type = BB_OBJECT, .help = "Absent if there is none."},                     \
     {.name = "rateLimit", .type = BB_OBJECT, .fields = BB_TABLE(rate_limit)},                      \
@@ -312,7 +321,7 @@ static const struct bb_field events_reply[] = {
 };
 static const struct bb_field filtered[] = {
     {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
-    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "message.new"},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "matches", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
@@ -326,8 +335,10 @@ static const struct bb_field jwk[] = {
     {.name = "crv", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "Ed25519"},
     {.name = "use", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "sig"},
     {.name = "alg", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "EdDSA"},
-    {.name = "kid", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Thumbprint (RFC 7638)."},
-    {.name = "x", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The key in base64url."},
+    {.name = "kid", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Thumbprint (RFC 7638).",
+     .example = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"},
+    {.name = "x", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The key in base64url.",
+     .example = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"},
 };
 static const struct bb_field jwks_reply[] = {
     {.name = "keys", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(jwk),
@@ -336,7 +347,7 @@ static const struct bb_field jwks_reply[] = {
 static const struct bb_field poll_reply[] = {
     {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(poll_event_fields),
      .help = "In the order of offsets, after the last commit."},
-    {.name = "offset", .type = BB_INT, .flags = BB_REQUIRED,
+    {.name = "offset", .type = BB_INT, .flags = BB_REQUIRED, .example = "17",
      .help = "The offset to commit after the events were processed."},
 };
 static const struct bb_field success_reply[] = {
@@ -349,9 +360,9 @@ static const struct bb_field recover_reply[] = {
 static const struct bb_field test_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
     {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "Status of the response."},
-    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
+     .help = "Status of the response.", .example = "200"},
+    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED, .example = "87"},
+    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE, .example = "null"},
 };
 
 #define BASE "/api/chat/webhooks"
@@ -418,7 +429,10 @@ static const struct bb_route routes[] = {
     {HOOK("GET", "/:id/deliveries", webhook_deliveries), ID, .query = BB_TABLE(deliveries_query),
      .reply = BB_ARRAY_OF(webhook_delivery_fields),
      .help = "List the deliveries of a webhook with their attempts, newest first."},
-    {HOOK("GET", "/:id/deliveries/export.csv", webhook_export), ID, .query = BB_TABLE(export_query),
+    {HOOK("GET", "/:id/deliveries/export.csv", webhook_export), ID, .query = BB_TABLE(export_query), .reply = CSV_REPLY(
+        "id,event,eventId,status,createdAt,attempts,lastAttemptAt,lastStatus,"
+        "lastDurationMs,lastError\r\n17,message.new,01a1fdfd-a419-7423-8a51-0d2f3f1c6f11,"
+        "delivered,2026-04-01T12:00:00.000Z,1,2026-04-01T12:00:00.087Z,200,87,\r\n"),
      .reply_type = "text/csv", .help = "Download the deliveries of a webhook as CSV."},
     {HOOK("GET", "/:id/deliveries/:deliveryId", webhook_delivery),
      .segments = BB_TABLE(delivery_segments), .reply = BB_TABLE(webhook_delivery_body_fields),

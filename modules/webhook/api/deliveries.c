@@ -13,28 +13,35 @@ static const struct bb_field delivery_attempt[] = {
     {.name = "number", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "Status of the response."},
-    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE},
-    {.name = "answer", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .help = "Status of the response.", .example = "200"},
+    {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED, .example = "87"},
+    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE, .example = "null"},
+    {.name = "answer", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE, .example = "OK",
      .help = "The first 1 KiB of the response."},
     {.name = "requestHeaders", .type = BB_OBJECT, .flags = BB_REQUIRED | BB_NULLABLE,
+     .example = "{\"X-Webhook-Event\":\"message.new\"}",
      .help = "The headers that busbar added to the request; null: not recorded."},
 };
 #define DELIVERY                                                                                   \
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
-    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED},                                      \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED, .example = "17"},                         \
+    {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "message.new"},            \
     {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},  \
-    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = webhook_delivery_states},                \
+    {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = webhook_delivery_states, \
+     .example = "delivered"},                                                                      \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},                                  \
-    {.name = "nextAttemptAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE},                \
+    {.name = "nextAttemptAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,                 \
+     .example = "null"},                                                                           \
     {.name = "attempts", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(delivery_attempt)}
 
 const struct bb_field webhook_delivery_fields[] = {DELIVERY};
 const struct bb_field webhook_delivery_body_fields[] = {
     DELIVERY,
     {.name = "body", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "The body that is sent, byte for byte."},
+     .help = "The body that is sent, byte for byte.",
+     .example = "{\"conversationId\":1,\"message\":{\"uuid\":"
+                "\"01a1fdfd-a419-7423-8a51-0d2f3f1c6f11\",\"username\":\"operator@example.com\","
+                "\"chatEntry\":\"The inverter is online again.\",\"createdAt\":"
+                "\"2026-04-01T12:00:00.000Z\"},\"deviceProjectName\":\"Rooftop 7\"}"},
 };
 /* clang-format on */
 

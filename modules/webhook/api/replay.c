@@ -5,13 +5,17 @@
 
 // clang-format off
 static const char *const replay_states[] = {"running", "done", "canceled", "dry_run", NULL};
-static const struct bb_field event_name[] = {{.name = "item", .type = BB_TEXT}};
+static const struct bb_field event_name[] = {
+    {.name = "item", .type = BB_TEXT, .example = "message.new"},
+};
 const struct bb_field webhook_replay_fields[] = {
     {.name = "state", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = replay_states},
     {.name = "matched", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Deliveries that matched at the start."},
-    {.name = "queued", .type = BB_INT, .help = "Deliveries that were queued up to now."},
-    {.name = "waiting", .type = BB_INT, .help = "Part of `queued`: those not sent yet."},
+     .help = "Deliveries that matched at the start.", .example = "42"},
+    {.name = "queued", .type = BB_INT, .help = "Deliveries that were queued up to now.",
+     .example = "20"},
+    {.name = "waiting", .type = BB_INT, .help = "Part of `queued`: those not sent yet.",
+     .example = "3"},
     {.name = "since", .type = BB_TIME}, {.name = "until", .type = BB_TIME},
     {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE,
      .choices = webhook_delivery_states + 1},

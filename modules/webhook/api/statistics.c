@@ -4,16 +4,16 @@
 /* clang-format off */
 const struct bb_field webhook_statistics_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED, .help = "The webhook."},
-    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
-    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries.", .example = "42"},
+    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED, .example = "0"},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "Median of the attempts that delivered."},
+     .help = "Median of the attempts that delivered.", .example = "87"},
 };
 const struct bb_field webhook_hour_fields[] = {
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When the hour begins."},
-    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries."},
-    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED},
+    {.name = "delivered", .type = BB_INT, .flags = BB_REQUIRED, .help = "Deliveries.", .example = "42"},
+    {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED, .example = "0"},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
 };
 /* clang-format on */

@@ -178,7 +178,7 @@ TEST(the_example_of_a_message_has_the_fields_of_a_message)
 
     ck_assert_str_eq(keys_of(body), "conversationId message deviceProjectName");
     expect_json(body, "{'conversationId':1,'deviceProjectName':'Rooftop 7',"
-                      "'message':{'uuid':'*-*-*-*-*','username':'anna@example.org',"
+                      "'message':{'uuid':'*-*-*-*-*','username':'operator@example.com',"
                       "'chatEntry':'The inverter is online again.','createdAt':'20*Z'}}");
     json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
 
