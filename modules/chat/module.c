@@ -187,13 +187,15 @@ const struct bb_field chat_found_fields[] = {
     {.name = "place", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Place of the message in its chain, from 1. A page of the chain begins with it if "
              "`after` is one less."},
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "anna@example.org"},
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "operator@example.com"},
     {.name = "excerpt", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "Up to 240 characters of the text, around the first match. `…` stands for the rest.",
      .example = "The inverter is online again."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED},
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED},
+    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .example = "operator@example.com"},
+    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .example = "admin@example.com"},
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
      .example = "Rooftop 7"},
 };

@@ -42,8 +42,10 @@ static const struct bb_field settings[] = {
 };
 
 static const struct bb_field links[] = {
-    {.name = "grafana", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Empty: none."},
-    {.name = "help", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Empty: none."},
+    {.name = "grafana", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Empty: none.",
+     .example = "https://grafana.example.org/d/busbar"},
+    {.name = "help", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Empty: none.",
+     .example = "https://docs.example.org/busbar"},
 };
 
 static const struct bb_field file_segments[] = {

@@ -36,8 +36,9 @@ static json_t *document_event(struct docs_maker *maker, const struct bb_module *
             "webhook-signature", true,
             "Signatures as Standard Webhooks defines them, separated by spaces: `v1,` and base64 "
             "for HMAC, `v1a,` and base64 for Ed25519; two of each while keys are being rotated."));
-    json_t *body = json_pack("{s:b, s:{s:{s:o}}}", "required", true, "content", "application/json",
-                             "schema", docs_object(maker, &event->payload, true));
+    json_t *body = json_pack(
+        "{s:b, s:{s:{s:o, s:o}}}", "required", true, "content", "application/json", "schema",
+        docs_object(maker, &event->payload, true), "example", docs_example(maker, &event->payload));
     json_t *answers = json_pack(
         "{s:{s:s}, s:{s:s}}", "2XX", "description", "Delivered.", "4XX", "description",
         "The delivery failed. It is sent again, by default up to three attempts in total; 410 ends "
@@ -74,36 +75,157 @@ static void document_webhooks(struct docs_maker *maker, json_t *document)
 
 /* ---- named schemas, so that generated clients have types ---- */
 
-/* The objects that these operations return, alone or in a list. An object comes before its parts.
- */
-static const struct {
-    const char *name, *path;
-} document_names[] = {
-    {"Account", "/api/admin/users"},
-    {"AuditRecord", "/api/admin/audit-log"},
-    {"Organization", "/api/admin/organizations"},
-    {"ApiClient", "/api/auth/clients"},
-    {"BulkUpload", "/api/bulk-upload"},
-    {"Conversation", "/api/chat/conversations/user/{email}"},
-    {"Message", "/api/chat/chain/{headUuid}"},
-    {"FoundMessage", "/api/chat/search"},
-    {"Webhook", "/api/chat/webhooks"},
-    {"Delivery", "/api/chat/webhooks/{id}/deliveries"},
-    {"Device", "/api/device"},
-    {"Document", "/api/device/{externalId}/documents"},
-    {"Reading", "/api/meter-reads/new/{externalId}"},
-    {"ReadingTotal", "/api/meter-reads/new/{externalId}/totals"},
-    {"RefusedReading", "/api/meter-reads/refused"},
-    {"DeviceGroup", "/api/device-group"},
-    {"SharedGroup", "/api/device-group/shared"},
-    {"GroupShare", "/api/device-group/{id}/share"},
-    {"CertificateEntry", "/api/certificate-log"},
-    {"CertificateTotal", "/api/certificate-log/totals"},
-};
+// clang-format off
 
 /*
- * Returns whether two schemas differ at most by `warnings`, which only single objects have; then
- * the named schema gets them, too.
+ * Each row names an object: of an operation's successful response ("", or the name of a member), or
+ * of its request ("body", or "form" for multipart/form-data). Of a list it is the items' object. An
+ * object comes before its parts.
+ */
+static const struct {
+    const char *name, *method, *path, *place;
+} document_names[] = {
+    {"Account", "get", "/api/admin/users", ""},
+    {"AccountChange", "put", "/api/admin/users/{id}", "body"},
+    {"ChangedAccount", "put", "/api/admin/users/{id}", ""},
+    {"Invitation", "post", "/api/admin/users", "body"},
+    {"Registration", "post", "/api/user/register", "body"},
+    {"PasswordChange", "put", "/api/user/password", "body"},
+    {"PasswordReset", "post", "/api/user/password/reset", "body"},
+    {"LinkRequest", "post", "/api/user/password/reset-request", "body"},
+    {"EmailConfirmation", "post", "/api/user/email/confirm", "body"},
+    {"Profile", "get", "/api/auth/me", ""},
+    {"ProfileChange", "patch", "/api/auth/me", "body"},
+    {"Login", "post", "/api/auth/login", "body"},
+    {"AccessToken", "post", "/api/auth/login", ""},
+    {"AccessRequest", "post", "/api/auth/getAccess", "body"},
+    {"Session", "get", "/api/auth/sessions", ""},
+    {"SigningKey", "post", "/api/admin/rotate-secret", ""},
+    {"Confirmation", "post", "/api/auth/logout", ""},
+    {"Success", "delete", "/api/auth/sessions/{id}", ""},
+    {"AuditRecord", "get", "/api/admin/audit-log", ""},
+    {"Organization", "get", "/api/admin/organizations", ""},
+    {"NewOrganization", "post", "/api/organization", "body"},
+    {"OrganizationLink", "put", "/api/admin/organizations/{id}", "body"},
+    {"ApiClient", "get", "/api/auth/clients", ""},
+    {"NewApiClient", "post", "/api/auth/clients", "body"},
+    {"CreatedApiClient", "post", "/api/auth/clients", ""},
+    {"BulkFile", "post", "/api/bulk-upload", "form"},
+    {"BulkUpload", "get", "/api/bulk-upload", ""},
+    {"BulkUploadLog", "get", "/api/bulk-upload/bulk-upload-log/{bulkUploadId}", ""},
+    {"BulkRow", "get", "/api/bulk-upload/bulk-upload-log/{bulkUploadId}", "rows"},
+    {"ConfirmedBulkUpload", "post", "/api/bulk-upload/{bulkUploadId}/confirm", ""},
+    {"StartedConversation", "post", "/api/chat/conversations/start", ""},
+    {"Conversation", "get", "/api/chat/conversations/user/{email}", ""},
+    {"ConversationSearch", "post", "/api/chat/conversations/find", "body"},
+    {"NewConversation", "post", "/api/chat/conversations/start", "body"},
+    {"FirstMessage", "post", "/api/chat/conversations/start", "message"},
+    {"VisibleConversation", "get", "/api/chat/conversations", ""},
+    {"LastMessage", "get", "/api/chat/conversations", "lastMessage"},
+    {"Message", "get", "/api/chat/chain/{headUuid}", ""},
+    {"FoundMessage", "get", "/api/chat/search", ""},
+    {"NewMessage", "post", "/api/chat/conversations/{id}/messages", "body"},
+    {"ReadMark", "patch", "/api/chat/conversations/{id}/read", "body"},
+    {"UnreadCount", "get", "/api/chat/unread-count/{email}", ""},
+    {"Webhook", "get", "/api/chat/webhooks", ""},
+    {"NewWebhook", "post", "/api/chat/webhooks", "body"},
+    {"WebhookChange", "patch", "/api/chat/webhooks/{id}", "body"},
+    {"WebhookTest", "post", "/api/chat/webhooks/{id}/test", "body"},
+    {"WebhookTestResult", "post", "/api/chat/webhooks/{id}/test", ""},
+    {"WebhookFilterTest", "post", "/api/chat/webhooks/{id}/filter/test", "body"},
+    {"WebhookFilterResult", "post", "/api/chat/webhooks/{id}/filter/test", ""},
+    {"WebhookRotation", "post", "/api/chat/webhooks/{id}/rotate-secret", "body"},
+    {"RotatedWebhook", "post", "/api/chat/webhooks/{id}/rotate-secret", ""},
+    {"WebhookStatistics", "get", "/api/chat/webhooks/statistics", ""},
+    {"WebhookHour", "get", "/api/chat/webhooks/{id}/statistics", ""},
+    {"WebhookKeys", "get", "/api/chat/webhooks/{id}/jwks", ""},
+    {"PolledEvents", "get", "/api/chat/webhooks/{id}/events", ""},
+    {"Consumer", "get", "/api/chat/webhooks/{id}/consumers", ""},
+    {"OffsetCommit", "post", "/api/chat/webhooks/{id}/commit", "body"},
+    {"Delivery", "get", "/api/chat/webhooks/{id}/deliveries", ""},
+    {"DeliveryDetails", "get", "/api/chat/webhooks/{id}/deliveries/{deliveryId}", ""},
+    {"DeliveryAttempt", "get", "/api/chat/webhooks/{id}/deliveries", "attempts"},
+    {"Recovery", "post", "/api/chat/webhooks/{id}/recover", ""},
+    {"RecoveryRequest", "post", "/api/chat/webhooks/{id}/recover", "body"},
+    {"Replay", "get", "/api/chat/webhooks/{id}/replay", ""},
+    {"ReplayRequest", "post", "/api/chat/webhooks/{id}/replay", "body"},
+    {"Device", "get", "/api/device", ""},
+    {"DeviceForm", "post", "/api/device", "form"},
+    {"DeviceChangeForm", "patch", "/api/device/{externalId}", "form"},
+    {"DeviceFields", "post", "/api/device", "body"},
+    {"DeviceDuplicate", "get", "/api/admin/device-duplicates", ""},
+    {"Document", "get", "/api/device/{externalId}/documents", ""},
+    {"Country", "get", "/api/reference/countries", ""},
+    {"ReferenceCode", "get", "/api/reference/fuel-codes", ""},
+    {"TimeZone", "get", "/api/reference/time-zones", ""},
+    {"Reading", "get", "/api/meter-reads/new/{externalId}", ""},
+    {"NewReadings", "post", "/api/meter-reads/new/{externalId}", "body"},
+    {"StoredReadings", "post", "/api/meter-reads/new/{externalId}", ""},
+    {"StoredReading", "get", "/api/meter-reads/latestread/{externalId}", ""},
+    {"ReadingVoid", "delete", "/api/meter-reads/new/{externalId}/{readingId}", "body"},
+    {"ReadingTotal", "get", "/api/meter-reads/new/{externalId}/totals", ""},
+    {"RefusedReading", "get", "/api/meter-reads/refused", ""},
+    {"DeviceGroup", "get", "/api/device-group", ""},
+    {"NewDeviceGroup", "post", "/api/device-group", "body"},
+    {"DeviceGroupChange", "patch", "/api/device-group/{id}", "body"},
+    {"DeviceGroupMembers", "post", "/api/device-group/{id}/devices", "body"},
+    {"SharedGroup", "get", "/api/device-group/shared", ""},
+    {"GroupShare", "get", "/api/device-group/{id}/share", ""},
+    {"NewGroupShare", "post", "/api/device-group/{id}/share", "body"},
+    {"CertificatePage", "get", "/api/certificate-log/issuer/certifiedlogOfdevices", ""},
+    {"Certificate", "get", "/api/certificate-log/issuer/certifiedlogOfdevices", "certificatelog"},
+    {"CertificateEntry", "get", "/api/certificate-log", ""},
+    {"CertificateChange", "patch", "/api/certificate-log/{id}", "body"},
+    {"CertificateTotal", "get", "/api/certificate-log/totals", ""},
+    {"CertificateExplanation", "get", "/api/certificate-log/explain", ""},
+    {"DeviceCoverage", "get", "/api/device/{externalId}/coverage", ""},
+    {"Liveness", "get", "/api/health", ""},
+    {"Readiness", "get", "/api/health/ready", ""},
+    {"HealthStatus", "get", "/api/health/status", ""},
+    {"ConsoleLinks", "get", "/console/settings", ""},
+    {"OpenApiDocument", "get", "/openapi.json", ""},
+};
+
+// clang-format on
+
+static json_t *document_items(json_t *schema)
+{
+    json_t *items = json_object_get(schema, "items");
+
+    return items ? items : schema;
+}
+
+/* Returns a copy of the schema of a row, or NULL if its path is not in the document. */
+static json_t *document_find(const json_t *paths, size_t row)
+{
+    const char *place = document_names[row].place;
+    json_t *operation = json_object_get(json_object_get(paths, document_names[row].path),
+                                        document_names[row].method);
+    json_t *at = json_object_get(operation, "responses");
+    bool form = !strcmp(place, "form"), body = form || !strcmp(place, "body");
+
+    if (body)
+        at = json_object_get(operation, "requestBody");
+    else
+        at = json_object_iter_value(json_object_iter(at)); /* the first one is the success */
+    at = json_object_get(json_object_get(at, "content"),
+                         form ? "multipart/form-data" : "application/json");
+    at = document_items(json_object_get(at, "schema"));
+    if (*place && !body)
+        at = document_items(json_object_get(json_object_get(at, "properties"), place));
+    return json_deep_copy(at);
+}
+
+static bool document_equal(const json_t *one, const json_t *other, const char *key)
+{
+    const json_t *value = json_object_get(one, key);
+
+    return value ? json_equal(value, json_object_get(other, key)) : !json_object_get(other, key);
+}
+
+/*
+ * Returns whether two schemas differ at most by null as a value, and by `warnings`, which only
+ * single objects have; then the named schema gets them, too.
  */
 static bool document_same(const json_t *schema, json_t *named)
 {
@@ -115,7 +237,7 @@ static bool document_same(const json_t *schema, json_t *named)
     const char *key;
 
     if (json_object_size(properties) + less != json_object_size(wanted) + more ||
-        !json_equal(json_object_get(schema, "required"), json_object_get(named, "required")))
+        !document_equal(schema, named, "required"))
         return false;
     json_object_foreach(wanted, key, value)
     {
@@ -135,30 +257,30 @@ static void document_replace(struct docs_maker *maker, json_t *value, json_t *na
 
     json_object_foreach_safe(value, next, key, part)
     {
-        if (document_same(part, named))
+        if (!document_same(part, named))
+            document_replace(maker, part, named, reference);
+        else if (json_is_array(json_object_get(part, "type"))) /* the object or null */
+            docs_put(maker, value, key,
+                     json_pack("{s:[O, {s:s}]}", "anyOf", reference, "type", "null"));
+        else
             docs_put(maker, value, key, json_incref(reference));
+    }
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        part = json_array_get(value, i);
+        if (document_same(part, named))
+            maker->failed |= json_array_set(value, i, reference) != 0;
         else
             document_replace(maker, part, named, reference);
     }
-    for (size_t i = 0; i < json_array_size(value); i++)
-        document_replace(maker, json_array_get(value, i), named, reference);
 }
 
 static void document_name(struct docs_maker *maker, json_t *paths, json_t *schemas)
 {
-    /* from a path to the schema of the items of its list */
-    static const char *const steps[] = {"get",    "responses", "200", "content", "application/json",
-                                        "schema", "items"};
     json_t *found[sizeof(document_names) / sizeof(document_names[0])];
     size_t count = sizeof(found) / sizeof(found[0]);
 
-    for (size_t i = 0; i < count; i++) {
-        json_t *at = json_object_get(paths, document_names[i].path);
-
-        for (size_t k = 0; k < sizeof(steps) / sizeof(steps[0]); k++)
-            at = json_object_get(at, steps[k]);
-        found[i] = json_deep_copy(at); /* NULL: the path is not in the document */
-    }
+    for (size_t i = 0; i < count; i++)
+        found[i] = document_find(paths, i);
     for (size_t i = 0; i < count; i++) {
         json_t *reference = docs_reference("schemas", document_names[i].name);
 
@@ -229,7 +351,6 @@ static json_t *document_make(struct bb_host *host)
     const struct bb_module *module;
 
     for (size_t i = 0; (module = bb_module_at(host, i)) != NULL; i++) {
-        const char *help = module->help ? module->help : "";
         bool shown = module->events.count > 0;
 
         for (size_t k = 0; k < module->routes.count; k++) {
@@ -245,9 +366,8 @@ static json_t *document_make(struct bb_host *host)
         }
         if (shown)
             docs_append(&maker, tags,
-                        json_pack("{s:s, s:o}", "name", module->name, "description",
-                                  json_sprintf("%s%sModule %s, version %s.", help, *help ? " " : "",
-                                               module->name, module->version)));
+                        json_pack("{s:s, s:s}", "name", module->name, "description",
+                                  module->help ? module->help : module->name));
     }
     docs_put_text(&maker, contact, "url", about->contact);
     json_t *info = json_pack(

@@ -6,13 +6,50 @@
 
 #include <busbar/bulk.h>
 
+#include "modules/common/csv.h"
 #include "modules/docs/docs.h"
 
 /* ---- the body of a request: JSON, a form, or parts with files ---- */
 
-static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *route)
+/*
+ * Returns the schema of the body. If it may also be a part, the schema has the example of the whole
+ * body, because Swagger UI shows no other example of a part.
+ */
+static json_t *operation_body(struct docs_maker *maker, const struct bb_route *route)
+{
+    json_t *schema = docs_object(maker, &route->body, false);
+
+    if (route->parts.count)
+        docs_put(maker, schema, "examples", json_pack("[o]", docs_example(maker, &route->body)));
+    return schema;
+}
+
+/* Returns a file with an example of the first type of bulk rows, like the template. */
+static json_t *operation_rows(struct docs_maker *maker)
+{
+    struct bb_given given = {.size = sizeof(given)};
+    const struct bb_bulk_rows *rows =
+        bb_service_at(maker->host, BB_BULK_ROWS, 0, &given) ? given.interface : NULL;
+    struct csv csv = {0};
+
+    for (size_t i = 0; rows && i < rows->columns.count; i++)
+        csv_plain(&csv, DOCS_ROW(bb_field, rows->columns, i)->name);
+    csv_end_row(&csv);
+    for (size_t i = 0; rows && i < rows->columns.count; i++)
+        csv_text(&csv, DOCS_ROW(bb_field, rows->columns, i)->example);
+    csv_end_row(&csv);
+    json_t *text = csv.failed ? NULL : json_stringn(csv.bytes, csv.length);
+
+    csv_drop(&csv);
+    return text;
+}
+
+/* `rows`: the files contain bulk rows. The example has the fields and one file. */
+static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *route, bool rows)
 {
     json_t *properties = json_object(), *required = json_array(), *encoding = json_object();
+    json_t *example = json_object();
+    bool shown = false;
 
     for (size_t i = 0; i < route->parts.count; i++) {
         const struct bb_part *part = DOCS_ROW(bb_part, route->parts, i);
@@ -21,12 +58,19 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
         json_t *schema;
 
         if (part->kind == BB_PART_FIELDS) {
-            schema = docs_object(maker, &route->body, false);
+            schema = operation_body(maker, route);
+            docs_put(maker, example, name, docs_example(maker, &route->body));
             docs_put(maker, encoding, name, json_pack("{s:s}", "contentType", "application/json"));
         } else {
             /* OpenAPI 3.1 needs only the media type; Swagger UI offers a choice by the format. */
             schema = json_pack("{s:s, s:s, s:s}", "type", "string", "format", "binary",
                                "contentMediaType", "application/octet-stream");
+            if (!shown)
+                docs_put(maker, example, name,
+                         json_pack(part->count_max > 1 ? "[o]" : "o",
+                                   rows ? operation_rows(maker)
+                                        : json_string(part->help ? part->help : name)));
+            shown = true;
             if (part->count_max > 1)
                 schema = json_pack("{s:s, s:o, s:i}", "type", "array", "items", schema, "maxItems",
                                    (int)part->count_max);
@@ -39,7 +83,7 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
     json_t *schema = json_pack("{s:s, s:o}", "type", "object", "properties", properties);
 
     docs_put_list(maker, schema, "required", required);
-    return json_pack("{s:o, s:o}", "schema", schema, "encoding", encoding);
+    return json_pack("{s:o, s:o, s:o}", "schema", schema, "encoding", encoding, "example", example);
 }
 
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
@@ -169,7 +213,6 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                           columns ? columns : ""));
     if (strstr(help, "(older path of "))
         docs_put(maker, operation, "deprecated", json_true());
-    free(columns);
     operation_parameters(maker, parameters, &route->segments, "path");
     operation_parameters(maker, parameters, &route->query, "query");
     if (route->flags & BB_CREATES)
@@ -183,27 +226,22 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
     for (size_t i = 0; i < route->body.count; i++)
         required |= (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
     if (route->body.count) {
-        json_t *schema = docs_object(maker, &route->body, false);
+        json_t *media = json_pack("{s:o, s:o}", "schema", operation_body(maker, route), "example",
+                                  docs_example(maker, &route->body));
 
         if (route->flags & BB_FORM_TOO)
-            docs_put(maker, content, "application/x-www-form-urlencoded",
-                     json_pack("{s:O}", "schema", schema));
-        json_t *media = json_pack("{s:o}", "schema", schema);
-        json_t *example = docs_example(maker, &route->body);
-
-        if (json_object_size(example))
-            docs_put(maker, media, "example", example);
-        else
-            json_decref(example);
+            docs_put(maker, content, "application/x-www-form-urlencoded", json_incref(media));
         docs_put(maker, content, "application/json", media);
     }
     if (route->parts.count)
-        docs_put(maker, content, "multipart/form-data", operation_parts(maker, route));
+        docs_put(maker, content, "multipart/form-data",
+                 operation_parts(maker, route, columns != NULL));
     if (json_object_size(content))
         docs_put(maker, operation, "requestBody",
                  json_pack("{s:b, s:o}", "required", required, "content", content));
     else
         json_decref(content);
+    free(columns);
     docs_put(maker, operation, "responses", docs_answers(maker, route));
     docs_put(maker, operation, "security",
              route->roles & BB_ANYONE

@@ -2,6 +2,7 @@
  * The responses of a route: its success, and its possible errors, which are the same for all
  * routes.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +78,9 @@ static const struct bb_field error_body[] = {
      .help = "Id of the request. It is also in the log of the service.",
      .example = "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
     {.name = "errors", .type = BB_LIST, .fields = BB_ITEMS(error_problem),
-     .help = "All invalid fields of the request."},
+     .help = "All invalid fields of the request.",
+     .example = "[{\"field\":\"participant1\",\"problem\":\"must be at most 255 characters\","
+                "\"code\":\"too_long\",\"params\":{\"limit\":255}}]"},
     {.name = "success", .type = BB_BOOL, .help = "Only with status 409, and then false."},
     {.name = "error_description", .type = BB_TEXT,
      .help = "Only from `POST /api/auth/getAccess`: the message, with the name that RFC 6749 "
@@ -252,9 +255,13 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
         responses_put_header(maker, headers, "Idempotency-Replayed", "Replayed");
     if (download)
         responses_put_header(maker, headers, "Content-Disposition", "Disposition");
-    return json_pack("{s:s, s:o, s:{s:{s:o}}}", "description",
+    json_t *media = json_pack("{s:o}", "schema", schema);
+
+    if (route->reply.count)
+        docs_put(maker, media, "example", docs_example(maker, &route->reply));
+    return json_pack("{s:s, s:o, s:{s:o}}", "description",
                      route->success == 201 ? "Created." : "Success.", "headers", headers, "content",
-                     type ? type : "application/json", "schema", schema);
+                     type ? type : "application/json", media);
 }
 
 /* Some routes report their state in the usual body, with any status. */
@@ -294,6 +301,30 @@ json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route)
     return answers;
 }
 
+/* Returns the body of a shared response: of an error, or of 202. */
+static json_t *responses_example(struct docs_maker *maker, const struct shared *row)
+{
+    char error[64];
+    size_t length = 0;
+
+    if (row->status == 202)
+        return json_pack("{s:s}", "message", row->help);
+    json_t *example = docs_example(maker, &(struct bb_table)BB_TABLE(error_body));
+
+    for (const char *at = row->name; *at && length + 2 < sizeof(error); at++) {
+        if (at > row->name && isupper((unsigned char)*at))
+            error[length++] = ' '; /* BadRequest: Bad Request */
+        error[length++] = *at;
+    }
+    if (row->status == 400)
+        return example;
+    json_object_del(example, "errors");
+    docs_put(maker, example, "message", json_string(row->help));
+    docs_put(maker, example, "statusCode", json_integer(row->status));
+    docs_put(maker, example, "error", json_stringn(error, length));
+    return example;
+}
+
 static json_t *responses_shared(struct docs_maker *maker)
 {
     json_t *answers = json_object();
@@ -301,9 +332,7 @@ static json_t *responses_shared(struct docs_maker *maker)
     for (size_t i = 0; i < SHARED; i++) {
         int status = shared[i].status;
         json_t *headers = responses_headers();
-        json_t *schema = status == 202 ? json_pack("{s:s, s:{s:{s:s}}}", "type", "object",
-                                                   "properties", "message", "type", "string")
-                                       : docs_reference("schemas", "Error");
+        json_t *schema = docs_reference("schemas", status == 202 ? "Accepted" : "Error");
 
         if (status == 304)
             responses_put_header(maker, headers, "ETag", "EntityTag");
@@ -315,7 +344,8 @@ static json_t *responses_shared(struct docs_maker *maker)
 
         if (status != 204 && status != 304)
             docs_put(maker, answer, "content",
-                     json_pack("{s:{s:O}}", "application/json", "schema", schema));
+                     json_pack("{s:{s:O, s:o}}", "application/json", "schema", schema, "example",
+                               responses_example(maker, &shared[i])));
         json_decref(schema);
         docs_put(maker, answers, shared[i].name, answer);
     }
@@ -327,7 +357,8 @@ json_t *docs_components(struct docs_maker *maker)
     json_t *schemes = json_pack(
         "{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s, s:{s:{s:s, s:{}}}}}", "bearer", "type", "http",
         "scheme", "bearer", "bearerFormat", "JWT", "description",
-        "Paste the `accessToken` from `POST /api/auth/login` or `POST /api/auth/getAccess`.",
+        "Paste the `accessToken` from `POST /api/auth/login` or `POST /api/auth/getAccess`. On the "
+        "page /swagger it is enough to execute one of them.",
         "clientCredentials", "type", "oauth2", "description",
         "For programs: the `client_id` and `client_secret` from `POST /api/auth/clients`.", "flows",
         "clientCredentials", "tokenUrl", "/api/auth/getAccess", "scopes");
@@ -345,9 +376,10 @@ json_t *docs_components(struct docs_maker *maker)
         "changed since, the response is 412 and nothing is changed. Weak tags (`W/`) never match.",
         "schema", "type", "string");
 
-    return json_pack("{s:{s:o}, s:o, s:o, s:{s:o, s:o}, s:o}", "schemas", "Error",
-                     docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true), "responses",
-                     responses_shared(maker), "headers", responses_shared_headers(maker),
-                     "parameters", "IdempotencyKey", key, "IfMatch", match, "securitySchemes",
-                     schemes);
+    return json_pack("{s:{s:o, s:{s:s, s:{s:{s:s}}}}, s:o, s:o, s:{s:o, s:o}, s:o}", "schemas",
+                     "Error", docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true),
+                     "Accepted", "type", "object", "properties", "message", "type", "string",
+                     "responses", responses_shared(maker), "headers",
+                     responses_shared_headers(maker), "parameters", "IdempotencyKey", key,
+                     "IfMatch", match, "securitySchemes", schemes);
 }

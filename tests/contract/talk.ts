@@ -1,7 +1,16 @@
 // A conversation by the TypeScript client generated from the reference: talk.js URL EMAIL PASSWORD EMAIL PASSWORD.
 // The first person writes, the second one reads and answers. Exits with 1 at an unexpected response.
 import createClient from "openapi-fetch";
-import type { paths } from "./busbar.d.ts";
+import type { components, paths } from "./busbar.d.ts";
+
+// The types of the main objects have the names of the document.
+type Named = components["schemas"];
+type Main = [
+    Named["Account"], Named["ApiClient"], Named["AuditRecord"], Named["BulkUpload"], Named["Certificate"],
+    Named["CertificateEntry"], Named["Delivery"], Named["Device"], Named["DeviceFields"], Named["DeviceGroup"],
+    Named["Document"], Named["NewReadings"], Named["NewWebhook"], Named["Organization"], Named["Reading"],
+    Named["Session"], Named["Webhook"], Named["WebhookChange"],
+];
 
 declare const process: { argv: string[] };
 
@@ -19,7 +28,8 @@ function good<T>(answer: { data?: T; error?: { message: string } }): T {
 
 async function login(username: string, password: string) {
     const client = createClient<paths>({ baseUrl: url });
-    const { accessToken } = good(await client.POST("/api/auth/login", { body: { username, password } }));
+    const body: Named["Login"] = { username, password };
+    const { accessToken }: Named["AccessToken"] = good(await client.POST("/api/auth/login", { body }));
 
     return createClient<paths>({ baseUrl: url, headers: { Authorization: `Bearer ${accessToken}` } });
 }
@@ -48,7 +58,7 @@ good(
 good(await second.PATCH("/api/chat/conversations/{id}/read", { params: { path }, body: { email: bob } }));
 same(await unread(second, bob), 0);
 
-const chain = good(
+const chain: Named["Message"][] = good(
     await first.GET("/api/chat/chain/{headUuid}", { params: { path: { headUuid: conversation.headUuid } } }),
 );
 

@@ -1,10 +1,12 @@
 /*
  * The contract of the reference: the document of all modules passes the linters, and schemathesis
- * checks that every response to its operations is in the document. Only ./test contract runs this
+ * checks that every response to its operations is in the document. The examples of the document are
+ * executed as shown, and the generated clients have named types. Only ./test contract runs this
  * suite; it installs the programs into the directory BUSBAR_TEST_CONTRACT.
  */
 #include <sys/wait.h>
 
+#include "mailbox.h"
 #include "stage.h"
 #include "talk.h"
 
@@ -162,6 +164,34 @@ TEST(a_generated_python_client_works)
     run_tool("openapi-python-client", make);
     talk_by("python",
             (const char *[]){text("%s/venv/bin/python", tools), text("%s/talk.py", tools)});
+}
+
+/* On another host, because the examples name certain accounts and devices, and end all sessions. */
+TEST(the_examples_of_the_document_succeed)
+{
+    struct mailbox *mailbox = mailbox_make("contract-examples");
+
+    mailbox_run(mailbox, "");
+    struct host *own = host_start(&(struct host_spec){
+        .name = "contract-examples",
+        .auth = "  invitations: true\n",
+        .modules = "[audit, auth, bulk, certificate, chat, console, device, docs, health, mail, "
+                   "metrics, reading, webhook]",
+        .more = text("%sbulk:\n  files: \"%s\"\ndevice:\n  documents: \"%s\"\n"
+                     "certificate:\n  issuer: external\n",
+                     mailbox_section(mailbox, NULL), harness_path("examples-bulk"),
+                     harness_path("examples-documents"))});
+    const char *argv[] = {text("%s/venv/bin/python", tools),
+                          text("%s/examples.py", tools),
+                          text("http://127.0.0.1:%d", own->port),
+                          ADMIN_EMAIL,
+                          ADMIN_PASSWORD,
+                          mailbox->directory,
+                          NULL};
+
+    run_tool("examples", argv);
+    host_stop(own);
+    mailbox_stop(mailbox);
 }
 
 TEST(responses_to_an_admin_are_in_the_document)

@@ -162,6 +162,11 @@ TEST(the_document_names_objects_gives_examples_and_marks_older_paths)
     expect_json(operation(document, "POST", "/api/meter-reads/new/:externalId"),
                 "{'requestBody':{'content':{'application/json':{'example':{'type':'Delta','reads':"
                 "[{'value':31.4}]}}}}}");
+    expect_json(operation(document, "POST", "/api/chat/conversations/find"),
+                text(SCHEMA, "{'anyOf':[{'$ref':'*/Conversation'},{'type':'null'}]}"));
+    expect_json(
+        operation(document, "GET", "/api/reference/countries"),
+        "{'responses':{'200':{'content':{'application/json':{'example':[{'alpha2':'DE'}]}}}}}");
     expect_json(operation(document, "GET", "/api/device/my"), "{'deprecated':true}");
     ck_assert_ptr_null(json_object_get(operation(document, "GET", "/api/device"), "deprecated"));
 }
@@ -214,8 +219,9 @@ TEST(the_document_has_the_fields_of_requests)
 
     expect_json(operation(document, "POST", "/api/chat/conversations/start"),
                 "{'x-roles':['*','*','*','*','*','*'],'requestBody':{'content':"
-                "{'application/json':{'schema':{'properties':{'participant1':"
-                "{'format':'email','maxLength':254}}}}}}}");
+                "{'application/json':{'schema':{'$ref':'*/NewConversation'}}}}}");
+    expect_json(document, "{'components':{'schemas':{'NewConversation':{'properties':"
+                          "{'participant1':{'format':'email','maxLength':254}}}}}}");
     expect_json(operation(document, "POST", "/api/device"),
                 "{'x-roles':['*','*'],'requestBody':{'content':{'multipart/form-data':{}}}}");
 }

@@ -21,23 +21,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            email: string;
-                            firstName: string;
-                            lastName: string;
-                            /** @enum {string} */
-                            role: "Admin" | "OrganizationAdmin" | "DeviceOwner" | "Buyer" | "User" | "ApiUser";
-                            /** @enum {string} */
-                            status: "Pending" | "Active" | "Suspended" | "Deleted";
-                            organizationId: number | null;
-                            createdAt: string;
-                            organizationIds: number[];
-                            organizations: {
-                                id: number;
-                                name: string;
-                            }[];
-                        };
+                        "application/json": components["schemas"]["Profile"];
                     };
                 };
             };
@@ -71,15 +55,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: string;
-                            createdAt: string;
-                            usedAt: string;
-                            expiresAt: string;
-                            userAgent: string | null;
-                            network: string | null;
-                            current: boolean;
-                        }[];
+                        "application/json": components["schemas"]["Session"][];
                     };
                 };
             };
@@ -133,14 +109,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            client_id: string;
-                            client_secret: string;
-                            name: string;
-                            createdAt: string;
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["CreatedApiClient"];
                     };
                 };
             };
@@ -274,22 +243,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            participant1: string;
-                            participant2: string;
-                            headUuid: string;
-                            lastEntryUuid: string;
-                            deviceProjectName: string | null;
-                            unread1: number;
-                            unread2: number;
-                            organizationId: number | null;
-                            lastMessage: {
-                                username: string;
-                                chatEntry: string;
-                                createdAt: string;
-                            };
-                        }[];
+                        "application/json": components["schemas"]["VisibleConversation"][];
                     };
                 };
             };
@@ -359,23 +313,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            conversation: {
-                                id: number;
-                                participant1: string;
-                                participant2: string;
-                                headUuid: string;
-                                lastEntryUuid: string;
-                                deviceProjectName: string | null;
-                            };
-                            message: {
-                                uuid: string;
-                                username: string;
-                                chatEntry: string;
-                                createdAt: string;
-                            };
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["StartedConversation"];
                     };
                 };
             };
@@ -441,10 +379,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            count: number;
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["UnreadCount"];
                     };
                 };
             };
@@ -512,13 +447,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            delivered: number;
-                            abandoned: number;
-                            queued: number;
-                            durationMs: number | null;
-                        }[];
+                        "application/json": components["schemas"]["WebhookStatistics"][];
                     };
                 };
             };
@@ -586,26 +515,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            event: string;
-                            eventId: string;
-                            /** @enum {string} */
-                            status: "queued" | "delivered" | "abandoned";
-                            createdAt: string;
-                            nextAttemptAt: string | null;
-                            attempts: {
-                                number: number;
-                                at: string;
-                                status: number | null;
-                                durationMs: number;
-                                error: string | null;
-                                answer: string | null;
-                                requestHeaders: Record<string, never> | null;
-                            }[];
-                            body: string;
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["DeliveryDetails"];
                     };
                 };
             };
@@ -641,13 +551,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            success: boolean;
-                            status: number | null;
-                            durationMs: number;
-                            error: string | null;
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["WebhookTestResult"];
                     };
                 };
             };
@@ -679,12 +583,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            at: string;
-                            delivered: number;
-                            abandoned: number;
-                            queued: number;
-                        }[];
+                        "application/json": components["schemas"]["WebhookHour"][];
                     };
                 };
             };
@@ -718,21 +617,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            /** @enum {string} */
-                            state: "running" | "done" | "canceled" | "dry_run";
-                            matched: number;
-                            queued?: number;
-                            waiting?: number;
-                            since?: string;
-                            until?: string;
-                            /** @enum {string|null} */
-                            status?: "delivered" | "abandoned" | null;
-                            events?: string[];
-                            createdAt?: string;
-                            endedAt?: string | null;
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["Replay"];
                     };
                 };
             };
@@ -768,16 +653,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            matched: number;
-                            events: {
-                                eventId: string;
-                                event: string;
-                                createdAt: string;
-                                matches: boolean;
-                            }[];
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["WebhookFilterResult"];
                     };
                 };
             };
@@ -1141,40 +1017,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            deviceId: number;
-                            externalId: string | null;
-                            from: string;
-                            to: string;
-                            sums: {
-                                /** @enum {string} */
-                                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
-                                reads: number;
-                                value: number;
-                                unit: string;
-                            }[];
-                            gaps: {
-                                startDate: string;
-                                endDate: string;
-                            }[];
-                            notCertified: {
-                                /** @enum {string} */
-                                type: "History" | "Delta";
-                                startDate: string;
-                                endDate: string;
-                                value: number;
-                                unit: string;
-                                /** @enum {string} */
-                                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
-                                entries: {
-                                    certificateTransactionUID: string;
-                                    /** @enum {string} */
-                                    status: "Requested" | "Succeeded" | "Failed" | "Retry" | "Cancelled" | "Carried";
-                                    readvalue_watthour: number;
-                                }[];
-                            }[];
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["DeviceCoverage"];
                     };
                 };
             };
@@ -1208,56 +1051,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            deviceId: number;
-                            externalId: string | null;
-                            /** @enum {string} */
-                            reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
-                            explanation: string;
-                            group: {
-                                id: number;
-                                name: string;
-                                /** @enum {string} */
-                                frequency: "hourly" | "daily" | "weekly" | "monthly" | "quarterly" | "yearly";
-                                start: string;
-                                end: string | null;
-                            } | null;
-                            cycle: {
-                                start: string;
-                                end: string;
-                                ended: boolean;
-                            } | null;
-                            readings: {
-                                /** @enum {string} */
-                                type: "History" | "Delta";
-                                startDate: string;
-                                endDate: string;
-                                value: number;
-                                unit: string;
-                                /** @enum {string} */
-                                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
-                                entries: {
-                                    certificateTransactionUID: string;
-                                    /** @enum {string} */
-                                    status: "Requested" | "Succeeded" | "Failed" | "Retry" | "Cancelled" | "Carried";
-                                    readvalue_watthour: number;
-                                }[];
-                                covers: boolean;
-                            }[];
-                            discarded: {
-                                /** @enum {string} */
-                                what: "refused" | "voided";
-                                /** @enum {string|null} */
-                                type: "History" | "Delta" | null;
-                                startDate: string | null;
-                                endDate: string | null;
-                                value: number | null;
-                                unit: string;
-                                at: string;
-                                problem: string;
-                            }[];
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["CertificateExplanation"];
                     };
                 };
             };
@@ -1393,48 +1187,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            bulkUploadId: string;
-                            /** @enum {string} */
-                            status: "created" | "confirmed" | "finished" | "cancelled";
-                            reason: string | null;
-                            type: string;
-                            fileName: string;
-                            organizationId: number;
-                            check: {
-                                passed: number;
-                                failed: number;
-                                warned: number;
-                            };
-                            progress: {
-                                done: number;
-                                total: number;
-                                succeeded: number;
-                                failed: number;
-                            };
-                            createdAt: string;
-                            confirmedAt: string | null;
-                            endedAt: string | null;
-                            rows: {
-                                rowNumber: number;
-                                externalId: string | null;
-                                /** @enum {string} */
-                                status: "pending" | "success" | "failed" | "cancelled";
-                                errors: {
-                                    field: string;
-                                    problem: string;
-                                    code?: string;
-                                    params?: Record<string, never>;
-                                }[];
-                                warnings: {
-                                    field: string;
-                                    problem: string;
-                                    code?: string;
-                                    params?: Record<string, never>;
-                                }[];
-                            }[];
-                            warnings?: string[];
-                        };
+                        "application/json": components["schemas"]["BulkUploadLog"];
                     };
                 };
             };
@@ -1451,19 +1204,46 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        Error: {
-            statusCode: number;
-            message: string;
-            error: string;
-            requestId: string;
-            errors?: {
-                field: string;
-                problem: string;
-                code?: string;
-                params?: Record<string, never>;
+        Profile: {
+            id: number;
+            email: string;
+            firstName: string;
+            lastName: string;
+            /** @enum {string} */
+            role: "Admin" | "OrganizationAdmin" | "DeviceOwner" | "Buyer" | "User" | "ApiUser";
+            /** @enum {string} */
+            status: "Pending" | "Active" | "Suspended" | "Deleted";
+            organizationId: number | null;
+            createdAt: string;
+            organizationIds: number[];
+            organizations: {
+                id: number;
+                name: string;
             }[];
-            success?: boolean;
-            error_description?: string;
+            warnings?: string[];
+        };
+        Session: {
+            id: string;
+            createdAt: string;
+            usedAt: string;
+            expiresAt: string;
+            userAgent: string | null;
+            network: string | null;
+            current: boolean;
+        };
+        ApiClient: {
+            id: number;
+            client_id: string;
+            name: string;
+            createdAt: string;
+        };
+        CreatedApiClient: {
+            id: number;
+            client_id: string;
+            client_secret: string;
+            name: string;
+            createdAt: string;
+            warnings?: string[];
         };
         Account: {
             id: number;
@@ -1475,6 +1255,15 @@ export interface components {
             /** @enum {string} */
             status: "Pending" | "Active" | "Suspended" | "Deleted";
             organizationId: number | null;
+            createdAt: string;
+            warnings?: string[];
+        };
+        Organization: {
+            id: number;
+            name: string;
+            type: string;
+            address: string | null;
+            apiUserId: number | null;
             createdAt: string;
             warnings?: string[];
         };
@@ -1491,63 +1280,22 @@ export interface components {
             status: number | null;
             fields: Record<string, never>;
         };
-        Organization: {
-            id: number;
-            name: string;
-            type: string;
-            address: string | null;
-            apiUserId: number | null;
-            createdAt: string;
-            warnings?: string[];
-        };
-        ApiClient: {
-            id: number;
-            client_id: string;
-            name: string;
-            createdAt: string;
-        };
-        BulkUpload: {
-            bulkUploadId: string;
-            /** @enum {string} */
-            status: "created" | "confirmed" | "finished" | "cancelled";
-            reason: string | null;
-            type: string;
-            fileName: string;
-            organizationId: number;
-            check: {
-                passed: number;
-                failed: number;
-                warned: number;
-            };
-            progress: {
-                done: number;
-                total: number;
-                succeeded: number;
-                failed: number;
-            };
-            createdAt: string;
-            confirmedAt: string | null;
-            endedAt: string | null;
-            rows: number;
-            warnings?: string[];
-        };
-        Conversation: {
+        VisibleConversation: {
             id: number;
             participant1: string;
             participant2: string;
             headUuid: string;
             lastEntryUuid: string;
             deviceProjectName: string | null;
-            unread1?: number;
-            unread2?: number;
+            unread1: number;
+            unread2: number;
+            organizationId: number | null;
+            lastMessage: components["schemas"]["LastMessage"];
         };
-        Message: {
-            uuid: string;
+        LastMessage: {
             username: string;
             chatEntry: string;
-            nextEntryUuid: string | null;
             createdAt: string;
-            warnings?: string[];
         };
         FoundMessage: {
             uuid: string;
@@ -1559,6 +1307,40 @@ export interface components {
             participant1: string;
             participant2: string;
             deviceProjectName: string | null;
+        };
+        StartedConversation: {
+            conversation: components["schemas"]["Conversation"];
+            message: components["schemas"]["FirstMessage"];
+            warnings?: string[];
+        };
+        Conversation: {
+            id: number;
+            participant1: string;
+            participant2: string;
+            headUuid: string;
+            lastEntryUuid: string;
+            deviceProjectName: string | null;
+            unread1?: number;
+            unread2?: number;
+            warnings?: string[];
+        };
+        FirstMessage: {
+            uuid: string;
+            username: string;
+            chatEntry: string;
+            createdAt: string;
+        };
+        Message: {
+            uuid: string;
+            username: string;
+            chatEntry: string;
+            nextEntryUuid: string | null;
+            createdAt: string;
+            warnings?: string[];
+        };
+        UnreadCount: {
+            count: number;
+            warnings?: string[];
         };
         Webhook: {
             id: number;
@@ -1611,6 +1393,13 @@ export interface components {
             };
             warnings?: string[];
         };
+        WebhookStatistics: {
+            id: number;
+            delivered: number;
+            abandoned: number;
+            queued: number;
+            durationMs: number | null;
+        };
         Delivery: {
             id: number;
             event: string;
@@ -1619,15 +1408,66 @@ export interface components {
             status: "queued" | "delivered" | "abandoned";
             createdAt: string;
             nextAttemptAt: string | null;
-            attempts: {
-                number: number;
-                at: string;
-                status: number | null;
-                durationMs: number;
-                error: string | null;
-                answer: string | null;
-                requestHeaders: Record<string, never> | null;
+            attempts: components["schemas"]["DeliveryAttempt"][];
+        };
+        DeliveryAttempt: {
+            number: number;
+            at: string;
+            status: number | null;
+            durationMs: number;
+            error: string | null;
+            answer: string | null;
+            requestHeaders: Record<string, never> | null;
+        };
+        DeliveryDetails: {
+            id: number;
+            event: string;
+            eventId: string;
+            /** @enum {string} */
+            status: "queued" | "delivered" | "abandoned";
+            createdAt: string;
+            nextAttemptAt: string | null;
+            attempts: components["schemas"]["DeliveryAttempt"][];
+            body: string;
+            warnings?: string[];
+        };
+        WebhookTestResult: {
+            success: boolean;
+            status: number | null;
+            durationMs: number;
+            error: string | null;
+            warnings?: string[];
+        };
+        WebhookHour: {
+            at: string;
+            delivered: number;
+            abandoned: number;
+            queued: number;
+        };
+        Replay: {
+            /** @enum {string} */
+            state: "running" | "done" | "canceled" | "dry_run";
+            matched: number;
+            queued?: number;
+            waiting?: number;
+            since?: string;
+            until?: string;
+            /** @enum {string|null} */
+            status?: "delivered" | "abandoned" | null;
+            events?: string[];
+            createdAt?: string;
+            endedAt?: string | null;
+            warnings?: string[];
+        };
+        WebhookFilterResult: {
+            matched: number;
+            events: {
+                eventId: string;
+                event: string;
+                createdAt: string;
+                matches: boolean;
             }[];
+            warnings?: string[];
         };
         Device: {
             id: number;
@@ -1675,14 +1515,6 @@ export interface components {
             voidedBy?: string;
             reason?: string;
         };
-        ReadingTotal: {
-            startDate: string;
-            endDate: string;
-            value: number;
-            unit: string;
-            reads: number;
-            ceiling: number | null;
-        };
         RefusedReading: {
             id: number;
             deviceId: number;
@@ -1694,6 +1526,14 @@ export interface components {
             type: "History" | "Delta" | null;
             problem: string;
             refusedAt: string;
+        };
+        ReadingTotal: {
+            startDate: string;
+            endDate: string;
+            value: number;
+            unit: string;
+            reads: number;
+            ceiling: number | null;
         };
         DeviceGroup: {
             id: number;
@@ -1721,6 +1561,90 @@ export interface components {
         GroupShare: {
             organizationId: number;
             sharedAt: string;
+        };
+        DeviceCoverage: {
+            deviceId: number;
+            externalId: string | null;
+            from: string;
+            to: string;
+            sums: {
+                /** @enum {string} */
+                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
+                reads: number;
+                value: number;
+                unit: string;
+            }[];
+            gaps: {
+                startDate: string;
+                endDate: string;
+            }[];
+            notCertified: {
+                /** @enum {string} */
+                type: "History" | "Delta";
+                startDate: string;
+                endDate: string;
+                value: number;
+                unit: string;
+                /** @enum {string} */
+                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
+                entries: {
+                    certificateTransactionUID: string;
+                    /** @enum {string} */
+                    status: "Requested" | "Succeeded" | "Failed" | "Retry" | "Cancelled" | "Carried";
+                    readvalue_watthour: number;
+                }[];
+            }[];
+            warnings?: string[];
+        };
+        CertificateExplanation: {
+            deviceId: number;
+            externalId: string | null;
+            /** @enum {string} */
+            reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
+            explanation: string;
+            group: {
+                id: number;
+                name: string;
+                /** @enum {string} */
+                frequency: "hourly" | "daily" | "weekly" | "monthly" | "quarterly" | "yearly";
+                start: string;
+                end: string | null;
+            } | null;
+            cycle: {
+                start: string;
+                end: string;
+                ended: boolean;
+            } | null;
+            readings: {
+                /** @enum {string} */
+                type: "History" | "Delta";
+                startDate: string;
+                endDate: string;
+                value: number;
+                unit: string;
+                /** @enum {string} */
+                reason: "certified" | "carried" | "belowThreshold" | "cycleNotEnded" | "notIssuedYet" | "noReading" | "inNoGroup" | "beforeGroup" | "longerThanCycle" | "aboveCeiling" | "refused" | "voided";
+                entries: {
+                    certificateTransactionUID: string;
+                    /** @enum {string} */
+                    status: "Requested" | "Succeeded" | "Failed" | "Retry" | "Cancelled" | "Carried";
+                    readvalue_watthour: number;
+                }[];
+                covers: boolean;
+            }[];
+            discarded: {
+                /** @enum {string} */
+                what: "refused" | "voided";
+                /** @enum {string|null} */
+                type: "History" | "Delta" | null;
+                startDate: string | null;
+                endDate: string | null;
+                value: number | null;
+                unit: string;
+                at: string;
+                problem: string;
+            }[];
+            warnings?: string[];
         };
         CertificateEntry: {
             id: number;
@@ -1751,6 +1675,74 @@ export interface components {
             readvalue_watthour: number;
             succeeded_watthour: number;
             carried_watthour: number;
+        };
+        BulkUpload: {
+            bulkUploadId: string;
+            /** @enum {string} */
+            status: "created" | "confirmed" | "finished" | "cancelled";
+            reason: string | null;
+            type: string;
+            fileName: string;
+            organizationId: number;
+            check: {
+                passed: number;
+                failed: number;
+                warned: number;
+            };
+            progress: {
+                done: number;
+                total: number;
+                succeeded: number;
+                failed: number;
+            };
+            createdAt: string;
+            confirmedAt: string | null;
+            endedAt: string | null;
+            rows: number;
+            warnings?: string[];
+        };
+        BulkUploadLog: {
+            bulkUploadId: string;
+            /** @enum {string} */
+            status: "created" | "confirmed" | "finished" | "cancelled";
+            reason: string | null;
+            type: string;
+            fileName: string;
+            organizationId: number;
+            check: {
+                passed: number;
+                failed: number;
+                warned: number;
+            };
+            progress: {
+                done: number;
+                total: number;
+                succeeded: number;
+                failed: number;
+            };
+            createdAt: string;
+            confirmedAt: string | null;
+            endedAt: string | null;
+            rows: components["schemas"]["BulkRow"][];
+            warnings?: string[];
+        };
+        BulkRow: {
+            rowNumber: number;
+            externalId: string | null;
+            /** @enum {string} */
+            status: "pending" | "success" | "failed" | "cancelled";
+            errors: {
+                field: string;
+                problem: string;
+                code?: string;
+                params?: Record<string, never>;
+            }[];
+            warnings: {
+                field: string;
+                problem: string;
+                code?: string;
+                params?: Record<string, never>;
+            }[];
         };
     };
     responses: never;
