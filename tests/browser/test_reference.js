@@ -3,7 +3,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { scene } = require('./stage')
-const { base, admin, login } = require('./service')
+const { base, admin, login, member } = require('./service')
 
 scene('reference: a user logs in with Authorize and sends a request', async ({ open }) => {
   const page = await open()
@@ -49,4 +49,53 @@ scene('reference: documents of a device can be uploaded', async ({ open }) => {
   await operation.locator('input[type=file]').first().waitFor()
   assert.equal(await operation.locator('tr', { hasText: 'PROJECT_PHOTOS' }).locator('input[type=file]').count(), 1)
   assert.ok(await operation.locator('input[type=file]').count() >= 6)
+})
+
+/* Returns the block of an operation, opened. */
+async function opened (page, tag, method, path) {
+  const operation = page.locator(`.opblock-${method}`, { has: page.locator(`[data-path="${path}"]`) })
+  if (!await operation.isVisible()) await page.locator(`[data-tag="${tag}"]`).click()
+  await operation.locator('.opblock-summary-control').click()
+  return operation
+}
+
+async function execute (operation, status) {
+  await operation.getByRole('button', { name: 'Try it out' }).click()
+  await operation.getByRole('button', { name: 'Execute' }).click()
+  await operation.locator('.live-responses-table .response').getByText(status).first().waitFor()
+}
+
+scene('reference: a Developer logs in on the page and registers a device as shown', async ({ open }) => {
+  const page = await open()
+  const { email, password } = await member('Rooftop', 'Developer')
+
+  await page.goto(`${base}/swagger`)
+  const login = await opened(page, 'auth', 'post', '/api/auth/login')
+  await login.getByRole('button', { name: 'Try it out' }).click()
+  await login.locator('textarea').fill(JSON.stringify({ username: email, password }))
+  await login.getByRole('button', { name: 'Execute' }).click()
+  await login.locator('.live-responses-table .response').getByText('200').first().waitFor()
+  const device = await opened(page, 'device', 'post', '/api/device')
+  await execute(device, '201')
+  const stored = JSON.parse(await device.locator('.live-responses-table .response-col_description code').first().innerText())
+  assert.deepEqual([stored.externalId, stored.siteName, stored.capacity, stored.address], ['PLANT-7', 'Rooftop 7', 9.9, 'Seestr. 7, 13353 Berlin'])
+  const { paths } = await (await fetch(`${base}/openapi.json`)).json()
+  const shown = JSON.stringify(await device.locator('.responses-inner > .responses-table .example').first().innerText())
+  assert.ok(shown.includes('commissioning.pdf') || shown.includes('Europe/Berlin'), 'the response has an example')
+  assert.deepEqual(Object.keys(paths).filter((path) => /^\/(console|swagger\/|$)/.test(path)), [])
+  assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
+})
+
+scene('reference: older paths are deprecated, and the page fits a phone', async ({ open }) => {
+  const page = await open({ viewport: { width: 400, height: 800 } })
+
+  await page.goto(`${base}/swagger`)
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is not wider than the window')
+  await page.locator('[data-tag="device"]').click()
+  await page.locator('[data-tag="reading"]').click()
+  await page.locator('.opblock-deprecated').first().waitFor()
+  assert.equal(await page.locator('.opblock-deprecated').count(), 4)
+  await page.getByRole('button', { name: 'Authorize', exact: true }).first().click()
+  await page.locator('.auth-container').first().waitFor()
+  assert.equal(await page.getByText('Scopes are used').filter({ visible: true }).count(), 0)
 })

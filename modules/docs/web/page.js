@@ -25,7 +25,7 @@ window.addEventListener('DOMContentLoaded', () => {
     back.textContent = 'Console'
     document.body.prepend(back)
   }
-  window.SwaggerUIBundle({
+  const ui = window.SwaggerUIBundle({
     ...(own ? { spec: own, supportedSubmitMethods: [] } : { url: '/swagger-json' }),
     dom_id: '#reference',
     deepLinking: true,
@@ -35,6 +35,11 @@ window.addEventListener('DOMContentLoaded', () => {
     persistAuthorization: false,
     queryConfigEnabled: false,
     requestInterceptor: (asked) => Object.assign(asked, { userFetch: request }),
+    responseInterceptor: (answer) => {
+      /* The page then sends the token of the login, without Authorize. It keeps the token only in memory. */
+      if (answer.ok && /\/api\/auth\/(login|getAccess)$/.test(answer.url)) ui.preauthorizeApiKey('bearer', JSON.parse(answer.text).accessToken)
+      return answer
+    },
     tryItOutEnabled: false,
     validatorUrl: null
   })
