@@ -399,14 +399,14 @@ int log_open(const char *path, int fd, enum bb_level level, bool json)
     }
     log_level(level, json);
     atomic_store(&lost, 0);
-    LOCKED(&log_lock);
+    BB_LOCKED(&log_lock);
     current = writer;
     return 0;
 }
 
 void log_reopen(void)
 {
-    LOCKED(&log_lock);
+    BB_LOCKED(&log_lock);
     if (current && current->path) {
         current->reopening = true;
         pthread_cond_signal(&log_wake);
@@ -417,7 +417,7 @@ void log_flush(void)
 {
     int64_t until = clock_mono_ms() + CLOSE_WAIT_MS;
 
-    LOCKED(&log_lock);
+    BB_LOCKED(&log_lock);
     const struct writer *writer = current;
     uint64_t head = writer ? writer->head : 0;
 

@@ -89,7 +89,7 @@ void loop_post(struct loop *loop, struct message *message)
 
 bool loop_quiet(struct loop *loop)
 {
-    LOCKED(&loop->inbox_lock);
+    BB_LOCKED(&loop->inbox_lock);
     return STAILQ_EMPTY(&loop->inbox);
 }
 

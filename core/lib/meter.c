@@ -153,7 +153,7 @@ void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *
 {
     struct route_sums sums;
 
-    LOCKED(&meter_lock);
+    BB_LOCKED(&meter_lock);
     for (const struct meter *route = &meter_no_route; route; route = route->next) {
         if (!route->route)
             continue;

@@ -223,7 +223,7 @@ void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const
     *call = (struct lifecycle_call){
         .thread = pthread_self(), .now = {.module = module, .kind = kind}, .taken_ms = -1};
     call->before = activity_enter(call->now);
-    LOCKED(&lock);
+    BB_LOCKED(&lock);
     LIST_INSERT_HEAD(&running, call, link);
 }
 
@@ -242,7 +242,7 @@ void lifecycle_calls_check(int64_t passed_ms)
     static char reason[160];
     int64_t limit = atomic_load(&lifecycle_limit_ms);
 
-    LOCKED(&lock);
+    BB_LOCKED(&lock);
     struct lifecycle_call *call;
 
     LIST_FOREACH(call, &running, link)

@@ -5,6 +5,7 @@
 #ifndef CORE_THREAD_H
 #define CORE_THREAD_H
 
+#include <busbar/lock.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -39,22 +40,6 @@ void thread_schedule(int nice);
 unsigned thread_processors(void);
 
 /* ---- locks; conditions and semaphores with timeouts on the monotonic clock ---- */
-
-/* Holds a lock from here to the end of the block, whichever way the block is left. */
-#define LOCKED(mutex)                                                                              \
-    pthread_mutex_t *const locked_here __attribute__((cleanup(thread_unlock), unused)) =           \
-        thread_lock(mutex)
-
-static inline pthread_mutex_t *thread_lock(pthread_mutex_t *mutex)
-{
-    pthread_mutex_lock(mutex);
-    return mutex;
-}
-
-static inline void thread_unlock(pthread_mutex_t *const *locked)
-{
-    pthread_mutex_unlock(*locked);
-}
 
 /*
  * Like pthread_cond_wait(), but only until clock_mono_ms() reaches `until_ms`. Returns 0 or

@@ -148,7 +148,7 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, int64_t pa
 /* Waits until the next check; false: stop. */
 static bool hang_wait_for_next(int64_t ms, struct engine **engine)
 {
-    LOCKED(&watch.lock);
+    BB_LOCKED(&watch.lock);
     if (!watch.stop && ms)
         condition_wait(&watch.news, &watch.lock, clock_mono_ms() + ms);
     *engine = watch.engine;
@@ -209,7 +209,7 @@ int hang_watch_begin(void)
 
 void hang_watch_loops(struct engine *engine)
 {
-    LOCKED(&watch.lock);
+    BB_LOCKED(&watch.lock);
     watch.engine = engine;
 }
 

@@ -39,7 +39,7 @@ static struct job_record *job_log_record_of(struct engine *engine, const char *n
 
 bool job_log_snapshot(struct engine *engine, size_t index, struct job_record *record)
 {
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     const struct job_record *at = engine->job_log;
 
     while (at && index--)
@@ -442,7 +442,7 @@ int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *)
     run->then = then;
     run->arg = arg;
     generation_acquire(generation);
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     /* in turn; while the host stops, the first loop gets all work, because it ends last */
     unsigned turn = engine->stopping ? 0 : engine->next_loop++ % engine->loop_count;
 

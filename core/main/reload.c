@@ -183,7 +183,7 @@ void reload_discard(struct generation *g)
 static void reload_add_alive(struct engine *engine, struct generation *g)
 {
     g->live_ms = clock_mono_ms();
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     LIST_INSERT_HEAD(&engine->alive, g, alive);
     engine->alive_count++;
 }
@@ -311,7 +311,7 @@ static void reload_reclaim_released(struct generation *g)
 {
     struct reloader *reloader = g->engine->reloader;
 
-    LOCKED(&reloader->lock);
+    BB_LOCKED(&reloader->lock);
     g->reclaim_gone = true;
     pthread_cond_broadcast(&reloader->news);
 }
@@ -597,7 +597,7 @@ void reloader_ask(struct reloader *reloader, int fd)
 
 void reloader_history(struct reloader *reloader, struct reload_history *history)
 {
-    LOCKED(&reloader->lock);
+    BB_LOCKED(&reloader->lock);
     *history = reloader->history;
 }
 

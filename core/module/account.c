@@ -16,7 +16,7 @@ static struct account *_Atomic accounts; /* new ones are added at the front */
 
 struct account *account_named(const char *name)
 {
-    LOCKED(&account_lock);
+    BB_LOCKED(&account_lock);
     struct account *account = accounts;
 
     while (account && strcmp(account->name, name) != 0)

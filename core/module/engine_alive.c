@@ -11,7 +11,7 @@
 
 struct generation *engine_generation(struct engine *engine)
 {
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     generation_acquire(engine->generation);
     return engine->generation;
 }
@@ -20,7 +20,7 @@ size_t engine_generations(struct engine *engine, struct generation **list)
 {
     size_t count = 0;
 
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     for (struct generation *g = LIST_FIRST(&engine->alive); g && count < GENERATIONS_MAX;
          g = LIST_NEXT(g, alive))
         if (generation_try_acquire(g))
@@ -36,7 +36,7 @@ void engine_generations_release(struct generation **list, size_t count)
 
 int engine_hold(struct engine *engine)
 {
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     if (engine->stopping)
         return -1;
     engine->held++;
@@ -45,19 +45,19 @@ int engine_hold(struct engine *engine)
 
 void engine_unhold(struct engine *engine)
 {
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     engine->held--;
 }
 
 bool engine_stopping(struct engine *engine)
 {
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     return engine->stopping;
 }
 
 void engine_stop(struct engine *engine, int64_t until_ms)
 {
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     engine->stopping = true;
     for (struct generation *g = LIST_FIRST(&engine->alive); g; g = LIST_NEXT(g, alive))
         workers_stop(g->workers, until_ms);
@@ -65,7 +65,7 @@ void engine_stop(struct engine *engine, int64_t until_ms)
 
 bool engine_idle(struct engine *engine)
 {
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     bool idle = !engine->held;
     for (struct generation *g = LIST_FIRST(&engine->alive); g && idle; g = LIST_NEXT(g, alive))
         idle = !workers_running(g->workers);
@@ -109,7 +109,7 @@ bool pause_why(struct engine *engine, char *reason, size_t size)
 {
     if (!pause_holds(engine))
         return false;
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     snprintf(reason, size, "%s",
              *engine->pause_reason ? engine->pause_reason
                                    : "the database has not been queried yet");

@@ -135,7 +135,7 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
 {
     enum quota_result answer = QUOTA_ALL_FULL;
 
-    LOCKED(&pool->lock);
+    BB_LOCKED(&pool->lock);
     if (!bounded || pool->queued < pool->descriptor->queue) {
         call->queued.owner = fair_enter(&pool->owners, &call->owner, each, &answer);
         if (!call->queued.owner && !bounded) /* it must not be refused, so it counts for the host */
@@ -294,7 +294,7 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
                                         .threads = pool->most,
                                         .most = pool->descriptor->queue,
                                         .each = pool->each};
-    LOCKED(&pool->lock);
+    BB_LOCKED(&pool->lock);
     status->started = pool->started;
     status->busy = pool->busy;
     status->waiting = pool->queued;
@@ -519,7 +519,7 @@ struct workers *workers_new(struct generation *generation)
 
 void workers_go(struct workers *workers)
 {
-    LOCKED(&workers->lock);
+    BB_LOCKED(&workers->lock);
     workers->go = true;
     pthread_cond_broadcast(&workers->gone);
 }

@@ -145,7 +145,7 @@ enum quota_result quota_take(struct quota_table *table, struct quota_charge *cha
 {
     if (!charge->bytes)
         charge->owner = *owner;
-    LOCKED(&table->lock);
+    BB_LOCKED(&table->lock);
     struct quota_entry **at = quota_find(table, &charge->owner);
     size_t own = *at ? (*at)->taken : 0;
 
@@ -187,7 +187,7 @@ void quota_release_all(struct quota_table *table, struct quota_charge *charge)
 
 size_t quota_entry_of(struct quota_table *table, const struct quota_owner *owner)
 {
-    LOCKED(&table->lock);
+    BB_LOCKED(&table->lock);
     const struct quota_entry *entry = *quota_find(table, owner);
 
     return entry ? entry->taken : 0;
@@ -221,7 +221,7 @@ int quota_fail(struct core_request *rq, enum quota quota, enum quota_result why)
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why)
 {
-    LOCKED(&table->lock);
+    BB_LOCKED(&table->lock);
     struct quota_entry **at = quota_find(table, owner);
     bool fits = (*at ? (*at)->taken : 0) < each;
     struct quota_entry *entry = fits ? quota_add(table, at, owner, 1) : NULL;
@@ -232,7 +232,7 @@ struct quota_entry *fair_enter(struct quota_table *table, const struct quota_own
 
 void fair_leave(struct quota_table *table, struct quota_entry *owner)
 {
-    LOCKED(&table->lock);
+    BB_LOCKED(&table->lock);
     quota_remove(table, &owner->owner, 1);
 }
 

@@ -447,13 +447,13 @@ int api_stream_send(struct bb_stream *stream, struct bb_chunk *chunk)
 
 size_t api_stream_waiting(struct bb_stream *stream)
 {
-    LOCKED(&stream->lock);
+    BB_LOCKED(&stream->lock);
     return stream->queue.bytes;
 }
 
 void api_stream_cut(struct bb_stream *stream)
 {
-    LOCKED(&stream->lock);
+    BB_LOCKED(&stream->lock);
     stream->cut = true;
     stream_post(stream);
 }
@@ -634,7 +634,7 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
 {
     size_t count = 0;
 
-    LOCKED(&topics_lock);
+    BB_LOCKED(&topics_lock);
     publications++;
     for (size_t i = 0; i < name_count; i++) {
         const struct topic *topic = stream_topic_find(host, names[i]);
@@ -680,7 +680,7 @@ void stream_closed(struct bb_stream *stream)
     LIST_REMOVE(stream, link);
     atomic_store(&stream->closing, true);
     if (atomic_load(&stream->joined)) { /* streams without topics do not need the lock */
-        LOCKED(&topics_lock);
+        BB_LOCKED(&topics_lock);
         stream_leave(stream); /* from here on nobody calls `full` */
     }
     if (stream->options.closed)

@@ -98,7 +98,7 @@ static int dial_start(struct dial *dial, bool again)
     struct dial_attempt *attempt = &dial->attempts[again];
     pthread_t thread;
 
-    LOCKED(&dial_lock);
+    BB_LOCKED(&dial_lock);
     if (line->threads < THREADS_MAX && !pthread_create(&thread, NULL, dial_main, line)) {
         pthread_detach(thread);
         line->threads++;

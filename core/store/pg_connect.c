@@ -124,7 +124,7 @@ static void pg_remember_server(const char *url, const PGconn *conn)
 
     if (!host || !address || !port || !*address || !strcmp(host, address))
         return;
-    LOCKED(&last_lock);
+    BB_LOCKED(&last_lock);
     snprintf(last_server.url, sizeof last_server.url, "%s", url);
     snprintf(last_server.host, sizeof last_server.host, "%s", host);
     snprintf(last_server.address, sizeof last_server.address, "%s", address);

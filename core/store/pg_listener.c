@@ -75,7 +75,7 @@ static void pg_listener_note_problem(const struct pg_listener *listener, const c
 {
     struct engine *engine = listener->loop->engine;
 
-    LOCKED(&engine->lock);
+    BB_LOCKED(&engine->lock);
     snprintf(engine->connection_problem, sizeof engine->connection_problem, "%s",
              reason ? reason : "");
     pg_one_line(engine->connection_problem);
@@ -147,7 +147,7 @@ static char *pg_listener_channels(struct engine *engine, PGconn *pg)
 /* Wakes the callers of pg_listener_subscribe() up to this one. */
 static void pg_listener_serve(struct pg_listener *listener, uint64_t call)
 {
-    LOCKED(&listener->lock);
+    BB_LOCKED(&listener->lock);
     listener->served = call;
     pthread_cond_broadcast(&listener->more_served);
 }
@@ -439,7 +439,7 @@ static void pg_listener_called(struct message *message)
 
 void pg_listener_subscribe(struct pg_listener *listener)
 {
-    LOCKED(&listener->lock);
+    BB_LOCKED(&listener->lock);
     uint64_t call = ++listener->calls;
 
     if (!listener->posted)

@@ -9,11 +9,11 @@
  *
  * One mutex, which is never held during a query.
  */
+#include <busbar/lock.h>
 #include <openssl/crypto.h>
 #include <string.h>
 
 #include "modules/auth/auth.h"
-#include "modules/common/lock.h"
 
 #define LOOKUPS_PER_S 20 /* of unknown names, if no change is known */
 #define SEALED_MAX 512
@@ -68,7 +68,7 @@ void auth_keys_free(struct auth_keys *keys)
 
 void auth_keys_stale(struct auth_keys *keys)
 {
-    LOCKED(&keys->lock);
+    BB_LOCKED(&keys->lock);
     keys->wanted++;
 }
 
@@ -220,7 +220,7 @@ static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1
 {
     struct auth_keys *keys = auth->keys;
 
-    LOCKED(&keys->lock);
+    BB_LOCKED(&keys->lock);
     for (size_t i = 0; i < keys->count && (!sure || keys->loaded == keys->wanted); i++) {
         if (keys->keys[i].active) {
             memcpy(kid, keys->keys[i].kid, TOKEN_KID + 1);
@@ -264,7 +264,7 @@ int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KI
 size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_claims *claims,
                       char text[TOKEN_MADE_MAX])
 {
-    LOCKED(&auth->keys->lock);
+    BB_LOCKED(&auth->keys->lock);
     const struct key *key = keys_find(auth->keys, kid);
 
     return key ? token_make(key->keyed, kid, claims, text) : 0;

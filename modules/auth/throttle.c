@@ -19,13 +19,13 @@
  * stores an e-mail or an address.
  */
 #include <arpa/inet.h>
+#include <busbar/lock.h>
 #include <inttypes.h>
 #include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "modules/auth/auth.h"
-#include "modules/common/lock.h"
 
 #define SETS 2048
 #define WAYS 4
@@ -162,7 +162,7 @@ static void throttle_ask(struct bb_request *rq, struct auth *auth, struct asked 
     const struct bb_redis_reply *reply = bb_redis(rq, 4 + 2 * (int)count, argv, NULL);
     bool answered = reply && reply->type == BB_REDIS_LIST && reply->count == count;
 
-    LOCKED(&auth->throttle->lock);
+    BB_LOCKED(&auth->throttle->lock);
     for (size_t i = 0; i < count; i++) {
         const struct counter *counter = throttle_find(auth, asked[i].id, false);
         bool holds = counter && counter->count >= asked[i].limit && (counter->alone || !answered);

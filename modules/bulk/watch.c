@@ -3,12 +3,12 @@
  * generation has a list of its watchers. Once per second a job of the module reads the progress of
  * all watched bulk uploads in one statement, whichever hosts store the rows, and sends the changes.
  */
+#include <busbar/lock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/bulk/bulk.h"
-#include "modules/common/lock.h"
 
 #define RETRY "retry: 2000\n\n"
 
@@ -103,7 +103,7 @@ int bulk_stream(struct bb_request *rq)
         free(watcher);
         return status;
     }
-    LOCKED(&bulk->watching);
+    BB_LOCKED(&bulk->watching);
     LIST_INSERT_HEAD(&bulk->watchers, watcher, link);
     watch_send(rq, watcher, &job, text);
     return status;
@@ -138,7 +138,7 @@ void bulk_watch(struct bb_request *rq)
         jobs[i] = bulk_job_of(rq, rows, i, false);
         texts[i] = watch_event(rq, &jobs[i]);
     }
-    LOCKED(&bulk->watching);
+    BB_LOCKED(&bulk->watching);
     LIST_FOREACH(watcher, &bulk->watchers, link)
     {
         size_t i = 0;

@@ -4,12 +4,12 @@
  */
 #include "modules/common/cache.h"
 
+#include <busbar/lock.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/common/hash.h"
-#include "modules/common/lock.h"
 
 enum { WAYS = 8, TAIL = 16 };
 
@@ -99,7 +99,7 @@ size_t cache_get(struct cache *cache, const void *key, size_t length, void *into
     uint64_t hash = cache_hash(cache, key, length);
     struct entry *oldest;
 
-    LOCKED(&cache->lock);
+    BB_LOCKED(&cache->lock);
     struct entry *entry = cache->sets ? cache_find(cache, hash, key, length, &oldest) : NULL;
 
     *epoch = cache->epoch;
@@ -148,7 +148,7 @@ void cache_remove(struct cache *cache, const void *key, size_t length)
     uint64_t hash = cache_hash(cache, key, length);
     struct entry *oldest;
 
-    LOCKED(&cache->lock);
+    BB_LOCKED(&cache->lock);
     struct entry *entry = cache->sets ? cache_find(cache, hash, key, length, &oldest) : NULL;
 
     cache->epoch++;
@@ -158,7 +158,7 @@ void cache_remove(struct cache *cache, const void *key, size_t length)
 
 void cache_drop(struct cache *cache, uint64_t tag)
 {
-    LOCKED(&cache->lock);
+    BB_LOCKED(&cache->lock);
     cache->epoch++;
     for (size_t i = 0; i < cache->sets * WAYS; i++)
         if (!tag || cache->tags[i] == tag)

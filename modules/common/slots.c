@@ -1,6 +1,6 @@
 #include "modules/common/slots.h"
 
-#include "modules/common/lock.h"
+#include <busbar/lock.h>
 
 enum { PAUSE_MS = 20, PAUSES = 100 };
 
@@ -36,7 +36,7 @@ int slot_try(struct slots *slots, int64_t account)
     size_t free = slots->count;
     int64_t own = 0;
 
-    LOCKED(&slots->lock);
+    BB_LOCKED(&slots->lock);
     for (size_t i = 0; i < slots->count; i++) {
         own += slots->accounts[i] == account;
         if (!slots->accounts[i])
@@ -76,7 +76,7 @@ void slot_await(struct bb_request *rq, struct slots *slots)
 
 void slot_release(struct slots *slots, int64_t account)
 {
-    LOCKED(&slots->lock);
+    BB_LOCKED(&slots->lock);
     for (size_t i = 0; i < slots->count; i++)
         if (slots->accounts[i] == account) {
             slots->accounts[i] = 0;

@@ -2,6 +2,7 @@
  * Documents of devices: stores the files of a POST or PATCH and their rows; downloads and deletes
  * documents; and sweeps files that no document names.
  */
+#include <busbar/lock.h>
 #include <ctype.h>
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include <utf8proc.h>
 
 #include "modules/common/incoming.h"
-#include "modules/common/lock.h"
 #include "modules/device/device.h"
 
 enum {
@@ -124,7 +124,7 @@ static void documents_find_types(void *arg)
     for (size_t i = 0; i < arrival->count; i++) {
         const char *found = NULL;
 
-        LOCKED(&arrival->finder->lock);
+        BB_LOCKED(&arrival->finder->lock);
         int fd = open(arrival->files[i]->path, O_RDONLY | O_CLOEXEC);
         ssize_t length =
             fd < 0 ? -1 : read(fd, arrival->finder->seen, sizeof(arrival->finder->seen));

@@ -182,7 +182,6 @@ static const struct {
     {"Liveness", "get", "/api/health", ""},
     {"Readiness", "get", "/api/health/ready", ""},
     {"HealthStatus", "get", "/api/health/status", ""},
-    {"ConsoleLinks", "get", "/console/settings", ""},
     {"OpenApiDocument", "get", "/openapi.json", ""},
 };
 

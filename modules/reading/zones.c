@@ -2,11 +2,11 @@
  * The time zones that were used, cached until the generation ends; there are about 600 names. Files
  * are read in a pool, so that no loop waits for a disk.
  */
+#include <busbar/lock.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/common/lock.h"
 #include "modules/reading/reading.h"
 
 struct known {
@@ -65,7 +65,7 @@ int zones_get(struct bb_request *rq, const char *name, const struct zone **zone)
     bool failed = bb_offload(rq, READING_POOL, zones_read, known) != 0;
 
     if (known->zone) {
-        LOCKED(&reading->zones_lock);
+        BB_LOCKED(&reading->zones_lock);
         found = tsearch(known, &reading->zones, zones_compare);
         *zone = found ? (*found)->zone : NULL; /* another request may have been faster */
     }

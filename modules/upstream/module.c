@@ -6,6 +6,7 @@
  */
 #include <busbar/busbar.h>
 
+#include <busbar/lock.h>
 #include <ctype.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include <unistd.h>
 
 #include "modules/common/http_client.h"
-#include "modules/common/lock.h"
 #include "modules/common/settings.h"
 #include "modules/common/slots.h"
 
@@ -345,7 +345,7 @@ static const struct bb_upstream_response *upstream_send(void *state, struct bb_r
     call->bytes_held = bytes;
     call->completion = bb_completion(rq);
     if (call->completion) {
-        LOCKED(&upstream->lock);
+        BB_LOCKED(&upstream->lock);
         call->handed = upstream->open;
         if (call->handed) {
             atomic_fetch_add(&call->holders, 1);
@@ -589,7 +589,7 @@ static void upstream_start(struct bb_host *host, void *state)
     struct upstream *upstream = state;
 
     (void)host;
-    LOCKED(&upstream->lock);
+    BB_LOCKED(&upstream->lock);
     upstream->open = true;
 }
 

@@ -1,12 +1,11 @@
 /* Secrets, and requests that wait for the sender. */
 #include "modules/webhook/base/webhook.h"
 
+#include <busbar/lock.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "modules/common/lock.h"
 
 /*
  * ---- secrets: sealed under the webhook's id, and opened ----
@@ -111,7 +110,7 @@ static void waiter_leave(void *arg)
 {
     struct waiter *waiter = arg;
 
-    LOCKED(&waiter->waiters->lock);
+    BB_LOCKED(&waiter->waiters->lock);
     LIST_REMOVE(waiter, link);
     waiter_signal(waiter);
 }
@@ -136,7 +135,7 @@ struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter)
     struct waiters *waiters = waiter->waiters;
     struct bb_completion *completion = bb_completion(rq);
 
-    LOCKED(&waiters->lock);
+    BB_LOCKED(&waiters->lock);
     waiter_signal(waiter); /* the previous one, for which the request no longer waits */
     waiter->completion = completion;
     return waiters->ended && !waiter->test ? NULL : completion;
@@ -146,7 +145,7 @@ void waiters_wake(struct waiters *waiters, int64_t webhook)
 {
     struct waiter *at;
 
-    LOCKED(&waiters->lock);
+    BB_LOCKED(&waiters->lock);
     LIST_FOREACH(at, &waiters->list, link)
     if (!at->test && (!webhook || at->id == webhook))
         waiter_signal(at);
@@ -156,7 +155,7 @@ void waiters_access_changed(struct waiters *waiters, int64_t account)
 {
     struct waiter *at;
 
-    LOCKED(&waiters->lock);
+    BB_LOCKED(&waiters->lock);
     LIST_FOREACH(at, &waiters->list, link)
     if (!at->test && (!account || at->account == account)) {
         atomic_store(&at->revoked, true);
@@ -177,7 +176,7 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
 {
     struct waiter *at;
 
-    LOCKED(&waiters->lock);
+    BB_LOCKED(&waiters->lock);
     LIST_FOREACH(at, &waiters->list, link)
     if (at->test && at->id == delivery && at->completion)
         break;

@@ -1,11 +1,11 @@
 /* The sender's functions for other threads, database tasks, and the thread of the worker. */
+#include <busbar/lock.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "modules/common/lock.h"
 #include "modules/webhook/sender/internal.h"
 
 #define CLEAN_MS 30000
@@ -251,7 +251,7 @@ void sender_pause(struct sender *sender, bool paused)
 
 void sender_count(struct sender *sender, struct sender_counters *counters)
 {
-    LOCKED(&sender->lock);
+    BB_LOCKED(&sender->lock);
     *counters = sender->counters;
 }
 
@@ -415,7 +415,7 @@ static void sender_turn(struct sender *sender)
 
 static void sender_set_running(struct sender *sender, bool running)
 {
-    LOCKED(&sender->lock);
+    BB_LOCKED(&sender->lock);
     sender->running = running;
 }
 
