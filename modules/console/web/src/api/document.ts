@@ -719,33 +719,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            id: number;
-                            sameSerialNumber: boolean;
-                            samePlace: boolean;
-                            metres: number | null;
-                            foundAt: string;
-                            devices: {
-                                id: number;
-                                uuid: string;
-                                externalId: string | null;
-                                siteName: string | null;
-                                countryCode: string | null;
-                                commissioningDate: string | null;
-                                capacity: number | null;
-                                address: string | null;
-                                latitude: string | null;
-                                longitude: string | null;
-                                fuelCode: string | null;
-                                deviceTypeCode: string | null;
-                                serialNumber: string | null;
-                                timezone: string | null;
-                                yieldValue: number | null;
-                                organizationId: number;
-                                /** @enum {string} */
-                                status: "Active" | "Inactive";
-                            }[];
-                        }[];
+                        "application/json": components["schemas"]["DeviceDuplicate"][];
                     };
                 };
             };
@@ -1501,6 +1475,33 @@ export interface components {
             type: string;
             size: number;
             createdAt: string;
+        };
+        DeviceDuplicate: {
+            id: number;
+            sameSerialNumber: boolean;
+            samePlace: boolean;
+            metres: number | null;
+            foundAt: string;
+            devices: {
+                id: number;
+                uuid: string;
+                externalId: string | null;
+                siteName: string | null;
+                countryCode: string | null;
+                commissioningDate: string | null;
+                capacity: number | null;
+                address: string | null;
+                latitude: string | null;
+                longitude: string | null;
+                fuelCode: string | null;
+                deviceTypeCode: string | null;
+                serialNumber: string | null;
+                timezone: string | null;
+                yieldValue: number | null;
+                organizationId: number;
+                /** @enum {string} */
+                status: "Active" | "Inactive";
+            }[];
         };
         Reading: {
             id: number;
