@@ -418,7 +418,6 @@ def main(url, email, password, mails):
     story.tell("POST /api/auth/logout", "ada")
     story.tell("POST /api/admin/rotate-secret", "admin")
     story.all_are_told()
-    print(f"{len(story.told)} requests")
 
 
 main(*sys.argv[1:])

@@ -91,7 +91,8 @@ void harness_close(bool keep)
     if (redis_pid)
         process_stop(redis_pid, SIGTERM, 5000);
     if (keep) {
-        file_write(harness_path("kept"), "");
+        /* without assertions, because no test runs any more */
+        close(open(harness_path("kept"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
         fprintf(stderr, "integration: logs and data are in %s\n", directory);
         return;
     }
