@@ -136,6 +136,7 @@ struct loop {
     struct pg *pg;
     struct redis *redis;
     struct id_block *ids; /* blocks of sequences (sql.c) */
+    unsigned ids_lost;    /* how often these were forgotten */
     struct http *http;    /* NULL: a loop without a listener (commands) */
     struct loop_stats stats;
     atomic_uint_least64_t answered; /* total number of HTTP requests answered */

@@ -416,17 +416,15 @@ static int stream_send(struct bb_stream *stream, struct bb_chunk *chunk, bool pu
 
     if (!chunk->length)
         return 0;
-    pthread_mutex_lock(&stream->lock);
+    BB_LOCKED(&stream->lock);
     /* queued data, except a heartbeat, reduces the room; the first chunk may have any length */
     size_t waiting = stream->beating ? 0 : stream->queue.bytes;
 
     bool open = !stream->cut && !stream->ending && !stream->over;
     bool fits = !waiting || waiting + chunk->length <= stream->options.limit;
 
-    if (open && !fits && published && stream->options.full) {
-        pthread_mutex_unlock(&stream->lock);
+    if (open && !fits && published && stream->options.full)
         return 1;
-    }
     if (open && fits) {
         status = stream_chunks_add(&stream->queue, chunk);
         stream->beating = false;
@@ -436,7 +434,6 @@ static int stream_send(struct bb_stream *stream, struct bb_chunk *chunk, bool pu
     if (stream->options.heartbeat)
         stream->sent_ms = clock_mono_ms();
     stream_post(stream);
-    pthread_mutex_unlock(&stream->lock);
     return status;
 }
 

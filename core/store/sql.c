@@ -157,10 +157,13 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
         core->loop->ids = block;
     }
     if (!block->count) {
+        unsigned lost = core->loop->ids_lost;
         struct bb_rows *rows = sql_query(core, &next_ids, BB_ARGS(bb_t(block->sequence)));
 
         if (!rows)
             return -1;
+        if (lost != core->loop->ids_lost) /* the server that gave them may be lost */
+            return strtoll(api_rows_text(rows, 0, 0), NULL, 10);
         block->count = 0; /* another request may have filled it during the query */
         for (size_t i = api_rows_count(rows); i-- > 0;)
             block->ids[block->count++] = strtoll(api_rows_text(rows, i, 0), NULL, 10);
@@ -170,6 +173,7 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
 
 void sql_ids_forget(struct loop *loop)
 {
+    loop->ids_lost++;
     for (struct id_block *block = loop->ids; block; block = block->next)
         block->count = 0;
 }

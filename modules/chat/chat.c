@@ -212,10 +212,11 @@ const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_s
     const struct chat *chat = rq->state;
     struct chat_facts *facts = bb_alloc(rq, FACTS_ROOM);
     uint64_t epoch;
+    /* after a promotion, the id may belong to another conversation until the cache is emptied */
+    bool fresh = bb_signals_fresh_ms(rq->host) > 0;
     size_t size = cache_get(chat->cache, &id, sizeof(id), facts, FACTS_ROOM, &epoch);
 
-    /* after a promotion, the id may belong to another conversation until the cache is emptied */
-    if (size && size <= FACTS_ROOM && bb_signals_fresh_ms(rq->host) > 0) {
+    if (fresh && size && size <= FACTS_ROOM) {
         facts->participant1 = (const char *)(facts + 1);
         facts->participant2 = facts->participant1 + strlen(facts->participant1) + 1;
         if (facts->device_project_name)

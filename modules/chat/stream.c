@@ -13,8 +13,8 @@
  * held is limited (WORK). A fiber reads and sends, and runs as long as there are listeners; only
  * the fiber replaces `page`.
  */
+#include <busbar/lock.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,10 +305,9 @@ static struct chat_page *hub_read(struct bb_request *rq, struct chat_hub *hub, c
     if (!moved)
         return page;
     bb_log(rq, BB_WARN, "the database was replaced: live streams restart");
-    pthread_mutex_lock(&hub->lock);
+    BB_LOCKED(&hub->lock);
     hub_forget(hub);
     hub_end_all(hub);
-    pthread_mutex_unlock(&hub->lock);
     return NULL;
 }
 
@@ -443,11 +442,10 @@ static void hub_start(struct chat_hub *hub)
 {
     if (!bb_run_then(hub->host, hub_run, hub_ran, hub))
         return;
-    pthread_mutex_lock(&hub->lock);
+    BB_LOCKED(&hub->lock);
     hub->running = false;
     hub_forget(hub);
     hub_end_all(hub);
-    pthread_mutex_unlock(&hub->lock);
 }
 
 static void hub_ran(void *arg, bool whole)

@@ -148,6 +148,13 @@ static void lease_lost(struct sender *sender)
     sender->frontier = 0;
     sender->frontier_safe = false;
     lease_set(sender, 0);
+    /* on another timeline, the id of a body may be that of another event */
+    IDMAP_FOREACH(body, body, &sender->bodies)
+    {
+        idmap_remove(&sender->bodies, &body->node);
+        body->shared = false;
+        sender->queue.held_bytes -= body->length;
+    }
     sender->totals.lost_leases++;
     sender->tend_at = sender->now_ms;
 }
