@@ -206,11 +206,9 @@ enum chat_source chat_source(struct bb_request *rq, const struct chat_scope *sco
 {
     const char *mine = bb_arg(rq, "mine");
 
-    if (one)
-        return CHAT_ONE;
     if (mine && strcmp(mine, "true") == 0)
         return CHAT_MINE;
-    return scope->all ? CHAT_EVERY : CHAT_THEIRS;
+    return one ? CHAT_ONE : scope->all ? CHAT_EVERY : CHAT_THEIRS;
 }
 
 int chat_seen(struct bb_request *rq)

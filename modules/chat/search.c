@@ -24,7 +24,7 @@
 
 #define SCAN "20000"       /* messages that a page reads; also the latest ones of a conversation */
 #define CONVERSATIONS 5000 /* that a page reads */
-#define TEXT "10000"       /* characters of a message that are searched */
+#define TEXT "2000"        /* characters of a message that are searched */
 #define EXCERPT "240"      /* characters of a message in the response, */
 #define BEFORE_MATCH "60"  /* and how many of them precede the match */
 #define UNSPACED "3584"    /* U+0E00, from which on most scripts are written without spaces */
