@@ -236,7 +236,7 @@ TEST(a_reused_refresh_token_is_recorded)
 
     ck_status(http_send(host, &call), 200);
     ck_assert_uint_eq(records("action=auth/refresh"), 0);
-    sql_run(db, "UPDATE auth_refresh SET rotated = rotated - interval '31 seconds'");
+    sql_run(db, "UPDATE auth_refresh SET rotated = rotated - interval '61 seconds'");
     ck_status(http_send(host, &call), 401);
     expect_json(record_of("action=auth/refresh"),
                 text("{'account':null,'email':'%s','status':401}", person->email));
