@@ -104,8 +104,15 @@ const to = (page, address) => page.evaluate((hash) => { location.hash = hash }, 
 
 /* Scrolls down a long table, which has only the rows near the window, until it has this one. */
 async function scrollTo (page, row) {
-  await page.locator('tbody tr').first().hover()
-  while (await row.count() === 0) await page.mouse.wheel(0, 1500)
+  await page.locator('tbody tr').first().waitFor()
+  while (await row.count() === 0) {
+    await page.evaluate(() => new Promise((resolve) => {
+      const main = document.querySelector('.frame > main')
+      const end = main.scrollTop + main.clientHeight >= main.scrollHeight - 1
+      main.scrollTop = end ? 0 : main.scrollTop + main.clientHeight
+      requestAnimationFrame(() => requestAnimationFrame(resolve))
+    }))
+  }
   await row.scrollIntoViewIfNeeded()
 }
 

@@ -409,10 +409,11 @@ scene('chat: a search finds messages, marks the words, and opens the conversatio
   const message = chain(page).locator('.wanted')
   await message.getByText('The Invoice of').waitFor()
   await page.getByText('Live', { exact: true }).waitFor()
-  assert.ok(await message.evaluate((item) => {
-    const [log, own] = [item.closest('[role=log]').getBoundingClientRect(), item.getBoundingClientRect()]
-    return own.top >= log.top && own.bottom <= log.bottom
-  }))
+  await page.waitForFunction(() => {
+    const item = document.querySelector('[role=log] .wanted')
+    const [log, own] = [item?.closest('[role=log]').getBoundingClientRect(), item?.getBoundingClientRect()]
+    return item && own.top >= log.top && own.bottom <= log.bottom
+  })
   assert.match(page.url(), new RegExp(`#/chat/${conversation.id}/2\\?q=inv`))
   await look(page, 'chat-found-message')
   await page.getByRole('button', { name: 'Newest message' }).click()

@@ -54,7 +54,7 @@ scene('select: accounts are approved, suspended and refused together', async ({ 
 
 /* Devices S-1 to S-6 of a new person, whose names are their ids. */
 async function devices (person, n = 6) {
-  for (let i = 1; i <= n; i++) await call('POST', '/api/device', person.token, { externalId: `S-${i}`, siteName: `Plant ${i}`, address: i === 1 ? '=1+1, "quoted"' : undefined, latitude: '-33.5', longitude: '1' })
+  for (let i = 1; i <= n; i++) await call('POST', '/api/device', person.token, { externalId: `S-${i}`, siteName: `Plant ${i}`, address: i === 1 ? '=1+1, "quoted";=2' : undefined, latitude: '-33.5', longitude: '1' })
 }
 
 scene('select: a refused device stays selected with the reason, and Shift selects a range', async ({ open }) => {
@@ -95,7 +95,7 @@ scene('select: a refused device stays selected with the reason, and Shift select
   const [saved] = await Promise.all([page.waitForEvent('download'), button(page, 'Export as CSV').click()])
   const text = fs.readFileSync(await saved.path(), 'utf8')
   assert.match(text, /^uuid,externalId,siteName,/)
-  assert.ok(text.includes('"\'=1+1, ""quoted""",-33.5,1,'), text)
+  assert.ok(text.includes('"\'=1+1, ""quoted"";\'=2",-33.5,1,'), text)
   assert.equal(text.trim().split('\r\n').length, 4)
 }, ['status of 409'])
 

@@ -338,6 +338,7 @@ export function App () {
           <SetMe.Provider value={setMe}>
             <div className='frame'>
               <Navigation
+                key={me.id}
                 me={me}
                 over={over}
                 current={found?.name ?? ''}

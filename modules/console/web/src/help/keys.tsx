@@ -2,7 +2,7 @@
  * Keyboard shortcuts. Those of one character work while no field has the focus and no dialog is open, and can be
  * switched off (WCAG 2.1.4).
  */
-import { useEffect } from 'react'
+import { useEffect, useRef } from 'react'
 
 import { prefer, preferences } from '../preferences'
 import { go } from '../router'
@@ -33,8 +33,9 @@ function focusSearch (): boolean {
 
 /* `goals`: the views that the account has; `open` shows the search of everything, or the list of keys. */
 export function useKeys (goals: Goal[], open: (what: 'find' | 'keys') => void) {
+  const begun = useRef(0) // when g was pressed
+
   useEffect(() => {
-    let begun = 0
     const pressed = (event: KeyboardEvent) => {
       const { key, ctrlKey, metaKey, altKey } = event
       if (document.querySelector('[role=dialog]')) return
@@ -43,9 +44,9 @@ export function useKeys (goals: Goal[], open: (what: 'find' | 'keys') => void) {
         return open('find')
       }
       if (ctrlKey || metaKey || altKey || preferences.keys === false || isTyping(event)) return
-      const second = Date.now() - begun < NEXT_MS
+      const second = Date.now() - begun.current < NEXT_MS
       const goal = second ? goals.find(({ name }) => name === letters[key]) : undefined
-      begun = key === 'g' && !second ? Date.now() : 0
+      begun.current = key === 'g' && !second ? Date.now() : 0
       if (goal) go(goal.name)
       else if (key === '?') open('keys')
       else if (key === '/' && focusSearch()) event.preventDefault()

@@ -62,7 +62,7 @@ const pointOf = ({ at, sums }: Sample) =>
 function thinned (points: Point[], now: number): Point[] {
   let before = 0
   return points.filter(({ at }) => {
-    const kept = now - at < RECENT_MS || (now - at < KEPT_MS && at - before >= REST_MS)
+    const kept = now - at < RECENT_MS || (now - at < KEPT_MS && at - before > REST_MS - EVERY_MS)
     if (kept) before = at
     return kept
   })
@@ -124,7 +124,8 @@ export function useHosts () {
 
   useEffect(begin, [])
   useEffect(() => {
-    if (metrics.data) put(withSample(hosts, { at: metrics.dataUpdatedAt, ...metrics.data }))
+    const isNew = hosts.every(({ last }) => last.at < metrics.dataUpdatedAt) // not from before this visit
+    if (metrics.data && isNew) put(withSample(hosts, { at: metrics.dataUpdatedAt, ...metrics.data }))
     setError(null)
   }, [metrics.data, metrics.dataUpdatedAt])
   useEffect(() => { if (metrics.error) setError(metrics.error) }, [metrics.error])

@@ -1,11 +1,13 @@
 /* Saves objects as a CSV file (RFC 4180) with a header. */
 
-/* A cell that a spreadsheet would run as a formula gets an apostrophe, as in the exports of the service. */
+const FORMULA = /(^|[;,|\t\r\n])([ "]*)(?=[=+\-@＝＋－＠])/g // also in a spreadsheet with another separator
+
+/* Formulas get an apostrophe, as in the exports of the service. */
 function cell (value: unknown): string {
   if (value === null || value === undefined) return ''
   const given = String(value)
-  const text = /^[=+\-@\t\r]/.test(given) && !/^[+-]?[\d.]+$/.test(given) ? `'${given}` : given
-  return /[",;\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  const text = /^[+-]?[\d.]+$/.test(given) ? given : given.replace(/^(?=[\t\r\n])/, "'").replace(FORMULA, "$1$2'")
+  return /[",;|\t\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 export function saveCsv<Item> (name: string, items: Item[], columns: [string, (item: Item) => unknown][]) {

@@ -42,7 +42,7 @@ export async function forEachItem<Item> (
         if (!hasStatus(error, 429, 503) || tries === TRIES) return error
         resumeAt = Math.max(resumeAt, Date.now() + (error.retryAfter ?? WAIT_S) * 1000)
         await wait()
-        if (over) return error
+        if (!goesOn()) return error
       }
     }
   }

@@ -569,7 +569,7 @@ class Conflict extends Error {
 
 function Changed ({ of: { now, names } }: { of: Conflict }) {
   const textOf = (value: unknown) =>
-    typeof value === 'string' ? value : value === undefined ? '–' : JSON.stringify(value)
+    typeof value === 'string' ? value : value === undefined || value === null ? '–' : JSON.stringify(value)
 
   return (
     <div className='failed' role='alert'>
@@ -594,6 +594,7 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
       if (!known) return call<Webhook>('POST', '/api/chat/webhooks', body)
       return change<Webhook>(pathOf(known), body, (now) => {
         const names = changedIn(known, now, Object.keys(body))
+          .filter((name) => changedIn(now, body as Partial<Webhook>, [name]).length > 0)
         if (names.length > 0) throw new Conflict(now, names)
       })
     },

@@ -131,7 +131,7 @@ function sorted (value: unknown): string {
 }
 
 /* The names of members that differ between two states of a webhook. */
-export const changedIn = (one: Webhook, other: Webhook, names: string[]) =>
+export const changedIn = (one: Webhook, other: Partial<Webhook>, names: string[]) =>
   names.filter((name) => sorted((one as Record<string, unknown>)[name] ?? null) !==
     sorted((other as Record<string, unknown>)[name] ?? null))
 
