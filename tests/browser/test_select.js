@@ -11,14 +11,14 @@ const box = (page, name) => page.getByRole('checkbox', { name: `Select ${name}`,
 
 scene('select: accounts are approved, suspended and refused together', async ({ open }) => {
   const people = []
-  for (const name of ['Selma', 'Selim', 'Selina']) people.push(await register(name))
+  for (const name of ['Qxselma', 'Qxselim', 'Qxselina']) people.push(await register(name))
   const page = await open()
   const bar = page.getByRole('group', { name: 'Actions for the selected rows' })
   const dialog = page.getByRole('dialog')
   const status = async ({ email, password }) => (await request('POST', '/api/auth/login', null, { username: email, password })).status
 
   await login(admin)
-  await enter(page, admin, '#/accounts?search=Sel')
+  await enter(page, admin, '#/accounts?search=Qxsel') // finds nobody of other scenes
   await box(page, people[0].email).check()
   await box(page, people[1].email).focus()
   await page.keyboard.press('Space')
@@ -49,7 +49,7 @@ scene('select: accounts are approved, suspended and refused together', async ({ 
   const [saved] = await Promise.all([page.waitForEvent('download'), button(page, 'Export as CSV').click()])
   const lines = fs.readFileSync(await saved.path(), 'utf8').trim().split('\r\n')
   assert.equal(lines[0], 'id,email,firstName,lastName,role,status,organizationId,organization,createdAt')
-  assert.ok(lines.some((line) => line.includes(`${people[2].email},Selina,Example,OrganizationAdmin,Deleted`)), lines.join('\n'))
+  assert.ok(lines.some((line) => line.includes(`${people[2].email},Qxselina,Example,OrganizationAdmin,Deleted`)), lines.join('\n'))
 })
 
 /* Devices S-1 to S-6 of a new person, whose names are their ids. */
@@ -221,7 +221,7 @@ scene('devices: a change that comes between the question and the save is not ove
 }, ['status of 412'])
 
 scene('webhooks: a setting that somebody else has changed is not overwritten without a question', async ({ open }) => {
-  const ida = await member('Ida')
+  const ida = await member('Idaconflict')
   const page = await open()
   const { id } = await call('POST', '/api/chat/webhooks', ida.token, { url: 'https://example.org/one', events: ['message.new'], name: 'First' })
 
