@@ -182,6 +182,7 @@ static const struct {
     {"Liveness", "get", "/api/health", ""},
     {"Readiness", "get", "/api/health/ready", ""},
     {"HealthStatus", "get", "/api/health/status", ""},
+    {"ConsoleLinks", "get", "/console/settings", ""},
     {"OpenApiDocument", "get", "/openapi.json", ""},
 };
 
