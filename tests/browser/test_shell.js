@@ -7,7 +7,7 @@ const { scene, enter, go, to, look, figure } = require('./stage')
 const { base, domain, admin, request, call, login, member } = require('./service')
 
 const FIRST_LOAD_MAX_KIB = 180
-const FIRST_REQUESTS_MAX = 16 // ten scripts that views share with the frame; all are requested at once
+const FIRST_REQUESTS_MAX = 12
 
 scene('shell: the page has a strict content security policy, and unknown paths are 404', async () => {
   const page = await request('GET', '/console')

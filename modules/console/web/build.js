@@ -17,6 +17,7 @@ const made = await esbuild.build({
   publicPath: '/console/assets',
   bundle: true,
   splitting: true,
+  inject: ['src/shared.ts'],
   format: 'esm',
   target: 'es2022',
   jsx: 'automatic',

@@ -96,28 +96,10 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
             </Button>
           </div>
         )}
-        <label className='hidden' htmlFor='search'>
-          {t('chat.search')}
-        </label>
-        <input
-          id='search'
-          type='search'
-          placeholder={t('chat.search')}
-          maxLength={100}
-          value={search}
-          onChange={(e) => change({ search: e.target.value })}
-        />
-        <label className='hidden' htmlFor='words'>
-          {t('chat.words')}
-        </label>
-        <input
-          id='words'
-          type='search'
-          placeholder={t('chat.words')}
-          maxLength={100}
-          value={q}
-          onChange={(e) => change({ q: e.target.value })}
-        />
+        {([['search', 'chat.search', search], ['q', 'chat.words', q]] as const).map(([name, label, value]) => (
+          <input key={name} type='search' aria-label={t(label)} placeholder={t(label)} maxLength={100} value={value}
+            onChange={(e) => change({ [name]: e.target.value })} />
+        ))}
         {q.trim() === '' ? (
           <>
             {list.isPending && <Loading />}
