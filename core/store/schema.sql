@@ -179,9 +179,12 @@ CREATE OR REPLACE FUNCTION busbar_pause_reason() RETURNS text
 -- Returns a number that identifies the timeline of the database: it is made of the cluster, its timeline and the
 -- database. After a promotion, or a restore from a dump, transactions and sequences may give a number again that a lost
 -- transaction had. The timeline comes from the current write position, because the control file names a new one only
--- when the checkpoint after a promotion ends, which can take minutes.
-CREATE FUNCTION busbar_timeline() RETURNS bigint
-    LANGUAGE sql STABLE
+-- when the checkpoint after a promotion ends, which can take minutes. In PL/pgSQL, which keeps the plan of the query:
+-- in SQL, each page of a stream would plan it again.
+CREATE FUNCTION busbar_timeline() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
     RETURN (SELECT hashtextextended(concat_ws(' ', s.system_identifier,
             left(pg_walfile_name(pg_current_wal_lsn()), 8), d.oid), 0) & 281474976710655 | 1
             FROM pg_control_system() s, pg_database d WHERE d.datname = current_database());
+END
+$$;
