@@ -148,7 +148,7 @@ static void lease_lost(struct sender *sender)
     sender->frontier = 0;
     sender->frontier_safe = false;
     lease_set(sender, 0);
-    /* on another timeline, the id of a body may be that of another event */
+    /* on another timeline, the database may give the id of a body to another event */
     IDMAP_FOREACH(body, body, &sender->bodies)
     {
         idmap_remove(&sender->bodies, &body->node);
