@@ -21,6 +21,7 @@
 #include "core/lib/supervised.h"
 #include "core/lib/text.h"
 #include "core/main/cli.h"
+#include "core/store/dial.h"
 #include "core/store/pg_connect.h"
 
 /*
@@ -265,6 +266,10 @@ int main(int argc, char **argv)
     }
     status = cli_main(argc, argv);
     crash_exits();
+    if (fflush(stdout) || ferror(stdout))
+        status = CLI_FAILED;
+    if (!dial_end())
+        _exit(status);
     curl_global_cleanup();
-    return fflush(stdout) || ferror(stdout) ? CLI_FAILED : status;
+    return status;
 }

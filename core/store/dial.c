@@ -39,6 +39,10 @@ static struct dial_line {
     unsigned threads;
 } dial_lines[ATTEMPTS_MAX] = {{STAILQ_HEAD_INITIALIZER(dial_lines[0].attempts), 0},
                               {STAILQ_HEAD_INITIALIZER(dial_lines[1].attempts), 0}};
+static struct {
+    pthread_t thread;
+    bool set;
+} dial_ended; /* the thread that ended last; it joins the one that ended before it */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Unlocks, and frees the dial if neither its owner nor a thread needs it any more. */
@@ -53,6 +57,19 @@ static void dial_unlock(struct dial *dial)
         close(dial->fd);
     free(dial->to);
     free(dial);
+}
+
+/* Unlocks, and waits for the thread that ended last; `self` ends next if `ends` is set. */
+static void dial_join(pthread_t self, bool ends)
+{
+    pthread_t before = dial_ended.thread;
+    bool wait = dial_ended.set;
+
+    dial_ended.thread = self;
+    dial_ended.set = ends;
+    pthread_mutex_unlock(&dial_lock);
+    if (wait)
+        pthread_join(before, NULL);
 }
 
 static void *dial_main(void *arg)
@@ -87,8 +104,19 @@ static void *dial_main(void *arg)
         pthread_mutex_lock(&dial_lock);
     }
     line->threads--;
-    pthread_mutex_unlock(&dial_lock);
+    dial_join(pthread_self(), true);
     return NULL;
+}
+
+bool dial_end(void)
+{
+    pthread_mutex_lock(&dial_lock);
+    if (dial_lines[0].threads || dial_lines[1].threads) {
+        pthread_mutex_unlock(&dial_lock);
+        return false;
+    }
+    dial_join(pthread_self(), false);
+    return true;
 }
 
 /* Queues an attempt for a thread. Returns 0, or -1 if there is no thread. */
@@ -99,10 +127,8 @@ static int dial_start(struct dial *dial, bool again)
     pthread_t thread;
 
     BB_LOCKED(&dial_lock);
-    if (line->threads < THREADS_MAX && !pthread_create(&thread, NULL, dial_main, line)) {
-        pthread_detach(thread);
+    if (line->threads < THREADS_MAX && !pthread_create(&thread, NULL, dial_main, line))
         line->threads++;
-    }
     if (!line->threads)
         return -1;
     attempt->dial = dial;
