@@ -42,8 +42,6 @@ void control_answer(int fd, const char *text);
  */
 char *control_path(const struct settings *settings);
 
-/* The state of the running host for the control socket: as text for people, and as JSON. */
-
 /*
  * Returns the output of `busbar status`, or of `busbar status --json`, for control_answer(). The
  * caller frees it; NULL: out of memory. The names in the JSON must stay stable.

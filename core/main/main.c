@@ -268,7 +268,7 @@ int main(int argc, char **argv)
     crash_exits();
     if (fflush(stdout) || ferror(stdout))
         status = CLI_FAILED;
-    if (!dial_end())
+    if (dial_busy())
         _exit(status);
     curl_global_cleanup();
     return status;

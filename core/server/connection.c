@@ -301,15 +301,6 @@ static void http_watch_listeners(struct http *http, bool on)
     }
 }
 
-/* Stops watching the listeners for a while, which would report events all the time. */
-static void http_refuse_for_a_while(struct http *http)
-{
-    log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
-    http->refusing = true;
-    http_watch_listeners(http, false);
-    timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms + REFUSE_MS);
-}
-
 static void connection_free(struct connection *connection)
 {
     struct http *http = connection->http;
@@ -330,9 +321,16 @@ static bool connection_accept(struct http *http, int listener)
     int fd = accept4(listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
     if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            http_refuse_for_a_while(http);
-        return errno == EINTR || errno == ECONNABORTED;
+        bool more = errno == EINTR || errno == ECONNABORTED;
+
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
+            http->refusing =
+                true; /* for a while, or the listeners would report events all the time */
+            http_watch_listeners(http, false);
+            timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms + REFUSE_MS);
+        }
+        return more;
     }
     struct connection *connection = calloc(1, sizeof *connection);
 

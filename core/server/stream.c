@@ -550,15 +550,6 @@ static int stream_topic_compare(const void *a, const void *b)
     return strcmp(one->name, other->name);
 }
 
-/* Under the lock. NULL: there is none. */
-static struct topic *stream_topic_find(const struct bb_host *host, const char *name)
-{
-    const struct topic key = {.host = host, .name = name};
-    struct topic *const *found = tfind(&key, &topics, stream_topic_compare);
-
-    return found ? *found : NULL;
-}
-
 /* Returns the topic, which is created if there is none. Under the lock. NULL: out of memory. */
 static struct topic *stream_topic_make(const struct bb_host *host, const char *name)
 {
@@ -634,9 +625,10 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
     BB_LOCKED(&topics_lock);
     publications++;
     for (size_t i = 0; i < name_count; i++) {
-        const struct topic *topic = stream_topic_find(host, names[i]);
+        const struct topic key = {.host = host, .name = names[i]};
+        struct topic *const *found = tfind(&key, &topics, stream_topic_compare);
 
-        for (struct topic_place *at = topic ? LIST_FIRST(&topic->places) : NULL, *next; at;
+        for (struct topic_place *at = found ? LIST_FIRST(&(*found)->places) : NULL, *next; at;
              at = next) {
             struct bb_stream *stream = at->stream;
 

@@ -1,5 +1,6 @@
 #include "core/store/dial.h"
 
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -39,10 +40,6 @@ static struct dial_line {
     unsigned threads;
 } dial_lines[ATTEMPTS_MAX] = {{STAILQ_HEAD_INITIALIZER(dial_lines[0].attempts), 0},
                               {STAILQ_HEAD_INITIALIZER(dial_lines[1].attempts), 0}};
-static struct {
-    pthread_t thread;
-    bool set;
-} dial_ended; /* the thread that ended last; it joins the one that ended before it */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Unlocks, and frees the dial if neither its owner nor a thread needs it any more. */
@@ -57,19 +54,6 @@ static void dial_unlock(struct dial *dial)
         close(dial->fd);
     free(dial->to);
     free(dial);
-}
-
-/* Unlocks, and waits for the thread that ended last; `self` ends next if `ends` is set. */
-static void dial_join(pthread_t self, bool ends)
-{
-    pthread_t before = dial_ended.thread;
-    bool wait = dial_ended.set;
-
-    dial_ended.thread = self;
-    dial_ended.set = ends;
-    pthread_mutex_unlock(&dial_lock);
-    if (wait)
-        pthread_join(before, NULL);
 }
 
 static void *dial_main(void *arg)
@@ -103,20 +87,16 @@ static void *dial_main(void *arg)
             kind->close(connection);
         pthread_mutex_lock(&dial_lock);
     }
+    OPENSSL_thread_stop(); /* frees what the thread has, before a leak check can see it */
     line->threads--;
-    dial_join(pthread_self(), true);
+    pthread_mutex_unlock(&dial_lock);
     return NULL;
 }
 
-bool dial_end(void)
+bool dial_busy(void)
 {
-    pthread_mutex_lock(&dial_lock);
-    if (dial_lines[0].threads || dial_lines[1].threads) {
-        pthread_mutex_unlock(&dial_lock);
-        return false;
-    }
-    dial_join(pthread_self(), false);
-    return true;
+    BB_LOCKED(&dial_lock);
+    return dial_lines[0].threads || dial_lines[1].threads;
 }
 
 /* Queues an attempt for a thread. Returns 0, or -1 if there is no thread. */
@@ -127,8 +107,10 @@ static int dial_start(struct dial *dial, bool again)
     pthread_t thread;
 
     BB_LOCKED(&dial_lock);
-    if (line->threads < THREADS_MAX && !pthread_create(&thread, NULL, dial_main, line))
+    if (line->threads < THREADS_MAX && !pthread_create(&thread, NULL, dial_main, line)) {
+        pthread_detach(thread);
         line->threads++;
+    }
     if (!line->threads)
         return -1;
     attempt->dial = dial;

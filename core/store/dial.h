@@ -42,10 +42,9 @@ struct dial *dial_new(struct loop *loop, const struct dial_kind *kind, void *to,
 void dial_free(struct dial *dial);
 
 /*
- * Waits for the threads that have no attempt left. Returns false if one is still connecting: the
- * process must then end without exit handlers, because libraries clean up what the thread uses.
- * Thread: the main thread, when all dials are freed.
+ * Returns whether a thread connects. The process must then end without exit handlers, because
+ * libraries (libkrb5, for instance) would clean up what the thread uses. Any thread.
  */
-bool dial_end(void);
+bool dial_busy(void);
 
 #endif

@@ -23,7 +23,8 @@
 
 enum { SHARDS = 256, UUID = 36 };
 
-bool store_is_name(const char *text)
+/* Earlier versions used the SHA-256 alone. */
+static bool store_is_name(const char *text)
 {
     size_t length = strlen(text);
 

@@ -103,7 +103,4 @@ struct store *store_directory_new(const char *directory);
 /* Returns NULL with the reason in `why`. The settings are borrowed. Does not connect yet. */
 struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY]);
 
-/* Returns whether this is an object's name. Earlier versions used the SHA-256 alone. */
-bool store_is_name(const char *text);
-
 #endif

@@ -44,13 +44,6 @@ static int rate_set(const struct sender *sender, struct subscription *subscripti
     return 0;
 }
 
-/* Other hosts may have started attempts until now. */
-static void rate_forget(const struct sender *sender, struct subscription *subscription)
-{
-    for (size_t i = 0; i < subscription->rate.limit; i++)
-        subscription->rate.starts[i] = sender->now_ms;
-}
-
 static bool rate_is_open(const struct subscription *subscription, int64_t now_ms)
 {
     const struct rate *rate = &subscription->rate;
@@ -369,7 +362,8 @@ void subscriptions_drop(struct sender *sender, uint64_t shards)
         subscription->read_to = sender->cursors[subscription->node.id % SENDER_SHARDS];
         subscription->checked = sender->newest;
         subscription->health = (struct health){.version = subscription->health.version + 1};
-        rate_forget(sender, subscription);
+        for (size_t i = 0; i < subscription->rate.limit; i++)
+            subscription->rate.starts[i] = sender->now_ms; /* other hosts may have made attempts */
         subscription_update(sender, subscription);
         if (subscription_is_free(sender, subscription))
             subscription_free(sender, subscription);
