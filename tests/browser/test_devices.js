@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, go, look, scrollTo, button } = require('./stage')
+const { scene, enter, go, to, look, scrollTo, button } = require('./stage')
 const { admin, member, call } = require('./service')
 const { png } = require('./png')
 const payloads = require('./payloads')
@@ -216,16 +216,6 @@ scene('devices: the list is sorted and paged by the host', async ({ open }) => {
   assert.ok(await page.locator('tbody tr').count() < MANY, 'the page has only the rows near the window')
 })
 
-scene('devices: an unknown device shows an error with a link back', async ({ open }) => {
-  const page = await open()
-
-  await enter(page, await member('Gus'), '#/devices/NOWHERE')
-  await page.getByRole('alert').waitFor()
-  await look(page, 'device-error')
-  await page.getByRole('link', { name: 'All devices' }).click()
-  await page.getByText('No devices here').waitFor()
-}, ['status of 404'])
-
 scene('devices: a changed external id keeps the page', async ({ open }) => {
   const uwe = await member('Uwe')
   const page = await open()
@@ -251,7 +241,7 @@ scene('devices: a changed external id keeps the page', async ({ open }) => {
   await fact('External id').getByText('NEW-3').waitFor()
 })
 
-scene('devices: a device deleted meanwhile shows an error', async ({ open }) => {
+scene('devices: a device deleted meanwhile, and an unknown one, show an error with a link back', async ({ open }) => {
   const gil = await member('Gil')
   const page = await open()
 
@@ -265,6 +255,12 @@ scene('devices: a device deleted meanwhile shows an error', async ({ open }) => 
   await page.getByRole('dialog').getByRole('alert').waitFor()
   await button(page.getByRole('dialog'), 'Cancel').click()
   await page.getByRole('alert').getByText('not found').first().waitFor()
+  await to(page, '/devices/NOWHERE')
+  await page.getByRole('heading', { name: 'Short-lived' }).waitFor({ state: 'detached' })
+  await page.getByRole('alert').waitFor()
+  await look(page, 'device-error')
+  await page.getByRole('link', { name: 'All devices' }).click()
+  await page.getByText('No devices here').waitFor()
 }, ['status of 404'])
 
 scene('devices: cleared fields are stored as empty', async ({ open }) => {

@@ -48,19 +48,9 @@ scene('groups: the entries of a certificate are one row that unfolds', async ({ 
   const slider = page.getByRole('slider', { name: 'Issued energy by month' })
   await slider.focus()
   assert.match(await slider.getAttribute('aria-valuetext'), /20\d\d: [\d.]+ kWh/)
-})
-
-scene('groups: a wrong filter keeps the list of certificates', async ({ open }) => {
-  const wim = await member('Wim')
-  const page = await open()
-  const group = await grouped(wim, 'wrong-1', [4000])
-
-  await issued(wim, group.id, 4000)
-  await enter(page, wim, '#/certificates')
-  await page.getByRole('cell', { name: '4 kWh', exact: true }).waitFor()
-  await to(page, '/certificates?status=Nonsense')
+  await to(page, '/certificates?status=Nonsense') // a wrong filter keeps the list
   await page.getByRole('alert').waitFor()
-  await page.getByRole('cell', { name: '4 kWh', exact: true }).waitFor()
+  await row.waitFor()
 }, ['status of 400'])
 
 scene('groups: a group is made, gets another device, is shared and ended', async ({ open }) => {

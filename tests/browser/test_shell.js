@@ -1,31 +1,11 @@
-/* Everything around the views: which files are sent and how, logging in and out, access to views by
- * role. */
+/* Everything around the views: the first load, logging in and out, access to views by role. */
 'use strict'
 const assert = require('node:assert/strict')
-const http = require('node:http')
 const { scene, enter, go, to, look, figure } = require('./stage')
-const { base, domain, admin, request, call, login, member } = require('./service')
+const { base, domain, admin, call, login, member } = require('./service')
 
 const FIRST_LOAD_MAX_KIB = 180
 const FIRST_REQUESTS_MAX = 12
-
-scene('shell: the page has a strict content security policy, and unknown paths are 404', async () => {
-  const page = await request('GET', '/console')
-  const policy = page.headers.get('content-security-policy')
-
-  assert.equal(page.status, 200)
-  for (const words of ["default-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"]) {
-    assert.ok(policy.includes(words), `the policy has ${words}`)
-  }
-  assert.ok(!/unsafe|https?:/.test(policy), policy)
-  assert.equal(page.headers.get('referrer-policy'), 'no-referrer')
-  assert.equal((await fetch(base, { redirect: 'manual' })).headers.get('location'), '/console')
-  for (const path of ['..%2findex.html', '%2e%2e%2f%2e%2e%2fetc%2fpasswd', '..%252findex.html', 'nothing.js']) {
-    const status = await new Promise((resolve, reject) =>
-      http.get(`${base}/console/assets/${path}`, (answer) => { answer.resume(); resolve(answer.statusCode) }).on('error', reject))
-    assert.equal(status, 404, path)
-  }
-})
 
 scene('shell: the first load is small, and few requests lead to the login', async ({ open }) => {
   const page = await open()
@@ -111,19 +91,6 @@ scene('shell: a forgotten password leads to a link, and a link that is not valid
   await page.getByRole('button', { name: 'Back to the login' }).click()
   await page.getByRole('button', { name: 'Log in' }).waitFor()
 }, ['status of 409', 'status of 400'])
-
-scene('shell: the console cannot be framed', async ({ open }) => {
-  const page = await open()
-  const other = http.createServer((_, response) =>
-    response.writeHead(200, { 'Content-Type': 'text/html' }).end(`<iframe src="${base}/console"></iframe>`))
-
-  await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve))
-  await page.goto(`http://127.0.0.1:${other.address().port}/`)
-  await page.waitForLoadState('load')
-  assert.equal(await page.frameLocator('iframe').locator('#root').count(), 0)
-  other.closeAllConnections()
-  other.close()
-}, ['frame', 'favicon', '404'])
 
 const VIEWS = ['Overview', 'Chat', 'Devices', 'Groups', 'Bulk upload', 'Certificates', 'Webhooks', 'API clients', 'Accounts', 'Status']
 const OF_OWNERS = ['Overview', 'Chat', 'Devices', 'Groups', 'Bulk upload', 'Certificates', 'Webhooks']
