@@ -32,6 +32,12 @@ scene('overview: an Admin sees accounts that wait for approval', async ({ open }
 
   await register('Ovewait')
   await enter(page, admin, '')
-  await page.getByRole('link', { name: /wait.* for approval/ }).click()
+  await page.getByRole('link', { name: /wait.* for approval/ }).waitFor()
+  await page.route('**/api/admin/users?*status=Pending*', (route) => route.fulfill({ // two pages
+    json: Array(200).fill({}),
+    headers: route.request().url().includes('after') ? {} : { Link: '</api/admin/users?status=Pending&after=1>; rel="next"' }
+  }))
+  await page.reload()
+  await page.getByRole('link', { name: '400 accounts wait for approval' }).click()
   await page.getByRole('heading', { name: 'Accounts' }).waitFor()
 })

@@ -336,6 +336,10 @@ scene('webhooks: the head of a failing webhook shows since when, its last error,
     await look(page, 'webhook-failing')
     await to(page, '/webhooks')
     await page.getByRole('row', { name: /Failing/ }).waitFor()
+    await go(page, 'Overview')
+    await page.getByRole('link', { name: '1 webhook is failing' }).waitFor()
+    await page.getByRole('navigation').locator('em.bad').getByText('1', { exact: true }).waitFor()
+    await look(page, 'overview-failing')
     hook.status = 410
     await say(person, conversation.id, 'and it is gone')
     await to(page, `/webhooks/${id}`)

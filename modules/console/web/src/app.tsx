@@ -23,6 +23,7 @@ import { Boundary } from './ui/boundary'
 import { Toasts, toast } from './ui/toast'
 import { Button, Dialog, Loading, Logo, Modal, problemOf } from './ui/ui'
 import { Warnings } from './ui/warnings'
+import { useHealth } from './webhooks/health'
 
 type View = ComponentType<{ rest: string[] }>
 
@@ -174,10 +175,14 @@ function Navigation ({
   leave: () => void
 }) {
   const unread = useUnread(me)
+  const { failing } = useHealth()
   useNotifications(me, !over)
   const place = views.find(({ name }) => name === current)
   const goals = views.filter(({ roles }) => isOne(me, ...roles))
   const [shown, show] = useState<'find' | 'keys' | null>(null)
+
+  const noteOf = (name: string) =>
+    name === 'webhooks' && failing.length > 0 ? t('todo.hooks', { n: failing.length }) : undefined
 
   useKeys(goals, show)
   useEffect(() => {
@@ -229,9 +234,12 @@ function Navigation ({
             <ul key={i}>
               {group.filter(({ roles }) => isOne(me, ...roles)).map(({ name, text, icon: Icon }) => (
                 <li key={name}>
-                  <a href={to(name)} aria-current={name === current ? 'page' : undefined}>
+                  <a href={to(name)} title={noteOf(name)} aria-current={name === current ? 'page' : undefined}>
                     <Icon />{t(text)}
                     {name === 'chat' && unread > 0 && <em aria-hidden='true'>{many(unread)}</em>}
+                    {name === 'webhooks' && failing.length > 0 && (
+                      <em className='bad' aria-hidden='true'>{many(failing.length)}</em>
+                    )}
                   </a>
                 </li>
               ))}

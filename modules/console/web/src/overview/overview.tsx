@@ -7,8 +7,7 @@ import type { ReactNode } from 'react'
 
 import { everything, get, page, query } from '../api/client'
 import type {
-  Account, BulkUpload, CertificateTotal, Client, Device, Statistics,
-  Total, Unread, Webhook
+  Account, BulkUpload, CertificateTotal, Client, Device, SharedGroup, Statistics, Total, Unread
 } from '../api/types'
 import { useOrganizations } from '../organization'
 import { to } from '../router'
@@ -17,6 +16,7 @@ import { t } from '../texts/texts'
 import { Bars } from '../ui/chart'
 import { asDay, asEnergy, asNumber, way } from '../ui/format'
 import { Badge, Empty, Failed, Loading, Table } from '../ui/ui'
+import { useHealth } from '../webhooks/health'
 
 const AGAIN_MS = 30000
 const MONTHS = 12
@@ -29,38 +29,66 @@ const monthsAgo = (n: number) => {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - n))
 }
 
+/*
+ * The sums of each month since `start`. A Buyer sees certificates only by group: `groups` are those shared with it.
+ */
+async function monthsOf (start: string, organizationId: number | undefined, groups: (number | undefined)[]) {
+  const sums = new Map<string, CertificateTotal>()
+
+  for (const groupId of groups) {
+    const values = query({ by: 'month', start, organizationId, groupId })
+    for (const each of await everything<CertificateTotal>(`/api/certificate-log/totals${values}`)) {
+      const sum = sums.get(each.month ?? '')
+      sums.set(each.month ?? '', sum ? {
+        ...sum, entries: sum.entries + each.entries, readvalue_watthour: sum.readvalue_watthour + each.readvalue_watthour
+      } : each)
+    }
+  }
+  return [...sums.values()]
+}
+
 /* All queries of the page. Only those whose view the role has are sent. */
 function useFigures () {
   const me = useMe()
   const { chosen: organizationId } = useOrganizations()
   const owner = isOne(me, 'Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser')
+  const buyer = isOne(me, 'Buyer')
   const first = monthsAgo(MONTHS - 1).toISOString()
-  const use = <Data,>(name: string, enabled: boolean, queryFn: () => Promise<Data>) =>
+  const use = <Data,>(name: string, enabled: boolean, queryFn: () => Promise<Data>, of?: unknown[]) =>
     useQuery({
-      queryKey: [name, 'overview', organizationId],
+      queryKey: [name, 'overview', organizationId, of],
       queryFn,
       enabled,
       refetchInterval: AGAIN_MS,
       placeholderData: keepPreviousData
     })
 
+  const shared = use('groups', buyer, () =>
+    everything<SharedGroup>(`/api/device-group/shared${query({ organizationId, limit: 1000 })}`)
+  )
+  const groups = buyer ? shared.data?.map(({ id }) => id) : [undefined]
+
   return {
     owner,
+    shared,
     devices: use('devices', owner, () =>
       page<Device[]>(
         `/api/device${query({ limit: SHOWN, count: true, sort: 'updatedAt', order: 'desc', organizationId })}`
       )
     ),
-    months: use('certificates', owner || me.role === 'Buyer', () =>
-      everything<CertificateTotal>(
-        `/api/certificate-log/totals${query({ by: 'month', start: first, organizationId })}`
-      )
+    months: use(
+      'certificates',
+      owner || (buyer && groups !== undefined),
+      () => monthsOf(first, organizationId, groups ?? []),
+      groups
     ),
     unread: use('conversations', true, () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(me.email)}`)),
     hooks: use('statistics', true, () => everything<Statistics>('/api/chat/webhooks/statistics')),
-    receivers: use('webhooks', true, () => page<Webhook[]>('/api/chat/webhooks?limit=200')),
+    receivers: useHealth().all,
     uploads: use('bulk', owner, () => page<BulkUpload[]>('/api/bulk-upload?limit=20')),
-    pending: use('accounts', me.role === 'Admin', () => page<Account[]>('/api/admin/users?limit=100&status=Pending')),
+    pending: use('accounts', me.role === 'Admin', () =>
+      everything<Account>('/api/admin/users?limit=200&status=Pending')
+    ),
     clients: use('clients', me.role === 'ApiUser', () => page<Client[]>('/api/auth/clients?limit=1'))
   }
 }
@@ -71,8 +99,8 @@ interface Task { icon: LucideIcon, text: string, address: string, tone: 'bad' | 
 
 /* Things that need attention, the most important first; then the first steps of a new account. */
 function tasksOf ({ devices, unread, receivers, uploads, pending, clients }: Figures): Task[] {
-  const waiting = pending.data?.items.length ?? 0
-  const failing = receivers.data?.items.filter(({ health = 'ok' }) => health !== 'ok') ?? []
+  const waiting = pending.data?.length ?? 0
+  const failing = receivers.data?.filter(({ health }) => health !== 'ok') ?? []
   const checked = uploads.data?.items.filter(({ status }) => status === 'created') ?? []
   const failed = uploads.data?.items.filter(({ status, progress }) => status !== 'created' && progress.failed > 0) ?? []
   const messages = unread.data?.count ?? 0
@@ -107,7 +135,7 @@ function tasksOf ({ devices, unread, receivers, uploads, pending, clients }: Fig
     clients.data?.items.length === 0 && { icon: KeyRound, text: t('todo.client'), tone: 'off', address: to('clients') },
     devices.data?.total === 0 && { icon: SunMedium, text: t('todo.device'), tone: 'off', address: to('devices') },
     devices.data?.total === 0 && { icon: Upload, text: t('todo.bulk'), tone: 'off', address: to('bulk') },
-    receivers.data?.items.length === 0 && { icon: Bell, text: t('todo.hook'), tone: 'off', address: to('webhooks') }
+    receivers.data?.length === 0 && { icon: Bell, text: t('todo.hook'), tone: 'off', address: to('webhooks') }
   ]
   return all.filter((task) => task !== false)
 }
@@ -230,7 +258,7 @@ function DeviceRow ({ device }: { device: Device }) {
 export default function Overview () {
   const me = useMe()
   const figures = useFigures()
-  const { devices, months } = figures
+  const { devices, months, shared } = figures
   const broken = Object.values(figures).filter((each) => typeof each === 'object' && each.isError)
   const tasks = tasksOf(figures)
   const first = broken[0]
@@ -268,7 +296,7 @@ export default function Overview () {
       )}
       {months.data && months.data.length > 0 && <Chart months={months.data} />}
       {figures.owner && devices.isPending && <Loading />}
-      {me.role === 'Buyer' && months.data?.length === 0 && (
+      {shared.data?.length === 0 && (
         <Empty icon={Award} action={<a href={to('chat')}>{t('overview.ask')}</a>}>
           {t('overview.buyer')}
         </Empty>
