@@ -2,7 +2,7 @@
  * left. */
 'use strict'
 const assert = require('node:assert/strict')
-const { spawn } = require('node:child_process')
+const { execFileSync, spawn } = require('node:child_process')
 const fs = require('node:fs')
 const net = require('node:net')
 const path = require('node:path')
@@ -21,7 +21,7 @@ function environment () {
   return Object.fromEntries([...text.matchAll(/^(\w+)="(.*)"$/gm)].map(([, name, value]) => [name, value]))
 }
 
-/* Returns its address and port, and a function that ends it. */
+/* Returns its address and port, a function that ends it, and one that stops its processes, as if they hung. */
 async function another (at = 0) {
   const own = environment()
   const port = at || await freePort()
@@ -33,11 +33,15 @@ async function another (at = 0) {
   })
   const there = `http://127.0.0.1:${port}`
   const ended = new Promise((resolve) => host.once('exit', resolve))
+  const hang = () => {
+    const workers = execFileSync('ps', ['-o', 'pid=', '--ppid', String(host.pid)], { encoding: 'utf8' })
+    for (const pid of [host.pid, ...workers.trim().split(/\s+/)]) process.kill(Number(pid), 'SIGSTOP')
+  }
   const ready = () => fetch(`${there}/api/health/ready`).then(({ ok }) => ok, () => false)
 
   while (host.exitCode === null && !await ready()) await new Promise((resolve) => setTimeout(resolve, 50))
   assert.equal(host.exitCode, null, 'the second host runs')
-  return { there, port, end: (signal = 'SIGTERM') => { host.kill(signal); return ended } }
+  return { there, port, hang, end: (signal = 'SIGTERM') => { host.kill(signal); return ended } }
 }
 
 module.exports = { another }

@@ -2,10 +2,11 @@
  * No input is lost. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, to, look, button, chain } = require('./stage')
+const { scene, enter, go, to, look, button, chain, figure } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 const { another } = require('./host')
 
+const HANG_MAX_S = 25
 const SLOW_MS = 700
 const TOO_LARGE = 11 * 1048576
 const LONG = 'Longname'.repeat(31) // has no place for a line break
@@ -85,14 +86,22 @@ scene('breaks: the page reconnects after a restart of the host and keeps typed t
   let host = await another()
 
   try {
+    const ahead = page.waitForResponse(/assets\/webhooks-.*js/)
     await page.goto(`${host.there}/console#/chat`)
     await page.getByLabel('E-mail').fill(tom.email)
     await page.getByLabel('Password').fill(tom.password)
     await button(page, 'Log in').click()
     await page.getByRole('link', { name: /Restart 1/ }).click()
     await live(page).waitFor()
-    await host.end('SIGKILL')
+    await ahead
+    host.hang()
+    const since = Date.now()
+    await go(page, 'Webhooks')
+    await page.getByRole('alert').getByText('cannot be reached').waitFor()
+    await page.goBack()
     await page.getByText('Reconnecting…').waitFor()
+    figure('a host that hangs is noticed after', (Date.now() - since) / 1000, HANG_MAX_S, 's')
+    await host.end('SIGKILL')
     await page.getByLabel('Write a message').fill('typed while there was no host')
     await button(page, 'Send').click()
     await page.getByRole('alert').getByText('still there').waitFor()

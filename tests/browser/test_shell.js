@@ -241,7 +241,7 @@ scene('shell: Escape asks before it discards a form with text in it', async ({ o
   await form.waitFor({ state: 'detached' })
 })
 
-scene('shell: a reload needs no login, and an expired access token is replaced', async ({ open }) => {
+scene('shell: a reload needs no login, an expired access token is replaced, and an overload does not end the session', async ({ open }) => {
   const page = await open()
   let refused = 0
 
@@ -249,13 +249,18 @@ scene('shell: a reload needs no login, and an expired access token is replaced',
   await page.getByText('No devices here').waitFor()
   await page.reload()
   await page.getByText('No devices here').waitFor()
-  await page.route('**/api/chat/webhooks?*', async (route) => {
-    if (refused++ > 0) return route.continue()
-    await route.fulfill({ status: 401, contentType: 'application/json', body: '{"statusCode":401,"message":"Unauthorized","error":"Unauthorized"}' })
-  })
+  const overload = () => page.route('**/api/auth/refresh',
+    (route) => route.fulfill({ status: 503, json: { message: 'Temporarily unavailable' } }), { times: 1 })
+  await overload()
+  await page.route('**/api/chat/webhooks?limit=200', (route) => refused++ > 1
+    ? route.continue() : route.fulfill({ status: 401, json: { message: 'Unauthorized' } }))
   await go(page, 'Webhooks')
   await page.getByText('No webhooks yet').waitFor()
-  assert.ok(refused > 1)
+  assert.equal(refused, 3)
   assert.equal(await page.getByText('Your session has ended').count(), 0)
+  await overload()
+  await page.reload()
+  await page.getByRole('alert').getByText('Temporarily unavailable').waitFor()
+  await page.getByText('No webhooks yet').waitFor() // without a click
   assert.deepEqual(await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie]), [0, 0, ''])
-}, ['status of 401'])
+}, ['status of 401', 'status of 503'])

@@ -4,7 +4,7 @@ import {
   Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, ScrollText,
   CircleQuestionMark, Search, SunMedium, Upload, Users, Webhook, X, type LucideIcon
 } from 'lucide-react'
-import { lazy, Suspense, useEffect, useLayoutEffect, useState, type ComponentType } from 'react'
+import { lazy, Suspense, useEffect, useLayoutEffect, useReducer, useState, type ComponentType } from 'react'
 
 import { ApiError, call, get, renew, session } from './api/client'
 import type { Own, Role, Unread } from './api/types'
@@ -21,13 +21,14 @@ import { t, useRedraw } from './texts/texts'
 import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
 import { Toasts, toast } from './ui/toast'
-import { Button, Dialog, Loading, Logo, Modal, problemOf } from './ui/ui'
+import { Button, Dialog, Failed, Loading, Logo, Modal, problemOf } from './ui/ui'
 import { Warnings } from './ui/warnings'
 import { useHealth } from './webhooks/health'
 
 type View = ComponentType<{ rest: string[] }>
 
 const AHEAD_MS = 1000
+const AGAIN_MS = 5000
 const UNREAD_MS = 15000
 const WIDE = matchMedia('(min-width: 60rem)')
 
@@ -137,7 +138,8 @@ const client = new QueryClient({
       staleTime: 5000,
       networkMode: 'always', // a request without a network fails, and the view says so
       refetchOnReconnect: true,
-      retry: (count, error) => count < 2 && error instanceof ApiError && (error.status === 0 || error.status === 503)
+      retry: (count, error) =>
+        count < 2 && error instanceof ApiError && !error.hung && (error.status === 0 || error.status === 503)
     },
     mutations: { networkMode: 'always' }
   }
@@ -290,10 +292,34 @@ function Missing ({ me, known }: { me: Own, known: boolean }) {
   )
 }
 
+/*
+ * Continues the session of the browser's cookie after a reload, and in another tab. Tries again while the host cannot
+ * be reached or is overloaded, because nobody knows then whether there is a session.
+ */
+function useStart (enter: (me: Own) => void) {
+  const [starting, setStarting] = useState(true)
+  const [problem, setProblem] = useState<unknown>(null)
+  const [attempt, again] = useReducer((n: number) => n + 1, 0)
+
+  useEffect(() => {
+    let timer = 0
+    const failed = (error: unknown) => {
+      const seconds = error instanceof ApiError ? error.retryAfter ?? 0 : 0
+      setProblem(error)
+      timer = window.setTimeout(again, Math.max(AGAIN_MS, seconds * 1000))
+    }
+
+    renew().then(async (renewed) => { if (renewed) enter(await get<Own>('/api/auth/me')) })
+      .then(() => setStarting(false), failed)
+    return () => clearTimeout(timer)
+  }, [attempt])
+  return { starting, problem, again }
+}
+
 /* When a session ends, the current view stays under the login, so that nothing typed is lost. */
 export function App () {
   const [me, setMe] = useState<Own | null>(null)
-  const [starting, setStarting] = useState(true)
+  const { starting, problem, again } = useStart(setMe)
   const [over, setOver] = useState(false)
   const [tries, setTries] = useState(0)
   const [menu, setMenu] = useState(false)
@@ -302,10 +328,6 @@ export function App () {
   const version = useRedraw()
 
   useEffect(() => session.onEnd(() => setOver(true)), [])
-  useEffect(() => { // after a reload, and in another tab
-    renew().then(async (renewed) => { if (renewed) setMe(await get<Own>('/api/auth/me')) })
-      .catch(() => {}).finally(() => setStarting(false))
-  }, [])
   useEffect(() => {
     const close = () => setMenu(false)
     WIDE.addEventListener('change', close)
@@ -379,7 +401,7 @@ export function App () {
       )}
       {!me && starting && (
         <div className='gate starting'>
-          <Logo />
+          {problem === null ? <Logo /> : <main><Failed error={problem} again={again} /></main>}
         </div>
       )}
       {!me && !starting && (

@@ -9,6 +9,7 @@ import { asProblem, type FieldError } from '../texts/problems'
 /* The problem of each error is in the language that the page has when it is read. */
 export class ApiError extends Error {
   readonly errors: FieldError[]
+  hung = false // whether the host did not respond, so that another attempt would only wait again
 
   /* `retryAfter`: the seconds to wait before another attempt, if the response has them. */
   constructor (readonly status: number, message: string, errors: FieldError[] = [], readonly retryAfter?: number) {
@@ -39,13 +40,13 @@ export const session = {
   end () { token = null; clearTimeout(timer); ended() },
   /*
    * Call after a 401. Returns whether the request can be sent again with another token. Ends the session if
-   * there is no other token.
+   * there is no other token. Throws if this is not known, for example during an overload: the session stays.
    */
   async refused (sent: string | undefined): Promise<boolean> {
     if (sent === undefined || sent !== `Bearer ${token}`) return token !== null
-    const renewed = await renew().catch(() => null) // null: the host cannot be reached
-    if (renewed === false && sent === `Bearer ${token}`) session.end()
-    return renewed === true
+    const renewed = await renew()
+    if (!renewed && sent === `Bearer ${token}`) session.end()
+    return renewed
   },
   onEnd (listener: () => void) { ended = listener },
   /* Resolves at once if there is a session, otherwise with the next session or when the signal aborts. */
@@ -88,18 +89,51 @@ function failed (status: number, text: string, body: ErrorBody, retryAfter: stri
   return new ApiError(status, body?.message ?? text, body?.errors ?? [], Number.isFinite(seconds) ? seconds : undefined)
 }
 
-const ANSWER_MS = 60000 // so that a silently dropped connection does not leave a view waiting forever
+/* The error of a response that is not a success. */
+async function errorOf (answer: Response) {
+  const body = await answer.json().catch(() => null) as ErrorBody
+  return failed(answer.status, answer.statusText, body, answer.headers.get('Retry-After'))
+}
+
+const QUIET_MS = 16000 // then the host is asked whether it is alive; a stream sends something every 15 s
+const ALIVE_MS = 4000
+const SILENT_MS = 60000 // the connection was dropped silently, because the host is alive
+
+let looking: Promise<boolean> | null = null
+
+/* Whether the host responds at all, to a request that it answers at once. */
+const isAlive = () => looking ??= fetch('/api/health', { cache: 'no-store', signal: AbortSignal.timeout(ALIVE_MS) })
+  .then(() => true, () => false).finally(() => { looking = null })
+
+/*
+ * The signal aborts when the host hangs, or when nothing has been heard for a minute. A host that is alive may take
+ * longer than QUIET_MS for a response. Call `heard` when something arrives, and `stop` at the end.
+ */
+export function watchHost () {
+  const late = new AbortController()
+  let [timer, last, over] = [0, 0, false]
+  const wait = () => { timer = window.setTimeout(() => void look(), QUIET_MS) }
+  const look = async () => {
+    const [before, alive] = [last, await isAlive()]
+    if (over || last !== before) return
+    if (!alive || Date.now() - last >= SILENT_MS) late.abort()
+    else wait()
+  }
+  const heard = () => { clearTimeout(timer); last = Date.now(); wait() }
+
+  heard()
+  return { heard, stop: () => { over = true; clearTimeout(timer) }, signal: late.signal }
+}
 
 /* Limits the time until the headers of the response; uploading or downloading a file may take any time. */
 async function ask (path: string, request: RequestInit): Promise<Response> {
-  const late = new AbortController()
-  const timer = setTimeout(() => late.abort(), ANSWER_MS)
+  const watch = watchHost()
   try {
-    return await fetch(path, request.body instanceof FormData ? request : { ...request, signal: late.signal })
+    return await fetch(path, request.body instanceof FormData ? request : { ...request, signal: watch.signal })
   } catch {
-    throw new ApiError(0, '')
+    throw Object.assign(new ApiError(0, ''), { hung: watch.signal.aborted })
   } finally {
-    clearTimeout(timer)
+    watch.stop()
   }
 }
 
@@ -109,13 +143,16 @@ const accountOf = (text: string | null) =>
 
 let renewing: Promise<boolean> | null = null
 
+const NONE = [204, 401, 403] // no cookie, one that has ended, or one of an account that may not log in any more
+
 /*
- * Gets another access token. Returns false if the browser has no cookie, or the cookie of another account,
- * because somebody else has logged in in another tab.
+ * Gets another access token. Returns false if the browser has no valid cookie, or the cookie of another account,
+ * because somebody else has logged in in another tab. Throws if it is not known: the host is overloaded, for example.
  */
 export function renew (): Promise<boolean> {
   renewing ??= ask('/api/auth/refresh', { method: 'POST' }).then(async (answer) => {
-    if (answer.status !== 200) return false
+    if (NONE.includes(answer.status)) return false
+    if (!answer.ok) throw await errorOf(answer)
     const access = await answer.json() as Access
     if (token !== null && accountOf(token) !== accountOf(access.accessToken)) return false
     session.begin(access)
@@ -133,8 +170,7 @@ export async function send (method: string, path: string, body?: unknown, more: 
   const answer = await ask(path, { method, headers, body: form ? body : body === undefined ? undefined : JSON.stringify(body) })
   if (answer.ok) return answer
   if (answer.status === 401 && path !== PASSWORD && again && await session.refused(headers.Authorization)) return send(method, path, body, more, false)
-  const problem = await answer.json().catch(() => null) as ErrorBody
-  throw failed(answer.status, answer.statusText, problem, answer.headers.get('Retry-After'))
+  throw await errorOf(answer)
 }
 
 export async function call<T> (method: string, path: string, body?: unknown, more?: Record<string, string>): Promise<T> {
@@ -173,7 +209,7 @@ export function upload<T> (method: string, path: string, form: FormData, progres
       let body = null
       try { body = JSON.parse(request.responseText) } catch { /* only the status is known */ }
       if (request.status < 300) return resolve(checked<T>(body))
-      if (request.status === 401) void session.refused(headers.Authorization)
+      if (request.status === 401) session.refused(headers.Authorization).catch(() => {})
       reject(failed(request.status, request.statusText, body))
     }
     request.send(form)

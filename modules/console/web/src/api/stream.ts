@@ -5,14 +5,14 @@
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 
-import { session } from './client'
+import { session, watchHost } from './client'
 
 type Hear = (event: EventSourceMessage) => void
 
 const AGAIN_MS = [1000, 2000, 5000, 10000]
-const SILENT_MS = 60000 // the host sends something every 15 s, chat.stream_heartbeat
 
-const wait = (ms: number, signal: AbortSignal) => new Promise<void>((resolve) => {
+/* Waits, or until the network is back or the signal aborts. */
+export const wait = (ms: number, signal: AbortSignal) => new Promise<void>((resolve) => {
   const done = () => {
     clearTimeout(timer)
     signal.removeEventListener('abort', done)
@@ -21,20 +21,20 @@ const wait = (ms: number, signal: AbortSignal) => new Promise<void>((resolve) =>
   }
   const timer = setTimeout(done, ms)
   signal.addEventListener('abort', done)
-  addEventListener('online', done) // the network is back: reconnect at once
+  addEventListener('online', done)
 })
 
 /* Aborts a connection on which nothing arrives any more, or whose network is gone: neither is reported to fetch(). */
 function watched (signal: AbortSignal) {
-  const silence = new AbortController()
-  let timer = 0
-  const heard = () => { clearTimeout(timer); timer = window.setTimeout(() => silence.abort(), SILENT_MS) }
+  const { heard, stop, signal: silence } = watchHost()
+  const gone = new AbortController()
+  const offline = () => gone.abort()
 
-  const offline = () => silence.abort()
-
-  heard()
   addEventListener('offline', offline)
-  return { heard, stop: () => { clearTimeout(timer); removeEventListener('offline', offline) }, signal: AbortSignal.any([signal, silence.signal]) }
+  return {
+    heard, stop: () => { stop(); removeEventListener('offline', offline) },
+    signal: AbortSignal.any([signal, silence, gone.signal])
+  }
 }
 
 /*
