@@ -1,8 +1,8 @@
 /* The page of the own account. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, look, button } = require('./stage')
-const { domain, member, request, converse, say } = require('./service')
+const { scene, enter, go, to, look, button } = require('./stage')
+const { domain, member, request, call, converse, say } = require('./service')
 
 const fill = async (page, current, next, again = next) => {
   const all = { 'Current password': current, 'New password (8 characters or more)': next, 'New password again': again }
@@ -88,6 +88,23 @@ scene('account: the name, the colors and the time zone can be changed, and stay 
   await page.locator('dl.facts').getByText('Ada Example').waitFor()
   assert.notEqual(await color(), light)
   assert.equal(await page.getByLabel('Time zone').inputValue(), 'UTC')
+  const { id } = await call('POST', '/api/device', person.token, { externalId: 'Z-1', capacity: 20, commissioningDate: '2023-05-01' })
+  const group = await call('POST', '/api/device-group', person.token, {
+    name: 'Zoned', deviceIds: [id], frequency: 'yearly', start: '2026-01-01T00:00:00Z', end: '2099-01-01T00:00:00Z'
+  })
+  await call('POST', '/api/meter-reads/new/Z-1', person.token, {
+    type: 'History', unit: 'kWh', reads: [{ startDate: '2026-03-31T00:00:00Z', endDate: '2026-04-01T00:00:00Z', value: 9 }]
+  })
+  const [asked] = await Promise.all([page.waitForRequest(/totals\?by=day/), to(page, '/devices/Z-1')])
+  assert.match(decodeURIComponent(asked.url()), /timezone=UTC&start=2026-03-01T00:00:00.000Z&end=2026-04-01T00:00:00.000Z/)
+  await page.locator('figcaption').getByText('9 kWh').waitFor()
+  await to(page, `/groups/${group.id}`)
+  await page.getByText('1 Jan 2026').waitFor()
+  await button(page, 'Edit').click()
+  assert.equal(await page.getByRole('dialog').getByLabel('End').inputValue(), '2099-01-01')
+  const hook = await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9/zone', events: [] })
+  await to(page, `/webhooks/${hook.id}?since=2026-01-01T00:00:00.000Z`)
+  assert.equal(await page.getByLabel('From').inputValue(), '2026-01-01T00:00')
 })
 
 scene('account: a session of another browser can be ended', async ({ open }) => {

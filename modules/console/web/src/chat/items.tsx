@@ -25,7 +25,7 @@ export function Avatar ({ email }: { email: string }) {
 
 /* The time of today, otherwise the day. */
 export function When ({ at }: { at: string }) {
-  const today = new Date(at).toDateString() === new Date().toDateString()
+  const today = asDay(at) === asDay(new Date().toISOString())
   return (
     <time dateTime={at} title={asUtc(at)}>
       {today ? asClock(at) : asDay(at)}

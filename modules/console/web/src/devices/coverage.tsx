@@ -8,7 +8,7 @@ import { get, query } from '../api/client'
 import type { Coverage, Explained } from '../api/types'
 import { Word } from '../help/word'
 import { named, t } from '../texts/texts'
-import { asEnergy } from '../ui/format'
+import { asEnergy, asIso } from '../ui/format'
 import { Button, Empty, Failed, Field, Loading, Period, Table } from '../ui/ui'
 
 const SHOWN = 20 // gaps and readings; the API lists up to 1,000
@@ -48,7 +48,7 @@ function Why ({ device }: { device: number }) {
   function ask (event: FormEvent) {
     event.preventDefault()
     if (!typed) return
-    const moment = new Date(typed).toISOString()
+    const moment = asIso(typed)
     if (moment === at) void answer.refetch()
     setAt(moment)
   }

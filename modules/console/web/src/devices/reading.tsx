@@ -6,7 +6,7 @@ import { ApiError, call } from '../api/client'
 import type { Read } from '../api/types'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { asEnergy, asPeriod } from '../ui/format'
+import { asEnergy, asPeriod, zoneOf } from '../ui/format'
 import { toast } from '../ui/toast'
 import { Button, Dialog, Failed, Field } from '../ui/ui'
 
@@ -27,7 +27,7 @@ export function Add ({ path, timezone, close }: { path: string, timezone: string
     mutationFn: () => {
       const { type, unit, value, startDate, endDate } = values
       const read = { value, ...(startDate && { startDate }), ...(endDate && { endDate }) }
-      const zone = timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone
+      const zone = timezone ?? zoneOf()
       return call('POST', path, { type, unit, timezone: zone, reads: [read] })
     },
     onSuccess: async () => { await refresh(); toast(t('readings.added')); close() },

@@ -10,16 +10,15 @@ import { download, get, query } from '../api/client'
 import type { Read, RefusedRead, Total } from '../api/types'
 import { useValues } from '../router'
 import { named, t } from '../texts/texts'
-import { asEnergy, asPeriod } from '../ui/format'
+import { asEnergy, asPeriod, zoneOf } from '../ui/format'
 import { Bars } from '../ui/chart'
 import { usePages } from '../ui/pages'
 import { Button, Empty, Failed, Field, Loading, More, Period, Table, Time } from '../ui/ui'
 import { Add, Void } from './reading'
-import { barsOf, dayOf, endOf, spans, timeOf, type Span, type Time as Window } from './span'
+import { barsOf, endOf, lastDayOf, spans, timeOf, type Span, type Time as Window } from './span'
 
 const views = ['chart', 'stored', 'refused', 'voided'] as const
 const FLAT = 3 // a ceiling that is more than three times as high as the bars would make them flat
-const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 const pathOf = (name: string) => `/api/meter-reads/new/${encodeURIComponent(name)}`
 
@@ -32,7 +31,7 @@ async function latest (name: string): Promise<string | null> {
 function Chart ({ name, by, time }: { name: string, by: Span, time: Window }) {
   const [wanted, want] = useState<boolean | null>(null)
   const [start, end] = [time.start.toISOString(), time.end.toISOString()]
-  const values = query({ by, timezone: zone, start, end, limit: 1000 })
+  const values = query({ by, timezone: zoneOf(), start, end, limit: 1000 })
   const path = `${pathOf(name)}/totals${values}`
   const list = useQuery({
     queryKey: ['readings', path, by], queryFn: () => get<Total[]>(path),
@@ -131,10 +130,10 @@ function Pager ({ time, newest, turn }: { time: Window, newest: Date, turn: (unt
   return (
     <div className='row'>
       <Button kind='quiet' icon={ChevronLeft} aria-label={t('readings.earlier')}
-        onClick={() => turn(dayOf(time.start))} />
+        onClick={() => turn(lastDayOf(time.start))} />
       <span>{asPeriod(time.start.toISOString(), time.end.toISOString())}</span>
       <Button kind='quiet' icon={ChevronRight} aria-label={t('readings.later')} disabled={time.end >= newest}
-        onClick={() => turn(later >= newest ? '' : dayOf(later))} />
+        onClick={() => turn(later >= newest ? '' : lastDayOf(later))} />
     </div>
   )
 }

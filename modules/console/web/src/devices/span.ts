@@ -1,6 +1,6 @@
 /* The spans of a chart of energy: which time it shows, and the bar of each span in it. */
 import type { Total } from '../api/types'
-import { way } from '../ui/format'
+import { beginOf, dayFrom, dayOf, way, zoneOf } from '../ui/format'
 import type { Bar } from '../ui/chart'
 
 export type Span = 'hour' | 'day' | 'month' | 'year'
@@ -15,32 +15,29 @@ const written: Record<Span, Intl.DateTimeFormatOptions> = {
   month: { month: 'short', year: 'numeric' }, year: { year: 'numeric' }
 }
 
-const later = (at: Date, { years = 0, months = 0, days = 0, hours = 0 }) => hours > 0
-  ? new Date(at.getTime() + hours * 3600000)
-  : new Date(at.getFullYear() + years, at.getMonth() + months, at.getDate() + days)
-
-const next = (at: Date, by: Span) => later(at, { [`${by}s`]: 1 })
+const next = (at: Date, by: Span) =>
+  by === 'hour' ? new Date(at.getTime() + 3600000) : dayFrom(at, { [`${by}s`]: 1 })
 
 /* The time of one page of the chart, of which `last` is the last moment. */
 export function timeOf (by: Span, last: Date): Time {
-  const day = later(last, {})
-  const midnight = day.getTime() === last.getTime() ? day : later(last, { days: 1 })
-  if (by === 'hour') return { start: later(midnight, { days: -7 }), end: midnight }
-  if (by === 'day') return { start: later(midnight, { days: -31 }), end: midnight }
-  const before = new Date(last.getTime() - 1)
-  const [year, month] = [before.getFullYear(), before.getMonth()]
-  const end = by === 'month' ? new Date(year, month + 1, 1) : new Date(year + 1, 0, 1)
-  return { start: later(end, by === 'month' ? { months: -24 } : { years: -30 }), end }
+  const day = dayFrom(last, {})
+  const midnight = day.getTime() === last.getTime() ? day : dayFrom(last, { days: 1 })
+  if (by === 'hour') return { start: dayFrom(midnight, { days: -7 }), end: midnight }
+  if (by === 'day') return { start: dayFrom(midnight, { days: -31 }), end: midnight }
+  const [year, month] = dayOf(new Date(last.getTime() - 1).toISOString()).split('-')
+  const begin = new Date(beginOf(`${year}-${by === 'month' ? month : '01'}-01`))
+  const end = next(begin, by)
+  return { start: dayFrom(end, by === 'month' ? { months: -24 } : { years: -30 }), end }
 }
 
 /* The address has the last day of a page. */
-export const dayOf = (end: Date) => later(end, { days: -1 }).toLocaleDateString('sv') // YYYY-MM-DD
+export const lastDayOf = (end: Date) => dayOf(dayFrom(end, { days: -1 }).toISOString())
 export const endOf = (day: string): Date | null =>
-  /^\d{4}-\d\d-\d\d$/.test(day) ? later(new Date(`${day}T00:00`), { days: 1 }) : null
+  /^\d{4}-\d\d-\d\d$/.test(day) && beginOf(day) ? new Date(beginOf(day, 1)) : null
 
 /* Makes a bar for each span, because the list has no entries for spans without readings. */
 export function barsOf (list: Total[], by: Span, ceiling: boolean): Bar[] {
-  const format = new Intl.DateTimeFormat(way(), written[by])
+  const format = new Intl.DateTimeFormat(way(), { ...written[by], timeZone: zoneOf() })
   const known = new Map(list.map((total) => [Date.parse(total.startDate), total]))
   const last = Math.max(...known.keys())
   const all: Bar[] = []

@@ -8,15 +8,14 @@ import { titleOf } from '../devices/data'
 import { Target, useTarget } from '../organization'
 import { named, t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { asNumber, asPower } from '../ui/format'
+import { asNumber, asPower, beginOf, dayOf } from '../ui/format'
 import { usePages, useSettled } from '../ui/pages'
 import { Button, Dialog, Failed, Field, Loading, More } from '../ui/ui'
 
 const frequencies = ['hourly', 'daily', 'weekly', 'monthly', 'quarterly', 'yearly']
 
-/* A day as the time at which it begins in the viewer's zone, and back. */
-const timeOf = (day: string) => day === '' ? null : new Date(`${day}T00:00`).toISOString()
-const dayOf = (time: string | null) => time === null ? '' : new Date(time).toLocaleDateString('sv') // YYYY-MM-DD
+/* A day as the time at which it begins in the viewer's zone. */
+const timeOf = (day: string) => beginOf(day) || null
 
 /* A dialog whose fields get their errors from the service; others are shown above the fields. */
 function Form ({ title, shown, close, send, done, children }: {
@@ -83,7 +82,7 @@ function Picker ({ organizationId, picked, pick, problem }: {
 
 export function Make ({ close, done }: { close: () => void, done: (group: Group) => void }) {
   const target = useTarget()
-  const january = `${new Date().getFullYear()}-01-01`
+  const january = `${dayOf(new Date().toISOString()).slice(0, 4)}-01-01`
   const [values, setValues] = useState({ name: '', frequency: 'monthly', start: january, end: '' })
   const [deviceIds, pick] = useState<number[]>([])
   const change = (some: Partial<typeof values>) => setValues({ ...values, ...some })
@@ -135,9 +134,9 @@ export function Make ({ close, done }: { close: () => void, done: (group: Group)
 
 export function Change ({ group, close }: { group: Group, close: () => void }) {
   const [name, setName] = useState(group.name)
-  const [end, setEnd] = useState(dayOf(group.end))
+  const [end, setEnd] = useState(dayOf(group.end ?? ''))
   const send = () => {
-    const changed = end === dayOf(group.end) ? { name } : { name, end: timeOf(end) }
+    const changed = end === dayOf(group.end ?? '') ? { name } : { name, end: timeOf(end) }
     return call<Group>('PATCH', `/api/device-group/${group.id}`, changed)
   }
 

@@ -70,13 +70,34 @@ export function asPeriod (start: string, end: string): string {
   if (days) return formats().day.formatRange(from, last)
   return daysOfUtc ? `${formats().date.formatRange(from, last)} UTC` : formats().minute.formatRange(from, to)
 }
+
+/* The viewer's zone, by its name. */
+export const zoneOf = () => preferences.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/* A time as it is typed in the viewer's zone, such as 2026-04-01T12:00, and back; '' if the text is not a time. */
+export function asLocal (iso: string): string {
+  const at = new Date(iso)
+  if (Number.isNaN(at.getTime())) return ''
+  const offset = preferences.zone ? 0 : at.getTimezoneOffset()
+  return new Date(at.getTime() - offset * 60000).toISOString().slice(0, 16)
+}
+export function asIso (local: string): string {
+  const at = new Date(`${local}${preferences.zone ? 'Z' : ''}`)
+  return Number.isNaN(at.getTime()) ? '' : at.toISOString()
+}
+
+/* The beginning of a time's day in the viewer's zone, or of the day that many years, months and days later. */
+export const dayFrom = (at: Date, { years = 0, months = 0, days = 0 }) => preferences.zone
+  ? new Date(Date.UTC(at.getUTCFullYear() + years, at.getUTCMonth() + months, at.getUTCDate() + days))
+  : new Date(at.getFullYear() + years, at.getMonth() + months, at.getDate() + days)
+
+/* The day of a time in the viewer's zone, such as 2026-04-01. */
+export const dayOf = (iso: string) => asLocal(iso).slice(0, 10)
+
 /* When a day begins, or a day that many days later; '' if the text is not a day. */
 export function beginOf (day: string, later = 0): string {
-  const at = new Date(`${day}T00:00${preferences.zone ? 'Z' : ''}`)
-  if (Number.isNaN(at.getTime())) return ''
-  if (preferences.zone) at.setUTCDate(at.getUTCDate() + later)
-  else at.setDate(at.getDate() + later)
-  return at.toISOString()
+  const begin = asIso(`${day}T00:00`)
+  return begin && dayFrom(new Date(begin), { days: later }).toISOString()
 }
 export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')
 export const asNumber = (value: number) => formats().number.format(value)

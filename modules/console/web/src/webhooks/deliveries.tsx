@@ -8,7 +8,7 @@ import type { Delivery, Webhook } from '../api/types'
 import { to, useValues } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { asMoment, asNumber } from '../ui/format'
+import { asIso, asLocal, asMoment, asNumber } from '../ui/format'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { Button, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
 import { Milliseconds, Moment, Outcome, pathOf, Result, urlOf, useDeliveries, useEvents, type Search } from './parts'
@@ -18,16 +18,6 @@ export const states: Delivery['status'][] = ['queued', 'delivered', 'abandoned']
 const EXAMPLE = '500'
 
 const isStatus = (code: string) => code === '' || /^[1-5]\d\d$/.test(code)
-
-/* The value of a datetime-local field, in the viewer's zone, and back. */
-export function asLocal (iso: string): string {
-  const at = new Date(iso)
-  return Number.isNaN(at.getTime())
-    ? ''
-    : new Date(at.getTime() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16)
-}
-
-export const asIso = (local: string) => (local === '' ? '' : new Date(local).toISOString())
 
 export function Period ({
   since,
