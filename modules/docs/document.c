@@ -366,7 +366,8 @@ static json_t *document_make(struct bb_host *host)
         }
         if (shown)
             docs_append(&maker, tags,
-                        json_pack("{s:s, s:s}", "name", module->name, "description",
+                        json_pack("{s:s, s:s, s:s}", "name", module->name, "x-version",
+                                  module->version, "description",
                                   module->help ? module->help : module->name));
     }
     docs_put_text(&maker, contact, "url", about->contact);

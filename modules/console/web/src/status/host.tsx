@@ -162,7 +162,7 @@ export function Jobs ({ sample }: { sample: Sample }) {
   )
 }
 
-interface Reference { tags: { name: string, description: string }[] }
+interface Reference { tags: { name: string, description: string, 'x-version': string }[] }
 
 /* The loaded modules, under their names in the API's reference, which is built from them. */
 export function Modules () {
@@ -172,10 +172,9 @@ export function Modules () {
   if (reference.isError) return <Failed error={reference.error} again={() => void reference.refetch()} />
   return (
     <Table label={t('status.modules')} head={[t('status.module'), t('status.version'), t('status.does')]}>
-      {reference.data.tags.map(({ name, description }) => {
-        const [, does = description, version = '–'] = /^(.*?)\s*Module \S+, version (\S+)\.$/s.exec(description) ?? []
-        return <tr key={name}><td><code>{name}</code></td><td>{version}</td><td className='wide'>{does}</td></tr>
-      })}
+      {reference.data.tags.map(({ name, description, 'x-version': version }) => (
+        <tr key={name}><td><code>{name}</code></td><td>{version}</td><td className='wide'>{description}</td></tr>
+      ))}
     </Table>
   )
 }
