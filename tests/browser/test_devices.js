@@ -9,6 +9,7 @@ const payloads = require('./payloads')
 
 const DAY_MS = 86400000
 const MANY = 120 // devices: more than one page
+const LARGE = 5 * 1048576 // such a picture has no small one
 const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 
 scene('devices: a device is registered with errors shown at its fields, gets documents, and is changed', async ({ open }) => {
@@ -49,7 +50,7 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   const [saved] = await Promise.all([page.waitForEvent('download'), row.getByRole('button', { name: /Download/ }).click()])
   assert.equal(fs.readFileSync(await saved.path(), 'utf8'), '%PDF-1.4 one line')
   await page.getByLabel('Kind of document').selectOption('PROJECT_PHOTOS')
-  await page.getByLabel('Add a document').setInputFiles({ name: 'roof.png', mimeType: 'image/png', buffer: png(640, 400) })
+  await page.getByLabel('Add a document').setInputFiles({ name: 'roof.png', mimeType: 'image/png', buffer: Buffer.concat([png(640, 400), Buffer.alloc(LARGE)]) })
   await button(page, 'Upload').click()
   await button(page, 'Look at roof.png').click()
   await page.getByRole('img', { name: 'roof.png' }).waitFor()

@@ -4,16 +4,28 @@
  * else.
  */
 import { useQuery } from '@tanstack/react-query'
+import { Eye } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 
-import { send } from '../api/client'
+import { ApiError, send } from '../api/client'
 import type { Document } from '../api/types'
 import { t } from '../texts/texts'
-import { Button, Dialog } from '../ui/ui'
+import { Button, Dialog, Failed, Loading } from '../ui/ui'
 
 const MOST_BYTES = 4 * 1048576 // larger pictures are fetched only on demand
 
 export const isPicture = ({ type }: Document) => /^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(type)
+
+const useBitmap = (path: string, document: Document, enabled: boolean) => useQuery({
+  queryKey: ['picture', path, document.id],
+  queryFn: async () => {
+    const bytes = await (await send('GET', `${path}/documents/${document.id}`)).blob()
+    return createImageBitmap(bytes).catch(() => { throw new ApiError(200, t('devices.noPicture')) })
+  },
+  enabled,
+  staleTime: Infinity,
+  retry: false
+})
 
 function Canvas ({ bitmap, label, width, height }: {
   bitmap: ImageBitmap, label: string, width: number, height: number
@@ -31,31 +43,38 @@ function Canvas ({ bitmap, label, width, height }: {
   return label ? <canvas ref={canvas} role='img' aria-label={label} /> : <canvas ref={canvas} aria-hidden='true' />
 }
 
+function Large ({ path, document, close }: { path: string, document: Document, close: () => void }) {
+  const bitmap = useBitmap(path, document, true)
+
+  return (
+    <Dialog title={document.name} close={close} wide>
+      {bitmap.isPending && <Loading />}
+      {bitmap.isError && <Failed error={bitmap.error} again={() => void bitmap.refetch()} />}
+      {bitmap.data && (
+        <div className='picture'>
+          <Canvas bitmap={bitmap.data} label={document.name} width={1600} height={1200} />
+        </div>
+      )}
+      <div className='actions'><Button kind='main' onClick={close}>{t('do.close')}</Button></div>
+    </Dialog>
+  )
+}
+
+/* A small picture, or a button if the file is large or cannot be shown. Both open the picture. */
 export function Picture ({ path, document }: { path: string, document: Document }) {
   const [large, setLarge] = useState(false)
-  const bitmap = useQuery({
-    queryKey: ['picture', path, document.id],
-    queryFn: async () => createImageBitmap(await (await send('GET', `${path}/documents/${document.id}`)).blob()),
-    enabled: document.size <= MOST_BYTES,
-    staleTime: Infinity,
-    retry: false
-  })
+  const { data, isLoading } = useBitmap(path, document, document.size <= MOST_BYTES)
+  const label = t('devices.look', { name: document.name })
 
-  if (!bitmap.data) return null
+  if (isLoading) return null
   return (
     <>
-      <button type='button' className='thumbnail' aria-label={t('devices.look', { name: document.name })}
-        onClick={() => setLarge(true)}>
-        <Canvas bitmap={bitmap.data} label='' width={120} height={72} />
-      </button>
-      {large && (
-        <Dialog title={document.name} close={() => setLarge(false)} wide>
-          <div className='picture'>
-            <Canvas bitmap={bitmap.data} label={document.name} width={1600} height={1200} />
-          </div>
-          <div className='actions'><Button kind='main' onClick={() => setLarge(false)}>{t('do.close')}</Button></div>
-        </Dialog>
-      )}
+      {data ? (
+        <button type='button' className='thumbnail' aria-label={label} onClick={() => setLarge(true)}>
+          <Canvas bitmap={data} label='' width={120} height={72} />
+        </button>
+      ) : <Button kind='quiet' icon={Eye} aria-label={label} onClick={() => setLarge(true)} />}
+      {large && <Large path={path} document={document} close={() => setLarge(false)} />}
     </>
   )
 }

@@ -129,7 +129,7 @@ export const de: Record<Key, string> = {
   'devices.fuel': 'Energieträger', 'devices.type': 'Anlagentyp', 'devices.zone': 'Zeitzone', 'devices.readings': 'Messwerte', 'devices.by': 'Je', 'devices.day': 'Tag', 'devices.month': 'Monat', 'devices.year': 'Jahr',
   'devices.ceiling': 'plausibel sind höchstens {energy}', 'devices.ceilingIs': 'Obergrenze: höchstens so viel ist plausibel', 'devices.log': 'Zertifikate',
   'devices.write': 'Unterhaltung beginnen', 'devices.look': '{name} ansehen', 'devices.allStates': 'Alle', 'devices.noReadings': 'Noch keine Messwerte.',
-  'devices.documents': 'Dokumente', 'devices.noDocuments': 'Keine Dokumente.', 'devices.upload': 'Dokument hinzufügen', 'devices.count': '{n} {n|Anlage|Anlagen}', 'devices.back': 'Alle Anlagen',
+  'devices.documents': 'Dokumente', 'devices.noDocuments': 'Keine Dokumente.', 'devices.noPicture': 'Der Browser kann dieses Bild nicht anzeigen.', 'devices.upload': 'Dokument hinzufügen', 'devices.count': '{n} {n|Anlage|Anlagen}', 'devices.back': 'Alle Anlagen',
   'devices.active': 'Aktiv', 'devices.inactive': 'Stillgelegt', 'devices.none': 'Noch keine Anlagen.', 'devices.noneSuch': 'Keine Anlage passt. Ändern oder leeren Sie Suche und Filter.',
   'devices.filters': 'Weitere Filter', 'devices.capacityFrom': 'Leistung ab (kW)', 'devices.capacityTo': 'Leistung bis (kW)', 'devices.sinceFrom': 'In Betrieb ab', 'devices.sinceTo': 'In Betrieb bis',
   'devices.edit': 'Ändern', 'devices.editOne': 'Anlage ändern', 'devices.field': 'Art des Dokuments',

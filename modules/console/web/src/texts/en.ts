@@ -131,7 +131,7 @@ export const en = {
   'devices.fuel': 'Fuel code', 'devices.type': 'Device type', 'devices.zone': 'Time zone', 'devices.readings': 'Readings', 'devices.by': 'By', 'devices.day': 'Day', 'devices.month': 'Month', 'devices.year': 'Year',
   'devices.ceiling': 'at most {energy} is plausible', 'devices.ceilingIs': 'Ceiling: the most that is plausible', 'devices.log': 'Certificate log',
   'devices.write': 'Start a conversation', 'devices.look': 'Look at {name}', 'devices.allStates': 'All', 'devices.noReadings': 'No readings yet.',
-  'devices.documents': 'Documents', 'devices.noDocuments': 'No documents.', 'devices.upload': 'Add a document', 'devices.count': '{n} {n|device|devices}', 'devices.back': 'All devices',
+  'devices.documents': 'Documents', 'devices.noDocuments': 'No documents.', 'devices.noPicture': 'The browser cannot show this picture.', 'devices.upload': 'Add a document', 'devices.count': '{n} {n|device|devices}', 'devices.back': 'All devices',
   'devices.active': 'Active', 'devices.inactive': 'Inactive', 'devices.none': 'No devices yet.', 'devices.noneSuch': 'No device matches. Change or clear the search and the filters.',
   'devices.filters': 'More filters', 'devices.capacityFrom': 'Capacity from (kW)', 'devices.capacityTo': 'Capacity to (kW)', 'devices.sinceFrom': 'Commissioned from', 'devices.sinceTo': 'Commissioned to',
   'devices.edit': 'Edit', 'devices.editOne': 'Edit the device', 'devices.field': 'Kind of document',
