@@ -100,7 +100,6 @@ static const struct bb_field event_item[] = {
      .help = "Key that signs the deliveries. Default: 64 random hexadecimal characters."}
 
 static const char *const signatures[] = {"hmac", "ed25519", "both", NULL};
-
 static const char *const orderings[] = {"key", NULL};
 static const char *const periods[] = {"second", "minute", NULL};
 static const struct bb_field rate_limit[] = {
@@ -261,10 +260,6 @@ static const struct bb_field replay_body[] = {
 static const char *const healths[] = {"ok", "failing", "disabled", NULL};
 static const char *const reasons[] = {"failing", "gone", "requested", NULL};
 
-static const struct bb_field text_item[] = {
-    {.name = "item", .type = BB_TEXT, .example = "message.new"},
-};
-
 #define WEBHOOK_FIELDS                                                                             \
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
     {.name = "userId", .type = BB_INT, .flags = BB_REQUIRED, .help = "The owner.",                 \
@@ -273,7 +268,7 @@ static const struct bb_field text_item[] = {
      .example = "https://platform.example.org/hook"},                                              \
     {.name = "kind", .type = BB_CHOICE, .choices = kinds, .help = "Absent: events are sent."},     \
     {.name = "destination", .type = BB_TEXT, .help = "Where a module publishes the events."},      \
-    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(text_item)},      \
+    {.name = "events", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(webhook_texts)},  \
     {.name = "secret", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "****9c41",               \
      .help = "Complete in the responses to creation and rotate-secret; otherwise **** and the last 4 characters."},   \
     {.name = "active", .type = BB_BOOL, .flags = BB_REQUIRED},                                     \
@@ -306,18 +301,18 @@ static const struct bb_field text_item[] = {
 static const struct bb_field webhook_reply_fields[] = {WEBHOOK_FIELDS};
 static const struct bb_field create_reply[] = {
     WEBHOOK_FIELDS,
-    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(text_item)},
+    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(webhook_texts)},
 };
 static const struct bb_field rotate_reply[] = {
     WEBHOOK_FIELDS,
-    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(text_item)},
+    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(webhook_texts)},
     {.name = "previousSecretUntil", .type = BB_TIME, .flags = BB_REQUIRED,
      .help = "The previous secret also signs until this time."},
 };
 
 /* In a reply whose only field is named ".", that field is the whole body instead of a member. */
 static const struct bb_field events_reply[] = {
-    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(text_item)},
+    {.name = ".", .type = BB_LIST, .fields = BB_TABLE(webhook_texts)},
 };
 static const struct bb_field filtered[] = {
     {.name = "eventId", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The header webhook-id."},
@@ -443,7 +438,7 @@ static const struct bb_route routes[] = {
     {HOOK("POST", "/:id/recover", webhook_recover), .flags = BB_AUDITED, .errors = conflict, ID, .deadline_ms = LONG_MS,
      .body = BB_TABLE(recover_body), .body_max = 65536, .reply = BB_TABLE(recover_reply),
      .help = "Resend all abandoned deliveries since a time."},
-    {HOOK("POST", "/:id/replay", webhook_replay), .flags = BB_AUDITED, .errors = conflict, ID, .deadline_ms = LONG_MS,
+    {HOOK("POST", "/:id/replay", webhook_replay), .errors = conflict, ID, .deadline_ms = LONG_MS,
      .body = BB_TABLE(replay_body), .body_max = 65536, .reply = BB_TABLE(webhook_replay_fields),
      .help = "Send the deliveries of a period again, below live traffic."},
     {HOOK("GET", "/:id/replay", webhook_replay_get), ID, .reply = BB_TABLE(webhook_replay_fields),

@@ -70,6 +70,7 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     await page.getByRole('row', { name: /Delivered/ }).waitFor({ state: 'detached' })
     await page.getByRole('link', { name: 'Replay' }).last().click()
     await page.getByText('1 delivery matches.').waitFor()
+    assert.deepEqual(await call('GET', `/api/admin/audit-log?account=${wim.email}&action=replay`, admin.token), [])
     await look(page, 'webhook-replay')
     await button(page, 'Send again').click()
     await page.getByRole('dialog').getByText('Send 1 delivery').waitFor()

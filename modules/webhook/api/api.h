@@ -31,7 +31,8 @@ extern const char *const webhook_delivery_states[];
 
 /* Fields of responses, in the order of columns. */
 extern const struct bb_field webhook_delivery_fields[7], webhook_delivery_body_fields[8],
-    webhook_statistics_fields[5], webhook_hour_fields[4], webhook_replay_fields[10];
+    webhook_statistics_fields[5], webhook_hour_fields[4], webhook_replay_fields[10],
+    webhook_texts[1];
 
 /* Runs a statement. If it returns no row, ends the request with 404 "(what) not found". */
 const struct bb_rows *webhook_rows(struct bb_request *rq, const struct bb_sql *sql,

@@ -5,7 +5,7 @@
 
 // clang-format off
 static const char *const replay_states[] = {"running", "done", "canceled", "dry_run", NULL};
-static const struct bb_field event_name[] = {
+const struct bb_field webhook_texts[] = {
     {.name = "item", .type = BB_TEXT, .example = "message.new"},
 };
 const struct bb_field webhook_replay_fields[] = {
@@ -19,7 +19,7 @@ const struct bb_field webhook_replay_fields[] = {
     {.name = "since", .type = BB_TIME}, {.name = "until", .type = BB_TIME},
     {.name = "status", .type = BB_CHOICE, .flags = BB_NULLABLE,
      .choices = webhook_delivery_states + 1},
-    {.name = "events", .type = BB_LIST, .fields = BB_TABLE(event_name), .help = "[]: all."},
+    {.name = "events", .type = BB_LIST, .fields = BB_TABLE(webhook_texts), .help = "[]: all."},
     {.name = "createdAt", .type = BB_TIME},
     {.name = "endedAt", .type = BB_TIME, .flags = BB_NULLABLE},
 };
@@ -102,7 +102,10 @@ int webhook_replay(struct bb_request *rq)
     const char *events = json_array_size(list) ? bb_json(rq, list, NULL) : NULL;
     const char *delivered = !status ? NULL : strcmp(status, "delivered") ? "f" : "t";
     int64_t id = bb_segment_int(rq, "id"), matched = 0;
+    bool counts = json_is_true(json_object_get(bb_body(rq), "dryRun"));
 
+    if (!counts) /* a count changes nothing */
+        bb_audit(rq, NULL);
     poll_check_sends(rq);
     const struct bb_rows *rows = bb_query_or_end(rq, &range, BB_ARGS(bb_t(since), bb_t(until)));
     int64_t from = bb_cell_int(rq, rows, 0, 0), upto = bb_cell_int(rq, rows, 0, 1), after = from;
@@ -114,7 +117,7 @@ int webhook_replay(struct bb_request *rq)
         matched += bb_cell_int(rq, rows, 0, 0);
         after = bb_cell_int(rq, rows, 0, 1);
     } while (after);
-    if (json_is_true(json_object_get(bb_body(rq), "dryRun")))
+    if (counts)
         return bb_reply(
             rq, 200, json_pack("{s:s, s:I}", "state", "dry_run", "matched", (json_int_t)matched));
     rows = bb_query_or_end(rq, &start,

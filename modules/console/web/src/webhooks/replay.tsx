@@ -10,6 +10,7 @@ import type { Delivery, Replay, Webhook } from '../api/types'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
+import { useSettled } from '../ui/pages'
 import { Button, Confirm, Failed, problemOf } from '../ui/ui'
 import { EventSelect, Period, StatusSelect } from './deliveries'
 import { LOOK_AGAIN_MS, Moment, pathOf, urlOf } from './parts'
@@ -100,10 +101,14 @@ export function ReplayTab ({ hook }: { hook: Webhook }) {
     ...(event && { events: [event] })
   }
   const good = since !== '' && (until === '' || since < until)
+  const wanted = good ? JSON.stringify(body) : ''
+  const asked = useSettled(wanted)
   const count = useQuery({
-    queryKey: ['replay', hook.id, 'count', body],
-    queryFn: () => call<Replay>('POST', pathOf(hook, 'replay'), { ...body, dryRun: true }),
-    enabled: good,
+    queryKey: ['replay', hook.id, 'count', asked],
+    queryFn: () =>
+      call<Replay>('POST', pathOf(hook, 'replay'), { ...(JSON.parse(asked) as typeof body), dryRun: true }),
+    enabled: asked !== '',
+    refetchOnWindowFocus: false, // counting millions of deliveries takes long
     placeholderData: keepPreviousData
   })
   const matched = good ? count.data?.matched : undefined
@@ -159,7 +164,7 @@ export function ReplayTab ({ hook }: { hook: Webhook }) {
           </p>
           <Button
             kind='main'
-            disabled={!matched || running || count.isPlaceholderData}
+            disabled={!matched || running || count.isPlaceholderData || asked !== wanted}
             onClick={() => setAsking(true)}
           >
             {t('hooks.replayDo')}
