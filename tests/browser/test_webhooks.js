@@ -269,6 +269,7 @@ scene('webhooks: deliveries are filtered in the address, exported, and each has 
   const hook = await receiver()
   const person = await member('Del')
   const page = await open()
+  const asked = []
 
   try {
     await login(admin)
@@ -290,6 +291,11 @@ scene('webhooks: deliveries are filtered in the address, exported, and each has 
     await page.getByText('No delivery matches.').waitFor()
     await page.getByLabel('Response status').fill('503')
     await failed.waitFor()
+    page.on('request', (request) => { if (/deliveries\?.*error=/.test(request.url())) asked.push(request.url()) })
+    await page.getByLabel('Error contains').pressSequentially('nothing like it', { delay: 20 })
+    await page.getByText('No delivery matches.').waitFor()
+    assert.ok(asked.length <= 3, `${asked.length} requests for 15 characters`)
+    await page.getByLabel('Error contains').fill('')
     await page.getByLabel('From').fill('2020-01-01T00:00')
     await failed.waitFor()
     await look(page, 'webhook-deliveries')
@@ -310,13 +316,16 @@ scene('webhooks: deliveries are filtered in the address, exported, and each has 
     await page.getByText('No delivery matches.').waitFor() // the filters are still there, and it has 200 now
     await button(page, 'Clear the filters').click()
     await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor()
+    await to(page, `/webhooks/${id}?status=Nonsense`)
+    await page.getByRole('alert').waitFor()
+    await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor()
     const other = await open()
     await enter(other, person, address)
     await other.getByRole('heading', { level: 1, name: 'message.new' }).waitFor()
   } finally {
     hook.close()
   }
-})
+}, ['status of 400'])
 
 scene('webhooks: the head of a failing webhook shows since when, its last error, and the chart', async ({ open }) => {
   const hook = await receiver()

@@ -2,18 +2,24 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 
-import { page } from '../api/client'
+import { page, type Page } from '../api/client'
 
 const PAUSE_MS = 250
 
-/* After an error the last good pages stay, so that a wrong filter does not empty the list. */
-export function usePages<T> (key: string, path: string, enabled = true) {
+/*
+ * After an error the last good pages stay, so that a wrong filter does not empty the list. `again`: after how many
+ * milliseconds the pages are read again.
+ */
+export function usePages<T> (
+  key: string | (string | number)[], path: string, enabled = true, again?: (pages: Page<T[]>[]) => number | false
+) {
   const list = useInfiniteQuery({
-    queryKey: [key, path],
+    queryKey: [key, path].flat(),
     queryFn: ({ pageParam }) => page<T[]>(pageParam),
     initialPageParam: path,
     getNextPageParam: (last) => last.next,
     placeholderData: keepPreviousData,
+    refetchInterval: ({ state: { data } }) => again?.(data?.pages ?? []) ?? false,
     enabled
   })
   const last = useRef(list.data)

@@ -9,6 +9,7 @@ import { to, useValues } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asIso, asLocal, asMoment, asNumber } from '../ui/format'
+import { useSettled } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { Button, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
 import { Milliseconds, Moment, Outcome, pathOf, Result, urlOf, useDeliveries, useEvents, type Search } from './parts'
@@ -217,12 +218,12 @@ function Row ({ hook, delivery, box }: { hook: Webhook; delivery: Delivery; box:
 export function Deliveries ({ hook, test }: { hook: Webhook; test: () => void }) {
   const [search, change] = useValues('status', 'event', 'code', 'error', 'since', 'until')
   const asked = isStatus(search.code) ? search : { ...search, code: '' }
-  const list = useDeliveries(hook, asked)
-  const all = list.data?.pages.flatMap(({ items }) => items) ?? []
+  const filter = useSettled(query({ ...asked }).slice(1))
+  const { list, all } = useDeliveries(hook, filter)
   const filtered = Object.values(asked).some((value) => value !== '')
   const csv = useAction({
     mutationFn: () =>
-      download(pathOf(hook, `deliveries/export.csv${query({ ...asked })}`), `deliveries-${hook.id}.csv`)
+      download(pathOf(hook, `deliveries/export.csv?${filter}`), `deliveries-${hook.id}.csv`)
   })
   const client = useQueryClient()
   const selection = useSelection(all, ({ id }) => id)
@@ -263,7 +264,7 @@ export function Deliveries ({ hook, test }: { hook: Webhook; test: () => void })
         </Empty>
       )}
       {all.length > 0 && (
-        <Table label={t('hooks.deliveries')} head={head}>
+        <Table label={t('hooks.deliveries')} head={head} busy={list.isPlaceholderData}>
           {all.map((delivery) => (
             <Row key={delivery.id} hook={hook} delivery={delivery} box={selection.cell(delivery, titleOf(delivery))} />
           ))}

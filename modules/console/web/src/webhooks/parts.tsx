@@ -1,14 +1,15 @@
 /* Parts of several views of webhooks: states, times, the secret, and shared queries. */
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Download } from 'lucide-react'
 import { useState } from 'react'
 
-import { call, get, page, query } from '../api/client'
+import { call, get, query } from '../api/client'
 import type { Account, Attempt, Delivery, Hour, Statistics, Webhook } from '../api/types'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
+import { usePages } from '../ui/pages'
 import { toast } from '../ui/toast'
 import { Badge, Button, Copy, Modal, Time } from '../ui/ui'
 import { isAll } from './form'
@@ -69,21 +70,12 @@ export interface Search {
   until: string
 }
 
-/* The deliveries that match a search, newest first; looks again while it shows the newest ones. */
-export function useDeliveries (hook: Webhook, search: Search) {
-  return useInfiniteQuery({
-    queryKey: ['deliveries', hook.id, search],
-    queryFn: ({ pageParam }) => page<Delivery[]>(pageParam),
-    initialPageParam: pathOf(hook, `deliveries${query({ limit: 50, ...search })}`),
-    getNextPageParam: (last) => last.next,
-    refetchInterval: ({ state: { data } }) =>
-      data && data.pages.length > 1
-        ? false
-        : data?.pages.some(({ items }) => items.some(({ status }) => status === 'queued'))
-          ? LOOK_AGAIN_MS
-          : IDLE_MS
+/* The deliveries that match a filter, newest first; looks again while it shows the newest ones. */
+export const useDeliveries = (hook: Webhook, filter: string) =>
+  usePages<Delivery>(['deliveries', hook.id], pathOf(hook, `deliveries?limit=50&${filter}`), true, (pages) => {
+    if (pages.length > 1) return false
+    return pages.some(({ items }) => items.some(({ status }) => status === 'queued')) ? LOOK_AGAIN_MS : IDLE_MS
   })
-}
 
 export function useHours (hook: Webhook) {
   return useQuery({
