@@ -3,7 +3,8 @@ import { useQueryClient } from '@tanstack/react-query'
 import { Share2 } from 'lucide-react'
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 
-import { call } from '../api/client'
+import { call, session, type ApiError } from '../api/client'
+import { wait } from '../api/stream'
 import type { Conversation as Data, Entry } from '../api/types'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
@@ -14,6 +15,8 @@ import { Compose } from './compose'
 import { onSent, useDraft, type Sending } from './drafts'
 import { useLive, type Arrival } from './live'
 import { Messages } from './messages'
+
+const AGAIN_MS = 5000
 
 export const othersOf = (conversation: Pick<Data, 'participant1' | 'participant2'>, email: string) =>
   conversation.participant1 === email
@@ -67,6 +70,25 @@ function countFresh (entries: Entry[], seen: string | null, email: string): numb
 const hasArrived = (entries: Entry[], { text, after }: Sending, email: string) =>
   entries.slice(entries.findIndex(({ uuid }) => uuid === after) + 1)
     .some(({ username, chatEntry }) => username === email && chatEntry === text)
+
+/*
+ * Tells the service that the user has read the conversation. Tries again while the service cannot be reached or does
+ * not serve, and after another login. Returns whether the service has accepted it.
+ */
+async function markRead (id: number, email: string, signal: AbortSignal): Promise<boolean> {
+  while (!signal.aborted) {
+    try {
+      await call('PATCH', `/api/chat/conversations/${id}/read`, { email })
+      return true
+    } catch (error) {
+      const { status } = error as ApiError
+      if (status >= 400 && status < 500 && status !== 401 && status !== 429) return false
+    }
+    await wait(AGAIN_MS, signal)
+    await session.present(signal)
+  }
+  return false
+}
 
 /* Shows the conversation to accounts of its participants that were approved after it began. */
 function Share ({ conversation }: { conversation: Data }) {
@@ -139,10 +161,11 @@ export function Conversation ({ conversation, place, back }: {
     if (!last || !sees) return
     setSeen(last.uuid)
     if (!mine) return
-    call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email }).then(
-      () => client.invalidateQueries({ queryKey: ['conversations'] }),
-      () => {}
-    )
+    const stop = new AbortController()
+    void markRead(id, me.email, stop.signal).then((accepted) => {
+      if (accepted) void client.invalidateQueries({ queryKey: ['conversations'] })
+    })
+    return () => stop.abort()
   }, [id, last, sees, mine, me.email, client])
   return (
     <section className='conversation' aria-label={othersOf(conversation, me.email)}>
