@@ -51,6 +51,12 @@ scene('groups: the entries of a certificate are one row that unfolds', async ({ 
   await to(page, '/certificates?status=Nonsense') // a wrong filter keeps the list
   await page.getByRole('alert').waitFor()
   await row.waitFor()
+  const long = await grouped(nora, 'long-1', [...Array(24).fill(40), 1000]) // more entries than on a page of a device
+  await issued(nora, long.id, 1000)
+  await to(page, '/devices/long-1')
+  await table.getByRole('cell', { name: /May be incomplete/ }).waitFor()
+  await button(page, 'Show more').click()
+  await table.getByRole('cell', { name: '1 kWh', exact: true }).waitFor()
 }, ['status of 400'])
 
 scene('groups: a group is made, gets another device, is shared and ended', async ({ open }) => {

@@ -134,7 +134,7 @@ export default function Certificates () {
         </Field>
       </div>
       <Chart filter={filter} />
-      <Entries {...log} filtered={[status, start, end, externalId].some(Boolean)} />
+      <Entries {...log} ofDevice={typed !== ''} filtered={[status, start, end, externalId].some(Boolean)} />
     </div>
   )
 }

@@ -16,6 +16,8 @@ export type Filter = {
   organizationId?: number
 }
 
+const WHOLE_WH = 1000
+
 export const states = ['Requested', 'Succeeded', 'Failed', 'Retry', 'Cancelled', 'Carried']
 
 const tone = (status: string) =>
@@ -50,8 +52,21 @@ function noteOf (entry: Certificate, latest: string): string {
   return entry.certificate_issuance_end < latest ? t('certs.earlier') : ''
 }
 
-function Rows ({ entries, group, ofOne, parts }: {
-  entries: Certificate[], group: string | null, ofOne: boolean, parts: boolean
+const sumOf = (entries: Certificate[]) => entries.reduce((sum, { readvalue_watthour: wh }) => sum + wh, 0)
+
+/*
+ * Whether entries of a group's certificate may be on the next page: those after the last entry, and energy that was
+ * carried over from earlier cycles. All entries of a certificate add up to whole kWh.
+ */
+function isCut (entries: Certificate[], last: Certificate | undefined, ofDevice: boolean): boolean {
+  const [{ groupId, status }] = entries as [Certificate]
+  if (groupId === null) return false
+  return entries.some((entry) => entry === last) || (!ofDevice && status !== 'Carried' && sumOf(entries) % WHOLE_WH !== 0)
+}
+
+/* `cut`: more entries may be on the next page. */
+function Rows ({ entries, group, ofOne, parts, cut }: {
+  entries: Certificate[], group: string | null, ofOne: boolean, parts: boolean, cut: boolean
 }) {
   const [open, setOpen] = useState(false)
   const [first] = entries as [Certificate]
@@ -70,7 +85,10 @@ function Rows ({ entries, group, ofOne, parts }: {
             {group !== null && <><br /><small>{group}</small></>}
           </td>
         )}
-        <td className='number'>{asEnergy(entries.reduce((sum, { readvalue_watthour: wh }) => sum + wh, 0))}</td>
+        <td className='number'>
+          {asEnergy(sumOf(entries))}
+          {cut && <><br /><small>{t('certs.cut')}</small></>}
+        </td>
         <td>{found.map((status) => <Badge key={status} tone={tone(status)}>{named('cert', status)}</Badge>)}</td>
         <td>{first.status !== 'Carried' && <Id id={uid} shown={`…${uid.slice(-8)}`} />}</td>
         {parts && (
@@ -98,10 +116,11 @@ function Rows ({ entries, group, ofOne, parts }: {
 }
 
 /*
- * `ofOne`: all entries are of one device, so its name is not repeated. `filtered`: there may be others.
+ * `ofOne`: all entries are of one device, so its name is not repeated. `ofDevice`: other devices are left out.
+ * `filtered`: there may be others.
  */
-export function Entries ({ list, all, ofOne = false, filtered }: ReturnType<typeof useLog> & {
-  ofOne?: boolean, filtered?: boolean
+export function Entries ({ list, all, ofOne = false, ofDevice = ofOne, filtered }: ReturnType<typeof useLog> & {
+  ofOne?: boolean, ofDevice?: boolean, filtered?: boolean
 }) {
   const { nameOf } = useGroups()
   const found = byCertificate(all)
@@ -120,7 +139,7 @@ export function Entries ({ list, all, ofOne = false, filtered }: ReturnType<type
         <Table label={t('certs.title')} head={head} busy={list.isPlaceholderData}>
           {found.map((entries) => (
             <Rows key={`${entries[0]!.certificateTransactionUID} ${entries[0]!.status}`} entries={entries} ofOne={ofOne}
-              parts={parts}
+              parts={parts} cut={list.hasNextPage && isCut(entries, all.at(-1), ofDevice)}
               group={entries[0]!.groupId === null ? null : nameOf(entries[0]!.groupId)} />
           ))}
         </Table>

@@ -178,7 +178,7 @@ export const en = {
   'groups.group': 'Group', 'groups.one': 'Group {id}', 'groups.shared': 'Shared with you', 'groups.ownNumber': 'Number of your organization: {id}',
   'groups.notShared': 'No group of devices is shared with {name} yet. The operator of the devices can share a group with you, and needs the number of your organization: {id}.',
   'certs.byMonth': 'Issued energy by month', 'certs.issued': '{energy} issued', 'certs.entries': '{n} {n|entry|entries}', 'certs.parts': 'Consists of', 'certs.copy': 'Copy the number:',
-  'certs.rest': 'Rest below a whole kWh, carried over to the next certificate', 'certs.waits': 'Waits for the next certificate of the group', 'certs.earlier': 'Carried over from an earlier cycle',
+  'certs.cut': 'May be incomplete: “Show more” adds the rest.', 'certs.rest': 'Rest below a whole kWh, carried over to the next certificate', 'certs.waits': 'Waits for the next certificate of the group', 'certs.earlier': 'Carried over from an earlier cycle',
   'coverage.title': 'Coverage', 'coverage.sums': 'What became of the readings', 'coverage.reason': 'Outcome', 'coverage.reads': 'Readings', 'coverage.nothing': 'No readings in this time.',
   'coverage.left': 'Readings without a certificate', 'coverage.gaps': 'Times without a reading', 'coverage.at': 'Is there a certificate for this time, and why?', 'coverage.explain': 'Explain', 'coverage.cycle': 'Cycle of the group {group}:',
   'why.certified': 'Certified', 'why.carried': 'Carried over to the next certificate', 'why.belowThreshold': 'Below the issuance threshold', 'why.cycleNotEnded': 'The issuance cycle has not ended yet', 'why.notIssuedYet': 'Due: the next run issues it',
