@@ -325,7 +325,7 @@ scene('devices: typing in the search sends one request, and a wrong filter keeps
   await page.getByRole('link', { name: 'Windrad Küste' }).waitFor({ state: 'detached' })
   await page.getByText('More filters').click()
   await page.getByLabel('Capacity from (kW)').fill('-1')
-  await page.getByRole('alert').waitFor()
+  await page.getByRole('alert').getByText('Capacity from (kW): must').waitFor()
   await page.getByRole('link', { name: 'Windrad Berg' }).waitFor()
 }, ['status of 400'])
 

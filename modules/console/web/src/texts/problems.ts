@@ -15,7 +15,12 @@ const labels: Record<string, Key> = {
   frequency: 'groups.frequency', name: 'accounts.name', role: 'accounts.role', organizationId: 'accounts.organization',
   firstName: 'register.firstName', lastName: 'register.lastName', orgName: 'register.orgName', email: 'login.email',
   username: 'login.email', password: 'login.password', participant2: 'chat.with', deviceProjectName: 'chat.device',
-  chatEntry: 'chat.first', q: 'chat.words', url: 'hooks.url', events: 'hooks.events'
+  chatEntry: 'chat.first', q: 'chat.words', url: 'hooks.url', events: 'hooks.events',
+  capacityFrom: 'devices.capacityFrom', capacityTo: 'devices.capacityTo', commissionedFrom: 'devices.sinceFrom',
+  commissionedTo: 'devices.sinceTo', since: 'hooks.from', until: 'hooks.to', event: 'hooks.event', code: 'hooks.code',
+  description: 'hooks.description', filter: 'hooks.filter', retryPolicy: 'hooks.retries', rateLimit: 'hooks.rateLimit',
+  disablePolicy: 'hooks.disabling', ordering: 'hooks.ordering', headers: 'hooks.headers', signature: 'hooks.signature',
+  authentication: 'hooks.login'
 }
 
 /*
