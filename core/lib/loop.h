@@ -152,7 +152,7 @@ struct loop {
  */
 enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
 
-/* The same limits for patient tasks, enough for one or two pages of a long response. */
+/* The same limits for patient tasks, which have a long response or belong to a job. */
 enum { LOOP_PATIENT_SHARE_US = 1000, LOOP_PATIENT_HEAVY_US = 250 };
 
 /* Initializes a loop; the engine sets its pg, redis and http. Returns 0, or -1 (logged). */

@@ -8,6 +8,8 @@
 #include "core/lib/thread.h"
 #include "core/module/reply.h"
 
+enum { YIELD_US = 500 };
+
 static void request_deadline_fire(struct timer *timer)
 {
     struct core_request *rq = BB_CONTAINER_OF(timer, struct core_request, deadline);
@@ -64,6 +66,7 @@ void request_free(struct core_request *rq)
     json_decref(rq->warnings);
     json_decref(rq->errors);
     reply_drop(rq);
+    free(rq->committing);
     struct arena *own = rq->saved_arena ? rq->saved_arena : rq->arena;
 
     if (rq->saved_arena) /* memory ran out within bb_scratch() */
@@ -269,6 +272,18 @@ void request_schedule(struct core_request *rq)
     rq->task.run = request_run_task;
     rq->task.patient = rq->kind == REQUEST_JOB;
     loop_schedule(rq->loop, &rq->task);
+}
+
+void api_yield(struct bb_request *pub)
+{
+    struct core_request *rq = request_of(pub);
+
+    if (rq->hook_depth || clock_mono_us() - rq->charged_us < YIELD_US)
+        return;
+    rq->ready = true;
+    rq->task = (struct task){.run = request_run_task, .patient = true};
+    loop_schedule(rq->loop, &rq->task);
+    fiber_park();
 }
 
 void requests_tell_superseded(struct loop *loop, const struct generation *generation)

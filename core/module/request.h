@@ -116,6 +116,7 @@ struct core_request {
     struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
     struct pg_tx *checked_out;       /* a job's connection for its transactions, or NULL */
     struct bb_tx *txs;               /* its units and open transactions, newest first */
+    char *committing;                /* response of bb_commit() until it is sent; freed with rq */
 };
 
 static inline struct core_request *request_of(struct bb_request *rq)

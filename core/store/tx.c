@@ -355,7 +355,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
     return idempotency_look(rq);
 }
 
-/* Adds a statement to the transaction that stores the response. Returns 0 or -1. */
+/* Adds a statement to the transaction that stores the response. Returns -1 on failure. */
 static int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t length)
 {
     struct core_request *rq = tx->rq;
@@ -366,12 +366,11 @@ static int idempotency_store(struct bb_tx *tx, int status, const char *bytes, si
     if (aead_close(rq->generation->seal, bytes ? bytes : "", length, PURPOSE, &sealed,
                    &sealed_length))
         return request_fail(rq, FAILED_MEMORY);
-    int added = api_add(tx, &key_store,
-                        BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route),
-                                bb_t(idem->key), bb_t(idem->hash), bb_i(status),
-                                bb_bytes(sealed, sealed_length), bb_i(idempotency_hours(rq))));
-    free(sealed);
-    return added < 0 ? -1 : 0;
+    request_defer(rq, free, sealed);
+    return api_add(tx, &key_store,
+                   BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route), bb_t(idem->key),
+                           bb_t(idem->hash), bb_i(status), bb_bytes(sealed, sealed_length),
+                           bb_i(idempotency_hours(rq))));
 }
 
 /* Returns whether the transaction failed because another request stored the same key first. */
@@ -527,15 +526,14 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
     json_decref(json);
     if (!bytes)
         request_out_of_memory(rq);
-    if (rq->idempotency && idempotency_store(tx, status, bytes, length)) {
-        free(bytes);
+    free(rq->committing);
+    rq->committing = bytes;
+    if (rq->idempotency && idempotency_store(tx, status, bytes, length) < 0)
         return 0;
-    }
     tx->over = true;
-    if (tx_run_unit(tx)) {
-        free(bytes);
+    if (tx_run_unit(tx))
         return tx_replay_instead(rq);
-    }
+    rq->committing = NULL;
     reply_bytes(rq, status, bytes, length);
     rq->committed = true;
     tx_committed(tx);

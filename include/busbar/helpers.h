@@ -40,8 +40,10 @@ static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *row
         return bb_failed(rq);
     json_t *list = json_array();
 
-    for (size_t row = 0; list && row < count; row++)
+    for (size_t row = 0; list && row < count; row++) {
         list = bb_append(list, item(rq, rows, row));
+        bb_yield(rq);
+    }
     return bb_reply(rq, 200, list);
 }
 
@@ -229,7 +231,7 @@ static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows 
 
 /*
  * Returns an array of the first `count` rows, each as bb_row_fields() converts it. The caller owns
- * the array. NULL as for bb_row_add().
+ * the array. NULL as for bb_row_add(). Parks as bb_yield() does.
  */
 static inline json_t *bb_rows_fields(struct bb_request *rq, const struct bb_rows *rows,
                                      size_t count, size_t column, const struct bb_field *fields,
@@ -237,8 +239,10 @@ static inline json_t *bb_rows_fields(struct bb_request *rq, const struct bb_rows
 {
     json_t *list = json_array();
 
-    for (size_t row = 0; list && row < count; row++)
+    for (size_t row = 0; list && row < count; row++) {
         list = bb_append(list, bb_row_fields(rq, rows, row, column, fields, members));
+        bb_yield(rq);
+    }
     return list;
 }
 

@@ -61,6 +61,15 @@ static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_reques
 }
 
 /*
+ * Lets other requests run if this one has run for 0.5 ms. Call it in a loop over many rows, because
+ * the requests of a loop run one at a time. May park: do not hold a lock.
+ */
+static inline void bb_yield(struct bb_request *rq)
+{
+    rq->api->yield(rq);
+}
+
+/*
  * Calls work(rq, arg) and returns 0. If memory runs out in a function of the host that `work`
  * calls, the request does not end there: bb_guard() returns -1, and `work` does not continue
  * (longjmp()).

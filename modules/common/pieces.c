@@ -136,14 +136,17 @@ static void pieces_worked(void *arg, bool whole)
 
 void pieces_add(struct bb_request *rq, struct csv *text, json_t *item)
 {
-    size_t length = 0;
-    const char *json = item ? bb_json(rq, item, &length) : NULL;
-
+    pieces_add_text(rq, text, item ? bb_json(rq, item, NULL) : NULL);
     json_decref(item);
-    text->failed |= !json;
+}
+
+void pieces_add_text(struct bb_request *rq, struct csv *text, const char *item)
+{
+    text->failed |= !item;
     csv_bytes(text, text->begun ? "," : "[", 1);
-    csv_bytes(text, json, length);
+    csv_bytes(text, item, item ? strlen(item) : 0);
     text->begun = true;
+    bb_yield(rq);
 }
 
 int pieces_begin(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,

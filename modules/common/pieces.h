@@ -34,6 +34,9 @@ struct pieces_source {
 /* Appends an item to an array and takes ownership of it; NULL means out of memory. */
 void pieces_add(struct bb_request *rq, struct csv *text, json_t *item);
 
+/* Appends an item as JSON text, which lives as long as the request. */
+void pieces_add_text(struct bb_request *rq, struct csv *text, const char *item);
+
 /*
  * Responds with a stream. Takes ownership of the slot that the caller took, and of `state` (NULL:
  * out of memory), which it frees with free() at the end. `source` must live as long as the module.

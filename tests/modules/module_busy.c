@@ -1,7 +1,7 @@
 /*
  * busy: a module for the tests of fairness. Its routes use a connection for reads, writes or long
  * statements, and return at once or wait there for the test's advisory lock. /burn uses the
- * processor.
+ * processor. /rows does so for each row of a list, and shows in which row another request had run.
  */
 #include <time.h>
 
@@ -15,8 +15,11 @@ static const struct bb_sql read_locked = {locks, 0};
 static const struct bb_sql write_locked = {locks, BB_SQL_WRITE};
 static const struct bb_sql long_locked = {locks, BB_SQL_LONG};
 
+static bool another; /* a request has run since /rows began */
+
 static int done(struct bb_request *rq)
 {
+    another = true;
     return bb_reply(rq, 200, json_pack("{s:b}", "done", 1));
 }
 
@@ -58,13 +61,36 @@ static int64_t used_ms(void)
     return (int64_t)used.tv_sec * 1000 + used.tv_nsec / 1000000;
 }
 
-static int burn(struct bb_request *rq)
+static void burn_ms(int64_t ms)
 {
-    int64_t until = used_ms() + bb_arg_int(rq, "ms", 0) + 1; /* at least: rounded down */
+    int64_t until = used_ms() + ms + 1; /* at least: rounded down */
 
     while (used_ms() < until)
         ;
+}
+
+static int burn(struct bb_request *rq)
+{
+    burn_ms(bb_arg_int(rq, "ms", 0));
     return done(rq);
+}
+
+static json_t *burnt_row(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    (void)rows;
+    (void)row;
+    if (!another)
+        burn_ms(bb_arg_int(rq, "ms", 0));
+    return json_boolean(another);
+}
+
+static int rows_it(struct bb_request *rq)
+{
+    static const struct bb_sql some = {"SELECT generate_series(1, 500)", 0};
+    const struct bb_rows *rows = bb_query_or_end(rq, &some, BB_NO_ARGS);
+
+    another = false;
+    return bb_reply_page(rq, rows, bb_count(rq, rows), NULL, burnt_row);
 }
 
 static const struct bb_field ms[] = {{.name = "ms", .type = BB_INT, .max = 10000}};
@@ -78,6 +104,7 @@ static const struct bb_field ms[] = {{.name = "ms", .type = BB_INT, .max = 10000
 static const struct bb_route routes[] = {
     ROUTE("read", read_it),          ROUTE("write", write_it),      ROUTE("read-lock", read_lock),
     ROUTE("write-lock", write_lock), ROUTE("long-lock", long_lock), ROUTE("burn", burn),
+    ROUTE("rows", rows_it),
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

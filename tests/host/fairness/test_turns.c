@@ -308,6 +308,17 @@ TEST(a_read_does_not_wait_for_a_write)
 #define USED(what, module) "busbar_module_" what "{module=\"" module "\"}"
 #define REFUSED(limit) "busbar_module_refused_total{module=\"busy\",limit=\"" limit "\"}"
 
+TEST(a_list_of_many_rows_lets_other_requests_run)
+{
+    start("turns_rows", "");
+    struct wire *list = ask_for(ada, "rows", 2);
+
+    do
+        expect_ok(ask_for(bob, "read", 0));
+    while (!wire_has_more(list, 0));
+    ck_assert_ptr_nonnull(strstr(answer_of(list)->body, "true]"));
+}
+
 TEST(metrics_and_status_name_the_module_that_uses_the_processor)
 {
     static const char *const modules[] = {
