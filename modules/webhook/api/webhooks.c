@@ -18,29 +18,30 @@ enum {
 };
 
 /*
- * The columns of webhook_hook AS h that webhook_json() reads: the id and all members of the
- * webhook. Members that are null are not shown. `secret`, `headers` and `authentication` are
- * sealed.
+ * The columns of webhook_hook AS h that webhook_text() reads: the id; the members before and after
+ * `secret` that are not null, as JSON without braces; the sealed members.
  */
 // clang-format off
+#define MEMBER(name, value) "'\"" name "\":' || to_json(" value ")"
 #define COLUMNS                                                                                    \
-    "h.id, json_build_object('id', h.id, 'userId', h.account, 'url', nullif(h.url, ''),"           \
-    " 'events', h.events, 'secret', h.secret, 'active', h.active,"                                 \
-    " 'createdAt', " BB_SQL_TIME("h.created_at") ","                                               \
-    " 'health', CASE WHEN h.disabled_at IS NOT NULL THEN 'disabled'"                               \
-    " WHEN h.failing_since IS NOT NULL THEN 'failing' ELSE 'ok' END,"                              \
-    " 'failingSince', " BB_SQL_TIME("h.failing_since") ","                                         \
-    " 'lastSuccessAt', " BB_SQL_TIME("h.last_success_at") ","                                      \
-    " 'disabledReason', h.disabled_reason,"                                                        \
-    " 'disabledAt', " BB_SQL_TIME("h.disabled_at") ","                                             \
-    " 'name', h.name, 'description', h.description, 'filter', h.filter::json,"                     \
-    " 'rateLimit', h.rate_limit, 'ordering', h.ordering, 'headers', h.headers,"                    \
-    " 'retryPolicy', h.retry_policy, 'disablePolicy', h.disable_policy,"                           \
-    " 'signature', h.signature, 'publicKey', h.public_key,"                                        \
-    " 'authentication', h.authentication, 'kind', h.kind,"                                         \
-    " 'destination', h.destination)::text"
+    "h.id, concat_ws(',', " MEMBER("id", "h.id") ", " MEMBER("userId", "h.account") ","            \
+    MEMBER("url", "nullif(h.url, '')") ", " MEMBER("events", "h.events") "),"                      \
+    "concat_ws(',', " MEMBER("active", "h.active") ","                                             \
+    MEMBER("createdAt", BB_SQL_TIME("h.created_at")) ","                                           \
+    MEMBER("health", "CASE WHEN h.disabled_at IS NOT NULL THEN 'disabled'"                         \
+           " WHEN h.failing_since IS NOT NULL THEN 'failing' ELSE 'ok' END") ","                   \
+    MEMBER("failingSince", BB_SQL_TIME("h.failing_since")) ","                                     \
+    MEMBER("lastSuccessAt", BB_SQL_TIME("h.last_success_at")) ","                                  \
+    MEMBER("disabledReason", "h.disabled_reason") ","                                              \
+    MEMBER("disabledAt", BB_SQL_TIME("h.disabled_at")) ", " MEMBER("name", "h.name") ","           \
+    MEMBER("description", "h.description") ", " MEMBER("filter", "h.filter::json") ","             \
+    MEMBER("rateLimit", "h.rate_limit") ", " MEMBER("ordering", "h.ordering") ","                  \
+    MEMBER("retryPolicy", "h.retry_policy") ", " MEMBER("disablePolicy", "h.disable_policy") ","   \
+    MEMBER("signature", "h.signature") ", " MEMBER("publicKey", "h.public_key") ","                \
+    MEMBER("kind", "h.kind") ", " MEMBER("destination", "h.destination") "),"                      \
+    " h.secret, h.headers, h.authentication"
 // clang-format on
-enum { ID, MEMBERS, COLUMN_COUNT };
+enum { ID, MEMBERS, MORE_MEMBERS, SEALED, COLUMN_COUNT = SEALED + 3 };
 
 const struct bb_rows *webhook_rows(struct bb_request *rq, const struct bb_sql *sql,
                                    const struct bb_value *values, size_t count, const char *what)
@@ -97,8 +98,8 @@ static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
     return bb_hold(rq, mask);
 }
 
-/* Returns the webhook with masked secrets, which lives as long as the request. */
-static json_t *webhook_shown(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+/* Returns the webhook with masked secrets as JSON, which lives as long as the request. */
+static const char *webhook_text(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     static const struct {
         const char *name;
@@ -108,23 +109,25 @@ static json_t *webhook_shown(struct bb_request *rq, const struct bb_rows *rows, 
         {"headers", option_headers_show},
         {"authentication", authentication_show},
     };
-    json_t *json = bb_hold(rq, bb_json_read(rq, bb_cell(rq, rows, row, MEMBERS))), *value;
-    const char *name;
-    void *next;
+    const char *text = bb_format(rq, "{%s", bb_cell(rq, rows, row, MEMBERS));
 
-    json_object_foreach_safe(json, next, name, value)
-    {
-        if (json_is_null(value))
-            json_object_del(json, name);
-    }
     for (size_t i = 0; i < sizeof(sealed) / sizeof(sealed[0]); i++) {
-        const char *cell = json_string_value(json_object_get(json, sealed[i].name));
+        const char *cell = bb_cell(rq, rows, row, SEALED + i);
 
         if (cell)
-            bb_set(rq, json, sealed[i].name,
-                   json_incref(sealed[i].show(rq, bb_cell_int(rq, rows, row, ID), cell)));
+            text = bb_format(
+                rq, "%s,\"%s\":%s", text, sealed[i].name,
+                bb_json(rq, sealed[i].show(rq, bb_cell_int(rq, rows, row, ID), cell), NULL));
+        if (!i) /* `secret`, which is never null */
+            text = bb_format(rq, "%s,%s", text, bb_cell(rq, rows, row, MORE_MEMBERS));
     }
-    return json;
+    return bb_format(rq, "%s}", text);
+}
+
+/* Returns the same, parsed. */
+static json_t *webhook_shown(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return bb_hold(rq, bb_json_read(rq, webhook_text(rq, rows, row)));
 }
 
 static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
@@ -329,7 +332,7 @@ static int webhook_write_page(struct bb_request *rq, struct csv *text, void *arg
     size_t count = bb_count(rq, rows), found = webhook_found(rq, rows);
 
     for (size_t row = 0; row < count; row++)
-        pieces_add(rq, text, webhook_json(rq, rows, row));
+        pieces_add_text(rq, text, webhook_text(rq, rows, row));
     if (count)
         list->after = bb_cell_int(rq, rows, count - 1, 0);
     return count < found || found == ARRAY_SHORT;
