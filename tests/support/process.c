@@ -201,7 +201,7 @@ int process_run(const struct process_spec *spec)
 
 void test_skipped(const char *reason)
 {
-    fprintf(stderr, "integration: SKIPPED: %s\n", reason);
+    fprintf(stderr, "%s: SKIPPED: %s\n", program_invocation_short_name, reason);
 }
 
 bool process_as_root(const char *const *argv)

@@ -207,7 +207,9 @@ struct postgres *postgres_make(const char *name, bool durable)
 
 PGconn *database_connect(struct postgres *pg, const char *database)
 {
-    PGconn *db = PQconnectdb(text("host=%s dbname=%s user=busbar", pg->sockets, database));
+    PGconn *db = PQconnectdb(text("host=%s dbname=%s user=busbar"
+                                  " options='-c client_min_messages=warning'",
+                                  pg->sockets, database));
 
     ck_assert_msg(PQstatus(db) == CONNECTION_OK, "%s", PQerrorMessage(db));
     return db;

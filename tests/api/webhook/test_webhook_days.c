@@ -125,7 +125,7 @@ TEST(a_resend_while_the_day_partition_is_dropped_keeps_the_delivery)
 {
     PGconn *other = database_connect(the_postgres, PQdb(db));
 
-    sql_run(db, "ALTER FUNCTION webhook_partition_drop SET lock_timeout = 0");
+    sql_run(db, "ALTER FUNCTION webhook_partition_drop_day SET lock_timeout = 0");
     sql_run(db, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date - 50)");
     make_outcome("webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50)");
     sql_run(db, "BEGIN");

@@ -20,7 +20,6 @@ static void schema_go_back(PGconn *connection, int step)
 
     ck_assert_ptr_nonnull(end);
     *end = '\0';
-    sql_run(connection, "SET client_min_messages = warning");
     sql_run(connection, "CREATE TABLE kept AS SELECT id, account, url, events, secret, admitted,"
                         " sees_all, organisations, email FROM webhook_hook");
     sql_run(connection,

@@ -3,10 +3,13 @@
  * connections, with the largest rows that clients can make.
  */
 #include "bulk.h"
+#include "certificates.h"
 #include "fault/common.h"
 #include "fault/proxy.h"
 #include "hook.h"
 #include "readings.h"
+#include "reference_document.h"
+#include "schema.h"
 #include "sse.h"
 #include "suite.h"
 #include "talk.h"
@@ -21,7 +24,7 @@ static void host_behind_proxy(const char *name)
 {
     struct host_spec spec = {
         .name = name,
-        .modules = "[auth, chat, webhook, device, reading, certificate, bulk]",
+        .modules = "[audit, auth, chat, webhook, device, reading, certificate, bulk]",
         .more =
             text("bulk:\n  files: \"%s\"\n  jobs_per_account: 100\ndevice:\n  documents: \"%s\"\n"
                  "webhook:\n  allow_networks: [\"127.0.0.0/8\"]\n",
@@ -47,12 +50,16 @@ static void make_bulk_uploads(void)
         bulk_id(bulk_send(host, m, "type=Devices", "x.csv", csv, strlen(csv)));
 }
 
-static void make_talks(void)
+/* Returns the head of one of the conversations. */
+static const char *make_talks(void)
 {
+    const struct answer *made = NULL;
+
     for (int i = 0; i < 3; i++)
-        ck_status(
+        made = ck_status(
             talk_try(host, m, m->email, "other@example.com", "roof", text_repeated("x", 900000)),
             201);
+    return text_in(json_object_get(made->json, "conversation"), "headUuid");
 }
 
 static void make_webhooks(void)
@@ -68,11 +75,14 @@ static void make_webhooks(void)
 
 static void make_devices(void)
 {
-    for (int i = 0; i < ROWS; i++)
-        ck_status(http(host, "POST", "/api/device", m->token,
-                       json_pack("{ss, sf, ss, ss, ss}", "externalId", text("d%d", i), "capacity",
-                                 100.0, "commissioningDate", "2018-01-01", "address",
-                                 text_repeated("x", 1000), "more", text_repeated("x", 30000))),
+    const struct person *other = person_make(host, admin, "bytes.other", NULL);
+
+    for (int i = 0; i < 2 * ROWS; i++) /* two organizations have devices of one serial number */
+        ck_status(http(host, "POST", "/api/device", (i < ROWS ? m : other)->token,
+                       json_pack("{ss, sf, ss, ss, ss, ss}", "externalId", text("d%d", i),
+                                 "capacity", 100.0, "commissioningDate", "2018-01-01", "address",
+                                 text_repeated("x", 1000), "serialNumber", text("SN%d", i % ROWS),
+                                 "more", text_repeated("x", 30000))),
                   201);
     for (int i = 1; i <= ROWS; i++)
         ck_status(http(host, "POST", "/api/meter-reads/new/d0", m->token,
@@ -99,47 +109,129 @@ static void reads_what_it_shows(const struct person *who, const char *path)
                   "%s read %lld bytes for an answer of %zu", path, bytes, answer->length);
 }
 
+/* The lists of the reference, with the parameters that the test uses; the others read no rows that
+ * clients can make large. {head}, {hook} and {email} are replaced. */
+static const char *const lists[] = {
+    BULK "?limit=1000",
+    BULK,
+    "/api/chat/conversations/user/{email}?limit=100",
+    "/api/chat/conversations?limit=100",
+    "/api/chat/search?q=nothing",
+    "/api/chat/chain/{head}?limit=1",
+    "/api/chat/unread-devices/{email}",
+    WEBHOOKS,
+    WEBHOOKS "?limit=1000",
+    WEBHOOKS "/statistics",
+    WEBHOOKS "/{hook}/statistics",
+    WEBHOOKS "/{hook}/deliveries?limit=100",
+    "/api/device?limit=100",
+    "/api/device/my?limit=100",
+    "/api/device/d0/documents",
+    "/api/meter-reads/new/d0?limit=1000",
+    "/api/meter-reads/new/d0/totals?by=month",
+    "/api/meter-reads/refused?limit=100",
+    "/api/certificate-log?limit=100",
+    "/api/certificate-log/totals?by=month",
+    "/api/device-group?limit=100",
+    "/api/device-group/shared?limit=100",
+    "/api/auth/sessions",
+};
+static const char *const lists_of_admin[] = {
+    BULK "?limit=1000",
+    "/api/admin/users?limit=100",
+    "/api/admin/organizations?limit=100",
+    "/api/admin/audit-log?limit=100",
+    "/api/admin/device-duplicates?limit=100",
+    WEBHOOKS "?limit=1000",
+    "/api/device?limit=100",
+};
+static const char *const without_large_rows[] = {
+    "/api/auth/clients",         "/api/reference/countries",
+    "/api/reference/fuel-codes", "/api/reference/device-types",
+    "/api/reference/time-zones", "/api/device-group/{id}/share",
+    WEBHOOKS "/events",          WEBHOOKS "/{id}/consumers",
+};
+
+/* Returns whether a path of the reference, with {names}, is the path of the list. */
+static bool is_path_of(const char *path, const char *list)
+{
+    while (*path && *list && *list != '?') {
+        if (*path == '{') {
+            path += strcspn(path, "/");
+            list += strcspn(list, "/?");
+        } else if (*path++ != *list++) {
+            return false;
+        }
+    }
+    return !*path && (!*list || *list == '?');
+}
+
+static bool is_listed(const char *path, const char *const *of, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_path_of(path, of[i]))
+            return true;
+    return false;
+}
+#define LISTED(path, of) is_listed((path), (of), sizeof(of) / sizeof((of)[0]))
+
+static bool is_list(const json_t *operation)
+{
+    const json_t *document = reference_document();
+    const json_t *reply = json_object_get(json_object_get(operation, "responses"), "200");
+    const json_t *media = json_object_get(json_object_get(reply, "content"), "application/json");
+    const json_t *schema = json_object_get(media, "schema");
+    const char *type = schema ? text_in(schema_resolved(document, schema), "type") : NULL;
+
+    return type && !strcmp(type, "array");
+}
+
+TEST(every_list_of_the_reference_is_tested_here)
+{
+    const char *path;
+    const json_t *operations;
+
+    json_object_foreach(json_object_get(reference_document(), "paths"), path, operations)
+    {
+        if (is_list(json_object_get(operations, "get")))
+            ck_assert_msg(LISTED(path, lists) || LISTED(path, lists_of_admin) ||
+                              LISTED(path, without_large_rows),
+                          "%s is in none of the tables", path);
+    }
+}
+
+/* Returns a path with the values for {email}, {head} and {hook}. */
+static const char *path_of(const char *list, const char *head, const char *hook)
+{
+    const char *brace = strchr(list, '{');
+    const char *value = brace && brace[1] == 'e' ? encoded(m->email) : hook;
+
+    if (!brace)
+        return list;
+    if (!strncmp(brace, "{head}", 6))
+        value = head;
+    return text("%.*s%s%s", (int)(brace - list), list, value, strchr(brace, '}') + 1);
+}
+
 TEST(lists_read_only_what_they_show_from_postgresql)
 {
-    static const char *const paths[] = {
-        BULK "?limit=1000",
-        BULK,
-        "/api/chat/conversations/user/%s?limit=100",
-        "/api/chat/unread-count/%s",
-        "/api/chat/unread-devices/%s",
-        WEBHOOKS,
-        WEBHOOKS "?limit=1000",
-        "/api/device?limit=100",
-        "/api/device/d0/documents",
-        "/api/meter-reads/new/d0?limit=1000",
-        "/api/meter-reads/new/d0/totals?by=month",
-        "/api/meter-reads/refused?limit=100",
-        "/api/certificate-log?limit=100",
-        "/api/device-group?limit=100",
-    };
-    static const char *const of_admin[] = {
-        BULK "?limit=1000",
-        "/api/admin/users?limit=100",
-        "/api/admin/organizations?limit=100",
-        "/api/admin/device-duplicates?limit=100",
-        WEBHOOKS "?limit=1000",
-        "/api/device?limit=100",
-    };
-
     host_behind_proxy("list_bytes");
     make_webhooks();
     make_bulk_uploads();
-    make_talks();
+    const char *head = make_talks();
     make_devices();
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        const char *email = strstr(paths[i], "%s");
+    const int64_t device = certificate_device(m, "grouped");
 
-        reads_what_it_shows(m, email ? text("%.*s%s%s", (int)(email - paths[i]), paths[i],
-                                            encoded(m->email), email + 2)
-                                     : paths[i]);
-    }
-    for (size_t i = 0; i < sizeof of_admin / sizeof of_admin[0]; i++)
-        reads_what_it_shows(admin, of_admin[i]);
+    certificate_group_make(m, "hourly", now_ms(), &device, 1);
+    const struct answer *hooks = ck_status(http(host, "GET", WEBHOOKS, m->token, NULL), 200);
+    const char *hook =
+        text("%lld",
+             (long long)json_integer_value(json_object_get(json_array_get(hooks->json, 0), "id")));
+
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        reads_what_it_shows(m, path_of(lists[i], head, hook));
+    for (size_t i = 0; i < sizeof lists_of_admin / sizeof lists_of_admin[0]; i++)
+        reads_what_it_shows(admin, lists_of_admin[i]);
     host_stop(host);
 }
 

@@ -1,9 +1,10 @@
-/* Reading JSON. External test cases come from the shared folder (BUSBAR_SHARED, or ../shared). */
+/* Reading JSON, also of test cases from outside of the project. */
 #include <dirent.h>
 
 #include "core/lib/json.h"
 #include "fixture.h"
 #include "suite.h"
+#include "support/shared.h"
 
 static json_t *read_text(const char *text, struct json_problem *problem)
 {
@@ -119,19 +120,6 @@ TEST(many_keys_are_read_and_too_many_refused)
     ck_assert_str_eq(problem.text, "too many values");
 }
 
-static const char *shared_folder(void)
-{
-    const char *named = getenv("BUSBAR_SHARED");
-
-    if (named)
-        return named;
-    EACH_TEXT (place, "../shared", "../../shared", "../../../shared") {
-        if (!access(place, R_OK))
-            return place;
-    }
-    return NULL;
-}
-
 /* Valid texts that our own rules refuse: scalars, duplicate keys, NUL. */
 static bool refused_by_rule(const char *name, const char *bytes, size_t length)
 {
@@ -177,18 +165,15 @@ static void check_case(const char *folder, const char *name)
 
 TEST(the_json_test_suite_passes)
 {
-    const char *shared = shared_folder();
-    char folder[512];
+    const char *folder = shared_cases("jsontestsuite/test_parsing");
     struct dirent *entry;
     int count = 0;
 
-    snprintf(folder, sizeof(folder), "%s/cases/jsontestsuite/test_parsing", shared ? shared : "");
+    if (!folder)
+        return;
     DIR *open = opendir(folder);
 
-    if (!open) {
-        printf("unit: SKIPPED: no jsontestsuite at %s (set BUSBAR_SHARED)\n", folder);
-        return;
-    }
+    ck_assert_ptr_nonnull(open);
     while ((entry = readdir(open))) {
         if (entry->d_name[0] == '.')
             continue;

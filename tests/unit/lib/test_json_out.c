@@ -4,6 +4,7 @@
 
 #include "core/lib/json.h"
 #include "suite.h"
+#include "support/process.h"
 
 static void check_round(const char *in, const char *out)
 {
@@ -188,7 +189,7 @@ TEST(node_reads_the_same_json)
     char name[] = "/tmp/busbar-json-XXXXXX", command[1024];
 
     if (system("node --version >/dev/null 2>&1") != 0) {
-        printf("unit: SKIPPED: node is not on the PATH\n");
+        test_skipped("node is not on the PATH");
         return;
     }
     int fd = mkstemp(name);

@@ -10,6 +10,8 @@
 #include "modules/bulk/scan.h"
 #include "modules/common/csv.h"
 #include "suite.h"
+#include "support/process.h"
+#include "support/shared.h"
 
 struct seen {
     json_t *rows; /* arrays of cells */
@@ -151,19 +153,15 @@ static void expect_case(const char *folder, const char *name)
 
 TEST(csv_spectrum_is_read_as_its_expected_json)
 {
-    const char *root = getenv("BUSBAR_SHARED");
-    char folder[256], csvs[300];
+    const char *folder = shared_cases("csv-spectrum");
     const struct dirent *entry;
     int cases = 0;
 
-    snprintf(folder, sizeof folder, "%s/cases/csv-spectrum", root ? root : "../shared");
-    snprintf(csvs, sizeof csvs, "%s/csvs", folder);
-    DIR *directory = opendir(csvs);
-
-    if (!directory) {
-        fprintf(stderr, "unit: SKIPPED: there is no %s; set BUSBAR_SHARED\n", csvs);
+    if (!folder)
         return;
-    }
+    DIR *directory = opendir(text("%s/csvs", folder));
+
+    ck_assert_ptr_nonnull(directory);
     while ((entry = readdir(directory)))
         if (strstr(entry->d_name, ".csv")) {
             expect_case(folder, entry->d_name);

@@ -3,7 +3,7 @@
 
 #include "modules/common/target.h"
 #include "suite.h"
-#include "webhook_cases.h"
+#include "support/shared.h"
 
 static struct target_rules strict; /* allows only the public Internet */
 static struct target_rules loopback;
@@ -158,8 +158,13 @@ static bool connects(const struct target_rules *rules, const char *text, int por
 
 TEST(connections_follow_published_ssrf_test_vectors)
 {
-    json_t *cases = webhook_cases("ssrf-ip-vectors/ip_vectors.json");
+    const char *path = shared_cases("ssrf-ip-vectors/ip_vectors.json");
 
+    if (!path)
+        return;
+    json_t *cases = json_load_file(path, 0, NULL);
+
+    ck_assert_uint_gt(json_array_size(cases), 0);
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *row = json_array_get(cases, i);
         const char *ip = json_string_value(json_object_get(row, "ip"));
