@@ -98,83 +98,6 @@ static void make_devices(void)
             409);
 }
 
-static void reads_what_it_shows(const struct person *who, const char *path)
-{
-    long long before = proxy_passed(proxy);
-    struct answer *answer = http(host, "GET", path, who->token, NULL);
-    long long bytes = proxy_passed(proxy) - before;
-
-    ck_assert_msg(answer->status == 200, "%s: %s", path, answer->body);
-    ck_assert_msg(bytes <= 2 * (long long)answer->length + ROOM,
-                  "%s read %lld bytes for an answer of %zu", path, bytes, answer->length);
-}
-
-/* The lists of the reference, with the parameters that the test uses; the others read no rows that
- * clients can make large. {head}, {hook} and {email} are replaced. */
-static const char *const lists[] = {
-    BULK "?limit=1000",
-    BULK,
-    "/api/chat/conversations/user/{email}?limit=100",
-    "/api/chat/conversations?limit=100",
-    "/api/chat/search?q=nothing",
-    "/api/chat/chain/{head}?limit=1",
-    "/api/chat/unread-devices/{email}",
-    WEBHOOKS,
-    WEBHOOKS "?limit=1000",
-    WEBHOOKS "/statistics",
-    WEBHOOKS "/{hook}/statistics",
-    WEBHOOKS "/{hook}/deliveries?limit=100",
-    "/api/device?limit=100",
-    "/api/device/my?limit=100",
-    "/api/device/d0/documents",
-    "/api/meter-reads/new/d0?limit=1000",
-    "/api/meter-reads/new/d0/totals?by=month",
-    "/api/meter-reads/refused?limit=100",
-    "/api/certificate-log?limit=100",
-    "/api/certificate-log/totals?by=month",
-    "/api/device-group?limit=100",
-    "/api/device-group/shared?limit=100",
-    "/api/auth/sessions",
-};
-static const char *const lists_of_admin[] = {
-    BULK "?limit=1000",
-    "/api/admin/users?limit=100",
-    "/api/admin/organizations?limit=100",
-    "/api/admin/audit-log?limit=100",
-    "/api/admin/device-duplicates?limit=100",
-    WEBHOOKS "?limit=1000",
-    "/api/device?limit=100",
-};
-static const char *const without_large_rows[] = {
-    "/api/auth/clients",         "/api/reference/countries",
-    "/api/reference/fuel-codes", "/api/reference/device-types",
-    "/api/reference/time-zones", "/api/device-group/{id}/share",
-    WEBHOOKS "/events",          WEBHOOKS "/{id}/consumers",
-};
-
-/* Returns whether a path of the reference, with {names}, is the path of the list. */
-static bool is_path_of(const char *path, const char *list)
-{
-    while (*path && *list && *list != '?') {
-        if (*path == '{') {
-            path += strcspn(path, "/");
-            list += strcspn(list, "/?");
-        } else if (*path++ != *list++) {
-            return false;
-        }
-    }
-    return !*path && (!*list || *list == '?');
-}
-
-static bool is_listed(const char *path, const char *const *of, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (is_path_of(path, of[i]))
-            return true;
-    return false;
-}
-#define LISTED(path, of) is_listed((path), (of), sizeof(of) / sizeof((of)[0]))
-
 static bool is_list(const json_t *operation)
 {
     const json_t *document = reference_document();
@@ -186,52 +109,76 @@ static bool is_list(const json_t *operation)
     return type && !strcmp(type, "array");
 }
 
-TEST(every_list_of_the_reference_is_tested_here)
+/* Returns a path of the reference with the values of its parameters, `id` for {id}. */
+static const char *path_with(const char *path, const json_t *operation, const char *id,
+                             bool limited)
 {
-    const char *path;
-    const json_t *operations;
+    const char *brace = strchr(path, '{');
+    const json_t *each;
+    size_t i;
 
-    json_object_foreach(json_object_get(reference_document(), "paths"), path, operations)
+    if (brace)
+        path = text("%.*s%s%s", (int)(brace - path), path,
+                    !strncmp(brace, "{externalId", 11) ? "d0"
+                    : !strncmp(brace, "{email", 6)     ? encoded(m->email)
+                                                       : id,
+                    strchr(brace, '}') + 1);
+    path = text("%s?", path);
+    json_array_foreach(json_object_get(operation, "parameters"), i, each)
     {
-        if (is_list(json_object_get(operations, "get")))
-            ck_assert_msg(LISTED(path, lists) || LISTED(path, lists_of_admin) ||
-                              LISTED(path, without_large_rows),
-                          "%s is in none of the tables", path);
+        const char *name = text_in(each, "name");
+
+        if (!strcmp(name, "limit") && limited)
+            path = text("%s&limit=100", path);
+        else if (!strcmp(name, "q") || !strcmp(name, "by"))
+            path = text("%s&%s=month", path, name);
     }
+    return path;
 }
 
-/* Returns a path with the values for {email}, {head} and {hook}. */
-static const char *path_of(const char *list, const char *head, const char *hook)
+static void reads_what_it_shows(const char *path)
 {
-    const char *brace = strchr(list, '{');
-    const char *value = brace && brace[1] == 'e' ? encoded(m->email) : hook;
+    long long before = proxy_passed(proxy);
+    struct answer *answer = http(host, "GET", path, m->token, NULL);
 
-    if (!brace)
-        return list;
-    if (!strncmp(brace, "{head}", 6))
-        value = head;
-    return text("%.*s%s%s", (int)(brace - list), list, value, strchr(brace, '}') + 1);
+    if (answer->status == 403) {
+        before = proxy_passed(proxy);
+        answer = http(host, "GET", path, admin->token, NULL);
+    }
+    long long bytes = proxy_passed(proxy) - before;
+
+    ck_assert_msg(answer->status == 200 || strstr(path, "/clients"), "%s: %s", path, answer->body);
+    ck_assert_msg(bytes <= 2 * (long long)answer->length + ROOM,
+                  "%s read %lld bytes for an answer of %zu", path, bytes, answer->length);
 }
 
 TEST(lists_read_only_what_they_show_from_postgresql)
 {
+    const char *path;
+    const json_t *operations;
+    int count = 0;
+
     host_behind_proxy("list_bytes");
     make_webhooks();
     make_bulk_uploads();
     const char *head = make_talks();
     make_devices();
     const int64_t device = certificate_device(m, "grouped");
+    int64_t group = certificate_group_make(m, "hourly", now_ms(), &device, 1);
+    int64_t hook = json_integer_value(json_object_get(
+        json_array_get(http(host, "GET", WEBHOOKS, m->token, NULL)->json, 0), "id"));
 
-    certificate_group_make(m, "hourly", now_ms(), &device, 1);
-    const struct answer *hooks = ck_status(http(host, "GET", WEBHOOKS, m->token, NULL), 200);
-    const char *hook =
-        text("%lld",
-             (long long)json_integer_value(json_object_get(json_array_get(hooks->json, 0), "id")));
+    json_object_foreach(json_object_get(reference_document(), "paths"), path, operations)
+    {
+        const json_t *get = json_object_get(operations, "get");
+        const char *id = strstr(path, "chain")
+                             ? head
+                             : text("%lld", (long long)(strstr(path, "webhooks") ? hook : group));
 
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        reads_what_it_shows(m, path_of(lists[i], head, hook));
-    for (size_t i = 0; i < sizeof lists_of_admin / sizeof lists_of_admin[0]; i++)
-        reads_what_it_shows(admin, lists_of_admin[i]);
+        for (int limited = 0; limited < 2 && is_list(get); limited++, count++)
+            reads_what_it_shows(path_with(path, get, id, limited));
+    }
+    ck_assert_int_ge(count, 2 * 30);
     host_stop(host);
 }
 
