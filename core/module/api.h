@@ -18,7 +18,7 @@
     X(offload) X(offload_for) X(stopping) X(wake) X(leave_ms) X(drained)                           \
     /* core/module/request.c */                                                                    \
     X(call_as) X(guard) X(end) X(completion) X(completion_wait) X(completion_signal)               \
-    X(scratch) X(yield)                                                                            \
+    X(scratch) X(yield_now)                                                                           \
     /* core/module/reply.c */                                                                      \
     X(reply_file) X(vwarn) X(if_match)                                                             \
     /* core/store/sql.c */                                                                         \

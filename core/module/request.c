@@ -274,7 +274,7 @@ void request_schedule(struct core_request *rq)
     loop_schedule(rq->loop, &rq->task);
 }
 
-void api_yield(struct bb_request *pub)
+void api_yield_now(struct bb_request *pub)
 {
     struct core_request *rq = request_of(pub);
 

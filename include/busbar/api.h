@@ -164,7 +164,7 @@ struct bb_api {
     void (*set_code)(struct bb_request *, json_t *);
     void (*audit)(struct bb_request *, const char *);
     int (*if_match)(struct bb_request *, json_t *);
-    void (*yield)(struct bb_request *);
+    void (*yield_now)(struct bb_request *);
 };
 
 #endif

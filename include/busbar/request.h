@@ -66,7 +66,7 @@ static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_reques
  */
 static inline void bb_yield(struct bb_request *rq)
 {
-    rq->api->yield(rq);
+    rq->api->yield_now(rq);
 }
 
 /*

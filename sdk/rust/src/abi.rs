@@ -575,7 +575,7 @@ pub struct bb_api {
     pub set_code: unsafe extern "C" fn(*mut bb_request, *mut json_t),
     pub audit: unsafe extern "C" fn(*mut bb_request, *const c_char),
     pub if_match: unsafe extern "C" fn(*mut bb_request, *mut json_t) -> c_int,
-    pub yield_: unsafe extern "C" fn(*mut bb_request),
+    pub yield_now: unsafe extern "C" fn(*mut bb_request),
 }
 
 // bulk.h
