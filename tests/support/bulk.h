@@ -21,18 +21,10 @@ struct host_spec bulk_spec(const char *name, bool heap);
 /* Waits until the modules' tables exist; a host listens before they do. */
 void bulk_settle(const char *database);
 
-/* Start the suite's host with a database of that name. The second host has device and reading
- * instead of heap; K is an OrganizationAdmin of another organization. */
+/* For OPENED_SUITE(). Start the suite's host with a database of that name. The second host has
+ * device and reading instead of heap; K is an OrganizationAdmin of another organization. */
 void bulk_open(const char *name);
 void bulk_open_devices(const char *name);
-
-/* Makes a suite like STAGE_SUITE(); `open` is one of these functions. */
-#define BULK_SUITE(name, open, seconds_each)                                                       \
-    static void name##_set_up(void)                                                                \
-    {                                                                                              \
-        open(#name);                                                                               \
-    }                                                                                              \
-    STAGE_SUITE(name, name##_set_up, seconds_each)
 
 /* A CSV text: begin, print its rows to the stream, end. One at a time. */
 FILE *csv_begin(const char *head);

@@ -20,6 +20,18 @@ extern const struct host_spec live_spec;
 void live_start(struct live *live, const char *name);
 void live_stop(const struct live *live);
 
+/* Makes the suite of a file that has `static struct live live`. */
+#define LIVE_SUITE(name)                                                                           \
+    static void name##_set_up(void)                                                                \
+    {                                                                                              \
+        live_start(&live, #name);                                                                  \
+    }                                                                                              \
+    static void name##_tear_down(void)                                                             \
+    {                                                                                              \
+        live_stop(&live);                                                                          \
+    }                                                                                              \
+    SUITE(name, .before_all = name##_set_up, .after_all = name##_tear_down, .timeout_s = 120)
+
 struct host *live_host(const char *name, const char *database);
 
 /* Starts a host with further lines of the sections http and chat. */

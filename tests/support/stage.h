@@ -19,6 +19,14 @@ void stage_open(const struct host_spec *spec);
 #define STAGE_SUITE(name, set_up, seconds_each, ...)                                               \
     SUITE(name, .timeout_s = (seconds_each), .before_all = (set_up), .after_all = stage_close,     \
           .before_each = stage_connect, .after_each = stage_disconnect, __VA_ARGS__)
+
+/* Makes a suite like STAGE_SUITE(); open(name) starts its host, with a database of that name. */
+#define OPENED_SUITE(name, open, seconds_each)                                                     \
+    static void name##_set_up(void)                                                                \
+    {                                                                                              \
+        open(#name);                                                                               \
+    }                                                                                              \
+    STAGE_SUITE(name, name##_set_up, seconds_each)
 void stage_close(void);
 void stage_connect(void);
 void stage_disconnect(void);

@@ -165,4 +165,4 @@ TEST(real_daily_readings_add_up_by_device_and_refused_ones_have_reasons)
     }
 }
 
-BULK_SUITE(bulk_daily, bulk_open_devices, 180)
+OPENED_SUITE(bulk_daily, bulk_open_devices, 180)

@@ -334,4 +334,4 @@ TEST(an_export_of_readings_can_be_uploaded_again)
     }
 }
 
-BULK_SUITE(bulk_devices, bulk_open_devices, 180)
+OPENED_SUITE(bulk_devices, bulk_open_devices, 180)

@@ -183,4 +183,4 @@ TEST(an_upload_has_one_file_part_and_text_parts_are_ignored)
     nothing_is_left();
 }
 
-BULK_SUITE(bulk_files, bulk_open, 180)
+OPENED_SUITE(bulk_files, bulk_open, 180)

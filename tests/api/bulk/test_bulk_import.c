@@ -440,4 +440,4 @@ TEST(the_command_stores_the_rows_itself_without_a_host)
     PQfinish(its);
 }
 
-BULK_SUITE(bulk_import, bulk_open, 120)
+OPENED_SUITE(bulk_import, bulk_open, 120)

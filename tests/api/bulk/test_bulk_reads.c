@@ -309,4 +309,4 @@ TEST(repeated_readings_are_refused_and_kept_for_every_device)
         ask(m, 200, "[{}]", "GET /api/meter-reads/refused?externalId=again%d", i);
 }
 
-BULK_SUITE(bulk_reads, bulk_open_devices, 120)
+OPENED_SUITE(bulk_reads, bulk_open_devices, 120)

@@ -7,11 +7,6 @@
 #include "suite.h"
 #include "talk.h"
 
-static void set_up(void)
-{
-    certificates_open("certificate_groups");
-}
-
 /* Send requests for a group; a `status` of 200 or an error with this message must come. */
 static struct answer *join(const struct person *by, int64_t group, int64_t device, long status,
                            const char *message)
@@ -490,4 +485,4 @@ TEST(a_group_can_be_shared_with_another_organization)
     exchange_rows(host, rows);
 }
 
-STAGE_SUITE(certificate_groups, set_up, 600)
+OPENED_SUITE(certificate_groups, certificates_open, 600)

@@ -6,11 +6,6 @@
 #include "suite.h"
 #include "talk.h"
 
-static void set_up(void)
-{
-    certificates_open("certificate_log");
-}
-
 static const char *csv_of(const struct person *by, const char *query)
 {
     return ask(by, 200, NULL, "GET " LOG "/export.csv%s", query)->body;
@@ -532,4 +527,4 @@ TEST(coverage_lists_gaps_sums_and_readings_that_no_group_certifies)
     ask(m, 400, NULL, path, time_text(start - 400 * DAY_MS), at[3]);
 }
 
-STAGE_SUITE(certificate_log, set_up, 600)
+OPENED_SUITE(certificate_log, certificates_open, 600)

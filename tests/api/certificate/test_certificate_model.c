@@ -83,11 +83,6 @@ static void run_model(const struct model *model)
     fprintf(stderr, "integration: %s: %s", model->name, file_text(log));
 }
 
-static void set_up(void)
-{
-    certificates_open("certificate_model");
-}
-
 static void set_up_year(void)
 {
     certificates_open("certificate_year_stage");
@@ -114,7 +109,7 @@ TEST(certificates_entries_and_carried_energy_equal_a_model)
     certificates_expect_sums(db);
 }
 
-STAGE_SUITE(certificate_model, set_up, 7200)
+OPENED_SUITE(certificate_model, certificates_open, 7200)
 
 /* The host is killed while it issues the readings of the previous steps. */
 TEST(certificates_of_a_simulated_year_with_kills_equal_the_model)

@@ -8,11 +8,6 @@
 
 #define CEILING_OF_AN_HOUR 273972 /* Wh of 1,000 kW in the first year */
 
-static void set_up(void)
-{
-    certificates_open("certificates");
-}
-
 TEST(a_history_reading_of_at_least_a_kilowatt_hour_makes_one_entry)
 {
     struct person *m = certificate_person("cert.history");
@@ -397,4 +392,4 @@ TEST(a_device_and_group_with_only_energy_above_the_ceiling_can_be_deleted)
     ck_assert_int_eq(sql_number(db, over), 0);
 }
 
-STAGE_SUITE(certificates, set_up, 600)
+OPENED_SUITE(certificates, certificates_open, 600)

@@ -5,16 +5,6 @@
 
 static struct live live;
 
-static void set_up(void)
-{
-    live_start(&live, "stream");
-}
-
-static void tear_down(void)
-{
-    live_stop(&live);
-}
-
 TEST(events_reach_streams_on_both_hosts_with_the_specified_keys)
 {
     struct sse *here = live_listen(live.host, live.platform, NULL),
@@ -79,4 +69,4 @@ TEST(a_stream_has_only_conversations_visible_to_its_caller)
     sse_close(nothing);
 }
 
-SUITE(stream, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)
+LIVE_SUITE(stream)

@@ -8,16 +8,6 @@
 
 static struct live live;
 
-static void set_up(void)
-{
-    live_start(&live, "stream_end");
-}
-
-static void tear_down(void)
-{
-    live_stop(&live);
-}
-
 static void expect_end(struct sse *sse)
 {
     ck_assert_msg(sse_ends(sse, SOON_MS), "the stream goes on");
@@ -215,4 +205,4 @@ TEST(a_stream_survives_a_database_outage)
     postgres_stop(own, SIGINT);
 }
 
-SUITE(stream_end, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)
+LIVE_SUITE(stream_end)

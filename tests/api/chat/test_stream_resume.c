@@ -4,16 +4,6 @@
 
 static struct live live;
 
-static void set_up(void)
-{
-    live_start(&live, "stream_resume");
-}
-
-static void tear_down(void)
-{
-    live_stop(&live);
-}
-
 enum { RESUMED = 12, LARGE = 1400 };
 
 TEST(a_stream_resumes_after_any_event_on_any_host)
@@ -276,4 +266,4 @@ TEST(messages_arrive_in_chain_order_despite_transaction_order)
     PQfinish(higher);
 }
 
-SUITE(stream_resume, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)
+LIVE_SUITE(stream_resume)

@@ -5,11 +5,6 @@
 
 enum { SUBMITTERS = 15 };
 
-static void set_up(void)
-{
-    certificates_open("device_delete");
-}
-
 /* Returns the number of rows of a table for a device. */
 static int64_t rows_of(const char *table, int64_t device)
 {
@@ -200,4 +195,4 @@ TEST(leaving_a_group_and_deleting_it_do_not_deadlock)
     ck_assert_int_eq(rows_of("certificate_former", device), 0);
 }
 
-STAGE_SUITE(device_delete, set_up, 60)
+OPENED_SUITE(device_delete, certificates_open, 60)

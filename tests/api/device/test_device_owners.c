@@ -6,11 +6,6 @@
 #include "suite.h"
 #include "talk.h"
 
-static void set_up(void)
-{
-    devices_open("device_owners");
-}
-
 TEST(a_device_is_registered_in_an_organization_of_the_caller)
 {
     intmax_t of_m = m->organization, of_k = k->organization;
@@ -246,4 +241,4 @@ TEST(a_device_is_found_by_its_numeric_id_and_on_the_older_path)
     ask(m, 200, text("{'externalId':'%jd'}", id), "GET /api/device/%jd", id);
 }
 
-STAGE_SUITE(device_owners, set_up, 60)
+OPENED_SUITE(device_owners, devices_open, 60)

@@ -3,11 +3,6 @@
 #include "suite.h"
 #include "talk.h"
 
-static void set_up(void)
-{
-    devices_open("devices");
-}
-
 #define MAKE "POST /api/device "
 #define EXACT "'warnings':'(absent)'"
 #define NAMELESS "{'errors':[{'field':'externalId'}]}"
@@ -235,4 +230,4 @@ TEST(a_device_is_found_by_its_keys_with_surrounding_blanks)
     exchange_rows(host, rows);
 }
 
-STAGE_SUITE(devices, set_up, 60)
+OPENED_SUITE(devices, devices_open, 60)

@@ -5,11 +5,6 @@
 #define COMMISSIONED INT64_C(1577836800000) /* 2020-01-01 */
 #define MINUTE_MS INT64_C(60000)
 
-static void set_up(void)
-{
-    readings_open("clock_changes");
-}
-
 /* Consecutive periods, as a logger with a local clock writes them. */
 struct series {
     const char *zone;
@@ -297,4 +292,4 @@ TEST(repeated_local_times_of_a_request_are_resolved_by_one_statement)
     host_stop(own);
 }
 
-STAGE_SUITE(clock_changes, set_up, 120)
+OPENED_SUITE(clock_changes, readings_open, 120)

@@ -6,11 +6,6 @@
 #include "suite.h"
 #include "talk.h"
 
-static void set_up(void)
-{
-    certificates_open("corrections");
-}
-
 static struct answer *void_reading(const struct person *by, const char *key, int64_t id,
                                    long status, const char *expected)
 {
@@ -132,4 +127,4 @@ TEST(voiding_readings_while_cycles_are_issued_keeps_the_sums_equal)
     ck_assert_int_eq(certificates_issued(group) + certificate_group_carried(m, group), 12 * 900);
 }
 
-STAGE_SUITE(corrections, set_up, 600)
+OPENED_SUITE(corrections, certificates_open, 600)

@@ -7,11 +7,6 @@
 #include "suite.h"
 #include "together.h"
 
-static void set_up(void)
-{
-    readings_open("reading_batches");
-}
-
 /* Returns a reading; `more`: further members, such as ",'type':'Delta'". */
 static const char *read_of(const char *start, const char *end, int value, const char *more)
 {
@@ -378,4 +373,4 @@ TEST(readings_stored_by_one_statement_get_separate_responses)
     host_stop(of);
 }
 
-STAGE_SUITE(reading_batches, set_up, 120)
+OPENED_SUITE(reading_batches, readings_open, 120)

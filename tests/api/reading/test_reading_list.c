@@ -6,11 +6,6 @@
 #include "suite.h"
 #include "talk.h"
 
-static void set_up(void)
-{
-    readings_open("reading_list");
-}
-
 TEST(a_device_of_another_organization_is_404)
 {
     const char *reading = dated("{'type':'Delta','unit':'Wh','startDate':'@3','endDate':'@2',"
@@ -236,4 +231,4 @@ TEST(refused_readings_are_deleted_after_90_days)
     ask(m, 200, "[{},{}]", REFUSED, "externalId=forgetting");
 }
 
-STAGE_SUITE(reading_list, set_up, 120)
+OPENED_SUITE(reading_list, readings_open, 120)

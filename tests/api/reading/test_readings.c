@@ -5,11 +5,6 @@
 #include "suite.h"
 #include "talk.h"
 
-static void set_up(void)
-{
-    readings_open("readings");
-}
-
 TEST(a_reading_is_returned_and_read_back_in_watt_hours)
 {
     const char *key = plant("answered");
@@ -246,4 +241,4 @@ TEST(a_reading_requires_the_capacity_and_commissioning_date_of_its_device)
     post_reading("undated", text(DAY, "1"), 400, FIELD("commissioningDate"));
 }
 
-STAGE_SUITE(readings, set_up, 120)
+OPENED_SUITE(readings, readings_open, 120)
