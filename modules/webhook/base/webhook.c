@@ -54,22 +54,11 @@ int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *part,
     return SECRET_OPEN;
 }
 
-void webhook_secret_free(char *secret)
+void webhook_secret_free(void *secret)
 {
     if (secret)
         OPENSSL_cleanse(secret, strlen(secret));
     free(secret);
-}
-
-int webhook_secret_json(struct bb_request *rq, int64_t webhook, const char *part, const char *cell,
-                        json_t **json)
-{
-    char *text;
-    int opened = webhook_secret_open(rq->host, webhook, part, cell, &text);
-
-    *json = text ? bb_json_read(rq, text) : NULL;
-    webhook_secret_free(text);
-    return opened == SECRET_OPEN && !*json ? SECRET_NO_MEMORY : opened;
 }
 
 /* ---- requests that wait ---- */

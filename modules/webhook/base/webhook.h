@@ -127,11 +127,7 @@ enum { SECRET_OPEN, SECRET_LOCKED, SECRET_NO_MEMORY };
  */
 int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *part, const char *cell,
                         char **secret);
-void webhook_secret_free(char *secret); /* NULL is allowed */
-
-/* Opens a sealed JSON object, which the caller owns; NULL unless SECRET_OPEN is returned. */
-int webhook_secret_json(struct bb_request *rq, int64_t webhook, const char *part, const char *cell,
-                        json_t **json);
+void webhook_secret_free(void *secret); /* NULL is allowed */
 
 /* ---- requests that wait for events of a polled webhook, or for the result of a test ---- */
 

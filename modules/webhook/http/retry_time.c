@@ -38,14 +38,10 @@ int retry_time_policy(const json_t *policy, struct retry_delays *delays)
     const json_t *list = json_object_get(policy, "delays");
     const char *name = json_string_value(policy);
     bool standard = name && !strcmp(name, "standard");
+    size_t count = standard ? sizeof(standard_s) / sizeof(standard_s[0]) : json_array_size(list);
 
-    *delays = (struct retry_delays){.own = true};
-    if (standard)
-        delays->count = sizeof(standard_s) / sizeof(standard_s[0]);
-    else
-        delays->count = json_array_size(list);
-    if (delays->count > RETRY_DELAYS_MAX)
-        delays->count = RETRY_DELAYS_MAX;
+    *delays = (struct retry_delays){.own = true,
+                                    .count = count < RETRY_DELAYS_MAX ? count : RETRY_DELAYS_MAX};
     for (size_t i = 0; i < delays->count; i++)
         delays->delays_ms[i] =
             1000 * (standard ? standard_s[i] : json_integer_value(json_array_get(list, i)));

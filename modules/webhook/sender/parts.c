@@ -57,11 +57,6 @@ static void *parts_made(struct bb_request *rq, void *made)
     return made ? made : bb_alloc(rq, SIZE_MAX); /* bb_alloc() does not return */
 }
 
-static void parts_forget(void *text)
-{
-    webhook_secret_free(text);
-}
-
 /* Opens a sealed text, which lives as long as the request; NULL: none, or it cannot be opened. */
 static char *parts_open(struct parts_row *row, const char *part, const char *cell)
 {
@@ -73,7 +68,7 @@ static char *parts_open(struct parts_row *row, const char *part, const char *cel
     if (opened == SECRET_NO_MEMORY)
         parts_made(row->rq, NULL);
     if (text)
-        bb_defer(row->rq, parts_forget, text);
+        bb_defer(row->rq, webhook_secret_free, text);
     return text;
 }
 

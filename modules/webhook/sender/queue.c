@@ -93,14 +93,12 @@ size_t queue_flow_bytes(const struct queue *queue, const struct queue_flow *flow
 
 bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32_t size)
 {
-    const struct queue_limits *limits = &queue->limits;
-
     if (!flow->held)
         return true;
     if (flow->held >= queue_flow_items(queue, flow) ||
         flow->held_bytes + size > queue_flow_bytes(queue, flow))
         return false;
-    return queue->held_bytes + size <= limits->bytes || flow->held < QUEUE_FLOW_SURE;
+    return queue->held_bytes + size <= queue->limits.bytes || flow->held < QUEUE_FLOW_SURE;
 }
 
 /* Adds an item before the low items, or a low item before or after the others. */
