@@ -655,3 +655,28 @@ BEGIN
     END IF;
 END
 $$;
+
+-- step 18: shards across a promotion
+
+-- previous: the id before the last promotion. The shards of a host follow its id.
+ALTER TABLE webhook_host ADD COLUMN previous bigint;
+ALTER TABLE webhook_shard DROP CONSTRAINT webhook_shard_owner_fkey,
+    ADD FOREIGN KEY (owner) REFERENCES webhook_host ON UPDATE CASCADE ON DELETE SET NULL;
+
+-- The heartbeat as before. On a new timeline all hosts get new ids, which end their leases, and eight seconds to learn
+-- them. They keep their shards, so that each can record its outcomes before the deliveries are read again. Ids of hosts
+-- continue a million higher, too, because the old primary may have given the next ids to hosts whose rows were lost.
+ALTER FUNCTION webhook_tend(bigint, jsonb, boolean) RENAME TO webhook_tend_here;
+CREATE FUNCTION webhook_tend(host bigint, host_counters jsonb, leaves boolean, OUT me bigint, OUT paused boolean,
+    OUT fair integer, OUT buried integer, OUT frontier bigint, OUT low_xact bigint, OUT next_xact bigint,
+    OUT owned text)
+    LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM setval('webhook_host_id_seq', nextval('webhook_host_id_seq') + 1048576) FROM webhook_timeline
+        WHERE timeline <> busbar_timeline();
+    UPDATE webhook_host SET id = DEFAULT, previous = id, timeline = busbar_timeline(), heartbeat_at = now()
+        WHERE timeline <> busbar_timeline();
+    SELECT t.* INTO me, paused, fair, buried, frontier, low_xact, next_xact, owned FROM webhook_tend_here(
+        coalesce((SELECT h.id FROM webhook_host h WHERE h.previous = host), host), host_counters, leaves) AS t;
+END
+$$;

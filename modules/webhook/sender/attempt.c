@@ -125,8 +125,7 @@ static int attempt_add_headers(struct attempt *attempt, const char *token)
         attempt->bearer.data = strdup(token);
         if (!attempt->bearer.data)
             return -1;
-        last->next = &attempt->bearer;
-        last = &attempt->bearer;
+        last = last->next = &attempt->bearer;
     }
     last->next = attempt->parts->headers;
     return 0;
@@ -294,8 +293,10 @@ void attempts_free(struct sender *sender)
 /* Handles an attempt that could not start: the delivery waits, or is abandoned if it is too old. */
 static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 {
+    bool ours = delivery->test || sender->mine & sender_shard(delivery->webhook);
+
     queue_finished(&sender->queue, &delivery->item, false, sender->now_ms);
-    if (delivery->dropped) {
+    if (delivery->lease_lost || !ours) {
         delivery_unsettled(sender, delivery);
         return;
     }

@@ -126,8 +126,10 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
     timer_heap_remove(&sender->timers, &delivery->retry);
     queue_release(&sender->queue, &delivery->item);
     idmap_remove(&sender->deliveries, &delivery->node);
-    sender->recent[delivery->node.id % SENDER_RECENT] =
-        (struct recent){delivery->node.id, sender->reads};
+    sender->recent[delivery->node.id % SENDER_RECENT] = (struct recent){
+        delivery->lease_lost ? -delivery->node.id : delivery->node.id, sender->reads};
+    if (delivery->lease_lost && !--sender->lost_count)
+        sender->look_wanted = true; /* other deliveries may have their ids */
     subscription->used_ms = sender->now_ms;
     delivery_free(sender, delivery);
 }
@@ -148,7 +150,7 @@ void delivery_unsettled(struct sender *sender, struct delivery *delivery)
 
     if (mine && delivery->kept)
         subscription_due(sender, subscription, sender->now_ms);
-    else if (mine)
+    if (mine && (!delivery->kept || delivery->lease_lost))
         subscription_backlog(sender, subscription, delivery->node.id);
     delivery_end(sender, delivery);
 }
@@ -178,7 +180,7 @@ void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoff
             sender_note(sender, webhook, id, true);
         if (takes && id > sender->newest)
             sender->newest = id;
-        takes = subscription && (test || !subscription->backlog) &&
+        takes = subscription && id > sender->joined && (test || !subscription->backlog) &&
                 !idmap_find(&sender->deliveries, id) &&
                 delivery_admit(sender, subscription, delivery);
         if (!takes)

@@ -75,8 +75,7 @@ struct delivery {
     int64_t sequence;     /* its place in the order of its key; 0: it has no order */
     bool replay;          /* part of a replay: sent after other deliveries */
     struct waiters *test; /* a ping: sent by this host, even without its shard; or NULL */
-    bool lease_lost;      /* sent under a lease that was lost: nothing is recorded */
-    bool dropped;         /* to be removed once its attempt has ended or is recorded */
+    bool lease_lost;      /* read or sent under a lease that was lost: see lease_lost() */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
     bool notes; /* recorded with the health of its webhook */
@@ -217,8 +216,8 @@ struct tending {
     int64_t me; /* 0: this host joins */
     int64_t sent_ms;
     unsigned pauses;
-    bool leaving, counts, lost;
-    int64_t got[7]; /* the numbers that the statement returns */
+    bool leaving, counts;
+    int64_t got[7]; /* the numbers that the statement returns; the first is 0: the lease is lost */
     uint64_t owned;
     int64_t cursors[SENDER_SHARDS];
     char counters[256];
@@ -252,6 +251,7 @@ struct reading_rows {
 /* Reads deliveries. A stream is the log of a webhook, or its due rows in webhook_waiting. */
 struct reading {
     struct db_task db_task;
+    int64_t me;
     size_t count; /* streams */
     struct subscription *subscriptions[SENDER_STREAMS];
     int64_t webhooks[SENDER_STREAMS], checked[SENDER_STREAMS], most[SENDER_STREAMS];
@@ -285,7 +285,8 @@ enum { NOTE_WEBHOOK, NOTE_SINCE, NOTE_SUCCESS, NOTE_ASKED, NOTE_EXHAUSTED, NOTE_
 struct recording {
     struct db_task db_task; /* `pairs` has webhooks that were disabled */
     int64_t owner;
-    bool plain; /* the kind of the results: see record_add() */
+    bool plain;    /* the kind of the results: see record_add() */
+    bool verifies; /* some are of a lost lease */
     bool lost;
     size_t count, note_count;
     struct delivery *list[SENDER_RECORD_MAX];
@@ -343,7 +344,9 @@ struct sender {
     size_t tasks_pending;   /* database tasks in progress */
     uint64_t mine, to_give; /* shards: `owned` without a lock; shards to give away */
     int64_t cursors[SENDER_SHARDS], gained_ms[SENDER_SHARDS];
-    int64_t newest; /* the highest known id of a delivery */
+    int64_t newest;    /* the highest known id of a delivery */
+    int64_t joined;    /* deliveries up to this id are read from the log: see lease_lost() */
+    size_t lost_count; /* deliveries in memory with lease_lost */
     int64_t frontier,
         frontier_xact; /* the next cursor, and the xid that must have ended before it */
     bool frontier_safe, look_wanted;
@@ -366,7 +369,7 @@ struct sender {
     int64_t record_ms;               /* when results are recorded at the latest: see record_at() */
     uint64_t reads;                  /* of deliveries, begun */
     struct recent {
-        int64_t id;
+        int64_t id;          /* negative: of a lost lease; another delivery may have it */
         uint64_t read;       /* it left memory since this read began */
     } recent[SENDER_RECENT]; /* deliveries that were recorded or left memory */
 };
@@ -472,7 +475,7 @@ void replay_next(struct sender *sender);
 /* lease.c */
 int64_t lease_clock_ms(void);
 void lease_tend(struct sender *sender);
-void lease_save(struct sender *sender);
+void lease_save(struct sender *sender, uint64_t shards, bool gives); /* the cursors */
 void lease_give(struct sender *sender);
 void lease_end(struct sender *sender);
 

@@ -5,9 +5,9 @@
  * the clock of the database, any other host deletes the row, and the shards have no owner. This
  * host starts no attempt and sends no request later than six seconds after its last heartbeat
  * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. A host that was only
- * suspended finds that its row is gone, drops everything in memory and takes a new id. The same
- * happens after a promotion of a standby. No host checks the processes of other hosts, because they
- * may be on another machine, or hidden (ProtectProc=invisible).
+ * suspended finds that its row is gone, drops everything in memory and takes a new id. After the
+ * promotion of a standby all hosts get new ids and keep their shards. No host checks the processes
+ * of other hosts, because they may be on another machine, or hidden (ProtectProc=invisible).
  *
  * A host that has more than its part of the shards, or ends, gives shards away: it starts no
  * attempt for them, records its results, and writes a row in webhook_waiting for each attempt in
@@ -94,7 +94,6 @@ static void lease_work(struct bb_request *rq, struct db_task *db_task)
 
     if (!rows || bb_count(rq, rows) != 1)
         return;
-    tending->lost = !bb_cell(rq, rows, 0, ME);
     for (size_t i = 0; i < OWNED; i++)
         tending->got[i] = bb_cell_int(rq, rows, 0, i);
     size_t count = bb_cell_ints(bb_cell(rq, rows, 0, OWNED), owned);
@@ -106,7 +105,7 @@ static void lease_work(struct bb_request *rq, struct db_task *db_task)
     if (tending->got[BURIED])
         bb_log(rq, BB_WARN, "the shards of dead hosts are free: hosts %lld",
                (long long)tending->got[BURIED]);
-    if (tending->counts && !tending->lost) {
+    if (tending->counts && tending->got[ME]) {
         rows = bb_query(rq, &states, BB_NO_ARGS);
         for (size_t i = 0; rows && i < WEBHOOK_STATES + 2; i++)
             tending->states[i] = bb_cell_int(rq, rows, 0, i);
@@ -126,22 +125,29 @@ static void lease_set(struct sender *sender, uint64_t mine)
         return;
     IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
     {
-        delivery->lease_lost |= !sender->me;
+        if (!sender->me && !delivery->lease_lost) {
+            delivery->lease_lost = true;
+            sender->lost_count++;
+        }
         if (sender->me && (delivery->test || mine & sender_shard(delivery->webhook)))
             continue;
-        if (delivery->item.place == QUEUE_FLYING ||
-            (delivery->item.place == QUEUE_RESTING && !delivery->retry.set)) /* being recorded */
-            delivery->dropped = true;
-        else
-            delivery_end(sender, delivery);
+        if (delivery->item.place == QUEUE_WAITING || delivery->retry.set)
+            delivery_end(sender, delivery); /* no attempt is in flight or being recorded */
     }
     subscriptions_drop(sender, lost);
 }
 
-static void lease_lost(struct sender *sender)
+/*
+ * Drops what is in memory, except for attempts in flight and their results. Their deliveries may
+ * have been lost with the old primary, and their ids given to other deliveries. So a result is
+ * recorded only if the row has the same event, and the cursors wait for the end of the attempts,
+ * after which the log is searched again for other deliveries with these ids.
+ */
+static void lease_lost(struct sender *sender, bool promoted)
 {
-    bb_host_log(sender->host, BB_WARN,
-                "this host lost its lease: other hosts took over its shards");
+    bb_host_log(sender->host, BB_WARN, "this host lost its lease: %s",
+                promoted ? "the database is on another timeline"
+                         : "other hosts took over its shards");
     sender->me = 0;
     sender->to_give = 0;
     sender->look = LOOK_NONE;
@@ -156,14 +162,12 @@ static void lease_lost(struct sender *sender)
         sender->queue.held_bytes -= body->length;
     }
     sender->totals.lost_leases++;
-    sender->tend_at = sender->now_ms;
 }
 
 static void lease_back(struct sender *sender, struct db_task *db_task)
 {
     const struct tending *tending = (struct tending *)db_task;
-    uint64_t gained = tending->owned & ~sender->mine;
-    int64_t frontier = tending->got[FRONTIER];
+    int64_t me = tending->got[ME], frontier = tending->got[FRONTIER];
     bool old = false; /* a cursor is below the frontier */
 
     sender->tend_at = sender->now_ms + SENDER_AGAIN_MS;
@@ -171,10 +175,14 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
         return;
     /* a multiple, so that an idle sender wakes up once for all its periodic work */
     sender->tend_at = sender->now_ms - sender->now_ms % TEND_MS + TEND_MS;
-    if (tending->lost) {
-        lease_lost(sender);
+    if (sender->me && sender->me != me)
+        lease_lost(sender, me != 0);
+    if (!me) {
+        sender->tend_at = sender->now_ms;
         return;
     }
+    uint64_t gained = tending->owned & ~sender->mine;
+
     pthread_mutex_lock(&sender->lock);
     if (tending->pauses == sender->pauses) /* no newer state was received */
         sender->paused = tending->got[PAUSED];
@@ -186,7 +194,9 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
         sender->totals.expanding = tending->states[WEBHOOK_STATES];
         sender->expanding_ms = tending->states[WEBHOOK_STATES + 1];
     }
-    sender->me = tending->got[ME];
+    if (sender->me != me)
+        sender->joined = frontier;
+    sender->me = me;
     sender->lease_until = tending->sent_ms + SENDER_LEASE_MS;
     if (frontier > sender->newest)
         sender->newest = frontier;
@@ -194,7 +204,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
         old |= sender->mine & sender_shard(i) && sender->cursors[i] < frontier;
     if (sender->frontier && tending->got[LOW_XACT] >= sender->frontier_xact)
         sender->frontier_safe = true; /* see webhook_tend() */
-    if (!sender->frontier && old) {
+    if (!sender->frontier && old && !sender->lost_count) {
         sender->frontier = frontier;
         sender->frontier_xact = tending->got[NEXT_XACT];
     }
@@ -341,7 +351,7 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
 }
 
 /* Stores the cursors of shards, and of webhooks with unfinished deliveries below those cursors. */
-static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
+void lease_save(struct sender *sender, uint64_t shards, bool gives)
 {
     struct saving *saving = &sender->saving;
 
@@ -353,17 +363,12 @@ static void lease_send_save(struct sender *sender, uint64_t shards, bool gives)
     db_task_send(sender, &saving->db_task, lease_save_work, lease_save_back);
 }
 
-void lease_save(struct sender *sender)
-{
-    lease_send_save(sender, sender->mine & ~sender->to_give, false);
-}
-
 void lease_give(struct sender *sender)
 {
     if (sender->to_give && !sender->tending.db_task.busy && !sender->reading.db_task.busy &&
         !sender->replaying.db_task.busy && !sender->recording.db_task.busy &&
         !sender->result_count && sender->now_ms >= sender->retry_db_at)
-        lease_send_save(sender, sender->to_give, true);
+        lease_save(sender, sender->to_give, true);
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */

@@ -185,7 +185,7 @@ static bool read_admit(struct sender *sender, struct delivery *delivery)
     bool mine = sender->mine & ~sender->to_give & sender_shard(delivery->webhook);
     const struct recent *recent = &sender->recent[id % SENDER_RECENT];
     bool known = !subscription || !mine || idmap_find(&sender->deliveries, id) ||
-                 (recent->id == id && recent->read == sender->reads);
+                 (llabs(recent->id) == id && recent->read == sender->reads);
 
     if (!known && id > sender->newest)
         sender->newest = id;
@@ -219,8 +219,9 @@ static void read_back(struct sender *sender, struct db_task *db_task)
     struct reading *reading = (struct reading *)db_task;
     int64_t last[SENDER_STREAMS] = {0};
     struct delivery *delivery;
+    bool ok = db_task->ok && reading->me == sender->me; /* not read under a lost lease */
 
-    while (db_task->ok && (delivery = STAILQ_FIRST(&reading->list))) {
+    while (ok && (delivery = STAILQ_FIRST(&reading->list))) {
         int64_t id = delivery->node.id;
         size_t i = 0;
 
@@ -236,7 +237,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
     }
     delivery_free_list(&reading->list);
     for (size_t i = 0; i < reading->count; i++)
-        read_end(sender, i, db_task->ok, last[i]);
+        read_end(sender, i, ok, last[i]);
 }
 
 /*
@@ -297,6 +298,7 @@ void read_deliveries(struct sender *sender)
         sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
         return;
     memset(reading, 0, sizeof(*reading));
+    reading->me = sender->me;
     STAILQ_INIT(&reading->list);
     read_choose(sender, reading);
     if (!reading->count)
@@ -434,7 +436,7 @@ static void look_back(struct sender *sender, struct db_task *db_task)
             sender->cursors[i] = sender->frontier;
     sender->frontier = 0;
     sender->frontier_safe = false;
-    lease_save(sender);
+    lease_save(sender, sender->mine & ~sender->to_give, false);
 }
 
 void look_on(struct sender *sender)

@@ -17,14 +17,19 @@
  * Records plain results. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses, $7 an
  * array of [error, answer, headers]
  */
-#define RECORD_DELIVERED(conflict)                                                                 \
+#define RECORD_DELIVERED(more)                                                                     \
     "WITH " SENDER_ME                                                                              \
     ", done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status,"                \
     " delivered, answer, headers) SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took,"    \
     " r.status, true, r.details ->> 1, r.details ->> 2 FROM ROWS FROM (unnest($2::bigint[],"       \
     " $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]), jsonb_array_elements($7::jsonb))"   \
-    " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me)" conflict         \
+    " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me)" more             \
     ") SELECT count(*) FROM me"
+
+/* If the details have the id of an event, the row must be the delivery of this event. */
+#define CHECKED                                                                                    \
+    " AND (r.details -> 3 IS NULL OR (r.details ->> 3)::uuid = (SELECT event_id"                   \
+    " FROM webhook_delivery d WHERE d.id = r.id AND webhook = r.webhook)) ON CONFLICT DO NOTHING"
 
 /*
  * Records other results. $2 to $7 as above, $8 verdicts, $9 tries, $10 gaps and $11 ages in ms. Ids
@@ -67,8 +72,7 @@ _Static_assert(RETRY_DELIVERED == 0 && RETRY_LATER == 1, "RECORD_OTHERS knows th
  */
 static const struct bb_sql record_few = {RECORD_DELIVERED(""), BB_SQL_WRITE};
 static const struct bb_sql record_many = {RECORD_DELIVERED(""), BB_SQL_WRITE | BB_SQL_LONG};
-static const struct bb_sql record_in_tx = {RECORD_DELIVERED(" ON CONFLICT DO NOTHING"),
-                                           BB_SQL_WRITE};
+static const struct bb_sql record_checked = {RECORD_DELIVERED(CHECKED), BB_SQL_WRITE | BB_SQL_LONG};
 static const struct bb_sql record_others = {RECORD_OTHERS, BB_SQL_WRITE | BB_SQL_LONG};
 
 enum { ID, WEBHOOK, AT, TOOK, STATUS, VERDICT, TRIES, GAP, AGE, COLUMNS };
@@ -94,10 +98,10 @@ static const struct bb_rows *record_all(struct bb_request *rq, struct bb_tx *tx,
                                       bb_ints(c[GAP], count),
                                       bb_ints(c[AGE], count)};
     size_t used = recording->plain ? 7 : 11;
-    const struct bb_sql *sql = !recording->plain ? &record_others
-                               : tx              ? &record_in_tx
-                               : count > FEW     ? &record_many
-                                                 : &record_few;
+    const struct bb_sql *sql = !recording->plain           ? &record_others
+                               : tx || recording->verifies ? &record_checked
+                               : count > FEW               ? &record_many
+                                                           : &record_few;
     const struct bb_rows *rows =
         tx ? bb_tx_query(rq, tx, sql, values, used) : bb_query(rq, sql, values, used);
 
@@ -174,9 +178,8 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
         record_tell_abandoned(sender, delivery);
     json_decref(delivery->details);
     delivery->details = NULL;
-    sender->recent[delivery->node.id % SENDER_RECENT] = (struct recent){delivery->node.id, 0};
     delivery->kept = retries;
-    if (retries && (owner || delivery->test) && !delivery->dropped && left_ms <= IN_MEMORY_MS &&
+    if (retries && (owner || delivery->test) && left_ms <= IN_MEMORY_MS &&
         subscription->state != SUBSCRIPTION_GONE) {
         delivery->queued_ms = sender->now_ms + left_ms;
         delivery_rest(sender, delivery, left_ms);
@@ -200,20 +203,22 @@ static void record_back(struct sender *sender, struct db_task *db_task)
     recording->details = NULL;
     if (recording->noted && db_task->ok)
         health_stored(sender, recording);
-    if (!db_task->ok && recording->owner == sender->me) {
+    if (recording->lost && recording->owner == sender->me) { /* the heartbeat gets another lease */
+        sender->tend_at = sender->now_ms;
+        sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
+    }
+    if (!db_task->ok || recording->lost) {
         for (size_t i = recording->count; i > 0; i--)
             STAILQ_INSERT_HEAD(results, recording->list[i - 1], next);
         sender->result_count += recording->count;
         return;
     }
     for (size_t i = 0; i < recording->count; i++) {
-        if (db_task->ok && !recording->lost)
-            record_settle(sender, recording->list[i]);
-        else
+        if (recording->list[i]->lease_lost) /* if it was not recorded, it is read again */
             delivery_unsettled(sender, recording->list[i]);
+        else
+            record_settle(sender, recording->list[i]);
     }
-    if (recording->lost && recording->owner == sender->me)
-        sender->tend_at = sender->now_ms;
 }
 
 /* ---- a batch -------------------------------------------------------------------------------- */
@@ -268,7 +273,7 @@ void record_results(struct sender *sender)
     recording->plain ^= !STAILQ_EMPTY(&sender->results[!recording->plain]);
     recording->owner = sender->me;
     recording->count = recording->note_count = 0;
-    recording->lost = recording->noted = false;
+    recording->lost = recording->noted = recording->verifies = false;
     recording->details = json_array();
     struct delivery_list *results = &sender->results[recording->plain];
 
@@ -281,9 +286,16 @@ void record_results(struct sender *sender)
         STAILQ_REMOVE_HEAD(results, next);
         sender->result_count--;
         if (delivery->lease_lost) {
-            json_array_remove(recording->details, i);
-            delivery_unsettled(sender, delivery);
-            continue;
+            bool owner = sender->mine & sender_shard(delivery->webhook);
+
+            if (!owner || !recording->plain ||
+                json_array_append_new(details, json_string(delivery->body->id))) {
+                json_array_remove(recording->details, i);
+                delivery_unsettled(sender, delivery);
+                continue;
+            }
+            delivery->notes = false;
+            recording->verifies = true;
         }
         recording->count++;
         recording->list[i] = delivery;

@@ -207,4 +207,78 @@ TEST(an_attempt_that_outlives_its_lease_is_repeated_by_the_same_host)
     host_stop(host);
 }
 
+/*
+ * Kills the test's own PostgreSQL, promotes it to another timeline and runs a statement there. Then
+ * the hosts continue, `other` only after the suite's host has its new lease.
+ */
+static void promote(const struct host *other, const char *sql)
+{
+    const char *database = text("%s", PQdb(db));
+
+    ck_assert_int_eq(kill(host->pid, SIGSTOP) | kill(other->pid, SIGSTOP), 0);
+    postgres_stop(the_postgres, SIGQUIT);
+    PQfinish(db);
+    file_write(text("%s/standby.signal", the_postgres->data), "");
+    postgres_start(the_postgres);
+    db = database_connect(the_postgres, database);
+    ck_assert_str_eq(sql_text(db, "SELECT pg_promote()", 0, NULL), "t");
+    sql_run(db, sql);
+    ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
+    sql_soon(db, "SELECT count(*) FROM webhook_timeline WHERE timeline = busbar_timeline()");
+    ck_assert_int_eq(kill(other->pid, SIGCONT), 0);
+}
+
+/* A lock delays the outcomes until the promotion. Then the last row is another event's. */
+TEST(outcomes_in_memory_are_recorded_after_a_promotion_for_the_same_events)
+{
+    struct catcher *catcher = catcher_start(NULL);
+
+    the_postgres = postgres_make("outcomes-pg", false);
+    struct host *other = two_hosts("outcomes");
+
+    sql_run(db, "SELECT setval('webhook_hook_id', 62)"); /* a webhook of each host */
+    hook_to(catcher);
+    hook_to(catcher);
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK webhook_outcome IN EXCLUSIVE MODE");
+    for (int i = 0; i < MESSAGES; i++)
+        say("who is there?");
+    catcher_wait(catcher, 2 * MESSAGES, GENEROUS_MS);
+    promote(other, "UPDATE webhook_delivery SET event_id = gen_random_uuid()"
+                   " WHERE id = (SELECT max(id) FROM webhook_delivery)");
+    sql_is(db, 2, "SELECT count(*) FROM webhook_host WHERE id > previous + 1048576");
+    const char *last =
+        sql_text(db, "SELECT event_id FROM webhook_delivery ORDER BY id DESC LIMIT 1", 0, NULL);
+
+    ck_assert_str_eq(
+        caught_header(catcher_wait(catcher, 2 * MESSAGES + 1, GENEROUS_MS), "webhook-id"), last);
+    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_outcome WHERE delivered") ==
+                   2 * MESSAGES,
+               GENEROUS_MS);
+    ck_assert_uint_eq(catcher_count(catcher), 2 * MESSAGES + 1);
+    host_stop(other);
+    host_stop(host);
+    postgres_stop(the_postgres, SIGINT);
+}
+
+/* The first attempt gets no response. After the promotion its id is the id of another delivery. */
+TEST(a_delivery_with_the_id_of_a_lost_one_in_flight_is_made)
+{
+    struct catcher *silent = catcher_of(ANSWER_NONE), *catcher = catcher_start(NULL);
+
+    the_postgres = postgres_make("reused-pg", false);
+    deliver_apart("reused", "");
+    struct webhook_made made =
+        webhook_make(host, admin, catcher_url(catcher, "new"), "conversation.created");
+
+    hook_to(silent);
+    say("who is there?");
+    catcher_wait(silent, 1, GENEROUS_MS);
+    promote(host, text("UPDATE webhook_delivery SET webhook = %jd", (intmax_t)made.id));
+    catcher_wait(catcher, 1, GENEROUS_MS);
+    sql_soon(db, "SELECT count(*) FROM webhook_outcome WHERE delivered");
+    host_stop(host);
+    postgres_stop(the_postgres, SIGINT);
+}
+
 SUITE(webhook_takeover, .timeout_s = 120)
