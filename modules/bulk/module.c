@@ -8,6 +8,7 @@
 #include "modules/bulk/bulk.h"
 #include "modules/bulk/schema.h"
 #include "modules/common/csv.h"
+#include "modules/common/settings.h"
 #include "modules/common/slots.h"
 
 static int bulk_open(struct bb_host *host, void **state)
@@ -84,25 +85,21 @@ static double bulk_rows_waiting(void *state, size_t value)
 
 // clang-format off
 
-#define BIND(member) BB_BIND(struct bulk_settings, member)
+#define SETTINGS struct bulk_settings
 
 static const struct bb_field settings[] = {
-    {.name = "files", .type = BB_TEXT, .flags = BB_NOT_BLANK, .max = 1024,
-     .fallback = "/var/lib/busbar/bulk", .bind = BIND(files),
-     .help = "Directory of each host for files while they are being uploaded. The files are "
-             "deleted after the upload."},
-    {.name = "jobs_per_account", .type = BB_INT, .min = 1, .max = 10000, .fallback = "20",
-     .bind = BIND(jobs_per_account),
-     .help = "Maximum number of unfinished bulk uploads of an account. A further upload gets 409."},
-    {.name = "bytes_per_organization", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .fallback = "2147483648", .bind = BIND(bytes_per_organization),
-     .help = "Maximum size of all bulk uploads of an organization in bytes (rows, problems and "
-             "warnings). An upload that would exceed it gets 409."},
-    {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "90",
-     .bind = BIND(retention_days), .help = "Days after which a finished bulk upload is deleted."},
-    {.name = "unfinished_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 3650, .fallback = "7",
-     .bind = BIND(unfinished_days),
-     .help = "Days after which a bulk upload is deleted that was cancelled or never confirmed."},
+    SETTING_TEXT(files, BB_NOT_BLANK, 1024, "/var/lib/busbar/bulk",
+        "Directory of each host for files while they are being uploaded. The files are deleted "
+        "after the upload."),
+    SETTING_INT(jobs_per_account, 0, 1, 10000, "20",
+        "Maximum number of unfinished bulk uploads of an account. A further upload gets 409."),
+    SETTING_INT(bytes_per_organization, 0, 1, INT64_MAX, "2147483648",
+        "Maximum size of all bulk uploads of an organization in bytes (rows, problems and "
+        "warnings). An upload that would exceed it gets 409."),
+    SETTING_INT(retention_days, BB_DAYS, 1, 3650, "90",
+        "Days after which a finished bulk upload is deleted."),
+    SETTING_INT(unfinished_days, BB_DAYS, 1, 3650, "7",
+        "Days after which a bulk upload is deleted that was cancelled or never confirmed."),
 };
 
 static const char *const states[] = {"created", "confirmed", "finished", "cancelled", NULL};

@@ -21,43 +21,38 @@ static const struct bb_field type_item[] = {
 };
 static const char *const stores[] = {"directory", "s3", NULL};
 
-#define BIND(member) BB_BIND(struct device_settings, member)
-
 #define SETTINGS struct device_settings
 static const struct bb_field settings[] = {
-    {.name = "default_yield", .type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX,
-     .fallback = "2000", .bind = BIND(default_yield),
-     .help = "Yield in kWh per kW and year of a device if neither the device nor yields has one."},
-    {.name = "yields", .type = BB_OBJECT, .fallback = "{}", .bind = BIND(yields),
-     .help = "Yields of countries in kWh per kW and year, for example {DE: 950, ES: 1600}."},
+    {.type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX, .fallback = "2000",
+     SETTING(default_yield,
+        "Yield in kWh per kW and year of a device if neither the device nor yields has one.")},
+    {.type = BB_OBJECT, .fallback = "{}", SETTING(yields,
+        "Yields of countries in kWh per kW and year, for example {DE: 950, ES: 1600}.")},
     SETTING_CHOICE(store, stores, "directory",
         "Where documents are stored: in the directory `documents`, or in an S3 bucket."),
     SETTING_TEXT(documents, BB_NOT_BLANK, 1024, "/var/lib/busbar/documents",
         "Directory of the documents. With the store directory, all hosts must share it; with the "
         "store s3, it holds temporary files of each host."),
-    {.name = "s3_endpoint", .type = BB_TEXT, .max = 1024, .fallback = "", .bind = BIND(s3_endpoint),
-     .help = "URL of the S3 server. The name of the bucket is appended to its path.",
+    {.type = BB_TEXT, .max = 1024, .fallback = "",
+     SETTING(s3_endpoint, "URL of the S3 server. The name of the bucket is appended to its path."),
      .example = "https://s3.eu-central-1.amazonaws.com"},
     SETTING_TEXT(s3_region, 0, 63, "us-east-1", "Region for which requests are signed."),
     SETTING_TEXT(s3_bucket, 0, 255, "",
         "Name of the bucket, which must exist. All hosts must use the same bucket."),
-    {.name = "s3_prefix", .type = BB_TEXT, .max = 255, .fallback = "", .bind = BIND(s3_prefix),
-     .help = "Prefix of object names.", .example = "documents/"},
-    {.name = "s3_access_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
-     .bind = BIND(s3_access_key),
-     .help = "Id of the access key.", .example = "${BUSBAR_S3_ACCESS_KEY}"},
-    {.name = "s3_secret_key", .type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
-     .bind = BIND(s3_secret_key),
-     .help = "Secret access key.", .example = "${BUSBAR_S3_SECRET_KEY}"},
+    {.type = BB_TEXT, .max = 255, .fallback = "",
+     SETTING(s3_prefix, "Prefix of object names."), .example = "documents/"},
+    {.type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
+     SETTING(s3_access_key, "Id of the access key."), .example = "${BUSBAR_S3_ACCESS_KEY}"},
+    {.type = BB_TEXT, .flags = BB_SECRET, .max = 255, .fallback = "",
+     SETTING(s3_secret_key, "Secret access key."), .example = "${BUSBAR_S3_SECRET_KEY}"},
     SETTING_INT(s3_timeout, BB_MILLISECONDS, 100, 45000, "20000",
         "Timeout in milliseconds for storing all files of a request, or for fetching a file."),
     SETTING_TEXT(s3_ca, 0, 1024, "",
         "File with the certificates (PEM) of the authorities that the host trusts. Empty: the "
         "authorities that the system trusts."),
-    {.name = "document_types", .type = BB_LIST, .max = 100, .fields = BB_TABLE(type_item),
-     .fallback = "[]", .bind = BIND(document_types),
-     .help = "Allowed types of documents, for example application/pdf or image/*. Empty: all "
-             "types."},
+    {.type = BB_LIST, .max = 100, .fields = BB_TABLE(type_item), .fallback = "[]",
+     SETTING(document_types,
+        "Allowed types of documents, for example application/pdf or image/*. Empty: all types.")},
     SETTING_INT(documents_per_organization, 0, 1, INT64_MAX, "10737418240",
         "Maximum size of all documents of an organization in bytes. A request that would exceed it "
         "gets 409."),

@@ -16,6 +16,8 @@
 
 #include <busbar/busbar.h>
 
+#include "modules/common/settings.h"
+
 enum { SERVER_MAX = 256, REASON_SIZE = 512, SUBJECT_SIZE = 256, LOG_MS = 60000 };
 
 #define POOL "publish"
@@ -244,9 +246,7 @@ static void nats_close(struct bb_host *host, void *state)
 
 // clang-format off
 
-#define TEXT(key, bits, most, preset, text)                                                        \
-    {.name = #key, .type = BB_TEXT, .flags = (bits), .max = (most), .fallback = (preset),          \
-     .bind = BB_BIND(struct nats_settings, key), .help = (text)}
+#define SETTINGS struct nats_settings
 
 static const struct bb_field server_item[] = {
     {.name = "item", .type = BB_TEXT, .flags = BB_VERBATIM, .max = SERVER_MAX - 1},
@@ -260,18 +260,19 @@ static const struct bb_field settings[] = {
      .bind = BB_BIND(struct nats_settings, subject),
      .help = "First words of the subjects. The subject of an event is this text, a full stop and the "
              "event's name: busbar.message.new."},
-    TEXT(credentials, BB_VERBATIM, 1024, "",
-         "File with a user's JWT and seed (.creds), for decentralized authentication. Empty: none."),
-    TEXT(user, 0, 255, "", "User name for the login. Empty: no login."),
-    TEXT(password, BB_SECRET, 1024, "", "Password of the user."),
-    TEXT(authorities, BB_VERBATIM, 1024, "",
-         "PEM file of the authorities that may sign the servers' certificates. Empty: the system's "
-         "authorities."),
-    TEXT(certificate, BB_VERBATIM, 1024, "", "PEM file with the client certificate. Empty: none."),
-    TEXT(key, BB_VERBATIM, 1024, "", "PEM file with the private key of the client certificate."),
-    {.name = "timeout", .type = BB_INT, .flags = BB_SECONDS, .min = 1, .max = 30, .fallback = "5",
-     .bind = BB_BIND(struct nats_settings, timeout),
-     .help = "Seconds to wait for a connection, and for the acknowledgement of an event."},
+    SETTING_TEXT(credentials, BB_VERBATIM, 1024, "",
+        "File with a user's JWT and seed (.creds), for decentralized authentication. Empty: none."),
+    SETTING_TEXT(user, 0, 255, "", "User name for the login. Empty: no login."),
+    SETTING_TEXT(password, BB_SECRET, 1024, "", "Password of the user."),
+    SETTING_TEXT(authorities, BB_VERBATIM, 1024, "",
+        "PEM file of the authorities that may sign the servers' certificates. Empty: the system's "
+        "authorities."),
+    SETTING_TEXT(certificate, BB_VERBATIM, 1024, "",
+        "PEM file with the client certificate. Empty: none."),
+    SETTING_TEXT(key, BB_VERBATIM, 1024, "",
+        "PEM file with the private key of the client certificate."),
+    SETTING_INT(timeout, BB_SECONDS, 1, 30, "5",
+        "Seconds to wait for a connection, and for the acknowledgement of an event."),
 };
 
 static const struct bb_destination destination = {.size = sizeof(destination), .publish = nats_publish};

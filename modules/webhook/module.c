@@ -3,6 +3,7 @@
  * row over six lines.
  */
 #include "modules/common/csv.h"
+#include "modules/common/settings.h"
 #include "modules/webhook/api/api.h"
 
 #include "modules/webhook/schema.h"
@@ -14,39 +15,38 @@
 static const struct bb_field delay_item[] = {
     {.name = "item", .type = BB_NUMBER, .flags = BB_SECONDS, .min = 0, .max = 3600},
 };
-#define NUMBER(key, bits, least, most, preset, text)                                               \
-    {.name = #key, .type = BB_INT, .flags = (bits), .min = (least), .max = (most),                 \
-     .fallback = (preset), .bind = BB_BIND(struct webhook_settings, key), .help = (text)}
+
+#define SETTINGS struct webhook_settings
 
 static const struct bb_field settings[] = {
     {.name = "retry_delays", .type = BB_LIST, .max = RETRY_DELAYS_MAX, .fallback = "[1, 4]",
      .fields = BB_TABLE(delay_item), .bind = BB_BIND(struct webhook_settings, retry_delays),
      .help = "Seconds between a failed attempt and the next attempt. A delivery has one attempt "
              "more than the list has entries."},
-    NUMBER(timeout, BB_SECONDS, 1, 30, "10",
-           "Seconds in which an attempt must get its complete response."),
-    NUMBER(max_age, BB_HOURS, 1, 720, "24", "Hours after which a waiting delivery is abandoned."),
-    NUMBER(retention_days, BB_DAYS, 2, 3650, "30",
-           "Days that deliveries and their attempts are kept."),
+    SETTING_INT(timeout, BB_SECONDS, 1, 30, "10",
+        "Seconds in which an attempt must get its complete response."),
+    SETTING_INT(max_age, BB_HOURS, 1, 720, "24",
+        "Hours after which a waiting delivery is abandoned."),
+    SETTING_INT(retention_days, BB_DAYS, 2, 3650, "30",
+        "Days that deliveries and their attempts are kept."),
     TARGET_SETTINGS(struct webhook_settings, "webhooks"),
-    NUMBER(slots, 0, 1, 1024, "256", "Attempts in progress on each host."),
-    NUMBER(slots_per_webhook, 0, 1, 1024, "64", "Attempts in progress to one webhook."),
-    NUMBER(connections, 0, 1, 65536, "2048",
-           "Open connections to receivers on each host; above this number, idle connections are "
-           "closed."),
-    NUMBER(connections_per_receiver, 0, 1, 1024, "64",
-           "Connections to one receiver (scheme, host and port) that are kept while idle."),
-    NUMBER(connection_idle, BB_SECONDS, 1, 3600, "60",
-           "Seconds that a connection is kept without use."),
-    {.name = "http2", .type = BB_BOOL, .fallback = "true",
-     .bind = BB_BIND(struct webhook_settings, http2),
-     .help = "Use HTTP/2 if a receiver offers it over TLS."},
-    NUMBER(memory, 0, 1, 4096, "16",
-           "MiB of deliveries kept in memory; the rest waits in the database."),
-    NUMBER(queue_per_webhook, 0, 1, 1000000, "1024", "Deliveries of one webhook kept in memory."),
-    NUMBER(per_account, 0, 1, 1000000, "1000", "Webhooks that one account may have."),
-    NUMBER(tests, 0, 1, 4096, "128",
-           "Tests in progress on each host; one account may have a sixteenth of them."),
+    SETTING_INT(slots, 0, 1, 1024, "256", "Attempts in progress on each host."),
+    SETTING_INT(slots_per_webhook, 0, 1, 1024, "64", "Attempts in progress to one webhook."),
+    SETTING_INT(connections, 0, 1, 65536, "2048",
+        "Open connections to receivers on each host; above this number, idle connections are "
+        "closed."),
+    SETTING_INT(connections_per_receiver, 0, 1, 1024, "64",
+        "Connections to one receiver (scheme, host and port) that are kept while idle."),
+    SETTING_INT(connection_idle, BB_SECONDS, 1, 3600, "60",
+        "Seconds that a connection is kept without use."),
+    SETTING_BOOL(http2, "true", "Use HTTP/2 if a receiver offers it over TLS."),
+    SETTING_INT(memory, 0, 1, 4096, "16",
+        "MiB of deliveries kept in memory; the rest waits in the database."),
+    SETTING_INT(queue_per_webhook, 0, 1, 1000000, "1024",
+        "Deliveries of one webhook kept in memory."),
+    SETTING_INT(per_account, 0, 1, 1000000, "1000", "Webhooks that one account may have."),
+    SETTING_INT(tests, 0, 1, 4096, "128",
+        "Tests in progress on each host; one account may have a sixteenth of them."),
 };
 
 static const struct bb_field id_segment[] = {
@@ -56,7 +56,6 @@ static const struct bb_field delivery_segments[] = {
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The webhook."},
     {.name = "deliveryId", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The delivery."},
 };
-
 
 static const struct bb_field list_query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
