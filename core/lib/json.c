@@ -1,7 +1,6 @@
 #include "core/lib/json.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

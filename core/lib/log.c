@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lib/text.h"
 #include "core/lib/thread.h"
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};

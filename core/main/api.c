@@ -16,10 +16,8 @@
 #include "core/main/serve.h"
 #include "core/module/pool.h"
 #include "core/module/reply.h"
-#include "core/server/body.h"
-#include "core/server/stream.h"
+#include "core/server/http_txn.h"
 #include "core/store/pg_listener.h"
-#include "core/store/redis.h"
 #include "core/store/sql.h"
 
 enum { LOG_TEXT = 1024 };

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "core/main/metrics.h"
-#include "core/module/generation.h"
 #include "core/module/module_validate.h"
 #include "core/store/pg_connect.h"
 

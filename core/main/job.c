@@ -7,7 +7,6 @@
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
-#include "core/module/engine.h"
 #include "core/module/pool.h"
 #include "core/module/request.h"
 #include "core/store/sql.h"

@@ -18,7 +18,6 @@
 #include "core/main/reload.h"
 #include "core/main/serve.h"
 #include "core/module/account.h"
-#include "core/module/engine.h"
 #include "core/module/module_validate.h"
 #include "core/module/pool.h"
 #include "core/module/quota.h"

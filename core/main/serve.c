@@ -1,6 +1,5 @@
 #include "core/main/serve.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +18,6 @@
 #include "core/module/request.h"
 #include "core/server/connection.h"
 #include "core/server/stream.h"
-#include "core/store/pg.h"
 #include "core/store/pg_listener.h"
 #include "core/store/redis.h"
 #include "core/store/sql.h"

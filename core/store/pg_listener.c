@@ -10,7 +10,6 @@
 #include "core/lib/sqlstate.h"
 #include "core/lib/text.h"
 #include "core/lib/thread.h"
-#include "core/module/engine.h"
 #include "core/store/pg_connect.h"
 
 enum {

@@ -3,8 +3,6 @@
  * and delete jobs; the sweep deletes old jobs.
  */
 
-#include <busbar/event.h>
-
 #include "modules/bulk/bulk.h"
 #include "modules/common/incoming.h"
 

@@ -18,7 +18,6 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "modules/chat/list.h"
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <busbar/bulk.h>
-
 #include "modules/common/assets.h"
 #include "modules/common/settings.h"
 #include "modules/docs/docs.h"

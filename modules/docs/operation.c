@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <busbar/bulk.h>
-
 #include "modules/common/csv.h"
 #include "modules/docs/docs.h"
 

@@ -4,8 +4,6 @@
  */
 #include <string.h>
 
-#include <busbar/event.h>
-
 #include "modules/mail/mail.h"
 
 enum { EVERY_S = 3600 }; /* between two mails about the same event of a webhook */
