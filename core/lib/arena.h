@@ -23,10 +23,7 @@ struct arena *arena_new(void);
 size_t arena_size(const struct arena *arena);
 void arena_count(struct arena *arena, size_t size);
 
-/*
- * Returns `size` zeroed bytes, aligned to 16; NULL if memory ran out. Size 0 gives a unique
- * pointer.
- */
+/* Returns `size` zeroed bytes, aligned to 16; NULL: out of memory. Size 0: a unique pointer. */
 void *arena_alloc(struct arena *arena, size_t size);
 
 /* Makes arena_free() call undo(arg), the newest call first. Returns 0, or -1 if memory ran out. */
@@ -51,9 +48,7 @@ bool arena_starved(const struct arena *arena);
  */
 void arena_free(struct arena *arena);
 
-/*
- * Frees the blocks that the calling thread keeps for its next arenas. Call before the thread ends.
- */
+/* Frees the blocks that the thread keeps for its next arenas. Call before the thread ends. */
 void arena_thread_end(void);
 
 #endif

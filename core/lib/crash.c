@@ -511,9 +511,7 @@ static void crash_rest(int ms)
         poll(NULL, 0, (int)left);
 }
 
-/*
- * Restores the default action. Sends the signal again, unless an instruction will raise it again.
- */
+/* Restores the default action, and sends the signal again unless an instruction will raise it. */
 static void crash_die(int number, const siginfo_t *info)
 {
     signal(number, SIG_DFL);

@@ -29,15 +29,10 @@ int fiber_start(void (*entry)(void *), void *arg, struct fiber **parked);
  */
 bool fiber_resume(struct fiber *fiber);
 
-/*
- * Parks the running fiber and continues the loop, until fiber_resume(). Must be called on a fiber.
- */
+/* Parks the running fiber and continues the loop, until fiber_resume(). Call it on a fiber. */
 void fiber_park(void);
 
-/*
- * Ends the running fiber at any depth of calls without unwinding its stack: cleanup belongs in the
- * arena.
- */
+/* Ends the running fiber at any depth of calls without unwinding: cleanup belongs in the arena. */
 _Noreturn void fiber_exit(void);
 
 /* Returns whether the address is in the guard of the running fiber's stack. Async-signal-safe. */

@@ -108,9 +108,7 @@ static const char *json_in_words(enum json_error_code code)
     return code < sizeof words / sizeof *words && words[code] ? words[code] : "not valid JSON";
 }
 
-/*
- * Returns NULL if the text is not JSON, or if memory ran out and a string lacks bytes (`missed`).
- */
+/* Returns NULL if the text is not JSON, or memory ran out and a string lacks bytes (`missed`). */
 static json_t *json_in_load(const char *bytes, size_t length, size_t flags, json_error_t *error)
 {
     missed = false;
@@ -217,9 +215,7 @@ static int json_out_put_escape(struct sink *sink, unsigned char c)
     return json_out_put(sink, escape, 6);
 }
 
-/*
- * Returns whether one of eight bytes is below `limit` (at most 0x80); bytes from 0x80 on are not.
- */
+/* Returns whether one of 8 bytes is below `limit` (at most 0x80); bytes from 0x80 on are not. */
 static bool json_out_one_below(uint64_t word, unsigned char limit)
 {
     return (word - limit * EACH) & ~word & 0x80 * EACH;

@@ -282,10 +282,7 @@ static bool log_report_drops(struct writer *writer)
     return true;
 }
 
-/*
- * Writes a contiguous part of the ring. Returns the number of lines that were not written
- * completely.
- */
+/* Writes a contiguous part of the ring. Returns how many lines were not written completely. */
 static uint64_t log_write_part(struct writer *writer, size_t start, size_t length, bool *failed)
 {
     const char *bytes = writer->ring + start, *end = bytes + length;

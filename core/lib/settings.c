@@ -24,9 +24,7 @@ struct setting_section {
 
 /* ---- problems ---- */
 
-/*
- * Counts the line even if memory runs out for it, because the configuration must not be accepted.
- */
+/* Counts the line even if memory runs out for it: the configuration must not be accepted. */
 void setting_line_add(char ***lines, size_t *count, const char *format, ...)
 {
     char **grown = realloc(*lines, (*count + 1) * sizeof *grown);

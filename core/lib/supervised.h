@@ -133,9 +133,7 @@ const struct crash_history *supervised_history(void);
 
 void sd_notify(const char *text);
 
-/*
- * Reports that the host is ready. Call after the start, and after each reload, even if it failed.
- */
+/* Reports that the host is ready. Call after the start and each reload, even a failed one. */
 void sd_notify_ready(void);
 
 /* Reports that a reload begins; sd_notify_ready() reports its end. */

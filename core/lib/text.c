@@ -293,8 +293,7 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
     text_put(out + 20, 3, of_day % 1000);
 }
 
-/* Reads exactly `digits` digits and advances *at. Returns 0 or -1, as the following functions do.
- */
+/* Reads exactly `digits` digits and advances *at. Returns 0 or -1, as the next functions do. */
 static int text_take(const char **at, int digits, int *number)
 {
     *number = 0;

@@ -41,16 +41,10 @@ unsigned thread_processors(void);
 
 /* ---- locks; conditions and semaphores with timeouts on the monotonic clock ---- */
 
-/*
- * Like pthread_cond_wait(), but only until clock_mono_ms() reaches `until_ms`. Returns 0 or
- * ETIMEDOUT.
- */
+/* Like pthread_cond_wait(), until clock_mono_ms() reaches `until_ms`. Returns 0 or ETIMEDOUT. */
 int condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ms);
 
-/*
- * Like sem_wait(), until clock_mono_ms() reaches `until_ms`. Returns 0, or -1 with errno:
- * ETIMEDOUT, EINTR.
- */
+/* Like sem_wait() until clock_mono_ms() is `until_ms`. Returns 0, or -1 with ETIMEDOUT, EINTR. */
 int semaphore_wait(sem_t *semaphore, int64_t until_ms);
 
 /*

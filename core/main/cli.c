@@ -284,10 +284,7 @@ static void cli_print_usage(FILE *out)
     fputs("usage: busbar [-c FILE] [--env-file FILE] COMMAND [options]\n", out);
 }
 
-/*
- * Prints the host's commands, followed by the commands of the configured modules, if they can be
- * loaded.
- */
+/* Prints the host's commands, then the configured modules' commands, if they can be loaded. */
 int cmd_help(const struct cli *cli)
 {
     cli_print_usage(stdout);

@@ -13,10 +13,7 @@
 
 /* ---- results of runs ---- */
 
-/*
- * Returns the record with that name; creates it at the end if necessary. Under the lock. NULL: out
- * of memory.
- */
+/* Returns the record with that name, or adds it at the end. Under the lock. NULL: no memory. */
 static struct job_record *job_log_record_of(struct engine *engine, const char *name)
 {
     struct job_record **at = &engine->job_log;

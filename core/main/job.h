@@ -15,9 +15,7 @@
  */
 struct jobs *jobs_new(struct engine *engine, struct generation *generation);
 
-/*
- * Schedules the jobs of the loop; jobs that are also in `before` keep their due time. On the loop.
- */
+/* Schedules the loop's jobs; jobs that are also in `before` keep their due time. On the loop. */
 void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop);
 
 /* Cancels the timers of the loop's jobs. A running job continues in its generation. On the loop. */

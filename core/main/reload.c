@@ -120,9 +120,7 @@ static void *migrator_main(void *arg)
     return NULL;
 }
 
-/*
- * Starts the thread, which keeps a reference to the generation. NULL: cannot be started (logged).
- */
+/* Starts the thread, which keeps a reference to the generation. NULL: cannot start (logged). */
 static struct migrator *migrator_start(struct generation *generation)
 {
     struct migrator *migrator = calloc(1, sizeof *migrator);

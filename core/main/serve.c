@@ -49,10 +49,7 @@ static void *stop_rest_main(void *arg)
     stop_end_now(BB_WARN, "stopped with threads unfinished", 0);
 }
 
-/*
- * Makes the process end within five seconds, even if a thread still waits. Call after the loops
- * have ended.
- */
+/* Makes the process end within 5 s, even if a thread still waits. Call after the loops' end. */
 static void stop_rest(void)
 {
     pthread_t thread;

@@ -13,9 +13,7 @@
 #include "core/module/engine.h"
 #include "core/store/pg.h"
 
-/*
- * Blocks the signals in this thread and in threads that it starts. Call before threads are created.
- */
+/* Blocks the signals in this thread and those it starts. Call before threads are created. */
 void signals_block(sigset_t *set);
 
 /*

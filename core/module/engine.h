@@ -70,9 +70,7 @@ void engine_unhold(struct engine *engine);
 /* Returns whether a loop is blocked, according to the stall watchdog. Any thread. */
 bool engine_stands(const struct engine *engine);
 
-/*
- * Return whether the host is stopping; whether the engine is not held and all workers have ended.
- */
+/* Return whether the host is stopping; whether the engine is not held and all workers ended. */
 bool engine_stopping(struct engine *engine);
 bool engine_idle(struct engine *engine);
 

@@ -1,6 +1,4 @@
-/*
- * Access to the engine from other threads: references to live generations, and holding the engine.
- */
+/* Access to the engine from other threads: references to live generations, and holding it. */
 #include <stdio.h>
 #include <string.h>
 

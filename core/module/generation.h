@@ -90,9 +90,7 @@ struct generation {
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
 
-/*
- * Opens the modules of a generation without problems. Returns 0; after -1 destroy the generation.
- */
+/* Opens the modules of a generation without problems. Returns 0; after -1 destroy it. */
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
@@ -112,9 +110,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/*
- * Acquires a reference unless none is left (false). Only if its memory exists (the engine's list).
- */
+/* Acquires a reference unless none is left: false. Only if its memory exists (engine's list). */
 bool generation_try_acquire(struct generation *generation);
 
 /*

@@ -204,10 +204,7 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
     return problems->count > before;
 }
 
-/*
- * ---- loading modules, and disabling those that crashed repeatedly or whose files are now invalid
- * ----
- */
+/* ---- loading modules; disabling those that crashed repeatedly or have invalid files now ---- */
 
 /* Returns a path relative to the settings file's directory, with a slash, as dlopen() requires. */
 static const char *generation_from_directory(const struct generation *g, const char *path)
@@ -314,9 +311,7 @@ static void generation_load_entry(struct generation *g, const char *entry,
     setting_problems_free(&own);
 }
 
-/*
- * Fills generation->modules from the setting `modules`, in the order in which they must be opened.
- */
+/* Fills generation->modules from the setting `modules`, in the order in which to open them. */
 static void generation_load_modules(struct generation *g, struct setting_problems *problems)
 {
     json_t *entries = g->host->root.modules;

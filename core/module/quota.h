@@ -100,10 +100,7 @@ enum quota_result quota_take(struct quota_table *table, struct quota_charge *cha
                              const struct quota_owner *owner, size_t more,
                              const struct quota_limits *bounds);
 
-/*
- * Like quota_take() for the request's owner. Returns 0, or -1 with the refusal counted and
- * recorded.
- */
+/* Like quota_take() for the request's owner. Counts and records a refusal. Returns 0 or -1. */
 int quota_charge(struct core_request *rq, enum quota quota, struct quota_charge *charge,
                  size_t more, const struct quota_limits *bounds);
 

@@ -50,9 +50,7 @@ int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
 /* Frees the body of a response that will not be sent. */
 void reply_drop(struct core_request *rq);
 
-/*
- * Adds a header; copies name and value. Returns 0, or -1 if one of them is not valid in a header.
- */
+/* Adds a header; copies name and value. Returns 0, or -1 if one is not valid in a header. */
 int reply_header(struct core_request *rq, const char *name, const char *value);
 
 /* Returns a header of the response; NULL if it is not set. */

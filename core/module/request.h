@@ -162,10 +162,7 @@ struct core_request *request_running(void);
 /* Makes crash and stall reports name the running request. Call once, before threads are created. */
 void requests_report(void);
 
-/*
- * Starts the request when the loop next runs its tasks; jobs may wait longer. May be called on a
- * fiber.
- */
+/* Starts the request when the loop next runs tasks; jobs may wait longer. Also on a fiber. */
 void request_schedule(struct core_request *rq);
 
 /* Waits until *done; returns -1 with FAILED_DEADLINE if the deadline passes before. Fiber only. */

@@ -74,8 +74,7 @@ int connection_map(struct http *http, int fd, struct connection *connection)
     return 0;
 }
 
-/* Returns the connection of a socket of the calling thread; NULL if the thread has no such socket.
- */
+/* Returns the connection of a socket of the calling thread; NULL if it has no such socket. */
 static struct connection *connection_known(int fd)
 {
     return running && fd >= 0 && (size_t)fd < running->room ? running->by_fd[fd] : NULL;

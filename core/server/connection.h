@@ -160,10 +160,7 @@ void connection_answered(struct connection *connection);
  * case. If the body ends soon, the connection can be reused; otherwise the sweep closes it.
  */
 void connection_drops_body(struct connection *connection, int status);
-/*
- * Stops reading the body, because the request will be answered with this status and the connection
- * closed.
- */
+/* Stops reading the body: the request gets this status, and the connection will be closed. */
 void connection_stop_body(struct connection *connection, int status);
 
 /* Sets the loop whose sockets the calling thread handles from now on; NULL: none. */

@@ -71,9 +71,7 @@ const char *head_value(const struct head *head, const char *name);
 /* Splits a field line without its CR LF into name and value. Returns NULL, or why it is invalid. */
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field);
 
-/*
- * Returns the number of bytes at the start of `text` that are allowed in a token (RFC 9110, 5.6.2).
- */
+/* Returns how many bytes at the start of `text` are allowed in a token (RFC 9110, 5.6.2). */
 size_t head_token_run(const char *text, size_t length);
 /* Like head_token_run() for the value of a field: no control character except HTAB. */
 size_t head_value_run(const char *text, size_t length);

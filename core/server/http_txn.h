@@ -127,9 +127,7 @@ int http_txn_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *
 /* Releases the request's charges, because it has ended, or its response is a stream. */
 void http_txn_uncount(struct http_txn *txn);
 
-/*
- * Returns whether the client was answered at the deadline, which discards the handler's response.
- */
+/* Returns whether the client was answered at the deadline; the handler's response is discarded. */
 static inline bool http_txn_is_late(const struct http_txn *txn)
 {
     return txn->answer == &txn->late;

@@ -311,8 +311,7 @@ static int reader_take_size(struct reader *reader, const char *line, size_t leng
     return 1;
 }
 
-/* Continues with the framing in the buffer. Returns 1 after progress; 0 if more bytes are needed.
- */
+/* Continues with the framing in the buffer. Returns 1 after progress; 0: it needs more bytes. */
 static int reader_take_frame(struct reader *reader)
 {
     const char *line = reader->buffer->bytes + reader->start;

@@ -94,10 +94,7 @@ static void stream_chunk_drop_first(struct chunks *chunks)
     free(link);
 }
 
-/*
- * Copies up to `room` bytes from the front and releases chunks that are used up. Returns the number
- * of bytes.
- */
+/* Copies up to `room` bytes from the front, and releases used-up chunks. Returns how many. */
 static size_t stream_chunks_take(struct chunks *chunks, char *into, size_t room)
 {
     size_t used = 0;

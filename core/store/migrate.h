@@ -50,9 +50,7 @@ struct migrate_db {
     bool unreplicated;            /* a commit may not have reached the synchronous standby */
 };
 
-/*
- * Connects. Returns 0, or -1 with outcome and problem set. Call migrate_db_close() in both cases.
- */
+/* Connects. Returns 0, or -1 with outcome and problem. Call migrate_db_close() in both cases. */
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only);
 void migrate_db_close(struct migrate_db *db);
 

@@ -33,8 +33,7 @@ static int conn_prepared_compare(const void *one, const void *other)
     return one < other ? -1 : one > other;
 }
 
-/* Moves to the statement of the batch whose result is next; after the last one, the Sync is next.
- */
+/* Moves to the statement of the batch whose result is next; after the last one, the Sync. */
 static void conn_batch_advance(struct pg_batch *batch)
 {
     batch->op = batch->op ? batch->op->next : NULL;
@@ -441,9 +440,7 @@ static void conn_results_lost(struct pg_conn *conn)
 
 /* ---- reading results ------------------------------------------------------------------------- */
 
-/*
- * Returns whether libpq created the result because memory ran out: the server's result is unknown.
- */
+/* Returns whether libpq made the result because memory ran out: the server's is unknown. */
 static bool conn_is_lost_result(const PGresult *result)
 {
     return PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&

@@ -44,9 +44,7 @@ struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const 
 /* The end of a SELECT, a printf() format for the mark: the condition that the session has it. */
 #define PG_WITH_MARK " WHERE current_setting('busbar.session', true) = '%s'"
 
-/*
- * Removes variables with which libpq would override the options. Call before threads are created.
- */
+/* Removes variables by which libpq would override options. Call before threads are created. */
 void pg_clean_environment(void);
 
 /*
@@ -55,8 +53,7 @@ void pg_clean_environment(void);
  */
 bool pg_notice_is_unreplicated(const PGresult *notice);
 
-/* Makes an error message one line: removes blanks at its end, and replaces line breaks by blanks.
- */
+/* Makes an error message one line: removes blanks at its end, replaces line breaks by blanks. */
 void pg_one_line(char *text);
 
 #endif

@@ -112,10 +112,7 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 
 /* ---- password.c: hashes of passwords, and checking an e-mail and a password ---- */
 
-/*
- * The columns of an account that login and getAccess need. The strings are borrowed from the
- * request.
- */
+/* The columns of an account that login and getAccess need. The strings belong to the request. */
 struct auth_account {
     int64_t id;
     const char *role, *status, *password; /* password NULL: not queried (clients) */
@@ -140,10 +137,7 @@ const char *auth_password_hash(struct bb_request *rq, const char *pool, const ch
 int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
                      const char *password, struct auth_account *account, bool *good);
 
-/*
- * Counts a failure (401, or 403 for an account that may not act). A success clears the earlier
- * failures.
- */
+/* Counts a failure (401, or 403 for an account that may not act). A success clears the count. */
 int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char *email,
                             const struct auth_account *account, int status);
 
@@ -191,9 +185,7 @@ struct auth_keys *auth_keys_new(void);
 void auth_keys_free(struct auth_keys *keys);
 void auth_keys_stale(struct auth_keys *keys);
 
-/*
- * Returns 0 if a key of this service (active or retired) has signed the token. May park the fiber.
- */
+/* Returns 0 if a key of this service (active or retired) signed the token. May park the fiber. */
 int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct token *token);
 
 /* Makes sure that an active key exists, and writes its name to `kid`. May park the fiber. */

@@ -133,8 +133,7 @@ static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account
 {
     static const struct bb_sql forget = {
         "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
-    /* A separate statement, so that it sees the session of a refresh that held the row until now.
-     */
+    /* A separate statement, so that it sees the session of a refresh that just held the row. */
     static const struct bb_sql revoke = {
         "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint "
         "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",

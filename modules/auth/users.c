@@ -115,10 +115,7 @@ int auth_change_password(struct bb_request *rq)
 
 /* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
 
-/*
- * With register_silent every registration gets this response, so that it does not reveal which
- * e-mails exist.
- */
+/* With register_silent every registration gets this, so that it reveals no existing e-mails. */
 static int users_received(struct bb_request *rq)
 {
     return bb_reply(rq, 202,

@@ -315,10 +315,7 @@ static int scan_stopped(struct pass *pass)
     return scan_fail(pass->scan, 400, "The file is not CSV: %s", pass->reader.why);
 }
 
-/*
- * Reads the file. Examines the first buffer, finds the separator, and reads the rows. Returns 0, or
- * -1.
- */
+/* Examines the first buffer of the file, finds the separator, reads the rows. Returns 0 or -1. */
 static int scan_file(struct pass *pass, int fd)
 {
     struct scan *scan = pass->scan;

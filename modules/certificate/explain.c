@@ -45,10 +45,7 @@ static const struct {
 
 #define TYPE_NAME(type) "CASE " type " WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END"
 
-/*
- * Finds the cycle of the Delta reading that covers a point in time, or else the cycle that contains
- * it.
- */
+/* Finds the cycle of the Delta reading that covers a point in time, or else the cycle around it. */
 #define CYCLE                                                                                      \
     "WITH moment AS (SELECT $2::timestamptz AS at,"                                                \
     " $2::timestamptz + interval '1 millisecond' AS until),"                                       \

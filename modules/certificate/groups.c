@@ -120,10 +120,7 @@ static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, siz
     return BB_ROW_FIELDS(rq, rows, row, 0, certificate_group_fields);
 }
 
-/*
- * Returns the organization of the group in the path. Ends the request if the caller may not see the
- * group.
- */
+/* Returns the organization of the path's group. Ends the request if the caller may not see it. */
 static int64_t group_find(struct bb_request *rq)
 {
     struct scope scope = certificate_scope(rq);

@@ -1,7 +1,4 @@
-/*
- * The tables of the chat module. They are hand-formatted, because clang-format would spread a row
- * over six lines.
- */
+/* The tables of the chat module, hand-formatted: clang-format would spread a row over six lines. */
 #include "modules/chat/chat.h"
 
 #include "modules/chat/schema.h"

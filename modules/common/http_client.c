@@ -236,8 +236,7 @@ static bool http_is_servers_fault(const struct http_request *request, CURLcode c
 
 static void http_judge(struct http_request *request, CURLcode code)
 {
-    /* libcurl reports a line of more than 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6
-     */
+    /* libcurl reports a line above 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6 */
     enum { TOO_LARGE = 100, DIGITS = 18 };
     struct curl_header *length;
     bool lacking = code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE;

@@ -131,9 +131,7 @@ static int target_read_network(struct network *network, const char *text)
 
 /* ---- rules ---- */
 
-/*
- * Below 1024, only the two ports of the web are allowed. Other services use these ports above 1024.
- */
+/* Below 1024, only the web's two ports are allowed. Other services use these ports above 1024. */
 static const int closed_ports[] = {
     1080, 1433, 1521, 1719, 1720, 1723,  2049,  2375,  2376,  2379,  2380, 3306,
     3389, 3659, 4045, 4190, 5060, 5061,  5432,  5433,  5672,  5900,  5984, 6000,
@@ -294,8 +292,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
     bool known = target_is_literal(host, &address);
     const char *dot = strrchr(host, '.');
 
-    /* If the last label begins with a digit, the host is not a name, but may be read as a number.
-     */
+    /* If the last label begins with a digit, it is not a name, but may be read as a number. */
     if (!known &&
         (host[0] == '[' || strchr(host, '%') || strchr("0123456789", *(dot ? dot + 1 : host))))
         return "must have a name or an IP address as its host";

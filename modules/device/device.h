@@ -187,10 +187,7 @@ bool device_country_codes(struct bb_request *rq, const char *sent, const char *c
 int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);
 
-/*
- * record.c: converts rows to records and records to JSON. The caller owns the JSON; NULL: out of
- * memory.
- */
+/* record.c: converts rows to records and these to JSON, which the caller owns; NULL: no memory. */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
                                       size_t row);
 /*
@@ -249,10 +246,7 @@ struct device_record device_in_path(struct bb_request *rq, enum device_look_up h
 int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                 const struct device_record *record, json_t *changed);
 
-/*
- * documents.c: puts the request's files into the store, or ends the request. `organization` owns
- * the device.
- */
+/* documents.c: stores the request's files, or ends the request. `organization` owns the device. */
 struct device_documents device_documents_take(struct bb_request *rq, int64_t organization);
 /* Call after the response: removes files that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);

@@ -272,10 +272,7 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
     ((struct device_documents *)documents)->begun = 0;
 }
 
-/*
- * Also deletes the uploads' rows. If a row is gone, its content may be gone, so the transaction is
- * refused.
- */
+/* Also deletes the uploads' rows. Refuses the transaction if one is gone: so may be its content. */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents)
 {

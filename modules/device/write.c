@@ -3,9 +3,7 @@
 
 #include "modules/device/device.h"
 
-/*
- * Sends the response for a failed write of a device, like bb_failed(), but names the violated rule.
- */
+/* Responds to a failed write of a device, like bb_failed(), but names the violated rule. */
 static int write_failed(struct bb_request *rq)
 {
     if (!strcmp(bb_constraint(rq), "device_external_key"))

@@ -1,7 +1,4 @@
-/*
- * The responses of a route: its success, and its possible errors, which are the same for all
- * routes.
- */
+/* The responses of a route: its success, and possible errors, which are the same for all routes. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * The outbox: the service "mail" writes it, and a worker on each host sends its mails.
- */
+/* The outbox: the service "mail" writes it, and a worker on each host sends its mails. */
 #include <poll.h>
 #include <semaphore.h>
 #include <stdio.h>

@@ -163,10 +163,7 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
     return stored->around[stored->places[p->item - submission->items]];
 }
 
-/*
- * Finds the first possible end after a start. If there is none, returns false and sets *end to the
- * last end.
- */
+/* Finds the first possible end after a start. If there is none: false, and *end is the last end. */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {

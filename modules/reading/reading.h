@@ -102,9 +102,7 @@ struct reading_submission {
 
 /* zones.c: any thread. A zone lives as long as the generation. */
 void zones_free(struct reading *reading);
-/*
- * Returns 0 and sets *zone (NULL: no zone has this name), or -1: `bb_failed(rq)`. Parks the fiber.
- */
+/* Returns 0 and sets *zone (NULL: no zone has this name), or -1: `bb_failed(rq)`. Parks. */
 int zones_get(struct bb_request *rq, const char *name, const struct zone **zone);
 
 /* submission.c: notes a mistake of a member of a reading, or of the reading if `member` is NULL. */

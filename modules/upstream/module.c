@@ -220,10 +220,7 @@ static bool call_append(struct call *call, const char *line)
 
 static void call_done(struct http_request *http);
 
-/*
- * Copies a request without problems. `rq` holds the call until it ends. Returns NULL if out of
- * memory.
- */
+/* Copies a request without problems. `rq` holds the call until it ends. NULL: out of memory. */
 static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
                              const struct bb_upstream_request *request, const char *url)
 {
@@ -290,10 +287,7 @@ static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
     return response;
 }
 
-/*
- * Releases the call's slot. The bytes of the response stay counted until the call is freed. Any
- * thread.
- */
+/* Releases the call's slot. Its response's bytes stay counted until it is freed. Any thread. */
 static void call_leave_place(struct upstream *upstream, struct call *call)
 {
     size_t over = call->bytes_held - call->response.length;

@@ -71,10 +71,7 @@ static const struct bb_sql forget = {
     BB_SQL_WRITE,
 };
 
-/*
- * Repeats the statement until it changes fewer rows than a batch. Returns 0, or -1 on failure,
- * which it logs.
- */
+/* Repeats the statement until it changes fewer rows than a batch. Returns 0, or -1 (logged). */
 static int jobs_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t arg)
 {
     size_t touched = BATCH;

@@ -56,10 +56,7 @@ struct zone *zone_read(const char *name, bool *failed);
 /* Returns the seconds east of UTC at an instant (seconds since 1970). */
 int32_t zone_offset(const struct zone *zone, int64_t at);
 
-/*
- * Returns the local time of an instant. Both are in ms since 1970, the local time as if it were
- * UTC.
- */
+/* Returns the local time of an instant. Both are in ms since 1970, the local time as if in UTC. */
 int64_t zone_local(const struct zone *zone, int64_t at_ms);
 
 /*

@@ -38,8 +38,7 @@ extern const struct bb_field webhook_delivery_fields[7], webhook_delivery_body_f
 const struct bb_rows *webhook_rows(struct bb_request *rq, const struct bb_sql *sql,
                                    const struct bb_value *values, size_t count, const char *what);
 
-/* Ends the request with 404 unless the caller may access the webhook. Returns whether it is polled.
- */
+/* Ends the request with 404 unless the caller may use the webhook. Returns whether it is polled. */
 bool webhook_find(struct bb_request *rq);
 
 /*
@@ -109,8 +108,7 @@ void webhook_certificates(struct bb_request *rq); /* a job */
 
 extern const struct bb_sql poll_page;
 extern const struct bb_field poll_event_fields[5], poll_consumer_fields[3];
-/* Refuses members that a webhook to create, or the webhook of a PATCH, cannot have with its kind.
- */
+/* Refuses members that a new webhook, or the webhook of a PATCH, cannot have with its kind. */
 void poll_check_members(struct bb_request *rq, bool create);
 void poll_check_sends(struct bb_request *rq); /* refuses polled webhooks, and unknown ones */
 /* Routes, like those below. */

@@ -54,9 +54,7 @@ int webhook_statistics(struct bb_request *rq)
     return bb_reply_fields(rq, rows, (size_t)limit, 0, webhook_statistics_fields, 5);
 }
 
-/*
- * GET /api/chat/webhooks/:id/statistics returns the hours of the last day, oldest first. $1 webhook
- */
+/* GET /api/chat/webhooks/:id/statistics: the hours of the last day, oldest first. $1 webhook */
 /* clang-format off */
 static const struct bb_sql hours = {
     "SELECT " BB_SQL_MS("hour") ", count(*) FILTER (WHERE state = 'delivered'),"
