@@ -9,8 +9,7 @@
  * killing a host is harmless.
  *
  * Everything runs on the fiber of its request; functions that read files run in the pool `files`.
- * Functions that return `int` return 0, or the status of the response sent, unless documented
- * otherwise.
+ * Functions that return `int` return 0 or the status of the response sent, unless stated otherwise.
  */
 #ifndef BULK_H
 #define BULK_H
@@ -21,6 +20,7 @@
 #include <sys/queue.h>
 
 #include "modules/common/csv.h"
+#include "modules/common/scope.h"
 
 enum {
     BULK_TYPES_MAX = 32,
@@ -160,8 +160,7 @@ struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_ty
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
 /*
  * Parses bytes of whole rows, which the upload has parsed before; ends the request if memory runs
- * out. `first` is the number of the first row. Skips rows up to `after`, and reads at most `most`
- * rows.
+ * out. `first` is the number of the first row. Skips rows up to `after`; reads at most `most` rows.
  */
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
                                  const char *bytes, int64_t first, int64_t after, size_t most);
@@ -222,8 +221,6 @@ struct bulk_source {
 };
 
 bool bulk_is_csv(const char *name); /* by its extension */
-/* Returns 1 if the organization exists or no module knows organizations, 0 if not, or -1. */
-int bulk_organization_known(struct bb_request *rq, int64_t organization);
 /*
  * Scans a file, checks its rows and stores its parts as a job, which becomes visible at the end.
  * Returns the status of the response, or 0 for the command. Everything is deleted again unless

@@ -246,7 +246,7 @@ static int import_describe(struct bb_request *rq, struct import *import)
         return import_refuse(rq, IMPORT_USAGE,
                              bb_format(rq, "--type: unknown type %.64s; known types: %s", type,
                                        bulk_type_names(rq)));
-    int known = bulk_organization_known(rq, import->source.organization);
+    int known = organization_known(rq, import->source.organization);
 
     if (known < 0) {
         bb_failed(rq);

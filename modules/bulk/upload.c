@@ -364,14 +364,6 @@ bool bulk_is_csv(const char *name)
     return length >= 4 && !strcasecmp(name + length - 4, ".csv");
 }
 
-int bulk_organization_known(struct bb_request *rq, int64_t organization)
-{
-    struct bb_service found = bb_service(rq->host, "accounts");
-    const struct bb_accounts *accounts = found.interface;
-
-    return accounts ? accounts->organization_known(found.state, rq, organization) : 1;
-}
-
 /* ---- the route ---- */
 
 static void upload_warn(struct bb_request *rq, void *arg, const char *text)
@@ -395,12 +387,8 @@ int bulk_upload(struct bb_request *rq)
 
     if (refused)
         return refused;
-    /* An Admin must name an organization that exists. Other callers can only name existing ones. */
-    int known =
-        rq->principal->role == BB_ROLE_ADMIN ? bulk_organization_known(rq, source.organization) : 1;
-
-    if (known <= 0)
-        return known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found");
+    if (rq->principal->role == BB_ROLE_ADMIN) /* other callers can only name existing ones */
+        organization_check(rq, source.organization);
     if (!file)
         return bb_invalid(rq, "file",
                           "is required: a part of multipart/form-data with the name of a file");

@@ -36,8 +36,6 @@ struct certificate {
     struct slots *exports;    /* in progress (modules/common/slots.h) */
     const struct bb_devices *devices;
     void *devices_state;
-    const struct bb_accounts *accounts;
-    void *accounts_state;
     const struct bb_readings *readings;
     void *readings_state;
     /* Where the job continues after a run that reached its time limit; 0: at the beginning. */
@@ -96,12 +94,7 @@ extern const struct bb_field certificate_fields[CERTIFICATE_FIELDS + 1];
     " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"       \
     " LEFT JOIN LATERAL (SELECT * FROM device_about(e.device) LIMIT 1) d ON true"
 
-/*
- * log.c: returns the scope of the caller and the query's organizationId. Ends the request if the
- * caller may not act in this organization.
- */
-struct scope certificate_scope(struct bb_request *rq);
-/* Returns a column of numbers. */
+/* log.c: returns a column of numbers. */
 int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size_t count,
                          size_t column);
 

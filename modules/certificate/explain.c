@@ -114,7 +114,7 @@ static struct bb_device explain_find_device(struct bb_request *rq, const char *k
 
     if (key[strspn(key, "0123456789")] || !*key)
         return explain_find(rq, key);
-    struct scope scope = certificate_scope(rq);
+    struct scope scope = scope_asked(rq);
 
     if (certificate->devices->get(certificate->devices_state, rq, &id, 1, &found))
         bb_end(rq, bb_failed(rq));

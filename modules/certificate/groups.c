@@ -123,7 +123,7 @@ static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, siz
 /* Returns the organization of the path's group. Ends the request if the caller may not see it. */
 static int64_t group_find(struct bb_request *rq)
 {
-    struct scope scope = certificate_scope(rq);
+    struct scope scope = scope_asked(rq);
     const struct bb_rows *rows =
         bb_query_or_end(rq, &find, BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))));
 
@@ -145,7 +145,7 @@ static int group_reply(struct bb_request *rq)
 int certificate_group_list(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
-    struct scope scope = certificate_scope(rq);
+    struct scope scope = scope_asked(rq);
     const struct bb_rows *rows =
         bb_query_or_end(rq, &list,
                         BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)),
@@ -298,19 +298,13 @@ static int group_make(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int certificate_group_create(struct bb_request *rq)
 {
-    const struct certificate *certificate = rq->state;
     struct group_new made = {.count = 0};
     int refused = bb_home(rq, bb_given_int(rq, "organizationId", 0), &made.organization);
 
     if (refused)
         return refused;
-    if (rq->principal->role == BB_ROLE_ADMIN) { /* other roles can only name existing ones */
-        int known = certificate->accounts->organization_known(certificate->accounts_state, rq,
-                                                              made.organization);
-
-        if (known <= 0)
-            return known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found");
-    }
+    if (rq->principal->role == BB_ROLE_ADMIN) /* other roles can only name existing ones */
+        organization_check(rq, made.organization);
     group_devices(rq, made.organization, &made.devices, &made.count);
     return bb_transaction(rq, group_make, &made);
 }
@@ -340,7 +334,7 @@ int certificate_group_delete(struct bb_request *rq)
 int certificate_group_shared(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
-    struct scope scope = certificate_scope(rq);
+    struct scope scope = scope_asked(rq);
     const struct bb_rows *rows = bb_query_or_end(
         rq, &shared,
         BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_arg_int(rq, "after", 0)), bb_i((int64_t)limit + 1)));
@@ -367,13 +361,10 @@ int certificate_group_shares(struct bb_request *rq)
 
 int certificate_group_share(struct bb_request *rq)
 {
-    const struct certificate *certificate = rq->state;
     int64_t with = json_integer_value(json_object_get(bb_body(rq), "organizationId"));
-    int known = certificate->accounts->organization_known(certificate->accounts_state, rq, with);
 
-    if (known < 0)
-        return bb_failed(rq);
-    return known ? group_share_with(rq, &share, with) : bb_fail(rq, 404, "Organization not found");
+    organization_check(rq, with);
+    return group_share_with(rq, &share, with);
 }
 
 int certificate_group_unshare(struct bb_request *rq)

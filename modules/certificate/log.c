@@ -27,16 +27,6 @@
 
 /* ---- entries ---- */
 
-struct scope certificate_scope(struct bb_request *rq)
-{
-    struct scope scope;
-    int refused = scope_set(rq, bb_arg_int(rq, "organizationId", 0), &scope);
-
-    if (refused)
-        bb_end(rq, refused);
-    return scope;
-}
-
 int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size_t count,
                          size_t column)
 {
@@ -97,7 +87,7 @@ static struct filter log_filter_read(struct bb_request *rq)
     const struct certificate *certificate = rq->state;
     const char *country = bb_arg(rq, "countryCode");
     struct filter filter = {
-        .scope = certificate_scope(rq),
+        .scope = scope_asked(rq),
         .device = bb_arg_int(rq, "deviceId", 0),
         .group = bb_arg_int(rq, "groupId", 0),
         .least_wh = bb_arg_int(rq, "minWatthour", INT64_MIN),
@@ -300,7 +290,7 @@ static int log_reply_entry(struct bb_request *rq, const struct scope *scope)
 
 int certificate_one(struct bb_request *rq)
 {
-    struct scope scope = certificate_scope(rq);
+    struct scope scope = scope_asked(rq);
 
     return log_reply_entry(rq, &scope);
 }

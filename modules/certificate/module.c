@@ -16,7 +16,6 @@ static int certificate_open(struct bb_host *host, void **state)
     struct certificate *certificate = bb_host_alloc(host, sizeof(*certificate));
     const struct certificate_settings *settings = bb_settings(host);
     struct bb_service devices = bb_service(host, "devices");
-    struct bb_service accounts = bb_service(host, "accounts");
     struct bb_service readings = bb_service(host, "readings");
     struct slots *exports =
         slots_new(host, settings->exports, settings->exports_per_account, "exports");
@@ -29,8 +28,6 @@ static int certificate_open(struct bb_host *host, void **state)
     certificate->exports = exports;
     certificate->devices = devices.interface;
     certificate->devices_state = devices.state;
-    certificate->accounts = accounts.interface;
-    certificate->accounts_state = accounts.state;
     certificate->readings = readings.interface;
     certificate->readings_state = readings.state;
     *state = certificate;

@@ -33,8 +33,7 @@ static const struct bb_sql place_of_one = {PLACE, 0}, place_of_many = {PLACE, BB
 
 /*
  * $1 and $2 scope, $3 before this day, $4 from this day, $5 entries to skip, $6 number of entries.
- * Entries are skipped in the index. The conditions on an organization are row comparisons, as in
- * log.c.
+ * Entries are skipped in the index. Conditions on an organization are row comparisons, as in log.c.
  */
 #define BEFORE "($3::date)::timestamp AT TIME ZONE 'UTC'"
 #define FROM "($4::date)::timestamp AT TIME ZONE 'UTC'"
@@ -81,7 +80,7 @@ static const struct bb_sql of_group = {
 int certificate_pages(struct bb_request *rq)
 {
     int64_t page = bb_arg_int(rq, "pageNumber", 1), group = bb_arg_int(rq, "groupId", 0);
-    struct scope scope = certificate_scope(rq);
+    struct scope scope = scope_asked(rq);
 
     certificate_shared(rq, group, &scope);
     const struct bb_value values[] = {SCOPE_ARGS(&scope),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "modules/chat/chat.h"
+#include "modules/common/scope.h"
 
 /*
  * $1 id, $2 organization, $3 and $4 participants, $5 name, $6 uuid, $7 author, $8 text, $9 time,
@@ -50,7 +51,6 @@ struct party {
 /* Returns the organization of the conversation; 0: none. */
 static int64_t start_organization(struct bb_request *rq, const struct party parties[2])
 {
-    const struct chat *chat = rq->state;
     const struct bb_principal *who = rq->principal;
     int64_t organization;
     int refused = bb_organization(rq, bb_given_int(rq, "organizationId", 0), &organization);
@@ -84,10 +84,7 @@ static int64_t start_organization(struct bb_request *rq, const struct party part
         return organization ? organization : who->organization;
     }
     if (who->role == BB_ROLE_ADMIN) { /* may act in any organization that exists */
-        int known = chat->accounts->organization_known(chat->accounts_state, rq, organization);
-
-        if (known <= 0)
-            bb_end(rq, known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found"));
+        organization_check(rq, organization);
         return organization;
     }
     if (!organization && who->role == BB_ROLE_API_USER && who->organization_count > 1)

@@ -1,4 +1,4 @@
-/* The organizations in whose data a caller acts. */
+/* The organizations in whose data a caller acts, and whether an organization exists. */
 #ifndef COMMON_SCOPE_H
 #define COMMON_SCOPE_H
 
@@ -30,6 +30,35 @@ static inline int scope_set(struct bb_request *rq, int64_t asked, struct scope *
         *scope =
             (struct scope){who->role == BB_ROLE_ADMIN, who->organizations, who->organization_count};
     return refused;
+}
+
+/* Like scope_set() for the query's organizationId, but ends the request instead of returning. */
+static inline struct scope scope_asked(struct bb_request *rq)
+{
+    struct scope scope;
+    int refused = scope_set(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+
+    if (refused)
+        bb_end(rq, refused);
+    return scope;
+}
+
+/* Returns 1 if the organization exists or no module has accounts, 0 if not, -1 on failure. */
+static inline int organization_known(struct bb_request *rq, int64_t organization)
+{
+    struct bb_service found = bb_service(rq->host, "accounts");
+    const struct bb_accounts *accounts = found.interface;
+
+    return accounts ? accounts->organization_known(found.state, rq, organization) : 1;
+}
+
+/* Ends the request with 404 unless the organization exists. */
+static inline void organization_check(struct bb_request *rq, int64_t organization)
+{
+    int known = organization_known(rq, organization);
+
+    if (known <= 0)
+        bb_end(rq, known ? bb_failed(rq) : bb_fail(rq, 404, "Organization not found"));
 }
 
 #endif

@@ -123,7 +123,7 @@ static int list_answer(struct bb_request *rq, const struct list_order *order,
 
 int device_list(struct bb_request *rq)
 {
-    struct scope scope;
+    struct scope scope = scope_asked(rq);
     const struct list_order *order = list_orders;
     const char *sort = bb_arg(rq, "sort"), *direction = bb_arg(rq, "order");
     const char *count = bb_arg(rq, "count"), *after = bb_arg(rq, "after");
@@ -131,14 +131,11 @@ int device_list(struct bb_request *rq)
     struct bb_value key = bb_null(), last = bb_null(), wanted = list_filters(rq, &any);
     struct bb_value groups = bb_b(bb_service(rq->host, "certificates").interface != NULL);
     int64_t limit = bb_arg_int(rq, "limit", PAGE_MAX);
-    int refused = scope_set(rq, bb_arg_int(rq, "organizationId", 0), &scope);
 
     while (sort && order->name && strcmp(order->name, sort) != 0)
         order++;
     if (!order->name)
         order = list_orders;
-    if (refused)
-        return refused;
     if (after) {
         char *end;
 
