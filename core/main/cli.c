@@ -300,8 +300,7 @@ int cmd_help(const struct cli *cli)
     for (size_t i = 0; g && i < g->module_count; i++)
         MODULE_EACH (bb_command, row, g->modules[i].descriptor->commands)
             printf("  %-18s %s\n", row->name, row->help ? row->help : "");
-    if (g)
-        generation_destroy(g);
+    generation_destroy(g);
     setting_problems_free(&problems);
     puts("\n`busbar COMMAND --help` prints more.");
     return CLI_DONE;

@@ -114,8 +114,7 @@ static int cmd_check_database(const struct cli *cli, const char *at, const char 
     else
         status = cli_fail("the settings cannot be read again");
     setting_problems_free(&problems);
-    if (g.arena)
-        arena_free(g.arena);
+    arena_free(g.arena);
     return status;
 }
 

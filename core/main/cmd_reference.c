@@ -115,8 +115,7 @@ int cmd_settings(const struct cli *cli)
                  module->version);
         cmd_reference_print_section(title, NULL, &module->settings);
     }
-    if (g)
-        generation_destroy(g);
+    generation_destroy(g);
     return CLI_DONE;
 }
 
@@ -150,8 +149,7 @@ int cmd_metrics(const struct cli *cli)
         }
         putchar('\n');
     }
-    if (g)
-        generation_destroy(g);
+    generation_destroy(g);
     return CLI_DONE;
 }
 

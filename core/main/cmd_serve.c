@@ -65,7 +65,7 @@ int cmd_serve(const struct cli *cli)
 
     if (g && !cli_lacks(g))
         status = cmd_serve_run(g);
-    else if (g)
+    else
         generation_destroy(g);
     hang_watch_end();
     return status;

@@ -179,6 +179,8 @@ void generation_release(struct generation *g)
 
 void generation_destroy(struct generation *g)
 {
+    if (!g)
+        return;
     generation_quiesce(g);
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];

@@ -563,13 +563,11 @@ bool module_error_free_response(struct core_request *rq, int status, int least, 
         return true;
     }
     snprintf(text, sizeof text, "%d", status);
-    if (late) {
+    if (late)
         module_error_log(rq, BB_ERROR,
                          "module sent an error response after its transaction was committed", text);
-        *instead = rq->response.status;
-        return false;
-    }
-    *instead = module_error(rq, "module sent a response with an invalid status", text);
+    *instead = late ? rq->response.status
+                    : module_error(rq, "module sent a response with an invalid status", text);
     return false;
 }
 

@@ -274,20 +274,18 @@ int auth_session_delete(struct bb_request *rq)
 /* Logins with a refresh token, and sessions without one; not the tokens of API clients. */
 int auth_session_list(struct bb_request *rq)
 {
+    // clang-format off
     static const struct bb_sql list = {
-        "SELECT s.id, " BB_SQL_MS("s.created") ", " BB_SQL_MS("s.used") ", " BB_SQL_MS(
-            "s.expires") ", s.agent, s.network, s.id = (SELECT coalesce(login, jti) FROM "
-                         "auth_session WHERE jti = $2::uuid) FROM (SELECT id, kid, created, "
-                         "rotated AS used, "
-                         "expires, agent, network FROM auth_refresh WHERE account = $1::bigint "
-                         "UNION ALL "
-                         "SELECT jti, kid, issued, issued, expires, NULL, NULL FROM auth_session "
-                         "WHERE account = $1::bigint AND client IS NULL AND login IS NULL AND "
-                         "revoked IS NULL) s "
-                         "JOIN auth_key k ON k.kid = s.kid AND k.retired IS NULL WHERE s.expires > "
-                         "now() "
-                         "ORDER BY s.used DESC, s.id LIMIT $3::bigint",
+        "SELECT s.id, " BB_SQL_MS("s.created") ", " BB_SQL_MS("s.used") ", "
+        BB_SQL_MS("s.expires") ", s.agent, s.network, s.id = (SELECT coalesce(login, jti)"
+        " FROM auth_session WHERE jti = $2::uuid) FROM (SELECT id, kid, created, rotated AS used,"
+        " expires, agent, network FROM auth_refresh WHERE account = $1::bigint UNION ALL"
+        " SELECT jti, kid, issued, issued, expires, NULL, NULL FROM auth_session"
+        " WHERE account = $1::bigint AND client IS NULL AND login IS NULL AND revoked IS NULL) s"
+        " JOIN auth_key k ON k.kid = s.kid AND k.retired IS NULL WHERE s.expires > now()"
+        " ORDER BY s.used DESC, s.id LIMIT $3::bigint",
         BB_SQL_LONG};
+    // clang-format on
     const struct bb_principal *who = rq->principal;
 
     return auth_reply_list(

@@ -66,10 +66,8 @@ struct parse {
 static char *rows_copy(struct bb_request *rq, const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy = bb_alloc(rq, size);
 
-    memcpy(copy, text, size);
-    return copy;
+    return memcpy(bb_alloc(rq, size), text, size);
 }
 
 /* Converts a cell to the value that the type gets, which is often the cell itself. */

@@ -595,9 +595,8 @@ double chat_listeners(void *state, size_t value)
     const struct listener *at;
     size_t count = 0;
 
-    pthread_mutex_lock(&hub->lock);
+    BB_LOCKED(&hub->lock);
     for (at = TAILQ_FIRST(&hub->lists[value]); at; at = TAILQ_NEXT(at, link))
         count++;
-    pthread_mutex_unlock(&hub->lock);
     return (double)count;
 }
