@@ -49,8 +49,7 @@ _Noreturn void crash_end(pthread_t thread, const char *reason);
 /*
  * A table of the files whose code is mapped: the program, its libraries, the modules. It is created
  * in advance for signal handlers, which find the symbol of an address with this table and the
- * file's symbol table, using only open() and mmap(). Code is never unloaded, so rows are never
- * removed.
+ * file's symbol table, with only open() and mmap(). No code is unloaded, so no row is removed.
  */
 
 /* Adds files that were loaded since the last call. One thread at a time. */

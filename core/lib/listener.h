@@ -42,8 +42,7 @@ struct cidr_list;
 
 /*
  * Creates a list from a JSON array (NULL: empty) of networks such as "10.0.0.0/8" or "::1", in the
- * arena. Returns NULL with the reason in `why` if an entry is not a network, or has bits set after
- * its prefix.
+ * arena. NULL, with the reason in `why`: an entry is not a network, or has bits after its prefix.
  */
 struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
                                 size_t why_size);

@@ -7,8 +7,7 @@
  *
  * Before log_open() and after log_close() lines go directly to standard error. Any thread may call
  * these functions, except that only one thread at a time may call log_open() and log_close().
- * Values may contain any bytes; they are escaped, so they cannot end a line or imitate another
- * pair.
+ * Values may contain any bytes; escaped, they cannot end a line or imitate another pair.
  */
 #ifndef CORE_LOG_H
 #define CORE_LOG_H
@@ -31,8 +30,7 @@ int log_open(const char *path, int fd, enum bb_level level, bool json);
 /*
  * Makes the writer open its file again, for instance after log rotation renamed the file. Every
  * line is written completely to one of the two files. If opening fails, the writer keeps the old
- * file and logs the failure. No effect on a log that writes to a descriptor. Any thread; does not
- * wait.
+ * file and logs the failure. No effect on a log to a descriptor. Any thread; does not wait.
  */
 void log_reopen(void);
 

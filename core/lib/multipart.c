@@ -284,8 +284,7 @@ static int multipart_data(struct multipart *multipart, size_t length)
 
 /*
  * Passes on data up to a delimiter, and takes the delimiter with the CR LF that ends its line, or
- * with --. A part ends only when its delimiter is confirmed. Returns 1; 0 if more input is needed;
- * or -1.
+ * with --. A part ends only when its delimiter is confirmed. Returns 1; 0: needs more input; or -1.
  */
 static int multipart_take_data(struct multipart *multipart)
 {

@@ -4,8 +4,7 @@
  * file: "busbar.yaml:12: http.loops: must be between 0 and 256".
  *
  * The tree and all values belong to the arena that is passed to settings_load() (a generation's).
- * One thread writes them while the generation is built; after that they are only read, from any
- * thread.
+ * One thread writes them while the generation is built; after that any thread may read them.
  *
  * Supported YAML: mappings, sequences, scalars, comments. Refused: duplicate keys, aliases, tags,
  * several documents. In a value, ${NAME} is replaced by the environment variable NAME,

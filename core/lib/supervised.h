@@ -3,8 +3,7 @@
  * sockets. The supervisor creates both, and each server process inherits them. When a server
  * process dies, its listening sockets stay open, so connections wait for the next server process,
  * and none is refused. A server process records in the file when it serves, and why it ends. It
- * writes with pwrite() instead of mapping the file, so that stray writes of a module cannot change
- * it.
+ * writes with pwrite(), not to a mapping, so that stray writes of a module cannot change the file.
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
  *

@@ -70,8 +70,7 @@ void activity_leave(struct activity before);
 
 /*
  * Sets the function that fills a record with the request that runs on the calling thread, or
- * returns false if none runs. Signal handlers call the function. Call once, before threads are
- * created.
+ * returns false if none runs. Signal handlers call it. Call this once, before threads are created.
  */
 void activity_source(bool (*request)(struct activity *running));
 

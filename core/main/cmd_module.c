@@ -168,8 +168,7 @@ static int option_take(const struct options *options, int argc, char **argv, int
 
 /*
  * Parses the options of a module's command by its table. Returns an object, which the caller owns;
- * NULL after a message on standard error. Reads secret options from the environment or standard
- * input.
+ * NULL after an error message. Reads secret options from the environment or standard input.
  */
 static json_t *options_read(const struct bb_table *fields, int argc, char **argv)
 {

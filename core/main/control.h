@@ -5,8 +5,7 @@
  * that it has no control socket. SIGHUP reloads even without the socket.
  *
  * A client sends one line ("reload", "status", "status --json", "run-job NAME"). The response is a
- * line with the exit status for the client, followed by text for people up to the end of the
- * stream.
+ * line with the exit status for the client, then text for people up to the end of the stream.
  *
  * The path is $BUSBAR_CONTROL, or else the setting control.socket. A client must find the socket
  * even if the settings file is invalid: it uses the setting's default then.

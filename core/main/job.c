@@ -116,8 +116,7 @@ static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, job_e
 
 /*
  * The job's transactions use the connection that holds the lock. With separate connections, two
- * jobs could each wait for a connection of the other one, and a job could commit after losing the
- * lock.
+ * jobs could each wait for a connection of the other, and a job could commit after losing the lock.
  */
 static void job_entry(struct core_request *rq)
 {

@@ -30,8 +30,7 @@ void engine_free(struct engine *engine);
 
 /*
  * Returns the state of a dependency as bb_probe() does: 0, -1: down, 1: not configured. It uses the
- * results of the PostgreSQL listener and of the Redis probes, so it never waits and adds no load.
- * Any thread.
+ * results of the PostgreSQL listener and Redis probes, so it never waits or adds load. Any thread.
  */
 int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms);
 

@@ -80,8 +80,7 @@ void engine_stop(struct engine *engine, int64_t until_ms);
 /*
  * Background work (webhook deliveries, jobs, calls to other servers) can be paused: by an operator,
  * or because the database was restored or cloned. The database has this state
- * (busbar_pause_reason() in core/store/schema.sql). Before the first query, work is paused. Any
- * thread.
+ * (busbar_pause_reason() in schema.sql). Before the first query, work is paused. Any thread.
  */
 #define PAUSE_QUESTION "SELECT busbar_pause_reason()" /* one row; NULL: not paused */
 

@@ -31,8 +31,7 @@ void metric_full_name(const struct bb_module *descriptor, const struct bb_metric
 
 /*
  * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new".
- * `settings_size` is NULL unless the fields are settings; bound rows need a member within this
- * size.
+ * `settings_size` is NULL unless the fields are settings; bound rows need a member within it.
  */
 static void validate_fields(const struct bb_table *fields, const size_t *settings_size,
                             const char *place, struct setting_problems *problems)

@@ -169,8 +169,7 @@ static enum quota_result body_count(struct http_txn *txn, size_t bytes)
 
 /*
  * Counts more bytes for this transaction. Returns 0; if there is no room, answers with 429 or 503
- * and returns the status. Small bodies count as 0 bytes, so that they need no data shared by the
- * loops.
+ * and returns the status. Small bodies count as 0 bytes, so they need no data shared by the loops.
  */
 static int body_take_room(struct http_txn *txn, size_t bytes)
 {
@@ -223,16 +222,15 @@ static int body_keep(struct http_txn *txn, const char *data, size_t size, size_t
 /*
  * ---- uploads: multipart bodies ----
  *
- * The loop parses arriving data and collects
- * file data in one of two buffers, while a thread of the module's pool writes the other; if both
- * are full, the connection is suspended. So memory is independent of the size of the upload, and
- * the disk never blocks the loop. The buffers count among the large bodies in memory; if there is
- * no room for a second one, the upload continues with one. Files are stored in `incoming/` of the
- * route's directory, and synced to disk (fsync) before the handler gets them; files that still have
- * their names at the end of the request are deleted. Everything runs on the loop, except
- * upload_write_batch() and upload_discard(), which run in the pool and use only the files and the
- * batch that was passed to them. While the pool works, the HTTP transaction cannot be freed: see
- * upload_end().
+ * The loop parses arriving data and collects file data in one of two buffers, while a thread of the
+ * module's pool writes the other; if both are full, the connection is suspended. So memory is
+ * independent of the size of the upload, and the disk never blocks the loop. The buffers count
+ * among the large bodies in memory; if there is no room for a second one, the upload continues with
+ * one. Files are stored in `incoming/` of the route's directory, and synced to disk (fsync) before
+ * the handler gets them; files that still have their names at the end of the request are deleted.
+ * Everything runs on the loop, except upload_write_batch() and upload_discard(), which run in the
+ * pool and use only the files and the batch that was passed to them. While the pool works, the HTTP
+ * transaction cannot be freed: see upload_end().
  */
 
 /* A file, allocated in the arena of the request. */
@@ -836,8 +834,7 @@ void upload_end(struct upload *upload)
 
 /*
  * Does not store a body that the route ignores, because anyone could fill the memory through a
- * public route. With an Idempotency-Key it must store it, because another body makes another
- * request.
+ * public route. With an Idempotency-Key it does, because another body makes another request.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {

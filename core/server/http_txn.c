@@ -294,8 +294,7 @@ static bool txn_must_delay(const struct http_txn *txn)
 
 /*
  * Delays a 429, or a 503 because of module_limits, by DELAY_MS, once, so that a client that
- * immediately repeats refused requests does not use more of the loop's time than other clients. On
- * the fiber.
+ * repeats refused requests at once does not use more of the loop's time than others. On the fiber.
  */
 static void txn_delay_refusal(struct core_request *rq)
 {

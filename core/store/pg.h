@@ -21,8 +21,7 @@
  * The other requests are sent again, writes one by one; reads that already have a result keep it.
  *
  * Waiting requests are served round robin by owner, and each owner has a share of a pool (quota.h):
- * of the queue, of each batch, of the long statements in progress, and of the checked out
- * connections.
+ * of the queue, of each batch, of long statements in progress, and of checked out connections.
  *
  * A request can outlive its caller: a caller that no longer waits calls pg_request_abandon(), and
  * the results are dropped when they arrive. All functions must be called on the loop's thread.

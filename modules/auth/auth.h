@@ -6,8 +6,7 @@
  * end the request. Functions that take a request run on its fiber.
  *
  * Functions that take a request and return `int` return 0 on success, or the status of the response
- * that was sent, so that callers write `if (status) return status;`. Exceptions are documented at
- * the function.
+ * sent, so that callers write `if (status) return status;`. Exceptions are stated at the function.
  */
 #ifndef AUTH_AUTH_H
 #define AUTH_AUTH_H

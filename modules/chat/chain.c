@@ -4,8 +4,7 @@
  * Returns the messages of the conversation whose first message has this uuid, in order. Any other
  * uuid is unknown (404). `after` is the number of messages already seen, so that a client can
  * request new messages without storing a cursor. Without `limit` the response has the whole chain:
- * a short chain is sent at once; a chain with more messages or bytes is read page by page while it
- * is sent.
+ * a short chain is sent at once; one with more messages or bytes is read by pages while it is sent.
  *
  * With `order=desc` the response has a page of the latest messages, or of those before `before`.
  */

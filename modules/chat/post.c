@@ -159,8 +159,7 @@ int chat_read(struct bb_request *rq)
  *
  * A conversation that began when no approved account had a participant's e-mail is withheld from
  * the account that has the e-mail later. The owner of the conversation may share it with that
- * account, and cannot undo this. Hosts cache the facts of conversations, so a channel notifies
- * them.
+ * account, and cannot undo it. Hosts cache facts of conversations, so a channel notifies them.
  */
 
 static const struct bb_sql show = {

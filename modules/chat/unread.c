@@ -4,8 +4,7 @@
  * Both read totals (schema.sql, step 3) and the changes that are not yet added to them. They read
  * no conversation and no message, so the cost depends neither on the length of a history nor on the
  * number of conversations. A caller that names another e-mail also sees the conversations in which
- * both take part. These are read directly, up to PAIRED of them; more than FEW_PAIRED with a long
- * statement.
+ * both take part. Up to PAIRED are read directly; more than FEW_PAIRED with a long statement.
  */
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /*
  * Values by key in memory, shared by all loops. Keys and values are copied in and out, so that an
  * eviction never frees a value in use. The table has sets of eight entries; a full set evicts the
- * entry that was not used for longest. Any thread. Each module that uses this has its own copy
- * compiled in.
+ * entry not used for longest. Any thread. Each module that uses this has its own copy compiled in.
  */
 #ifndef COMMON_CACHE_H
 #define COMMON_CACHE_H

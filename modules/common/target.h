@@ -58,8 +58,7 @@ extern const struct bb_field target_network_item[1], target_port_item[1];
 
 /*
  * Reads the settings (NULL: empty): lists of networks, of ports, and of networks with all ports.
- * `ports` must live as long as the rules. Returns 0, or -1 with the reason in `why` and empty
- * rules.
+ * `ports` must outlive the rules. Returns 0, or -1 with the reason in `why` and empty rules.
  */
 int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
                       const json_t *open, char *why, size_t why_size);

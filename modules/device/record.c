@@ -169,15 +169,13 @@ enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
  * k is the caller: the scope, the key or the site's name, the key if it is a uuid, and the key if
- * it may be an id. For one request k is built from parameters, for several from arrays (struct
- * bb_keyed).
+ * it may be an id. k is built from parameters for one request, from arrays (bb_keyed) for several.
  *
  * Only a few rows are read, even if many devices share a serial number or a site, because each
  * index begins with this value. For callers that see everything the condition is a range that
  * begins with the value, because with equality the planner might sort. For other callers, rows are
  * searched by organization. Most of them have one organization. They have a separate statement,
- * because PostgreSQL would plan the statement for any number of organizations again for each
- * look-up.
+ * because PostgreSQL would plan that for any number of organizations again for each look-up.
  */
 #define ASKED "everything, organisations, name, uuid, id"
 #define ONE                                                                                        \

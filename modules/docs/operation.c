@@ -184,8 +184,7 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
             docs_append(maker, roles, json_string(bb_role_name(role)));
     /*
      * Adds the first sentence of the route's help as summary, or its path if it has no help. The
-     * description is the rest of the help, the roles that may call the route, and the columns of
-     * rows.
+     * description is the rest of the help, the roles that may call it, and the columns of rows.
      */
     const char *help = route->help && *route->help ? route->help : route->path;
     const char *end = strstr(help, ". ");

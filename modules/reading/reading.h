@@ -7,8 +7,7 @@
  * at all. Rows of a bulk upload are submissions, too (rows.c). Everything runs on the fiber of its
  * request. Only the cache of time zones is shared; it has its own mutex.
  *
- * Functions that return int return 0, or the status of the response sent, unless described
- * otherwise.
+ * Functions that return int return 0 or the status of the response sent, unless stated otherwise.
  */
 #ifndef READING_H
 #define READING_H

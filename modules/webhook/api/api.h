@@ -60,8 +60,7 @@ const char *webhook_check_url(struct bb_request *rq, const char *field, const ch
 
 /*
  * Columns of a webhook, at first its id, for jsonb_populate_record(); they live as long as the
- * request. options_take() adds the columns that the members in the body change, or refuses the
- * request.
+ * request. options_take() adds the columns that members of the body change, or refuses the request.
  */
 json_t *options_new(struct bb_request *rq, int64_t webhook);
 json_t *options_take(struct bb_request *rq, int64_t webhook);

@@ -1,8 +1,7 @@
 /*
  * Webhooks of kind "poll": a client reads their events, for example because a firewall keeps
  * requests from it. The events are the deliveries in the log, which no sender sends. An offset is
- * the id of a delivery. Each consumer has the offset that it committed last, and reads the events
- * after it.
+ * the id of a delivery. Each consumer has its last committed offset, and reads the events after it.
  *
  * Ids increase in the order in which transactions get them, but the transactions may commit in a
  * different order. So the last event of a response is an event before which no further event can
