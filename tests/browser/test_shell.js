@@ -210,9 +210,14 @@ scene('shell: the language of the browser selects German', async ({ open }) => {
   assert.equal(await page.evaluate(() => document.documentElement.lang), 'de')
   await page.getByRole('link', { name: 'Anlagen', exact: true }).waitFor()
   await look(page, 'german')
+  await page.route('**/api/device?*', async (route) => {
+    const response = await route.fetch()
+    await route.fulfill({ response, headers: { ...response.headers(), 'x-total-count': '1000' } })
+  })
   for (const [link, heading] of [['Webhooks', 'Webhooks'], ['Anlagen', 'Anlagen'], ['Massenimport', 'Massenimport'], ['Zertifikate', 'Zertifikate'], ['Konten', 'Konten'], ['Status', 'Status']]) {
     await go(page, link)
     await page.getByRole('heading', { level: 1, name: heading }).waitFor()
+    if (link === 'Anlagen') await page.getByText('1.000 Anlagen').waitFor()
     await look(page, `german-${link.toLowerCase()}`)
   }
 })

@@ -13,7 +13,7 @@ const SAME = /^(busbar|client_id|client_secret)$/ // proper names
 /* Returns the entries of a catalog, parsed from its source: 'key': 'text'. */
 function catalogue (language) {
   const source = fs.readFileSync(path.join(web, 'texts', `${language}.ts`), 'utf8')
-  return new Map([...source.matchAll(/'([A-Za-z]+\.[A-Za-z0-9_]+)': '((?:[^'\\]|\\.)*)'/g)].map(([, key, text]) => [key, text]))
+  return new Map([...source.matchAll(/'([A-Za-z]+(?:\.[A-Za-z0-9_]+)+)': '((?:[^'\\]|\\.)*)'/g)].map(([, key, text]) => [key, text]))
 }
 
 const valuesOf = (text) => [...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name).sort()
@@ -36,10 +36,12 @@ scene('texts: every language has every text, with the same values', async () => 
   }
 })
 
-scene('texts: texts that depend on a number contain it', async () => {
+scene('texts: texts that depend on a number contain it, and get a number', async () => {
+  const all = sources().map(([, source]) => source).join('\n')
+
   for (const language of LANGUAGES) {
     for (const [key, text] of catalogue(language)) {
-      for (const [, name] of text.matchAll(/\{(\w+)\|[^|}]+\|[^|}]+\}/g)) assert.ok(valuesOf(text).includes(name), `${language} ${key}`)
+      for (const [, name] of text.matchAll(/\{(\w+)\|[^|}]+\|[^|}]+\}/g)) assert.ok(valuesOf(text).includes(name) && !new RegExp(`'${key}', \\{[^}]*\\b${name}: as`).test(all), `${language} ${key}`)
       assert.ok(!/[{}]/.test(text.replace(/\{\w+(\|[^{}|]+\|[^{}|]+)?\}/g, '')), `${language} ${key}`)
     }
   }
@@ -47,10 +49,10 @@ scene('texts: texts that depend on a number contain it', async () => {
 
 scene('texts: every text is used', async () => {
   const all = sources().map(([, source]) => source).join('\n')
-  const groups = [...all.matchAll(/(?:t\(`|named\(')(\w+)/g)].map(([, group]) => group)
+  const groups = [...all.matchAll(/(?:t\(`([\w.]+\.)\$|named\('(\w+))/g)].map(([, prefix, group]) => prefix ?? `${group}.`)
 
   for (const key of catalogue('en').keys()) {
-    assert.ok(all.includes(`'${key}'`) || groups.includes(key.split('.')[0]), `${key} is not used`)
+    assert.ok(all.includes(`'${key}'`) || groups.some((group) => key.startsWith(group)), `${key} is not used`)
   }
 })
 

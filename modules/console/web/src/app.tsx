@@ -145,7 +145,7 @@ const client = new QueryClient({
   }
 })
 
-const many = (n: number) => n > 99 ? '99+' : String(n)
+const many = (n: number) => n > 99 ? '99+' : n
 
 /* The number of unread messages, next to Chat and in the title of the page. */
 function useUnread ({ email }: Own) {

@@ -9,7 +9,6 @@ import type { BulkLog, BulkUpload } from '../api/types'
 import { goInstead, to } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { asNumber } from '../ui/format'
 import { Badge, Button, Confirm, Failed, Loading } from '../ui/ui'
 import { Rows } from './rows'
 
@@ -24,9 +23,9 @@ type Progress = Pick<BulkUpload, 'status' | 'progress'>
 /* The rows that are done; of an upload that was cancelled, the ones that are not stored are not failures. */
 export function progressOf ({ status, progress: { done, total, succeeded, failed } }: Progress): string {
   const left = total - succeeded - failed
-  const parts = [t('bulk.progress', { done: asNumber(done), total: asNumber(total) })]
-  if (status === 'cancelled') parts.push(t('bulk.left', { ok: asNumber(succeeded), left: asNumber(left + failed) }))
-  else if (status !== 'created') parts.push(t('bulk.done', { ok: asNumber(succeeded), failed: asNumber(failed) }))
+  const parts = [t('bulk.progress', { done, total })]
+  if (status === 'cancelled') parts.push(t('bulk.left', { ok: succeeded, left: left + failed }))
+  else if (status !== 'created') parts.push(t('bulk.done', { ok: succeeded, failed }))
   return parts.join('; ')
 }
 
@@ -100,7 +99,7 @@ export function Job ({ id }: { id: string }) {
         <>
           <section className='panel'>
             {data.status === 'created' && (
-              <p>{t('bulk.checked', { passed: asNumber(data.check.passed), failed: asNumber(data.check.failed) })}</p>
+              <p>{t('bulk.checked', { passed: data.check.passed, failed: data.check.failed })}</p>
             )}
             {data.reason !== null && <p>{data.reason}</p>}
             {data.status !== 'created' && (
@@ -114,7 +113,7 @@ export function Job ({ id }: { id: string }) {
               {data.status === 'created' && (
                 <Button kind='main' disabled={act.isPending || data.check.passed === 0}
                   onClick={() => act.mutate('confirm')}>
-                  {t('bulk.confirm', { n: asNumber(data.check.passed) })}
+                  {t('bulk.confirm', { n: data.check.passed })}
                 </Button>
               )}
               {!over && (

@@ -64,7 +64,7 @@ function NothingShared () {
   const { organizations } = useMe()
   return (
     <Empty icon={Award} action={<a href={to('chat')}>{t('overview.ask')}</a>}>
-      {organizations.map(({ id, name }) => <span key={id}>{t('groups.notShared', { name, id })} </span>)}
+      {organizations.map(({ id, name }) => <span key={id}>{t('groups.notShared', { name, id: String(id) })} </span>)}
     </Empty>
   )
 }
@@ -104,7 +104,7 @@ export default function Certificates () {
       <header>
         <h1>{t('certs.title')}</h1>
         <span><Word of='certificate' /></span>
-        {buyer && me.organizations.map(({ id }) => <span key={id}>{t('groups.ownNumber', { id })}</span>)}
+        {buyer && me.organizations.map(({ id }) => <span key={id}>{t('groups.ownNumber', { id: String(id) })}</span>)}
         <Button icon={Download} onClick={save}>{t('certs.export')}</Button>
       </header>
       {error !== null && <Failed error={error} />}

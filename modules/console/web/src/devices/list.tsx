@@ -11,7 +11,7 @@ import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { saveCsv } from '../ui/csv'
-import { asDate, asNumber, asPower } from '../ui/format'
+import { asDate, asPower } from '../ui/format'
 import { usePages, useSettled } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { useOrder } from '../ui/sort'
@@ -97,7 +97,7 @@ export function List () {
     <div className='page'>
       <header>
         <h1>{t('devices.title')}</h1>
-        {typeof total === 'number' && <span>{t('devices.count', { n: asNumber(total) })}</span>}
+        {typeof total === 'number' && <span>{t('devices.count', { n: total })}</span>}
         <div className='row'>
           {all.length > 0 && (
             <Button icon={Download} disabled={csv.isPending} onClick={() => csv.mutate()}>{t('hooks.export')}</Button>

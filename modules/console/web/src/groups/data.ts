@@ -25,6 +25,6 @@ export function useGroups () {
     own,
     shared,
     all,
-    nameOf: (id: number) => all.find((group) => group.id === id)?.name ?? t('groups.one', { id })
+    nameOf: (id: number) => all.find((group) => group.id === id)?.name ?? t('groups.one', { id: String(id) })
   }
 }

@@ -39,7 +39,7 @@ function Members ({ group }: { group: Group }) {
   const energy = new Map(totals.data?.map((total) => [total.deviceId, total.succeeded_watthour]))
   const titleOfId = (id: number) => {
     const device = known.get(id)
-    return device ? titleOf(device) : t('groups.device', { id })
+    return device ? titleOf(device) : t('groups.device', { id: String(id) })
   }
   const head = [t('devices.name'), t('devices.id'), { text: t('groups.issued'), number: true }, '']
   const remove = (id: number) => call('DELETE', `/api/device-group/${group.id}/devices/${id}`)
@@ -82,7 +82,7 @@ function Sharing ({ group }: { group: Group }) {
   const taken = [group.organizationId, ...shares.data?.map(({ organizationId }) => organizationId) ?? []]
   const others = all.filter(({ id }) => !taken.includes(id))
   const list = isOne(useMe(), 'Admin')
-  const titled = (id: number) => all.some((one) => one.id === id) ? nameOf(id) : t('groups.organization', { id })
+  const titled = (id: number) => all.some((one) => one.id === id) ? nameOf(id) : t('groups.organization', { id: String(id) })
   const refresh = () => client.invalidateQueries({ queryKey: ['groups', 'share', group.id] })
   const add = useAction({
     mutationFn: () => call('POST', path, { organizationId: Number(added) }),

@@ -114,7 +114,7 @@ function tasksOf ({ devices, unread, receivers, uploads, pending, clients }: Fig
     waiting > 0 && { icon: UserCheck, text: t('todo.pending', { n: waiting }), tone: 'wait', address: to('accounts') },
     messages > 0 && {
       icon: MessagesSquare,
-      text: t('todo.unread', { n: asNumber(messages) }),
+      text: t('todo.unread', { n: messages }),
       tone: 'wait',
       address: to('chat')
     },
@@ -128,7 +128,7 @@ function tasksOf ({ devices, unread, receivers, uploads, pending, clients }: Fig
       .slice(0, 3)
       .map(({ bulkUploadId, fileName, progress }) => ({
         icon: Upload,
-        text: t('todo.failed', { n: asNumber(progress.failed), file: fileName }),
+        text: t('todo.failed', { n: progress.failed, file: fileName }),
         tone: 'bad' as const,
         address: to('bulk', bulkUploadId)
       })),
@@ -187,7 +187,7 @@ function Tiles ({ owner, devices, months, unread, hooks }: Figures) {
           title={t('overview.certified')}
           address={to('certificates')}
           of={months}
-          note={t('overview.entries', { n: asNumber(now?.entries ?? 0) })}>
+          note={t('overview.entries', { n: now?.entries ?? 0 })}>
           {asEnergy(now?.readvalue_watthour ?? 0)}
         </Tile>
       ) : null}
@@ -312,7 +312,7 @@ export default function Overview () {
             ))}
           </Table>
           {(devices.data.total ?? 0) > SHOWN && (
-            <a href={to('devices')}>{t('overview.all', { n: asNumber(devices.data.total ?? 0) })}</a>
+            <a href={to('devices')}>{t('overview.all', { n: devices.data.total ?? 0 })}</a>
           )}
         </section>
       )}

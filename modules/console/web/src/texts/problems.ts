@@ -35,6 +35,7 @@ export function labelOf (field: string): string {
 
 export function asProblem ({ problem, code, params = {} }: FieldError): string {
   if (!has(`problem.${code}`)) return problem
-  const values = Object.entries(params).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : String(value)])
-  return t(`problem.${code}` as Key, Object.fromEntries(values) as Record<string, string>)
+  const values = Object.entries(params).map(([name, value]) =>
+    [name, Array.isArray(value) ? value.join(', ') : typeof value === 'number' ? value : String(value)])
+  return t(`problem.${code}` as Key, Object.fromEntries(values) as Record<string, string | number>)
 }

@@ -22,8 +22,14 @@ function pluralOf (code: string) {
   return (n: number) => forms.indexOf(rules.select(n))
 }
 
+/* The viewer's regional format: en-GB and de-AT differ from the plain languages of the catalog. */
+export const way = () => navigator.languages.find((name) => name.startsWith(language)) ?? language
+
+const numbersOf = () => new Intl.NumberFormat(way(), { maximumFractionDigits: 20 })
+
 let catalogue = catalogues[language]!
 let plural = pluralOf(language)
+let numbers = numbersOf()
 const listeners = new Set<() => void>()
 
 function listen (changed: () => void) {
@@ -40,6 +46,7 @@ export function speak (code: string) {
   language = code
   catalogue = catalogues[code]!
   plural = pluralOf(code)
+  numbers = numbersOf()
   document.documentElement.lang = code
   if (location.search) history.replaceState(history.state, '', `${location.pathname}${location.hash}`)
   prefer({ language: code })
@@ -52,10 +59,17 @@ export function redraw () {
   for (const changed of [...listeners]) changed()
 }
 
-/* {n} is the value n; {n|device|devices} is the form that matches it, of as many as the language has. */
+/*
+ * {n} is the value n, a number in the viewer's format: pass an id as text. {n|device|devices} is the form that matches
+ * the number n, of as many as the language has; a text is the form of many.
+ */
 export function t (key: Key, values: Record<string, string | number> = {}): string {
-  return catalogue[key].replace(/\{(\w+)((?:\|[^|}]*)*)\}/g, (_, name: string, all: string) => all === ''
-    ? String(values[name] ?? '') : all.split('|')[1 + plural(Number(values[name]))] ?? '')
+  return catalogue[key].replace(/\{(\w+)((?:\|[^|}]*)*)\}/g, (_, name: string, all: string) => {
+    const value = values[name] ?? ''
+    const isNumber = typeof value === 'number'
+    if (all !== '') return all.split('|')[1 + plural(isNumber ? value : NaN)] ?? ''
+    return isNumber ? numbers.format(value) : value
+  })
 }
 
 /* Returns whether there is a text with this key. */

@@ -2,10 +2,9 @@
 import { useSyncExternalStore } from 'react'
 
 import { preferences } from '../preferences'
-import { language } from '../texts/texts'
+import { language, way } from '../texts/texts'
 
-/* The viewer's regional format: en-GB and de-AT differ from the plain languages of the catalog. */
-export const way = () => navigator.languages.find((name) => name.startsWith(language)) ?? language
+export { way }
 
 const DAY_MS = 86400000
 

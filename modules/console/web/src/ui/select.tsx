@@ -7,7 +7,6 @@ import { useEffect, useRef, useState, type ChangeEvent, type Key, type ReactNode
 
 import { t } from '../texts/texts'
 import { forEachItem, type Progress } from './each'
-import { asNumber } from './format'
 import { toast } from './toast'
 import { Button, Dialog, problemOf, type Head } from './ui'
 
@@ -71,7 +70,7 @@ function Names ({ of }: { of: ReactNode[] }) {
   return (
     <ul>
       {of.slice(0, NAMED).map((name, i) => <li key={i}>{name}</li>)}
-      {of.length > NAMED && <li>{t('select.more', { n: asNumber(of.length - NAMED) })}</li>}
+      {of.length > NAMED && <li>{t('select.more', { n: of.length - NAMED })}</li>}
     </ul>
   )
 }
@@ -112,7 +111,7 @@ function Run<Item> ({ action, selection, nameOf, changed, close }: {
         <div className='text'>
           <p>{action.ask(items.length)}</p>
           <Names of={items.map(nameOf)} />
-          {skipped > 0 && <p>{t('select.skipped', { n: asNumber(skipped) })}</p>}
+          {skipped > 0 && <p>{t('select.skipped', { n: skipped })}</p>}
         </div>
       )}
       {progress && !results && (
@@ -121,20 +120,20 @@ function Run<Item> ({ action, selection, nameOf, changed, close }: {
           <p role='status'>
             {progress.waiting > 0
               ? t('select.waits', { n: progress.waiting })
-              : t('select.progress', { n: asNumber(progress.done), all: asNumber(items.length) })}
+              : t('select.progress', { n: progress.done, all: items.length })}
           </p>
         </>
       )}
       {results && (
         <div className='text' role='alert'>
-          <p>{t('select.progress', { n: asNumber(succeeded), all: asNumber(items.length) })}</p>
+          <p>{t('select.progress', { n: succeeded, all: items.length })}</p>
           {failed.length > 0 && (
             <div className='failed'>
-              <p>{t('select.failed', { n: asNumber(failed.length) })}</p>
+              <p>{t('select.failed', { n: failed.length })}</p>
               <ul>{failed.map((item, i) => <li key={i}>{nameOf(item)}: {problemOf(results.get(item))}</li>)}</ul>
             </div>
           )}
-          {untried.length > 0 && <p>{t('select.untried', { n: asNumber(untried.length) })}</p>}
+          {untried.length > 0 && <p>{t('select.untried', { n: untried.length })}</p>}
         </div>
       )}
       <div className='actions'>
@@ -160,7 +159,7 @@ export function SelectionBar<Item> ({ selection, actions, nameOf, changed }: {
 }) {
   const [chosen, choose] = useState<Action<Item> | null>(null)
   const { selected, shown, keep, selectAll } = selection
-  const count = t('select.count', { n: asNumber(selected.length) })
+  const count = t('select.count', { n: selected.length })
   const fitting = actions.map((action) => ({ action, n: selected.filter(action.fits).length })).filter(({ n }) => n > 0)
 
   return (
@@ -171,14 +170,14 @@ export function SelectionBar<Item> ({ selection, actions, nameOf, changed }: {
           aria-label={t('select.actions')}>
           {selected.length > 0 && <strong>{count}</strong>}
           {selected.length < shown.length && (
-            <Button kind='quiet' onClick={selectAll}>{t('select.allOf', { n: asNumber(shown.length) })}</Button>
+            <Button kind='quiet' onClick={selectAll}>{t('select.allOf', { n: shown.length })}</Button>
           )}
           {selected.length > 0 && <Button kind='quiet' onClick={() => keep([])}>{t('select.clear')}</Button>}
           <div className='row'>
             {fitting.map(({ action, n }) => (
               <Button key={action.text} kind={action.kind === 'danger' ? 'risk' : 'plain'}
                 onClick={() => choose(action)}>
-                {t('select.do', { action: action.text, n: asNumber(n) })}
+                {t('select.do', { action: action.text, n })}
               </Button>
             ))}
           </div>
