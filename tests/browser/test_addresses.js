@@ -41,7 +41,7 @@ scene('addresses: the list of devices keeps search, filters, order and scroll po
   await other.getByRole('table').getByRole('row').nth(1).getByText('Roof 49').waitFor()
 })
 
-scene('addresses: the address keeps the filters of certificates, accounts and deliveries', async ({ open }) => {
+scene('addresses: the address keeps the filters of certificates, accounts, organizations and deliveries', async ({ open }) => {
   const person = await member('Addrall')
   const page = await open()
   const hook = await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9/addresses', events: [] })
@@ -50,6 +50,8 @@ scene('addresses: the address keeps the filters of certificates, accounts and de
   await enter(page, admin, '#/accounts')
   await page.getByLabel('Search').fill(person.email)
   await page.getByLabel('State').selectOption('Active')
+  await to(page, '/accounts/organizations')
+  await page.getByLabel('Search').fill(person.name)
   await to(page, '/certificates')
   const [asked] = await Promise.all([
     page.waitForRequest((request) => /certificate-log\?.*start=.*end=/.test(request.url())),
@@ -71,6 +73,8 @@ scene('addresses: the address keeps the filters of certificates, accounts and de
   await page.getByText('No delivery matches').waitFor()
   await page.goBack()
   await page.waitForFunction(() => [...document.querySelectorAll('input[type=date]')].map(({ value }) => value).join() === '2026-10-01,2026-10-03')
+  await page.goBack()
+  await page.waitForFunction((name) => document.querySelector('input[type=search]')?.value === name, person.name)
   await page.goBack()
   await page.getByRole('row', { name: new RegExp(person.email) }).waitFor()
   assert.equal(await page.getByLabel('Search').inputValue(), person.email)

@@ -3,7 +3,7 @@
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
 const { scene, enter, go, look } = require('./stage')
-const { member, call } = require('./service')
+const { admin, member, call } = require('./service')
 
 const file = (text) => ({ name: 'plants.csv', mimeType: 'text/csv', buffer: Buffer.from(text) })
 const upload = async (page, text) => {
@@ -11,7 +11,7 @@ const upload = async (page, text) => {
   await page.getByRole('button', { name: 'Upload and check' }).click()
 }
 
-scene('bulk: failed rows are shown before anything is stored and can be downloaded and corrected', async ({ open }) => {
+scene('bulk: ignored columns and failed rows are shown before anything is stored; the rows can be downloaded and corrected', async ({ open }) => {
   const bo = await member('Bo')
   const page = await open()
 
@@ -22,11 +22,12 @@ scene('bulk: failed rows are shown before anything is stored and can be download
   await page.getByLabel('Drop a CSV file here').setInputFiles({ ...file('no,csv'), name: 'plants.xlsx' })
   await page.getByRole('button', { name: 'Upload and check' }).click()
   await page.getByRole('alert').waitFor()
-  await upload(page, 'externalId,siteName,capacity,countryCode\nB-1,Dam,10,DE\nB-2,Weir,-4,DE\nB-3,<img src=x onerror=hit=1>,7,XX\nB-4,Mill,5,AT\n')
+  await upload(page, 'externalId,siteName,capacity,countryCode,capcity,Farbe\nB-1,Dam,10,DE,1,\nB-2,Weir,-4,DE,,blue\nB-3,<img src=x onerror=hit=1>,7,XX,,\nB-4,Mill,5,AT,,\n')
   await page.getByText('2 rows can be stored, 2 cannot.').waitFor()
+  for (const column of [/capcity/, /Farbe/]) await page.getByRole('region', { name: 'Warnings' }).getByText(column).waitFor()
   await page.getByRole('row', { name: /B-2/ }).waitFor()
   assert.equal((await call('GET', '/api/device', bo.token)).length, 0)
-  await page.getByLabel('Rows', { exact: true }).selectOption('')
+  await page.getByLabel('Rows', { exact: true }).selectOption('all')
   await page.getByRole('row', { name: /B-1/ }).waitFor()
   await look(page, 'bulk-checked')
   await page.getByRole('button', { name: 'Store 2 rows' }).click()
@@ -65,24 +66,16 @@ scene('bulk: the rows of a cancelled upload can be downloaded and uploaded again
   assert.match(fs.readFileSync(await saved.path(), 'utf8'), /C-1,not stored[^]*C-2,not stored/)
 })
 
-scene('bulk: ignored columns are listed', async ({ open }) => {
-  const page = await open()
-
-  await enter(page, await member('Col'))
-  await go(page, 'Bulk upload')
-  await upload(page, 'externalId,capcity,Farbe\nL-1,10,blue\n')
-  await page.getByText('1 row can be stored, 0 cannot.').waitFor()
-  const warnings = page.getByRole('region', { name: 'Warnings' })
-  await warnings.getByText(/capcity/).waitFor()
-  await warnings.getByText(/Farbe/).waitFor()
-})
-
 scene('bulk: another file clears the error of the previous one, and a stored row leads to its device', async ({ open }) => {
   const page = await open()
   const form = page.getByRole('dialog')
+  const [person, other] = [await member('Bnext', 'ApiUser'), await member('Bother')]
+  let refused = 0
 
-  await enter(page, await member('Bulknext'))
-  await go(page, 'Bulk upload')
+  await call('POST', '/api/device', other.token, { externalId: 'N-1', siteName: 'Namesake' })
+  await call('PUT', `/api/admin/organizations/${other.organization}`, admin.token, { apiUserId: person.id })
+  await enter(page, person, '#/bulk')
+  await page.getByRole('main').getByLabel('Organization').selectOption(String(person.organization))
   await page.getByLabel('Drop a CSV file here').setInputFiles({ ...file('PK\u0003\u0004 no text'), name: 'plants.xlsx' })
   await page.getByText('plants.xlsx').waitFor()
   await page.getByRole('button', { name: 'Upload and check' }).click()
@@ -91,16 +84,18 @@ scene('bulk: another file clears the error of the previous one, and a stored row
   await page.getByRole('alert').waitFor({ state: 'detached' })
   assert.equal(await page.getByText('plants.csv').count(), 1, 'the file is named once')
   await look(page, 'bulk-chosen')
-  await page.getByRole('button', { name: 'Upload and check' }).click()
+  await page.route('**/api/bulk-upload?type=*', (route) => refused++ > 0 ? route.continue() : route.fulfill({ status: 401, json: { statusCode: 401, message: 'Unauthorized', error: 'Unauthorized' } }))
+  await page.getByRole('button', { name: 'Upload and check' }).click() // sends the file again with another token
   await page.getByRole('button', { name: 'Store 1 row' }).click()
   await page.getByText('Finished', { exact: true }).waitFor()
   await page.getByLabel('Rows', { exact: true }).selectOption('success')
   await page.getByRole('link', { name: 'N-1' }).click()
-  await page.getByRole('heading', { name: 'N-1' }).waitFor()
+  await page.getByRole('heading', { name: 'N-1 Active' }).waitFor() // not the device of the other organization
   await page.goBack()
+  assert.equal(await page.getByLabel('Rows', { exact: true }).inputValue(), 'success')
   await page.getByRole('link', { name: 'Look at the devices' }).waitFor()
   await page.getByRole('button', { name: 'Delete' }).click()
   await form.getByText('What it has stored stays').waitFor()
   await form.getByRole('button', { name: 'Delete' }).click()
   await page.getByText('No uploads yet').waitFor()
-}, ['status of 400'])
+}, ['status of 400', 'status of 401'])

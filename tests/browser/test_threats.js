@@ -153,7 +153,7 @@ scene('threats: scripts in file names are shown as text and saved under safe nam
   await page.getByLabel('Drop a CSV file here').setInputFiles({ name: `${payloads[1].replaceAll('/', '_')}.csv`, mimeType: 'text/csv', buffer: Buffer.from(`externalId,siteName\n"${payloads[0]}","${payloads[3].replaceAll('"', '""')}"\n`) })
   await page.getByRole('button', { name: 'Upload and check' }).click()
   await page.getByRole('heading', { level: 1, name: 'onerror' }).waitFor()
-  await page.getByLabel('Rows', { exact: true }).selectOption('')
+  await page.getByLabel('Rows', { exact: true }).selectOption('all')
   await page.getByRole('row', { name: /hit=1/ }).first().waitFor()
   await isText(page, 'main')
 })

@@ -4,6 +4,7 @@ import { useState } from 'react'
 
 import { call, everything } from '../api/client'
 import type { Account, Organization } from '../api/types'
+import { useValues } from '../router'
 import { named, t } from '../texts/texts'
 import { Confirm, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
 
@@ -75,7 +76,7 @@ export function Organizations () {
     queryFn: () => everything<Account>('/api/admin/users?limit=200&status=Active&role=ApiUser')
   })
   const actors = accounts.data ?? []
-  const [search, setSearch] = useState('')
+  const [{ search }, change] = useValues('search')
   const found = list.data?.filter(({ name }) => name.toLowerCase().includes(search.trim().toLowerCase())) ?? []
 
   if (list.isPending) return <Loading />
@@ -89,7 +90,7 @@ export function Organizations () {
       </p>
       <div className='filters'>
         <Field label={t('accounts.search')}>
-          {(props) => <input {...props} type='search' value={search} onChange={(e) => setSearch(e.target.value)} />}
+          {(props) => <input {...props} type='search' value={search} onChange={(e) => change({ search: e.target.value })} />}
         </Field>
       </div>
       {found.length === 0 && <Empty>{t('accounts.noSuchOrganization')}</Empty>}

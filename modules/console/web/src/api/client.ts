@@ -196,8 +196,13 @@ export async function change<T> (path: string, body: unknown, check: (now: T) =>
   }
 }
 
-/* Sends files. `progress` gets the part that has been sent, from 0 to 1, which fetch() does not report. */
-export function upload<T> (method: string, path: string, form: FormData, progress: (part: number) => void): Promise<T> {
+/*
+ * Sends files, once more if the access token has expired. `progress` gets the part that has been sent, from 0 to 1,
+ * which fetch() does not report.
+ */
+export function upload<T> (
+  method: string, path: string, form: FormData, progress: (part: number) => void, again = true
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
     const headers = session.header()
@@ -205,13 +210,15 @@ export function upload<T> (method: string, path: string, form: FormData, progres
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
     request.upload.onprogress = ({ loaded, total }) => progress(loaded / Math.max(1, total))
     request.onerror = () => reject(new ApiError(0, ''))
-    request.onload = () => {
+    const ended = async () => {
       let body = null
       try { body = JSON.parse(request.responseText) } catch { /* only the status is known */ }
       if (request.status < 300) return resolve(checked<T>(body))
-      if (request.status === 401) session.refused(headers.Authorization).catch(() => {})
+      if (request.status === 401 && again && await session.refused(headers.Authorization))
+        return resolve(upload<T>(method, path, form, progress, false))
       reject(failed(request.status, request.statusText, body))
     }
+    request.onload = () => { ended().catch(reject) }
     request.send(form)
   })
 }

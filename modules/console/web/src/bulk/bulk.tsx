@@ -55,8 +55,8 @@ function Upload () {
             </select>
           )}
         </Field>
-        <Target of={target} />
         <Button icon={Download} onClick={template}>{t('bulk.template')}</Button>
+        <Target of={target} />
       </div>
       <label className={over ? 'drop over' : 'drop'} onDragOver={(event) => { event.preventDefault(); setOver(true) }}
         onDragLeave={() => setOver(false)} onDrop={dropped}>

@@ -130,7 +130,7 @@ export function Job ({ id }: { id: string }) {
               {over && <Button kind='risk' icon={Trash2} onClick={() => setDeleting(true)}>{t('do.delete')}</Button>}
             </div>
           </section>
-          <Rows id={id} first={data.status === 'cancelled' ? 'cancelled' : 'failed'} />
+          <Rows id={id} organization={data.organizationId} first={data.status === 'cancelled' ? 'cancelled' : 'failed'} />
           {deleting && (
             <Confirm title={t('bulk.delete')} text={t('bulk.deleteAsk', { name: data.fileName })}
               action={t('do.delete')} run={remove} close={() => setDeleting(false)} done={() => {}} />

@@ -1,15 +1,15 @@
 /* The rows of a bulk upload: before it is confirmed the findings of the check, later their outcomes. */
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { useState } from 'react'
 
 import { page, query } from '../api/client'
 import type { BulkLog } from '../api/types'
-import { to } from '../router'
+import { toWith, useValues } from '../router'
 import { asProblem, labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
 import { Badge, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
 
 const outcomes = ['failed', 'success', 'pending', 'cancelled'] as const
+const ALL = 'all'
 const tones = { failed: 'bad', success: 'good', pending: 'wait', cancelled: 'off' } as const
 
 function useRows (id: string, status: string) {
@@ -21,7 +21,7 @@ function useRows (id: string, status: string) {
   })
 }
 
-function List ({ id, status }: { id: string, status: string }) {
+function List ({ id, organization, status }: { id: string, organization: number, status: string }) {
   const list = useRows(id, status)
   const rows = list.data?.pages.flatMap(({ items }) => items.rows) ?? []
 
@@ -36,7 +36,8 @@ function List ({ id, status }: { id: string, status: string }) {
             <td>{row.rowNumber}</td>
             <td className='wide'>
               {row.status === 'success' && row.externalId
-                ? <a href={to('devices', row.externalId)}>{row.externalId}</a> : row.externalId}
+                ? <a href={toWith({ of: String(organization) }, 'devices', row.externalId)}>{row.externalId}</a>
+                : row.externalId}
             </td>
             <td><Badge tone={tones[row.status]}>{t(`bulk.${row.status}`)}</Badge></td>
             <td className='wide'>
@@ -53,24 +54,27 @@ function List ({ id, status }: { id: string, status: string }) {
   )
 }
 
-/* `first`: the rows that are shown until the user chooses. */
-export function Rows ({ id, first }: { id: string, first: string }) {
-  const [chosen, setStatus] = useState<string | null>(null)
-  const status = chosen ?? first
+/*
+ * `first`: the rows that are shown until the user chooses. An external id is unique only in its `organization`.
+ */
+export function Rows ({ id, organization, first }: { id: string, organization: number, first: string }) {
+  const [{ rows }, change] = useValues('rows')
+  const chosen = rows || first
+  const status = chosen === ALL ? '' : chosen
 
   return (
     <section>
       <div className='filters'>
         <Field label={t('bulk.show')}>
           {(props) => (
-            <select {...props} value={status} onChange={(e) => setStatus(e.target.value)}>
+            <select {...props} value={chosen} onChange={(e) => change({ rows: e.target.value })}>
               {outcomes.map((name) => <option key={name} value={name}>{t(`bulk.${name}`)}</option>)}
-              <option value=''>{t('accounts.all')}</option>
+              <option value={ALL}>{t('accounts.all')}</option>
             </select>
           )}
         </Field>
       </div>
-      <List id={id} status={status} />
+      <List id={id} organization={organization} status={status} />
     </section>
   )
 }

@@ -3,12 +3,12 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { MessageSquare, Pencil, Trash2 } from 'lucide-react'
 import { useEffect, useState } from 'react'
 
-import { call, get } from '../api/client'
+import { call, get, query } from '../api/client'
 import type { Device } from '../api/types'
 import { Entries, useLog } from '../certificates/log'
 import { Start } from '../chat/start'
 import { useOrganizations } from '../organization'
-import { goInstead, to } from '../router'
+import { goInstead, to, useValues } from '../router'
 import { t } from '../texts/texts'
 import { asDate, asNumber, asPower } from '../ui/format'
 import { toast } from '../ui/toast'
@@ -88,8 +88,10 @@ export function One ({ name }: { name: string }) {
   const client = useQueryClient()
   const [open, setOpen] = useState<'edit' | 'write' | 'deactivate' | 'delete' | null>(null)
   const [error, setError] = useState<unknown>(null)
+  const [{ of }] = useValues('of') // the organization, if the name is an external id
   const device = useQuery({
-    queryKey: ['devices', 'one', name], queryFn: () => get<Device>(`/api/device/${encodeURIComponent(name)}`)
+    queryKey: ['devices', 'one', name, ...(of ? [of] : [])],
+    queryFn: () => get<Device>(`/api/device/${encodeURIComponent(name)}${query({ organizationId: of })}`)
   })
   const { data } = device
   const close = () => setOpen(null)

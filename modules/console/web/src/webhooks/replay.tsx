@@ -1,12 +1,13 @@
 /*
  * Sends the deliveries of a period again. They are counted before anything is sent; the service sends them below
- * live traffic, and the progress stays on this page.
+ * live traffic, and the progress stays on this page. The filters are in the address.
  */
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
 import { ApiError, call, get } from '../api/client'
 import type { Delivery, Replay, Webhook } from '../api/types'
+import { useValues } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
@@ -16,6 +17,7 @@ import { EventSelect, Period, StatusSelect } from './deliveries'
 import { LOOK_AGAIN_MS, Moment, pathOf, urlOf } from './parts'
 
 const DAY_MS = 86400000
+const NONE = 'none' // in the address: not the value that is chosen at first
 const ended: Delivery['status'][] = ['delivered', 'abandoned']
 const periods = [
   ['hooks.hour', DAY_MS / 24],
@@ -89,10 +91,11 @@ function Progress ({ hook, replay }: { hook: Webhook; replay: Replay }) {
 export function ReplayTab ({ hook }: { hook: Webhook }) {
   const client = useQueryClient()
   const replay = useReplay(hook)
-  const [since, setSince] = useState(() => before(DAY_MS))
-  const [until, setUntil] = useState('')
-  const [status, setStatus] = useState<string>('abandoned')
-  const [event, setEvent] = useState('')
+  const [chosen, change] = useValues('since', 'until', 'status', 'event')
+  const [first] = useState(() => ({ since: before(DAY_MS), status: 'abandoned' }))
+  const valueOf = (name: 'since' | 'status') => chosen[name] === NONE ? '' : chosen[name] || first[name]
+  const [since, status] = [valueOf('since'), valueOf('status')]
+  const { until, event } = chosen
   const [asking, setAsking] = useState(false)
   const body = {
     since,
@@ -129,13 +132,7 @@ export function ReplayTab ({ hook }: { hook: Webhook }) {
         <p className='soft'>{t('hooks.replayIs')}</p>
         <div className='row presets' role='group' aria-label={t('hooks.period')}>
           {periods.map(([text, ms]) => (
-            <Button
-              key={text}
-              onClick={() => {
-                setSince(before(ms))
-                setUntil('')
-              }}
-            >
+            <Button key={text} onClick={() => change({ since: before(ms), until: '' })}>
               {t(text)}
             </Button>
           ))}
@@ -144,13 +141,11 @@ export function ReplayTab ({ hook }: { hook: Webhook }) {
           <Period
             since={since}
             until={until}
-            change={(some) => {
-              if (some.since !== undefined) setSince(some.since)
-              if (some.until !== undefined) setUntil(some.until)
-            }}
+            change={({ since: from, until: to }) =>
+              change(from === undefined ? { until: to ?? '' } : { since: from || NONE })}
           />
-          <StatusSelect value={status} of={ended} change={setStatus} />
-          <EventSelect value={event} change={setEvent} all={t('hooks.any')} />
+          <StatusSelect value={status} of={ended} change={(to) => change({ status: to || NONE })} />
+          <EventSelect value={event} change={(to) => change({ event: to })} all={t('hooks.any')} />
         </div>
         <div className='row between last'>
           <p role='status'>
