@@ -119,6 +119,13 @@ async function scrollTo (page, row) {
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 const chain = (page) => page.getByRole('log')
 
+/* Types the name that a dialog asks for before an action that cannot be undone, and starts the action. */
+async function confirm (dialog, name, action = 'Delete') {
+  assert.ok(await button(dialog, action).isDisabled(), 'the name is not typed yet')
+  await dialog.getByLabel('To confirm, type:').fill(name)
+  await button(dialog, action).click()
+}
+
 /* Returns the problems found by axe-core as text, or an empty result. `only`: these rules. */
 async function findings (page, only) {
   if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe)
@@ -196,4 +203,4 @@ async function fits (page, name) {
   assert.deepEqual([...await page.evaluate(cutElements), ...await findings(page)], [], `${name} keeps people out`)
 }
 
-module.exports = { scene, enter, go, to, scrollTo, button, chain, look, fits, settle, findings, figure }
+module.exports = { scene, enter, go, to, scrollTo, button, confirm, chain, look, fits, settle, findings, figure }

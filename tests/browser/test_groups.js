@@ -1,7 +1,7 @@
 /* Groups of devices, the organizations with which they are shared, and their certificates. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, to, look, button } = require('./stage')
+const { scene, enter, go, to, look, button, confirm } = require('./stage')
 const { member, call } = require('./service')
 
 const DAY_MS = 86400000
@@ -110,7 +110,7 @@ scene('groups: a group is made, gets another device, is shared and ended', async
   await look(page, 'groups')
   await page.getByRole('link', { name: 'All fields' }).click()
   await button(page, 'Delete').click()
-  await button(form, 'Delete').click()
+  await confirm(form, 'All fields')
   await page.getByText('No groups yet').waitFor()
 }, ['status of 400'])
 

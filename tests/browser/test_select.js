@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, look, button } = require('./stage')
+const { scene, enter, look, button, confirm } = require('./stage')
 const { receiver } = require('./receiver')
 const { admin, login, member, register, request, call, converse, say } = require('./service')
 
@@ -77,7 +77,7 @@ scene('select: a refused device stays selected with the reason, and Shift select
   await button(page, 'Delete (3)').click()
   await dialog.getByText('Delete 3 devices, with all readings and documents?').waitFor()
   await look(page, 'devices-delete-many')
-  await button(dialog, 'Delete').click()
+  await confirm(dialog, '3')
   await dialog.getByText('2 of 3 done').waitFor()
   await dialog.getByText('Plant 4: Conflict: the device has certificates.').waitFor()
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Close', 'the focus stays in the dialog')
@@ -145,6 +145,7 @@ scene('select: the end of the session stops the rest', async ({ open }) => {
   await enter(page, eda, '#/devices')
   await page.getByRole('checkbox', { name: 'Select all that are shown' }).check()
   await button(page, 'Delete (6)').click()
+  await page.getByLabel('To confirm, type:').fill('6')
   await call('POST', '/api/auth/login', null, { username: eda.email, password: eda.password })
   await page.route('**/api/auth/refresh', (route) => route.fulfill({ status: 401, json: { statusCode: 401, message: 'Unauthorized', error: 'Unauthorized', requestId: 'x' } }))
   await page.route('**/api/device/*', (route) => route.fulfill({ status: 401, json: { statusCode: 401, message: 'Token revoked. Please log in again.', error: 'Unauthorized', requestId: 'x' } }))

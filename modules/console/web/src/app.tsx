@@ -272,7 +272,7 @@ function Navigation ({
       </div>
       {shown === 'find' && <Find goals={goals} close={() => { show(null); toggle(false) }} />}
       {shown === 'keys' && (
-        <Dialog title={t('help.keys')} close={() => show(null)}>
+        <Dialog title={t('help.keys')} close={() => show(null)} form={false}>
           <Keys goals={goals} />
           <div className='actions'><Button onClick={() => show(null)}>{t('do.close')}</Button></div>
         </Dialog>

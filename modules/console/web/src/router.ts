@@ -2,7 +2,7 @@
  * Views have addresses after '#', so that the host serves a single page: "#/chat/17?org=2" is ['chat', '17'],
  * with values after the '?': the chosen organization, which every link keeps, and the filters of the view.
  */
-import { useSyncExternalStore } from 'react'
+import { useEffect, useRef, useState, useSyncExternalStore } from 'react'
 
 type Part = string | number
 
@@ -14,14 +14,17 @@ const listeners = new Set<() => void>()
 const tops = new Map<number, number>() // how far the view of each entry of the history was scrolled
 let entries = Date.now()
 let current = read()
-let entry = numberOf()
+let [entry, place] = stateOf(0)
+let replaced = false // the next entry takes the place of the current one
+let returning = false // to the form that the user wanted to leave
+let guard: ((leave: () => void) => void) | null = null // of the form that has unsaved changes
 
-/* Returns the number of the current entry of the history, which is in its state. */
-function numberOf (): number {
-  const state = history.state as { entry?: number } | null
-  if (state?.entry !== undefined) return state.entry
-  history.replaceState({ entry: ++entries }, '')
-  return entries
+/* Returns the number of the current entry of the history and its place there, which are in its state. */
+function stateOf (next: number): [number, number] {
+  const state = history.state as { entry?: number, place?: number } | null
+  if (state?.entry !== undefined) return [state.entry, state.place ?? 0]
+  history.replaceState({ entry: ++entries, place: next }, '')
+  return [entries, next]
 }
 
 function listen (changed: () => void) {
@@ -32,12 +35,49 @@ function listen (changed: () => void) {
 const tell = () => { for (const changed of [...listeners]) changed() }
 const box = () => document.getElementById('content')
 
+const pathOf = (address: string) => address.split('?')[0]
+
+/* A form with unsaved changes stays until the user has been asked: the history goes back to it, or forth again. */
 addEventListener('hashchange', () => {
+  const [reached, at] = stateOf(replaced ? place : place + 1)
+
+  replaced = false
+  if (returning) {
+    returning = false
+    return
+  }
+  if (guard && at !== place && pathOf(read()) !== pathOf(current)) {
+    const steps = at - place
+    returning = true
+    history.go(-steps)
+    return guard(() => history.go(steps))
+  }
   tops.set(entry, box()?.scrollTop ?? 0)
-  entry = numberOf()
+  entry = reached
+  place = at
   current = read()
   tell()
 })
+
+/*
+ * Guards a form with unsaved changes: whoever follows a link, goes back or closes the page is asked first. Returns a
+ * function that leaves the form, once the user has tried to, or else null; one that stays; and one that ends the guard
+ * before the view itself leaves the form.
+ */
+export function useGuard (unsaved: boolean) {
+  const [leave, ask] = useState<(() => void) | null>(null)
+  const over = useRef(false)
+  const release = () => { over.current = true; guard = null }
+
+  useEffect(() => {
+    if (!unsaved || over.current) return
+    const stay = (event: BeforeUnloadEvent) => event.preventDefault()
+    guard = (goal) => ask(() => () => { release(); goal() })
+    addEventListener('beforeunload', stay)
+    return () => { guard = null; removeEventListener('beforeunload', stay) }
+  }, [unsaved])
+  return { leave, stay: () => ask(null), release }
+}
 
 function parts (): [string, URLSearchParams] {
   const [path = '', ...values] = current.split('?')
@@ -72,7 +112,7 @@ export function toWith (values: Record<string, string>, ...path: Part[]): string
 export const go = (...path: Part[]) => { location.hash = to(...path) }
 
 /* Goes to an address and replaces the current entry of the history, which is no longer valid. */
-export const goInstead = (...path: Part[]) => { location.replace(to(...path)) }
+export const goInstead = (...path: Part[]) => { replaced = location.hash !== to(...path); location.replace(to(...path)) }
 
 /* Sets values of the address. An empty value is removed. */
 function changed (values: Record<string, string>) {

@@ -234,7 +234,7 @@ export default function Accounts ({ rest }: { rest: string[] }) {
         <h1>{organizations ? t('accounts.organizations') : t('accounts.title')}</h1>
         {!organizations && (
           <div className='row'>
-            <Button kind='risk' onClick={() => setRotating(true)}>{t('accounts.rotate')}</Button>
+            <Button onClick={() => setRotating(true)}>{t('accounts.rotate')}</Button>
             <Button kind='main' icon={UserPlus} onClick={() => setInviting(true)}>{t('accounts.invite')}</Button>
           </div>
         )}
@@ -254,6 +254,7 @@ export default function Accounts ({ rest }: { rest: string[] }) {
           title={t('accounts.rotate')}
           text={t('accounts.rotateAsk')}
           action={t('accounts.rotate')}
+          name={location.host}
           close={() => setRotating(false)}
           run={() => call('POST', '/api/admin/rotate-secret').then(() => session.end())}
         />

@@ -110,6 +110,7 @@ export default function Clients () {
           title={t('do.delete')}
           text={t('clients.delete', { name: deleted.name })}
           action={t('do.delete')}
+          name={deleted.name}
           close={() => setDeleted(null)}
           run={() => call('DELETE', `/api/auth/clients/${deleted.id}`).then(changed)}
         />

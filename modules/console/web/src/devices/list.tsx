@@ -43,7 +43,7 @@ function actionsOf (): Action<Device>[] {
       ask: (n) => t('devices.activateMany', { n }), done: (n) => t('devices.activatedMany', { n }) },
     { text: t('devices.deactivate'), kind: 'danger', fits: is('Active'), run: put('Inactive'),
       ask: (n) => t('devices.deactivateMany', { n }), done: (n) => t('devices.deactivatedMany', { n }) },
-    { text: t('do.delete'), kind: 'danger', fits: () => true,
+    { text: t('do.delete'), kind: 'danger', final: true, fits: () => true,
       run: ({ uuid }) => call('DELETE', `/api/device/${uuid}`),
       ask: (n) => t('devices.deleteMany', { n }), done: (n) => t('devices.deletedMany', { n }) }
   ]

@@ -12,7 +12,7 @@ import { goInstead, to, useValues } from '../router'
 import { t } from '../texts/texts'
 import { asDate, asNumber, asPower } from '../ui/format'
 import { toast } from '../ui/toast'
-import { Button, Confirm, Failed, Id, Loading, Time } from '../ui/ui'
+import { Button, Confirm, Failed, Id, Loading, problemOf, Time } from '../ui/ui'
 import { Coverage } from './coverage'
 import { titleOf, useChoices } from './data'
 import { Documents } from './documents'
@@ -64,9 +64,11 @@ function Ask ({ what, device, close }: { what: 'deactivate' | 'delete', device: 
   const client = useQueryClient()
   const path = `/api/device/${device.uuid}`
   const name = titleOf(device)
+  const put = (status: Device['status']) =>
+    call('PATCH', path, { status }).then(() => client.invalidateQueries({ queryKey: ['devices'] }))
   const deactivate = async () => {
-    await call('PATCH', path, { status: 'Inactive' })
-    await client.invalidateQueries({ queryKey: ['devices'] })
+    await put('Inactive')
+    toast(t('devices.deactivated', { name }), () => { put('Active').catch((problem) => toast(problemOf(problem))) })
   }
   const remove = async () => {
     await call('DELETE', path)
@@ -76,8 +78,8 @@ function Ask ({ what, device, close }: { what: 'deactivate' | 'delete', device: 
   }
 
   return what === 'delete' ? (
-    <Confirm title={t('devices.delete')} text={t('devices.deleteAsk', { name })} action={t('do.delete')} run={remove}
-      close={close} done={() => {}} />
+    <Confirm title={t('devices.delete')} text={t('devices.deleteAsk', { name })} action={t('do.delete')} name={name}
+      run={remove} close={close} done={() => {}} />
   ) : (
     <Confirm title={t('devices.deactivate')} text={t('devices.deactivateAsk', { name })}
       action={t('devices.deactivate')} mild run={deactivate} close={close} />

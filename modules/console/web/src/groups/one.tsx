@@ -181,7 +181,7 @@ export function One ({ id }: { id: string }) {
       {open === 'add' && <Add group={group} close={close} />}
       {open === 'delete' && (
         <Confirm title={t('groups.delete')} text={t('groups.deleteAsk', { name: group.name })} action={t('do.delete')}
-          run={remove} close={close} done={() => {}} />
+          name={group.name} run={remove} close={close} done={() => {}} />
       )}
     </div>
   )

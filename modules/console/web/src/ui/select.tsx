@@ -8,13 +8,14 @@ import { useEffect, useRef, useState, type ChangeEvent, type Key, type ReactNode
 import { t } from '../texts/texts'
 import { forEachItem, type Progress } from './each'
 import { toast } from './toast'
-import { Button, Dialog, problemOf, type Head } from './ui'
+import { Button, Dialog, problemOf, useSure, type Head } from './ui'
 
 const NAMED = 5 // rows that the question names
 
 export interface Action<Item> {
   text: string // of the button
-  kind?: 'danger' // cannot be undone
+  kind?: 'danger'
+  final?: true // cannot be undone, so the number of rows must be typed
   fits: (item: Item) => boolean // rows that it does not change are left out
   ask: (n: number) => string
   run: (item: Item) => Promise<unknown>
@@ -92,7 +93,10 @@ function Run<Item> ({ action, selection, nameOf, changed, close }: {
   const stop = () => { stopped.current = true }
   const leave = progress && !results ? stop : close
 
+  const { sure, field } = useSure(action.final ? String(items.length) : '', () => void start())
+
   async function start () {
+    report({ done: 0, waiting: 0 })
     const ended = await forEachItem(items, action.run, (now) => { report(now); return !stopped.current })
     const wrong = items.filter((item) => ended.get(item) !== null)
 
@@ -106,12 +110,13 @@ function Run<Item> ({ action, selection, nameOf, changed, close }: {
 
   useEffect(() => stop, []) // when the view is left
   return (
-    <Dialog title={action.text} close={leave}>
+    <Dialog title={action.text} close={leave} form={false}>
       {!progress && (
         <div className='text'>
           <p>{action.ask(items.length)}</p>
           <Names of={items.map(nameOf)} />
           {skipped > 0 && <p>{t('select.skipped', { n: skipped })}</p>}
+          {field}
         </div>
       )}
       {progress && !results && (
@@ -139,7 +144,7 @@ function Run<Item> ({ action, selection, nameOf, changed, close }: {
       <div className='actions'>
         {!progress && <Button onClick={close}>{t('do.cancel')}</Button>}
         {!progress && (
-          <Button kind={action.kind ?? 'main'} onClick={() => { report({ done: 0, waiting: 0 }); void start() }}>
+          <Button kind={action.kind ?? 'main'} disabled={!sure} onClick={() => void start()}>
             {action.text}
           </Button>
         )}

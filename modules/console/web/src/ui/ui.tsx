@@ -159,39 +159,62 @@ export function Modal ({ title, close = () => {}, className = '', onInput, child
   )
 }
 
+/* Asks whether typed text may be lost. */
+export function Discard ({ close, done }: { close: () => void, done: () => void }) {
+  return (
+    <Confirm title={t('do.discardAsk')} text={t('do.discardText')} action={t('do.discard')} cancel={t('do.keep')}
+      close={close} done={done} run={() => Promise.resolve()} />
+  )
+}
+
 /*
- * Escape asks before it discards text that the user has typed, or content that cannot be shown again
- * (`leaving`: the question).
+ * Escape asks before it discards text that the user has typed, unless the dialog is not a `form`, or content that
+ * cannot be shown again (`leaving`: the question).
  */
-export function Dialog ({ title, close, wide = false, leaving, children }: {
-  title: string, close: () => void, wide?: boolean, leaving?: string, children: ReactNode
+export function Dialog ({ title, close, wide = false, form = true, leaving, children }: {
+  title: string, close: () => void, wide?: boolean, form?: boolean, leaving?: string, children: ReactNode
 }) {
   const typed = useRef(false)
   const [asking, ask] = useState(false)
   const leave = () => { if (typed.current || leaving) ask(true); else close() }
 
   return (
-    <Modal title={title} close={leave} className={wide ? 'wide' : ''} onInput={() => { typed.current = true }}>
+    <Modal title={title} close={leave} className={wide ? 'wide' : ''} onInput={() => { typed.current = form }}>
       <h2>{title}</h2>
       {children}
-      {asking && (
-        <Confirm
-          title={leaving ? title : t('do.discardAsk')}
-          text={leaving ?? t('do.discardText')}
-          action={t(leaving ? 'do.close' : 'do.discard')}
-          cancel={t(leaving ? 'do.cancel' : 'do.keep')}
-          close={() => ask(false)}
-          done={close}
-          run={() => Promise.resolve()}
-        />
+      {asking && !leaving && <Discard close={() => ask(false)} done={close} />}
+      {asking && leaving && (
+        <Confirm title={title} text={leaving} action={t('do.close')} close={() => ask(false)} done={close}
+          run={() => Promise.resolve()} />
       )}
     </Modal>
   )
 }
 
+const words = (text: string) => text.trim().replace(/\s+/g, ' ')
+
+/*
+ * A field for a name that must be typed before an action that cannot be undone; '': none. Enter in the field starts
+ * the action.
+ */
+export function useSure (name: string, start: () => void) {
+  const [typed, type] = useState('')
+  const sure = words(typed) === words(name)
+  const field = name !== '' && (
+    <Field label={t('do.type', { name })}>
+      {(props) => (
+        <input {...props} autoComplete='off' spellCheck={false} value={typed} onChange={(e) => type(e.target.value)}
+          onKeyDown={(e) => { if (e.key === 'Enter' && sure) start() }} />
+      )}
+    </Field>
+  )
+
+  return { sure, field }
+}
+
 /*
  * `text` says what the action will do. `done` is called instead of `close` if something else is shown after the
- * action; `mild`: the action does no harm.
+ * action; `mild`: the action does no harm; `name`: must be typed first, because the action cannot be undone.
  */
 export function Confirm ({
   title,
@@ -201,7 +224,8 @@ export function Confirm ({
   close,
   done = close,
   mild = false,
-  cancel = t('do.cancel')
+  cancel = t('do.cancel'),
+  name = ''
 }: {
   title: string
   text: ReactNode
@@ -211,21 +235,27 @@ export function Confirm ({
   done?: () => void
   mild?: boolean
   cancel?: string
+  name?: string
 }) {
   const [error, setError] = useState<unknown>(null)
   const [busy, setBusy] = useState(false)
 
+
   const go = () => {
+    if (busy) return
     setBusy(true)
     run().then(done, (problem) => { setError(problem); setBusy(false) })
   }
+  const { sure, field } = useSure(name, go)
+
   return (
-    <Dialog title={title} close={close}>
+    <Dialog title={title} close={close} form={false}>
       <div className='text'>{text}</div>
+      {field}
       {error !== null && <Failed error={error} />}
       <div className='actions'>
         <Button onClick={close}>{cancel}</Button>
-        <Button kind={mild ? 'main' : 'danger'} disabled={busy} onClick={go}>{action}</Button>
+        <Button kind={mild ? 'main' : 'danger'} disabled={busy || !sure} onClick={go}>{action}</Button>
       </div>
     </Dialog>
   )

@@ -7,14 +7,14 @@ import { useState, type ReactNode } from 'react'
 
 import { ApiError, call, change } from '../api/client'
 import type { Filtered, Webhook } from '../api/types'
-import { to } from '../router'
+import { to, useGuard } from '../router'
 import { labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
 import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { toast } from '../ui/toast'
-import { Badge, Button, Failed, Field, Loading, problemOf } from '../ui/ui'
+import { Badge, Button, Discard, Failed, Field, Loading, problemOf } from '../ui/ui'
 import { bodyOf, changedIn, formOf, MEMBERS, readDelays, readFilter, type Authentication, type Form } from './form'
 import { Moment, nameOf, pathOf, useEvents } from './parts'
 
@@ -588,6 +588,8 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
   const [form, setForm] = useState(() => formOf(hook))
   const [first] = useState(hook) // as it was when the form was opened: only members that differ are sent
   const [known, know] = useState(hook) // as it was when the user last saw its values
+  const [opened] = useState(form)
+  const guard = useGuard(JSON.stringify(form) !== JSON.stringify(opened))
   const save = useAction({
     mutationFn: () => {
       const body = bodyOf(form, first)
@@ -603,6 +605,7 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
       if (hook) client.setQueryData(['webhooks', String(hook.id)], saved)
       void client.invalidateQueries({ queryKey: ['webhooks'] })
       if (hook) toast(t('hooks.saved'))
+      guard.release()
       done(saved)
     }
   })
@@ -654,6 +657,7 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
           </div>
         </div>
       </form>
+      {guard.leave && <Discard close={guard.stay} done={guard.leave} />}
     </div>
   )
 }
