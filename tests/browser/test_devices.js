@@ -292,6 +292,8 @@ scene('devices: a device is deactivated, activated and deleted after a question'
   })
   await enter(page, ivo, '#/devices/OFF-1')
   for (const text of ['Mill lane 1', '52.5, 13.4', '950 kWh per kW a year', 'Germany']) await page.locator('dl.facts').getByText(text).waitFor()
+  await button(page, 'Copy: OFF-1').click()
+  await button(page, 'Copy: Copied').waitFor()
   await button(page, 'Deactivate').click()
   await form.getByText('It takes no more readings').waitFor()
   await look(page, 'device-deactivate')
@@ -335,7 +337,7 @@ scene('devices: readings by hour are read from the chart by keyboard, added, voi
   const form = page.getByRole('dialog')
   const hour = (n) => `${day(2)}T${String(n).padStart(2, '0')}:00:00Z`
 
-  await call('POST', '/api/device', ria.token, { externalId: 'READ-1', siteName: 'Hourly roof', capacity: 20, commissioningDate: '2023-05-01', timezone: 'Europe/Berlin' })
+  await call('POST', '/api/device', ria.token, { externalId: 'READ-1', siteName: 'Hourly roof', capacity: 200, commissioningDate: '2023-05-01', timezone: 'Europe/Berlin' })
   const reads = [0, 1, 2].map((n) => ({ startDate: hour(n), endDate: hour(n + 1), value: 1 + n }))
   await call('POST', '/api/meter-reads/new/READ-1', ria.token, { type: 'History', unit: 'kWh', reads })
   await enter(page, ria, '#/devices/READ-1')

@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, go, to, look, button } = require('./stage')
+const { scene, enter, go, to, look, button, confirm } = require('./stage')
 const { receiver } = require('./receiver')
 const { admin, login, member, converse, say, call } = require('./service')
 
@@ -30,19 +30,20 @@ async function made (person, hook, members = {}) {
   return one
 }
 
-/* Sends a test from the dialog, and closes it once it shows the result. */
+/* Sends a test from the dialog, and closes it once it shows the result; Escape asks nothing, because nothing is lost. */
 async function test (page, result, event) {
   await button(page, 'Send a test').first().click()
   const dialog = page.getByRole('dialog')
   if (event) await dialog.getByLabel('Event').selectOption(event)
   await button(dialog, 'Send').click()
   await dialog.getByText(result).waitFor()
-  await button(dialog, 'Close').click()
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
 }
 
 const until = async (condition) => { while (!condition()) await new Promise((resolve) => setTimeout(resolve, 50)) }
 
-scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and deleted', async ({ open }) => {
+scene('webhooks: a webhook is created, tested, fails, is replayed, disabled, deleted, and gone', async ({ open }) => {
   const hook = await receiver()
   const wim = await member('Wim')
   const page = await open()
@@ -59,6 +60,7 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     await keep(page)
     await page.getByRole('heading', { level: 1, name: hook.url }).waitFor()
     assert.equal(await page.getByText(hook.secret).count(), 0, 'the secret is shown once')
+    const [, id] = /webhooks\/(\d+)/.exec(page.url())
     await look(page, 'webhook-new')
     await test(page, /Answered 200 in/)
     await page.getByRole('row', { name: /Delivered/ }).waitFor()
@@ -69,6 +71,8 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     await page.getByRole('combobox', { name: 'State' }).selectOption('abandoned')
     await page.getByRole('row', { name: /Delivered/ }).waitFor({ state: 'detached' })
     await page.getByRole('link', { name: 'Replay' }).last().click()
+    await page.getByRole('combobox', { name: 'Event' }).selectOption('message.new')
+    assert.match(page.url(), /replay\?event=message\.new$/)
     await page.getByText('1 delivery matches.').waitFor()
     assert.deepEqual(await call('GET', `/api/admin/audit-log?account=${wim.email}&action=replay`, admin.token), [])
     await look(page, 'webhook-replay')
@@ -82,7 +86,7 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     await page.getByText('1 of 1 sent').waitFor()
     await until(() => hook.got.length === sent + 3) // it fails once more
     hook.status = 200
-    await call('POST', `/api/chat/webhooks/${/webhooks\/(\d+)/.exec(page.url())[1]}/recover`, wim.token, { since: new Date(Date.now() - 3600000).toISOString() })
+    await call('POST', `/api/chat/webhooks/${id}/recover`, wim.token, { since: new Date(Date.now() - 3600000).toISOString() })
     await page.getByRole('link', { name: 'Deliveries' }).click()
     await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor() // updated without a click
     await look(page, 'webhook')
@@ -98,6 +102,7 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     await page.getByRole('link', { name: hook.url }).click()
     await page.getByRole('link', { name: 'Settings' }).click()
     await look(page, 'webhook-settings')
+    await button(page, 'Copy').click()
     await button(page, 'New secret').click()
     await button(page.getByRole('dialog'), 'Cancel').click()
     assert.equal(await page.getByRole('dialog').count(), 0, 'whoever asks for a new secret can think again')
@@ -109,32 +114,51 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled and 
     const { conversation } = await converse(wim, admin, 'What the webhook is told of', 'Hooked 1')
     await say(wim, conversation.id, 'and once more for the hook')
     await until(() => hook.got.some(({ event, genuine }) => event === 'message.new' && genuine))
+    hook.hangs = true
+    await page.getByRole('link', { name: 'Deliveries' }).click()
+    await test(page, 'The receiver has not responded yet.')
+    await page.getByRole('row', { name: /Queued ping/ }).waitFor()
+    await page.getByRole('link', { name: 'Settings' }).click()
+    let held
+    await page.route(`**/api/chat/webhooks/${id}`, (route) => { if (route.request().method() === 'PATCH') held = route; else void route.continue() })
     await button(page, 'Disable').click()
-    await page.getByText('This webhook is off.').waitFor()
+    await page.getByText('This webhook is off.').waitFor() // before the service has answered
+    await until(() => held)
+    await held.continue()
+    await page.unroute(`**/api/chat/webhooks/${id}`)
     await button(page, 'Undo').focus() // so that the message stays
     await look(page, 'webhook-off')
     await button(page, 'Undo').click()
     await page.getByText('This webhook is off.').waitFor({ state: 'detached' })
     await button(page, 'Delete').click()
     await look(page, 'webhook-delete')
-    await button(page.getByRole('dialog'), 'Delete').click()
+    await confirm(page.getByRole('dialog'), new URL(hook.url).host)
     await page.getByText('No webhooks yet').waitFor()
+    await to(page, `/webhooks/${id}`)
+    await page.getByText('This webhook is not there').waitFor()
+    assert.equal(await button(page, 'Send a test').count(), 0)
+    await look(page, 'webhook-gone')
   } finally {
     hook.close()
   }
 }, ['status of 404'])
 
-scene('webhooks: Escape does not close the secret, which can be saved as a file', async ({ open }) => {
+scene('webhooks: Escape does not close the secret, which can be saved as a file; a short one gives a warning', async ({ open }) => {
   const page = await open()
+  const secret = 'tiny'
 
-  await enter(page, await member('Esc'), '#/webhooks')
-  const secret = await make(page, 'http://127.0.0.1:9999/secret')
+  await enter(page, await member('Esc'), '#/webhooks/new')
+  await page.getByLabel('Address').fill('http://127.0.0.1:9999/secret')
+  await page.locator('summary').filter({ hasText: 'Signature' }).click()
+  await page.getByLabel(/^Secret/).fill(secret)
+  await button(page, 'Save').click()
   for (let i = 0; i < 3; i++) await page.keyboard.press('Escape')
   await page.getByRole('dialog').getByText(secret, { exact: true }).waitFor()
   assert.ok(await button(page.getByRole('dialog'), 'Close').isDisabled(), 'nobody has said that the secret is stored')
   const [file] = await Promise.all([page.waitForEvent('download'), button(page, 'Download as .env').click()])
   assert.equal(fs.readFileSync(await file.path(), 'utf8'), `WEBHOOK_SECRET=${secret}\n`)
   await keep(page)
+  await page.getByRole('region', { name: 'Warnings' }).getByText(/secret/).waitFor()
 })
 
 /* Returns the webhook as the service has it. */
@@ -242,30 +266,7 @@ scene('webhooks: a refused value is shown once, at its field; the last event can
   await look(page, 'webhook-refused')
 }, ['status of 400'])
 
-scene('webhooks: a filter is tested against the latest events before it is saved', async ({ open }) => {
-  const hook = await receiver()
-  const person = await member('Fil')
-  const page = await open()
-
-  try {
-    await login(admin)
-    const { id } = await made(person, hook)
-    await converse(person, admin, 'About the rooftop', 'Rooftop 9')
-    await converse(person, admin, 'About the field', 'Field 9')
-    await until(() => hook.got.length >= 2)
-    await enter(page, person, `#/webhooks/${id}/edit`)
-    await page.locator('summary').filter({ hasText: 'Filter' }).click()
-    await page.getByLabel('Condition as JSON').fill('{"conversation":{"deviceProjectName":{"$startsWith":"Rooftop"}}}')
-    await button(page, 'Test with the latest 100 events').click()
-    await page.getByText('1 of the latest 2 events match.').waitFor()
-    await look(page, 'webhook-filter')
-    assert.equal((await stored(person, id)).filter, undefined, 'a test changes nothing')
-  } finally {
-    hook.close()
-  }
-})
-
-scene('webhooks: deliveries are filtered in the address, exported, and each has a page', async ({ open }) => {
+scene('webhooks: deliveries are filtered in the address, exported, and each has a page; a filter is tested against them', async ({ open }) => {
   const hook = await receiver()
   const person = await member('Del')
   const page = await open()
@@ -319,6 +320,13 @@ scene('webhooks: deliveries are filtered in the address, exported, and each has 
     await to(page, `/webhooks/${id}?status=Nonsense`)
     await page.getByRole('alert').waitFor()
     await page.getByRole('row', { name: /Delivered/ }).nth(1).waitFor()
+    await to(page, `/webhooks/${id}/edit`)
+    await page.locator('summary').filter({ hasText: 'Filter' }).click()
+    await page.getByLabel('Condition as JSON').fill('{"conversation":{"deviceProjectName":{"$startsWith":"Deliver"}}}')
+    await button(page, 'Test with the latest 100 events').click()
+    await page.getByText('1 of the latest 2 events match.').waitFor()
+    await look(page, 'webhook-filter')
+    assert.equal((await stored(person, id)).filter, undefined, 'a test changes nothing')
     const other = await open()
     await enter(other, person, address)
     await other.getByRole('heading', { level: 1, name: 'message.new' }).waitFor()
@@ -365,39 +373,6 @@ scene('webhooks: the head of a failing webhook shows since when, its last error,
   }
 })
 
-scene('webhooks: a test sends an example of the chosen event, and shows that an attempt goes on', async ({ open }) => {
-  const hook = await receiver()
-  const person = await member('Tes')
-  const page = await open()
-
-  try {
-    const { id } = await made(person, hook)
-    await enter(page, person, `#/webhooks/${id}`)
-    await test(page, /Answered 200/, 'message.new')
-    assert.deepEqual(hook.got, [{ event: 'message.new', genuine: true }])
-    hook.hangs = true
-    await test(page, 'The receiver has not responded yet.')
-    await page.getByRole('row', { name: /Queued/ }).waitFor()
-  } finally {
-    hook.close()
-  }
-})
-
-scene('webhooks: after a webhook was deleted, Back shows nothing of it', async ({ open }) => {
-  const person = await member('Bac')
-  const page = await open()
-
-  const { id } = await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9999/back', events: [] })
-  await enter(page, person, `#/webhooks/${id}/settings`)
-  await button(page, 'Delete').click()
-  await button(page.getByRole('dialog'), 'Delete').click()
-  await page.getByText('No webhooks yet').waitFor()
-  await to(page, `/webhooks/${id}`)
-  await page.getByText('This webhook is not there').waitFor()
-  assert.equal(await button(page, 'Send a test').count(), 0)
-  await look(page, 'webhook-gone')
-}, ['status of 404'])
-
 scene('webhooks: an Admin sees all webhooks, and no URL runs or is a link', async ({ open }) => {
   const yva = await member('Yva')
   const page = await open()
@@ -413,14 +388,36 @@ scene('webhooks: an Admin sees all webhooks, and no URL runs or is a link', asyn
   await look(page, 'webhooks-admin')
 })
 
-scene('webhooks: a short secret gives a warning', async ({ open }) => {
+scene('webhooks: a half-filled form asks before it is left; a program can fetch the events as a consumer', async ({ open }) => {
+  const person = await member('Pol')
   const page = await open()
+  const question = page.getByRole('dialog', { name: 'Discard what you have typed?' })
 
-  await enter(page, await member('Sho'), '#/webhooks/new')
-  await page.getByLabel('Address').fill('http://127.0.0.1:9999/short')
-  await page.locator('summary').filter({ hasText: 'Signature' }).click()
-  await page.getByLabel(/^Secret/).fill('tiny')
+  await enter(page, person, '#/webhooks')
+  await button(page, 'New webhook').click()
+  await page.getByLabel('Name (optional)').fill('Lost')
+  for (const leave of [() => go(page, 'Devices'), () => page.goBack()]) {
+    await leave()
+    await button(question, 'Go on editing').click()
+    await page.waitForURL(/webhooks\/new/)
+  }
+  await page.getByRole('link', { name: 'Cancel' }).click()
+  await button(question, 'Discard').click()
+  await button(page, 'New webhook').click()
+  await page.getByLabel('Your software fetches them').check()
+  assert.equal(await page.getByLabel('Address').or(page.getByText('Retries')).count(), 0)
+  await page.getByLabel('Name (optional)').fill('Fetched')
+  await look(page, 'webhook-new-poll')
   await button(page, 'Save').click()
-  await keep(page)
-  await page.getByRole('region', { name: 'Warnings' }).getByText(/secret/).waitFor()
+  await test(page, 'The event can be fetched now.')
+  await page.getByRole('row', { name: /Queued.*ping/ }).waitFor()
+  const path = `/api/chat/webhooks/${/webhooks\/(\d+)/.exec(page.url())[1]}`
+  const { offset } = await call('GET', `${path}/events`, person.token)
+  await call('POST', `${path}/commit`, person.token, { consumer: 'archive', offset })
+  await page.getByRole('link', { name: 'Consumers' }).click()
+  await page.getByRole('row', { name: new RegExp(`archive.*${offset}`) }).waitFor()
+  await look(page, 'webhook-consumers')
+  await button(page, 'Delete').click()
+  await button(page.getByRole('dialog'), 'Delete').click()
+  await page.getByText('No program has committed an offset yet.').waitFor()
 })

@@ -35,6 +35,7 @@ export type Webhook = Omit<ItemOf<Answer<'/api/chat/webhooks', 'get'>>, 'filter'
   retryPolicy?: 'default' | 'standard' | { delays: number[] }
   disablePolicy?: { after: string }
 }
+export type Consumer = ItemOf<Answer<'/api/chat/webhooks/{id}/consumers', 'get'>>
 export type Statistics = ItemOf<Answer<'/api/chat/webhooks/statistics', 'get'>>
 export type Delivery = ItemOf<Answer<'/api/chat/webhooks/{id}/deliveries', 'get'>>
 export type Sent = Answer<'/api/chat/webhooks/{id}/deliveries/{deliveryId}', 'get'>

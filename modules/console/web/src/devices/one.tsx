@@ -38,7 +38,7 @@ function Facts ({ of: device }: { of: Device }) {
     list.find((one) => one.value === value)?.text ?? value
   const { latitude, longitude, capacity, yieldValue, commissioningDate } = device
   const facts = [
-    [t('devices.id'), device.externalId], [t('devices.serial'), device.serialNumber],
+    [t('devices.id'), device.externalId && <Id key='' id={device.externalId} />], [t('devices.serial'), device.serialNumber],
     [t('devices.capacity'), capacity === null ? null : asPower(capacity)],
     [t('devices.since'), commissioningDate && asDate(commissioningDate)],
     [t('devices.fuel'), textOf(fuels, device.fuelCode)], [t('devices.type'), textOf(types, device.deviceTypeCode)],

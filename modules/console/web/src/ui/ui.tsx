@@ -300,7 +300,7 @@ export function Id ({ id, shown = id }: { id: string, shown?: string }) {
   return (
     <span>
       <Button kind='link' title={id} onClick={() => void copy()}>
-        <span className='hidden'>{t('certs.copy')} </span>
+        <span className='hidden'>{t('state.copyThis')} </span>
         <code ref={code}>{copied ? t('state.copied') : shown}</code>
       </Button>
     </span>

@@ -260,7 +260,8 @@ export function Deliveries ({ hook, test }: { hook: Webhook; test: () => void })
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && (
         <Empty icon={Send} action={!filtered && <Button onClick={test}>{t('hooks.test')}</Button>}>
-          {filtered ? t(list.hasNextPage ? 'hooks.noneYet' : 'hooks.noneSuch') : t('hooks.noDeliveries')}
+          {filtered ? t(list.hasNextPage ? 'hooks.noneYet' : 'hooks.noneSuch')
+            : t(hook.kind === 'poll' ? 'hooks.noEvents' : 'hooks.noDeliveries')}
         </Empty>
       )}
       {all.length > 0 && (

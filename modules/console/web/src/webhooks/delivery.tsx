@@ -8,7 +8,7 @@ import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { toast } from '../ui/toast'
 import { Badge, Button, Copy, Empty, Failed, Id, Loading } from '../ui/ui'
-import { LOOK_AGAIN_MS, Milliseconds, Moment, nameOf, Outcome, pathOf, Result } from './parts'
+import { LOOK_AGAIN_MS, Milliseconds, Moment, nameOf, Outcome, pathOf, Result, urlOf } from './parts'
 
 const isGood = ({ status }: Attempt) => status !== null && status >= 200 && status < 300
 
@@ -82,9 +82,11 @@ function Found ({ hook, sent }: { hook: Webhook; sent: Sent }) {
             {sent.event} <Outcome of={sent.status} />
           </h1>
         </div>
-        <Button kind='main' disabled={resend.isPending || sent.status === 'queued'} onClick={() => resend.mutate()}>
-          {t('hooks.resend')}
-        </Button>
+        {hook.kind !== 'poll' && (
+          <Button kind='main' disabled={resend.isPending || sent.status === 'queued'} onClick={() => resend.mutate()}>
+            {t('hooks.resend')}
+          </Button>
+        )}
       </header>
       {resend.isError && <Failed error={resend.error} />}
       <dl className='facts panel'>
@@ -102,7 +104,7 @@ function Found ({ hook, sent }: { hook: Webhook; sent: Sent }) {
         </div>
         <div>
           <dt>{t('hooks.url')}</dt>
-          <dd>{hook.url}</dd>
+          <dd>{urlOf(hook)}</dd>
         </div>
         {sent.nextAttemptAt && (
           <div>
@@ -139,7 +141,7 @@ export function DeliveryPage ({ hook, id }: { hook: Webhook; id: string }) {
   const sent = useQuery({
     queryKey: ['delivery', hook.id, id],
     queryFn: () => get<Sent>(pathOf(hook, 'deliveries', encodeURIComponent(id))),
-    refetchInterval: ({ state }) => state.data?.status === 'queued' && LOOK_AGAIN_MS
+    refetchInterval: ({ state }) => hook.kind !== 'poll' && state.data?.status === 'queued' && LOOK_AGAIN_MS
   })
   const gone = sent.error instanceof ApiError && sent.error.status === 404
 

@@ -133,9 +133,21 @@ function Check ({ text, checked, change }: { text: string; checked: boolean; cha
   )
 }
 
-function Receiver ({ form, set, problem }: Part) {
+function Receiver ({ form, set, problem, hook }: Part) {
   return (
     <section className='panel part'>
+      {!hook && (
+        <Choices
+          label={t('hooks.kind')}
+          name='kind'
+          value={form.polled ? 'poll' : 'send'}
+          change={(kind) => set({ polled: kind === 'poll' })}
+          of={[
+            ['send', t('hooks.kind.send')],
+            ['poll', t('hooks.kind.poll')]
+          ]}
+        />
+      )}
       {!form.polled && (
         <Field label={t('hooks.url')} problem={problem('url')}>
           {(props) => (
@@ -614,7 +626,7 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
   const good =
     (form.all || form.events.length > 0) &&
     readFilter(form.filter) !== undefined &&
-    (form.retry !== 'own' || readDelays(form.delays) !== null)
+    (form.polled || form.retry !== 'own' || readDelays(form.delays) !== null)
   const back = hook ? to('webhooks', hook.id) : to('webhooks')
   const conflict = save.error instanceof Conflict ? save.error : null
 
@@ -635,11 +647,15 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
         <Receiver {...part} />
         <Events {...part} />
         <Filter {...part} />
-        <Retries {...part} />
-        <Pace {...part} />
-        <Login {...part} />
-        <Headers {...part} />
-        <Signing {...part} />
+        {!form.polled && (
+          <>
+            <Retries {...part} />
+            <Pace {...part} />
+            <Login {...part} />
+            <Headers {...part} />
+            <Signing {...part} />
+          </>
+        )}
         <div className='foot'>
           {conflict && <Changed of={conflict} />}
           {save.isError && !conflict && (

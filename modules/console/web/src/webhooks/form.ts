@@ -139,12 +139,8 @@ export const changedIn = (one: Webhook, other: Partial<Webhook>, names: string[]
 export function bodyOf (form: Form, hook?: Webhook): Record<string, unknown> {
   const headers = form.headers?.filter(({ name }) => name !== '').map(({ name, value }) => [name, value])
   const own = readDelays(form.delays)
-  const members: Record<string, unknown> = {
-    ...(!form.polled && { url: form.url }),
-    events: form.all ? [] : form.events,
-    name: form.name.trim() || null,
-    description: form.description.trim() || null,
-    filter: readFilter(form.filter) ?? null,
+  const sending = { // not possible if the events are polled
+    url: form.url,
     retryPolicy: form.retry === 'own' ? { delays: own } : form.retry === 'standard' ? 'standard' : null,
     disablePolicy: form.disable ? { after: `${form.after}${form.unit}` } : null,
     ordering: form.ordered ? 'key' : null,
@@ -153,6 +149,13 @@ export function bodyOf (form: Form, hook?: Webhook): Record<string, unknown> {
     ...(headers && { headers: headers.length > 0 ? Object.fromEntries(headers) : null }),
     ...(form.authentication !== 'keep' && { authentication: authenticationOf(form) }),
     ...(form.secret && { secret: form.secret })
+  }
+  const members: Record<string, unknown> = {
+    ...(form.polled ? { kind: 'poll' } : sending),
+    events: form.all ? [] : form.events,
+    name: form.name.trim() || null,
+    description: form.description.trim() || null,
+    filter: readFilter(form.filter) ?? null
   }
   const before: Record<string, unknown> = hook ? { ...hook, events: isAll(hook) ? [] : hook.events } : {}
   const differs = ([name, value]: [string, unknown]) => sorted(before[name] ?? null) !== sorted(value)

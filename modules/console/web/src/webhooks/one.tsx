@@ -10,9 +10,10 @@ import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
 import { asNumber } from '../ui/format'
 import { Button, Failed } from '../ui/ui'
+import { Consumers } from './consumers'
 import { Deliveries } from './deliveries'
 import { Hours } from './hours'
-import { IDLE_MS, Milliseconds, Moment, nameOf, pathOf, Result, State, useSwitch, useHours, useMedian } from './parts'
+import { IDLE_MS, Milliseconds, Moment, nameOf, pathOf, Result, State, urlOf, useSwitch, useHours, useMedian } from './parts'
 import { ReplayTab } from './replay'
 import { Settings } from './settings'
 import { Test } from './test'
@@ -23,6 +24,11 @@ const tabs: { name: string; text: Key }[] = [
   { name: 'replay', text: 'hooks.replay' },
   { name: 'settings', text: 'hooks.settings' },
   { name: 'verify', text: 'hooks.verify' }
+]
+const polledTabs: typeof tabs = [
+  { name: '', text: 'hooks.deliveries' },
+  { name: 'consumers', text: 'hooks.consumers' },
+  { name: 'settings', text: 'hooks.settings' }
 ]
 
 /* The latest failed attempt of a failing webhook. */
@@ -169,6 +175,7 @@ export function One ({
   error: unknown
 }) {
   const [testing, setTesting] = useState(false)
+  const polled = hook.kind === 'poll'
 
   return (
     <div className='page hook'>
@@ -178,7 +185,7 @@ export function One ({
           <h1>
             {nameOf(hook)} <State hook={hook} />
           </h1>
-          {hook.name && <code className='under'>{hook.url}</code>}
+          {hook.name && <code className='under'>{urlOf(hook)}</code>}
           {hook.description && <p className='under'>{hook.description}</p>}
         </div>
         <div className='row'>
@@ -192,9 +199,9 @@ export function One ({
       </header>
       {error !== null && <Failed error={error} />}
       <Trouble hook={hook} />
-      <Figures hook={hook} />
+      {!polled && <Figures hook={hook} />}
       <nav className='tabs' aria-label={t('hooks.views')}>
-        {tabs.map(({ name, text }) => (
+        {(polled ? polledTabs : tabs).map(({ name, text }) => (
           <a
             key={name}
             href={name === '' ? to('webhooks', hook.id) : to('webhooks', hook.id, name)}
@@ -206,9 +213,11 @@ export function One ({
       </nav>
       {tab === 'settings' ? (
         <Settings hook={hook} show={show} />
-      ) : tab === 'verify' ? (
+      ) : polled && tab === 'consumers' ? (
+        <Consumers hook={hook} />
+      ) : !polled && tab === 'verify' ? (
         <Verify hook={hook} />
-      ) : tab === 'replay' ? (
+      ) : !polled && tab === 'replay' ? (
         <ReplayTab hook={hook} />
       ) : (
         <Deliveries hook={hook} test={() => setTesting(true)} />

@@ -22,7 +22,7 @@ export const pathOf = (hook: Webhook | number, ...rest: (string | number)[]) =>
   ['/api/chat/webhooks', typeof hook === 'number' ? hook : hook.id, ...rest].join('/')
 
 /* A webhook whose events are polled has no URL. */
-export const urlOf = (hook: Webhook) => hook.url ?? `#${hook.id} (poll)`
+export const urlOf = (hook: Webhook) => hook.url ?? t('hooks.polled', { id: String(hook.id) })
 
 export const nameOf = (hook: Webhook) => hook.name ?? urlOf(hook)
 
@@ -74,7 +74,8 @@ export interface Search {
 export const useDeliveries = (hook: Webhook, filter: string) =>
   usePages<Delivery>(['deliveries', hook.id], pathOf(hook, `deliveries?limit=50&${filter}`), true, (pages) => {
     if (pages.length > 1) return false
-    return pages.some(({ items }) => items.some(({ status }) => status === 'queued')) ? LOOK_AGAIN_MS : IDLE_MS
+    const waits = hook.kind !== 'poll' && pages.some(({ items }) => items.some(({ status }) => status === 'queued'))
+    return waits ? LOOK_AGAIN_MS : IDLE_MS
   })
 
 export function useHours (hook: Webhook) {
@@ -99,13 +100,20 @@ export function useMedian (hook: Webhook) {
   })
 }
 
-/* Enables or disables the webhook, and offers to undo it. */
+/* Enables or disables the webhook, which is shown at once, and offers to undo it. */
 export function useSwitch (hook: Webhook) {
   const client = useQueryClient()
+  const key = ['webhooks', String(hook.id)]
   const change = useAction({
     mutationFn: (active: boolean) => call<Webhook>('PATCH', pathOf(hook), { active }),
+    onMutate: async (active: boolean) => {
+      await client.cancelQueries({ queryKey: key }) // a response in flight may be older
+      client.setQueryData(key, { ...hook, active, health: active ? 'ok' : hook.health })
+      return hook
+    },
+    onError: (_, __, before) => client.setQueryData(key, before),
     onSuccess: (changed) => {
-      client.setQueryData(['webhooks', String(hook.id)], changed)
+      client.setQueryData(key, changed)
       toast(t(changed.active ? 'hooks.enabled' : 'hooks.wasDisabled'), () => change.mutate(!changed.active))
     },
     onSettled: () => client.invalidateQueries({ queryKey: ['webhooks'] })

@@ -48,30 +48,21 @@ function Login ({ of }: { of: Webhook['authentication'] }) {
   )
 }
 
-function Facts ({ hook }: { hook: Webhook }) {
-  const { rateLimit, headers, filter, disablePolicy } = hook
-  const none = <span className='soft'>{t('hooks.none')}</span>
+const none = () => <span className='soft'>{t('hooks.none')}</span>
+
+/* The settings that a webhook has only if its events are sent. */
+function Sending ({ hook }: { hook: Webhook }) {
+  const { rateLimit, headers, disablePolicy } = hook
 
   return (
-    <dl className='settings'>
-      <Fact name={t('hooks.url')}>
-        <code>{hook.url}</code>
-      </Fact>
-      <Fact name={t('hooks.owner')}>
-        <Owner id={hook.userId} />
-      </Fact>
-      <Fact name={t('state.since')}>{asMoment(hook.createdAt)}</Fact>
-      <Fact name={t('hooks.events')}>{isAll(hook) ? t('hooks.all') : hook.events.join(', ')}</Fact>
-      <Fact name={t('hooks.filter')}>
-        {filter ? <pre tabIndex={0}>{JSON.stringify(filter, null, 2)}</pre> : none}
-      </Fact>
+    <>
       <Fact name={t('hooks.retries')}>{retriesOf(hook)}</Fact>
       <Fact name={t('hooks.disabling')}>
         {disablePolicy ? t('hooks.disablesAfter', { after: disablePolicy.after }) : t('hooks.never')}
       </Fact>
       <Fact name={t('hooks.ordering')}>{t(hook.ordering ? 'hooks.ordered' : 'hooks.unordered')}</Fact>
       <Fact name={t('hooks.rateLimit')}>
-        {rateLimit ? t(`hooks.limited.${rateLimit.per}`, { n: asNumber(rateLimit.limit) }) : none}
+        {rateLimit ? t(`hooks.limited.${rateLimit.per}`, { n: asNumber(rateLimit.limit) }) : none()}
       </Fact>
       <Fact name={t('hooks.headers')}>
         {headers
@@ -80,7 +71,7 @@ function Facts ({ hook }: { hook: Webhook }) {
                 {name}: {value}
               </code>
             ))
-          : none}
+          : none()}
       </Fact>
       <Fact name={t('hooks.login')}>
         <Login of={hook.authentication} />
@@ -99,6 +90,29 @@ function Facts ({ hook }: { hook: Webhook }) {
       <Fact name={t('hooks.secretTitle')}>
         <code>{hook.secret}</code>
       </Fact>
+    </>
+  )
+}
+
+function Facts ({ hook }: { hook: Webhook }) {
+  const { filter } = hook
+
+  return (
+    <dl className='settings'>
+      {hook.url && (
+        <Fact name={t('hooks.url')}>
+          <Copy text={hook.url} />
+        </Fact>
+      )}
+      <Fact name={t('hooks.owner')}>
+        <Owner id={hook.userId} />
+      </Fact>
+      <Fact name={t('state.since')}>{asMoment(hook.createdAt)}</Fact>
+      <Fact name={t('hooks.events')}>{isAll(hook) ? t('hooks.all') : hook.events.join(', ')}</Fact>
+      <Fact name={t('hooks.filter')}>
+        {filter ? <pre tabIndex={0}>{JSON.stringify(filter, null, 2)}</pre> : none()}
+      </Fact>
+      {hook.kind !== 'poll' && <Sending hook={hook} />}
     </dl>
   )
 }
@@ -130,13 +144,15 @@ export function Settings ({ hook, show }: { hook: Webhook; show: (made: Webhook)
         <Facts hook={hook} />
       </section>
       <section className='panel zone' aria-label={t('hooks.danger')}>
-        <div className='row between'>
-          <div>
-            <strong>{t('hooks.rotate')}</strong>
-            <p>{t('hooks.rotateIs')}</p>
+        {hook.kind !== 'poll' && (
+          <div className='row between'>
+            <div>
+              <strong>{t('hooks.rotate')}</strong>
+              <p>{t('hooks.rotateIs')}</p>
+            </div>
+            <Button onClick={() => ask('rotate')}>{t('hooks.rotate')}</Button>
           </div>
-          <Button onClick={() => ask('rotate')}>{t('hooks.rotate')}</Button>
-        </div>
+        )}
         <div className='row between'>
           <div>
             <strong>{t(hook.active ? 'hooks.disable' : 'hooks.enable')}</strong>

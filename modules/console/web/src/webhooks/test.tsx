@@ -12,7 +12,8 @@ import { EventSelect } from './deliveries'
 import { pathOf, urlOf } from './parts'
 
 /* The service answers after a few seconds even if the receiver has not: then the attempt goes on. */
-function Told ({ of }: { of: Tested }) {
+function Told ({ of, polled }: { of: Tested; polled: boolean }) {
+  if (polled && of.success) return <p className='notice'>{t('hooks.testedPoll')}</p>
   if (of.success)
     return <p className='notice'>{t('hooks.tested', { status: of.status ?? '', ms: asNumber(of.durationMs) })}</p>
   if (of.status === null && of.error?.includes('attempt continues'))
@@ -24,6 +25,7 @@ function Told ({ of }: { of: Tested }) {
 export function Test ({ hook, close }: { hook: Webhook; close: () => void }) {
   const client = useQueryClient()
   const [event, setEvent] = useState('ping')
+  const polled = hook.kind === 'poll'
   const test = useAction({
     mutationFn: () => call<Tested>('POST', pathOf(hook, 'test'), { event }),
     onSettled: () => {
@@ -32,10 +34,10 @@ export function Test ({ hook, close }: { hook: Webhook; close: () => void }) {
   })
 
   return (
-    <Dialog title={t('hooks.test')} close={close}>
-      <p>{t('hooks.testIs', { url: urlOf(hook) })}</p>
+    <Dialog title={t('hooks.test')} close={close} form={false}>
+      <p>{polled ? t('hooks.testPoll') : t('hooks.testIs', { url: urlOf(hook) })}</p>
       <EventSelect value={event} change={setEvent} />
-      <div role='status'>{test.data && !test.isPending && <Told of={test.data} />}</div>
+      <div role='status'>{test.data && !test.isPending && <Told of={test.data} polled={polled} />}</div>
       {test.isError && <Failed error={test.error} />}
       <div className='actions'>
         <Button onClick={close}>{t('do.close')}</Button>

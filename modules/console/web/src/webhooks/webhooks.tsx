@@ -17,7 +17,7 @@ import { Badge, Button, Empty, Failed, Loading, More, Table } from '../ui/ui'
 import { DeliveryPage } from './delivery'
 import { Edit } from './edit'
 import { One } from './one'
-import { eventsOf, IDLE_MS, Milliseconds, nameOf, Owner, pathOf, Secret, State } from './parts'
+import { eventsOf, IDLE_MS, Milliseconds, nameOf, Owner, pathOf, Secret, State, urlOf } from './parts'
 
 const STATISTICS_MS = 30000
 const COUNTED = 1000 // the statistics cover the latest deliveries up to this number
@@ -72,7 +72,7 @@ function Row ({ hook, statistics, owner }: { hook: Webhook; statistics: Statisti
         <a className='name' href={to('webhooks', hook.id)}>
           {nameOf(hook)}
         </a>
-        {hook.name && <small className='under'>{hook.url}</small>}
+        {hook.name && <small className='under'>{urlOf(hook)}</small>}
       </td>
       {owner && (
         <td className='wide'>
@@ -84,7 +84,7 @@ function Row ({ hook, statistics, owner }: { hook: Webhook; statistics: Statisti
         <State hook={hook} />
       </td>
       <td>
-        <Rate of={statistics} />
+        {hook.kind === 'poll' ? '–' : <Rate of={statistics} />}
       </td>
       <td className='number'>
         <Milliseconds of={statistics?.durationMs} />
@@ -172,7 +172,7 @@ function ById ({ id, rest, show }: { id: string; rest: string[]; show: (made: We
 export default function Webhooks ({ rest: [id, ...rest] }: { rest: string[] }) {
   const [made, show] = useState<Webhook | null>(null)
   const added = (hook: Webhook) => {
-    show(hook)
+    if (hook.kind !== 'poll') show(hook) // nothing is signed
     go('webhooks', hook.id)
   }
 
