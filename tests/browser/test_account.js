@@ -68,7 +68,7 @@ scene('account: the language can be changed without a login', async ({ open }) =
   await page.getByRole('heading', { name: 'Anlagen' }).waitFor()
 })
 
-scene('account: the name, the colors and the time zone can be changed, and stay after a reload', async ({ open }) => {
+scene('account: the name, the colors, the time zone and the form of times can be changed, and stay after a reload', async ({ open }) => {
   const person = await member('Accname')
   const page = await open()
   const color = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
@@ -88,6 +88,13 @@ scene('account: the name, the colors and the time zone can be changed, and stay 
   await page.locator('dl.facts').getByText('Ada Example').waitFor()
   assert.notEqual(await color(), light)
   assert.equal(await page.getByLabel('Time zone').inputValue(), 'UTC')
+  await page.getByRole('banner').getByText('Times in UTC').waitFor()
+  await call('POST', '/api/device', person.token, { externalId: 'AGO-1', siteName: 'Recent' })
+  await page.getByLabel('Times').selectOption({ index: 1 })
+  await look(page, 'account-relative')
+  await page.evaluate(() => { location.hash = '#/devices/AGO-1' })
+  await page.locator('dl.facts time', { hasText: /now|seconds? ago|minutes? ago/ }).first().waitFor()
+  assert.match(await page.locator('dl.facts time').first().getAttribute('title'), /\d{4}, \d\d:\d\d:\d\d · .* UTC$/)
   const { id } = await call('POST', '/api/device', person.token, { externalId: 'Z-1', capacity: 20, commissioningDate: '2023-05-01' })
   const group = await call('POST', '/api/device-group', person.token, {
     name: 'Zoned', deviceIds: [id], frequency: 'yearly', start: '2026-01-01T00:00:00Z', end: '2099-01-01T00:00:00Z'

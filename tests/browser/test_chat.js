@@ -116,7 +116,7 @@ scene('chat: a message that cannot be sent stays in the box and can be sent late
   await chain(page).getByText('kept while the line is down').waitFor()
 }, ['ERR_FAILED'])
 
-scene('chat: Enter sends, Shift+Enter starts a line, and the box grows', async ({ open }) => {
+scene('chat: Enter sends, Shift+Enter starts a line, the box grows, and ``` encloses code', async ({ open }) => {
   const una = await member('Enna')
   const { conversation } = await converse(una, admin, 'A first line for the box', 'Box 1')
   const page = await open()
@@ -133,6 +133,18 @@ scene('chat: Enter sends, Shift+Enter starts a line, and the box grows', async (
   await chain(page).getByText('five').waitFor()
   assert.equal(await chain(page).locator('.message p').last().textContent(), 'one\n\n\n\nfive')
   assert.equal(await box.inputValue(), '')
+  await box.fill('Try\n```sh\ncurl -s https://meter.example/\n```\nplease')
+  await page.keyboard.press('Enter')
+  assert.equal(await chain(page).locator('.message code').last().textContent(), 'curl -s https://meter.example/')
+  await look(page, 'chat-code')
+  await page.evaluate(() => { location.hash = '#/account' })
+  await page.getByLabel('Messages', { exact: true }).selectOption({ index: 1 })
+  await page.goBack()
+  await box.fill('a first line')
+  await page.keyboard.press('Enter')
+  await page.keyboard.type('a second line')
+  await page.keyboard.press('Control+Enter')
+  assert.equal(await chain(page).locator('.message p', { hasText: 'second line' }).last().textContent(), 'a first line\na second line')
 })
 
 scene('chat: a reload of the host does not interrupt the stream', async ({ open }) => {

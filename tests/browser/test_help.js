@@ -1,8 +1,8 @@
-/* Help, keyboard shortcuts, the search of everything, relative times, possible duplicates, and the history of Status. */
+/* Help, keyboard shortcuts, the search of everything, possible duplicates, and the history of Status. */
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, go, look, button } = require('./stage')
-const { base, admin, login, member, call } = require('./service')
+const { base, admin, login, member, converse, call } = require('./service')
 
 const hash = (page) => page.evaluate(() => location.hash)
 
@@ -57,15 +57,18 @@ scene('help: keys go to views and to the search, not while typing, and can be sw
   await page.getByRole('dialog').waitFor({ state: 'detached' })
 })
 
-scene('help: Ctrl+K finds views, devices and accounts', async ({ open }) => {
+scene('help: Ctrl+K finds views, conversations, devices, accounts, groups, webhooks and organizations', async ({ open }) => {
   const kim = await member('Kimfind')
   const page = await open()
   const find = page.getByRole('dialog')
   const field = find.getByRole('combobox')
   const option = (name) => find.getByRole('option', { name })
 
-  await call('POST', '/api/device', kim.token, { externalId: 'FIND-1', siteName: 'Findable mill' })
+  const { id } = await call('POST', '/api/device', kim.token, { externalId: 'FIND-1', siteName: 'Findable mill' })
+  await call('POST', '/api/device-group', kim.token, { name: 'Findable group', deviceIds: [id], frequency: 'daily', start: '2026-01-01T00:00:00Z' })
+  await call('POST', '/api/chat/webhooks', kim.token, { url: 'http://127.0.0.1:9/findable', events: [] })
   await login(admin)
+  await converse(kim, admin, 'Is this found?', 'Findable site')
   await enter(page, admin, '#/overview')
   await page.getByRole('heading', { level: 1 }).waitFor()
   await page.keyboard.press('Control+k')
@@ -75,34 +78,20 @@ scene('help: Ctrl+K finds views, devices and accounts', async ({ open }) => {
   await page.getByRole('heading', { name: 'Audit log' }).waitFor()
   await page.keyboard.press('Control+k')
   await field.fill('findable')
-  await option('Findable mill Device').waitFor()
+  for (const name of ['Findable site Conversation', 'Findable mill Device', 'Findable group Group', '/findable Webhook']) await option(name).waitFor()
   await field.fill('find')
   await option(`${kim.email} Account`).waitFor()
   await option('Findable mill Device').waitFor()
   await look(page, 'find')
   await page.keyboard.press('ArrowUp')
-  assert.equal(await find.getByRole('option', { selected: true }).innerText().then((text) => text.includes('Account')), true)
+  assert.match(await find.getByRole('option', { selected: true }).innerText(), /Organization/)
   await page.keyboard.press('Enter')
-  await page.getByRole('row', { name: new RegExp(kim.email) }).waitFor()
+  await page.getByRole('row', { name: /kimfind/i }).waitFor()
   await button(page, 'Find').click()
   await field.fill('no such thing anywhere')
   await find.getByText('Nothing has this name.').waitFor()
   await page.keyboard.press('Escape')
   await find.waitFor({ state: 'detached' })
-})
-
-scene('account: times can be shown as how long ago they are', async ({ open }) => {
-  const ago = await member('Ago')
-  const page = await open()
-
-  await call('POST', '/api/device', ago.token, { externalId: 'AGO-1', siteName: 'Recent' })
-  await enter(page, ago, '#/account')
-  await page.getByLabel('Times').selectOption({ index: 1 })
-  await look(page, 'account-relative')
-  await page.evaluate(() => { location.hash = '#/devices/AGO-1' })
-  const time = page.locator('dl.facts time').first()
-  await page.locator('dl.facts time', { hasText: /now|seconds? ago|minutes? ago/ }).first().waitFor()
-  assert.match(await time.getAttribute('title'), /\d{4}, \d\d:\d\d:\d\d · .* UTC$/)
 })
 
 scene('devices: an Admin sees possible duplicates', async ({ open }) => {

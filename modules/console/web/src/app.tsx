@@ -15,6 +15,7 @@ import { Keys, useKeys } from './help/keys'
 import { Link } from './login/link'
 import { Login } from './login/login'
 import { Switcher } from './organization'
+import { preferences } from './preferences'
 import { goHome, restore, to, useEntry, useRoute } from './router'
 import { Me, SetMe, isOne } from './session'
 import { t, useRedraw } from './texts/texts'
@@ -30,6 +31,7 @@ type View = ComponentType<{ rest: string[] }>
 const AHEAD_MS = 1000
 const AGAIN_MS = 5000
 const UNREAD_MS = 15000
+const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone
 const WIDE = matchMedia('(min-width: 60rem)')
 
 const all: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User', 'ApiUser']
@@ -264,7 +266,8 @@ function Navigation ({
             onClick={() => toggle(false)}>
             <CircleUser />
             <span>
-              <span>{me.email}</span> <small>{t(`role.${me.role}`)}</small>
+              <span>{me.email}</span> <small>{t(`role.${me.role}`)}</small>{' '}
+              <small>{t('nav.zone', { zone: preferences.zone ?? HERE })}</small>
             </span>
           </a>
           <Button kind='quiet' icon={LogOut} aria-label={t('login.out')} title={t('login.out')} onClick={leave} />

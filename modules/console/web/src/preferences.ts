@@ -1,22 +1,25 @@
 /*
- * The user's choices for this browser: language, theme, time zone, times as "5 minutes ago", and no keyboard
- * shortcuts of one character; and the ids of the accounts that want notifications of messages. Nothing else about an
- * account is stored.
+ * The user's choices for this browser: language, theme, time zone, times as "5 minutes ago", Enter for a new line in
+ * messages, and no keyboard shortcuts of one character; and the ids of the accounts that want notifications of
+ * messages. Nothing else about an account is stored.
  */
 export interface Preferences {
-  language?: string, theme?: 'light' | 'dark', zone?: 'UTC', times?: 'relative', keys?: false, notify?: number[]
+  language?: string, theme?: 'light' | 'dark', zone?: 'UTC', times?: 'relative', enter?: 'line', keys?: false,
+  notify?: number[]
 }
 
 const KEY = 'busbar.preferences'
 
 function read (): Preferences {
   try {
-    const { language, theme, zone, times, keys, notify } = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Record<string, unknown>
+    const stored = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Record<string, unknown>
+    const { language, theme, zone, times, enter, keys, notify } = stored
     return {
       language: typeof language === 'string' ? language : undefined,
       theme: theme === 'light' || theme === 'dark' ? theme : undefined,
       zone: zone === 'UTC' ? zone : undefined,
       times: times === 'relative' ? times : undefined,
+      enter: enter === 'line' ? enter : undefined,
       keys: keys === false ? keys : undefined,
       notify: Array.isArray(notify) ? notify.filter((id) => typeof id === 'number') : []
     }

@@ -220,6 +220,15 @@ function Shown () {
           </select>
         )}
       </Field>
+      <Field label={t('own.enter')}>
+        {(props) => (
+          <select {...props} value={preferences.enter ?? ''}
+            onChange={(e) => change({ enter: e.target.value === 'line' ? 'line' : undefined })}>
+            <option value=''>{t('chat.keys')}</option>
+            <option value='line'>{t('chat.keysLine')}</option>
+          </select>
+        )}
+      </Field>
       {'Notification' in window && (
         <label className='check'>
           <input type='checkbox' role='switch' checked={accounts.includes(id)}

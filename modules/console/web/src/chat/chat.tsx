@@ -118,7 +118,7 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
                 />
               ))}
             </ul>
-            <More of={list} />
+            <More of={list} whole={false} />
           </>
         ) : (
           <Found

@@ -2,6 +2,7 @@
 import { SendHorizontal } from 'lucide-react'
 import { type KeyboardEvent } from 'react'
 
+import { preferences } from '../preferences'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { Button, problemOf } from '../ui/ui'
@@ -18,9 +19,10 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
   const post = () => {
     if (text.trim()) void send(id, me.email, text, after)
   }
+  const byEnter = !touch.matches && preferences.enter !== 'line'
   const keyed = (event: KeyboardEvent) => {
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
-    if (touch.matches && !event.ctrlKey && !event.metaKey) return
+    if (!byEnter && !event.ctrlKey && !event.metaKey) return
     event.preventDefault()
     post()
   }
@@ -51,7 +53,7 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
         aria-describedby='keys'
       />
       <span id='keys' className='hint'>
-        {!touch.matches && t('chat.keys')}
+        {!touch.matches && t(byEnter ? 'chat.keys' : 'chat.keysLine')}
       </span>
       <Button kind='main' icon={SendHorizontal} type='submit' disabled={pending !== null || !text.trim()}>
         {t('chat.send')}

@@ -10,7 +10,7 @@ import type { Entry } from '../api/types'
 import { t } from '../texts/texts'
 import { asClock, asDay, asUtc } from '../ui/format'
 import { Button } from '../ui/ui'
-import { linked } from './text'
+import { formatted } from './text'
 
 const NEAR = 800
 const NEAR_END = 60
@@ -45,7 +45,7 @@ const Message = memo(function Message ({ entry, before, own, read, wanted }: Mes
         className={`message${own ? ' own' : ''}${again ? ' again' : ''}${wanted ? ' wanted' : ''}`}
         aria-current={wanted ? 'true' : undefined}>
         <span className={again ? 'hidden' : 'author'}>{own ? t('chat.you') : entry.username}</span>
-        <p dir='auto'>{linked(entry.chatEntry)}</p>
+        <p dir='auto'>{formatted(entry.chatEntry)}</p>
         <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>
           {asClock(entry.createdAt)}
         </time>
@@ -59,7 +59,7 @@ const Message = memo(function Message ({ entry, before, own, read, wanted }: Mes
 const Pending = ({ text }: { text: string }) => (
   <div className='message own'>
     <span className='author'>{t('chat.you')}</span>
-    <p dir='auto'>{text}</p>
+    <p dir='auto'>{formatted(text)}</p>
     <span className='delivery'>{t('chat.sending')}</span>
   </div>
 )

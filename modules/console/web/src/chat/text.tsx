@@ -1,5 +1,8 @@
-/* A message's text. Addresses of web pages are links, found words are marked; everything else stays text. */
-import type { ReactNode } from 'react'
+/*
+ * A message's text. Addresses of web pages are links, text between two ``` is code, found words are marked; everything
+ * else stays text.
+ */
+import { Fragment, type ReactNode } from 'react'
 
 const ADDRESS = /https?:\/\/[^\s<>"'`]+/g
 const AFTER = /[.,;:!?)\]}]+$/ // punctuation of the sentence, not of the address
@@ -9,7 +12,7 @@ const isAddress = (text: string) => {
   return (protocol === 'https:' || protocol === 'http:') && host !== ''
 }
 
-export function linked (text: string): ReactNode[] {
+function linked (text: string): ReactNode[] {
   const parts: ReactNode[] = []
   let from = 0
 
@@ -26,6 +29,12 @@ export function linked (text: string): ReactNode[] {
   }
   return [...parts, text.slice(from)]
 }
+
+const CODE = /\n?```(?:[\w+-]*\n)?([^]+?)\n?```\n?/ // its first line may name the language
+
+export const formatted = (text: string): ReactNode[] =>
+  text.split(CODE).map((part, i) =>
+    i % 2 === 1 ? <code key={i}>{part}</code> : <Fragment key={i}>{linked(part)}</Fragment>)
 
 const SEPARATORS = /[\0-/:-@[-`{-\x7f]+/ // everything in ASCII but letters and digits, as in the search of the host
 const UNSPACED = 0x0e00 // from here on most scripts are written without spaces

@@ -11,14 +11,13 @@ import type { Read, RefusedRead, Total } from '../api/types'
 import { useValues } from '../router'
 import { named, t } from '../texts/texts'
 import { asEnergy, asPeriod, zoneOf } from '../ui/format'
-import { Bars } from '../ui/chart'
+import { Bars, hasOwnScale } from '../ui/chart'
 import { usePages } from '../ui/pages'
 import { Button, Empty, Failed, Field, Loading, More, Period, Table, Time } from '../ui/ui'
 import { Add, Void } from './reading'
 import { barsOf, endOf, lastDayOf, spans, timeOf, type Span, type Time as Window } from './span'
 
 const views = ['chart', 'stored', 'refused', 'voided'] as const
-const FLAT = 3 // a ceiling that is more than three times as high as the bars would make them flat
 
 const pathOf = (name: string) => `/api/meter-reads/new/${encodeURIComponent(name)}`
 
@@ -29,7 +28,7 @@ async function latest (name: string): Promise<string | null> {
 }
 
 function Chart ({ name, by, time }: { name: string, by: Span, time: Window }) {
-  const [wanted, want] = useState<boolean | null>(null)
+  const [shown, show] = useState(true)
   const [start, end] = [time.start.toISOString(), time.end.toISOString()]
   const values = query({ by, timezone: zoneOf(), start, end, limit: 1000 })
   const path = `${pathOf(name)}/totals${values}`
@@ -38,21 +37,21 @@ function Chart ({ name, by, time }: { name: string, by: Span, time: Window }) {
     placeholderData: (before, query) => query?.queryKey[2] === by ? before : undefined // no days among hours
   })
   const sums = list.data ?? []
-  const most = Math.max(...sums.map(({ value }) => value))
   const ceiling = Math.max(...sums.map((sum) => sum.ceiling ?? 0))
-  const shown = wanted ?? ceiling <= most * FLAT
 
   if (list.isPending) return <Loading />
   if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
   if (sums.length === 0) return <Empty>{t('readings.noneThen')}</Empty>
+
+  const bars = barsOf(sums, by, shown)
   return (
     <>
-      <Bars title={t(`readings.by.${by}`)} show={asEnergy} bars={barsOf(sums, by, shown)}
+      <Bars title={t(`readings.by.${by}`)} show={asEnergy} bars={bars}
         note={t('readings.sum', { energy: asEnergy(sums.reduce((sum, { value }) => sum + value, 0)) })} />
       {ceiling > 0 && (
         <label className='check'>
-          <input type='checkbox' checked={shown} onChange={(e) => want(e.target.checked)} />
-          <small className='legend'>{t('devices.ceilingIs')}</small>
+          <input type='checkbox' checked={shown} onChange={(e) => show(e.target.checked)} />
+          <small className='legend'>{t(hasOwnScale(bars) ? 'devices.ceilingRight' : 'devices.ceilingIs')}</small>
         </label>
       )}
     </>

@@ -1,9 +1,9 @@
-/* Ctrl+K: goes to a view, a device or an account by a part of its name. */
+/* Ctrl+K: goes to a view, or to anything that has a name, by a part of the name. */
 import { useQuery } from '@tanstack/react-query'
 import { useId, useState, type KeyboardEvent } from 'react'
 
-import { get, query } from '../api/client'
-import type { Account, Device } from '../api/types'
+import { everything, get, query } from '../api/client'
+import type { Account, Conversation, Device, Group, Organization, Webhook } from '../api/types'
 import { titleOf } from '../devices/data'
 import { to, toWith } from '../router'
 import { isOne, useMe } from '../session'
@@ -14,6 +14,8 @@ import type { Goal } from './keys'
 
 const FOUND = 6 // of each kind
 const LEAST = 2 // characters before the service is asked
+const SEARCH = 100 // characters, of the search for conversations
+const FRESH_MS = 60000 // for lists that the service cannot search
 
 interface Found { text: string, kind: string, address: string }
 
@@ -31,15 +33,50 @@ function useFound (typed: string, goals: Goal[]): Found[] {
     queryKey: ['accounts', 'find', search], enabled: asks && me.role === 'Admin',
     queryFn: () => get<Account[]>(`/api/admin/users${query({ search, limit: FOUND })}`)
   })
-  const views = goals.filter(({ text }) => t(text).toLowerCase().includes(typed.trim().toLowerCase()))
+  const conversations = useQuery({
+    queryKey: ['conversations', 'find', search], enabled: asks,
+    queryFn: () => get<Conversation[]>(`/api/chat/conversations${query({ search: search.slice(0, SEARCH), limit: FOUND })}`)
+  })
+  const list = { enabled: asks, staleTime: FRESH_MS }
+  const groups = useQuery({
+    ...list, queryKey: ['groups', 'find'], enabled: asks && isOwner(me),
+    queryFn: () => everything<Group>('/api/device-group?limit=1000')
+  })
+  const hooks = useQuery({
+    ...list, queryKey: ['webhooks', 'find'], queryFn: () => everything<Webhook>('/api/chat/webhooks?limit=200')
+  })
+  const organizations = useQuery({
+    ...list, queryKey: ['organizations'], enabled: asks && me.role === 'Admin',
+    queryFn: () => everything<Organization>('/api/admin/organizations?limit=200')
+  })
+  const firstOf = <Item,>(all: Item[] | undefined, fits: (item: Item) => boolean) =>
+    asks ? (all ?? []).filter(fits).slice(0, FOUND) : []
+  const has = (text: string, part = search) => text.toLowerCase().includes(part.toLowerCase())
+  const views = goals.filter(({ text }) => has(t(text), typed.trim()))
+  const othersOf = ({ participant1, participant2 }: Conversation) =>
+    [participant1, participant2].filter((email) => email !== me.email).join(', ')
+  const textOf = ({ name, url, id }: Webhook) => [name, url ?? `#${id}`].filter(Boolean).join(' · ')
 
   return [
     ...views.map(({ name, text }) => ({ text: t(text), kind: t('find.view'), address: to(name) })),
+    ...(asks ? conversations.data ?? [] : []).map((one) => ({
+      text: [othersOf(one), one.deviceProjectName].filter(Boolean).join(' · '), kind: t('find.conversation'),
+      address: to('chat', one.id)
+    })),
     ...(asks ? devices.data ?? [] : []).map((device) => (
       { text: titleOf(device), kind: t('find.device'), address: to('devices', device.uuid) }
     )),
     ...(asks ? accounts.data ?? [] : []).map(({ email }) => (
       { text: email, kind: t('find.account'), address: toWith({ search: email }, 'accounts') }
+    )),
+    ...firstOf(groups.data, ({ name }) => has(name)).map(({ id, name }) => (
+      { text: name, kind: t('groups.group'), address: to('groups', id) }
+    )),
+    ...firstOf(hooks.data, (hook) => has(textOf(hook))).map((hook) => (
+      { text: textOf(hook), kind: t('hooks.name'), address: to('webhooks', hook.id) }
+    )),
+    ...firstOf(organizations.data, ({ name }) => has(name)).map(({ name }) => (
+      { text: name, kind: t('accounts.organization'), address: toWith({ search: name }, 'accounts', 'organizations') }
     ))
   ]
 }
@@ -68,6 +105,7 @@ export function Find ({ goals, close }: { goals: Goal[], close: () => void }) {
       <ul role='listbox' id={`${id}list`} aria-label={t('keys.find')}>
         {found.map(({ text, kind, address }, i) => (
           <li key={kind + address} id={`${id}${i}`} role='option' aria-selected={i === current}
+            ref={i === current ? (line) => line?.scrollIntoView({ block: 'nearest' }) : undefined}
             onPointerMove={() => point(i)} onClick={() => visit(address)}>
             <span>{text}</span> <small>{kind}</small>
           </li>

@@ -63,7 +63,7 @@ export function Keys ({ goals = [] }: { goals?: Goal[] }) {
   const rows = [
     ['Ctrl K', t('keys.find')], ['/', t('keys.search')], ['?', t('keys.list')],
     ...(views.length > 0 ? views : [['g …', t('keys.go')] as const]),
-    ['Enter', t('chat.keys')], ['Shift', t('keys.range')]
+    ['Enter', t(preferences.enter === 'line' ? 'chat.keysLine' : 'chat.keys')], ['Shift', t('keys.range')]
   ] as const
 
   return (

@@ -1,6 +1,7 @@
 /*
  * Charts of uPlot: bars, with a line at the `limit` of each that has one, and the history of a number. The value
- * under the pointer is shown as text; a slider reads the bars by keyboard or screen reader.
+ * under the pointer is shown as text; a slider reads the bars by keyboard or screen reader. Limits far above the bars
+ * have their own scale on the right.
  */
 import { useEffect, useMemo, useRef, useState } from 'react'
 import uPlot from 'uplot'
@@ -13,6 +14,7 @@ export interface Bar { label: string, short?: string, value: number, limit?: num
 
 const BARS_PX = 208
 const LINE_PX = 48
+const FLAT = 3 // a limit that is more than three times as high as the bars would make them flat
 const CHARACTER_PX = 7
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
 const FONT = '12.8px system-ui, sans-serif'
@@ -63,6 +65,19 @@ function topOf (most: number) {
   return Math.ceil(most * 1.02 / step) * step
 }
 
+const highestOf = (bars: Bar[]) => Math.max(1, ...bars.map(({ value }) => value))
+const limitOf = (bars: Bar[]) => Math.max(0, ...bars.map(({ limit }) => limit ?? 0))
+
+export const hasOwnScale = (bars: Bar[]) => limitOf(bars) > FLAT * highestOf(bars)
+
+/* The ranges of the bars and of their limits. */
+function rangesOf (bars: Bar[]): { bars: uPlot.Range.MinMax, limits: uPlot.Range.MinMax } {
+  const [highest, limit] = [highestOf(bars), limitOf(bars)]
+  const both = Math.max(highest, limit)
+  const own = hasOwnScale(bars)
+  return { bars: [0, topOf(own ? highest : both)], limits: [0, topOf(own ? limit : both)] }
+}
+
 /* Roughly, of the longest text, in pixels. */
 const lengthOf = (texts: string[]) => CHARACTER_PX * Math.max(0, ...texts.map(({ length }) => length))
 
@@ -73,7 +88,7 @@ const limits: uPlot.Series.PathBuilder = (plot, series, from, to) => {
   for (let i = from; i <= to; i++) {
     const limit = plot.data[series]![i]
     if (limit == null) continue
-    const y = plot.valToPos(limit, 'y', true)
+    const y = plot.valToPos(limit, 'limit', true)
     stroke.moveTo(plot.valToPos(i - 0.5, 'x', true), y)
     stroke.lineTo(plot.valToPos(i + 0.5, 'x', true), y)
   }
@@ -93,7 +108,7 @@ export function Bars ({ title, note, bars, show }: {
     padding: [12, 24, 0, 0],
     scales: {
       x: { time: false, range: () => [-0.5, latest.current.length - 0.5] },
-      y: { range: (_, __, most) => [0, topOf(Math.max(1, most))] }
+      y: { range: () => rangesOf(latest.current).bars }, limit: { range: () => rangesOf(latest.current).limits }
     },
     axes: [
       {
@@ -105,12 +120,17 @@ export function Bars ({ title, note, bars, show }: {
         font: FONT, stroke: styled('color'), ticks: { show: false }, grid: { stroke: styled('borderTopColor'), width: 1 },
         size: (_, texts) => lengthOf(texts ?? []) + 16,
         values: (_, all) => all.map((value) => value === 0 ? '0' : show(value))
+      },
+      {
+        scale: 'limit', side: 1, font: FONT, stroke: styled('stroke'), ticks: { show: false }, grid: { show: false },
+        size: (_, texts) => hasOwnScale(latest.current) ? lengthOf(texts ?? []) + 16 : 0,
+        values: (_, all) => all.map((value) => !hasOwnScale(latest.current) ? null : value === 0 ? '0' : show(value))
       }
     ],
     series: [
       {},
       { fill: styled('fill'), width: 0, paths: uPlot.paths.bars!({ size: [0.8, 60] }), points: { show: false } },
-      { stroke: styled('stroke'), width: 2, dash: [5, 4], paths: limits, points: { show: false } }
+      { scale: 'limit', stroke: styled('stroke'), width: 2, dash: [5, 4], paths: limits, points: { show: false } }
     ]
   }))
   const textOf = ({ label, value, limit }: Bar) =>

@@ -4,7 +4,9 @@
  */
 import { useEffect } from 'react'
 
-interface Pages { hasNextPage: boolean, isFetching: boolean, isError: boolean, fetchNextPage: () => unknown }
+export interface Pages {
+  hasNextPage: boolean, isFetching: boolean, isFetchingNextPage: boolean, isError: boolean, fetchNextPage: () => unknown
+}
 
 export function useRest ({ hasNextPage, isFetching, isError, fetchNextPage }: Pages, wanted: boolean) {
   useEffect(() => {

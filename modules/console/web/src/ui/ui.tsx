@@ -11,7 +11,8 @@ import { ApiError } from '../api/client'
 import { preferences } from '../preferences'
 import { labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
-import { asAgo, asMoment, asNumber, asPeriod, asTime, asUtc, useMinutes } from './format'
+import { asAgo, asMoment, asPeriod, asTime, asUtc, useMinutes } from './format'
+import { useRest, type Pages } from './rest'
 
 export function problemOf (error: unknown): string {
   if (!(error instanceof ApiError)) return String(error)
@@ -423,18 +424,31 @@ export function Table ({
   )
 }
 
-interface Pages { hasNextPage: boolean, isFetchingNextPage: boolean, fetchNextPage: () => unknown }
+/*
+ * The next page of a list, or all pages to its end, and the part of it that is shown. `whole`: not for lists that are
+ * read again and again.
+ */
+export function More ({ of, shown, total, whole = true }: {
+  of: Pages, shown?: number, total?: number | null, whole?: boolean
+}) {
+  const [all, readAll] = useState(false)
+  const reading = all && of.hasNextPage
 
-/* The next page of a list, if there is one, and the part of it that is shown. */
-export function More ({ of, shown, total }: { of: Pages, shown?: number, total?: number | null }) {
+  useRest(of, all)
+  useEffect(() => { if (!of.hasNextPage || of.isError) readAll(false) }, [of.hasNextPage, of.isError])
   if (!of.hasNextPage) return null
   return (
     <div className='row more'>
-      <Button disabled={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>
-        {t('state.more')}
-      </Button>
+      {!reading && (
+        <Button disabled={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>{t('state.more')}</Button>
+      )}
+      {whole && (
+        <Button kind={reading ? 'plain' : 'quiet'} onClick={() => readAll(!all)}>
+          {t(reading ? 'select.stop' : 'state.all')}
+        </Button>
+      )}
       {shown !== undefined && typeof total === 'number' && (
-        <small>{t('state.shown', { n: asNumber(shown), all: asNumber(total) })}</small>
+        <small>{t('state.shown', { n: shown, all: total })}</small>
       )}
     </div>
   )
