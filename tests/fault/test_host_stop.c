@@ -1,5 +1,4 @@
-/* The host is stopped while messages are written, and clients leave while their messages
- * wait. */
+/* The host is stopped while messages are written, and clients leave while their messages wait. */
 #include <sys/wait.h>
 
 #include "fault/common.h"

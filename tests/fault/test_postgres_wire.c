@@ -67,8 +67,7 @@ TEST(a_slow_or_half_closed_database_connection_loses_no_message)
     expect_only_503(scene);
 }
 
-/* The fault lasts until a request was refused because of it; afterwards everything works as
- * before. */
+/* The fault lasts until a request was refused because of it; then everything works again. */
 static void freeze_and_thaw(struct scene *scene, void (*freeze)(void *, bool), void *arg)
 {
     const struct host *host = scene->hosts[0];

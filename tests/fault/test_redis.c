@@ -113,8 +113,7 @@ TEST(requests_are_served_while_redis_is_frozen)
     redis_over(&at);
 }
 
-/* Every response comes after its timeout and must not be taken for the response to the next
- * command. */
+/* Every response is late, and must not be taken for the response to the next command. */
 TEST(late_responses_of_redis_are_discarded)
 {
     const char *directory = harness_path("redis-slow.proxy");

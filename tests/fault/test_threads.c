@@ -1,5 +1,4 @@
-/* Threads that cannot be created, at the start and at a reload, or whose priority cannot be
- * lowered. */
+/* Threads that cannot be created, or whose priority cannot be lowered, at a start and a reload. */
 #include <sys/wait.h>
 
 #include "fault/common.h"

@@ -178,8 +178,7 @@ static const char *token_of_new_key(const struct host *one)
     return admin_of(one)->token;
 }
 
-/* The nth allocation of a library fails while a host loads the keys. A valid token never gets a
- * 401. */
+/* An allocation of a library fails while a host loads the keys. A valid token never gets a 401. */
 static void load_keys_tortured(const struct host *one, const struct host *other,
                                const struct rack *rack, const char *library)
 {

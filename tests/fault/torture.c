@@ -83,8 +83,7 @@ static bool fails(atomic_long *counter)
     return true;
 }
 
-/* Returns the next function of that name, looked up once. dlsym() allocates nothing if it finds
- * it. */
+/* Returns the next function of that name, looked up once. dlsym() then allocates nothing. */
 static void *next(atomic_uintptr_t *known, const char *name)
 {
     void *found = (void *)atomic_load(known);

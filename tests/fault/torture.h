@@ -44,8 +44,7 @@ struct rack rack_make(const char *name);
 /* Returns the settings of a host of the plain build on a new database of that name. */
 struct host_spec rack_spec(const char *name, const struct rack *rack);
 
-/* Makes the nth allocation from now on fail; 0: none. Returns whether the previous failure has
- * happened. */
+/* Makes the nth allocation from now on fail; 0: none. Returns whether the previous one failed. */
 bool rack_arm(const struct rack *rack, long n);
 
 /* Waits until the armed allocation has failed; returns false after `ms` times PATIENCE. */

@@ -1,5 +1,4 @@
-/* Streams that join topics, and publishing to topics: on this host, or on all hosts through a
- * channel. */
+/* Streams that join topics, and publishing to topics: on this host, or on all by a channel. */
 #include <busbar/busbar.h>
 
 #include <pthread.h>

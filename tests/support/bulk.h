@@ -82,8 +82,7 @@ struct answer *bulk_rows_stored(const struct person *who, const char *id, const 
 /* Fails the test unless the upload has ended with these numbers of rows. */
 void bulk_ended(const struct answer *log, int64_t succeeded, int64_t failed);
 
-/* Return the number of rows in the log; fail the test unless no part of a file is left without its
- * upload. */
+/* Return the number of rows in the log; fail the test if a part of a file lacks its upload. */
 size_t bulk_count(const struct answer *log);
 void bulk_no_orphans(void);
 

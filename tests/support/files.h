@@ -1,5 +1,4 @@
-/* Devices with documents: helpers of the tests that upload files and look at how they are
- * stored. */
+/* Devices with documents: helpers of tests that upload files and look at how they are stored. */
 #ifndef TESTS_FILES_H
 #define TESTS_FILES_H
 

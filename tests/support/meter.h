@@ -8,8 +8,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define DAY_MS (24 * HOUR_MS)
 
-/* Starts a host with the modules on its own database of that name. `more`: whole sections, or
- * NULL. */
+/* Starts a host with the modules on its own database of that name. `more`: sections, or NULL. */
 struct host *meter_host(const char *name, const char *more);
 
 /* Midnight (UTC) this many days ago: in ms since 1970, as a date, and as a date with the time. */

@@ -1,5 +1,4 @@
-/* Two hosts on one database. The suites send requests to one host and check the effects on the
- * other. */
+/* Two hosts on one database: suites send requests to one and check the effects on the other. */
 #ifndef TESTS_PAIR_H
 #define TESTS_PAIR_H
 

@@ -58,8 +58,7 @@ int process_run(const struct process_spec *spec);
 /* Makes a directory that the service user owns, mode 0700. */
 void process_service_directory(const char *path);
 
-/* Returns a number of /proc/PID/status, such as "VmHWM:" (KiB); 0 if there is no such process or
- * line. */
+/* Returns a number of /proc/PID/status, such as "VmHWM:" (KiB); 0: no such process or line. */
 int64_t process_status(pid_t pid, const char *key);
 
 /* Sets VmHWM of a process to its current memory use. */

@@ -41,8 +41,7 @@ struct sse_event *sse_next(struct sse *sse, int ms);
 /* Like sse_next() without the patience, for events that must not come. */
 struct sse_event *sse_within(struct sse *sse, int64_t ms);
 
-/* Reads until the host closes; returns false if it does not close within `ms` times PATIENCE. Drops
- * the events. */
+/* Reads until the host closes, and drops the events. Returns false after `ms` times PATIENCE. */
 bool sse_ends(struct sse *sse, int ms);
 
 /* Returns the text of the message in an event's payload. */

@@ -84,8 +84,7 @@ bool wire_say(struct wire *wire, const char *format, ...)
     return wire_send(wire, said, strlen(said));
 }
 
-/* Reads available bytes, waiting for them until `end`. Returns false if the host closed or was
- * silent. */
+/* Reads available bytes, waiting for them until `end`. Returns false if none can come any more. */
 static bool receive(struct wire *wire, int64_t end)
 {
     struct pollfd readable = {.fd = wire->fd, .events = POLLIN};

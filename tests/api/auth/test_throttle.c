@@ -119,8 +119,7 @@ static void many_accounts(const struct host *host)
     right(host, "198.51.100.8", 200);
 }
 
-/* A person who has logged in from an address is not locked out by other people there, on any
- * host. */
+/* A person who has logged in from an address is not locked out by others there, on any host. */
 static void a_guesser_in_the_office(const struct host *host, const struct host *other)
 {
     right(host, "203.0.113.77", 200);
@@ -325,8 +324,7 @@ static int refused_guesses(const struct host *host, const char *email)
     return refused;
 }
 
-/* The throttle would accept hundreds of guesses; the pool limits how many of them try one
- * account. */
+/* The throttle would accept hundreds of guesses; the pool limits how many try one account. */
 TEST(guesses_at_one_account_from_many_addresses_share_one_hashing_quota)
 {
     struct host *host = host_start(

@@ -360,8 +360,7 @@ TEST(a_job_of_a_row_type_that_is_not_loaded_cannot_be_confirmed)
     ask(m, 200, NULL, "DELETE " BULK "/%s", id);
 }
 
-/* This happens after a module was removed from the configuration; jobs of other types do not
- * wait. */
+/* This happens after a module was removed from the configuration; other jobs do not wait. */
 TEST(a_job_of_a_row_type_that_is_not_loaded_delays_no_other_job)
 {
     const char *gone = bulk_id(bulk_things(m, "name,amount\nq1,1\n"));

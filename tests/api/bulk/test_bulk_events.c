@@ -1,5 +1,4 @@
-/* Webhooks receive one event for each row that a bulk upload stores, whichever statement stored
- * it. */
+/* Webhooks get one event for each row that a bulk upload stores, whichever statement stored it. */
 #include "bulk.h"
 #include "devices.h"
 #include "receive.h"
@@ -140,8 +139,7 @@ TEST(the_event_bulk_finished_has_the_totals_of_the_upload)
     ck_assert_int_eq(times(catcher, "foreign", ""), 0);
 }
 
-/* Some rows overlap stored readings, or belong to an inactive device; other rows are not
- * affected. */
+/* Some rows overlap stored readings, or belong to an inactive device; others are not affected. */
 TEST(a_failed_row_of_a_device_affects_no_row_of_another_device)
 {
     const char *head = "externalId,type,startDate,endDate,value,unit,timezone\n";

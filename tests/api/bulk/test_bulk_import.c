@@ -1,5 +1,4 @@
-/* `busbar bulk import`: bulk uploads from a shell, with and without a terminal, with and without a
- * host. */
+/* `busbar bulk import`: bulk uploads from a shell, with and without a terminal or a host. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>

@@ -79,8 +79,7 @@ static const char *reads_csv(void)
     return csv_end(csv);
 }
 
-/* Returns whether the job has passed that row, or waits at the gate in a transaction that goes
- * further. */
+/* Returns whether the job has passed that row, or waits at the gate in a later transaction. */
 static bool is_behind(const char *const *job)
 {
     return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", job[0])) >=
@@ -141,8 +140,7 @@ static void make_gate(const char *id)
                 " EXECUTE FUNCTION pass_gate()");
 }
 
-/* Kills the host at a random row in the first half of each part; the gate is at the end of the
- * part. */
+/* Kills the host at a random row in the first half of each part; the gate is at the part's end. */
 static void run_disturbed(const struct person *who, const char *id, unsigned seed)
 {
     int part = rows / (kills + 1);

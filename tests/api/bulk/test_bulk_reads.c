@@ -280,8 +280,7 @@ TEST(rows_without_a_start_continue_across_parts)
     bulk_ended(bulk_store(m, id), 700, 0);
 }
 
-/* During the second run the host is busy, because the test keeps requesting the status of the
- * first. */
+/* During the second run the host is busy: the test keeps requesting the status of the first. */
 TEST(stored_rows_do_not_depend_on_concurrent_requests)
 {
     static const char *const names[] = {"back1", "back2"};

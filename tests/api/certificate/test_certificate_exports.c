@@ -73,8 +73,7 @@ struct totals {
     bool ordered;
 };
 
-/* Adds up the rows after the header; each must end with CRLF. The log is ordered by id, newest
- * first. */
+/* Adds up the rows after the header; each must end with CRLF. The log has the newest id first. */
 static struct totals totals_of(const char *csv)
 {
     struct totals totals = {.ordered = true};
@@ -143,8 +142,7 @@ static int stalled_export(const struct person *who)
     return wire->fd;
 }
 
-/* Reads a stalled response to its end; returns whether the last chunk came, so that it is
- * complete. */
+/* Reads a stalled response to its end; returns whether the last chunk came: it is complete. */
 static bool read_on(int fd, size_t *total)
 {
     static const char last_chunk[] = "0\r\n\r\n";

@@ -84,8 +84,7 @@ static struct call reading_call(const char *key, const char *type, int64_t start
                                       type, time_text(start), time_text(start + HOUR_MS))};
 }
 
-/* Slows chunks down, so that on any machine there is time to act between the first chunk and the
- * last. */
+/* Slows chunks down, so that there is time to act between the first chunk and the last. */
 static void slow_down(void)
 {
     sql_run(db, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS"

@@ -113,8 +113,7 @@ TEST(stale_statistics_of_readings_make_no_batch_slow)
 
 /* ---- groups with many readings ---- */
 
-/* Makes a group of devices from `first` on, each with that many past readings of that many
- * minutes. */
+/* Makes a group of devices from `first` on, each with that many readings of that many minutes. */
 static void group(int id, int first, int devices, const char *frequency, int readings, int minutes)
 {
     int last = first + devices - 1;

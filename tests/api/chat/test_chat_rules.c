@@ -122,8 +122,7 @@ TEST(a_user_may_not_write_as_somebody_else)
     ck_status(talk_post(host, b, &talk, b->email, "O07 own entry"), 201);
 }
 
-/* A user starts only conversations that it takes part in; participants differ and need no
- * account. */
+/* A user starts only conversations that it is in; participants differ and need no account. */
 TEST(a_user_may_start_only_conversations_that_it_takes_part_in)
 {
     const struct {

@@ -123,8 +123,7 @@ TEST(a_long_text_is_searched_at_its_beginning_and_cut)
 
 /* ---- who finds what ---- */
 
-/* Fails the test unless the caller finds messages of exactly these conversations, however it
- * filters. */
+/* Fails the test unless the caller finds messages of these conversations, however it filters. */
 static void finds_only(const struct host *on, const struct person *by, const char *word,
                        const struct talk *talks, const bool *seen, size_t count)
 {

@@ -112,8 +112,7 @@ TEST(a_client_that_pauses_long_continues_without_a_gap)
 
 /* ---- many clients reconnect at once ---- */
 
-/* Stores messages between other people, 64 in each transaction; returns the number of the first
- * one. */
+/* Stores messages between other people, 64 in each transaction; returns the first number. */
 static int64_t make_history(void)
 {
     struct person *stranger = person_make(host, admin, "strangers", NULL);

@@ -50,8 +50,7 @@ static void *post_many(void *arg)
 
 enum { EACH = 40 };
 
-/* Checks that each of a writer's messages comes once and in order, whatever connections are cut
- * meanwhile. */
+/* Checks that each of a writer's messages comes once and in order, whatever connections are cut. */
 static void note(int *seen, const struct sse_event *event)
 {
     int writer = 0, number = 0;

@@ -22,8 +22,7 @@ static void set_up(void)
     b = person_make(host, admin, "duplicates.b", NULL);
 }
 
-/* Register a device of a serial number, and one at a place; with a warning, if it is like
- * another. */
+/* Register a device of a serial number, or at a place; with a warning, if it is like another. */
 static struct answer *metered(const struct person *who, const char *name, const char *serial,
                               bool like)
 {

@@ -206,8 +206,7 @@ TEST(reference_lists_have_countries_codes_and_time_zones)
     ck_assert_ptr_null(item_with(zones, "name", "localtime"));
 }
 
-/* Every country and zone offered has a code that a device accepts, and the codes cause no
- * warning. */
+/* Each country and zone offered has a code that a device accepts, and that causes no warning. */
 TEST(every_value_of_the_reference_lists_is_accepted)
 {
     static const struct {

@@ -127,8 +127,7 @@ static void expect_few_rows(const char *method, const char *path, const char *in
     ck_assert_msg(count < 10 * NAMED, "%jd devices were read", (intmax_t)count);
 }
 
-/* The devices are old and no pairs are recorded, so the job device.duplicates reads none of
- * them. */
+/* The devices are old and no pairs are recorded, so the job device.duplicates reads none. */
 TEST(looking_up_a_very_common_name_reads_few_devices)
 {
     sql_run(db, "SET session_replication_role = replica"); /* no triggers: they read devices */

@@ -61,8 +61,7 @@ static void *post_slowly(void *arg)
     return NULL;
 }
 
-/* If the sweep has ended an upload, its documents are never stored, however late the upload
- * finishes. */
+/* If the sweep ended an upload, its documents are never stored, however late it finishes. */
 TEST(an_upload_aborted_by_the_sweep_is_refused)
 {
     PGconn *db = database_connect(the_postgres, s3_database);

@@ -1,5 +1,4 @@
-/* Whether a host can serve: its tables fit the modules, the database responds, and it is not
- * stopping. */
+/* Whether a host can serve: its tables fit the modules, the database responds, it does not stop. */
 #include "exchange.h"
 #include "exposition.h"
 #include "people.h"

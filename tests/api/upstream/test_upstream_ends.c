@@ -1,5 +1,4 @@
-/* How requests of modules to other servers end: timeouts, broken connections, limits, reloads and
- * stops. */
+/* How requests of modules to other servers end: timeouts, broken connections, limits, reloads. */
 #include "exchange.h"
 #include "relay.h"
 #include "suite.h"

@@ -170,8 +170,7 @@ TEST(tls_sessions_are_resumed_with_each_of_many_receivers)
     host_stop(host);
 }
 
-/* Trust in one receiver does not extend to another, whose certificate is from a different
- * authority. */
+/* Trust in one receiver does not extend to another, with a certificate of another authority. */
 TEST(a_certificate_of_an_unknown_authority_is_refused_next_to_a_trusted_one)
 {
     struct tls_pair authority = tls_make("hookvouch-ca", "DNS:ca.example", NULL);
@@ -209,8 +208,7 @@ struct http2_place {
     struct webhook_made made;
 };
 
-/* Makes a host, a receiver that it trusts, and a webhook there; the host is NULL if none can be
- * made. */
+/* Makes a host, a receiver that it trusts, and a webhook there; no host if none can be made. */
 static struct http2_place http2_place(const char *name, const struct http2_answer *answers,
                                       const char *more)
 {
@@ -276,8 +274,7 @@ TEST(retry_after_and_410_work_over_http2)
     host_stop(place.host);
 }
 
-/* The stream is canceled and other requests on the connection continue; the retry uses a new
- * connection. */
+/* The stream is canceled and other requests continue; the retry uses a new connection. */
 TEST(an_http2_request_that_times_out_cancels_only_its_stream)
 {
     static const struct http2_answer answers[] = {

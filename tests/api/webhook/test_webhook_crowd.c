@@ -83,8 +83,7 @@ TEST(many_receivers_that_begin_to_hang_do_not_delay_a_new_webhook)
     clear_crowd();
 }
 
-/* PostgreSQL has no statistics of the tables. A plan made without them compares all rows with each
- * other. */
+/* Without statistics of the tables, PostgreSQL would plan to compare all rows with each other. */
 TEST(recover_queues_thousands_of_deliveries_without_table_statistics)
 {
     int many = repetitions(6000, 60000);

@@ -176,8 +176,7 @@ TEST(a_huge_response_body_is_cut_to_a_kibibyte)
     ck_error(webhook_call(lenient, user, "GET", &made, "/deliveries"), 404, "Webhook not found");
 }
 
-/* A response that is not HTTP, not UTF-8, or incomplete is a failed attempt, and the log stays
- * readable. */
+/* A response that is not HTTP, not UTF-8 or incomplete is a failure, and the log stays readable. */
 TEST(malformed_responses_are_failures_listed_in_the_delivery_log)
 {
     static const char *const broken[] = {

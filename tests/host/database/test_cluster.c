@@ -139,8 +139,7 @@ TEST(a_killed_host_behind_haproxy_loses_no_message)
     cluster_end(cluster);
 }
 
-/* Returns how long HAProxy waited for a check that timed out, in milliseconds; -1: none timed
- * out. */
+/* Returns how many milliseconds HAProxy waited for a check that timed out; -1: none did. */
 static long given_up_after(const struct cluster *cluster)
 {
     static const char mark[] = ",L7TOUT,,";

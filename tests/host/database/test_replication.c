@@ -15,8 +15,7 @@ static bool is_waited(void)
     return sql_number(db, "SELECT count(*) " WAITING) > 0;
 }
 
-/* Returns whether a commit waits by now: PostgreSQL applies the setting a moment after the
- * signal. */
+/* Returns whether a commit waits: PostgreSQL applies the setting a moment after the signal. */
 static bool waits(PGconn *probe)
 {
     if (PQtransactionStatus(probe) != PQTRANS_ACTIVE)

@@ -172,8 +172,7 @@ static void ask_much(const struct attacker *at)
     }
 }
 
-/* Uploads that do not end. The host closes the connection, or discards bytes above its
- * limit. */
+/* Uploads that do not end. The host closes the connection, or discards bytes above its limit. */
 static void upload_much(const struct attacker *at)
 {
     for (int i = 0; i < 6; i++) {

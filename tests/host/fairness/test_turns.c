@@ -169,8 +169,7 @@ static int before(struct wire *const *crowd, int count, const struct wire *other
     return found;
 }
 
-/* 200 of Ada's requests wait when Bob sends his; when the connection is free, his is in the next
- * batch. */
+/* 200 of Ada's requests wait when Bob sends his; it is in the next batch that is sent. */
 TEST(a_request_waits_for_at_most_one_batch_of_another_account)
 {
     struct wire *crowd[CROWD + PLUGS], *other;

@@ -19,8 +19,7 @@ static void set_up(void)
     stage_open(&(struct host_spec){.name = "body_limits"});
 }
 
-/* The client must see the 413 and not a reset, so the host reads and discards the bytes already
- * sent. */
+/* The client must see the 413, not a reset: the host reads and discards the bytes already sent. */
 static const int too_large[] = {2 * MIB + 1, 16 * MIB};
 
 TEST_EACH(a_client_can_read_the_413_to_its_body, 2)

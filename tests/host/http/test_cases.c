@@ -62,8 +62,7 @@ static bool same(const json_t *string, const char *bytes, size_t length)
            !memcmp(json_string_value(string), bytes, length);
 }
 
-/* Starts a conversation with the bytes as text and name, posts them again, and reads them back
- * unchanged. */
+/* Starts a conversation with the bytes as text and name, posts them again, and reads them back. */
 static void round_trip(CURL *connection, const char *bytes, size_t length)
 {
     json_t *body = json_pack("{ss ss ss}", "participant1", user->email, "participant2", ADMIN_EMAIL,

@@ -176,8 +176,7 @@ static void try_cell(const struct matrix_row *row, int actor)
     ck_error(answer, answer->status, message_of(actor, answer->status));
 }
 
-/* Sends the requests of refused callers first, so that one check of the database covers all of
- * them. */
+/* Sends the requests of refused callers first, so that one check of the database covers all. */
 static void try_row(const struct matrix_row *row)
 {
     const char *before = content();

@@ -219,8 +219,7 @@ TEST(unfinished_uploads_share_a_limit_of_bytes)
     host_stop(tight);
 }
 
-/* Bytes that libmicrohttpd has buffered are still delivered while the connection waits for the
- * disk. */
+/* Bytes that libmicrohttpd has are still delivered while the connection waits for the disk. */
 TEST(an_upload_in_many_small_chunks_is_stored_unchanged)
 {
     enum { CHUNK = 700, LARGE = 5000000, UPLOADS = 4 };

@@ -1,5 +1,4 @@
-/* At the end of a run, no log contains a password, a token, a secret or a message
- * text. */
+/* At the end of a run, no log has a password, a token, a secret or the text of a message. */
 #include "secrets.h"
 
 #include "harness.h"

@@ -205,8 +205,7 @@ static void begin(struct background *background)
     wave_status_soon(wave, ", 1 requests");
 }
 
-/* Starts a host and locks what requests to /api/wave/lock wait for, until the end of the
- * connection. */
+/* Starts a host and locks what requests to /api/wave/lock wait for, until the connection ends. */
 static PGconn *start_locked(const char *name, const char *more)
 {
     wave = wave_prepare(name, NULL);

@@ -200,8 +200,7 @@ static void expect_each_attempt_once(PGconn *db, const struct receiver *receiver
     ck_assert_int_eq((int64_t)receiver_count(receiver, path), logged);
 }
 
-/* One receiver takes 4 s to respond, so deliveries are in flight and more are waiting; another one
- * fails. */
+/* One receiver takes 4 s to respond, so deliveries are in flight and waiting; another one fails. */
 TEST(deliveries_in_flight_waiting_or_to_be_retried_survive_a_reload)
 {
     struct receiver *receiver = receiver_start("reload-slow");

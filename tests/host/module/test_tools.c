@@ -265,8 +265,7 @@ TEST(check_reports_undefined_symbols)
            "hello.so: cannot be loaded: undefined symbol: nowhere");
 }
 
-/* The linker gives each module its own libraries, whatever other modules in the list have
- * loaded. */
+/* The linker gives each module its own libraries, whatever other modules have loaded. */
 TEST(check_does_not_resolve_symbols_from_libraries_of_another_module)
 {
     static const char *const edits[][2] = {

@@ -185,8 +185,7 @@ TEST(all_missed_events_are_reported_in_small_portions)
     }
 }
 
-/* Its descriptor may live on, because the host keeps a copy until the client has read
- * everything. */
+/* Its descriptor may live on: the host keeps a copy until the client has read everything. */
 TEST(no_event_is_reported_for_a_closed_connection)
 {
     ck_assert_int_eq(change(EPOLL_CTL_ADD), 0);

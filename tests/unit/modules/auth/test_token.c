@@ -1,5 +1,4 @@
-/* Tokens: tokens made by the service are valid, and everything else is refused. No host is
- * needed. */
+/* Tokens: those made by the service are valid, and all others are refused. No host is needed. */
 #include <jansson.h>
 #include <openssl/core_names.h>
 #include <openssl/params.h>

@@ -1,5 +1,4 @@
-/* Admission control: each webhook has a budget, and no receiver delays the deliveries to
- * another. */
+/* Admission control: each webhook has a budget, and no receiver delays others' deliveries. */
 #include "modules/webhook/sender/queue.h"
 #include "suite.h"
 
@@ -350,8 +349,7 @@ TEST(a_flow_has_a_limit_of_waiting_items)
     ck_assert_uint_eq(fill(&flows[3], 100, 100), QUEUE_FLOW_SURE);
 }
 
-/* A hundred deliveries of one body of a MiB use the memory of one body, and all of it is
- * released. */
+/* A hundred deliveries of one body of a MiB use the memory of one, and all of it is released. */
 TEST(a_body_shared_by_items_is_counted_once)
 {
     const uint32_t body = 1U << 20, own = 100;
