@@ -4,7 +4,7 @@
  */
 #include "modules/auth/auth.h"
 #include "modules/auth/schema.h"
-#include "modules/common/settings.h"
+#include "modules/common/tables.h"
 
 static void auth_close(struct bb_host *host, void *state)
 {
@@ -311,8 +311,6 @@ static const struct bb_field me_reply[] = {
 static const struct bb_field message_reply[] = {TEXT("message", BB_REQUIRED, "Logout successful")};
 static const struct bb_field rotate_reply[] = {
     TEXT("message", BB_REQUIRED, "Signing key replaced"), TEXT("kid", BB_REQUIRED, "9b2f1c6e")};
-static const struct bb_field success_reply[] = {
-    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED}};
 static const struct bb_field access_reply[] = {
     TEXT("accessToken", BB_REQUIRED, TOKEN_SHOWN),
     TEXT("access_token", BB_REQUIRED, TOKEN_SHOWN),

@@ -8,8 +8,8 @@
 #include "modules/bulk/bulk.h"
 #include "modules/bulk/schema.h"
 #include "modules/common/csv.h"
-#include "modules/common/settings.h"
 #include "modules/common/slots.h"
+#include "modules/common/tables.h"
 
 static int bulk_open(struct bb_host *host, void **state)
 {
@@ -205,9 +205,6 @@ static const struct bb_field log_reply[] = {
     JOB,
     {.name = "rows", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(bulk_row_fields),
      .help = "One page of rows."},
-};
-static const struct bb_field success_reply[] = {
-    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
 static const struct bb_part upload_parts[] = {

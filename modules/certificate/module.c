@@ -8,8 +8,8 @@
 #include "modules/certificate/certificate.h"
 #include "modules/certificate/schema.h"
 #include "modules/common/csv.h"
-#include "modules/common/settings.h"
 #include "modules/common/slots.h"
+#include "modules/common/tables.h"
 
 static int certificate_open(struct bb_host *host, void **state)
 {
@@ -191,9 +191,6 @@ static const struct bb_field share_segments[] = {
 const struct bb_field certificate_share_fields[] = {
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "5"},
     {.name = "sharedAt", .type = BB_TIME, .flags = BB_REQUIRED},
-};
-static const struct bb_field group_deleted[] = {
-    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
 #define GROUP                                                                                      \
@@ -423,7 +420,7 @@ static const struct bb_route routes[] = {
      .help = "Rename a device group, or set its end."},
     {.method = "DELETE", .path = GROUPS "/:id", .flags = BB_AUDITED, .roles = MANAGERS,
      .handler = certificate_group_delete, .errors = conflict, .segments = BB_TABLE(group_segment),
-     .query = BB_TABLE(one_query), .reply = BB_TABLE(group_deleted),
+     .query = BB_TABLE(one_query), .reply = BB_TABLE(success_reply),
      .help = "Delete a device group. 409 when energy of the group has been certified: set its "
              "`end` instead."},
     {.method = "POST", .path = GROUPS "/:id/devices", .flags = BB_AUDITED, .roles = MANAGERS,

@@ -2,7 +2,7 @@
 #include "modules/chat/chat.h"
 
 #include "modules/chat/schema.h"
-#include "modules/common/settings.h"
+#include "modules/common/tables.h"
 
 // clang-format off
 
@@ -109,29 +109,26 @@ static const struct bb_field start_query[] = {
      .help = "The organization of the conversation. If the body also has an organizationId, the "
              "body takes precedence."},
 };
+#define POSTED(text)                                                                              \
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,                                   \
+     .help = "Author of the message: one of the two participants.",                                \
+     .example = "operator@example.com"},                                                           \
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,      \
+     .help = "The text of the message, by default up to 1 MiB.", .example = (text)}
+
 static const struct bb_field start_body[] = {
     {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "E-mail of one participant.", .example = "operator@example.com"},
     {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "E-mail of the other participant.", .example = "admin@example.com"},
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "Author of the message: one of the two participants.",
-     .example = "operator@example.com"},
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,
-     .help = "The text of the message, by default up to 1 MiB.",
-     .example = "Is the meter reading right?"},
+    POSTED("Is the meter reading right?"),
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM, .max = 255,
      .help = "The device or site that the conversation is about.", .example = "Rooftop 7"},
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,
      .help = "The organization of the conversation. Default: your organization."},
 };
 static const struct bb_field post_body[] = {
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .help = "Author of the message: one of the two participants.",
-     .example = "operator@example.com"},
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_VERBATIM,
-     .help = "The text of the message, by default up to 1 MiB.",
-     .example = "The inverter is online again."},
+    POSTED("The inverter is online again."),
 };
 static const struct bb_field read_body[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED,
@@ -226,9 +223,6 @@ static const struct bb_field count_reply[] = {
 static const struct bb_field devices_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(name_item)},
 };
-static const struct bb_field read_reply[] = {
-    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
-};
 
 static const int absent[] = {404, 0}; /* the organization */
 
@@ -264,12 +258,12 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(chained_message), .help = "Post a message to a conversation."},
     {.method = "PATCH", .path = "/api/chat/conversations/:id/read", .roles = BB_ANY_ROLE,
      .handler = chat_read, .segments = BB_TABLE(id_segment), .body = BB_TABLE(read_body),
-     .reply = BB_TABLE(read_reply),
+     .reply = BB_TABLE(success_reply),
      .help = "Mark all messages of a conversation as read for a participant."},
     {.method = "POST", .path = "/api/chat/conversations/:id/share",
      .roles = BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
      .handler = chat_share, .flags = BB_NO_BODY | BB_AUDITED, .segments = BB_TABLE(id_segment),
-     .reply = BB_TABLE(read_reply),
+     .reply = BB_TABLE(success_reply),
      .help = "Share a conversation with the accounts of its participants. If an account was "
              "approved after the conversation began, it sees the conversation only after you share "
              "it."},

@@ -227,6 +227,16 @@ bool assets_known(struct bb_request *rq, const char *tag)
     return known && (!strcmp(known, "*") || strstr(known, tag));
 }
 
+const struct bb_field assets_segments[] = {
+    {.name = "file",
+     .type = BB_TEXT,
+     .flags = BB_VERBATIM,
+     .min = 1,
+     .max = 255,
+     .help = "Name of the file."},
+};
+const int assets_errors[] = {304, 404, 0}; /* the pages may not be installed */
+
 int assets_reply(struct bb_request *rq, const struct assets *assets)
 {
     static const char *const codings[ASSET_FORMS] = {NULL, "gzip", "br"};

@@ -28,6 +28,10 @@ void assets_free(struct assets *assets);
  */
 int assets_reply(struct bb_request *rq, const struct assets *assets);
 
+/* For the routes of files: their segment, and their statuses besides success. */
+extern const struct bb_field assets_segments[1];
+extern const int assets_errors[];
+
 /* Returns whether the client already has the version with this (quoted) tag (If-None-Match). */
 bool assets_known(struct bb_request *rq, const char *tag);
 

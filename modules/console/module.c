@@ -48,22 +48,15 @@ static const struct bb_field links[] = {
      .example = "https://docs.example.org/busbar"},
 };
 
-static const struct bb_field file_segments[] = {
-    {.name = "file", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1, .max = 255,
-     .help = "Name of the file."},
-};
-
-static const int known_or_absent[] = {304, 404, 0}; /* the pages may not be installed */
-
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/", .roles = BB_ANYONE, .handler = console_root, .success = 302,
      .reply_type = "text/plain", .help = "Redirect to the console."},
     {.method = "GET", .path = "/console", .roles = BB_ANYONE, .handler = console_page,
-     .reply_type = "text/html", .errors = known_or_absent,
+     .reply_type = "text/html", .errors = assets_errors,
      .help = "Open the web console."},
     {.method = "GET", .path = "/console/assets/:file", .roles = BB_ANYONE, .handler = console_page,
-     .segments = BB_TABLE(file_segments), .reply_type = "*/*",
-     .errors = known_or_absent, .help = "Get a script or style of the console."},
+     .segments = BB_TABLE(assets_segments), .reply_type = "*/*",
+     .errors = assets_errors, .help = "Get a script or style of the console."},
     {.method = "GET", .path = "/console/settings", .roles = BB_ANY_ROLE, .handler = console_links,
      .reply = BB_TABLE(links), .help = "Get the links that the console shows."},
 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "modules/common/settings.h"
+#include "modules/common/tables.h"
 #include "modules/device/device.h"
 #include "modules/device/schema.h"
 
@@ -167,10 +167,6 @@ static const struct bb_field device[] = {
     {.name = "updatedAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
      .help = "Only in responses to POST and PATCH: values that were accepted but are unlikely."},
-};
-
-static const struct bb_field success_reply[] = {
-    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
 static const struct bb_field facts[] = {FACTS};

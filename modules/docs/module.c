@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "modules/common/assets.h"
-#include "modules/common/settings.h"
+#include "modules/common/tables.h"
 #include "modules/docs/docs.h"
 
 /* ---- `busbar reference`: the document without a running host ---- */
@@ -89,13 +89,7 @@ static const struct bb_field document_reply[] = {
                                                     "webhooks."},
 };
 
-static const struct bb_field file_segments[] = {
-    {.name = "file", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1, .max = 255,
-     .help = "Name of the file."},
-};
-
 static const int known[] = {304, 0};
-static const int known_or_absent[] = {304, 404, 0}; /* the pages may not be installed */
 
 #define DOCUMENT "Get this reference as an OpenAPI 3.1 document, with the loaded modules."
 
@@ -108,11 +102,11 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(document_reply), .reply_type = "application/yaml", .errors = known,
      .help = DOCUMENT},
     {.method = "GET", .path = "/swagger", .roles = BB_ANYONE, .handler = docs_show_page,
-     .reply_type = "text/html", .errors = known_or_absent,
+     .reply_type = "text/html", .errors = assets_errors,
      .help = "Open this reference as a page on which you can try requests."},
     {.method = "GET", .path = "/swagger/assets/:file", .roles = BB_ANYONE,
-     .handler = docs_show_page, .segments = BB_TABLE(file_segments),
-     .reply_type = "*/*", .errors = known_or_absent,
+     .handler = docs_show_page, .segments = BB_TABLE(assets_segments),
+     .reply_type = "*/*", .errors = assets_errors,
      .help = "Get a script or style of the reference page."},
 };
 

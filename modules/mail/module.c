@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "modules/common/settings.h"
+#include "modules/common/tables.h"
 #include "modules/mail/mail.h"
 #include "modules/mail/schema.h"
 

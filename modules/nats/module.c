@@ -16,7 +16,7 @@
 
 #include <busbar/busbar.h>
 
-#include "modules/common/settings.h"
+#include "modules/common/tables.h"
 
 enum { SERVER_MAX = 256, REASON_SIZE = 512, SUBJECT_SIZE = 256, LOG_MS = 60000 };
 

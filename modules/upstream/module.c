@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "modules/common/http_client.h"
-#include "modules/common/settings.h"
 #include "modules/common/slots.h"
+#include "modules/common/tables.h"
 
 #define UPSTREAM_WORKER "worker"
 

@@ -3,7 +3,7 @@
  * row over six lines.
  */
 #include "modules/common/csv.h"
-#include "modules/common/settings.h"
+#include "modules/common/tables.h"
 #include "modules/webhook/api/api.h"
 
 #include "modules/webhook/schema.h"
@@ -343,9 +343,6 @@ static const struct bb_field poll_reply[] = {
      .help = "In the order of offsets, after the last commit."},
     {.name = "offset", .type = BB_INT, .flags = BB_REQUIRED, .example = "17",
      .help = "The offset to commit after the events were processed."},
-};
-static const struct bb_field success_reply[] = {
-    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 static const struct bb_field recover_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},

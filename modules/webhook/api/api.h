@@ -27,6 +27,12 @@
     }
 // clang-format on
 
+/* The payload of an event, in the examples of the reference. */
+#define WEBHOOK_EXAMPLE                                                                            \
+    "{\"conversationId\":1,\"message\":{\"uuid\":\"01a1fdfd-a419-7423-8a51-0d2f3f1c6f11\","        \
+    "\"username\":\"operator@example.com\",\"chatEntry\":\"The inverter is online again.\","       \
+    "\"createdAt\":\"2026-04-01T12:00:00.000Z\"},\"deviceProjectName\":\"Rooftop 7\"}"
+
 extern const char *const webhook_delivery_states[];
 
 /* Fields of responses, in the order of columns. */

@@ -38,10 +38,7 @@ const struct bb_field webhook_delivery_body_fields[] = {
     DELIVERY,
     {.name = "body", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "The body that is sent, byte for byte.",
-     .example = "{\"conversationId\":1,\"message\":{\"uuid\":"
-                "\"01a1fdfd-a419-7423-8a51-0d2f3f1c6f11\",\"username\":\"operator@example.com\","
-                "\"chatEntry\":\"The inverter is online again.\",\"createdAt\":"
-                "\"2026-04-01T12:00:00.000Z\"},\"deviceProjectName\":\"Rooftop 7\"}"},
+     .example = WEBHOOK_EXAMPLE},
 };
 /* clang-format on */
 

@@ -31,10 +31,7 @@ const struct bb_field poll_event_fields[] = {
     {.name = "event", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "message.new"},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "payload", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .example = "{\"conversationId\":1,\"message\":{\"uuid\":"
-                "\"01a1fdfd-a419-7423-8a51-0d2f3f1c6f11\",\"username\":\"operator@example.com\","
-                "\"chatEntry\":\"The inverter is online again.\",\"createdAt\":"
-                "\"2026-04-01T12:00:00.000Z\"},\"deviceProjectName\":\"Rooftop 7\"}"},
+     .example = WEBHOOK_EXAMPLE},
 };
 const struct bb_field poll_consumer_fields[] = {
     {.name = "consumer", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "default"},

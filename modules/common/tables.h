@@ -1,11 +1,16 @@
 /*
- * Rows of a module's table of settings. Each is bound to the member with its name in the struct
- * SETTINGS, which the module defines before it uses these macros.
+ * Tables of several modules: the response {"success":true}, and rows of a table of settings. Each
+ * setting is bound to the member with its name in the struct SETTINGS, which the module defines
+ * before it uses these macros.
  */
-#ifndef COMMON_SETTINGS_H
-#define COMMON_SETTINGS_H
+#ifndef COMMON_TABLES_H
+#define COMMON_TABLES_H
 
 #include <busbar/field.h>
+
+static const struct bb_field success_reply[] = {
+    {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
+};
 
 #define SETTING(key, text) .name = #key, .bind = BB_BIND(SETTINGS, key), .help = (text)
 
