@@ -85,11 +85,15 @@ function figure (what, value, most, unit) {
   assert.ok(value <= most, `${what}: ${value} ${unit}, at most ${most}`)
 }
 
+async function logIn (page, { email, password }) {
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Log in' }).click()
+}
+
 async function enter (page, person, view = '#/chat') {
   await page.goto(`${base}/console/${view}`)
-  await page.getByLabel('E-mail').fill(person.email)
-  await page.getByLabel('Password').fill(person.password)
-  await page.getByRole('button', { name: 'Log in' }).click()
+  await logIn(page, person)
   await page.getByRole('banner').waitFor()
 }
 
@@ -203,4 +207,4 @@ async function fits (page, name) {
   assert.deepEqual([...await page.evaluate(cutElements), ...await findings(page)], [], `${name} keeps people out`)
 }
 
-module.exports = { scene, enter, go, to, scrollTo, button, confirm, chain, look, fits, settle, findings, figure }
+module.exports = { scene, enter, logIn, go, to, scrollTo, button, confirm, chain, look, fits, settle, findings, figure }

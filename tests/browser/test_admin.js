@@ -81,7 +81,10 @@ scene('accounts: the service searches; a change of a role asks for confirmation,
   await button(page.getByRole('dialog'), 'Change the role').click()
   await page.getByText(`${person.email} is now: Admin`).waitFor()
   assert.equal(await role(), 'Admin')
-  await button(page, 'Undo').focus() // so that the message stays
+  await button(page, 'Undo').focus() // so that the message stays, also if the pointer passes over it
+  await button(page, 'Undo').hover()
+  await page.mouse.move(0, 0)
+  await page.waitForTimeout(7000)
   await look(page, 'accounts-toast')
   await button(page, 'Undo').click()
   await page.waitForFunction((name) => document.querySelector(`select[aria-label="${name}"]`)?.value === 'Buyer', `Role: ${person.email}`)

@@ -2,7 +2,7 @@
  * No input is lost. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, to, look, button, chain, figure } = require('./stage')
+const { scene, enter, logIn, go, to, look, button, chain, figure } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 const { another } = require('./host')
 
@@ -14,9 +14,7 @@ const live = (page) => page.getByText('Live', { exact: true })
 
 async function again (page, person) {
   await page.getByText('Your session has ended').waitFor()
-  await page.getByLabel('E-mail').fill(person.email)
-  await page.getByLabel('Password').fill(person.password)
-  await button(page, 'Log in').click()
+  await logIn(page, person)
   await page.getByText('Your session has ended').waitFor({ state: 'detached' })
 }
 
@@ -88,9 +86,7 @@ scene('breaks: the page reconnects after a restart of the host and keeps typed t
   try {
     const ahead = page.waitForResponse(/assets\/webhooks-.*js/)
     await page.goto(`${host.there}/console#/chat`)
-    await page.getByLabel('E-mail').fill(tom.email)
-    await page.getByLabel('Password').fill(tom.password)
-    await button(page, 'Log in').click()
+    await logIn(page, tom)
     await page.getByRole('link', { name: /Restart 1/ }).click()
     await live(page).waitFor()
     await ahead
@@ -133,9 +129,7 @@ scene('breaks: the next user on the same page does not see text typed by the pre
   await page.getByRole('link', { name: /Shared 1/ }).click()
   await page.getByLabel('Write a message').fill('a thought of Ann alone')
   await button(page, 'Log out').click()
-  await page.getByLabel('E-mail').fill(admin.email)
-  await page.getByLabel('Password').fill(admin.password)
-  await button(page, 'Log in').click()
+  await logIn(page, admin)
   await page.evaluate(() => { location.hash = '#/chat' })
   await page.getByRole('link', { name: new RegExp(`${ann.email} Shared 1`) }).click()
   await chain(page).getByText('Seen by both').waitFor()

@@ -3,7 +3,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
-const { scene, enter, go, look, figure, chain } = require('./stage')
+const { scene, enter, logIn, go, look, figure, chain } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 
 const MANY = 10000
@@ -434,9 +434,7 @@ scene('chat: an address of a message opens it in a long conversation, and nothin
   const page = await open({ locale: 'de-DE', viewport: { width: 400, height: 860 } })
 
   await page.goto(`${base}/console/?lang=en#/chat/${conversation.id}/101`)
-  await page.getByLabel('E-mail').fill(jon.email)
-  await page.getByLabel('Password').fill(jon.password)
-  await page.getByRole('button', { name: 'Log in' }).click()
+  await logIn(page, jon)
   const message = chain(page).locator('.wanted')
   await message.getByText('number 100 of two hundred').waitFor()
   await page.getByText('Live', { exact: true }).waitFor()
@@ -447,6 +445,17 @@ scene('chat: an address of a message opens it in a long conversation, and nothin
   await page.getByRole('button', { name: 'Newest message' }).click()
   await chain(page).getByText('number 199 of two hundred').waitFor()
   while (await unread() !== 0) await new Promise((resolve) => setTimeout(resolve, 100))
+  /* A message arrives before the first page. */
+  const other = await page.context().newPage()
+  let release
+  await other.route('**/api/chat/chain/**', async (route) => { await new Promise((resolve) => { release = resolve }); await route.continue() })
+  await other.goto(`${base}/console/?lang=en#/chat/${conversation.id}/101`)
+  await other.getByText('Live', { exact: true }).waitFor()
+  while (!release) await other.waitForTimeout(50)
+  await say(mona, conversation.id, 'number 200 of two hundred')
+  await other.waitForTimeout(1000)
+  release()
+  await chain(other).locator('.wanted').getByText('number 100 of two hundred').waitFor()
   await page.evaluate((id) => { location.hash = `#/chat/${id}/9999` }, conversation.id) // after the end
-  await chain(page).getByText('number 199 of two hundred').waitFor()
+  await chain(page).getByText('number 200 of two hundred').waitFor()
 })

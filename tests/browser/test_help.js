@@ -55,6 +55,10 @@ scene('help: keys go to views and to the search, not while typing, and can be sw
   await page.getByRole('dialog').waitFor()
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
+  const german = await page.context().newPage()
+  await german.goto(`${base}/console/?lang=de#/help`)
+  await german.getByRole('row', { name: /Strg\s*K/ }).waitFor()
+  await german.getByRole('row', { name: /^Umschalt/ }).waitFor()
 })
 
 scene('help: Ctrl+K finds views, conversations, devices, accounts, groups, webhooks and organizations', async ({ open }) => {
@@ -108,6 +112,9 @@ scene('devices: an Admin sees possible duplicates', async ({ open }) => {
   await look(page, 'duplicates')
   await row.getByRole('link', { name: 'That same roof' }).click()
   await page.getByRole('heading', { name: /That same roof/ }).waitFor()
+  await call('POST', '/api/device', one.token, { externalId: 'duplicates', siteName: 'A device with this id' })
+  await page.evaluate(() => { location.hash = '#/devices/duplicates' })
+  await page.getByRole('heading', { name: /A device with this id/ }).waitFor()
 })
 
 scene('status: the charts stay when the Admin comes back, and jobs that failed come first', async ({ open }) => {

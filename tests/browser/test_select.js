@@ -69,6 +69,9 @@ scene('select: a refused device stays selected with the reason, and Shift select
   })
   const held = (await call('GET', '/api/device/S-4', seb.token)).uuid
   await enter(page, seb, '#/devices')
+  await box(page, 'Plant 1').click()
+  await button(page, 'Clear the selection').click()
+  assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), 'Select all that are shown')
   await box(page, 'Plant 2').click()
   await box(page, 'Plant 5').click({ modifiers: ['Shift'] })
   await selected(page, 4).waitFor()

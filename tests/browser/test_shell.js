@@ -1,7 +1,7 @@
 /* Everything around the views: the first load, logging in and out, access to views by role. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, to, look, figure } = require('./stage')
+const { scene, enter, logIn, go, to, look, figure } = require('./stage')
 const { base, domain, admin, call, login, member } = require('./service')
 
 const FIRST_LOAD_MAX_KIB = 180
@@ -63,9 +63,7 @@ scene('shell: a registration shows that it waits for approval', async ({ open })
   await page.getByRole('button', { name: 'Send the registration' }).click()
   await page.getByText('has to approve it').waitFor()
   await page.getByRole('button', { name: 'Back to the login' }).click()
-  await page.getByLabel('E-mail').fill(`ida@${domain}`)
-  await page.getByLabel('Password').fill('long enough for Ida')
-  await page.getByRole('button', { name: 'Log in' }).click()
+  await logIn(page, { email: `ida@${domain}`, password: 'long enough for Ida' })
   await page.getByRole('alert').getByText('pending approval').waitFor()
 }, ['status of 400', 'status of 403'])
 
@@ -141,9 +139,7 @@ scene('shell: typed text survives the end of a session', async ({ open }) => {
   await call('PUT', '/api/user/password', person.token, { current: person.password, new: 'another wording entirely' })
   await page.getByRole('button', { name: 'Send', exact: true }).click()
   await page.getByText('Your session has ended').waitFor()
-  await page.getByLabel('E-mail').fill(person.email)
-  await page.getByLabel('Password').fill('another wording entirely')
-  await page.getByRole('button', { name: 'Log in' }).click()
+  await logIn(page, { ...person, password: 'another wording entirely' })
   assert.equal(await page.getByLabel('Write a message').inputValue(), 'half a sentence that must stay')
   await page.waitForFunction(() => document.activeElement?.closest('#content')) // the focus is not lost
   await page.getByRole('button', { name: 'Send', exact: true }).click()
@@ -164,9 +160,7 @@ scene('shell: a session that ends with an open dialog asks for a login above it 
   assert.equal(await page.getByLabel('E-mail').inputValue(), person.email)
   await look(page, 'session-ended')
   await page.keyboard.press('Escape')
-  await page.getByLabel('E-mail').fill(person.email)
-  await page.getByLabel('Password').fill('another wording entirely')
-  await page.getByRole('button', { name: 'Log in' }).click()
+  await logIn(page, { ...person, password: 'another wording entirely' })
   await page.getByText('Your session has ended').waitFor({ state: 'detached' })
   assert.equal(await form.getByLabel('Site').inputValue(), 'Half a registration')
   await form.getByRole('button', { name: 'Save' }).click()

@@ -231,7 +231,7 @@ function Navigation ({
       <div id='menu'>
         <Switcher />
         <button type='button' className='button finder' onClick={() => show('find')}>
-          <Search />{t('nav.find')}<kbd aria-hidden='true'>{'Ctrl K'}</kbd>
+          <Search />{t('nav.find')}<kbd aria-hidden='true'>{`${t('keys.control')} K`}</kbd>
         </button>
         <nav aria-label={t('nav.label')} onClick={() => toggle(false)}>
           {groups.map((group, i) => group.some(({ roles }) => isOne(me, ...roles)) && (

@@ -110,5 +110,7 @@ export function useChain (head: string, place: number | null) {
     void read()
     return () => reading.current?.abort()
   }, [read, change, place])
-  return { entries: chain.entries, first: chain.first, error, loading, add, read, readEarlier }
+  /* before the first page, there may be messages that arrived live, whose places are unknown */
+  const begun = chain.exact > 0
+  return { entries: chain.entries, first: chain.first, begun, error, loading, add, read, readEarlier }
 }

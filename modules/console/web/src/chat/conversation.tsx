@@ -121,7 +121,7 @@ export function Conversation ({ conversation, place, back }: {
 }) {
   const me = useMe()
   const client = useQueryClient()
-  const { entries, first, error, loading, add, read, readEarlier } = useChain(conversation.headUuid, place)
+  const { entries, first, begun, error, loading, add, read, readEarlier } = useChain(conversation.headUuid, place)
   const { id } = conversation
   const mine = conversation.participant1 === me.email || conversation.participant2 === me.email
   const heard = useCallback(
@@ -183,7 +183,7 @@ export function Conversation ({ conversation, place, back }: {
         </span>
       </header>
       {error !== null && <Failed error={error} again={() => void read()} />}
-      {loading && entries.length === 0 ? (
+      {loading && !begun ? (
         <Loading />
       ) : (
         <Messages

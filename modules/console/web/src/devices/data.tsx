@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 
 import { get } from '../api/client'
 import type { Device } from '../api/types'
-import { to } from '../router'
+import { to, toWith } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import { way } from '../ui/format'
@@ -16,7 +16,7 @@ export function Tabs ({ at }: { at: 'list' | 'duplicates' }) {
   return (
     <nav className='tabs' aria-label={t('devices.title')}>
       <a href={to('devices')} aria-current={at === 'list' ? 'page' : undefined}>{t('devices.title')}</a>
-      <a href={to('devices', 'duplicates')} aria-current={at === 'duplicates' ? 'page' : undefined}>
+      <a href={toWith({ show: 'duplicates' }, 'devices')} aria-current={at === 'duplicates' ? 'page' : undefined}>
         {t('duplicates.title')}
       </a>
     </nav>

@@ -61,9 +61,9 @@ export function Keys ({ goals = [] }: { goals?: Goal[] }) {
   const views = goals.flatMap(({ name, text }) =>
     Object.entries(letters).filter(([, of]) => of === name).map(([letter]) => [`g ${letter}`, t(text)] as const))
   const rows = [
-    ['Ctrl K', t('keys.find')], ['/', t('keys.search')], ['?', t('keys.list')],
+    [`${t('keys.control')} K`, t('keys.find')], ['/', t('keys.search')], ['?', t('keys.list')],
     ...(views.length > 0 ? views : [['g …', t('keys.go')] as const]),
-    ['Enter', t(preferences.enter === 'line' ? 'chat.keysLine' : 'chat.keys')], ['Shift', t('keys.range')]
+    [t('keys.enter'), t(preferences.enter === 'line' ? 'chat.keysLine' : 'chat.keys')], [t('keys.shift'), t('keys.range')]
   ] as const
 
   return (

@@ -244,6 +244,7 @@ export const de: Record<Key, string> = {
   'own.times': 'Zeiten', 'own.absolute': 'Datum und Uhrzeit', 'own.relative': 'Wie lange her (Datum und Uhrzeit erscheinen, wenn Sie darauf zeigen)',
   'find.view': 'Ansicht', 'find.device': 'Anlage', 'find.account': 'Konto', 'find.conversation': 'Unterhaltung', 'find.all': 'Name von Ansicht, Person, Unterhaltung, Anlage, Gruppe oder Webhook', 'find.views': 'Name von Ansicht, Unterhaltung oder Webhook', 'find.none': 'Nichts hat diesen Namen.',
   'keys.find': 'Ansichten, Personen, Unterhaltungen, Anlagen, Gruppen und Webhooks suchen', 'keys.search': 'Zur Suche der Ansicht gehen', 'keys.list': 'Diese Liste zeigen', 'keys.go': 'Zu einer Ansicht gehen: ? zeigt die zweite Taste', 'keys.range': 'Beim Klick auf ein Kästchen gehalten: wählt alle Zeilen seit der letzten aus',
+  'keys.control': 'Strg', 'keys.enter': 'Eingabe', 'keys.shift': 'Umschalt',
   'keys.key': 'Taste', 'keys.does': 'Wirkung', 'keys.on': 'Tastenkürzel aus einem Zeichen verwenden',
   'help.what': 'Hilfe: {word}', 'help.docs': 'Dokumentation', 'help.roles': 'Was die Rollen dürfen', 'help.may': 'Darf', 'help.yours': 'Ihre Rolle', 'help.words': 'Begriffe', 'help.keys': 'Tastenkürzel',
   'may.Admin': 'Alles sehen und ändern: Konten freigeben, Rollen ändern und alle Organisationen, Anlagen, Unterhaltungen und Webhooks sehen. Nur ein Admin sieht das Änderungsprotokoll und den Status und wechselt den Signaturschlüssel.',

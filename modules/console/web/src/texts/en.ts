@@ -244,6 +244,7 @@ export const en = {
   'own.times': 'Times', 'own.absolute': 'Date and time', 'own.relative': 'How long ago (the date and time are shown when you point at it)',
   'find.view': 'View', 'find.device': 'Device', 'find.account': 'Account', 'find.conversation': 'Conversation', 'find.all': 'Name of a view, person, conversation, device, group or webhook', 'find.views': 'Name of a view, conversation or webhook', 'find.none': 'Nothing has this name.',
   'keys.find': 'Find views, people, conversations, devices, groups and webhooks', 'keys.search': 'Go to the search of the view', 'keys.list': 'Show this list', 'keys.go': 'Go to a view: press ? to see the second key', 'keys.range': 'Held while you click a checkbox: selects all rows from the last one on',
+  'keys.control': 'Ctrl', 'keys.enter': 'Enter', 'keys.shift': 'Shift',
   'keys.key': 'Key', 'keys.does': 'What it does', 'keys.on': 'Use shortcuts of one character',
   'help.what': 'Help: {word}', 'help.docs': 'Documentation', 'help.roles': 'What the roles may do', 'help.may': 'May', 'help.yours': 'your role', 'help.words': 'Words', 'help.keys': 'Keyboard shortcuts',
   'may.Admin': 'See and change everything: approve accounts, change roles, and see all organizations, devices, conversations and webhooks. Only an Admin sees the audit log and the status, and rotates the signing secret.',

@@ -4,6 +4,7 @@
  * Only rows that are shown can be selected. Rows that failed stay selected.
  */
 import { useEffect, useRef, useState, type ChangeEvent, type Key, type ReactNode } from 'react'
+import { flushSync } from 'react-dom'
 
 import { t } from '../texts/texts'
 import { forEachItem, type Progress } from './each'
@@ -24,6 +25,7 @@ export interface Action<Item> {
 
 export function useSelection<Item> (shown: Item[], keyOf: (item: Item) => Key) {
   const [keys, set] = useState<ReadonlySet<Key>>(new Set())
+  const first = useRef<HTMLInputElement>(null) // in the header
   const last = useRef<Key>(null) // the row that was clicked last; Shift selects from there
   const selected = shown.filter((item) => keys.has(keyOf(item)))
   const all = shown.length > 0 && selected.length === shown.length
@@ -46,7 +48,7 @@ export function useSelection<Item> (shown: Item[], keyOf: (item: Item) => Key) {
     text: '',
     of: (
       <input type='checkbox' aria-label={t('select.all')} checked={all}
-        ref={(box) => { if (box) box.indeterminate = selected.length > 0 && !all }}
+        ref={(box) => { first.current = box; if (box) box.indeterminate = selected.length > 0 && !all }}
         onChange={() => put(shown, !all)} />
     )
   }
@@ -60,7 +62,8 @@ export function useSelection<Item> (shown: Item[], keyOf: (item: Item) => Key) {
   return {
     selected, shown, head, cell,
     keep: (items: Item[]) => set(new Set(items.map(keyOf))),
-    selectAll: () => put(shown, true)
+    selectAll: () => put(shown, true),
+    focusAll: () => first.current?.focus()
   }
 }
 
@@ -163,21 +166,29 @@ export function SelectionBar<Item> ({ selection, actions, nameOf, changed }: {
   selection: Selection<Item>; actions: Action<Item>[]; nameOf: (item: Item) => string; changed: () => unknown
 }) {
   const [chosen, choose] = useState<Action<Item> | null>(null)
-  const { selected, shown, keep, selectAll } = selection
+  const { selected, shown, keep, selectAll, focusAll } = selection
+  const bar = useRef<HTMLDivElement>(null)
   const count = t('select.count', { n: selected.length })
   const fitting = actions.map((action) => ({ action, n: selected.filter(action.fits).length })).filter(({ n }) => n > 0)
+
+  /* The button disappears, so the focus goes to what selects all rows: on a phone it is in the bar. */
+  const clear = () => {
+    flushSync(() => keep([]))
+    focusAll()
+    bar.current?.querySelector('button')?.focus()
+  }
 
   return (
     <>
       <span className='hidden' role='status'>{selected.length > 0 && count}</span>
       {shown.length > 0 && (
-        <div className={selected.length > 0 ? 'selection' : 'selection none'} role='group'
+        <div ref={bar} className={selected.length > 0 ? 'selection' : 'selection none'} role='group'
           aria-label={t('select.actions')}>
           {selected.length > 0 && <strong>{count}</strong>}
           {selected.length < shown.length && (
             <Button kind='quiet' onClick={selectAll}>{t('select.allOf', { n: shown.length })}</Button>
           )}
-          {selected.length > 0 && <Button kind='quiet' onClick={() => keep([])}>{t('select.clear')}</Button>}
+          {selected.length > 0 && <Button kind='quiet' onClick={clear}>{t('select.clear')}</Button>}
           <div className='row'>
             {fitting.map(({ action, n }) => (
               <Button key={action.text} kind={action.kind === 'danger' ? 'risk' : 'plain'}

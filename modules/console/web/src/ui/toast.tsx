@@ -19,7 +19,9 @@ let count = 0
 export const toast = (text: string, undo?: () => void) => show({ id: ++count, text, undo })
 
 function One ({ message: { id, text, undo }, close }: { message: Message, close: (id: number) => void }) {
-  const [held, hold] = useState(false)
+  const [over, setOver] = useState(false)
+  const [focused, setFocused] = useState(false)
+  const held = over || focused
 
   useEffect(() => {
     if (held) return
@@ -28,10 +30,10 @@ function One ({ message: { id, text, undo }, close }: { message: Message, close:
   }, [held, id, close])
   return (
     <li
-      onPointerEnter={() => hold(true)}
-      onPointerLeave={() => hold(false)}
-      onFocus={() => hold(true)}
-      onBlur={() => hold(false)}>
+      onPointerEnter={() => setOver(true)}
+      onPointerLeave={() => setOver(false)}
+      onFocus={() => setFocused(true)}
+      onBlur={() => setFocused(false)}>
       <Check />
       <span>{text}</span>
       {undo && <Button kind='link' onClick={() => { close(id); undo() }}>{t('do.undo')}</Button>}
