@@ -112,9 +112,10 @@ lint_folders() {
     "$top/scripts/lint-names" && "$top/scripts/lint-folders" "$top/build/gcc"
 }
 
-# Checks that generated documents, and the statements of the benchmarks, match the sources.
+# Checks that generated documents, the texts of the console, and the statements of the benchmarks match the sources.
 lint_docs() {
     (need_gcc) || return 1
+    "$top/scripts/lint-texts" || return 1
     "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" &&
         "$top/scripts/make-man" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
 }

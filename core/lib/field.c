@@ -60,119 +60,209 @@ int warnings_add(json_t **warnings, const char *format, ...)
 }
 
 #define EMPTY "is empty, and counts as absent"
+#define DIGITS "0123456789"
 
-const struct problem_row problem_rows[PROBLEM_KINDS] = {
-    [BB_TEXT] = {"not_a_string", "must be a string", NULL, NULL},
-    [BB_EMAIL] = {"not_an_email", "must be an e-mail address", NULL, NULL},
-    [BB_UUID] = {"not_a_uuid", "must be a UUID", NULL, NULL},
-    [BB_INT] = {"not_a_whole_number", "must be a whole number", NULL, NULL},
-    [BB_NUMBER] = {"not_a_number", "must be a number", NULL, NULL},
-    [BB_BOOL] = {"not_a_boolean", "must be true or false", NULL, NULL},
-    [BB_TIME] = {"not_a_time", "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z",
-                 NULL, NULL},
-    [BB_CHOICE] = {"not_one_of", "must be one of: ", "allowed", NULL},
-    [BB_OBJECT] = {"not_an_object", "must be an object", NULL, NULL},
-    [BB_LIST] = {"not_a_list", "must be a list", NULL, NULL},
-    [BB_ANY] = {"not_json", "must be JSON: ", "reason", NULL},
-    [PROBLEM_REQUIRED] = {"required", "is required", NULL, NULL},
-    [PROBLEM_BLANK] = {"blank", "must not be blank", NULL, NULL},
-    [PROBLEM_TOO_SHORT] = {"too_short", "must be at least ", "limit", " characters"},
-    [PROBLEM_TOO_LONG] = {"too_long", "must be at most ", "limit", " characters"},
-    [PROBLEM_TOO_FEW] = {"too_few", "must have at least ", "limit", " items"},
-    [PROBLEM_TOO_MANY] = {"too_many", "must have at most ", "limit", " items"},
-    [PROBLEM_TOO_SMALL] = {"too_small", "must be at least ", "limit", NULL},
-    [PROBLEM_TOO_LARGE] = {"too_large", "must be at most ", "limit", NULL},
-    [PROBLEM_ENCODING] = {"bad_encoding", "is not properly encoded", NULL, NULL},
-    [PROBLEM_UTF8] = {"not_utf8", "must be UTF-8", NULL, NULL},
-    [PROBLEM_NUL] = {"nul_character", "must not contain the character NUL", NULL, NULL},
-    [PROBLEM_CONTROL] = {"control_characters", "must not have control characters", NULL, NULL},
-    [PROBLEM_INVISIBLE] = {"invisible_characters",
-                           "must not have invisible characters or marks of direction", NULL, NULL},
-    [PROBLEM_PRIVATE] = {"private_characters", "must not have characters for private use", NULL,
-                         NULL},
-    [PROBLEM_UNASSIGNED] = {"unassigned_characters",
-                            "must not have characters that Unicode has not assigned", NULL, NULL},
-    [PROBLEM_NFC] = {"not_nfc", "must be in Unicode's form NFC", NULL, NULL},
-    [PROBLEM_NFKC] = {"not_nfkc", "must be in Unicode's form NFKC", NULL, NULL},
-    [PROBLEM_UNKNOWN_PART] = {"unknown_part", "is not a part of this request", NULL, NULL},
-    [PROBLEM_PART_TWICE] = {"part_twice", "must be given once", NULL, NULL},
-    [PROBLEM_MANY_FILES] = {"too_many_files", "has too many files", NULL, NULL},
-    [PROBLEM_MANY_PARTS] = {"too_many_parts", "has too many parts", NULL, NULL},
-    [PROBLEM_GREATER] = {"not_greater", "must be greater than ", "limit", NULL},
-    [PROBLEM_FUTURE] = {"in_future", "must not be in the future", NULL, NULL},
-    [PROBLEM_DATE] = {"not_a_date", "must be a date, YYYY-MM-DD", NULL, NULL},
-    [PROBLEM_TIME_ZONE] = {"not_a_time_zone",
-                           "must be a time zone of the IANA list, such as Europe/Berlin", NULL,
-                           NULL},
-    [PROBLEM_CURSOR] = {"not_a_cursor", "must be a cursor from a Link header", NULL, NULL},
+const struct problem_row problem_rows[] = {
+    [BB_TEXT] = {"not_a_string", "must be a string"},
+    [BB_EMAIL] = {"not_an_email", "must be an e-mail address"},
+    [BB_UUID] = {"not_a_uuid", "must be a UUID"},
+    [BB_INT] = {"not_a_whole_number", "must be a whole number"},
+    [BB_NUMBER] = {"not_a_number", "must be a number"},
+    [BB_BOOL] = {"not_a_boolean", "must be true or false"},
+    [BB_TIME] = {"not_a_time", "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z"},
+    [BB_CHOICE] = {"not_one_of", "must be one of: {allowed}"},
+    [BB_OBJECT] = {"not_an_object", "must be an object"},
+    [BB_LIST] = {"not_a_list", "must be a list"},
+    [BB_ANY] = {"not_json", "must be JSON: {reason}"},
+    {"required", "is required"},
+    {"blank", "must not be blank"},
+    {"too_short", "must be at least {limit} characters"},
+    {"too_long", "must be at most {limit} characters"},
+    {"too_few", "must have at least {limit} items"},
+    {"too_many", "must have at most {limit} items"},
+    {"too_small", "must be at least {limit}"},
+    {"too_large", "must be at most {limit}"},
+    {"bad_encoding", "is not properly encoded"},
+    {"not_utf8", "must be UTF-8"},
+    {"nul_character", "must not contain the character NUL"},
+    {"control_characters", "must not have control characters"},
+    {"invisible_characters", "must not have invisible characters or marks of direction"},
+    {"private_characters", "must not have characters for private use"},
+    {"unassigned_characters", "must not have characters that Unicode has not assigned"},
+    {"not_nfc", "must be in Unicode's form NFC"},
+    {"not_nfkc", "must be in Unicode's form NFKC"},
+    {"unknown_part", "is not a part of this request"},
+    {"part_twice", "must be given once"},
+    {"too_many_files", "has too many files"},
+    {"too_many_parts", "has too many parts"},
+    /* texts of modules; a row that fits the text of another row follows it */
+    {"not_greater", "must be greater than {limit}"},
+    {"in_future", "must not be in the future"},
+    {"not_a_date", "must be a date, YYYY-MM-DD"},
+    {"not_a_date_or_time",
+     "must be an ISO 8601 date, or date and time, such as 2026-04-01 or 2026-04-01T12:00:00Z"},
+    {"not_a_time_zone", "must be a time zone of the IANA list, such as Europe/Berlin"},
+    {"not_a_cursor", "must be a cursor from a Link header"},
+    {"required_for", "is required for {type}"},
+    {"no_name", "is required, unless siteName or serialNumber is sent"},
+    {"not_between", "must be between {min} and {max}"},
+    {"too_late", "must be at most {limit} days after {field}"},
+    {"too_many_bytes", "must be at most {limit} bytes"},
+    {"too_many_words", "must have at most {limit} words"},
+    {"not_ascii", "must have printable ASCII characters only"},
+    {"not_base64", "must have base64 after whsec_"},
+    {"masked", "must be the value itself, not its masked form"},
+    {"not_a_country", "must be a country: its ISO 3166-1 code of two or three letters, such as DE "
+                      "or DEU, or its English name, such as Germany"},
+    {"not_degrees", "must be decimal degrees, as in \"52.52\""},
+    {"reserved_id", "must not be \".\", \"..\" or \"my\", because these cannot be used in a path"},
+    {"missing_in_device", "is missing in the device: set it first, by PATCH"},
+    {"inactive_device", "the device is Inactive"},
+    {"device_not_found", "Device not found"},
+    {"device_exists", "A device with this externalId already exists"},
+    {"several_devices", "Several devices have this {name}: {devices}"},
+    {"before_commissioning", "must not be before the device's commissioning on {date}"},
+    {"not_after_commissioning", "must be later than the device's commissioning on {date}"},
+    {"not_after_previous",
+     "must be later than the end of the previous reading, at which this reading begins"},
+    {"not_after_previous_at_clock_change",
+     "must be later than the end of the previous reading, at which this reading begins; the clocks "
+     "of {zone} are put forward then"},
+    {"not_later", "must be later than {field}"},
+    {"skipped_time", "is skipped when the clocks of {zone} are put forward: send it with its "
+                     "offset, such as {example}"},
+    {"repeated_time", "occurs twice when the clocks of {zone} are set back: send it with its "
+                      "offset, {first} or {second}"},
+    {"over_ceiling", "{value} Wh is more than the plausible ceiling of {ceiling} Wh: capacity "
+                     "{capacity} kW, {hours} hours, yield {yield} kWh/kW a year"},
+    {"overlaps_row", "overlaps row {row}"},
+    {"sent_again", "overlaps the stored {type} reading of {energy} Wh from {start} to {end}, which "
+                   "is the same reading, sent again"},
+    {"overlaps_stored", "overlaps the stored {type} reading of {energy} Wh from {start} to {end}, "
+                        "which is a different reading"},
+    {"same_as_row", "is the same as in row {row}"},
+    {"not_a_device", "is not a device of the organization"},
+    {"device_in_group", "is already in a group"},
+    {"link_used", "was used already or has expired: request another link"},
+    {"same_participant", "must be another e-mail address than participant1"},
+    {"account_exists", "An account with this e-mail already exists"},
+    {"organization_exists", "An organization with this name already exists"},
+    {"account_pending",
+     "Your account is pending approval. An administrator has to approve it first."},
+    {"account_suspended", "Your account has been suspended. Please contact an administrator."},
+    {"not_csv", "must be a .csv file, its name up to 255 characters long"},
+    {"cells", "has {cells} cells, but the header line has {columns}"},
+    {"row_refused", "cannot be stored: the database refuses it"},
+    {"other_organization", "must be {organization}, as for the bulk upload, or empty"},
+    {"not_a_url", "must be an http or https URL"},
+    {"url_host", "must have a name in ASCII (xn--…) or an IP address as its host"},
+    {"url_port", "must not use this port"},
+    {"url_private", "must not point to a private, local or reserved address"},
+    {"url_user", "must not carry a user or password"},
+    {"url_characters", "must not contain spaces, control characters or backslashes"},
+    {"not_header_names", "must have names of headers (RFC 9110), up to {limit} bytes"},
+    {"reserved", "is reserved"},
+    {"too_long_in_total", "must add up to at most 7 days (604800)"},
+    {"not_a_duration", "must be a duration from 1h to 30d, such as 5d or 36h"},
+    {"colon", "must not have a colon"},
+    {"not_a_certificate", "must be a certificate in PEM"},
+    {"expired", "has expired"},
+    {"not_the_private_key", "must be the certificate's private key in PEM, without a password"},
+    {"not_a_fit_key", "must be an RSA key of 2,048 to 4,096 bits, or an EC or Ed25519 key"},
+    {"not_an_operator", "is not an operator"},
+    {"not_a_string_or_number", "must be a string or a number"},
+    {"not_plain_values", "must not contain objects or arrays"},
+    {"array_in_array", "must not be an array in an array"},
+    {"too_deep", "must be nested at most {limit} times"},
+    {"too_many_conditions", "must have at most {limit} conditions"},
+    {"too_many_patterns", "must have at most {limit} texts to search for"},
+    {"filter_too_long", "must have shorter names, or fewer values for $eq and $neq"},
+    {NULL, NULL},
 };
 
-/* Returns the length of the row's `after` that follows this value. */
-static size_t problem_after(const struct problem_row *row, const char *value)
+/* ---- codes, which follow from the texts ---- */
+
+/* Returns a new JSON value for a parameter; NULL: it cannot have this text, or memory ran out. */
+static json_t *problem_value(const char *name, const char *text, size_t length)
 {
-    size_t length = row->after ? strlen(row->after) : 0;
+    char number[24], *after;
 
-    return length - (length && !strcmp(value, "1") && row->after[length - 1] == 's');
-}
+    if (!strncmp(name, "allowed", strlen("allowed"))) { /* a list, the last words of the row */
+        json_t *list = json_array();
 
-/*
- * Returns a new JSON value for the parameter of a problem with this text, null if the row has no
- * parameter; NULL: the text is not of this row, or memory ran out.
- */
-static json_t *problem_param(const struct problem_row *row, const char *text)
-{
-    size_t before = strlen(row->before);
-    char number[24];
+        for (size_t size; *text; text += size + strspn(text + size, ", ")) {
+            const char *comma = strstr(text, ", ");
 
-    if (strncmp(text, row->before, before) != 0)
+            size = comma ? (size_t)(comma - text) : strlen(text);
+            json_array_append_new(list, json_stringn(text, size));
+        }
+        return list;
+    }
+    long long whole = strtoll(text, NULL, 10);
+    size_t digits = (size_t)snprintf(number, sizeof number, "%lld", whole);
+
+    if (digits == length && !strncmp(number, text, length))
+        return json_integer(whole);
+    if (!length || !strncmp(name, "limit", strlen("limit")))
         return NULL;
-    text += before;
-    if (!row->param)
-        return *text ? NULL : json_null();
-    if (!strcmp(row->param, "reason"))
-        return json_string(text);
-    if (strcmp(row->param, "allowed") != 0) {
-        char *end;
-        long long limit = strtoll(text, &end, 10);
+    double real = strtod(text, &after);
 
-        snprintf(number, sizeof number, "%lld", limit);
-        size_t digits = strlen(number), after = problem_after(row, number);
-        bool same = !strncmp(text, number, digits) && strlen(end) == after &&
-                    !strncmp(end, row->after ? row->after : "", after);
-
-        return same ? json_integer(limit) : NULL;
-    }
-    json_t *list = json_array();
-
-    for (size_t length = 0; text; text = text[length] ? text + length + strlen(", ") : NULL) {
-        const char *comma = strstr(text, ", ");
-
-        length = comma ? (size_t)(comma - text) : strlen(text);
-        json_array_append_new(list, json_stringn(text, length));
-    }
-    return list;
+    return after == text + length && isfinite(real) ? json_real(real) : json_stringn(text, length);
 }
 
-void problem_set_code(json_t *problem)
+/* Returns whether a row has this text, and adds the parameters that it found to an object. */
+static bool problem_match(const char *row, const char *text, json_t *params)
 {
-    const char *text = json_string_value(json_object_get(problem, "problem"));
-    json_t *param = NULL;
+    for (;;) {
+        size_t same = strcspn(row, "{");
 
-    if (!text || json_object_get(problem, "code"))
-        return;
-    for (size_t i = 1; !param && i < PROBLEM_KINDS; i++) {
-        const struct problem_row *row = &problem_rows[i];
+        if (strncmp(row, text, same) != 0)
+            return false;
+        row += same;
+        text += same;
+        if (!*row)
+            return !*text;
+        const char *name = row + 1, *after = strchr(row, '}') + 1;
+        size_t figure = strspn(text, DIGITS "+-.e"), next = strcspn(after, "{");
+        const char *stop = text[figure] == *after ? text + figure : text + strlen(text);
 
-        param = problem_param(row, text);
-        if (param)
-            json_object_set_new(problem, "code", json_string(row->code));
-        if (param && row->param)
-            json_object_set_new(problem, "params", json_pack("{s:O}", row->param, param));
+        /* A value that is not a number ends at the next words of the row. */
+        for (const char *at = text; *stop != *after && *at; at++)
+            if (!strncmp(at, after, next))
+                stop = at;
+        size_t word = *after == ' ' ? 1 + strcspn(after + 1, " ,") : 0;
+        json_t *value = problem_value(name, text, (size_t)(stop - text));
+
+        if (!value || json_object_setn_new(params, name, (size_t)(after - name) - 1, value))
+            return false;
+        bool one = stop == text + 1 && *text == '1' && word && after[word - 1] == 's';
+
+        if (one && strncmp(stop, after, word - 1) != 0)
+            return false;
+        row = after + (one ? word : 0);
+        text = stop + (one ? word - 1 : 0);
     }
-    json_decref(param);
 }
 
-static void field_add(struct problems *problems, const char *field, const char *text)
+void problem_set_code(json_t *object, const char *member)
+{
+    const char *text = json_string_value(json_object_get(object, member));
+    const struct problem_row *row = problem_rows + 1;
+    json_t *params = json_object();
+
+    while (text && row->code && !problem_match(row->text, text, params)) {
+        json_object_clear(params);
+        row++;
+    }
+    if (text && row->code && !json_object_get(object, "code")) {
+        json_object_set_new(object, "code", json_string(row->code));
+        if (json_object_size(params))
+            json_object_set(object, "params", params);
+    }
+    json_decref(params);
+}
+
+void problems_add(struct problems *problems, const char *field, const char *text)
 {
     struct arena *arena = problems->arena;
 
@@ -184,11 +274,6 @@ static void field_add(struct problems *problems, const char *field, const char *
 
     if (problems->list && name && text)
         problems->list[problems->count++] = (struct problem){name, text};
-}
-
-void problems_add(struct problems *problems, const char *field, enum problem_kind kind)
-{
-    field_add(problems, field, problem_rows[kind].before);
 }
 
 void problems_list(const struct problems *problems, json_t *list)
@@ -210,28 +295,20 @@ static const char *place_name(const struct place *place, struct arena *arena)
     return up ? arena_format(arena, "%s.%s", up, place->name) : place->name;
 }
 
-/* Adds a problem with a place, and the value of its parameter (NULL: none). */
-static void place_problem(const struct place *place, struct problems *problems,
-                          enum problem_kind kind, const char *value)
+/* Returns NULL, or false in a function that returns bool, so that a check can end with it. */
+BB_PRINTF(3, 4)
+static void *place_problem(const struct place *place, struct problems *problems, const char *format,
+                           ...)
 {
-    const struct problem_row *row = &problem_rows[kind];
-    struct arena *arena = problems->arena;
+    va_list args;
 
     if (problems->count == PROBLEMS_MAX)
-        return;
-    field_add(problems, place_name(place, arena),
-              value ? arena_format(arena, "%s%s%.*s", row->before, value,
-                                   (int)problem_after(row, value), row->after ? row->after : "")
-                    : row->before);
-}
-
-static void place_limit(const struct place *place, struct problems *problems,
-                        enum problem_kind kind, int64_t limit)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%" PRId64, limit);
-    place_problem(place, problems, kind, text);
+        return NULL;
+    va_start(args, format);
+    problems_add(problems, place_name(place, problems->arena),
+                 arena_vformat(problems->arena, format, args));
+    va_end(args);
+    return NULL;
 }
 
 /* Warns that a value at a place was ignored; no effect if memory runs out. */
@@ -264,7 +341,6 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 
 #define LOCAL_MAX 64
 #define LABEL_MAX 63
-#define DIGITS "0123456789"
 #define ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" DIGITS
 
 /* Returns whether it consists of words separated by single dots (RFC 5322, 3.2.3). */
@@ -337,12 +413,10 @@ static bool field_bounds_fit(const struct bb_field *field, bool below, bool abov
                              const struct place *place, struct problems *problems)
 {
     if (field_bounded(field) && below)
-        place_limit(place, problems, PROBLEM_TOO_SMALL, field->min);
-    else if (field_has_max(field) && above)
-        place_limit(place, problems, PROBLEM_TOO_LARGE, field->max);
-    else
-        return true;
-    return false;
+        return place_problem(place, problems, "must be at least %" PRId64, field->min);
+    if (field_has_max(field) && above)
+        return place_problem(place, problems, "must be at most %" PRId64, field->max);
+    return true;
 }
 
 static bool field_number_fits(const struct bb_field *field, double number,
@@ -351,66 +425,64 @@ static bool field_number_fits(const struct bb_field *field, double number,
     if (isfinite(number))
         return field_bounds_fit(field, number<(double)field->min, number>(double) field->max, place,
                                 problems);
-    place_problem(place, problems, (enum problem_kind)BB_NUMBER, NULL);
-    return false;
+    return place_problem(place, problems, "must be a number");
 }
 
-/* Adds the problem that a value, a string or another one, does not have the required type. */
-static void field_type_problem(const struct bb_field *field, const struct place *place,
-                               struct problems *problems)
+/* Adds the problem that a value, a string or another one, does not have the required type; NULL. */
+static void *field_type_problem(const struct bb_field *field, const struct place *place,
+                                struct problems *problems)
 {
     const char *const *choice = field->type == BB_CHOICE ? field->choices : NULL;
-    const char *list = choice ? "" : NULL;
+    const char *text = choice ? "must be one of: " : problem_rows[field->type].text;
 
-    for (; list && *choice; choice++)
-        list = arena_format(problems->arena, "%s%s%s", list, *list ? ", " : "", *choice);
-    place_problem(place, problems, (enum problem_kind)field->type, list);
+    for (; choice && text && *choice; choice++)
+        text = arena_format(problems->arena, "%s%s%s", text, choice > field->choices ? ", " : "",
+                            *choice);
+    return text ? place_problem(place, problems, "%s", text) : NULL;
 }
 
-/* Checks the number of characters or items; `fewer` is the kind of problem if there are too few. */
-static bool field_count_fits(const struct bb_field *field, size_t count, enum problem_kind fewer,
-                             const struct place *place, struct problems *problems)
+/* Checks the number of characters or items; `must` and `unit` are words of the problem. */
+static bool field_count_fits(const struct bb_field *field, size_t count, const char *must,
+                             const char *unit, const struct place *place, struct problems *problems)
 {
     bool few = field->min > 0 && count < (uint64_t)field->min;
     int64_t bound = few ? field->min : field->max;
 
     if (!few && (!field_has_max(field) || bound <= 0 || count <= (uint64_t)bound))
         return true;
-    place_limit(place, problems, few ? fewer : fewer + 1, bound);
-    return false;
+    return place_problem(place, problems, "%s at %s %" PRId64 " %s%s", must, few ? "least" : "most",
+                         bound, unit, bound == 1 ? "" : "s");
 }
 
 static bool field_text_fits(const struct bb_field *field, const char *text,
                             const struct place *place, struct problems *problems)
 {
-    if (field->flags & BB_NOT_BLANK && text_blank(text)) {
-        place_problem(place, problems, PROBLEM_BLANK, NULL);
-        return false;
-    }
+    if (field->flags & BB_NOT_BLANK && text_blank(text))
+        return place_problem(place, problems, "must not be blank");
     return !field_bounded(field) ||
-           field_count_fits(field, text_characters(text), PROBLEM_TOO_SHORT, place, problems);
+           field_count_fits(field, text_characters(text), "must be", "character", place, problems);
 }
 
 #define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
 
-/* Returns 0 if the code point is allowed. */
-static enum problem_kind field_code_problem(int32_t code)
+/* Returns NULL if the code point is allowed. */
+static const char *field_code_problem(int32_t code)
 {
     const utf8proc_property_t *property = utf8proc_get_property(code);
 
     if (property->ignorable || code == BRAILLE_BLANK)
-        return PROBLEM_INVISIBLE;
+        return "must not have invisible characters or marks of direction";
     switch (property->category) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-        return PROBLEM_CONTROL;
+        return "must not have control characters";
     case UTF8PROC_CATEGORY_CO:
-        return PROBLEM_PRIVATE;
+        return "must not have characters for private use";
     case UTF8PROC_CATEGORY_CN:
-        return PROBLEM_UNASSIGNED;
+        return "must not have characters that Unicode has not assigned";
     default:
-        return 0;
+        return NULL;
     }
 }
 
@@ -425,7 +497,7 @@ static bool field_distinct(const struct bb_field *field, const char *text, struc
                            const struct place *place, struct problems *problems)
 {
     static const int options[] = {0, UTF8PROC_COMPAT};
-    enum problem_kind problem = 0;
+    const char *problem = NULL;
     size_t left = strlen(text), size;
     unsigned forms = field->flags & BB_NFKC ? 2 : 1;
 
@@ -437,10 +509,10 @@ static bool field_distinct(const struct bb_field *field, const char *text, struc
         if (!form)
             return false;
         if (strcmp(form, text) != 0)
-            problem = PROBLEM_NFC + i;
+            problem = i ? "must be in Unicode's form NFKC" : "must be in Unicode's form NFC";
     }
     if (problem)
-        place_problem(place, problems, problem, NULL);
+        place_problem(place, problems, "%s", problem);
     return !problem;
 }
 
@@ -455,10 +527,8 @@ static const char *field_email_string(const struct bb_field *field, const char *
     size_t length = strlen(text);
 
     text_trim(&text, &length);
-    if (length > EMAIL_MAX) {
-        field_type_problem(field, place, problems);
-        return NULL;
-    }
+    if (length > EMAIL_MAX)
+        return field_type_problem(field, place, problems);
     const char *trimmed = arena_text(arena, text, length);
 
     if (!trimmed || !field_distinct(field, trimmed, arena, place, problems))
@@ -481,8 +551,7 @@ static const char *field_email_string(const struct bb_field *field, const char *
     }
     if (!invalid && (!normal || field_email_is_valid(normal)))
         return normal;
-    field_type_problem(field, place, problems);
-    return NULL;
+    return field_type_problem(field, place, problems);
 }
 
 /*
@@ -550,8 +619,7 @@ static const char *field_string(const struct bb_field *field, const char *text, 
             if (!strcmp(*choice, text))
                 return text;
     }
-    field_type_problem(field, place, problems);
-    return NULL;
+    return field_type_problem(field, place, problems);
 }
 
 /* Returns whether blanks around a text of this row may be removed. */
@@ -623,14 +691,10 @@ static json_t *field_string_value(const struct bb_field *field, json_t *value,
 {
     const char *text = json_string_value(value);
 
-    if (!text) {
-        field_type_problem(field, place, problems);
-        return NULL;
-    }
-    if (strlen(text) != json_string_length(value)) {
-        place_problem(place, problems, PROBLEM_NUL, NULL);
-        return NULL;
-    }
+    if (!text)
+        return field_type_problem(field, place, problems);
+    if (strlen(text) != json_string_length(value))
+        return place_problem(place, problems, "must not contain the character NUL");
     const char *normal = field_string(field, text, problems->arena, place, problems);
 
     if (!normal)
@@ -645,10 +709,8 @@ static json_t *field_int_value(const struct bb_field *field, json_t *value,
     double real = json_is_real(value) ? json_real_value(value) : NAN;
     bool whole = fabs(real) <= WHOLE_MAX && real == trunc(real);
 
-    if (!json_is_integer(value) && !whole) {
-        field_type_problem(field, place, problems);
-        return NULL;
-    }
+    if (!json_is_integer(value) && !whole)
+        return field_type_problem(field, place, problems);
     int64_t number = whole ? (int64_t)real : json_integer_value(value);
 
     if (!field_bounds_fit(field, (number < field->min), (number > field->max), place, problems))
@@ -661,7 +723,7 @@ static json_t *field_list_value(const struct bb_field *field, json_t *value,
 {
     size_t count = json_array_size(value);
 
-    if (!field_count_fits(field, count, PROBLEM_TOO_FEW, place, problems))
+    if (!field_count_fits(field, count, "must have", "item", place, problems))
         return NULL;
     if (!field->fields.count || field->flags & BB_AS_SENT)
         return json_incref(value);
@@ -689,10 +751,8 @@ static json_t *field_plain_value(const struct bb_field *field, json_t *value,
                 : field->type == BB_LIST   ? json_is_array(value)
                                            : field->type != BB_BOOL || json_is_boolean(value);
 
-    if (!fits) {
-        field_type_problem(field, place, problems);
-        return NULL;
-    }
+    if (!fits)
+        return field_type_problem(field, place, problems);
     if (field_is_text(field))
         return field_string_value(field, value, place, problems);
     if (field->type == BB_INT)
@@ -737,10 +797,8 @@ static bool field_is_empty(const struct bb_field *field, const json_t *value,
 static bool field_absent(const struct bb_field *field, const struct place *place, json_t *checked,
                          struct problems *problems)
 {
-    if (field->flags & BB_REQUIRED) {
-        place_problem(place, problems, PROBLEM_REQUIRED, NULL);
-        return false;
-    }
+    if (field->flags & BB_REQUIRED)
+        return place_problem(place, problems, "is required");
     return !field->fallback ||
            !json_object_set_new_nocheck(checked, field->name, field_json(field, field->fallback));
 }
@@ -801,7 +859,7 @@ static json_t *fields_object(const struct bb_table *fields, json_t *object,
 json_t *fields_check(const struct bb_table *fields, json_t *object, struct problems *problems)
 {
     if (object && !json_is_object(object)) {
-        problems_add(problems, "body", (enum problem_kind)BB_OBJECT);
+        problems_add(problems, "body", "must be an object");
         return NULL;
     }
     return fields_object(fields, object, NULL, problems);
@@ -863,10 +921,8 @@ static const char *field_int_text(const struct bb_field *field, const char *text
         errno = 0;
         number = field->max;
     }
-    if (!whole || errno) {
-        field_type_problem(field, place, problems);
-        return NULL;
-    }
+    if (!whole || errno)
+        return field_type_problem(field, place, problems);
     if (!field_bounds_fit(field, (number < field->min), (number > field->max), place, problems))
         return NULL;
     return arena_format(arena, "%" PRId64, number);
@@ -879,10 +935,8 @@ static const char *field_json_text(const struct bb_field *field, const char *tex
     struct json_problem wrong;
     json_t *value = json_read(text, strlen(text), JSON_COMMAS_MAX, &wrong);
 
-    if (!value) {
-        place_problem(place, problems, (enum problem_kind)BB_ANY, wrong.text);
-        return NULL;
-    }
+    if (!value)
+        return place_problem(place, problems, "must be JSON: %s", wrong.text);
     json_t *checked = field_value(field, value, place, problems);
     size_t length;
     char *written = checked ? json_write(checked, &length) : NULL;
@@ -900,17 +954,12 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
     struct place place = {.name = field->name};
     double real = 0;
 
-    if (!text) {
-        if (field->flags & BB_REQUIRED)
-            place_problem(&place, problems, PROBLEM_REQUIRED, NULL);
-        return NULL;
-    }
+    if (!text)
+        return field->flags & BB_REQUIRED ? place_problem(&place, problems, "is required") : NULL;
     size_t all = strlen(text), length = all;
 
-    if (!text_utf8(text, length)) {
-        place_problem(&place, problems, PROBLEM_UTF8, NULL);
-        return NULL;
-    }
+    if (!text_utf8(text, length))
+        return place_problem(&place, problems, "must be UTF-8");
     if (field_empty_is_absent(field, problems, text)) {
         place_warn(&place, problems, EMPTY);
         return NULL;
@@ -929,10 +978,8 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
         return field_json_text(field, text, arena, &place, problems);
     bool number = field->type == BB_NUMBER;
 
-    if (number ? !field_is_number(text, &real) : strcmp(text, "true") && strcmp(text, "false")) {
-        field_type_problem(field, &place, problems);
-        return NULL;
-    }
+    if (number ? !field_is_number(text, &real) : strcmp(text, "true") && strcmp(text, "false"))
+        return field_type_problem(field, &place, problems);
     return !number || field_number_fits(field, real, &place, problems) ? text : NULL;
 }
 
@@ -1024,7 +1071,7 @@ static bool query_take(const struct bb_field *field, const struct slot *slot, st
         pair->value ? text_percent(pair->value, pair->value_length, true, arena) : NULL;
 
     if (pair->value && !text) {
-        problems_add(problems, field->name, PROBLEM_ENCODING);
+        problems_add(problems, field->name, "is not properly encoded");
         return false;
     }
     size_t wrong = problems->count;

@@ -22,55 +22,22 @@
 
 #define PROBLEMS_MAX 64
 
-/*
- * The kinds of problems. The first ones, 1 to BB_ANY, report that a value does not have the type of
- * that number in enum bb_type. Each kind has a row in `problem_rows`, with its text for people and
- * its code for programs.
- */
-enum problem_kind {
-    PROBLEM_REQUIRED = BB_ANY + 1,
-    PROBLEM_BLANK,
-    PROBLEM_TOO_SHORT, /* followed by the kind for the upper bound, as are the next two */
-    PROBLEM_TOO_LONG,
-    PROBLEM_TOO_FEW,
-    PROBLEM_TOO_MANY,
-    PROBLEM_TOO_SMALL,
-    PROBLEM_TOO_LARGE,
-    PROBLEM_ENCODING,
-    PROBLEM_UTF8,
-    PROBLEM_NUL,
-    PROBLEM_CONTROL,
-    PROBLEM_INVISIBLE,
-    PROBLEM_PRIVATE,
-    PROBLEM_UNASSIGNED,
-    PROBLEM_NFC,
-    PROBLEM_NFKC,
-    PROBLEM_UNKNOWN_PART,
-    PROBLEM_PART_TWICE,
-    PROBLEM_MANY_FILES,
-    PROBLEM_MANY_PARTS,
-    PROBLEM_GREATER, /* this kind and the following ones are for modules */
-    PROBLEM_FUTURE,
-    PROBLEM_DATE,
-    PROBLEM_TIME_ZONE,
-    PROBLEM_CURSOR,
-    PROBLEM_KINDS
-};
-
-/* The text is `before`, the value of the parameter, and `after`. */
+/* The code of a problem, for programs, and its text, for people. */
 struct problem_row {
     const char *code;
-    const char *before;
     /*
-     * NULL: none. "limit": a whole number; `after` loses the s of a plural at its end if the number
-     * is 1. "allowed": a list of values, separated by ", ", at the end. "reason": a text at the
-     * end.
+     * Has a {name} in place of each parameter: "limit" is a whole number, "allowed" a list of
+     * values at the end, separated by ", ", and others are numbers or texts. If a parameter is 1,
+     * the word after it loses the s of its plural.
      */
-    const char *param;
-    const char *after; /* NULL: nothing */
+    const char *text;
 };
 
-extern const struct problem_row problem_rows[PROBLEM_KINDS]; /* from 1 on */
+/*
+ * From 1 on: a row for each enum bb_type, for values that do not have this type, then rows for
+ * other problems; ends with NULL as code.
+ */
+extern const struct problem_row problem_rows[];
 
 struct problem {
     const char *field; /* "reads[3].value", in the client's spelling */
@@ -86,20 +53,20 @@ struct problems {
 };
 
 /*
- * Adds a problem of a kind without parameter. If memory runs out, the problem is dropped, so rely
- * on the result of a check, not on the number of problems.
+ * Adds a problem with a text that lives as long as the arena, such as "is required". If memory runs
+ * out, the problem is dropped, so rely on the result of a check, not on the number of problems.
  */
-void problems_add(struct problems *problems, const char *field, enum problem_kind kind);
+void problems_add(struct problems *problems, const char *field, const char *text);
 
 /* Appends {"field","problem"} to `list` for each problem. */
 void problems_list(const struct problems *problems, json_t *list);
 
 /*
- * Adds `code`, and `params` if there are any, to a problem {"field","problem"} that has no code.
- * They follow from the text, so that text and code cannot differ, and so that modules that use the
- * words of a row give its code, too. A problem with other words gets no code.
+ * Adds `code`, and `params` if there are any, to an object without code, if a member has the text
+ * of a row: "problem" in a problem, "message" in the body of an error. So text and code cannot
+ * differ, and modules that use the words of a row get its code, too.
  */
-void problem_set_code(json_t *problem);
+void problem_set_code(json_t *object, const char *member);
 
 /* Returns a row of a table whose rows have the host's size, see module_descriptor_copy(). */
 static inline const struct bb_field *field_at(const struct bb_table *fields, size_t index)

@@ -343,7 +343,7 @@ int api_refuse(struct bb_request *rq, json_t *errors)
 void api_set_code(struct bb_request *rq, json_t *problem)
 {
     (void)rq;
-    problem_set_code(problem);
+    problem_set_code(problem, "problem");
 }
 
 int api_failed(struct bb_request *rq)

@@ -72,7 +72,7 @@ static const struct cli_command {
      "In Markdown; covers the host and the modules that the configuration loads.", NULL},
     {"metrics", cmd_metrics, "print the reference of all metrics",
      "In Markdown; covers the host and the modules that the configuration loads.", NULL},
-    {"problems", cmd_problems, "print the codes of invalid fields",
+    {"problems", cmd_problems, "print the codes of errors",
      "In Markdown: the codes in `errors` of responses, with their texts. Needs no configuration.",
      NULL},
     {"inspect", cmd_inspect, "print what a module provides, without running it",

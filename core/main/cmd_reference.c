@@ -157,15 +157,13 @@ int cmd_problems(const struct cli *cli)
 {
     (void)cli;
     puts("| Code | Text | Parameter |\n|---|---|---|");
-    for (size_t i = 1; i < PROBLEM_KINDS; i++) {
-        const struct problem_row *row = &problem_rows[i];
-        const char *after = row->after ? row->after : "";
+    for (const struct problem_row *row = problem_rows + 1; row->code; row++) {
+        const char *at = strchr(row->text, '{');
 
-        if (row->param)
-            printf("| `%s` | %s{%s}%s | `%s` |\n", row->code, row->before, row->param, after,
-                   row->param);
-        else
-            printf("| `%s` | %s | |\n", row->code, row->before);
+        printf("| `%s` | %s |", row->code, row->text);
+        for (const char *comma = " "; at; comma = ", ", at = strchr(at + 1, '{'))
+            printf("%s`%.*s`", comma, (int)strcspn(at + 1, "}"), at + 1);
+        puts(" |");
     }
     return CLI_DONE;
 }

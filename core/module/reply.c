@@ -344,7 +344,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
 
     json_array_foreach(errors, index, problem)
     {
-        problem_set_code(problem);
+        problem_set_code(problem, "problem");
     }
     json_object_set_new(body, "statusCode", json_integer(status));
     json_object_set_new(body, "message", reply_text(message));
@@ -354,6 +354,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     if (status == 409)
         json_object_set_new(body, "success", json_false());
     reply_set_oauth_error(rq, status, body, message);
+    problem_set_code(body, "message");
     if (rq->id)
         json_object_set_new(body, "requestId", json_string(rq->id));
     if (status != 503 && reply_is_starved(rq)) { /* memory ran out, so the body may be incomplete */

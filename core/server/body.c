@@ -498,7 +498,7 @@ static int upload_no_memory(struct upload *upload)
 }
 
 /* Records an error, reported after the last part, and ignores the rest of the part. */
-static int upload_note(struct upload *upload, const char *field, enum problem_kind kind)
+static int upload_note(struct upload *upload, const char *field, const char *text)
 {
     struct core_request *rq = &upload->txn->rq;
     struct problems problems = {.arena = rq->arena};
@@ -506,7 +506,7 @@ static int upload_note(struct upload *upload, const char *field, enum problem_ki
     upload->part = NULL;
     if (!rq->errors)
         rq->errors = json_array();
-    problems_add(&problems, text_utf8(field, strlen(field)) ? field : "body", kind);
+    problems_add(&problems, text_utf8(field, strlen(field)) ? field : "body", text);
     if (!rq->errors || !problems.count)
         return upload_no_memory(upload);
     if (json_array_size(rq->errors) < PROBLEMS_MAX)
@@ -515,9 +515,9 @@ static int upload_note(struct upload *upload, const char *field, enum problem_ki
 }
 
 /* Answers with an error of a part, and returns -1. */
-static int upload_wrong(struct upload *upload, const char *field, enum problem_kind kind)
+static int upload_wrong(struct upload *upload, const char *field, const char *text)
 {
-    if (!upload_note(upload, field, kind))
+    if (!upload_note(upload, field, text))
         reply_problems(&upload->txn->rq, 400, "The request is not valid", NULL);
     return -1;
 }
@@ -579,9 +579,9 @@ static int upload_begin_part(void *arg, const struct multipart_part *head)
     upload->file = NULL;
     upload->filename = NULL;
     if (++upload->parts > PARTS_MAX)
-        return upload_wrong(upload, "body", PROBLEM_MANY_PARTS);
+        return upload_wrong(upload, "body", "has too many parts");
     if (!part && head->filename)
-        return upload_note(upload, head->name, PROBLEM_UNKNOWN_PART);
+        return upload_note(upload, head->name, "is not a part of this request");
     if (!part) {
         if (warnings_add(&upload->txn->rq.warnings,
                          "%s: is not a part of this request, and was ignored", head->name))
@@ -590,7 +590,7 @@ static int upload_begin_part(void *arg, const struct multipart_part *head)
     }
     if (part->kind == BB_PART_FIELDS) {
         if ((*upload_count_of(upload, part))++)
-            return upload_note(upload, part->name, PROBLEM_PART_TWICE);
+            return upload_note(upload, part->name, "must be given once");
         return 0;
     }
     /* the route's text, so that a module can compare pointers */
@@ -608,7 +608,7 @@ static int upload_begin_file(struct upload *upload)
     char uuid[TEXT_UUID_SIZE];
 
     if (*upload_count_of(upload, upload->part) == upload->part->count_max)
-        return upload_note(upload, upload->name, PROBLEM_MANY_FILES);
+        return upload_note(upload, upload->name, "has too many files");
     (*upload_count_of(upload, upload->part))++;
     text_uuid7(uuid);
     file = arena_alloc(arena, sizeof *file);
@@ -777,7 +777,7 @@ static int upload_complete(struct upload *upload)
         return reply_error(rq, 400, "Malformed multipart body: the last boundary is missing");
     MODULE_EACH (bb_part, part, upload->txn->match.route->parts)
         if (part->flags & BB_REQUIRED && !*upload_count_of(upload, part)) {
-            upload_wrong(upload, part->name, PROBLEM_REQUIRED);
+            upload_wrong(upload, part->name, "is required");
             return rq->response.status;
         }
     upload->finished = true;
@@ -927,7 +927,7 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
         return reply_error(&txn->rq, 400, "Malformed body: %s", problem.text);
     if (!json_is_object(object)) {
         json_decref(object);
-        problems_add(problems, "body", (enum problem_kind)BB_OBJECT);
+        problems_add(problems, "body", "must be an object");
         return body_refuse(txn, problems);
     }
     json_t *checked = fields_check(&route->body, object, problems);
@@ -963,7 +963,7 @@ int body_check(struct http_txn *txn)
 
         field.flags |= BB_REQUIRED; /* blanks are refused; a segment is never absent */
         if (!text)
-            problems_add(&problems, field.name, PROBLEM_ENCODING);
+            problems_add(&problems, field.name, "is not properly encoded");
         else
             txn->segments[i] = field_check_text(&field, text, rq->arena, &problems);
     }

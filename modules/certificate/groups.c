@@ -317,7 +317,7 @@ int certificate_group_change(struct bb_request *rq)
     if (json_is_null(json_object_get(bb_body(rq), "end")))
         end = "infinity";
     if (!name && !end)
-        return bb_invalid(rq, "name", "is required, or end");
+        return bb_invalid(rq, "name", "is required, unless end is sent");
     bb_query_or_end(rq, &change, BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(name), bb_t(end)));
     return group_reply(rq);
 }

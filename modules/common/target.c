@@ -276,33 +276,31 @@ static bool target_is_localhost(const char *host)
            (length == own || host[length - own - 1] == '.');
 }
 
+#define TARGET_HOST "must have a name in ASCII (xn--…) or an IP address as its host"
+
 static const char *target_host_problem(const struct target_rules *rules, char *host, int port)
 {
     struct in6_addr address = in6addr_loopback;
     size_t length = strlen(host), label = 0;
-    bool named; /* by the rules of DNS: a name that violates them cannot be resolved */
 
     for (const char *at = host; *at; at++)
         if ((unsigned char)*at <= ' ' || (unsigned char)*at > '~')
-            return "must have a host in ASCII (punycode, xn--…)";
+            return TARGET_HOST;
     if (length && host[length - 1] == '.') /* the root of DNS */
         host[--length] = '\0';
-    if (!length)
-        return "must have a host";
     bool known = target_is_literal(host, &address);
     const char *dot = strrchr(host, '.');
+    /* DNS cannot resolve other names. A last label that begins with a digit may be read as a
+     * number. */
+    bool named = length && length <= 253 && host[0] != '[' && !strchr(host, '%') &&
+                 !strchr("0123456789", *(dot ? dot + 1 : host));
 
-    /* If the last label begins with a digit, it is not a name, but may be read as a number. */
-    if (!known &&
-        (host[0] == '[' || strchr(host, '%') || strchr("0123456789", *(dot ? dot + 1 : host))))
-        return "must have a name or an IP address as its host";
-    named = length <= 253;
     for (const char *at = host; *at; at++) {
         label = *at == '.' ? 0 : label + 1;
         named = named && label <= 63 && (*at != '.' || (at > host && at[-1] != '.'));
     }
     if (!known && !named)
-        return "must have a host of at most 253 characters, 1 to 63 between its dots";
+        return TARGET_HOST;
     if (!known && target_is_localhost(host))
         known = true; /* allowed if ::1 or 127.0.0.1 is */
     /* The address of a name is checked only when connecting, so one open network suffices. */
@@ -326,16 +324,16 @@ static const char *target_parts_problem(const struct target_rules *rules, CURLU 
     for (size_t i = 0; i < COUNT(banned) && !problem; i++)
         if (curl_url_get(parts, banned[i], &part, 0) == CURLUE_OK) {
             curl_free(part);
-            problem = banned[i] == CURLUPART_ZONEID ? "must not carry a zone"
-                                                    : "must not carry a user or password";
+            problem =
+                banned[i] == CURLUPART_ZONEID ? TARGET_HOST : "must not carry a user or password";
         }
     if (problem)
         return problem;
     if (curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
         curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT))
-        problem = "must have a host";
+        problem = TARGET_HOST;
     else if (!atoi(port)) /* no receiver can listen there, whatever is allowed */
-        problem = "must not use port 0";
+        problem = "must not use this port";
     else
         problem = target_host_problem(rules, host, atoi(port));
     curl_free(host);
@@ -406,7 +404,7 @@ const char *target_problem(const struct target_rules *rules, const char *url)
             bad = true;
     }
     if (characters > TARGET_URL_MAX)
-        return "must have at most 2048 characters";
+        return "must be at most 2048 characters";
     if (bad)
         return "must not contain spaces, control characters or backslashes";
     if (strncasecmp(url, "http://", 7) && strncasecmp(url, "https://", 8))

@@ -42,7 +42,7 @@ enum {
 };
 
 #define DEVICE_ATTRIBUTES_MAX 32768 /* bytes of JSON */
-#define DEVICE_ATTRIBUTES_LONG "must be at most 32768 bytes of JSON in total"
+#define DEVICE_ATTRIBUTES_LONG "must be at most 32768 bytes"
 
 #define DEVICE_UNNAMED "is required, unless siteName or serialNumber is sent"
 #define DEVICE_TAKEN "A device with this externalId already exists"

@@ -141,7 +141,7 @@ static void fields_name_check(const char *name, const char **problem)
             *problem = "must not have control characters";
     }
     if (!characters || characters > NAME_MAX_CHARACTERS)
-        *problem = "must be 1 to 255 characters";
+        *problem = characters ? "must be at most 255 characters" : "must not be blank";
 }
 
 /*

@@ -60,8 +60,8 @@ static const struct bb_field error_problem[] = {
     {.name = "code", .type = BB_TEXT, .example = "too_long",
      .help = "The problem, for programs. Absent if the problem has no code."},
     {.name = "params", .type = BB_OBJECT, .example = "{\"limit\":255}",
-     .help = "The parameters of the problem: `limit` (a number), `allowed` (a list) or `reason` (a "
-             "text). Absent if it has none."},
+     .help = "The parameters of the problem: numbers, texts, and the list `allowed`. Absent if it "
+             "has none."},
 };
 static const struct bb_field error_body[] = {
     {.name = "statusCode", .type = BB_INT, .flags = BB_REQUIRED, .min = 400, .max = 599,
@@ -74,6 +74,9 @@ static const struct bb_field error_body[] = {
     {.name = "requestId", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "Id of the request. It is also in the log of the service.",
      .example = "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
+    {.name = "code", .type = BB_TEXT, .example = "account_pending",
+     .help = "The message, for programs. Absent if the message has no code."},
+    {.name = "params", .type = BB_OBJECT, .help = "The parameters of the message."},
     {.name = "errors", .type = BB_LIST, .fields = BB_ITEMS(error_problem),
      .help = "All invalid fields of the request.",
      .example = "[{\"field\":\"participant1\",\"problem\":\"must be at most 255 characters\","

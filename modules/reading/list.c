@@ -109,7 +109,7 @@ struct reading_range reading_range(struct bb_request *rq)
     char letter = type ? unit_type(type) : '\0';
 
     if (type && !letter)
-        bb_end(rq, bb_invalid(rq, "type", "must be History or Delta"));
+        bb_end(rq, bb_invalid(rq, "type", "must be one of: History, Delta"));
     return (struct reading_range){.type = !letter         ? NULL
                                           : letter == 'H' ? "H"
                                                           : "D",
@@ -298,7 +298,8 @@ int reading_totals(struct bb_request *rq)
     if (name && zones_get(rq, name, &zone))
         return bb_failed(rq);
     if (name && !zone)
-        return bb_invalid(rq, "timezone", "must be a time zone of the IANA list");
+        return bb_invalid(rq, "timezone",
+                          "must be a time zone of the IANA list, such as Europe/Berlin");
     if (!name)
         name = device.timezone ? device.timezone : "UTC";
     const struct bb_rows *rows = bb_query_or_end(

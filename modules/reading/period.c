@@ -148,8 +148,8 @@ static void period_check(struct bb_request *rq, struct reading_submission *submi
 
         /* the elapsed time, or the difference on the zone's clock if this is less */
         if ((shown < passed ? shown : passed) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
-            reading_problem(rq, submission, index, "endDate", "must be at most %d days later",
-                            READING_PERIOD_DAYS);
+            reading_problem(rq, submission, index, "endDate",
+                            "must be at most %d days after startDate", READING_PERIOD_DAYS);
     } else if (!item->open) {
         reading_problem(rq, submission, index, "endDate", "must be later than startDate");
     } else if (item->end <= submission->commissioned_local) {

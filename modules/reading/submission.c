@@ -148,7 +148,7 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
 
     item->type = type ? unit_type(type) : '\0';
     if (type && !item->type)
-        reading_problem(rq, submission, index, "type", "must be History or Delta");
+        reading_problem(rq, submission, index, "type", "must be one of: History, Delta");
     /*
      * Reads a number, or a decimal number as text, in the unit. Rounds to whole Wh, based on the
      * decimal text: 0.5005 kWh are 501 Wh, although the double is a bit less.
@@ -160,17 +160,17 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
     double factor = unit ? unit_wh(unit) : 0, number = json_number_value(value);
 
     if (unit && !(factor > 0))
-        reading_problem(rq, submission, item->index, "unit", "must be Wh, kWh, MWh or GWh");
+        reading_problem(rq, submission, item->index, "unit", "must be one of: Wh, kWh, MWh, GWh");
     if (!value)
         problem = "is required";
     else if (json_is_number(value) ? !isfinite(number) : !text || !unit_decimal(text, &number))
-        problem = "must be a number, such as 48.2";
+        problem = "must be a number";
     else if (number < 0)
-        problem = "must not be negative";
+        problem = "must be at least 0";
     else if (factor > 0) {
         item->wh = (double)roundl((long double)number * factor * (1 + BESIDE));
         item->measured = isfinite(item->wh);
-        problem = item->measured ? NULL : "is too large";
+        problem = item->measured ? NULL : "must be a number";
     }
     if (problem)
         reading_problem(rq, submission, item->index, "value", "%s", problem);

@@ -35,6 +35,11 @@ function watch (page, told, expected) {
     consoles.get(page).push(message.text())
     if (message.type() === 'error' && !expected.some((words) => message.text().includes(words))) told.push(message.text())
   })
+  page.on('response', async (answer) => {
+    if (answer.status() < 400 || !answer.headers()['content-type']?.startsWith('application/json')) return
+    const { errors = [] } = await answer.json().catch(() => ({})) // the page may be gone
+    for (const { field, problem, code } of errors) if (!code) told.push(`${field}: "${problem}" has no code`)
+  })
   page.on('pageerror', (error) => told.push(String(error)))
   page.on('dialog', (dialog) => { told.push(`dialogue: ${dialog.message()}`); dialog.dismiss() })
 }

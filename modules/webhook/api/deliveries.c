@@ -190,8 +190,7 @@ int webhook_test(struct bb_request *rq)
         return bb_fail(rq, 503, "Too many webhooks are being tested at the moment");
     slot_hold(rq, webhook->tests);
     if (!event)
-        return bb_invalid(rq, "event",
-                          "must name an event that GET /api/chat/webhooks/events lists");
+        return bb_invalid(rq, "event", "must name events that GET /api/chat/webhooks/events lists");
     const struct bb_field payload = {.type = BB_OBJECT, .fields = event->payload};
     json_t *json = bb_hold(rq, strcmp(name, WEBHOOK_PING) != 0
                                    ? delivery_example(rq, &payload)

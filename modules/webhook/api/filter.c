@@ -172,13 +172,13 @@ static const char *filter_affix(struct filter *filter, json_t *value, struct pla
     const char *text = "";
 
     if (!count)
-        FILTER_REFUSE(filter, place.name, "must not be empty");
+        FILTER_REFUSE(filter, place.name, "must have at least 1 item");
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
 
         filter_count(filter, place);
         if (!json_is_string(item))
-            FILTER_REFUSE(filter, place.name, "must be a string, or a list of strings");
+            FILTER_REFUSE(filter, place.name, "must be a string");
         if (*end)
             filter_count_pattern(filter);
         text = filter_join(
@@ -202,7 +202,7 @@ static const char *filter_in(struct filter *filter, json_t *value, struct place 
     const char *path = place.path, *literal = filter_literal(filter, value), *text = "";
 
     if (json_is_object(value))
-        FILTER_REFUSE(filter, place.name, "must not be an object");
+        FILTER_REFUSE(filter, place.name, "must not contain objects or arrays");
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *item = json_array_get(value, i);
 
@@ -242,7 +242,8 @@ static const char *filter_all(struct filter *filter, json_t *value, struct place
     const char *text = "";
 
     if (!json_is_array(value) || !json_array_size(value))
-        FILTER_REFUSE(filter, place.name, "must be a list of conditions");
+        FILTER_REFUSE(filter, place.name,
+                      json_is_array(value) ? "must have at least 1 item" : "must be a list");
     for (size_t i = 0; i < json_array_size(value); i++)
         text = filter_join(filter, text, i ? sign : "(",
                            filter_condition(filter, json_array_get(value, i),
@@ -348,7 +349,7 @@ static const char *filter_compile(struct bb_request *rq, json_t *value)
         return NULL;
     bb_json(rq, value, &bytes);
     if (bytes > FILTER_BYTES)
-        FILTER_REFUSE(&filter, "filter", "must have at most %d bytes", FILTER_BYTES);
+        FILTER_REFUSE(&filter, "filter", "must be at most %d bytes", FILTER_BYTES);
     return filter_join(&filter, filter_condition(&filter, value, (struct place){"filter", "$", 0}),
                        "", "");
 }

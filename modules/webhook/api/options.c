@@ -42,7 +42,7 @@ static const char *option_header_problem(const json_t *value)
     if (!text)
         return "must be a string";
     if (!text[strspn(text, " \t")])
-        return "must not be empty";
+        return "must not be blank";
     if (!strncmp(text, "****", 4))
         return "must be the value itself, not its masked form";
     for (size_t i = 0; i < json_string_length(value); i++)
@@ -60,7 +60,7 @@ static void option_headers_take(struct bb_request *rq, json_t *value, json_t *co
     size_t bytes = 0, count = json_object_size(value);
 
     if (count > HEADERS_MAX)
-        bb_end(rq, bb_invalid(rq, "headers", "must have at most %d members", HEADERS_MAX));
+        bb_end(rq, bb_invalid(rq, "headers", "must have at most %d items", HEADERS_MAX));
     json_object_foreach(value, name, text)
     {
         size_t length = strlen(name);
@@ -77,7 +77,7 @@ static void option_headers_take(struct bb_request *rq, json_t *value, json_t *co
         bytes += length + json_string_length(text) + SEPARATORS;
     }
     if (bytes > HEADERS_BYTES)
-        bb_end(rq, bb_invalid(rq, "headers", "must have at most %d bytes", HEADERS_BYTES));
+        bb_end(rq, bb_invalid(rq, "headers", "must be at most %d bytes", HEADERS_BYTES));
     option_seal(rq, WEBHOOK_PART_HEADERS, count ? bb_json(rq, value, NULL) : NULL, columns);
 }
 

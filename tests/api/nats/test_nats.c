@@ -236,7 +236,7 @@ TEST(only_an_admin_may_set_the_destination_of_a_polled_webhook)
         {"POST /api/chat/webhooks {'kind':'poll','events':[],'destination':'nats'}", owner, 403,
          "Only an Admin may set the destination of a webhook"},
         {"POST /api/chat/webhooks {'kind':'poll','events':[],'destination':'natz'}", admin, 400,
-         "{'errors':[{'field':'destination','problem':'must be one of these: nats'}]}"},
+         "{'errors':[{'field':'destination','problem':'must be one of: nats'}]}"},
         {"POST /api/chat/webhooks {'url':'https://a.example/','events':[],'destination':'nats'}",
          admin, 400,
          "{'errors':[{'field':'destination','problem':'is only possible with the kind poll'}]}"},

@@ -158,9 +158,9 @@ TEST(all_errors_of_a_batch_are_reported_in_one_response)
                  400,
                  "{'errors':["
                  "{'field':'timezone','problem':'*IANA*'},"
-                 "{'field':'reads[0].type','problem':'*History or Delta*'},"
-                 "{'field':'reads[0].unit','problem':'*must be Wh*'},"
-                 "{'field':'reads[0].value','problem':'*negative*'},"
+                 "{'field':'reads[0].type','problem':'*History, Delta*'},"
+                 "{'field':'reads[0].unit','problem':'*one of: Wh*'},"
+                 "{'field':'reads[0].value','problem':'*at least 0*'},"
                  "{'field':'reads[0].startDate','problem':'*ISO 8601*'},"
                  "{'field':'reads[0].endDate','problem':'*future*'},"
                  "{'field':'reads[1].endDate','problem':'*ISO 8601*'},"

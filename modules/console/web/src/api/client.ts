@@ -4,17 +4,18 @@
  * after a 401. If there is none, the session ends; the listener then shows the login above the current view, so
  * that nothing typed is lost.
  */
-import { asProblem, type FieldError } from '../texts/problems'
+import { asMessage, asProblem, type FieldError } from '../texts/problems'
 
-/* The problem of each error is in the language that the page has when it is read. */
+/* `message` and the problem of each error are in the language that the page has when they are read. */
 export class ApiError extends Error {
   readonly errors: FieldError[]
   hung = false // whether the host did not respond, so that another attempt would only wait again
 
   /* `retryAfter`: the seconds to wait before another attempt, if the response has them. */
-  constructor (readonly status: number, message: string, errors: FieldError[] = [], readonly retryAfter?: number) {
-    super(message)
-    this.errors = errors.map((error) => ({ ...error, get problem () { return asProblem(error) } }))
+  constructor (readonly status: number, text: string, body: ErrorBody = null, readonly retryAfter?: number) {
+    super()
+    this.errors = (body?.errors ?? []).map((error) => ({ ...error, get problem () { return asProblem(error) } }))
+    Object.defineProperty(this, 'message', { get: () => asMessage(status, body?.message ?? text, body?.code, body?.params) })
   }
 }
 
@@ -82,11 +83,11 @@ function checked<T> (body: T): T {
   return body
 }
 
-type ErrorBody = { message?: string, errors?: FieldError[] } | null
+type ErrorBody = { message?: string, errors?: FieldError[], code?: string, params?: Record<string, unknown> } | null
 
 function failed (status: number, text: string, body: ErrorBody, retryAfter: string | null = null) {
   const seconds = Number(retryAfter ?? NaN)
-  return new ApiError(status, body?.message ?? text, body?.errors ?? [], Number.isFinite(seconds) ? seconds : undefined)
+  return new ApiError(status, text, body, Number.isFinite(seconds) ? seconds : undefined)
 }
 
 /* The error of a response that is not a success. */

@@ -100,7 +100,7 @@ export function Void ({ path, read, close }: { path: string, read: Read, close: 
     <Dialog title={t('readings.void')} close={close}>
       <form noValidate onSubmit={(event) => { event.preventDefault(); run.mutate() }}>
         {run.isError && !problem && (
-          <Failed error={certified ? new ApiError(403, t('readings.certified')) : run.error} />
+          <Failed error={certified ? t('readings.certified') : run.error} />
         )}
         <p>{t('readings.voidAsk', { energy: asEnergy(read.value), period: asPeriod(read.startDate, read.endDate) })}</p>
         <Field label={t('readings.reason')} problem={problem}>

@@ -1,4 +1,5 @@
-/* Problems with fields of a request, in the language of the page. */
+/* Problems with requests and their fields, in the language of the page. */
+import { asDate, asTime } from '../ui/format'
 import type { Key } from './en'
 import { has, t } from './texts'
 
@@ -33,9 +34,23 @@ export function labelOf (field: string): string {
   return Object.hasOwn(labels, name) ? t(labels[name]!) : field
 }
 
-export function asProblem ({ problem, code, params = {} }: FieldError): string {
+function asValue (name: string, value: unknown): string | number {
+  if (Array.isArray(value)) return value.join(', ')
+  if (typeof value === 'number') return name === 'organization' ? String(value) : value
+  const text = String(value)
+  if (name === 'field') return labelOf(text)
+  if (name === 'date') return asDate(text)
+  return name === 'start' || name === 'end' ? asTime(text) : text
+}
+
+export function asProblem ({ problem, code, params = {} }: Omit<FieldError, 'field'>): string {
   if (!has(`problem.${code}`)) return problem
-  const values = Object.entries(params).map(([name, value]) =>
-    [name, Array.isArray(value) ? value.join(', ') : typeof value === 'number' ? value : String(value)])
-  return t(`problem.${code}` as Key, Object.fromEntries(values) as Record<string, string | number>)
+  return t(`problem.${code}` as Key, Object.fromEntries(Object.entries(params).map(([name, value]) => [name, asValue(name, value)])))
+}
+
+/* The message of a response with a status; English messages without a code follow what the status means. */
+export function asMessage (status: number, message: string, code?: string, params?: Record<string, unknown>): string {
+  return code === undefined && has(`failure.${status}`)
+    ? t(`failure.${status}` as Key, { problem: message })
+    : asProblem({ problem: message, code, params })
 }
