@@ -14,7 +14,7 @@ struct wave {
     char *file;            /* of the module */
 };
 
-/* Starts a host of that name with its own database and version 1 (hello); `more` as in host_spec. */
+/* Starts a host with its own database and version 1, which says hello; `more` as in host_spec. */
 struct wave *wave_start(const char *name, const char *more);
 
 /* Like wave_start() without starting the host. */
