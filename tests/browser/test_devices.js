@@ -100,7 +100,7 @@ scene('devices: errors of fields are in the language of the page, with the label
   await form.getByLabel('Breite').fill('91')
   await button(form, 'Speichern').click()
   await form.locator('[aria-invalid=true]').first().waitFor()
-  assert.equal(await problemAt('Erwarteter Ertrag'), 'darf höchstens 4000 sein')
+  assert.equal(await problemAt('Erwarteter Ertrag'), 'darf höchstens 4.000 sein')
   assert.equal(await problemAt('Leistung'), 'muss größer als 0 sein')
   assert.equal(await problemAt('Breite'), 'muss zwischen -90 und 90 liegen')
   await look(page, 'device-mistakes-german')
