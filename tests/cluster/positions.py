@@ -96,7 +96,7 @@ class Poller(Keeper):
         self.webhook, self.loses, self.got, self.committed = webhook, loses, set(), 0
 
     def turn(self):
-        value = self.ask("GET", f"{self.webhook}/events?wait=2&limit={LIMIT}")
+        value = self.ask("GET", f"{self.webhook}/events?wait=2&limit={10 * LIMIT}")  # keeps up on a busy machine, too
         offsets = [event["offset"] for event in value["events"]]
         assert offsets == sorted(set(offsets)), "polled events are not in order"
         assert self.loses or not offsets or offsets[0] > self.committed, "a committed event is polled again"

@@ -26,8 +26,7 @@ void load_begin(struct scene *scene);
 int fault_kills(void);
 int fault_seconds(void);
 
-/* Fails the test unless every response was a 201, or a 503 with Retry-After, and no connection was
- * cut. */
+/* Fails the test unless every response was a 201 or a 503 with Retry-After, and none was cut. */
 void expect_only_503(const struct scene *scene);
 
 /* Sends a GET; fails the test unless the response is a 503 with Retry-After. */

@@ -283,8 +283,7 @@ TEST(an_ipv6_network_of_64_bits_counts_as_one_address)
     host_stop(host);
 }
 
-/* X-Forwarded-For counts only from a trusted proxy, because otherwise every client could pretend to
- * be another. */
+/* X-Forwarded-For counts only from a trusted proxy: else a client could pretend to be another. */
 TEST(a_forged_x_forwarded_for_does_not_evade_the_throttle)
 {
     struct host *host = host_start(&(struct host_spec){

@@ -74,8 +74,7 @@ static void expect_hours(const struct webhook_made *made, int64_t delivered, int
     ck_assert_int_eq(sums[1], abandoned);
 }
 
-/* Later deliveries are sent, the webhook stays active, and resend and recover send the abandoned
- * one again. */
+/* Later deliveries are sent, the webhook stays active; resend and recover send the first one. */
 TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
 {
     struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_500, ANSWER_OK);
