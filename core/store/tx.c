@@ -355,7 +355,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
     return idempotency_look(rq);
 }
 
-/* Adds a statement to the transaction that stores the response. Returns -1 on failure. */
+/* Adds a statement to the transaction that stores the response. Returns 0 or -1. */
 static int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t length)
 {
     struct core_request *rq = tx->rq;
@@ -367,10 +367,12 @@ static int idempotency_store(struct bb_tx *tx, int status, const char *bytes, si
                    &sealed_length))
         return request_fail(rq, FAILED_MEMORY);
     request_defer(rq, free, sealed);
-    return api_add(tx, &key_store,
-                   BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route), bb_t(idem->key),
-                           bb_t(idem->hash), bb_i(status), bb_bytes(sealed, sealed_length),
-                           bb_i(idempotency_hours(rq))));
+    int added = api_add(tx, &key_store,
+                        BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route),
+                                bb_t(idem->key), bb_t(idem->hash), bb_i(status),
+                                bb_bytes(sealed, sealed_length), bb_i(idempotency_hours(rq))));
+
+    return added < 0 ? -1 : 0;
 }
 
 /* Returns whether the transaction failed because another request stored the same key first. */
@@ -528,7 +530,7 @@ int api_commit(struct bb_request *pub, struct bb_tx *tx, int status, json_t *jso
         request_out_of_memory(rq);
     free(rq->committing);
     rq->committing = bytes;
-    if (rq->idempotency && idempotency_store(tx, status, bytes, length) < 0)
+    if (rq->idempotency && idempotency_store(tx, status, bytes, length))
         return 0;
     tx->over = true;
     if (tx_run_unit(tx))
