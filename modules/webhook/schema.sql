@@ -672,6 +672,9 @@ CREATE FUNCTION webhook_tend(host bigint, host_counters jsonb, leaves boolean, O
     OUT owned text)
     LANGUAGE plpgsql AS $$
 BEGIN
+    -- one host at a time: the next one sees the new timeline
+    PERFORM pg_advisory_xact_lock(hashtextextended('busbar.webhook.day', 0)) FROM webhook_timeline
+        WHERE timeline <> busbar_timeline();
     PERFORM setval('webhook_host_id_seq', nextval('webhook_host_id_seq') + 1048576) FROM webhook_timeline
         WHERE timeline <> busbar_timeline();
     UPDATE webhook_host SET id = DEFAULT, previous = id, timeline = busbar_timeline(), heartbeat_at = now()

@@ -178,7 +178,7 @@ static const char *filter_affix(struct filter *filter, json_t *value, struct pla
 
         filter_count(filter, place);
         if (!json_is_string(item))
-            FILTER_REFUSE(filter, place.name, "must be a string");
+            FILTER_REFUSE(filter, place.name, "must be a string, or a list of strings");
         if (*end)
             filter_count_pattern(filter);
         text = filter_join(

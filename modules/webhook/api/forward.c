@@ -137,6 +137,8 @@ void destination_take(struct bb_request *rq, json_t *value, json_t *columns)
     for (size_t i = 0; bb_service_at(rq->host, BB_DESTINATION, i, &given); i++)
         names =
             bb_format(rq, "%s%s%s", names, *names ? ", " : "", given.name + strlen(BB_DESTINATION));
-    bb_end(rq, bb_invalid(rq, "destination", "must be one of: %s",
-                          *names ? names : "none (no loaded module provides one)"));
+    if (!*names)
+        bb_end(rq, bb_invalid(rq, "destination",
+                              "is not possible: no loaded module provides a destination"));
+    bb_end(rq, bb_invalid(rq, "destination", "must be one of: %s", names));
 }

@@ -22,6 +22,7 @@ enum {
  * `secret` that are not null, as JSON without braces; the sealed members.
  */
 // clang-format off
+#define COMPACT(column) "replace(" column "::text, ' ', '')::json" /* no text in it has blanks */
 #define MEMBER(name, value) "'\"" name "\":' || to_json(" value ")"
 #define COLUMNS                                                                                    \
     "h.id, concat_ws(',', " MEMBER("id", "h.id") ", " MEMBER("userId", "h.account") ","            \
@@ -35,13 +36,14 @@ enum {
     MEMBER("disabledReason", "h.disabled_reason") ","                                              \
     MEMBER("disabledAt", BB_SQL_TIME("h.disabled_at")) ", " MEMBER("name", "h.name") ","           \
     MEMBER("description", "h.description") ", " MEMBER("filter", "h.filter::json") ","             \
-    MEMBER("rateLimit", "h.rate_limit") ", " MEMBER("ordering", "h.ordering") ","                  \
-    MEMBER("retryPolicy", "h.retry_policy") ", " MEMBER("disablePolicy", "h.disable_policy") ","   \
+    MEMBER("rateLimit", COMPACT("h.rate_limit")) ", " MEMBER("ordering", "h.ordering") ","         \
+    MEMBER("retryPolicy", COMPACT("h.retry_policy")) ","                                           \
+    MEMBER("disablePolicy", COMPACT("h.disable_policy")) ","                                       \
     MEMBER("signature", "h.signature") ", " MEMBER("publicKey", "h.public_key") ","                \
     MEMBER("kind", "h.kind") ", " MEMBER("destination", "h.destination") "),"                      \
     " h.secret, h.headers, h.authentication"
 // clang-format on
-enum { ID, MEMBERS, MORE_MEMBERS, SEALED, COLUMN_COUNT = SEALED + 3 };
+enum { ID, MEMBERS, MORE_MEMBERS, SECRET, HEADERS, AUTHENTICATION, COLUMN_COUNT };
 
 const struct bb_rows *webhook_rows(struct bb_request *rq, const struct bb_sql *sql,
                                    const struct bb_value *values, size_t count, const char *what)
@@ -98,30 +100,27 @@ static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
     return bb_hold(rq, mask);
 }
 
+/* Returns `,"NAME":VALUE` for a sealed member with masked secrets; "" if the webhook has none. */
+static const char *webhook_sealed(struct bb_request *rq, const struct bb_rows *rows, size_t row,
+                                  size_t column, const char *name,
+                                  json_t *(*show)(struct bb_request *, int64_t, const char *))
+{
+    const char *cell = bb_cell(rq, rows, row, column);
+
+    return cell ? bb_format(rq, ",\"%s\":%s", name,
+                            bb_json(rq, show(rq, bb_cell_int(rq, rows, row, ID), cell), NULL))
+                : "";
+}
+
 /* Returns the webhook with masked secrets as JSON, which lives as long as the request. */
 static const char *webhook_text(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct {
-        const char *name;
-        json_t *(*show)(struct bb_request *rq, int64_t webhook, const char *cell);
-    } sealed[] = {
-        {"secret", webhook_mask},
-        {"headers", option_headers_show},
-        {"authentication", authentication_show},
-    };
-    const char *text = bb_format(rq, "{%s", bb_cell(rq, rows, row, MEMBERS));
-
-    for (size_t i = 0; i < sizeof(sealed) / sizeof(sealed[0]); i++) {
-        const char *cell = bb_cell(rq, rows, row, SEALED + i);
-
-        if (cell)
-            text = bb_format(
-                rq, "%s,\"%s\":%s", text, sealed[i].name,
-                bb_json(rq, sealed[i].show(rq, bb_cell_int(rq, rows, row, ID), cell), NULL));
-        if (!i) /* `secret`, which is never null */
-            text = bb_format(rq, "%s,%s", text, bb_cell(rq, rows, row, MORE_MEMBERS));
-    }
-    return bb_format(rq, "%s}", text);
+    return bb_format(
+        rq, "{%s%s,%s%s%s}", bb_cell(rq, rows, row, MEMBERS),
+        webhook_sealed(rq, rows, row, SECRET, "secret", webhook_mask),
+        bb_cell(rq, rows, row, MORE_MEMBERS),
+        webhook_sealed(rq, rows, row, HEADERS, "headers", option_headers_show),
+        webhook_sealed(rq, rows, row, AUTHENTICATION, "authentication", authentication_show));
 }
 
 /* Returns the same, parsed. */
