@@ -110,6 +110,11 @@ const struct problem_row problem_rows[] = {
     {"too_many_bytes", "must be at most {limit} bytes"},
     {"too_many_words", "must have at most {limit} words"},
     {"not_ascii", "must have printable ASCII characters only"},
+    {"not_strings", "must be a string, or a list of strings"},
+    {"not_a_value", "must be a number, such as 48.2"},
+    {"too_large_value", "is too large"},
+    {"organization_required", "is required: you act for several organizations"},
+    {"file_required", "is required: a part of multipart/form-data with the name of a file"},
     {"not_base64", "must have base64 after whsec_"},
     {"masked", "must be the value itself, not its masked form"},
     {"not_a_country", "must be a country: its ISO 3166-1 code of two or three letters, such as DE "

@@ -390,7 +390,8 @@ int bulk_upload(struct bb_request *rq)
     if (rq->principal->role == BB_ROLE_ADMIN) /* other callers can only name existing ones */
         organization_check(rq, source.organization);
     if (!file)
-        return bb_invalid(rq, "file", "is required");
+        return bb_invalid(rq, "file",
+                          "is required: a part of multipart/form-data with the name of a file");
     if (!bulk_is_csv(file->name))
         return bb_invalid(rq, file->part,
                           "must be a .csv file, its name up to 255 characters long");

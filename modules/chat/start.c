@@ -88,7 +88,8 @@ static int64_t start_organization(struct bb_request *rq, const struct party part
         return organization;
     }
     if (!organization && who->role == BB_ROLE_API_USER && who->organization_count > 1)
-        bb_end(rq, bb_invalid(rq, "organizationId", "is required"));
+        bb_end(rq,
+               bb_invalid(rq, "organizationId", "is required: you act for several organizations"));
     return organization ? organization : who->organization;
 }
 

@@ -164,13 +164,13 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
     if (!value)
         problem = "is required";
     else if (json_is_number(value) ? !isfinite(number) : !text || !unit_decimal(text, &number))
-        problem = "must be a number";
+        problem = "must be a number, such as 48.2";
     else if (number < 0)
         problem = "must be at least 0";
     else if (factor > 0) {
         item->wh = (double)roundl((long double)number * factor * (1 + BESIDE));
         item->measured = isfinite(item->wh);
-        problem = item->measured ? NULL : "must be a number";
+        problem = item->measured ? NULL : "is too large";
     }
     if (problem)
         reading_problem(rq, submission, item->index, "value", "%s", problem);

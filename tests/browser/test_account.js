@@ -97,7 +97,7 @@ scene('account: the name, the colors, the time zone and the form of times can be
   assert.match(await page.locator('dl.facts time').first().getAttribute('title'), /\d{4}, \d\d:\d\d:\d\d · .* UTC$/)
   const { id } = await call('POST', '/api/device', person.token, { externalId: 'Z-1', capacity: 20, commissioningDate: '2023-05-01' })
   const group = await call('POST', '/api/device-group', person.token, {
-    name: 'Zoned', deviceIds: [id], frequency: 'yearly', start: '2026-01-01T00:00:00Z', end: '2099-01-01T00:00:00Z'
+    name: 'Zoned', deviceIds: [id], frequency: 'yearly', start: '2026-01-01T00:00:00Z', end: '2098-12-31T23:00:00Z'
   })
   await call('POST', '/api/meter-reads/new/Z-1', person.token, {
     type: 'History', unit: 'kWh', reads: [{ startDate: '2026-03-31T00:00:00Z', endDate: '2026-04-01T00:00:00Z', value: 9 }]
@@ -108,7 +108,7 @@ scene('account: the name, the colors, the time zone and the form of times can be
   await to(page, `/groups/${group.id}`)
   await page.getByText('1 Jan 2026').waitFor()
   await button(page, 'Edit').click()
-  assert.equal(await page.getByRole('dialog').getByLabel('End').inputValue(), '2099-01-01')
+  assert.equal(await page.getByRole('dialog').getByLabel('End').inputValue(), '2098-12-31')
   const hook = await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9/zone', events: [] })
   await to(page, `/webhooks/${hook.id}?since=2026-01-01T00:00:00.000Z`)
   assert.equal(await page.getByLabel('From').inputValue(), '2026-01-01T00:00')

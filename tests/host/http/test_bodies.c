@@ -115,7 +115,7 @@ TEST(errors_have_a_code_and_its_parameters)
         "GET /api/admin/users?limit=0");
     ask(admin, 400, "{'errors':[{'field':'after','code':'not_a_cursor'}]}",
         "GET /api/chat/conversations/user/admin@busbar.test?after=x");
-    ask(admin, 400, "{'errors':[{'field':'participant2','problem':'*another*','code':'(absent)'}]}",
+    ask(admin, 400, "{'errors':[{'field':'participant2','code':'same_participant'}]}",
         START " {'participant1':'a@b.de','participant2':'a@b.de','username':'a@b.de',"
               "'chatEntry':'x'}");
 }

@@ -412,7 +412,7 @@ export function App () {
           <main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login done={enter} />}</main>
         </div>
       )}
-      <Toasts />
+      <Toasts key={me?.id ?? 0} />
       {me && over && <Modal title={t('login.title')} className='over'><Login again={me.email} done={enter} /></Modal>}
     </QueryClientProvider>
   )

@@ -24,18 +24,20 @@ export interface Page<T> { items: T, next: string | null, total: number | null }
 export interface Access { accessToken: string, expires_in: number }
 
 const EARLY_MS = 60000 // before a token expires
+const AGAIN_MS = 10000 // the response may have been lost; the host accepts the previous cookie for a minute
 const LATEST_MS = 2 ** 31 - 1 // of a timer
 
 let token: string | null = null
 let timer = 0
 let ended: () => void = () => {}
 const waiting = new Set<() => void>() // for the next session
+const renewAhead = () => { renew().catch(() => { if (token !== null) timer = window.setTimeout(renewAhead, AGAIN_MS) }) }
 
 export const session = {
   begin ({ accessToken, expires_in: seconds }: Access) {
     token = accessToken
     clearTimeout(timer)
-    timer = window.setTimeout(() => { renew().catch(() => {}) }, Math.min(seconds * 1000 - EARLY_MS, LATEST_MS))
+    timer = window.setTimeout(renewAhead, Math.min(seconds * 1000 - EARLY_MS, LATEST_MS))
     for (const go of [...waiting]) go()
   },
   end () { token = null; clearTimeout(timer); ended() },

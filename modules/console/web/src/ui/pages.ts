@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'react'
 import { page, type Page } from '../api/client'
 
 const PAUSE_MS = 250
+const MANY = 10 // pages: so many are not read again each time somebody comes back to the window
 
 /*
  * After an error the last good pages stay, so that a wrong filter does not empty the list. `again`: after how many
@@ -19,6 +20,7 @@ export function usePages<T> (
     initialPageParam: path,
     getNextPageParam: (last) => last.next,
     placeholderData: keepPreviousData,
+    refetchOnWindowFocus: ({ state: { data } }) => (data?.pages.length ?? 0) < MANY,
     refetchInterval: ({ state: { data } }) => again?.(data?.pages ?? []) ?? false,
     enabled
   })

@@ -205,7 +205,7 @@ export function useSure (name: string, start: () => void) {
     <Field label={t('do.type', { name })}>
       {(props) => (
         <input {...props} autoComplete='off' spellCheck={false} value={typed} onChange={(e) => type(e.target.value)}
-          onKeyDown={(e) => { if (e.key === 'Enter' && sure) start() }} />
+          onKeyDown={(e) => { if (e.key === 'Enter' && sure && !e.nativeEvent.isComposing) start() }} />
       )}
     </Field>
   )
@@ -435,7 +435,9 @@ export function More ({ of, shown, total, whole = true }: {
   const reading = all && of.hasNextPage
 
   useRest(of, all)
-  useEffect(() => { if (!of.hasNextPage || of.isError) readAll(false) }, [of.hasNextPage, of.isError])
+  useEffect(() => {
+    if (!of.hasNextPage || (of.isError && !of.isFetching)) readAll(false)
+  }, [of.hasNextPage, of.isError, of.isFetching])
   if (!of.hasNextPage) return null
   return (
     <div className='row more'>
@@ -443,7 +445,13 @@ export function More ({ of, shown, total, whole = true }: {
         <Button disabled={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>{t('state.more')}</Button>
       )}
       {whole && (
-        <Button kind={reading ? 'plain' : 'quiet'} onClick={() => readAll(!all)}>
+        <Button
+          kind={reading ? 'plain' : 'quiet'}
+          onClick={() => {
+            if (!all && of.isError) void of.fetchNextPage() // the error would stop the rest
+            readAll(!all)
+          }}
+        >
           {t(reading ? 'select.stop' : 'state.all')}
         </Button>
       )}

@@ -189,7 +189,7 @@ export function Settings ({ hook, show }: { hook: Webhook; show: (made: Webhook)
           title={t('do.delete')}
           text={t('hooks.delete', { url: urlOf(hook) })}
           action={t('do.delete')}
-          name={hook.name ?? (hook.url ? new URL(hook.url).host : String(hook.id))}
+          name={hook.name ?? (URL.canParse(hook.url ?? '') ? new URL(hook.url ?? '').host : String(hook.id))}
           close={close}
           done={() => {}}
           run={remove}
