@@ -223,13 +223,15 @@ TEST(a_page_of_the_list_has_at_most_a_mebibyte)
     const char *path = WEBHOOKS "?limit=1000";
     size_t found = 0, pages = 0;
 
+    const char *more =
+        "'{\"limit\":1,\"per\":\"second\"}', '{\"name\":\"' || repeat('x', 8000) || '\"}'";
+
     sql_run(db, text("INSERT INTO webhook_hook (id, account, url, events, secret, active, admitted,"
-                     " sees_all, organisations, email, filter) SELECT nextval('webhook_hook_id'),"
-                     " account, 'https://example.com/' || n, events, secret, false, admitted,"
-                     " sees_all, organisations, email,"
-                     " json_build_object('deviceProjectName', repeat('x', 8000))::text"
+                     " sees_all, organisations, email, rate_limit, filter) SELECT"
+                     " nextval('webhook_hook_id'), account, 'https://example.com/' || n, events,"
+                     " secret, false, admitted, sees_all, organisations, email, %s"
                      " FROM webhook_hook, generate_series(1, %d) n WHERE id = %jd",
-                     LARGE, (intmax_t)made.id));
+                     more, LARGE, (intmax_t)made.id));
     for (; path; pages++) {
         struct answer *answer = ck_status(http(host, "GET", path, many->token, NULL), 200);
 
@@ -242,6 +244,7 @@ TEST(a_page_of_the_list_has_at_most_a_mebibyte)
     struct answer *all = ck_status(http(host, "GET", WEBHOOKS, many->token, NULL), 200);
 
     ck_assert_uint_eq(json_array_size(all->json), LARGE + 1);
+    ck_assert_ptr_null(strstr(all->body, "\": ")); /* compact, as in the pages */
     sql_run(db, "DELETE FROM webhook_hook WHERE url LIKE 'https://example.com/%'");
 }
 

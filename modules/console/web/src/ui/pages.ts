@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'react'
 import { page, type Page } from '../api/client'
 
 const PAUSE_MS = 250
-const MANY = 10 // pages: so many are not read again each time somebody comes back to the window
+const MANY = 10 // pages; longer lists are not read again each time somebody comes back to the window
 
 /*
  * After an error the last good pages stay, so that a wrong filter does not empty the list. `again`: after how many
