@@ -672,7 +672,7 @@ CREATE FUNCTION webhook_tend(host bigint, host_counters jsonb, leaves boolean, O
     OUT owned text)
     LANGUAGE plpgsql AS $$
 BEGIN
-    -- hosts do this one after another: the second one sees the new timeline
+    -- hosts do this one after another, so only the first one finds the old timeline
     PERFORM pg_advisory_xact_lock(hashtextextended('busbar.webhook.day', 0)) FROM webhook_timeline
         WHERE timeline <> busbar_timeline();
     PERFORM setval('webhook_host_id_seq', nextval('webhook_host_id_seq') + 1048576) FROM webhook_timeline
