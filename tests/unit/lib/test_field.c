@@ -253,11 +253,10 @@ TEST(a_problem_has_a_code_if_all_its_words_are_those_of_a_row)
           "\"hours\":1,\"yield\":20}}");
     named("must not be before the device's commissioning on 2026-04-01",
           "{\"code\":\"before_commissioning\",\"params\":{\"date\":\"2026-04-01\"}}");
-    EACH_TEXT (other, "", "is required: something else",
-               "must be at most 1 characters", "must be at most 2 character", "must be at most ",
-               "must be at most 5 miles", "must be at most 5x", "must be at most 05",
-               "must be at most 99999999999999999999", "must be at most 1 days after from",
-               "must be between -90", "Is required")
+    EACH_TEXT (other, "", "is required: something else", "must be at most 1 characters",
+               "must be at most 2 character", "must be at most ", "must be at most 5 miles",
+               "must be at most 5x", "must be at most 05", "must be at most 99999999999999999999",
+               "must be at most 1 days after from", "must be between -90", "Is required")
         named(other, "{}");
 }
 
