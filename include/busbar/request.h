@@ -61,9 +61,9 @@ static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_reques
 }
 
 /*
- * Lets other requests run if this one has run for 0.5 ms. Call it in a loop over many rows, because
- * the requests of a loop run one at a time. May park: do not hold a lock, nor rows in a
- * transaction. No effect in a hook within a transaction.
+ * Parks the request if it has run for 0.5 ms, so that other requests of its event loop can run.
+ * Call it for each row of a loop over many rows. Do not hold a lock, nor rows of a transaction. No
+ * effect in a hook within a transaction.
  */
 static inline void bb_yield(struct bb_request *rq)
 {

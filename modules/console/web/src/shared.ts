@@ -1,4 +1,4 @@
-/* What the frame has in common with views. Every file imports this one, so that it becomes one script, not ten. */
+/* The code that both the frame and the views use. Every file imports this one, so esbuild makes one script of it, not ten. */
 import './chat/drafts'
 import './chat/live'
 import './help/find'
