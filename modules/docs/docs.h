@@ -1,7 +1,14 @@
 /*
  * docs: the reference of the API, built from the tables of the loaded modules. The document
  * (OpenAPI 3.1) is built once per generation, before its first request, because it changes only
- * when a module is loaded or removed.
+ * when a module is loaded or removed. The parts that no table has are in openapi.json:
+ *
+ *   document  the document without the modules' parts
+ *   event     an event, as a webhook, without the parts of its declaration
+ *   names     named schemas, so that generated clients have types: the name, the method and path of
+ *             an operation, and the place of the object: in its successful response ("", or the
+ *             name of a member), or its request ("body", or "form" for multipart/form-data). Of a
+ *             list it is the items' object. An object comes before its parts.
  */
 #ifndef DOCS_H
 #define DOCS_H
@@ -59,8 +66,7 @@ json_t *docs_example(struct docs_maker *maker, const struct bb_table *fields);
 json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                        const struct bb_route *route);
 
-/* responses.c: the responses of a route, and the components to which they refer. */
+/* responses.c: the responses of a route. */
 json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route);
-json_t *docs_components(struct docs_maker *maker);
 
 #endif

@@ -9,49 +9,30 @@
 
 #include "modules/common/hash.h"
 #include "modules/docs/docs.h"
+#include "modules/docs/openapi.h"
 
 /* ---- the events of all modules, as webhooks ---- */
 
-static json_t *document_signature(const char *name, bool required, const char *help)
-{
-    return json_pack("{s:s, s:s, s:b, s:s, s:{s:s}}", "name", name, "in", "header", "required",
-                     required, "description", help, "schema", "type", "string");
-}
-
-static json_t *document_event(struct docs_maker *maker, const struct bb_module *module,
+static json_t *document_event(struct docs_maker *maker, const json_t *base,
+                              const struct bb_module *module,
                               const struct bb_event_descriptor *event)
 {
-    json_t *headers = json_pack(
-        "[o, o, o, o, o]", document_signature("X-Webhook-Event", true, "The name of the event."),
-        document_signature(
-            "X-Webhook-Signature", false,
-            "HMAC-SHA256 of the raw body with the webhook's secret, in hexadecimal. Absent if the "
-            "webhook signs only with Ed25519."),
-        document_signature(
-            "webhook-id", true,
-            "Id of the event, the same in every attempt. Use it to drop duplicates."),
-        document_signature("webhook-timestamp", true,
-                           "Time of this attempt, in seconds since 1970."),
-        document_signature(
-            "webhook-signature", true,
-            "Signatures as Standard Webhooks defines them, separated by spaces: `v1,` and base64 "
-            "for HMAC, `v1a,` and base64 for Ed25519; two of each while keys are being rotated."));
-    json_t *body = json_pack(
-        "{s:b, s:{s:{s:o, s:o}}}", "required", true, "content", "application/json", "schema",
-        docs_object(maker, &event->payload, true), "example", docs_example(maker, &event->payload));
-    json_t *answers = json_pack(
-        "{s:{s:s}, s:{s:s}}", "2XX", "description", "Delivered.", "4XX", "description",
-        "The delivery failed. It is sent again, by default up to three attempts in total; 410 ends "
-        "the attempts.");
+    json_t *item = json_deep_copy(json_object_get(base, "event"));
+    json_t *post = json_object_get(item, "post");
+    json_t *content = json_object_get(json_object_get(post, "requestBody"), "content");
+    json_t *media = json_object_get(content, "application/json");
 
-    return json_pack("{s:{s:s, s:[s], s:s, s:s, s:o, s:o, s:o, s:[]}}", "post", "operationId",
-                     event->name, "tags", module->name, "summary", event->help, "description",
-                     event->help, "parameters", headers, "requestBody", body, "responses", answers,
-                     "security");
+    docs_put(maker, post, "operationId", json_string(event->name));
+    docs_put(maker, post, "tags", json_pack("[s]", module->name));
+    docs_put(maker, post, "summary", json_string(event->help));
+    docs_put(maker, post, "description", json_string(event->help));
+    docs_put(maker, media, "schema", docs_object(maker, &event->payload, true));
+    docs_put(maker, media, "example", docs_example(maker, &event->payload));
+    return item;
 }
 
 /* Adds the events of all modules as webhooks, if a module receives all events to send them. */
-static void document_webhooks(struct docs_maker *maker, json_t *document)
+static void document_webhooks(struct docs_maker *maker, const json_t *base, json_t *document)
 {
     json_t *all = json_object();
     const struct bb_module *module;
@@ -64,7 +45,7 @@ static void document_webhooks(struct docs_maker *maker, json_t *document)
             const struct bb_event_descriptor *event =
                 DOCS_ROW(bb_event_descriptor, module->events, k);
 
-            docs_put(maker, all, event->name, document_event(maker, module, event));
+            docs_put(maker, all, event->name, document_event(maker, base, module, event));
         }
     }
     if (json_object_size(all) && sent)
@@ -73,120 +54,15 @@ static void document_webhooks(struct docs_maker *maker, json_t *document)
         json_decref(all);
 }
 
-/* ---- named schemas, so that generated clients have types ---- */
+/* ---- named schemas ---- */
 
-// clang-format off
+/* The members of a row of `names`. */
+enum { NAME, METHOD, PATH, PLACE };
 
-/*
- * Each row names an object: of an operation's successful response ("", or the name of a member), or
- * of its request ("body", or "form" for multipart/form-data). Of a list it is the items' object. An
- * object comes before its parts.
- */
-static const struct {
-    const char *name, *method, *path, *place;
-} document_names[] = {
-    {"Account", "get", "/api/admin/users", ""},
-    {"AccountChange", "put", "/api/admin/users/{id}", "body"},
-    {"ChangedAccount", "put", "/api/admin/users/{id}", ""},
-    {"Invitation", "post", "/api/admin/users", "body"},
-    {"Registration", "post", "/api/user/register", "body"},
-    {"PasswordChange", "put", "/api/user/password", "body"},
-    {"PasswordReset", "post", "/api/user/password/reset", "body"},
-    {"LinkRequest", "post", "/api/user/password/reset-request", "body"},
-    {"EmailConfirmation", "post", "/api/user/email/confirm", "body"},
-    {"Profile", "get", "/api/auth/me", ""},
-    {"ProfileChange", "patch", "/api/auth/me", "body"},
-    {"Login", "post", "/api/auth/login", "body"},
-    {"AccessToken", "post", "/api/auth/login", ""},
-    {"AccessRequest", "post", "/api/auth/getAccess", "body"},
-    {"Session", "get", "/api/auth/sessions", ""},
-    {"SigningKey", "post", "/api/admin/rotate-secret", ""},
-    {"Confirmation", "post", "/api/auth/logout", ""},
-    {"Success", "delete", "/api/auth/sessions/{id}", ""},
-    {"AuditRecord", "get", "/api/admin/audit-log", ""},
-    {"Organization", "get", "/api/admin/organizations", ""},
-    {"NewOrganization", "post", "/api/organization", "body"},
-    {"OrganizationLink", "put", "/api/admin/organizations/{id}", "body"},
-    {"ApiClient", "get", "/api/auth/clients", ""},
-    {"NewApiClient", "post", "/api/auth/clients", "body"},
-    {"CreatedApiClient", "post", "/api/auth/clients", ""},
-    {"BulkFile", "post", "/api/bulk-upload", "form"},
-    {"BulkUpload", "get", "/api/bulk-upload", ""},
-    {"BulkUploadLog", "get", "/api/bulk-upload/bulk-upload-log/{bulkUploadId}", ""},
-    {"BulkRow", "get", "/api/bulk-upload/bulk-upload-log/{bulkUploadId}", "rows"},
-    {"ConfirmedBulkUpload", "post", "/api/bulk-upload/{bulkUploadId}/confirm", ""},
-    {"StartedConversation", "post", "/api/chat/conversations/start", ""},
-    {"Conversation", "get", "/api/chat/conversations/user/{email}", ""},
-    {"ConversationSearch", "post", "/api/chat/conversations/find", "body"},
-    {"NewConversation", "post", "/api/chat/conversations/start", "body"},
-    {"FirstMessage", "post", "/api/chat/conversations/start", "message"},
-    {"VisibleConversation", "get", "/api/chat/conversations", ""},
-    {"LastMessage", "get", "/api/chat/conversations", "lastMessage"},
-    {"Message", "get", "/api/chat/chain/{headUuid}", ""},
-    {"FoundMessage", "get", "/api/chat/search", ""},
-    {"NewMessage", "post", "/api/chat/conversations/{id}/messages", "body"},
-    {"ReadMark", "patch", "/api/chat/conversations/{id}/read", "body"},
-    {"UnreadCount", "get", "/api/chat/unread-count/{email}", ""},
-    {"Webhook", "get", "/api/chat/webhooks", ""},
-    {"NewWebhook", "post", "/api/chat/webhooks", "body"},
-    {"WebhookChange", "patch", "/api/chat/webhooks/{id}", "body"},
-    {"WebhookTest", "post", "/api/chat/webhooks/{id}/test", "body"},
-    {"WebhookTestResult", "post", "/api/chat/webhooks/{id}/test", ""},
-    {"WebhookFilterTest", "post", "/api/chat/webhooks/{id}/filter/test", "body"},
-    {"WebhookFilterResult", "post", "/api/chat/webhooks/{id}/filter/test", ""},
-    {"WebhookRotation", "post", "/api/chat/webhooks/{id}/rotate-secret", "body"},
-    {"RotatedWebhook", "post", "/api/chat/webhooks/{id}/rotate-secret", ""},
-    {"WebhookStatistics", "get", "/api/chat/webhooks/statistics", ""},
-    {"WebhookHour", "get", "/api/chat/webhooks/{id}/statistics", ""},
-    {"WebhookKeys", "get", "/api/chat/webhooks/{id}/jwks", ""},
-    {"PolledEvents", "get", "/api/chat/webhooks/{id}/events", ""},
-    {"Consumer", "get", "/api/chat/webhooks/{id}/consumers", ""},
-    {"OffsetCommit", "post", "/api/chat/webhooks/{id}/commit", "body"},
-    {"Delivery", "get", "/api/chat/webhooks/{id}/deliveries", ""},
-    {"DeliveryDetails", "get", "/api/chat/webhooks/{id}/deliveries/{deliveryId}", ""},
-    {"DeliveryAttempt", "get", "/api/chat/webhooks/{id}/deliveries", "attempts"},
-    {"Recovery", "post", "/api/chat/webhooks/{id}/recover", ""},
-    {"RecoveryRequest", "post", "/api/chat/webhooks/{id}/recover", "body"},
-    {"Replay", "get", "/api/chat/webhooks/{id}/replay", ""},
-    {"ReplayRequest", "post", "/api/chat/webhooks/{id}/replay", "body"},
-    {"Device", "get", "/api/device", ""},
-    {"DeviceForm", "post", "/api/device", "form"},
-    {"DeviceChangeForm", "patch", "/api/device/{externalId}", "form"},
-    {"DeviceFields", "post", "/api/device", "body"},
-    {"DeviceDuplicate", "get", "/api/admin/device-duplicates", ""},
-    {"Document", "get", "/api/device/{externalId}/documents", ""},
-    {"Country", "get", "/api/reference/countries", ""},
-    {"ReferenceCode", "get", "/api/reference/fuel-codes", ""},
-    {"TimeZone", "get", "/api/reference/time-zones", ""},
-    {"Reading", "get", "/api/meter-reads/new/{externalId}", ""},
-    {"NewReadings", "post", "/api/meter-reads/new/{externalId}", "body"},
-    {"StoredReadings", "post", "/api/meter-reads/new/{externalId}", ""},
-    {"StoredReading", "get", "/api/meter-reads/latestread/{externalId}", ""},
-    {"ReadingVoid", "delete", "/api/meter-reads/new/{externalId}/{readingId}", "body"},
-    {"ReadingTotal", "get", "/api/meter-reads/new/{externalId}/totals", ""},
-    {"RefusedReading", "get", "/api/meter-reads/refused", ""},
-    {"DeviceGroup", "get", "/api/device-group", ""},
-    {"NewDeviceGroup", "post", "/api/device-group", "body"},
-    {"DeviceGroupChange", "patch", "/api/device-group/{id}", "body"},
-    {"DeviceGroupMembers", "post", "/api/device-group/{id}/devices", "body"},
-    {"SharedGroup", "get", "/api/device-group/shared", ""},
-    {"GroupShare", "get", "/api/device-group/{id}/share", ""},
-    {"NewGroupShare", "post", "/api/device-group/{id}/share", "body"},
-    {"CertificatePage", "get", "/api/certificate-log/issuer/certifiedlogOfdevices", ""},
-    {"Certificate", "get", "/api/certificate-log/issuer/certifiedlogOfdevices", "certificatelog"},
-    {"CertificateEntry", "get", "/api/certificate-log", ""},
-    {"CertificateChange", "patch", "/api/certificate-log/{id}", "body"},
-    {"CertificateTotal", "get", "/api/certificate-log/totals", ""},
-    {"CertificateExplanation", "get", "/api/certificate-log/explain", ""},
-    {"DeviceCoverage", "get", "/api/device/{externalId}/coverage", ""},
-    {"Liveness", "get", "/api/health", ""},
-    {"Readiness", "get", "/api/health/ready", ""},
-    {"HealthStatus", "get", "/api/health/status", ""},
-    {"ConsoleLinks", "get", "/console/settings", ""},
-    {"OpenApiDocument", "get", "/openapi.json", ""},
-};
-
-// clang-format on
+static const char *document_text(const json_t *row, size_t member)
+{
+    return json_string_value(json_array_get(row, member));
+}
 
 static json_t *document_items(json_t *schema)
 {
@@ -195,12 +71,12 @@ static json_t *document_items(json_t *schema)
     return items ? items : schema;
 }
 
-/* Returns a copy of the schema of a row, or NULL if its path is not in the document. */
-static json_t *document_find(const json_t *paths, size_t row)
+/* Returns a copy of the schema of a row; null if its path is not in the document. */
+static json_t *document_find(const json_t *paths, const json_t *row)
 {
-    const char *place = document_names[row].place;
-    json_t *operation = json_object_get(json_object_get(paths, document_names[row].path),
-                                        document_names[row].method);
+    const char *place = document_text(row, PLACE);
+    json_t *operation = json_object_get(json_object_get(paths, document_text(row, PATH)),
+                                        document_text(row, METHOD));
     json_t *at = json_object_get(operation, "responses");
     bool form = !strcmp(place, "form"), body = form || !strcmp(place, "body");
 
@@ -213,7 +89,7 @@ static json_t *document_find(const json_t *paths, size_t row)
     at = document_items(json_object_get(at, "schema"));
     if (*place && !body)
         at = document_items(json_object_get(json_object_get(at, "properties"), place));
-    return json_deep_copy(at);
+    return at ? json_deep_copy(at) : json_null();
 }
 
 static bool document_equal(const json_t *one, const json_t *other, const char *key)
@@ -274,38 +150,32 @@ static void document_replace(struct docs_maker *maker, json_t *value, json_t *na
     }
 }
 
-static void document_name(struct docs_maker *maker, json_t *paths, json_t *schemas)
+static void document_name(struct docs_maker *maker, const json_t *names, json_t *paths,
+                          json_t *schemas)
 {
-    json_t *found[sizeof(document_names) / sizeof(document_names[0])];
-    size_t count = sizeof(found) / sizeof(found[0]);
+    json_t *found = json_array(), *row;
+    size_t i;
 
-    for (size_t i = 0; i < count; i++)
-        found[i] = document_find(paths, i);
-    for (size_t i = 0; i < count; i++) {
-        json_t *reference = docs_reference("schemas", document_names[i].name);
+    json_array_foreach(names, i, row)
+    {
+        docs_append(maker, found, document_find(paths, row));
+    }
+    json_array_foreach(names, i, row)
+    {
+        json_t *reference = docs_reference("schemas", document_text(row, NAME));
+        json_t *named = json_array_get(found, i);
 
-        if (found[i]) {
-            document_replace(maker, paths, found[i], reference);
-            document_replace(maker, schemas, found[i], reference);
-            docs_put(maker, schemas, document_names[i].name, json_incref(found[i]));
+        if (json_is_object(named)) {
+            document_replace(maker, paths, named, reference);
+            document_replace(maker, schemas, named, reference);
+            docs_put(maker, schemas, document_text(row, NAME), json_incref(named));
         }
-        json_decref(found[i]);
         json_decref(reference);
     }
+    json_decref(found);
 }
 
 /* ---- the whole document ---- */
-
-static const char how[] =
-    "Requests and responses are JSON in UTF-8.\n\n**Log in:** get a token from `POST "
-    "/api/auth/login` (people) or `POST /api/auth/getAccess` (programs), and send it with every "
-    "request as `Authorization: Bearer <token>`.\n\n**Roles:** each operation names the role it "
-    "requires. With another role the response is 403.\n\n**Errors** have the same form everywhere: "
-    "see the schema `Error`. Quote its `requestId` when you ask for help.\n\n**Lists** come in "
-    "pages. While there are more, the `Link` header has the address of the next "
-    "page.\n\n**Retries:** send an `Idempotency-Key` with a request that creates something. "
-    "Sending it again then returns the first response and creates nothing.\n\nA request whose head "
-    "is malformed or too large is refused (400, 414, 431) before the operation is known.";
 
 /*
  * Adds a route below its path, in which each :name becomes {name}. {name} is one character longer,
@@ -346,10 +216,14 @@ static json_t *document_make(struct bb_host *host)
 {
     struct docs_maker maker = {.host = host};
     const struct docs_settings *about = bb_settings(host);
-    json_t *contact = json_pack("{s:s}", "name", "The operator of this service");
-    json_t *paths = json_object(), *tags = json_array();
+    json_t *base = json_loads(openapi_json, 0, NULL);
+    json_t *document = json_object_get(base, "document"), *info = json_object_get(document, "info");
+    json_t *paths = json_object_get(document, "paths"), *tags = json_object_get(document, "tags");
+    const char *text = json_string_value(json_object_get(info, "description"));
     const struct bb_module *module;
 
+    if (!base)
+        return NULL;
     for (size_t i = 0; (module = bb_module_at(host, i)) != NULL; i++) {
         bool shown = module->events.count > 0;
 
@@ -370,24 +244,17 @@ static json_t *document_make(struct bb_host *host)
                                   module->version, "description",
                                   module->help ? module->help : module->name));
     }
-    docs_put_text(&maker, contact, "url", about->contact);
-    json_t *info = json_pack(
-        "{s:s, s:s, s:o, s:o, s:{s:s, s:s}}", "title", about->title, "version",
-        host->module->version, "description",
-        json_sprintf("%s%s%s", about->description, *about->description ? "\n\n" : "", how),
-        "contact", contact, "license", "name", "BSD-2-Clause", "identifier", "BSD-2-Clause");
-    json_t *document =
-        json_pack("{s:s, s:o, s:[{s:s, s:s}], s:o, s:o, s:o}", "openapi", "3.1.0", "info", info,
-                  "servers", "url", "/", "description", "This service.", "tags", tags, "paths",
-                  paths, "components", docs_components(&maker));
-
-    document_name(&maker, paths,
+    docs_put_text(&maker, json_object_get(info, "contact"), "url", about->contact);
+    docs_put(&maker, info, "title", json_string(about->title));
+    docs_put(&maker, info, "version", json_string(host->module->version));
+    docs_put(&maker, info, "description",
+             json_sprintf("%s%s%s", about->description, *about->description ? "\n\n" : "", text));
+    document_name(&maker, json_object_get(base, "names"), paths,
                   json_object_get(json_object_get(document, "components"), "schemas"));
-    document_webhooks(&maker, document);
-    if (!maker.failed && document)
-        return document;
-    json_decref(document);
-    return NULL;
+    document_webhooks(&maker, base, document);
+    document = maker.failed ? NULL : json_incref(document);
+    json_decref(base);
+    return document;
 }
 
 /* ---- YAML ---- */

@@ -1,95 +1,11 @@
-/* The responses of a route: its success, and possible errors, which are the same for all routes. */
-#include <ctype.h>
+/*
+ * The responses of a route: its success, and possible errors, which are the same for all routes and
+ * therefore in openapi.json.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "modules/docs/docs.h"
-
-/* ---- components: headers, and the body of errors ---- */
-
-static json_t *responses_shared_headers(struct docs_maker *maker)
-{
-    static const struct {
-        const char *name, *type, *help, *example;
-        bool certain; /* false: some responses lack the header */
-    } rows[] = {
-        {"RequestId", "string", "Id of the request, which is also in the log of the service.",
-         "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11", true},
-        {"Link", "string", "`<…>; rel=\"next\"`: the next page. Absent on the last page.",
-         "</api/device?limit=2&after=17>; rel=\"next\"", false},
-        {"TotalCount", "integer", "Number of items on all pages. Only with `count=true`.", "42",
-         false},
-        {"RetryAfter", "integer", "Seconds to wait before trying again.", "1", true},
-        {"Replayed", "string",
-         "`true`: this is the response to an earlier request with the same key.", "true", false},
-        {"Authenticate", "string", "The authentication scheme, and why the token was refused.",
-         "Bearer error=\"invalid_token\"", true},
-        {"Disposition", "string", "The file name under which browsers save the body.",
-         "attachment; filename=\"failed.csv\"", true},
-        {"EntityTag", "string",
-         "Version of the body. Send it as `If-None-Match` to get 304 while it is unchanged.",
-         "\"5bd1e9955bd1e995\"", true},
-        {"Version", "string",
-         "Version of the object. Send it as `If-Match` with a change, so that the change is refused"
-         " if somebody else has changed the object.",
-         "\"1f0c7e5ba2d94c83b6a07e11\"", true},
-        {"IgnoredParameters", "string",
-         "Query parameters that were ignored because they are unknown, separated by commas. Absent "
-         "if none.",
-         "sort", false},
-    };
-    json_t *headers = json_object();
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        docs_put(maker, headers, rows[i].name,
-                 json_pack("{s:s, s:b, s:{s:s, s:[o]}}", "description", rows[i].help, "required",
-                           rows[i].certain, "schema", "type", rows[i].type, "examples",
-                           strcmp(rows[i].type, "integer")
-                               ? json_string(rows[i].example)
-                               : json_loads(rows[i].example, JSON_DECODE_ANY, NULL)));
-    return headers;
-}
-
-// clang-format off
-
-/* The body of every error. Hand-formatted, like the tables of modules. */
-static const struct bb_field error_problem[] = {
-    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "participant1"},
-    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .example = "must be at most 255 characters", .help = "Description of the problem, for people."},
-    {.name = "code", .type = BB_TEXT, .example = "too_long",
-     .help = "The problem, for programs. Absent if the problem has no code."},
-    {.name = "params", .type = BB_OBJECT, .example = "{\"limit\":255}",
-     .help = "The parameters of the problem: numbers, texts, and the list `allowed`. Absent if it "
-             "has none."},
-};
-static const struct bb_field error_body[] = {
-    {.name = "statusCode", .type = BB_INT, .flags = BB_REQUIRED, .min = 400, .max = 599,
-     .help = "The HTTP status code.", .example = "400"},
-    {.name = "message", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "Description of the error, for people.", .example = "The request is not valid"},
-    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "The name of the status. From `POST /api/auth/getAccess`: an error code of RFC 6749.",
-     .example = "Bad Request"},
-    {.name = "requestId", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "Id of the request. It is also in the log of the service.",
-     .example = "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
-    {.name = "code", .type = BB_TEXT, .example = "account_pending",
-     .help = "The message, for programs. Absent if the message has no code."},
-    {.name = "params", .type = BB_OBJECT, .help = "The parameters of the message."},
-    {.name = "errors", .type = BB_LIST, .fields = BB_ITEMS(error_problem),
-     .help = "All invalid fields of the request.",
-     .example = "[{\"field\":\"participant1\",\"problem\":\"must be at most 255 characters\","
-                "\"code\":\"too_long\",\"params\":{\"limit\":255}}]"},
-    {.name = "success", .type = BB_BOOL, .help = "Only with status 409, and then false."},
-    {.name = "error_description", .type = BB_TEXT,
-     .help = "Only from `POST /api/auth/getAccess`: the message, with the name that RFC 6749 "
-             "requires."},
-};
-
-// clang-format on
-
-/* ---- the responses of a route ---- */
 
 enum when {
     ALWAYS,
@@ -107,40 +23,29 @@ enum {
     ESCAPED_MAX = 12       /* length of a character of four bytes, each as %XX */
 };
 
-static const struct shared {
+static const struct {
     int status;
-    const char *name, *help;
-    unsigned when; /* any of these */
+    const char *name; /* in openapi.json */
+    unsigned when;    /* any of these */
 } shared[] = {
-    {202, "Accepted", "Received. It is processed later.", IF_NAMED},
-    {204, "NoContent", "There is nothing to return.", IF_NAMED},
-    {304, "NotModified", "Not modified since the version named in `If-None-Match`.", IF_NAMED},
-    {400, "BadRequest", "The request is not valid. `errors` names the wrong fields, if it has any.",
-     ALWAYS},
-    {401, "Unauthorized", "The token is missing, not valid, expired or revoked.", WITH_TOKEN},
-    {403, "Forbidden", "The account is not active, or its role is not allowed to do this.",
-     WITH_TOKEN},
-    {404, "NotFound", "The object does not exist, or the caller may not see it.", WITH_NAMES},
-    {408, "RequestTimeout", "The body did not arrive in time.", WITH_BODY},
-    {409, "Conflict",
-     "The object already exists, or a rule forbids the request. `message` has the reason.",
-     IF_NAMED},
-    {410, "Gone", "Data that the request refers to was deleted. `message` says how to continue.",
-     IF_NAMED},
-    {412, "PreconditionFailed",
-     "The object has another version than those in `If-Match`, or no longer exists. Read it again.",
-     WITH_VERSION},
-    {413, "PayloadTooLarge", "The body is too large.", WITH_BODY},
-    {414, "UriTooLong", "Path and query are too long together.", WITH_LONG_TARGET},
-    {415, "UnsupportedMediaType", "The content type of the body is not supported.", WITH_BODY},
-    {422, "UnprocessableEntity", "The `Idempotency-Key` was used for a different request.",
-     WITH_KEY},
-    {429, "TooManyRequests", "Too many requests. Try again after `Retry-After` seconds.", ALWAYS},
-    {500, "InternalServerError",
-     "An internal error. The log of the service has the cause, with the `requestId`.", ALWAYS},
-    {503, "ServiceUnavailable",
-     "The service is busy, or its database is unavailable. Try again after `Retry-After` seconds.",
-     ALWAYS},
+    {202, "Accepted", IF_NAMED},
+    {204, "NoContent", IF_NAMED},
+    {304, "NotModified", IF_NAMED},
+    {400, "BadRequest", ALWAYS},
+    {401, "Unauthorized", WITH_TOKEN},
+    {403, "Forbidden", WITH_TOKEN},
+    {404, "NotFound", WITH_NAMES},
+    {408, "RequestTimeout", WITH_BODY},
+    {409, "Conflict", IF_NAMED},
+    {410, "Gone", IF_NAMED},
+    {412, "PreconditionFailed", WITH_VERSION},
+    {413, "PayloadTooLarge", WITH_BODY},
+    {414, "UriTooLong", WITH_LONG_TARGET},
+    {415, "UnsupportedMediaType", WITH_BODY},
+    {422, "UnprocessableEntity", WITH_KEY},
+    {429, "TooManyRequests", ALWAYS},
+    {500, "InternalServerError", ALWAYS},
+    {503, "ServiceUnavailable", ALWAYS},
 };
 
 enum { SHARED = sizeof(shared) / sizeof(shared[0]) };
@@ -299,87 +204,4 @@ json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route)
                  own ? responses_state(maker, route) : docs_reference("responses", shared[i].name));
     }
     return answers;
-}
-
-/* Returns the body of a shared response: of an error, or of 202. */
-static json_t *responses_example(struct docs_maker *maker, const struct shared *row)
-{
-    char error[64];
-    size_t length = 0;
-
-    if (row->status == 202)
-        return json_pack("{s:s}", "message", row->help);
-    json_t *example = docs_example(maker, &(struct bb_table)BB_TABLE(error_body));
-
-    for (const char *at = row->name; *at && length + 2 < sizeof(error); at++) {
-        if (at > row->name && isupper((unsigned char)*at))
-            error[length++] = ' '; /* BadRequest: Bad Request */
-        error[length++] = *at;
-    }
-    if (row->status == 400)
-        return example;
-    json_object_del(example, "errors");
-    docs_put(maker, example, "message", json_string(row->help));
-    docs_put(maker, example, "statusCode", json_integer(row->status));
-    docs_put(maker, example, "error", json_stringn(error, length));
-    return example;
-}
-
-static json_t *responses_shared(struct docs_maker *maker)
-{
-    json_t *answers = json_object();
-
-    for (size_t i = 0; i < SHARED; i++) {
-        int status = shared[i].status;
-        json_t *headers = responses_headers();
-        json_t *schema = docs_reference("schemas", status == 202 ? "Accepted" : "Error");
-
-        if (status == 304)
-            responses_put_header(maker, headers, "ETag", "EntityTag");
-        else if (status == 401)
-            responses_put_header(maker, headers, "WWW-Authenticate", "Authenticate");
-        else if (status == 429 || status == 503)
-            responses_put_header(maker, headers, "Retry-After", "RetryAfter");
-        json_t *answer = json_pack("{s:s, s:o}", "description", shared[i].help, "headers", headers);
-
-        if (status != 204 && status != 304)
-            docs_put(maker, answer, "content",
-                     json_pack("{s:{s:O, s:o}}", "application/json", "schema", schema, "example",
-                               responses_example(maker, &shared[i])));
-        json_decref(schema);
-        docs_put(maker, answers, shared[i].name, answer);
-    }
-    return answers;
-}
-
-json_t *docs_components(struct docs_maker *maker)
-{
-    json_t *schemes = json_pack(
-        "{s:{s:s, s:s, s:s, s:s}, s:{s:s, s:s, s:{s:{s:s, s:{}}}}}", "bearer", "type", "http",
-        "scheme", "bearer", "bearerFormat", "JWT", "description",
-        "Paste the `accessToken` from `POST /api/auth/login` or `POST /api/auth/getAccess`. On the "
-        "page /swagger it is enough to execute one of them.",
-        "clientCredentials", "type", "oauth2", "description",
-        "For programs: the `client_id` and `client_secret` from `POST /api/auth/clients`.", "flows",
-        "clientCredentials", "tokenUrl", "/api/auth/getAccess", "scopes");
-    json_t *key = json_pack(
-        "{s:s, s:s, s:b, s:s, s:{s:s, s:i, s:i}}", "name", "Idempotency-Key", "in", "header",
-        "required", false, "description",
-        "A text of your choice, new for each thing you create (a UUID, for example). The same "
-        "request with the same key returns the first response again and creates nothing.",
-        "schema", "type", "string", "minLength", 1, "maxLength", 255);
-
-    json_t *match = json_pack(
-        "{s:s, s:s, s:b, s:s, s:{s:s}}", "name", "If-Match", "in", "header", "required", false,
-        "description",
-        "The `ETag` of the object as you read it, a list of these, or `*`. If the object has "
-        "changed since, the response is 412 and nothing is changed. Weak tags (`W/`) never match.",
-        "schema", "type", "string");
-
-    return json_pack("{s:{s:o, s:{s:s, s:{s:{s:s}}}}, s:o, s:o, s:{s:o, s:o}, s:o}", "schemas",
-                     "Error", docs_object(maker, &(struct bb_table)BB_TABLE(error_body), true),
-                     "Accepted", "type", "object", "properties", "message", "type", "string",
-                     "responses", responses_shared(maker), "headers",
-                     responses_shared_headers(maker), "parameters", "IdempotencyKey", key,
-                     "IfMatch", match, "securitySchemes", schemes);
 }
