@@ -319,11 +319,11 @@ take_node() {
 # source_sum ARGUMENT…: prints a checksum of all sources of a build and of these arguments.
 source_sum() {
     (cd "$top" && printf '%s\n' "$*" && find configure.ac Makefile.am busbar.pc.in \
-        build-aux/text2h core docs/man examples/modules include modules scripts/modcheck scripts/module sdk tests \
+        build-aux/*2h core docs/man examples/modules include modules scripts/modcheck scripts/module sdk tests \
         conf/sysusers.d \
         conf/busbar.service.in conf/{busbar,cluster,minimal,start}.yaml -type f \
         \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.rs' -o -name '*.map' -o -name '*.sql' -o -name '*.inc' -o -name '*.conf' -o -name '*.[578]' \
-        -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name openapi.json -o -name text2h \
+        -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name openapi.json -o -name '*.tsv' -o -name '*2h' \
         -o -name '*.hpp' -o -path 'examples/*' -o -path 'scripts/*' -o -path 'sdk/*' -o -path '*/web/dist/*' \) -not -path '*/node_modules/*' -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum) | sha256sum
 }
