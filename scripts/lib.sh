@@ -404,7 +404,7 @@ build_targets() {
 
     if [ -n "${build_only:-}" ]; then
         # shellcheck disable=SC2086 # words are wanted
-        step make -C "$dir" --no-print-directory core/store/schema.h &&
+        step make -C "$dir" --no-print-directory core/lib/problems.h core/store/schema.h &&
             step make -C "$dir" -j"$(nproc)" --no-print-directory $build_only
         return
     fi
