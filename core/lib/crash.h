@@ -16,8 +16,6 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* Reports crashes from now on. Call once, in a server process; no effect with a sanitizer. */
 void crash_install(void);

@@ -6,7 +6,6 @@
 #define CORE_SQLSTATE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 enum sqlstate_flag {
     /* A later retry may succeed, or an operator must act: the client gets a 503. */

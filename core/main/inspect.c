@@ -1,7 +1,6 @@
 #include "core/main/inspect.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "core/store/migrate.h"
 

@@ -1,7 +1,6 @@
 #include "core/main/serve.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/lib/crash.h"

@@ -1,6 +1,5 @@
 #include "core/server/connection.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

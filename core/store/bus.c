@@ -1,6 +1,5 @@
 /* The event bus: events raised in transactions, and the hooks on them. */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/lib/log.h"

@@ -1,10 +1,7 @@
 /* The sender's functions for other threads, database tasks, and the thread of the worker. */
 #include <busbar/lock.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "modules/webhook/sender/internal.h"
 
