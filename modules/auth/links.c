@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "modules/auth/auth.h"
+#include "modules/auth/mails.h"
 
 enum {
     TOKEN_BYTES = 32,
@@ -18,41 +19,9 @@ enum {
 
 #define LANGUAGE_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_*;=.,\t "
 
-static const struct bb_mail_text reset_texts[] = {
-    {"en", "{service}: choose a new password",
-     "A new password was requested for the account {email}.\n\n"
-     "To choose it, use this within 30 minutes:\n\n    {link}\n\n"
-     "If you did not request it, ignore this mail. Your password has not changed.\n"},
-    {"de", "{service}: neues Passwort wählen",
-     "Für das Konto {email} wurde ein neues Passwort angefordert.\n\n"
-     "Um es zu wählen, verwenden Sie innerhalb von 30 Minuten:\n\n    {link}\n\n"
-     "Wenn Sie es nicht angefordert haben, ignorieren Sie diese Mail. Ihr Passwort ist "
-     "unverändert.\n"},
-};
-
-static const struct bb_mail_text confirm_texts[] = {
-    {"en", "{service}: confirm your e-mail",
-     "The e-mail {email} was used to register an account.\n\n"
-     "To confirm that it is yours, use this within 3 days:\n\n    {link}\n\n"
-     "If you did not register, ignore this mail.\n"},
-    {"de", "{service}: E-Mail bestätigen",
-     "Mit der E-Mail {email} wurde ein Konto registriert.\n\n"
-     "Um zu bestätigen, dass es Ihre ist, verwenden Sie innerhalb von 3 Tagen:\n\n    {link}\n\n"
-     "Wenn Sie sich nicht registriert haben, ignorieren Sie diese Mail.\n"},
-};
-
-static const struct bb_mail_text invite_texts[] = {
-    {"en", "{service}: invitation for {organization}",
-     "Hello {name},\n\nan account was created for you, with the e-mail {email}.\n\n"
-     "To choose its password, use this within 7 days:\n\n    {link}\n"},
-    {"de", "{service}: Einladung für {organization}",
-     "Guten Tag {name},\n\nfür Sie wurde ein Konto mit der E-Mail {email} angelegt.\n\n"
-     "Um sein Passwort zu wählen, verwenden Sie innerhalb von 7 Tagen:\n\n    {link}\n"},
-};
-
 static const struct purpose {
     const char *name, *kind;
-    int64_t life_s; /* of the link; the texts name it */
+    int64_t life_s; /* of the link; the texts (mails.txt) name it */
     struct bb_table texts;
 } purposes[] = {
     {"reset", "password-reset", 30 * 60, BB_TABLE(reset_texts)},

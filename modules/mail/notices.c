@@ -5,44 +5,9 @@
 #include <string.h>
 
 #include "modules/mail/mail.h"
+#include "modules/mail/mails.h"
 
 enum { EVERY_S = 3600 }; /* between two mails about the same event of a webhook */
-
-#define NAMED_EN "Webhook {webhook} to {address}"
-#define NAMED_DE "Webhook {webhook} an {address}"
-
-static const struct bb_mail_text failing[] = {
-    {"en", "{service}: webhook {webhook} is failing",
-     NAMED_EN " has failed since {since}.\n\nDeliveries are retried. Please check the receiver.\n"},
-    {"de", "{service}: Webhook {webhook} schlägt fehl",
-     NAMED_DE " schlägt seit {since} fehl.\n\nZustellungen werden wiederholt. Bitte prüfen Sie den "
-              "Empfänger.\n"},
-};
-
-static const struct bb_mail_text recovered[] = {
-    {"en", "{service}: webhook {webhook} works again",
-     NAMED_EN " works again. It had failed since {since}.\n"},
-    {"de", "{service}: Webhook {webhook} funktioniert wieder",
-     NAMED_DE " funktioniert wieder. Er schlug seit {since} fehl.\n"},
-};
-
-static const struct bb_mail_text disabled[] = {
-    {"en", "{service}: webhook {webhook} was disabled",
-     NAMED_EN " was disabled by its policy (reason: {reason}).\n\n"
-              "Waiting deliveries are sent when you enable it again.\n"},
-    {"de", "{service}: Webhook {webhook} wurde deaktiviert",
-     NAMED_DE " wurde nach seiner Vorgabe deaktiviert (Grund: {reason}).\n\n"
-              "Wartende Zustellungen werden gesendet, wenn Sie ihn wieder aktivieren.\n"},
-};
-
-static const struct bb_mail_text exhausted[] = {
-    {"en", "{service}: deliveries of webhook {webhook} were abandoned",
-     NAMED_EN ": all attempts of {count} deliveries have failed.\n\n"
-              "When the receiver works again, you can send them again.\n"},
-    {"de", "{service}: Zustellungen des Webhooks {webhook} wurden aufgegeben",
-     NAMED_DE ": alle Versuche von {count} Zustellungen sind fehlgeschlagen.\n\n"
-              "Wenn der Empfänger wieder funktioniert, können Sie sie erneut senden.\n"},
-};
 
 static const struct notice {
     const char *event;
