@@ -127,12 +127,12 @@ apart() {
         exec "$@"' "$nice" "$@"
 }
 
-# wrk_figures SCRIPT ARGUMENT…: runs wrk, and sets figures, refused, lost. With `measured_apart` it runs in a separate
-# session.
+# wrk_figures SCRIPT ARGUMENT…: runs wrk, and sets figures, refused, lost. With `measured_apart`, a niceness, it runs in
+# a separate session.
 wrk_figures() {
     local script=$1 rest
     shift
-    TOKENS=${tokens:-} loaded step ${measured_apart:+apart 0} wrk "$@" -s "$top/bench/lua/$script.lua" >"$work/output" 2>&1 ||
+    TOKENS=${tokens:-} loaded step ${measured_apart:+apart "$measured_apart"} wrk "$@" -s "$top/bench/lua/$script.lua" >"$work/output" 2>&1 ||
         die "wrk failed: $(tail -3 "$work/output")"
     rest=$(sed -n 's/^figures //p' "$work/output")
     [ -n "$rest" ] || die "wrk measured nothing: $(tail -3 "$work/output")"
