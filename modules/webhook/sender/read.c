@@ -58,7 +58,7 @@ enum {
     " d.body_id, d.body_id = ANY($5::bigint[]), coalesce(octet_length(d.body), (SELECT"            \
     " octet_length(b.body) FROM webhook_body b WHERE b.id = d.body_id)), d.event_id, d.event,"     \
     " d.body, d.traceparent, d.tries, " AGE("d.due_at") ", d.replay, d.sequence"                   \
-    " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY"         \
+    " FROM " BB_KEYS_4("bigint", "bigint", "bigint", "bigint")                                     \
     " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (" from ") d"                      \
     " ORDER BY s.n, d.next_at, d.id"
 
