@@ -356,7 +356,7 @@ struct work_pools *work_pools_new(const struct generation *generation)
 
     if (!pools)
         return NULL;
-    pools->own = (struct bb_pool){.name = "bodies", .queue = OWN_QUEUE, .nice = 10};
+    pools->own = (struct bb_pool){.name = "bodies", .queue = OWN_QUEUE, .nice = 15};
     bool failed = pool_start(pools, generation, NULL, &pools->own);
 
     for (size_t i = 0; i < generation->module_count; i++) {

@@ -13,7 +13,7 @@ enum {
     PIPELINE_DEPTH = 2, /* batches in progress per connection: the next one waits in PostgreSQL */
     BATCH_MAX = 64,     /* requests per batch: after a failure, all are sent again */
     READS = 16,         /* places in a batch of reads, of which each owner has a share */
-    REST = 3,           /* factor of a pause, see pool_end_long() */
+    REST = 7,           /* factor of a pause, see pool_end_long() */
     REST_MAX_MS = 1000,
     PATROL_MS = 250,   /* interval while requests are waiting or in progress */
     SILENCE_MS = 2000, /* after this time beyond statement_timeout the connection counts as lost */
@@ -63,7 +63,7 @@ bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
  * Ends a long statement. If other owners used PostgreSQL meanwhile, the owner's waiting long
  * statements pause, because one or two owners could otherwise use all processors of a small
  * machine. The pause is a multiple of the time that the statement took and of the number of waiting
- * owners. So the statements of all owners that have several of them use about a quarter of the
+ * owners. So the statements of all owners that have several of them use about an eighth of the
  * time. Statements that are requested one after the other do not pause.
  */
 static void pool_end_long(struct pg_request *request)

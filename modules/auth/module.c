@@ -540,8 +540,8 @@ static const struct bb_metric metrics[] = {
 };
 
 static const struct bb_pool pools[] = {
-    {.name = "hash", .queue = 384, .nice = 10},
-    {.name = "register", .threads = 1, .queue = 64, .nice = 10},
+    {.name = "hash", .queue = 384, .nice = 15},
+    {.name = "register", .threads = 1, .queue = 64, .nice = 15},
 };
 
 static const struct bb_field user_add_options[] = {
