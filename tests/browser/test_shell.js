@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, logIn, go, to, look, figure } = require('./stage')
-const { base, domain, admin, call, login, member } = require('./service')
+const { base, domain, admin, call, login, member, converse } = require('./service')
 
 const FIRST_LOAD_MAX_KIB = 180
 const FIRST_REQUESTS_MAX = 12
@@ -130,9 +130,7 @@ scene('shell: typed text survives the end of a session', async ({ open }) => {
   const person = await member('Ona')
   const page = await open()
 
-  await call('POST', '/api/chat/conversations/start', person.token, {
-    participant1: person.email, participant2: admin.email, username: person.email, chatEntry: 'A first line for the gate', deviceProjectName: 'Gate 1'
-  })
+  await converse(person, admin, 'A first line for the gate', 'Gate 1')
   await enter(page, person)
   await page.getByRole('link', { name: /Gate 1/ }).click()
   await page.getByLabel('Write a message').fill('half a sentence that must stay')
@@ -216,28 +214,31 @@ scene('shell: the language of the browser selects German', async ({ open }) => {
   }
 })
 
-scene('shell: Escape asks before it discards a form with text in it', async ({ open }) => {
+scene('shell: Escape and Back ask before they discard a form with text in it', async ({ open }) => {
   const page = await open()
   const form = page.getByRole('dialog', { name: 'New conversation' })
   const question = page.getByRole('dialog', { name: 'Discard what you have typed?' })
+  const [escape, back] = [() => page.keyboard.press('Escape'), () => page.goBack()]
 
-  await enter(page, await member('Esc'), '#/chat')
+  await enter(page, await member('Esc'), '#/devices')
+  await go(page, 'Chat')
   await page.getByRole('button', { name: 'New conversation' }).click()
-  await page.keyboard.press('Escape') // nothing was typed
+  await escape() // nothing was typed
   await form.waitFor({ state: 'detached' })
   await page.getByRole('button', { name: 'New conversation' }).click()
   await form.getByLabel('First message').fill('half a message')
-  await page.keyboard.press('Escape')
+  for (const [leave, stay] of [[escape, escape], [back, () => question.getByRole('button', { name: 'Go on editing' }).click()]]) {
+    await leave()
+    await question.waitFor()
+    await stay()
+    await question.waitFor({ state: 'detached' })
+    assert.equal(await form.getByLabel('First message').inputValue(), 'half a message')
+  }
+  await back()
   await question.waitFor()
   await look(page, 'discard')
-  await page.keyboard.press('Escape')
-  await question.waitFor({ state: 'detached' })
-  assert.equal(await form.getByLabel('First message').inputValue(), 'half a message')
-  await page.keyboard.press('Escape')
-  await question.getByRole('button', { name: 'Go on editing' }).click()
-  await page.keyboard.press('Escape')
   await question.getByRole('button', { name: 'Discard' }).click()
-  await form.waitFor({ state: 'detached' })
+  await page.waitForURL(/#\/devices$/)
 })
 
 scene('shell: a reload needs no login, an expired access token is replaced, and an overload does not end the session', async ({ open }) => {

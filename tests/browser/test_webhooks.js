@@ -396,7 +396,7 @@ scene('webhooks: a half-filled form asks before it is left; a program can fetch 
   await enter(page, person, '#/webhooks')
   await button(page, 'New webhook').click()
   await page.getByLabel('Name (optional)').fill('Lost')
-  for (const leave of [() => go(page, 'Devices'), () => page.goBack()]) {
+  for (const leave of [() => go(page, 'Devices'), () => to(page, '/groups'), () => page.goBack()]) {
     await leave()
     await button(question, 'Go on editing').click()
     await page.waitForURL(/webhooks\/new/)

@@ -1,13 +1,10 @@
 /* The frame: the logged-in user, the navigation, and the view for the address. */
 import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
-import {
-  Activity, Award, BookOpen, CircleUser, KeyRound, Layers, LayoutDashboard, LogOut, Menu, MessagesSquare, ScrollText,
-  CircleQuestionMark, Search, SunMedium, Upload, Users, Webhook, X, type LucideIcon
-} from 'lucide-react'
-import { lazy, Suspense, useEffect, useLayoutEffect, useReducer, useState, type ComponentType } from 'react'
+import { BookOpen, CircleQuestionMark, CircleUser, LogOut, Menu, MessagesSquare, Search, X } from 'lucide-react'
+import { Suspense, useEffect, useLayoutEffect, useReducer, useState } from 'react'
 
 import { ApiError, call, get, renew, session } from './api/client'
-import type { Own, Role, Unread } from './api/types'
+import type { Own, Unread } from './api/types'
 import { drafts } from './chat/drafts'
 import { useNotifications } from './chat/live'
 import { Find } from './help/find'
@@ -19,120 +16,17 @@ import { preferences } from './preferences'
 import { goHome, restore, to, useEntry, useRoute } from './router'
 import { Me, SetMe, isOne } from './session'
 import { t, useRedraw } from './texts/texts'
-import type { Key } from './texts/en'
 import { Boundary } from './ui/boundary'
 import { Toasts, toast } from './ui/toast'
 import { Button, Dialog, Failed, Loading, Logo, Modal, problemOf } from './ui/ui'
 import { Warnings } from './ui/warnings'
+import { groups, help, own, retry, useAhead, viewOf, views } from './views'
 import { useHealth } from './webhooks/health'
 
-type View = ComponentType<{ rest: string[] }>
-
-const AHEAD_MS = 1000
 const AGAIN_MS = 5000
 const UNREAD_MS = 15000
 const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone
 const WIDE = matchMedia('(min-width: 60rem)')
-
-const all: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User', 'ApiUser']
-const owners: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser']
-
-interface Place { name: string, text: Key, icon: LucideIcon, roles: Role[], load: () => Promise<{ default: View }> }
-
-/* Groups of the navigation. */
-const groups: Place[][] = [
-  [
-    {
-      name: 'overview',
-      text: 'nav.overview',
-      icon: LayoutDashboard,
-      roles: all,
-      load: () => import('./overview/overview')
-    },
-    { name: 'chat', text: 'nav.chat', icon: MessagesSquare, roles: all, load: () => import('./chat/chat') }
-  ],
-  [
-    { name: 'devices', text: 'nav.devices', icon: SunMedium, roles: owners, load: () => import('./devices/devices') },
-    { name: 'groups', text: 'nav.groups', icon: Layers, roles: owners, load: () => import('./groups/groups') },
-    { name: 'bulk', text: 'nav.bulk', icon: Upload, roles: owners, load: () => import('./bulk/bulk') },
-    {
-      name: 'certificates',
-      text: 'nav.certificates',
-      icon: Award,
-      roles: [...owners, 'Buyer'],
-      load: () => import('./certificates/certificates')
-    }
-  ],
-  [
-    { name: 'webhooks', text: 'nav.webhooks', icon: Webhook, roles: all, load: () => import('./webhooks/webhooks') },
-    {
-      name: 'clients',
-      text: 'nav.clients',
-      icon: KeyRound,
-      roles: ['ApiUser'],
-      load: () => import('./clients/clients')
-    }
-  ],
-  [
-    {
-      name: 'accounts',
-      text: 'nav.accounts',
-      icon: Users,
-      roles: ['Admin'],
-      load: () => import('./accounts/accounts')
-    },
-    { name: 'audit', text: 'nav.audit', icon: ScrollText, roles: ['Admin'], load: () => import('./audit/audit') },
-    { name: 'status', text: 'nav.status', icon: Activity, roles: ['Admin'], load: () => import('./status/status') }
-  ]
-]
-const own: Place = {
-  name: 'account',
-  text: 'nav.account',
-  icon: CircleUser,
-  roles: all,
-  load: () => import('./account/account')
-}
-const help: Place = {
-  name: 'help', text: 'nav.help', icon: CircleQuestionMark, roles: all, load: () => import('./help/help')
-}
-const views = [...groups.flat(), help, own]
-
-/*
- * React caches a failed import, and some browsers (Chromium 150) cache it by its address. So a retry uses a
- * new component and a new address; a different fragment is enough.
- */
-const made = new Map<string, View>()
-let retries = 0
-
-async function loadAgain (load: Place['load']): Promise<{ default: View }> {
-  try {
-    return await load()
-  } catch (error) {
-    const [address] = /https?:\S+\.js/.exec(String(error)) ?? []
-    if (!address) throw error
-    return await import(`${address}#${retries}`) as { default: View }
-  }
-}
-
-function viewOf ({ name, load }: Place): View {
-  const View = made.get(name) ?? lazy(retries > 0 ? () => loadAgain(load) : load)
-  made.set(name, View)
-  return View
-}
-
-/*
- * Loads the files of all views early, so that no view fails later because the host is down or has newer
- * files.
- */
-function useAhead (me: Own | null) {
-  useEffect(() => {
-    if (!me) return
-    const timer = setTimeout(() => {
-      for (const { load, roles } of views) if (isOne(me, ...roles)) load().catch(() => {})
-    }, AHEAD_MS)
-    return () => clearTimeout(timer)
-  }, [me])
-}
 
 const client = new QueryClient({
   defaultOptions: {
@@ -388,8 +282,7 @@ export function App () {
                     key={`${found.name} ${me.id}`}
                     title={t(found.text)}
                     again={() => {
-                      made.delete(found.name)
-                      retries++
+                      retry(found)
                       setTries(tries + 1)
                     }}>
                     <Suspense fallback={<Loading />}>

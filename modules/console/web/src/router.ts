@@ -1,157 +1,134 @@
 /*
  * Views have addresses after '#', so that the host serves a single page: "#/chat/17?org=2" is ['chat', '17'],
  * with values after the '?': the chosen organization, which every link keeps, and the filters of the view.
+ *
+ * @tanstack/history numbers the entries of the browser's history, and asks the guards of forms. The whole TanStack
+ * Router is not used: it draws a view with the old values of the address before the new ones, so that the cursor jumps
+ * while the user types into a filter (its issues 3162 and 6620), it scrolls before the rows of a list have arrived, and
+ * the first load would be 24 KiB larger.
  */
-import { useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { createBrowserHistory, parseHref, type HistoryState } from '@tanstack/history'
+import { useEffect, useState, useSyncExternalStore } from 'react'
+
+declare module '@tanstack/history' {
+  interface HistoryState { entry?: number } // changed values of a view do not change the number of the entry
+}
 
 type Part = string | number
+type Values = Record<string, string>
 
 const KEPT = 'org'
 const RESTORE_MS = 5000
+const UNASKED = { ignoreBlocker: true }
 
-const read = () => location.hash.replace(/^#\/?/, '')
-const listeners = new Set<() => void>()
 const tops = new Map<number, number>() // how far the view of each entry of the history was scrolled
 let entries = Date.now()
-let current = read()
-let [entry, place] = stateOf(0)
-let replaced = false // the next entry takes the place of the current one
-let returning = false // to the form that the user wanted to leave
-let guard: ((leave: () => void) => void) | null = null // of the form that has unsaved changes
 
-/* Returns the number of the current entry of the history and its place there, which are in its state. */
-function stateOf (next: number): [number, number] {
-  const state = history.state as { entry?: number, place?: number } | null
-  if (state?.entry !== undefined) return [state.entry, state.place ?? 0]
-  history.replaceState({ entry: ++entries, place: next }, '')
-  return [entries, next]
-}
-
-function listen (changed: () => void) {
-  listeners.add(changed)
-  return () => { listeners.delete(changed) }
-}
-
-const tell = () => { for (const changed of [...listeners]) changed() }
+const read = () => parseHref(`/${location.hash.replace(/^#\/?/, '')}`, history.state)
 const box = () => document.getElementById('content')
 
-const pathOf = (address: string) => address.split('?')[0]
+/* For a link or a typed address the browser makes an entry without a state. The library needs its place. */
+addEventListener('popstate', () => {
+  if (history.state) return
+  const { href, state } = router.location
+  const next = { __TSR_index: state.__TSR_index + 1, key: `${++entries}`, entry: entries }
 
-/* A form with unsaved changes stays until the user has been asked: the history goes back to it, or forth again. */
-addEventListener('hashchange', () => {
-  const [reached, at] = stateOf(replaced ? place : place + 1)
-
-  replaced = false
-  if (returning) {
-    returning = false
-    return
-  }
-  if (guard && at !== place && pathOf(read()) !== pathOf(current)) {
-    const steps = at - place
-    returning = true
-    history.go(-steps)
-    return guard(() => history.go(steps))
-  }
-  tops.set(entry, box()?.scrollTop ?? 0)
-  entry = reached
-  place = at
-  current = read()
-  tell()
+  History.prototype.replaceState.call(history, read().href === href ? state : next, '') // no listener is called
 })
 
-/*
- * Guards a form with unsaved changes: whoever follows a link, goes back or closes the page is asked first. Returns a
- * function that leaves the form, once the user has tried to, or else null; one that stays; and one that ends the guard
- * before the view itself leaves the form.
- */
-export function useGuard (unsaved: boolean) {
-  const [leave, ask] = useState<(() => void) | null>(null)
-  const over = useRef(false)
-  const release = () => { over.current = true; guard = null }
+const router = createBrowserHistory({ parseLocation: read, createHref: (address) => `#${address}` })
+const entryOf = () => router.location.state.entry ?? 0
+let entry = entryOf()
 
-  useEffect(() => {
-    if (!unsaved || over.current) return
-    const stay = (event: BeforeUnloadEvent) => event.preventDefault()
-    guard = (goal) => ask(() => () => { release(); goal() })
-    addEventListener('beforeunload', stay)
-    return () => { guard = null; removeEventListener('beforeunload', stay) }
-  }, [unsaved])
-  return { leave, stay: () => ask(null), release }
-}
+router.subscribe(() => {
+  tops.set(entry, box()?.scrollTop ?? 0)
+  entry = entryOf()
+})
 
-function parts (): [string, URLSearchParams] {
-  const [path = '', ...values] = current.split('?')
-  return [path, new URLSearchParams(values.join('?'))]
-}
-
-const written = (path: string, values: URLSearchParams) => `#/${path}${values.size > 0 ? `?${values}` : ''}`
+const useAddress = () => useSyncExternalStore(router.subscribe, () => router.location.href)
+export const useEntry = () => useSyncExternalStore(router.subscribe, entryOf)
 
 export function useRoute (): string[] {
-  useSyncExternalStore(listen, () => current)
-  return parts()[0].split('/').filter(Boolean).map((part) => {
+  useAddress()
+  return router.location.pathname.split('/').filter(Boolean).map((part) => {
     try { return decodeURIComponent(part) } catch { return part }
   })
 }
 
-export function to (...path: Part[]): string {
-  const kept = parts()[1].get(KEPT)
-  return written(
-    path.map((part) => encodeURIComponent(part)).join('/'),
-    new URLSearchParams(kept ? { [KEPT]: kept } : {})
-  )
+/*
+ * Guards a form with unsaved changes: whoever follows a link, goes back or closes the page is asked first. Returns a
+ * function that leaves the form, once the user has tried to, or else null; and one that stays.
+ */
+export function useGuard (unsaved: boolean) {
+  const [leave, ask] = useState<(() => void) | null>(null)
+  const stay = () => ask(null)
+
+  useEffect(() => {
+    if (!unsaved) return
+    return router.block({
+      blockerFn: ({ currentLocation: from, nextLocation: goal }) => {
+        if (from.pathname === goal.pathname) return false
+        ask(() => () => { stay(); router.go(goal.state.__TSR_index - from.state.__TSR_index, UNASKED) })
+        return true // the library goes back to the form
+      }
+    })
+  }, [unsaved])
+  return { leave, stay }
 }
 
-/* An address with values after the '?', except those that are empty. */
-export function toWith (values: Record<string, string>, ...path: Part[]): string {
-  const [address = '', kept] = to(...path).split('?')
-  const all = new URLSearchParams(kept)
-  for (const [name, value] of Object.entries(values)) if (value !== '') all.set(name, value)
-  return `${address}${all.size > 0 ? `?${all}` : ''}`
-}
+const valuesOf = () => new URLSearchParams(router.location.search)
+const chosen = () => valuesOf().get(KEPT) ?? ''
 
-export const go = (...path: Part[]) => { location.hash = to(...path) }
-
-/* Goes to an address and replaces the current entry of the history, which is no longer valid. */
-export const goInstead = (...path: Part[]) => { replaced = location.hash !== to(...path); location.replace(to(...path)) }
-
-/* Sets values of the address. An empty value is removed. */
-function changed (values: Record<string, string>) {
-  const [path, all] = parts()
-  for (const [name, value] of Object.entries(values)) {
+/* Returns an address with some of its values changed. An empty value is removed. */
+function changed (some: Values, path = router.location.pathname, all = valuesOf()) {
+  for (const [name, value] of Object.entries(some)) {
     if (value === '') all.delete(name)
     else all.set(name, value)
   }
-  return written(path, all)
+  return `#${path}${all.size > 0 ? `?${all}` : ''}`
 }
 
-/* Replaces the current entry of the history: each typed character is not an entry. */
-function replace (address: string) {
+/* An address with values after the '?', except those that are empty. */
+export const toWith = (values: Values, ...path: Part[]): string =>
+  changed({ [KEPT]: chosen(), ...values }, `/${path.map(encodeURIComponent).join('/')}`, new URLSearchParams())
+
+export const to = (...path: Part[]) => toWith({}, ...path)
+
+/* Goes to an address, as a link does: the guard of a form asks first. */
+export const visit = (address: string) => { location.hash = address }
+
+/* Goes to the view of something that the user has just made: no guard asks. */
+export const go = (...path: Part[]) => router.push(to(...path).slice(1), { entry: ++entries }, UNASKED)
+
+/* Replaces the address of the current entry of the history. */
+function replace (address: string, state: HistoryState = router.location.state) {
+  router.replace(address.slice(1), state, UNASKED)
   try {
-    history.replaceState(history.state, '', address)
+    router.flush()
   } catch { /* Safari limits the changes per second; the next one includes this one */ }
-  current = address.replace(/^#\/?/, '')
-  tell()
 }
+
+/* Goes to an address and replaces the current entry of the history, which is no longer valid. */
+export const goInstead = (...path: Part[]) => replace(to(...path), { entry: ++entries })
 
 /* The address of a page that has just been loaded, for another account. */
 export const goHome = () => replace('#/')
 
 /*
  * Values of a view that are in its address, so that Back restores them and the address can be passed on. Returns
- * them by their names, empty if they are not in the address, and a function that changes some of them.
+ * them by their names, empty if they are not in the address, and a function that changes some of them. This replaces
+ * the current entry of the history: each typed character is not an entry.
  */
 export function useValues<Name extends string> (...names: Name[]) {
-  useSyncExternalStore(listen, () => current)
-  const all = parts()[1]
+  useAddress()
+  const all = valuesOf()
   const values = Object.fromEntries(names.map((name) => [name, all.get(name) ?? ''])) as Record<Name, string>
 
-  return [values, (some: { [name in Name]?: string }) => replace(changed(some as Record<string, string>))] as const
+  return [values, (some: { [name in Name]?: string }) => replace(changed(some as Values))] as const
 }
 
 /* Another organization is another entry of the history. */
-export const choose = (organization: string) => { location.hash = changed({ [KEPT]: organization }) }
-
-export const useEntry = () => useSyncExternalStore(listen, () => entry)
+export const choose = (organization: string) => visit(changed({ [KEPT]: organization }))
 
 /*
  * Scrolls the view to where it was when the entry was left, once the view is long enough, unless the user
@@ -161,18 +138,16 @@ export function restore (which: number): (() => void) | undefined {
   const view = box()
   const top = tops.get(which) ?? 0
   if (!view) return
-  const reached = () => { view.scrollTop = top; return Math.abs(view.scrollTop - top) < 1 }
-  if (reached()) return
   const stop = new AbortController()
-  const grown = new MutationObserver(() => { if (reached()) stop.abort() })
-  const timer = setTimeout(() => stop.abort(), RESTORE_MS)
+  const end = () => stop.abort()
+  const scroll = () => { view.scrollTop = top; if (Math.abs(view.scrollTop - top) < 1) end() }
+  const grown = new MutationObserver(scroll)
 
   grown.observe(view, { childList: true, subtree: true })
+  stop.signal.addEventListener('abort', () => grown.disconnect())
   for (const name of ['wheel', 'touchmove', 'keydown', 'pointerdown'])
-    addEventListener(name, () => stop.abort(), { signal: stop.signal, passive: true })
-  stop.signal.addEventListener('abort', () => {
-    grown.disconnect()
-    clearTimeout(timer)
-  })
-  return () => stop.abort()
+    addEventListener(name, end, { signal: stop.signal, passive: true })
+  setTimeout(end, RESTORE_MS)
+  scroll()
+  return end
 }

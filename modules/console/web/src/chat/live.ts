@@ -9,7 +9,7 @@ import { get, query } from '../api/client'
 import { follow } from '../api/stream'
 import type { Conversation, Entry, Own } from '../api/types'
 import { preferences } from '../preferences'
-import { go } from '../router'
+import { to, visit } from '../router'
 import { t } from '../texts/texts'
 
 export type Arrival = { conversationId: number; message: Entry }
@@ -113,7 +113,7 @@ export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
       one.onclick = () => {
         one.close()
         window.focus()
-        go('chat', conversationId)
+        visit(to('chat', conversationId))
       }
     }
 

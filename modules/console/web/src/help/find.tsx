@@ -5,7 +5,7 @@ import { useId, useState, type KeyboardEvent } from 'react'
 import { everything, get, query } from '../api/client'
 import type { Account, Conversation, Device, Group, Organization, Webhook } from '../api/types'
 import { titleOf } from '../devices/data'
-import { to, toWith } from '../router'
+import { to, toWith, visit } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import { useSettled } from '../ui/pages'
@@ -87,12 +87,12 @@ export function Find ({ goals, close }: { goals: Goal[], close: () => void }) {
   const [at, point] = useState(0)
   const found = useFound(typed, goals)
   const current = Math.min(at, found.length - 1)
-  const visit = (address: string) => { close(); location.hash = address }
+  const choose = (address: string) => { close(); visit(address) }
   const pressed = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
     if (step) point((current + step + found.length) % Math.max(1, found.length))
     else if (event.key !== 'Enter') return
-    else if (found[current]) visit(found[current].address)
+    else if (found[current]) choose(found[current].address)
     event.preventDefault()
   }
 
@@ -106,7 +106,7 @@ export function Find ({ goals, close }: { goals: Goal[], close: () => void }) {
         {found.map(({ text, kind, address }, i) => (
           <li key={kind + address} id={`${id}${i}`} role='option' aria-selected={i === current}
             ref={i === current ? (line) => line?.scrollIntoView({ block: 'nearest' }) : undefined}
-            onPointerMove={() => point(i)} onClick={() => visit(address)}>
+            onPointerMove={() => point(i)} onClick={() => choose(address)}>
             <span>{text}</span> <small>{kind}</small>
           </li>
         ))}

@@ -5,7 +5,7 @@
 import { useEffect, useRef } from 'react'
 
 import { prefer, preferences } from '../preferences'
-import { go } from '../router'
+import { to, visit } from '../router'
 import { redraw, t } from '../texts/texts'
 import type { Key } from '../texts/en'
 import { Table } from '../ui/ui'
@@ -47,7 +47,7 @@ export function useKeys (goals: Goal[], open: (what: 'find' | 'keys') => void) {
       const second = Date.now() - begun.current < NEXT_MS
       const goal = second ? goals.find(({ name }) => name === letters[key]) : undefined
       begun.current = key === 'g' && !second ? Date.now() : 0
-      if (goal) go(goal.name)
+      if (goal) visit(to(goal.name))
       else if (key === '?') open('keys')
       else if (key === '/' && focusSearch()) event.preventDefault()
     }

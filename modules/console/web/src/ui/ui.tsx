@@ -9,6 +9,7 @@ import {
 
 import { ApiError } from '../api/client'
 import { preferences } from '../preferences'
+import { useGuard } from '../router'
 import { labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
 import { asAgo, asMoment, asPeriod, asTime, asUtc, useMinutes } from './format'
@@ -169,23 +170,27 @@ export function Discard ({ close, done }: { close: () => void, done: () => void 
 }
 
 /*
- * Escape asks before it discards text that the user has typed, unless the dialog is not a `form`, or content that
- * cannot be shown again (`leaving`: the question).
+ * Escape, Back and closing the page ask before they discard text that the user has typed, unless the dialog is not a
+ * `form`, or content that cannot be shown again (`leaving`: the question).
  */
 export function Dialog ({ title, close, wide = false, form = true, leaving, children }: {
   title: string, close: () => void, wide?: boolean, form?: boolean, leaving?: string, children: ReactNode
 }) {
-  const typed = useRef(false)
+  const [typed, type] = useState(false)
   const [asking, ask] = useState(false)
-  const leave = () => { if (typed.current || leaving) ask(true); else close() }
+  const guard = useGuard(typed || leaving !== undefined)
+  const leave = () => { if (typed || leaving) ask(true); else close() }
+  const stay = () => { ask(false); guard.stay() }
+  const done = () => { close(); guard.leave?.() }
+  const asks = asking || guard.leave !== null
 
   return (
-    <Modal title={title} close={leave} className={wide ? 'wide' : ''} onInput={() => { typed.current = form }}>
+    <Modal title={title} close={leave} className={wide ? 'wide' : ''} onInput={() => type(form)}>
       <h2>{title}</h2>
       {children}
-      {asking && !leaving && <Discard close={() => ask(false)} done={close} />}
-      {asking && leaving && (
-        <Confirm title={title} text={leaving} action={t('do.close')} close={() => ask(false)} done={close}
+      {asks && !leaving && <Discard close={stay} done={done} />}
+      {asks && leaving && (
+        <Confirm title={title} text={leaving} action={t('do.close')} close={stay} done={done}
           run={() => Promise.resolve()} />
       )}
     </Modal>

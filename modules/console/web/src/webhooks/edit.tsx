@@ -617,7 +617,6 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
       if (hook) client.setQueryData(['webhooks', String(hook.id)], saved)
       void client.invalidateQueries({ queryKey: ['webhooks'] })
       if (hook) toast(t('hooks.saved'))
-      guard.release()
       done(saved)
     }
   })

@@ -5,6 +5,7 @@ import { useState } from 'react'
 
 import { call, get, query } from '../api/client'
 import type { Account, Attempt, Delivery, Hour, Statistics, Webhook } from '../api/types'
+import { useGuard } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
@@ -140,11 +141,12 @@ export function Owner ({ id }: { id: number }) {
 }
 
 /*
- * The secret, which the service never shows again. So neither Escape nor a click closes this, but only whoever
- * says that the secret is stored.
+ * The secret, which the service never shows again. So neither Escape nor a click nor Back closes this, but only
+ * whoever says that the secret is stored.
  */
 export function Secret ({ hook, close }: { hook: Webhook; close: () => void }) {
   const [kept, setKept] = useState(false)
+  useGuard(!kept)
   const line = `WEBHOOK_SECRET=${hook.secret}`
   const save = () => {
     const link = document.createElement('a')
