@@ -89,15 +89,16 @@ export function retry ({ name }: Place) {
 }
 
 /*
- * Loads the files of all views early, so that no view fails later because the host is down or has newer
- * files.
+ * Loads the files of all views early, so that no view fails later because the host is down or has newer files. They
+ * come one after the other, so that the page responds meanwhile.
  */
 export function useAhead (me: Own | null) {
   useEffect(() => {
     if (!me) return
-    const timer = setTimeout(() => {
-      for (const { load, roles } of views) if (isOne(me, ...roles)) load().catch(() => {})
-    }, AHEAD_MS)
+    const loadAll = async () => {
+      for (const { load, roles } of views) if (isOne(me, ...roles)) await load().catch(() => {})
+    }
+    const timer = setTimeout(() => void loadAll(), AHEAD_MS)
     return () => clearTimeout(timer)
   }, [me])
 }

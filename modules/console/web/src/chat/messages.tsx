@@ -15,7 +15,7 @@ import { formatted } from './text'
 const NEAR = 800
 const NEAR_END = 60
 const GROUP_MS = 5 * 60000
-const AROUND = 15 // messages above and below the window
+const AROUND = 8 // messages above and below the window
 const HEIGHT = 90 // of a message that was not shown yet
 
 /* `before`: the message before it, if there is one. */
@@ -87,10 +87,13 @@ export function Messages ({ entries, first, place, own, unreadFrom, pending, fre
   const stays = useRef(place === null) // at the end, when the window of the messages changes its height
   const [reached, reach] = useState(place === null)
   const unknown = first > 1 && entries.length > 0 ? 1 : 0 // the first message is shown once its predecessor is known
+  const wanted = place === null ? -1 : place - first - unknown
   const rows = useVirtualizer({
     count: entries.length - unknown + (pending === null ? 0 : 1),
     getScrollElement: () => list.current,
     estimateSize: () => HEIGHT,
+    initialOffset: () => // about where it will be, so that the messages at the beginning are not drawn first
+      Math.max(0, wanted < 0 ? entries.length * HEIGHT - innerHeight : wanted * HEIGHT),
     measureElement: (item) => item.getBoundingClientRect().height, // also the part of a pixel
     getItemKey: (i) => entries[i + unknown]?.uuid ?? 'pending',
     overscan: AROUND,
@@ -104,7 +107,6 @@ export function Messages ({ entries, first, place, own, unreadFrom, pending, fre
     if ((list.current?.scrollTop ?? NEAR) < NEAR && first > 1 && !rows.isAtEnd()) earlier()
   }
 
-  const wanted = place === null ? -1 : place - first - unknown
   const height = rows.scrollRect?.height ?? 0
 
   useLayoutEffect(() => {

@@ -1,11 +1,12 @@
 /* Titles of devices, and the lists for forms. */
 import { useQuery } from '@tanstack/react-query'
+import { memo, useMemo } from 'react'
 
 import { get } from '../api/client'
 import type { Device } from '../api/types'
 import { to, toWith } from '../router'
 import { isOne, useMe } from '../session'
-import { t } from '../texts/texts'
+import { language, t } from '../texts/texts'
 import { way } from '../ui/format'
 
 export const titleOf = (device: Device) => device.siteName ?? device.externalId ?? device.uuid
@@ -28,20 +29,26 @@ type Entry = { alpha2?: string, code?: string, name: string }
 export interface Choice { value: string, text: string }
 
 /* Countries have their names in the user's language; the other lists have only the names of the service. */
+function choicesOf (entries: Entry[], countries: boolean): Choice[] {
+  const names = new Intl.DisplayNames(way(), { type: 'region' })
+  const { compare } = new Intl.Collator(way())
+  const all = entries.map(({ alpha2, code, name }) => alpha2
+    ? { value: alpha2, text: names.of(alpha2) ?? name }
+    : code ? { value: code, text: `${code} – ${name}` } : { value: name, text: name })
+
+  return countries ? all.sort((a, b) => compare(a.text, b.text)) : all
+}
+
 export function useChoices (list: 'countries' | 'fuel-codes' | 'device-types' | 'time-zones'): Choice[] {
   const { data } = useQuery({
     queryKey: ['reference', list], queryFn: () => get<Entry[]>(`/api/reference/${list}`), staleTime: Infinity
   })
-  const countries = new Intl.DisplayNames(way(), { type: 'region' })
 
-  return (data ?? []).map(({ alpha2, code, name }) => alpha2
-    ? { value: alpha2, text: countries.of(alpha2) ?? name }
-    : code ? { value: code, text: `${code} – ${name}` } : { value: name, text: name })
-    .sort((a, b) => list === 'countries' ? a.text.localeCompare(b.text, way()) : 0)
+  return useMemo(() => choicesOf(data ?? [], list === 'countries'), [data, list, language])
 }
 
 /* A value that is not in the list keeps its own option. */
-export function Options ({ of, none, value }: { of: Choice[], none: string, value: string }) {
+export const Options = memo(function Options ({ of, none, value }: { of: Choice[], none: string, value: string }) {
   return (
     <>
       <option value=''>{none}</option>
@@ -49,4 +56,4 @@ export function Options ({ of, none, value }: { of: Choice[], none: string, valu
       {of.map((one) => <option key={one.value} value={one.value}>{one.text}</option>)}
     </>
   )
-}
+})

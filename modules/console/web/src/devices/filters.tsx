@@ -1,5 +1,5 @@
 /* The filters of a list of devices, which are in the address. */
-import { useState } from 'react'
+import { useEffect, useRef, useState, type InputHTMLAttributes } from 'react'
 
 import { t } from '../texts/texts'
 import { Field } from '../ui/ui'
@@ -10,6 +10,37 @@ const more = ['fuelCode', 'deviceTypeCode', 'capacityFrom', 'capacityTo', 'commi
 export const filters = ['search', 'countryCode', 'status', ...more] as const
 
 export type Filter = Record<typeof filters[number], string>
+
+const PAUSE_MS = 250
+
+/*
+ * A field for a typed filter. The field keeps its text itself, so a key draws nothing else, however many devices are on
+ * the page. `change` gets the text when the user pauses or leaves the field.
+ */
+function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInputElement> & {
+  value: string, change: (text: string) => void
+}) {
+  const input = useRef<HTMLInputElement>(null)
+  const timer = useRef(0)
+  const pass = () => {
+    const text = input.current?.value ?? value
+    clearTimeout(timer.current)
+    timer.current = 0
+    if (text !== value) change(text)
+  }
+  const latest = useRef(pass)
+
+  useEffect(() => { latest.current = pass })
+  useEffect(() => { if (timer.current === 0 && input.current) input.current.value = value }, [value])
+  useEffect(() => () => clearTimeout(timer.current), [])
+  return (
+    <input {...rest} ref={input} defaultValue={value} onBlur={pass}
+      onChange={() => {
+        clearTimeout(timer.current)
+        timer.current = window.setTimeout(() => latest.current(), PAUSE_MS)
+      }} />
+  )
+}
 
 /* Filters in the API's form. */
 export const queryOf = (filter: Filter) => ({ ...filter, search: filter.search.trim() })
@@ -22,7 +53,7 @@ export function Filters ({ filter, change }: { filter: Filter, change: (some: Pa
   const input = (name: keyof Filter, label: string, extra: Record<string, unknown> = {}) => (
     <Field label={label}>
       {(props) => (
-        <input {...props} {...extra} value={filter[name]} onChange={(e) => change({ [name]: e.target.value })} />
+        <Typed {...props} {...extra} value={filter[name]} change={(text) => change({ [name]: text })} />
       )}
     </Field>
   )

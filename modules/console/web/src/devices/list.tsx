@@ -12,7 +12,7 @@ import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { saveCsv } from '../ui/csv'
 import { asDate, asPower } from '../ui/format'
-import { usePages, useSettled } from '../ui/pages'
+import { usePages } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { useOrder } from '../ui/sort'
 import { Badge, Button, Empty, Failed, Loading, More, Table } from '../ui/ui'
@@ -73,7 +73,7 @@ export function List () {
   const [registering, setRegistering] = useState(false)
   const order = useOrder()
   const client = useQueryClient()
-  const wanted = useSettled(query({ ...queryOf(filter), ...order.query }).slice(1))
+  const wanted = query({ ...queryOf(filter), ...order.query }).slice(1)
   const path = `/api/device${query({ limit: PAGE, count: true, organizationId: chosen })}&${wanted}`
   const { list, all, total } = usePages<Device>('devices', path)
   const selection = useSelection(all, ({ uuid }) => uuid)

@@ -403,7 +403,8 @@ export function Table ({
     for (const body of table.current?.tBodies ?? [])
       for (const row of body.rows)
         [...row.cells].forEach((cell, i) => {
-          cell.dataset.label = names[i] ?? ''
+          const name = names[i] ?? ''
+          if (cell.dataset.label !== name) cell.dataset.label = name // otherwise the browser computes its style again
         })
   })
   return (
