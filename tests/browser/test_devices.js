@@ -27,7 +27,7 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   await form.getByLabel('Expected yield').fill('9000')
   await form.getByLabel('Capacity').fill('-3')
   await button(form, 'Save').click()
-  await form.locator('[aria-invalid=true]').first().waitFor()
+  await form.locator('[aria-invalid=true]:focus').waitFor()
   assert.equal(await form.locator('[aria-invalid=true]').count(), 2)
   assert.equal(await form.getByLabel('Site').inputValue(), 'Rooftop 7')
   await look(page, 'device-mistakes')

@@ -3,14 +3,14 @@
  * whatever is made new asks for one.
  */
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import type { Control, FieldValues, Path } from 'react-hook-form'
 
 import { everything, get } from './api/client'
 import type { Organization, Own } from './api/types'
 import { choose, useValues } from './router'
 import { isOne, useMe } from './session'
 import { t } from './texts/texts'
-import { Field } from './ui/ui'
+import { Select } from './ui/form'
 
 const FRESH_MS = 60000
 
@@ -41,6 +41,7 @@ export function useOrganizations () {
     all,
     several: admin ? all.length > 0 : all.length > 1,
     chosen,
+    waits,
     nameOf: (id: number) => all.find((one) => one.id === id)?.name ?? String(id)
   }
 }
@@ -63,36 +64,36 @@ export function Switcher () {
   )
 }
 
+interface Values { organizationId?: string }
+
 /*
- * The organization of something new: `first`, or the one that the header has chosen, until the user picks
- * another. `id` is undefined if there is only one, or none is picked.
+ * The organization of something new: `first`, or the one that the header has chosen, until the user picks another in
+ * the form. `values` belongs to the form's values; there is nothing to pick if there is only one organization. `idOf`
+ * returns the picked one.
  */
 export function useTarget (first?: number) {
-  const { all, several, chosen } = useOrganizations()
-  const [picked, pick] = useState<string | null>(null)
-  const value = picked ?? String(first ?? chosen ?? '')
+  const { several, chosen, waits } = useOrganizations()
+  const values: Values = several || waits ? { organizationId: String(first ?? chosen ?? '') } : {}
 
-  return { all, several, value, pick, id: several && value !== '' ? Number(value) : undefined }
+  return { values, idOf: ({ organizationId }: Values) => organizationId ? Number(organizationId) : undefined }
 }
 
-export function Target ({
+export function Target<All extends FieldValues> ({
   of,
-  problem,
+  name,
   optional = false
 }: {
-  of: ReturnType<typeof useTarget>
-  problem?: string
+  of: { control: Control<All> }
+  name: Path<All>
   optional?: boolean
 }) {
-  if (!of.several) return null
+  const { all, several } = useOrganizations()
+
+  if (!several) return null
   return (
-    <Field label={t('accounts.organization')} problem={problem}>
-      {(props) => (
-        <select {...props} required={!optional} value={of.value} onChange={(e) => of.pick(e.target.value)}>
-          <option value=''>{t(optional ? 'org.none' : 'org.choose')}</option>
-          <Options all={of.all} />
-        </select>
-      )}
-    </Field>
+    <Select of={of} name={name} label={t('accounts.organization')} required={!optional}>
+      <option value=''>{t(optional ? 'org.none' : 'org.choose')}</option>
+      <Options all={all} />
+    </Select>
   )
 }

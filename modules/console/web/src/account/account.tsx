@@ -9,103 +9,63 @@ import { createNotification } from '../chat/live'
 import { prefer, preferences, type Preferences } from '../preferences'
 import { SetMe, useMe } from '../session'
 import { language, languages, redraw, speak, t } from '../texts/texts'
-import { useAction } from '../ui/action'
+import { Input, problemsIn, useSentForm } from '../ui/form'
 import { toast } from '../ui/toast'
 import { Badge, Button, Confirm, Failed, Field, Loading, Time } from '../ui/ui'
-
-const empty = { current: '', new: '', again: '' }
-
-const problemsOf = (error: unknown) => {
-  const errors = error instanceof ApiError ? error.errors : []
-  return { any: errors.length > 0, of: (name: string) => errors.find(({ field }) => field === name)?.problem }
-}
 
 function Name () {
   const changed = useContext(SetMe)
   const me = useMe()
-  const [firstName, setFirst] = useState(me.firstName)
-  const [lastName, setLast] = useState(me.lastName)
-  const save = useAction({
-    mutationFn: () => call<Own>('PATCH', '/api/auth/me', { firstName, lastName }),
-    onSuccess: (own) => { changed(own); toast(t('own.saved')) }
+  const form = useSentForm({ firstName: me.firstName, lastName: me.lastName }, {
+    send: (values) => call<Own>('PATCH', '/api/auth/me', values),
+    done: (own) => {
+      changed(own)
+      form.reset({ firstName: own.firstName, lastName: own.lastName })
+      toast(t('own.saved'))
+    }
   })
-  const problems = problemsOf(save.error)
 
   return (
-    <form className='panel narrow' onSubmit={(event) => { event.preventDefault(); save.mutate() }}>
+    <form className='panel narrow' {...form.attributes}>
       <h2>{t('accounts.name')}</h2>
-      {save.isError && !problems.any && <Failed error={save.error} />}
-      <Field label={t('register.firstName')} problem={problems.of('firstName')}>
-        {(props) => (
-          <input
-            {...props}
-            autoComplete='given-name'
-            required
-            value={firstName}
-            onChange={(e) => setFirst(e.target.value)}
-          />
-        )}
-      </Field>
-      <Field label={t('register.lastName')} problem={problems.of('lastName')}>
-        {(props) => (
-          <input
-            {...props}
-            autoComplete='family-name'
-            required
-            value={lastName}
-            onChange={(e) => setLast(e.target.value)}
-          />
-        )}
-      </Field>
-      <Button type='submit' disabled={save.isPending || (firstName === me.firstName && lastName === me.lastName)}>
-        {t('do.save')}
-      </Button>
+      {form.error !== null && <Failed error={form.error} />}
+      <Input of={form} name='firstName' label={t('register.firstName')} autoComplete='given-name' required />
+      <Input of={form} name='lastName' label={t('register.lastName')} autoComplete='family-name' required />
+      <Button type='submit' disabled={form.save.isPending || !form.formState.isDirty}>{t('do.save')}</Button>
     </form>
   )
 }
 
+const isWrong = (error: unknown) => error instanceof ApiError && error.status === 401
+
 function Password () {
   const { email } = useMe()
   const client = useQueryClient()
-  const [values, setValues] = useState(empty)
-  const change = useAction({
-    mutationFn: () => call('PUT', PASSWORD, { current: values.current, new: values.new }),
-    onSuccess: () => {
-      setValues(empty)
+  const form = useSentForm({ current: '', new: '', again: '' }, {
+    send: (values) => call('PUT', PASSWORD, { current: values.current, new: values.new }),
+    done: () => {
+      form.reset()
       void client.invalidateQueries({ queryKey: ['sessions'] })
     },
-    onError: (error) => {
-      if (isWrong(error)) get('/api/auth/me').catch(() => {})
-    } // asks for the login if the session has ended
+    failed: (error) => {
+      if (isWrong(error)) get('/api/auth/me').catch(() => {}) // asks for the login if the session has ended
+    },
+    problemsOf: (error) => isWrong(error) ? [{ field: 'current', problem: t('own.wrong') }] : problemsIn(error)
   })
-  const isWrong = (error: unknown) => error instanceof ApiError && error.status === 401
-  const problems = problemsOf(change.error)
-  const differ = values.again !== '' && values.again !== values.new
-  const input = (name: keyof typeof empty, label: string, complete: string, problem?: string) => (
-    <Field label={label} problem={problem}>
-      {(props) => (
-        <input {...props} type='password' autoComplete={complete} required value={values[name]}
-          onChange={(e) => setValues({ ...values, [name]: e.target.value })} />
-      )}
-    </Field>
-  )
+  const { isSuccess, isPending } = form.save
 
   return (
-    <form className='panel narrow' onSubmit={(event) => { event.preventDefault(); if (!differ) change.mutate() }}>
+    <form className='panel narrow' {...form.attributes}>
       <h2>{t('own.password')}</h2>
-      {change.isError && !isWrong(change.error) && !problems.any && <Failed error={change.error} />}
-      <div role='status'>{change.isSuccess && <p className='notice'>{t('own.done')}</p>}</div>
+      {form.error !== null && <Failed error={form.error} />}
+      <div role='status'>{isSuccess && <p className='notice'>{t('own.done')}</p>}</div>
       <input className='hidden' tabIndex={-1} aria-hidden='true' autoComplete='username' value={email} readOnly />{' '}
       {/* for password managers */}
-      {input(
-        'current',
-        t('own.current'),
-        'current-password',
-        isWrong(change.error) ? t('own.wrong') : problems.of('current')
-      )}
-      {input('new', t('own.new'), 'new-password', problems.of('new'))}
-      {input('again', t('own.again'), 'new-password', differ ? t('own.differ') : undefined)}
-      <Button kind='main' type='submit' disabled={change.isPending}>{t('own.password')}</Button>
+      <Input of={form} name='current' label={t('own.current')} type='password' autoComplete='current-password' required />
+      <Input of={form} name='new' label={t('own.new')} type='password' autoComplete='new-password' required />
+      <Input of={form} name='again' label={t('own.again')} type='password' autoComplete='new-password' required
+        rules={{ validate: (again, values) => again === values.new || t('own.differ') }} />
+      <Button kind='main' type='submit' disabled={isPending}>{t('own.password')}</Button>
     </form>
   )
 }

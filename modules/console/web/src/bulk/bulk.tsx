@@ -9,10 +9,10 @@ import { Target, useOrganizations, useTarget } from '../organization'
 import { go, to } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
-import { useAction } from '../ui/action'
+import { Select, useSentForm } from '../ui/form'
 import { asBytes } from '../ui/format'
 import { usePages } from '../ui/pages'
-import { Badge, Button, Empty, Failed, Field, Loading, More, Table, Time } from '../ui/ui'
+import { Badge, Button, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
 import { Job, LIST, progressOf, toneOf } from './job'
 
 function Upload () {
@@ -20,43 +20,40 @@ function Upload () {
   const client = useQueryClient()
   const target = useTarget()
   const types = isOne(me, 'OrganizationAdmin', 'ApiUser') ? ['Devices', 'Reads'] : ['Reads']
-  const [type, setType] = useState(types[0]!)
   const [file, setFile] = useState<File | null>(null)
   const [over, setOver] = useState(false)
   const [problem, setProblem] = useState<unknown>(null)
   const [part, setPart] = useState(0)
-  const send = useAction({
-    mutationFn: () => {
-      const form = new FormData()
-      if (file) form.append('file', file)
+  const form = useSentForm({ type: types[0]!, ...target.values }, {
+    send: (values) => {
+      const body = new FormData()
+      const organizationId = target.idOf(values)
+      if (file) body.append('file', file)
       setPart(0)
-      return upload<BulkUpload>('POST', `/api/bulk-upload${query({ type, organizationId: target.id })}`, form, setPart)
+      return upload<BulkUpload>('POST', `/api/bulk-upload${query({ type: values.type, organizationId })}`, body, setPart)
     },
-    onSuccess: ({ bulkUploadId }) => { void client.invalidateQueries({ queryKey: ['bulk'] }); go('bulk', bulkUploadId) }
+    done: ({ bulkUploadId }) => { void client.invalidateQueries({ queryKey: ['bulk'] }); go('bulk', bulkUploadId) }
   })
   const choose = (chosen: File | undefined) => { // an error of the previous file would look like one of this file
     setFile(chosen ?? null)
     setProblem(null)
-    send.reset()
+    form.save.reset()
   }
   const dropped = (event: DragEvent) => { event.preventDefault(); setOver(false); choose(event.dataTransfer.files[0]) }
   const template = () => {
     setProblem(null)
+    const type = form.getValues('type')
     download(`/api/bulk-upload/template.csv?type=${type}`, `template-${type}.csv`).catch(setProblem)
   }
 
   return (
-    <form className='panel' onSubmit={(event) => { event.preventDefault(); send.mutate() }}>
+    <form className='panel' {...form.attributes}>
       <div className='filters'>
-        <Field label={t('bulk.type')}>
-          {(props) => (
-            <select {...props} value={type} onChange={(e) => setType(e.target.value)}>
-              {types.map((name) => <option key={name} value={name}>{named('bulk', name)}</option>)}
-            </select>
-          )}
-        </Field>
+        <Select of={form} name='type' label={t('bulk.type')}>
+          {types.map((name) => <option key={name} value={name}>{named('bulk', name)}</option>)}
+        </Select>
         <Button icon={Download} onClick={template}>{t('bulk.template')}</Button>
-        <Target of={target} />
+        <Target of={form} name='organizationId' />
       </div>
       <label className={over ? 'drop over' : 'drop'} onDragOver={(event) => { event.preventDefault(); setOver(true) }}
         onDragLeave={() => setOver(false)} onDrop={dropped}>
@@ -66,10 +63,10 @@ function Upload () {
         <input className='hidden' type='file' accept='.csv,text/csv'
           onChange={(e) => { choose(e.target.files?.[0]); e.target.value = '' }} />
       </label>
-      {send.isPending && <progress max={1} value={part} aria-label={t('bulk.send')} />}
+      {form.save.isPending && <progress max={1} value={part} aria-label={t('bulk.send')} />}
       {problem !== null && <Failed error={problem} />}
-      {send.isError && <Failed error={send.error} />}
-      <Button kind='main' type='submit' disabled={!file || send.isPending}>{t('bulk.send')}</Button>
+      {form.error !== null && <Failed error={form.error} />}
+      <Button kind='main' type='submit' disabled={!file || form.save.isPending}>{t('bulk.send')}</Button>
     </form>
   )
 }

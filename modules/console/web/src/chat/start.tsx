@@ -1,5 +1,4 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
 
 import { call } from '../api/client'
 import type { Started } from '../api/types'
@@ -7,8 +6,7 @@ import { Target, useTarget } from '../organization'
 import { go } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
-import { useAction } from '../ui/action'
-import { Button, Dialog, Failed, Field } from '../ui/ui'
+import { FormDialog, Input, TextArea, useSentForm } from '../ui/form'
 
 /* `known`: e-mails of earlier conversations, offered by the field. */
 export function Start ({
@@ -25,20 +23,17 @@ export function Start ({
   const me = useMe()
   const target = useTarget(organization)
   const client = useQueryClient()
-  const [other, setOther] = useState('')
-  const [device, setDevice] = useState(about)
-  const [text, setText] = useState('')
-  const start = useAction({
-    mutationFn: () =>
+  const form = useSentForm({ participant2: '', deviceProjectName: about, ...target.values, chatEntry: '' }, {
+    send: ({ participant2, deviceProjectName, chatEntry, ...rest }) =>
       call<{ conversation: Started }>('POST', '/api/chat/conversations/start', {
         participant1: me.email,
-        participant2: other,
+        participant2,
         username: me.email,
-        chatEntry: text,
-        deviceProjectName: device || null,
-        organizationId: target.id
+        chatEntry,
+        deviceProjectName: deviceProjectName || null,
+        organizationId: target.idOf(rest)
       }),
-    onSuccess: async ({ conversation }) => {
+    done: async ({ conversation }) => {
       await client.invalidateQueries({ queryKey: ['conversations'] })
       close()
       go('chat', conversation.id)
@@ -46,47 +41,16 @@ export function Start ({
   })
 
   return (
-    <Dialog title={t('chat.start')} close={close}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          start.mutate()
-        }}
-      >
-        {start.isError && <Failed error={start.error} />}
-        <Field label={t('chat.with')}>
-          {(props) => (
-            <input
-              {...props}
-              type='email'
-              required
-              list='known'
-              value={other}
-              onChange={(e) => setOther(e.target.value)}
-            />
-          )}
-        </Field>
-        <datalist id='known'>
-          {known.map((email) => (
-            <option key={email} value={email} />
-          ))}
-        </datalist>
-        <Field label={t('chat.device')}>
-          {(props) => <input {...props} maxLength={255} value={device} onChange={(e) => setDevice(e.target.value)} />}
-        </Field>
-        <Target of={target} optional={isOne(me, 'Admin')} />
-        <Field label={t('chat.first')}>
-          {(props) => (
-            <textarea {...props} rows={4} required value={text} onChange={(e) => setText(e.target.value)} />
-          )}
-        </Field>
-        <div className='actions'>
-          <Button onClick={close}>{t('do.cancel')}</Button>
-          <Button kind='main' type='submit' disabled={start.isPending}>
-            {t('chat.send')}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t('chat.start')} of={form} close={close} action={t('chat.send')}>
+      <Input of={form} name='participant2' label={t('chat.with')} type='email' required list='known' />
+      <datalist id='known'>
+        {known.map((email) => (
+          <option key={email} value={email} />
+        ))}
+      </datalist>
+      <Input of={form} name='deviceProjectName' label={t('chat.device')} maxLength={255} />
+      <Target of={form} name='organizationId' optional={isOne(me, 'Admin')} />
+      <TextArea of={form} name='chatEntry' label={t('chat.first')} rows={4} required />
+    </FormDialog>
   )
 }

@@ -6,28 +6,16 @@ import { useState } from 'react'
 import { call, everything } from '../api/client'
 import type { Client, MadeClient } from '../api/types'
 import { t } from '../texts/texts'
-import { useAction } from '../ui/action'
-import { Button, Confirm, Copy, Dialog, Empty, Failed, Field, Id, Loading, Table, Time } from '../ui/ui'
+import { FormDialog, Input, useSentForm } from '../ui/form'
+import { Button, Confirm, Copy, Dialog, Empty, Failed, Id, Loading, Table, Time } from '../ui/ui'
 
 function Make ({ close, done }: { close: () => void, done: (client: MadeClient) => void }) {
-  const [name, setName] = useState('')
-  const make = useAction({ mutationFn: () => call<MadeClient>('POST', '/api/auth/clients', { name }), onSuccess: done })
+  const form = useSentForm({ name: '' }, { send: (values) => call<MadeClient>('POST', '/api/auth/clients', values), done })
 
   return (
-    <Dialog title={t('clients.new')} close={close}>
-      <form onSubmit={(event) => { event.preventDefault(); make.mutate() }}>
-        {make.isError && <Failed error={make.error} />}
-        <Field label={t('clients.name')}>
-          {(props) => (
-            <input {...props} required maxLength={100} value={name} onChange={(e) => setName(e.target.value)} />
-          )}
-        </Field>
-        <div className='actions'>
-          <Button onClick={close}>{t('do.cancel')}</Button>
-          <Button kind='main' type='submit' disabled={make.isPending}>{t('do.save')}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t('clients.new')} of={form} close={close}>
+      <Input of={form} name='name' label={t('clients.name')} required maxLength={100} />
+    </FormDialog>
   )
 }
 

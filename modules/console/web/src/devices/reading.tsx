@@ -1,14 +1,12 @@
 /* Forms that add a reading, and void one. */
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
 
 import { ApiError, call } from '../api/client'
 import type { Read } from '../api/types'
 import { t } from '../texts/texts'
-import { useAction } from '../ui/action'
+import { FormDialog, Input, Select, problemsIn, useSentForm } from '../ui/form'
 import { asEnergy, asPeriod, zoneOf } from '../ui/format'
 import { toast } from '../ui/toast'
-import { Button, Dialog, Failed, Field } from '../ui/ui'
 
 const units = ['Wh', 'kWh', 'MWh', 'GWh']
 
@@ -21,96 +19,49 @@ function useRefresh () {
 
 export function Add ({ path, timezone, close }: { path: string, timezone: string | null, close: () => void }) {
   const refresh = useRefresh()
-  const [values, setValues] = useState({ type: 'History', startDate: '', endDate: '', value: '', unit: 'kWh' })
-  const change = (some: Partial<typeof values>) => setValues({ ...values, ...some })
-  const add = useAction({
-    mutationFn: () => {
-      const { type, unit, value, startDate, endDate } = values
+  const form = useSentForm({ type: 'History', startDate: '', endDate: '', value: '', unit: 'kWh' }, {
+    send: ({ type, unit, value, startDate, endDate }) => {
       const read = { value, ...(startDate && { startDate }), ...(endDate && { endDate }) }
-      const zone = timezone ?? zoneOf()
-      return call('POST', path, { type, unit, timezone: zone, reads: [read] })
+      return call('POST', path, { type, unit, timezone: timezone ?? zoneOf(), reads: [read] })
     },
-    onSuccess: async () => { await refresh(); toast(t('readings.added')); close() },
-    onError: () => refresh() // it is among the refused readings now
+    done: async () => { await refresh(); toast(t('readings.added')); close() },
+    failed: () => refresh(), // it is among the refused readings now
+    problemsOf: (error) => problemsIn(error).map(({ field, problem }) => ({ field: field.replace('reads[0].', ''), problem }))
   })
-  const errors = add.error instanceof ApiError ? add.error.errors : []
-  const problemOf = (name: string) => errors.find(({ field }) => field === `reads[0].${name}`)?.problem
-  const fields = Object.keys(values).map((name) => `reads[0].${name}`)
-  const shown = errors.length > 0 && errors.every(({ field }) => fields.includes(field))
-  const date = (name: 'startDate' | 'endDate', label: string) => (
-    <Field label={label} problem={problemOf(name)}>
-      {(props) => (
-        <input {...props} type='datetime-local' value={values[name]}
-          onChange={(e) => change({ [name]: e.target.value })} />
-      )}
-    </Field>
-  )
+  const start = form.watch('type') === 'Delta' ? 'readings.startDelta' : 'readings.start'
 
   return (
-    <Dialog title={t('readings.add')} close={close}>
-      <form noValidate onSubmit={(event) => { event.preventDefault(); add.mutate() }}>
-        {add.isError && !shown && <Failed error={add.error} />}
-        <Field label={t('readings.type')}>
-          {(props) => (
-            <select {...props} value={values.type} onChange={(e) => change({ type: e.target.value })}>
-              <option value='History'>{t('readings.History')}</option>
-              <option value='Delta'>{t('readings.Delta')}</option>
-            </select>
-          )}
-        </Field>
-        <div className='pairs'>
-          {date('startDate', t(values.type === 'Delta' ? 'readings.startDelta' : 'readings.start'))}
-          {date('endDate', t('readings.end'))}
-          <Field label={t('certs.energy')} problem={problemOf('value')}>
-            {(props) => (
-              <input {...props} type='number' step='any' min={0} value={values.value}
-                onChange={(e) => change({ value: e.target.value })} />
-            )}
-          </Field>
-          <Field label={t('readings.unit')}>
-            {(props) => (
-              <select {...props} value={values.unit} onChange={(e) => change({ unit: e.target.value })}>
-                {units.map((unit) => <option key={unit}>{unit}</option>)}
-              </select>
-            )}
-          </Field>
-        </div>
-        <p><small>{timezone ? t('readings.zone', { zone: timezone }) : t('readings.ownZone')}</small></p>
-        <div className='actions'>
-          <Button onClick={close}>{t('do.cancel')}</Button>
-          <Button kind='main' type='submit' disabled={add.isPending}>{t('do.save')}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t('readings.add')} of={form} close={close} noValidate>
+      <Select of={form} name='type' label={t('readings.type')}>
+        <option value='History'>{t('readings.History')}</option>
+        <option value='Delta'>{t('readings.Delta')}</option>
+      </Select>
+      <div className='pairs'>
+        <Input of={form} name='startDate' label={t(start)} type='datetime-local' />
+        <Input of={form} name='endDate' label={t('readings.end')} type='datetime-local' />
+        <Input of={form} name='value' label={t('certs.energy')} type='number' step='any' min={0} />
+        <Select of={form} name='unit' label={t('readings.unit')}>
+          {units.map((unit) => <option key={unit}>{unit}</option>)}
+        </Select>
+      </div>
+      <p><small>{timezone ? t('readings.zone', { zone: timezone }) : t('readings.ownZone')}</small></p>
+    </FormDialog>
   )
 }
 
 export function Void ({ path, read, close }: { path: string, read: Read, close: () => void }) {
   const refresh = useRefresh()
-  const [reason, setReason] = useState('')
-  const run = useAction({
-    mutationFn: () => call('DELETE', `${path}/${read.id}`, { reason }),
-    onSuccess: async () => { await refresh(); toast(t('readings.isVoided')); close() }
+  const form = useSentForm({ reason: '' }, {
+    send: (values) => call('DELETE', `${path}/${read.id}`, values),
+    done: async () => { await refresh(); toast(t('readings.isVoided')); close() }
   })
-  const errors = run.error instanceof ApiError ? run.error.errors : []
-  const problem = errors.find(({ field }) => field === 'reason')?.problem
-  const certified = run.error instanceof ApiError && run.error.status === 403
+  const certified = form.error instanceof ApiError && form.error.status === 403
 
   return (
-    <Dialog title={t('readings.void')} close={close}>
-      <form noValidate onSubmit={(event) => { event.preventDefault(); run.mutate() }}>
-        {run.isError && !problem && (
-          <Failed error={certified ? t('readings.certified') : run.error} />
-        )}
-        <p>{t('readings.voidAsk', { energy: asEnergy(read.value), period: asPeriod(read.startDate, read.endDate) })}</p>
-        <Field label={t('readings.reason')} problem={problem}>
-          {(props) => <input {...props} maxLength={1000} value={reason} onChange={(e) => setReason(e.target.value)} />}
-        </Field>
-        <div className='actions'>
-          <Button onClick={close}>{t('do.cancel')}</Button>
-          <Button kind='danger' type='submit' disabled={run.isPending}>{t('readings.void')}</Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t('readings.void')} of={form} close={close} noValidate action={t('readings.void')} kind='danger'
+      error={certified ? t('readings.certified') : form.error}>
+      <p>{t('readings.voidAsk', { energy: asEnergy(read.value), period: asPeriod(read.startDate, read.endDate) })}</p>
+      <Input of={form} name='reason' label={t('readings.reason')} maxLength={1000} />
+    </FormDialog>
   )
 }

@@ -2,13 +2,12 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { ApiError, call, change } from '../api/client'
+import { call, change } from '../api/client'
 import type { Device } from '../api/types'
 import { Target, useTarget } from '../organization'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
-import { useAction } from '../ui/action'
-import { Button, Dialog, Failed, Field } from '../ui/ui'
+import { FormDialog, Input, Select, useSentForm } from '../ui/form'
 import { Options, useChoices } from './data'
 
 type List = Parameters<typeof useChoices>[0]
@@ -27,7 +26,7 @@ const fields: { name: keyof Device, text: Key, type?: string, list?: List }[] = 
   { name: 'deviceTypeCode', text: 'devices.type', list: 'device-types' }
 ]
 
-const written = (device: Device | undefined, name: keyof Device) => String(device?.[name] ?? '')
+const writtenOf = (device: Device | undefined, name: keyof Device) => String(device?.[name] ?? '')
 
 /* Somebody else has changed the same fields since the form was opened; it shows their new values and asks. */
 class Conflict extends Error {
@@ -40,7 +39,7 @@ function Changed ({ of: { now, names } }: { of: Conflict }) {
       <p>{t('devices.conflict')}</p>
       <ul>
         {fields.filter(({ name }) => names.includes(name)).map(({ name, text }) => (
-          <li key={name}>{t(text)}: {written(now, name) || '–'}</li>
+          <li key={name}>{t(text)}: {writtenOf(now, name) || '–'}</li>
         ))}
       </ul>
     </div>
@@ -56,58 +55,40 @@ export function Register ({ device, close, done }: {
     countries: useChoices('countries'), 'fuel-codes': useChoices('fuel-codes'),
     'device-types': useChoices('device-types'), 'time-zones': useChoices('time-zones')
   }
-  const [values, setValues] = useState<Record<string, string>>(() =>
-    Object.fromEntries(fields.map(({ name }) => [name, written(device, name)])))
   const [first] = useState(device) // as it was when the form was opened: only fields that differ are sent
   const [known, know] = useState(device) // as it was when the user last saw its values
-  const save = useAction({
-    mutationFn: async () => {
-      const changed = fields.map(({ name }) => name).filter((name) => values[name] !== written(first, name))
+  const written = Object.fromEntries(fields.map(({ name }) => [name, writtenOf(device, name)]))
+  const form = useSentForm<Record<string, string>, Device>({ ...(device ? {} : target.values), ...written }, {
+    send: async (values) => {
+      const changed = fields.map(({ name }) => name).filter((name) => values[name] !== writtenOf(first, name))
       // null clears a field
       const body = Object.fromEntries(changed.map((name) => [name, values[name]?.trim() ? values[name] : null]))
-      if (!device) return call<Device>('POST', '/api/device', { ...body, organizationId: target.id })
+      if (!device) return call<Device>('POST', '/api/device', { ...body, organizationId: target.idOf(values) })
       return change<Device>(`/api/device/${device.uuid}`, body, (now) => {
-        const names = changed.filter((name) => ![written(known, name), values[name]].includes(written(now, name)))
+        const names = changed.filter((name) => ![writtenOf(known, name), values[name]].includes(writtenOf(now, name)))
         if (names.length > 0) throw new Conflict(now, names)
       })
     },
-    onSuccess: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) },
-    onError: (error) => {
+    done: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) },
+    failed: (error) => {
       if (error instanceof Conflict) know(error.now)
       void client.invalidateQueries({ queryKey: ['devices', 'one'] }) // it may have been changed or deleted meanwhile
     }
   })
-  const errors = save.error instanceof ApiError ? save.error.errors : []
-  const shown = [...fields.map(({ name }) => name as string), ...(!device && target.several ? ['organizationId'] : [])]
-  const others = errors.length === 0 || errors.some(({ field }) => !shown.includes(field))
-  const conflict = save.error instanceof Conflict ? save.error : null
+  const conflict = form.save.error instanceof Conflict ? form.save.error : null
 
   return (
-    <Dialog title={t(device ? 'devices.editOne' : 'devices.new')} close={close}>
-      <form noValidate onSubmit={(event) => { event.preventDefault(); save.mutate() }}>
-        {conflict && <Changed of={conflict} />}
-        {save.isError && !conflict && others && <Failed error={save.error} />}
-        {!device && <Target of={target} problem={errors.find(({ field }) => field === 'organizationId')?.problem} />}
-        <div className='pairs'>
-          {fields.map(({ name, text, type = 'text', list }) => (
-            <Field key={name} label={t(text)} problem={errors.find(({ field }) => field === name)?.problem}>
-              {(props) => {
-                const onChange = (e: { target: { value: string } }) => setValues({ ...values, [name]: e.target.value })
-                const all = { ...props, value: values[name], onChange }
-                return list
-                  ? <select {...all}><Options of={lists[list]} none='–' value={values[name] ?? ''} /></select>
-                  : <input {...all} type={type} step='any' />
-              }}
-            </Field>
-          ))}
-        </div>
-        <div className='actions'>
-          <Button onClick={close}>{t('do.cancel')}</Button>
-          <Button kind='main' type='submit' disabled={save.isPending}>
-            {t(conflict ? 'devices.saveAnyway' : 'do.save')}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog title={t(device ? 'devices.editOne' : 'devices.new')} of={form} close={close} noValidate
+      action={t(conflict ? 'devices.saveAnyway' : 'do.save')} error={conflict ? null : form.error}>
+      {conflict && <Changed of={conflict} />}
+      {!device && <Target of={form} name='organizationId' />}
+      <div className='pairs'>
+        {fields.map(({ name, text, type = 'text', list }) => list ? (
+          <Select key={name} of={form} name={name} label={t(text)}>
+            <Options of={lists[list]} none='–' value={writtenOf(first, name)} />
+          </Select>
+        ) : <Input key={name} of={form} name={name} label={t(text)} type={type} step='any' />)}
+      </div>
+    </FormDialog>
   )
 }

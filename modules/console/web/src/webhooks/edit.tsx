@@ -3,28 +3,29 @@
  * service is shown once: at its field, or above the form if it has none.
  */
 import { useQueryClient } from '@tanstack/react-query'
-import { useState, type ReactNode } from 'react'
+import { useState, type ComponentProps, type ReactNode } from 'react'
+import { useController, useFieldArray, type Path, type UseFormRegisterReturn, type UseFormReturn } from 'react-hook-form'
 
-import { ApiError, call, change } from '../api/client'
+import { call, change } from '../api/client'
 import type { Filtered, Webhook } from '../api/types'
 import { to, useGuard } from '../router'
 import { labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
 import { useAction } from '../ui/action'
+import { Input, Select, TextArea, useSentForm } from '../ui/form'
 import { asNumber } from '../ui/format'
 import { toast } from '../ui/toast'
-import { Badge, Button, Discard, Failed, Field, Loading, problemOf } from '../ui/ui'
-import { bodyOf, changedIn, formOf, MEMBERS, readDelays, readFilter, type Authentication, type Form } from './form'
+import { Badge, Button, Discard, Failed, Loading, problemOf } from '../ui/ui'
+import {
+  bodyOf, changedIn, formOf, MEMBERS, problemsOf, readDelays, readFilter, type Authentication, type Form
+} from './form'
 import { Moment, nameOf, pathOf, useEvents } from './parts'
 
-type Set = (some: Partial<Form>) => void
-type Problem = (...fields: string[]) => string | undefined
-
+/* The props of each part of the form. */
 interface Part {
-  form: Form
-  set: Set
-  problem: Problem
+  form: UseFormReturn<Form>
+  values: Form
   hook?: Webhook
 }
 
@@ -34,38 +35,14 @@ const EXAMPLES = {
   pem: '-----BEGIN …'
 }
 
-const PLACES = [
-  'url',
-  'name',
-  'description',
-  'events',
-  'secret',
-  'filter',
-  'retryPolicy',
-  'disablePolicy',
-  'rateLimit',
-  'ordering',
-  'headers',
-  'signature',
-  'authentication'
-]
+const problemAt = ({ getFieldState, formState }: UseFormReturn<Form>, name: Path<Form>) =>
+  getFieldState(name, formState).error?.message as string | undefined
 
-const isWithin = (field: string, place: string) =>
-  field === place || field.startsWith(`${place}.`) || field.startsWith(`${place}[`)
-
-/* The problem with a field or its parts; the path of a part is in the text. */
-function problemAt (error: unknown, place: string): string | undefined {
-  const found = error instanceof ApiError ? error.errors.filter(({ field }) => isWithin(field, place)) : []
-  const texts = found.map(({ field, problem }) =>
-    field === place ? problem : `${field.slice(place.length).replace(/^\./, '')}: ${problem}`
-  )
-  return texts.length > 0 ? texts.join('; ') : undefined
+/* The problem with a field without a label. */
+function Problem ({ form, name }: { form: UseFormReturn<Form>; name: Path<Form> }) {
+  const text = problemAt(form, name)
+  return text && <p className='problem'>{text}</p>
 }
-
-const hasPlace = (error: unknown) =>
-  error instanceof ApiError &&
-  error.errors.length > 0 &&
-  error.errors.every(({ field }) => PLACES.some((place) => isWithin(field, place)))
 
 /* A folded part of the form, with its value next to the title. */
 function Folded ({
@@ -98,25 +75,13 @@ function Folded ({
   )
 }
 
-function Choices<Value extends string> ({
-  label,
-  name,
-  value,
-  of,
-  change
-}: {
-  label: string
-  name: string
-  value: Value
-  of: [Value, string][]
-  change: (to: Value) => void
-}) {
+function Choices ({ label, field, of }: { label: string; field: UseFormRegisterReturn; of: [string, string][] }) {
   return (
     <fieldset className='field radios'>
       <legend>{label}</legend>
-      {of.map(([each, text]) => (
-        <label key={each} className='check'>
-          <input type='radio' name={name} checked={value === each} onChange={() => change(each)} />
+      {of.map(([value, text]) => (
+        <label key={value} className='check'>
+          <input type='radio' value={value} {...field} />
           {text}
         </label>
       ))}
@@ -124,60 +89,33 @@ function Choices<Value extends string> ({
   )
 }
 
-function Check ({ text, checked, change }: { text: string; checked: boolean; change: (to: boolean) => void }) {
+function Check ({ text, ...rest }: { text: string } & ComponentProps<'input'>) {
   return (
     <label className='check'>
-      <input type='checkbox' checked={checked} onChange={(e) => change(e.target.checked)} />
+      <input type='checkbox' {...rest} />
       {text}
     </label>
   )
 }
 
-function Receiver ({ form, set, problem, hook }: Part) {
+function Receiver ({ form, values, hook }: Part) {
   return (
     <section className='panel part'>
       {!hook && (
         <Choices
           label={t('hooks.kind')}
-          name='kind'
-          value={form.polled ? 'poll' : 'send'}
-          change={(kind) => set({ polled: kind === 'poll' })}
+          field={form.register('kind')}
           of={[
             ['send', t('hooks.kind.send')],
             ['poll', t('hooks.kind.poll')]
           ]}
         />
       )}
-      {!form.polled && (
-        <Field label={t('hooks.url')} problem={problem('url')}>
-          {(props) => (
-            <input
-              {...props}
-              type='url'
-              required
-              maxLength={2048}
-              value={form.url}
-              onChange={(e) => set({ url: e.target.value })}
-            />
-          )}
-        </Field>
+      {values.kind === 'send' && (
+        <Input of={form} name='url' label={t('hooks.url')} type='url' required maxLength={2048} />
       )}
-      <Field label={t('hooks.nameIs')} problem={problem('name')}>
-        {(props) => (
-          <input {...props} maxLength={100} value={form.name} onChange={(e) => set({ name: e.target.value })} />
-        )}
-      </Field>
-      <Field label={t('hooks.description')} problem={problem('description')}>
-        {(props) => (
-          <textarea
-            {...props}
-            rows={2}
-            maxLength={1000}
-            value={form.description}
-            onChange={(e) => set({ description: e.target.value })}
-          />
-        )}
-      </Field>
+      <Input of={form} name='name' label={t('hooks.nameIs')} maxLength={100} />
+      <TextArea of={form} name='description' label={t('hooks.description')} rows={2} maxLength={1000} />
     </section>
   )
 }
@@ -192,40 +130,42 @@ function grouped (names: string[]): [string, string[]][] {
   return [...groups]
 }
 
-function Events ({ form, set, problem }: Part) {
+function Events ({ form, values }: Part) {
   const names = useEvents()
+  const { field } = useController({ control: form.control, name: 'events' })
+  const chosen = field.value
   const toggle = (name: string) =>
-    set({
-      events: form.events.includes(name) ? form.events.filter((other) => other !== name) : [...form.events, name]
-    })
+    field.onChange(chosen.includes(name) ? chosen.filter((other) => other !== name) : [...chosen, name])
 
   return (
     <section className='panel part'>
       <Choices
         label={t('hooks.events')}
-        name='events'
-        value={form.all ? 'all' : 'some'}
-        change={(to) => set({ all: to === 'all' })}
+        field={form.register('scope')}
         of={[
           ['all', t('hooks.all')],
           ['some', t('hooks.some')]
         ]}
       />
-      {!form.all && names.isPending && <Loading />}
-      {!form.all && names.isError && <Failed error={names.error} again={() => void names.refetch()} />}
-      {!form.all && names.data && (
-        <div className='groups'>
-          {grouped(names.data.filter((name) => name !== 'ping')).map(([group, own]) => (
-            <div key={group} role='group' aria-label={group}>
-              {own.map((name) => (
-                <Check key={name} text={name} checked={form.events.includes(name)} change={() => toggle(name)} />
+      {values.scope === 'some' && (
+        <>
+          {names.isPending && <Loading />}
+          {names.isError && <Failed error={names.error} again={() => void names.refetch()} />}
+          {names.data && (
+            <div className='groups'>
+              {grouped(names.data.filter((name) => name !== 'ping')).map(([group, own]) => (
+                <div key={group} role='group' aria-label={group}>
+                  {own.map((name) => (
+                    <Check key={name} text={name} checked={chosen.includes(name)} onChange={() => toggle(name)} />
+                  ))}
+                </div>
               ))}
             </div>
-          ))}
-        </div>
+          )}
+          {chosen.length === 0 && <p className='problem'>{t('hooks.choose')}</p>}
+        </>
       )}
-      {!form.all && form.events.length === 0 && <p className='problem'>{t('hooks.choose')}</p>}
-      {problem('events') && <p className='problem'>{problem('events')}</p>}
+      <Problem form={form} name='events' />
     </section>
   )
 }
@@ -248,13 +188,14 @@ function Matches ({ of }: { of: Filtered }) {
   )
 }
 
-function Filter ({ form, set, problem, hook }: Part) {
-  const filter = readFilter(form.filter)
+function Filter ({ form, values, hook }: Part) {
+  const filter = readFilter(values.filter)
   const test = useAction({
     mutationFn: (of: Record<string, unknown>) =>
       call<Filtered>('POST', pathOf(hook?.id ?? 0, 'filter', 'test'), { filter: of })
   })
-  const wrong = filter === undefined ? t('hooks.filterWrong') : (problem('filter') ?? problemAt(test.error, 'filter'))
+  const tested = problemsOf(test.error).find(({ field }) => field === 'filter')?.problem
+  const wrong = filter === undefined ? t('hooks.filterWrong') : problemAt(form, 'filter') ?? tested
 
   return (
     <Folded
@@ -263,24 +204,22 @@ function Filter ({ form, set, problem, hook }: Part) {
       open={filter !== null || wrong !== undefined}
     >
       <p className='soft'>{t('hooks.filterIs')}</p>
-      <Field label={t('hooks.filterJson')} problem={wrong}>
-        {(props) => (
-          <textarea
-            {...props}
-            className='code'
-            rows={8}
-            spellCheck={false}
-            value={form.filter}
-            placeholder={EXAMPLES.filter}
-            onChange={(e) => {
-              test.reset()
-              set({ filter: e.target.value })
-            }}
-          />
-        )}
-      </Field>
+      <TextArea
+        of={form}
+        name='filter'
+        label={t('hooks.filterJson')}
+        problem={wrong}
+        className='code'
+        rows={8}
+        spellCheck={false}
+        placeholder={EXAMPLES.filter}
+        onInput={() => test.reset()}
+      />
       <div className='row'>
-        <Button disabled={!filter} onClick={() => set({ filter: JSON.stringify(filter, null, 2) })}>
+        <Button
+          disabled={!filter}
+          onClick={() => form.setValue('filter', JSON.stringify(filter, null, 2), { shouldDirty: true })}
+        >
           {t('hooks.filterFormat')}
         </Button>
         {hook && (
@@ -290,172 +229,151 @@ function Filter ({ form, set, problem, hook }: Part) {
         )}
       </div>
       <div role='status'>{test.data && <Matches of={test.data} />}</div>
-      {test.isError && !hasPlace(test.error) && <Failed error={test.error} />}
+      {test.isError && tested === undefined && <Failed error={test.error} />}
     </Folded>
   )
 }
 
-function Retries ({ form, set, problem }: Part) {
-  const delays = readDelays(form.delays)
-  const wrong = form.retry === 'own' && !delays ? t('hooks.delaysWrong') : problem('retryPolicy')
-  const value = form.retry === 'own' ? form.delays : t(`hooks.retry.${form.retry}`)
+/* A number and the unit that it has. */
+function Amount ({ form, name, label, max, children }: {
+  form: UseFormReturn<Form>; name: 'after' | 'limit'; label: string; max: number; children: ReactNode
+}) {
+  return (
+    <div className='row'>
+      <input
+        className='few'
+        type='number'
+        min={1}
+        max={max}
+        required
+        aria-label={label}
+        aria-invalid={problemAt(form, name) !== undefined}
+        {...form.register(name)}
+      />
+      {children}
+    </div>
+  )
+}
+
+function Retries ({ form, values }: Part) {
+  const { retry, disable } = values
+  const delays = readDelays(values.delays)
+  const wrong = retry === 'own' && !delays ? t('hooks.delaysWrong') : problemAt(form, 'delays')
 
   return (
     <Folded
       title={t('hooks.retries')}
-      value={value}
-      open={form.retry !== 'default' || form.disable || wrong !== undefined}
+      value={retry === 'own' ? values.delays : t(`hooks.retry.${retry}`)}
+      open={retry !== 'default' || disable || wrong !== undefined}
     >
       <Choices
         label={t('hooks.retries')}
-        name='retry'
-        value={form.retry}
-        change={(retry) => set({ retry })}
+        field={form.register('retry')}
         of={[
           ['default', t('hooks.retry.default')],
           ['standard', t('hooks.retry.standard')],
           ['own', t('hooks.retry.own')]
         ]}
       />
-      {form.retry === 'own' && (
-        <Field label={t('hooks.delays')} problem={wrong}>
-          {(props) => <input {...props} value={form.delays} onChange={(e) => set({ delays: e.target.value })} />}
-        </Field>
-      )}
-      {form.retry === 'own' && delays && <p className='soft'>{t('hooks.delaysAre', { n: delays.length + 1 })}</p>}
-      <Check text={t('hooks.disabling')} checked={form.disable} change={(disable) => set({ disable })} />
-      {form.disable && (
+      {retry === 'own' && <Input of={form} name='delays' label={t('hooks.delays')} problem={wrong} />}
+      {retry === 'own' && delays && <p className='soft'>{t('hooks.delaysAre', { n: delays.length + 1 })}</p>}
+      <Check text={t('hooks.disabling')} {...form.register('disable')} />
+      {disable && (
         <>
           <p className='soft'>{t('hooks.disablingIs')}</p>
-          <div className='row'>
-            <input
-              className='few'
-              type='number'
-              min={1}
-              max={2592}
-              required
-              aria-label={t('hooks.disablingAfter')}
-              value={form.after}
-              aria-invalid={problem('disablePolicy') !== undefined}
-              onChange={(e) => set({ after: e.target.value })}
-            />
-            <select
-              className='few'
-              aria-label={t('hooks.unit')}
-              value={form.unit}
-              onChange={(e) => set({ unit: e.target.value })}
-            >
+          <Amount form={form} name='after' label={t('hooks.disablingAfter')} max={2592}>
+            <select className='few' aria-label={t('hooks.unit')} {...form.register('unit')}>
               {(['m', 'h', 'd'] as const).map((unit) => (
                 <option key={unit} value={unit}>
                   {t(`hooks.unit.${unit}`)}
                 </option>
               ))}
             </select>
-          </div>
-          {problem('disablePolicy') && <p className='problem'>{problem('disablePolicy')}</p>}
+          </Amount>
+          <Problem form={form} name='after' />
         </>
       )}
     </Folded>
   )
 }
 
-function Pace ({ form, set, problem }: Part) {
+function Pace ({ form, values }: Part) {
+  const { limited, ordered } = values
   const value = [
-    form.limited ? t(`hooks.limited.${form.per}`, { n: form.limit }) : '',
-    form.ordered ? t('hooks.ordered') : ''
+    limited ? t(`hooks.limited.${values.per}`, { n: values.limit }) : '',
+    ordered ? t('hooks.ordered') : ''
   ]
     .filter(Boolean)
     .join(', ')
 
   return (
-    <Folded title={t('hooks.pace')} value={value || t('hooks.unlimited')} open={form.limited || form.ordered}>
-      <Check text={t('hooks.rateLimit')} checked={form.limited} change={(limited) => set({ limited })} />
-      {form.limited && (
-        <div className='row'>
-          <input
-            className='few'
-            type='number'
-            min={1}
-            max={1000}
-            required
-            aria-label={t('hooks.limit')}
-            value={form.limit}
-            aria-invalid={problem('rateLimit') !== undefined}
-            onChange={(e) => set({ limit: e.target.value })}
-          />
-          <select
-            className='few'
-            aria-label={t('hooks.unit')}
-            value={form.per}
-            onChange={(e) => set({ per: e.target.value === 'minute' ? 'minute' : 'second' })}
-          >
+    <Folded title={t('hooks.pace')} value={value || t('hooks.unlimited')} open={limited || ordered}>
+      <Check text={t('hooks.rateLimit')} {...form.register('limited')} />
+      {limited && (
+        <Amount form={form} name='limit' label={t('hooks.limit')} max={1000}>
+          <select className='few' aria-label={t('hooks.unit')} {...form.register('per')}>
             <option value='second'>{t('hooks.perSecond')}</option>
             <option value='minute'>{t('hooks.perMinute')}</option>
           </select>
-        </div>
+        </Amount>
       )}
-      {problem('rateLimit') && <p className='problem'>{problem('rateLimit')}</p>}
-      <Check text={t('hooks.ordering')} checked={form.ordered} change={(ordered) => set({ ordered })} />
-      {form.ordered && <p className='soft'>{t('hooks.orderingIs')}</p>}
+      <Problem form={form} name='limit' />
+      <Check text={t('hooks.ordering')} {...form.register('ordered')} />
+      {ordered && <p className='soft'>{t('hooks.orderingIs')}</p>}
+      <Problem form={form} name='ordered' />
     </Folded>
   )
 }
 
-function Headers ({ form, set, problem, hook }: Part) {
-  const { headers } = form
+function Headers ({ form, values, hook }: Part) {
+  const { fields, append, remove, replace } = useFieldArray({ control: form.control, name: 'headers' })
   const known = Object.entries(hook?.headers ?? {})
-  const names = (headers ?? known.map(([name]) => ({ name }))).map(({ name }) => name).filter(Boolean)
-  const change = (at: number, some: Partial<{ name: string; value: string }>) =>
-    set({ headers: headers?.map((header, i) => (i === at ? { ...header, ...some } : header)) ?? null })
+  const names = values.keepsHeaders ? known.map(([name]) => name) : values.headers.map(({ name }) => name).filter(Boolean)
+  const again = () => {
+    form.setValue('keepsHeaders', false, { shouldDirty: true })
+    replace(known.map(([name]) => ({ name, value: '' })))
+  }
 
   return (
     <Folded
       title={t('hooks.headers')}
       value={names.join(', ') || t('hooks.none')}
-      open={names.length > 0 || problem('headers') !== undefined}
+      open={names.length > 0 || problemAt(form, 'headers') !== undefined}
     >
       <p className='soft'>{t('hooks.headersAre')}</p>
-      {headers === null && (
+      {values.keepsHeaders && (
         <>
           {known.map(([name, value]) => (
             <code key={name} className='each'>
               {name}: {value}
             </code>
           ))}
-          <Button onClick={() => set({ headers: known.map(([name]) => ({ name, value: '' })) })}>
-            {t('hooks.headersAgain')}
-          </Button>
+          <Button onClick={again}>{t('hooks.headersAgain')}</Button>
         </>
       )}
-      {headers?.map(({ name, value }, i) => (
-        <div key={i} className='row header'>
+      {fields.map(({ id }, i) => (
+        <div key={id} className='row header'>
           <input
             aria-label={t('hooks.headerName')}
             placeholder={EXAMPLES.header}
-            required={value !== ''}
+            required={values.headers[i]?.value !== ''}
             maxLength={128}
-            value={name}
-            onChange={(e) => change(i, { name: e.target.value })}
+            {...form.register(`headers.${i}.name`)}
           />
           <input
             aria-label={t('hooks.headerValue')}
             type='password'
             autoComplete='off'
-            required={name !== ''}
-            value={value}
-            onChange={(e) => change(i, { value: e.target.value })}
+            required={values.headers[i]?.name !== ''}
+            {...form.register(`headers.${i}.value`)}
           />
-          <Button onClick={() => set({ headers: headers.filter((_, at) => at !== i) })}>
-            {t('hooks.headerRemove')}
-          </Button>
+          <Button onClick={() => remove(i)}>{t('hooks.headerRemove')}</Button>
         </div>
       ))}
-      {headers && (
-        <Button onClick={() => set({ headers: [...headers, { name: '', value: '' }] })}>
-          {t('hooks.headerAdd')}
-        </Button>
+      {!values.keepsHeaders && (
+        <Button onClick={() => append({ name: '', value: '' })}>{t('hooks.headerAdd')}</Button>
       )}
-      {problem('headers') && <p className='problem'>{problem('headers')}</p>}
+      <Problem form={form} name='headers' />
     </Folded>
   )
 }
@@ -464,42 +382,23 @@ const SECRET = ['password', 'token', 'clientSecret']
 const LONG = ['certificate', 'key']
 const OPTIONAL = ['scope', 'audience']
 
-function Member ({ name, form, set, problem }: Part & { name: string }) {
-  const value = form.credentials[name] ?? ''
-  const change = (text: string) => set({ credentials: { ...form.credentials, [name]: text } })
+function Member ({ form, name }: { form: UseFormReturn<Form>; name: string }) {
+  const field = { of: form, name: `credentials.${name}`, label: t(`hooks.member.${name}` as Key) } as const
 
+  if (LONG.includes(name))
+    return <TextArea {...field} className='code' rows={5} required spellCheck={false} placeholder={EXAMPLES.pem} />
   return (
-    <Field label={t(`hooks.member.${name}` as Key)} problem={problem(`authentication.${name}`)}>
-      {(props) =>
-        LONG.includes(name) ? (
-          <textarea
-            {...props}
-            className='code'
-            rows={5}
-            required
-            spellCheck={false}
-            placeholder={EXAMPLES.pem}
-            value={value}
-            onChange={(e) => change(e.target.value)}
-          />
-        ) : (
-          <input
-            {...props}
-            type={SECRET.includes(name) ? 'password' : name === 'tokenUrl' ? 'url' : 'text'}
-            autoComplete='off'
-            required={!OPTIONAL.includes(name)}
-            value={value}
-            onChange={(e) => change(e.target.value)}
-          />
-        )
-      }
-    </Field>
+    <Input
+      {...field}
+      type={SECRET.includes(name) ? 'password' : name === 'tokenUrl' ? 'url' : 'text'}
+      autoComplete='off'
+      required={!OPTIONAL.includes(name)}
+    />
   )
 }
 
-function Login (part: Part) {
-  const { form, set, problem, hook } = part
-  const { authentication } = form
+function Login ({ form, values, hook }: Part) {
+  const { authentication } = values
   const kept = hook?.authentication?.type
   const kinds: Authentication[] = [...(kept ? ['keep' as const] : []), 'none', 'basic', 'bearer', 'oauth2', 'mtls']
   const textOf = (kind: Authentication) =>
@@ -509,66 +408,46 @@ function Login (part: Part) {
         ? ''
         : t(`hooks.login.${kind}`)
   const members = authentication === 'keep' || authentication === 'none' ? [] : MEMBERS[authentication]
-  const placed = members.some((name) => problem(`authentication.${name}`))
 
   return (
     <Folded
       title={t('hooks.login')}
       value={textOf(authentication)}
-      open={authentication !== 'none' || problem('authentication') !== undefined}
+      open={authentication !== 'none' || problemAt(form, 'authentication') !== undefined}
     >
       <p className='soft'>{t('hooks.loginIs')}</p>
-      <Field label={t('hooks.loginKind')} problem={placed ? undefined : problem('authentication')}>
-        {(props) => (
-          <select
-            {...props}
-            value={authentication}
-            onChange={(e) => set({ authentication: kinds.find((kind) => kind === e.target.value) ?? 'none' })}
-          >
-            {kinds.map((kind) => (
-              <option key={kind} value={kind}>
-                {textOf(kind)}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+      <Select of={form} name='authentication' label={t('hooks.loginKind')}>
+        {kinds.map((kind) => (
+          <option key={kind} value={kind}>
+            {textOf(kind)}
+          </option>
+        ))}
+      </Select>
       {members.map((name) => (
-        <Member key={name} {...part} name={name} />
+        <Member key={name} form={form} name={name} />
       ))}
     </Folded>
   )
 }
 
-function Signing ({ form, set, problem, hook }: Part) {
+function Signing ({ form, values, hook }: Part) {
   const kinds = ['hmac', 'ed25519', 'both'] as const
+  const wrong = problemAt(form, 'signature') ?? problemAt(form, 'secret')
+
   return (
     <Folded
       title={t('hooks.signature')}
-      value={t(`hooks.signature.${form.signature}`)}
-      open={form.signature !== 'hmac' || problem('signature', 'secret') !== undefined}
+      value={t(`hooks.signature.${values.signature}`)}
+      open={values.signature !== 'hmac' || wrong !== undefined}
     >
       <Choices
         label={t('hooks.signature')}
-        name='signature'
-        value={form.signature}
-        change={(signature) => set({ signature })}
+        field={form.register('signature')}
         of={kinds.map((kind) => [kind, t(`hooks.signature.${kind}`)])}
       />
-      {problem('signature') && <p className='problem'>{problem('signature')}</p>}
+      <Problem form={form} name='signature' />
       {!hook && (
-        <Field label={t('hooks.ownSecret')} problem={problem('secret')}>
-          {(props) => (
-            <input
-              {...props}
-              type='password'
-              autoComplete='off'
-              maxLength={256}
-              value={form.secret}
-              onChange={(e) => set({ secret: e.target.value })}
-            />
-          )}
-        </Field>
+        <Input of={form} name='secret' label={t('hooks.ownSecret')} type='password' autoComplete='off' maxLength={256} />
       )}
     </Folded>
   )
@@ -597,14 +476,12 @@ function Changed ({ of: { now, names } }: { of: Conflict }) {
 
 export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) => void }) {
   const client = useQueryClient()
-  const [form, setForm] = useState(() => formOf(hook))
   const [first] = useState(hook) // as it was when the form was opened: only members that differ are sent
   const [known, know] = useState(hook) // as it was when the user last saw its values
-  const [opened] = useState(form)
-  const guard = useGuard(JSON.stringify(form) !== JSON.stringify(opened))
-  const save = useAction({
-    mutationFn: () => {
-      const body = bodyOf(form, first)
+  const [opened] = useState(() => formOf(hook))
+  const form = useSentForm<Form, Webhook>(opened, {
+    send: (values) => {
+      const body = bodyOf(values, first)
       if (!known) return call<Webhook>('POST', '/api/chat/webhooks', body)
       return change<Webhook>(pathOf(known), body, (now) => {
         const names = changedIn(known, now, Object.keys(body))
@@ -612,22 +489,25 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
         if (names.length > 0) throw new Conflict(now, names)
       })
     },
-    onError: (error) => { if (error instanceof Conflict) know(error.now) },
-    onSuccess: (saved) => {
+    failed: (error) => { if (error instanceof Conflict) know(error.now) },
+    done: (saved) => {
       if (hook) client.setQueryData(['webhooks', String(hook.id)], saved)
       void client.invalidateQueries({ queryKey: ['webhooks'] })
       if (hook) toast(t('hooks.saved'))
       done(saved)
-    }
+    },
+    problemsOf
   })
-  const problem: Problem = (...fields) => fields.map((field) => problemAt(save.error, field)).find(Boolean)
-  const part: Part = { form, set: (some) => setForm((before) => ({ ...before, ...some })), problem, hook }
+  const guard = useGuard(form.formState.isDirty)
+  const values = form.watch()
+  const part: Part = { form, values, hook }
   const good =
-    (form.all || form.events.length > 0) &&
-    readFilter(form.filter) !== undefined &&
-    (form.polled || form.retry !== 'own' || readDelays(form.delays) !== null)
+    (values.scope === 'all' || values.events.length > 0) &&
+    readFilter(values.filter) !== undefined &&
+    (values.kind === 'poll' || values.retry !== 'own' || readDelays(values.delays) !== null)
   const back = hook ? to('webhooks', hook.id) : to('webhooks')
-  const conflict = save.error instanceof Conflict ? save.error : null
+  const { error } = form.save
+  const conflict = error instanceof Conflict ? error : null
 
   return (
     <div className='page hook form'>
@@ -637,16 +517,11 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
           <h1>{t(hook ? 'hooks.editOne' : 'hooks.new')}</h1>
         </div>
       </header>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (good) save.mutate()
-        }}
-      >
+      <form {...form.attributes}>
         <Receiver {...part} />
         <Events {...part} />
         <Filter {...part} />
-        {!form.polled && (
+        {values.kind === 'send' && (
           <>
             <Retries {...part} />
             <Pace {...part} />
@@ -657,16 +532,16 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
         )}
         <div className='foot'>
           {conflict && <Changed of={conflict} />}
-          {save.isError && !conflict && (
+          {error && !conflict && (
             <p className='failed' role='alert'>
-              {hasPlace(save.error) ? t('hooks.problems') : problemOf(save.error)}
+              {form.error ? problemOf(form.error) : t('hooks.problems')}
             </p>
           )}
           <div className='actions'>
             <a className='button' href={back}>
               {t('do.cancel')}
             </a>
-            <Button kind='main' type='submit' disabled={save.isPending || !good}>
+            <Button kind='main' type='submit' disabled={form.save.isPending || !good}>
               {t(conflict ? 'devices.saveAnyway' : 'do.save')}
             </Button>
           </div>

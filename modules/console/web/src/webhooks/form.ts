@@ -1,15 +1,16 @@
 /* The form of a webhook: its fields, mostly texts, and the members of the request that they make. */
 import type { Webhook } from '../api/types'
+import { problemsIn } from '../ui/form'
 
 export type Authentication = 'keep' | 'none' | 'basic' | 'bearer' | 'oauth2' | 'mtls'
 
-/* `headers`: null, and `authentication`: keep: what the webhook has stays, because it cannot be shown. */
+/* `keepsHeaders`, and `authentication`: keep: what the webhook has stays, because it cannot be shown. */
 export interface Form {
-  polled: boolean // its events are polled, so it has no URL
+  kind: 'send' | 'poll' // if its events are polled, it has no URL
   url: string
   name: string
   description: string
-  all: boolean
+  scope: 'all' | 'some'
   events: string[]
   filter: string
   retry: 'default' | 'standard' | 'own'
@@ -22,7 +23,8 @@ export interface Form {
   limit: string
   per: 'second' | 'minute'
   signature: 'hmac' | 'ed25519' | 'both'
-  headers: { name: string; value: string }[] | null
+  headers: { name: string; value: string }[]
+  keepsHeaders: boolean
   authentication: Authentication
   credentials: Record<string, string>
   secret: string
@@ -89,11 +91,11 @@ export function formOf (hook?: Webhook): Form {
   const [, after = '5', unit = 'd'] = /^(\d+)(\w)$/.exec(hook?.disablePolicy?.after ?? '') ?? []
 
   return {
-    polled: hook?.kind === 'poll',
+    kind: hook?.kind === 'poll' ? 'poll' : 'send',
     url: hook?.url ?? 'https://',
     name: hook?.name ?? '',
     description: hook?.description ?? '',
-    all: !hook || isAll(hook),
+    scope: !hook || isAll(hook) ? 'all' : 'some',
     events: hook?.events.filter((name) => name !== '*') ?? [],
     filter: hook?.filter ? JSON.stringify(hook.filter, null, 2) : '',
     retry: typeof retry === 'object' ? 'own' : (retry ?? 'default'),
@@ -106,7 +108,8 @@ export function formOf (hook?: Webhook): Form {
     limit: String(hook?.rateLimit?.limit ?? 10),
     per: hook?.rateLimit?.per ?? 'second',
     signature: hook?.signature ?? 'hmac',
-    headers: hook?.headers ? null : [],
+    headers: [],
+    keepsHeaders: hook?.headers !== undefined,
     authentication: hook?.authentication ? 'keep' : 'none',
     credentials: {},
     secret: ''
@@ -137,7 +140,7 @@ export const changedIn = (one: Webhook, other: Partial<Webhook>, names: string[]
 
 /* The members of a new webhook, or those that differ from the webhook's; null clears a member. */
 export function bodyOf (form: Form, hook?: Webhook): Record<string, unknown> {
-  const headers = form.headers?.filter(({ name }) => name !== '').map(({ name, value }) => [name, value])
+  const headers = form.headers.filter(({ name }) => name !== '').map(({ name, value }) => [name, value])
   const own = readDelays(form.delays)
   const sending = { // not possible if the events are polled
     url: form.url,
@@ -146,13 +149,13 @@ export function bodyOf (form: Form, hook?: Webhook): Record<string, unknown> {
     ordering: form.ordered ? 'key' : null,
     rateLimit: form.limited ? { limit: Number(form.limit), per: form.per } : null,
     signature: form.signature === 'hmac' ? null : form.signature,
-    ...(headers && { headers: headers.length > 0 ? Object.fromEntries(headers) : null }),
+    ...(!form.keepsHeaders && { headers: headers.length > 0 ? Object.fromEntries(headers) : null }),
     ...(form.authentication !== 'keep' && { authentication: authenticationOf(form) }),
     ...(form.secret && { secret: form.secret })
   }
   const members: Record<string, unknown> = {
-    ...(form.polled ? { kind: 'poll' } : sending),
-    events: form.all ? [] : form.events,
+    ...(form.kind === 'poll' ? { kind: 'poll' } : sending),
+    events: form.scope === 'all' ? [] : form.events,
     name: form.name.trim() || null,
     description: form.description.trim() || null,
     filter: readFilter(form.filter) ?? null
@@ -161,4 +164,22 @@ export function bodyOf (form: Form, hook?: Webhook): Record<string, unknown> {
   const differs = ([name, value]: [string, unknown]) => sorted(before[name] ?? null) !== sorted(value)
 
   return Object.fromEntries(Object.entries(members).filter(differs))
+}
+
+/* The field at which a problem with a member is shown, if it has another name. */
+const FIELDS: Record<string, keyof Form> = {
+  retryPolicy: 'delays', disablePolicy: 'after', rateLimit: 'limit', ordering: 'ordered'
+}
+const CREDENTIALS: string[] = Object.values(MEMBERS).flat()
+
+/* The problems of an error under the names of the form's fields. The path of a part is in the text. */
+export function problemsOf (error: unknown) {
+  const texts = new Map<string, string[]>()
+  for (const { field, problem } of problemsIn(error)) {
+    const [, member = field, part = ''] = /^(\w+)\.?(.*)$/.exec(field) ?? []
+    const own = member === 'authentication' && CREDENTIALS.includes(part)
+    const name = own ? `credentials.${part}` : FIELDS[member] ?? member
+    texts.set(name, [...texts.get(name) ?? [], part === '' || own ? problem : `${part}: ${problem}`])
+  }
+  return [...texts].map(([field, all]) => ({ field, problem: all.join('; ') }))
 }
