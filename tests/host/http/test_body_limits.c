@@ -1,8 +1,9 @@
 /*
- * Size limits of bodies: a client whose body is too large can read the refusal; large bodies share
- * a memory limit, which the unit tests quota and http_shares have in all cases; responses that are
- * sent in pieces do not count.
+ * Size limits of bodies: a client whose body is too large can read the refusal; bodies that are not
+ * read and responses that are sent in pieces do not count in the memory limits, which the unit
+ * tests quota and http_shares have in all cases.
  */
+#include "exchange.h"
 #include "stage.h"
 #include "talk.h"
 #include "wire.h"
@@ -59,53 +60,6 @@ TEST_EACH(each_route_limits_the_size_of_its_body, sizeof limits / sizeof *limits
                       length > limits[_i].most ? "413" : limits[_i].answer);
 }
 
-/* Sends a request except for the last byte of its body. */
-static struct wire *begin_find(const struct host *at, const struct person *by, int bytes)
-{
-    struct wire *wire = wire_open(at);
-
-    wire_say(wire, POST_FIND "Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n{%*s",
-             by->token, bytes, bytes - 2, "");
-    return wire;
-}
-
-static void end_find(struct wire *wire, int status)
-{
-    wire_say(wire, "}");
-    const struct wire_answer *answer = wire_read(wire, 5000);
-
-    ck_assert_msg(answer && answer->status == status, "%d", answer ? answer->status : 0);
-    ck_assert(status == 200 || wire_header(answer, "Retry-After"));
-    wire_close(wire, false);
-}
-
-static const char *host_metrics(const struct host *of)
-{
-    return ck_status(http(of, "GET", "/metrics", NULL, NULL), 200)->body;
-}
-
-/* The share is a quarter of the limit, unless a setting changes it. */
-TEST(an_account_has_a_share_of_the_memory_for_bodies)
-{
-    struct host *tight = host_start(
-        &(struct host_spec){.name = "body_limits_parts",
-                            .database = "body_limits",
-                            .modules = "[auth, chat, health, metrics]",
-                            .http = "  max_bodies: 4194304\n  metrics_networks: [127.0.0.1]\n"});
-    const struct person *greedy = person_make(tight, admin, "greedy", NULL);
-    const struct person *other = person_make(tight, admin, "patient", NULL);
-    struct wire *slow = begin_find(tight, greedy, 900000);
-
-    WAIT_UNTIL(strstr(host_metrics(tight), "\nbusbar_body_bytes 899999\n") != NULL, 5000);
-    end_find(begin_find(tight, greedy, 400000), 429);
-    end_find(begin_find(tight, greedy, 100000), 200);
-    end_find(begin_find(tight, other, 2000000), 200);
-    end_find(slow, 200);
-    end_find(begin_find(tight, greedy, 400000), 200);
-    ck_assert_ptr_nonnull(strstr(host_metrics(tight), "\nbusbar_body_bytes 0\n"));
-    host_stop(tight);
-}
-
 /* The health endpoint needs neither a body nor a token. */
 TEST(a_body_that_no_handler_reads_takes_no_memory)
 {
@@ -116,7 +70,11 @@ TEST(a_body_that_no_handler_reads_takes_no_memory)
 
     wire_say(large, GET_HEALTH "Content-Length: %d\r\n\r\n%*s", MIB + 1, MIB, "");
     for (int i = 0; i < 20; i++)
-        end_find(begin_find(tight, admin, 800000), 200);
+        wire_exchange(tight,
+                      text(POST_FIND "Authorization: Bearer %s\r\nContent-Length: 800000\r\n\r\n"
+                                     "{%*s}",
+                           admin->token, 800000 - 2, ""),
+                      "200");
     wire_say(large, "x");
     ck_assert_int_eq(wire_read(large, 5000)->status, 200);
     wire_close(large, false);
@@ -153,7 +111,7 @@ TEST(streamed_responses_do_not_count_as_large_responses)
         ck_assert(wire_has_more(unread[i], 5000) && !strncmp(unread[i]->bytes, "HTTP/1.1 200", 12));
     }
     ck_status(talk_chain(tight, admin, &talk, ""), 200);
-    ck_assert_ptr_nonnull(strstr(host_metrics(tight), "\nbusbar_answer_bytes 0\n"));
+    ask_on(tight, NULL, 200, "\nbusbar_answer_bytes 0\n", "GET /metrics");
     ck_status(talk_post(tight, admin, &talk, ADMIN_EMAIL, entry), 201);
     wire_close(unread[0], true);
     wire_close(unread[1], true);

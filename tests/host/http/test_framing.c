@@ -10,9 +10,8 @@
 #define POST_LOGIN "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 #define CHUNKED POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n"
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: x\r\n\r\n"
-#define FIELD "a: b\r\n"
 
-enum { HEAD_MAX = 16384, FIELDS_MAX = 256, PIPELINED = 1000, BODY_MAX = 32768 };
+enum { PIPELINED = 1000, BODY_MAX = 32768 };
 
 static struct host *host;
 
@@ -93,33 +92,6 @@ TEST_EACH(requests_with_unusual_framing_get_these_statuses, COUNT(exchanges))
 }
 
 /* ---- limits ---- */
-
-/* A part of a head is repeated between a beginning and an end. */
-static const struct {
-    const char *before, *part, *after;
-    int fits, far_beyond; /* the statuses */
-} heads[] = {
-    {"GET /api/health", "a", " HTTP/1.1\r\nHost: x\r\n\r\n", 404, 414},
-    {"GET /api/health?", "a&", " HTTP/1.1\r\nHost: x\r\n\r\n", 200, 414},
-    {GET_HEALTH "A: ", "b", "\r\n\r\n", 200, 431},
-    {GET_HEALTH, FIELD, "\r\n", 200, 431},
-    {GET_HEALTH "Cookie: a=b", "; c=d", "\r\n\r\n", 200, 431},
-    {"", "\r\n", GET_HEALTH "\r\n", 200, 414},
-};
-
-TEST_EACH(a_head_has_up_to_16_kib_and_256_fields, COUNT(heads))
-{
-    const char *before = heads[_i].before, *part = heads[_i].part, *after = heads[_i].after;
-    size_t most = strcmp(part, FIELD) ? (HEAD_MAX - strlen(before) - strlen(after)) / strlen(part)
-                                      : FIELDS_MAX - 1;
-    const size_t sizes[] = {1, most, most + 1, 2 * most};
-    const int statuses[] = {heads[_i].fits, heads[_i].fits, 431, heads[_i].far_beyond};
-
-    for (size_t i = 0; i < COUNT(sizes); i++)
-        wire_exchange(
-            host, text("%s%s%s" GET_HEALTH "\r\n", before, text_repeated(part, sizes[i]), after),
-            text("%d %s", statuses[i], sizes[i] > most ? "end" : "200"));
-}
 
 /* Much more than the kernel buffers is still being sent when the response is given. */
 TEST(a_refused_head_is_answered_and_logged_whatever_follows)

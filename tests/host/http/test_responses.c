@@ -40,15 +40,6 @@ TEST(errors_do_not_reveal_internals)
     }
 }
 
-TEST(a_missing_token_is_401_with_www_authenticate_and_a_wrong_role_403)
-{
-    struct person *user = person_make(host, admin, "responses", NULL);
-    struct answer *unknown = ask(NULL, 401, "Unauthorized", "GET /api/auth/me");
-
-    ck_assert_str_eq(answer_header(unknown, "WWW-Authenticate"), "Bearer");
-    ask(user, 403, "Forbidden", "GET /api/admin/users");
-}
-
 TEST(a_valid_request_id_is_returned_and_another_replaced)
 {
     static const char *const sane[] = {"a", "550e8400-e29b-41d4-a716-446655440000", "A.b_c-9"};
@@ -112,17 +103,6 @@ TEST(cors_preflights_are_answered_only_for_the_configured_origin)
     ck_assert_ptr_nonnull(
         strstr(wire_header(ours, "Access-Control-Allow-Headers"), "Authorization"));
     ck_assert_ptr_null(strstr(evil->headers, "Access-Control"));
-}
-
-TEST(query_parameters_are_checked)
-{
-    const char *path = text("/api/chat/conversations/user/%s", admin->email);
-
-    EACH_TEXT (taken, "limit=1000", "limit=1001", "limit=%20", "limit=+1", "page=-1", "&&&")
-        ask(admin, 200, NULL, "GET %s?%s", path, taken);
-    EACH_TEXT (refused, "limit=1e9", "limit=1%201", "limit=%2B1", "limit=2&limit=0", "%6Cimit=0",
-               "after=junk")
-        ask(admin, 400, NULL, "GET %s?%s", path, refused);
 }
 
 /* X-Forwarded-For counts only if it comes from a trusted proxy. */

@@ -1,11 +1,13 @@
 /*
  * Tolerance: requests that are unusual but safe are accepted, and ignored parts are listed in the
- * response's `warnings`, or in X-Ignored-Parameters. The unit tests field and query have all rules.
+ * response's `warnings`, or in X-Ignored-Parameters. The errors of other requests name the field or
+ * the position. The unit tests field, query and json have all rules.
  */
 #include "exchange.h"
 #include "stage.h"
 
 #define FIND "POST /api/chat/conversations/find"
+#define START "POST /api/chat/conversations/start"
 #define MAKE "POST /api/device"
 #define LIST "GET /api/device"
 #define LOGIN "POST /api/auth/login"
@@ -32,7 +34,7 @@ static const char *start_with(const char *change)
                             "'username':'%s\\n','chatEntry':'x'}",
                             user->email, user->email);
 
-    return text("POST /api/chat/conversations/start %s", json_with(base, change));
+    return text(START " %s", json_with(base, change));
 }
 
 TEST(numbers_are_accepted_as_texts_and_empty_fields_as_absent)
@@ -93,8 +95,7 @@ TEST(the_last_of_repeated_parameters_counts_and_a_limit_is_clamped)
 
     exchange_rows(host, rows);
     ask(user, 201, "\"organizationId: is given twice",
-        "POST /api/chat/conversations/start?organizationId=5&organizationId=6 %s",
-        strchr(start_with("{}"), '{'));
+        START "?organizationId=5&organizationId=6 %s", strchr(start_with("{}"), '{'));
 }
 
 TEST(unknown_query_parameters_are_reported)
@@ -142,6 +143,52 @@ TEST(a_time_without_an_offset_is_utc)
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         ask(user, times[i].status, NULL, "POST /api/chat/webhooks/%jd/recover {'since':'%s'}",
             (intmax_t)answer_int(made, "id"), times[i].since);
+}
+
+/* ---- errors ---- */
+
+TEST(a_body_is_an_object_or_absent_if_no_field_is_required)
+{
+    static const char form[] = "application/x-www-form-urlencoded";
+    const struct exchange rows[] = {
+        {FIND " ", admin, 200, .type = "text/plain"},
+        {FIND, admin, 200},
+        {START " ", admin, 400},
+        {FIND " []", admin, 400},
+        {FIND " \"x\"", admin, 400},
+        {FIND " {\n\"x\":'1'}", admin, 400, "Malformed JSON in line 2"},
+        {"POST /api/auth/getAccess a=%zz", NULL, 400, "Malformed body: not properly encoded",
+         .type = form},
+    };
+
+    exchange_rows(host, rows);
+}
+
+TEST(errors_have_a_code_and_its_parameters)
+{
+    ask(admin, 400,
+        "{'errors':[{'field':'participant1','problem':'must be an e-mail address',"
+        "'code':'not_an_email','params':'(absent)'},{'field':'chatEntry','code':'blank'}]}",
+        START " {'participant1':'x','participant2':'b@b.de','username':'b@b.de','chatEntry':' '}");
+    ask(admin, 400,
+        "{'errors':[{'code':'required'},{'code':'required'},{'code':'required'},"
+        "{'code':'required'}]}",
+        START " {}");
+    ask(NULL, 400,
+        "{'errors':[{'field':'password','code':'too_short','params':{'limit':8}},"
+        "{'field':'organizationType','problem':'must be one of: Developer, Buyer, ApiUser',"
+        "'code':'not_one_of','params':{'allowed':['Developer','Buyer','ApiUser']}}]}",
+        "POST /api/user/register "
+        "{'firstName':'A','lastName':'B','email':'c@d.de','password':'short',"
+        "'orgName':'O','organizationType':'Farmer'}");
+    ask(admin, 400, "{'errors':[{'code':'not_a_whole_number'}]}", "GET /api/admin/users/seven");
+    ask(admin, 400, "{'errors':[{'field':'limit','code':'too_small','params':{'limit':1}}]}",
+        "GET /api/admin/users?limit=0");
+    ask(admin, 400, "{'errors':[{'field':'after','code':'not_a_cursor'}]}",
+        "GET /api/chat/conversations/user/admin@busbar.test?after=x");
+    ask(admin, 400, "{'errors':[{'field':'participant2','code':'same_participant'}]}",
+        START " {'participant1':'a@b.de','participant2':'a@b.de','username':'a@b.de',"
+              "'chatEntry':'x'}");
 }
 
 STAGE_SUITE(tolerance, set_up, 60)

@@ -1,5 +1,5 @@
-/* Streams of any module on several loops and hosts, and through a reload. The unit test
- * http_streams has one loop. */
+/* Streams of any module on several loops and hosts. The unit test http_streams has one loop, and
+ * the suite stream_end reloads. */
 #include "client.h"
 #include "sse.h"
 #include "talk.h"
@@ -151,25 +151,6 @@ TEST(a_channel_delivers_events_to_all_hosts)
     expect_none(here);
     sse_close(here);
     sse_close(there);
-}
-
-TEST(streams_ended_by_a_reload_can_reconnect)
-{
-    struct sse *before = listen_on(other, "/live/reload");
-    const struct sse_event *event;
-    int status;
-
-    host_ask(other, "reload", &status);
-    ck_assert_int_eq(status, 0);
-    event = sse_next(before, SOON_MS);
-    ck_assert(event && event->name && !strcmp(event->name, "bye"));
-    ck_assert(sse_ends(before, SOON_MS));
-    ck_assert(before->complete);
-    struct sse *after = listen_on(other, "/live/reload");
-
-    ck_assert_int_eq(tell(other, "/live/reload", "again"), 1);
-    expect_data(after, "again");
-    sse_close(after);
 }
 
 SUITE(topics, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -82,6 +82,20 @@ TEST_EACH(a_half_close_within_a_request_is_answered_with_400, COUNT(parts) * 2)
     ck_assert_uint_eq(http_routes.begun, 1);
 }
 
+/* The reader passes such a body on in pieces. */
+TEST_EACH(a_half_close_within_a_large_body_is_answered_with_400, 2)
+{
+    client_say(client, POST("/keep") "Content-Type: application/json\r\n");
+    client_say(client, _i ? "Transfer-Encoding: chunked\r\n\r\n15f90\r\n"
+                          : "Content-Length: 90000\r\n\r\n");
+    client_say_many(client, ' ', 89999);
+    client_shut(client);
+    client_expect_end(client);
+    ck_assert(!client->reset);
+    ck_assert_msg(!strncmp(client_heard(client), "HTTP/1.1 400", 12), "%s", client_heard(client));
+    ck_assert_uint_eq(http_routes.begun, 0);
+}
+
 /* The handler may already have changed data, so it runs to its end although nobody receives its
  * response. */
 TEST_EACH(a_disconnect_does_not_end_a_waiting_handler, WAYS)
