@@ -260,15 +260,6 @@ TEST(a_backfill_delays_stops_and_device_changes_by_one_turn_at_most)
     host_stop(host);
 }
 
-TEST(the_job_and_changes_work_with_one_transaction_connection)
-{
-    begin_with("history_alone", ONE_CONNECTION);
-    store(m, "other", "History", days_ago(30), days_ago(30) + HOUR_MS, 2000);
-    WAIT_UNTIL(entries() > 0, 30000);
-    ask(m, 200, NULL, "PATCH /api/device/other {'address':'x'}");
-    host_stop(host);
-}
-
 /* Does the same as POST of a group, by hand, so that the job runs before the commit. */
 TEST(readings_of_a_device_that_joins_a_group_during_the_job_are_issued)
 {
