@@ -20,6 +20,8 @@ TEST(tokens_of_a_retired_key_are_revoked_and_of_an_unknown_key_unauthorized)
     ask_on(one, person, 401, REVOKED, "GET /api/auth/me");
     ask_on(one, admin, 401, REVOKED, "GET /api/auth/me");
     me_soon(two, person->token, 401, REVOKED);
+    host_says(one, 0, "reload"); /* the new generation reads the keys again */
+    ask_on(one, person, 401, REVOKED, "GET /api/auth/me");
     const char *forgeries[] = {forged(header, payload, "SHA256", "another key"),
                                forged(kid, payload, "SHA256", "another key"),
                                assembled(kid, payload, parts.signature)};

@@ -1,4 +1,4 @@
-/* The control socket, the output of `busbar status`, and reloads on two hosts. */
+/* The control socket, and the output of `busbar status`. */
 #include <sys/stat.h>
 
 #include "wave.h"
@@ -45,35 +45,6 @@ TEST(status_shows_modules_pools_and_queues)
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         wave_status_soon(wave, parts[i]);
-    host_stop(wave->host);
-}
-
-TEST(a_key_rotation_applies_on_both_hosts_across_reloads)
-{
-    const char *name = "reload-rotate";
-
-    wave = wave_prepare(name, NULL);
-    ck_assert(host_run(wave->host));
-    struct host_spec spec = wave->spec;
-
-    spec.name = "reload-rotate-b";
-    spec.modules = "[auth, health]";
-    struct host *other = host_start(&spec);
-    struct person *admin = admin_of(wave->host);
-    const char *old = admin->token;
-
-    me_soon(other, old, 200, "");
-    wave_reload(wave);
-    ck_status(http(wave->host, "GET", "/api/auth/me", old, NULL), 200);
-    ck_status(http(other, "POST", "/api/admin/rotate-secret", old, NULL), 200);
-    wave_reload(wave);
-    me_soon(wave->host, old, 401, REVOKED);
-    me_soon(other, old, 401, REVOKED);
-    person_login(wave->host, admin);
-    wave_reload(wave);
-    ck_status(http(wave->host, "GET", "/api/auth/me", admin->token, NULL), 200);
-    me_soon(other, admin->token, 200, "");
-    host_stop(other);
     host_stop(wave->host);
 }
 
