@@ -21,26 +21,6 @@ static void set_up(void)
     platform = person_make(host, admin, "events.platform", NULL);
 }
 
-/* Returns the event about a message, by the message's uuid; fails unless there is exactly one. */
-static json_t *payload_of(const char *table, const char *name, const char *uuid)
-{
-    const char *values[] = {name, uuid};
-    const char *count = sql_text(
-        db,
-        text("SELECT count(*) FROM %s WHERE name = $1 AND payload::jsonb #>> '{message,uuid}' = $2",
-             table),
-        2, values);
-
-    ck_assert_str_eq(count, "1");
-    const char *payload = sql_text(
-        db,
-        text("SELECT payload FROM %s WHERE name = $1 AND payload::jsonb #>> '{message,uuid}' = $2",
-             table),
-        2, values);
-
-    return kept(json_loads(payload, 0, NULL));
-}
-
 static int64_t events_with(const char *part)
 {
     const char *values[] = {part};
@@ -58,44 +38,6 @@ static int64_t messages_with(const char *part)
                             "SELECT count(*) FROM chat_entry WHERE position($1 in chat_entry) > 0",
                             1, values),
                    NULL, 10);
-}
-
-TEST(a_start_raises_conversation_created_with_the_documented_keys)
-{
-    struct answer *answer = ck_status(
-        talk_try(host, platform, "created@shop.example", ADMIN_EMAIL, "Roof 1", "created entry"),
-        201);
-    const json_t *conversation = json_object_get(answer->json, "conversation");
-    const char *uuid =
-        json_string_value(json_object_get(json_object_get(answer->json, "message"), "uuid"));
-    const json_t *payload = payload_of("spy_event", "conversation.created", uuid);
-    const json_t *told = json_object_get(payload, "conversation");
-    const json_t *message = json_object_get(payload, "message");
-
-    ck_assert_str_eq(keys_of(payload), "conversation message");
-    ck_assert_str_eq(keys_of(told), "id participant1 participant2 deviceProjectName");
-    ck_assert_str_eq(keys_of(message), "uuid username chatEntry");
-    ck_assert(json_equal(json_object_get(told, "id"), json_object_get(conversation, "id")));
-    ck_assert_str_eq(json_string_value(json_object_get(told, "deviceProjectName")), "Roof 1");
-    ck_assert_str_eq(json_string_value(json_object_get(message, "chatEntry")), "created entry");
-    ck_assert_int_eq(events_with(uuid), 1);
-}
-
-TEST(a_message_raises_message_new_with_the_documented_keys)
-{
-    struct talk talk = talk_start(host, platform, "new@shop.example", ADMIN_EMAIL, NULL);
-    struct answer *answer =
-        ck_status(talk_post(host, platform, &talk, "new@shop.example", "new entry"), 201);
-    const json_t *payload = payload_of("spy_event", "message.new", answer_text(answer, "uuid"));
-    const json_t *message = json_object_get(payload, "message");
-
-    ck_assert_str_eq(keys_of(payload), "conversationId message deviceProjectName");
-    ck_assert_str_eq(keys_of(message), "uuid username chatEntry createdAt");
-    ck_assert_int_eq(json_integer_value(json_object_get(payload, "conversationId")), talk.id);
-    ck_assert(json_is_null(json_object_get(payload, "deviceProjectName")));
-    ck_assert_str_eq(json_string_value(json_object_get(message, "createdAt")),
-                     answer_text(answer, "createdAt"));
-    ck_assert_int_eq(events_with(answer_text(answer, "uuid")), 1);
 }
 
 /* An e-mail without an approved account gives nobody access. */
