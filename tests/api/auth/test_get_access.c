@@ -362,30 +362,4 @@ TEST(a_token_is_looked_up_while_the_request_body_is_still_to_come)
     curl_easy_cleanup(connection);
 }
 
-/* A request is refused while its body is being sent. The connection then continues at the next
- * request or is closed, and never confuses the two. */
-TEST(a_request_refused_before_its_body_does_not_confuse_the_next_request)
-{
-    static const char *const chunked[] = {"Transfer-Encoding: chunked", NULL};
-    CURL *connection = client_open();
-    const char *body = text_repeated(" ", 200000);
-
-    for (int i = 0; i < 6; i++) {
-        struct call call = {.method = "POST",
-                            .path = "/api/chat/conversations/start",
-                            .token = i % 3 == 0 ? "no.token.atall" : NULL,
-                            .body = body,
-                            .headers = i % 2 ? chunked : NULL,
-                            .connection = connection};
-        struct call next = {.method = "GET",
-                            .path = "/api/auth/me",
-                            .token = user->token,
-                            .connection = connection};
-
-        ck_error(http_send(host, &call), 401, "Unauthorized");
-        ck_status(http_send(host, &next), 200);
-    }
-    curl_easy_cleanup(connection);
-}
-
 SUITE(get_access, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

@@ -194,27 +194,6 @@ TEST(keys_in_the_token_header_are_neither_used_nor_fetched)
     close(fd);
 }
 
-/* The unit test token has every changed character and every cut. */
-TEST(a_token_has_exactly_three_segments_of_limited_length)
-{
-    struct parts parts = token_parts(person->token);
-
-    refused(text("%s.%s", parts.header, parts.payload));
-    refused(text("%s.%s", person->token, parts.signature));
-    refused(text("%s.", person->token));
-    refused(text(".%s.%s", parts.payload, signature));
-    refused(text("%s..%s", parts.header, signature));
-    refused("..");
-    refused(text("%s=", person->token));
-    refused(text("%s%%3D", person->token));
-    refused(text("%.*s", (int)strlen(person->token) - 1, person->token));
-    refused(text_repeated("a", 4096));
-    struct answer *answer = me(text_repeated("a", 65536));
-
-    ck_assert_msg(answer->status == 401 || answer->status == 431, "%ld for 64 kB", answer->status);
-    ck_assert(host_alive(host));
-}
-
 TEST(tokens_signed_with_common_or_random_secrets_are_401)
 {
     static const char *const words[] = {"secret",  "password", "changeme", "jwt",     "key",

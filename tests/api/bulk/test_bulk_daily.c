@@ -105,13 +105,16 @@ static bool post_and_compare(const struct daily *row, const json_t *bulk)
     return stored;
 }
 
-/* In the second round all rows are sent again, so stored ones conflict with themselves. */
+/* In the second round all rows are sent again, so stored ones conflict with themselves. Each stored
+ * value is rounded to whole Wh. */
 TEST(rows_of_real_files_have_the_results_of_single_posts)
 {
     const char *path = shared_cases("readings/daily.csv");
 
     if (!path)
         return;
+    int64_t wh = 0;
+
     read_file(path);
     register_devices();
     for (int round = 0; round < 2; round++) {
@@ -120,8 +123,12 @@ TEST(rows_of_real_files_have_the_results_of_single_posts)
         int64_t stored = 0;
 
         ck_assert_uint_eq(json_array_size(list), ROWS);
-        for (size_t i = 0; i < ROWS; i++)
-            stored += post_and_compare(&rows[i], json_array_get(list, i));
+        for (size_t i = 0; i < ROWS; i++) {
+            if (!post_and_compare(&rows[i], json_array_get(list, i)))
+                continue;
+            stored++;
+            wh += (int64_t)(strtod(rows[i].value, NULL) + 0.5);
+        }
         ck_assert_int_eq(bulk_number(log, "progress", "succeeded"), stored);
         ck_assert(round ? stored == 0 : stored > 0 && stored < ROWS - 20);
     }
@@ -129,40 +136,7 @@ TEST(rows_of_real_files_have_the_results_of_single_posts)
            "SELECT count(DISTINCT total) FROM (SELECT (count(*), sum(wh))"
            "::text AS total FROM reading r JOIN device d ON d.id ="
            " r.device GROUP BY d.organisation) t");
-}
-
-TEST(real_daily_readings_add_up_by_device_and_refused_ones_have_reasons)
-{
-    const char *path = shared_cases("readings/daily.csv");
-    struct person *person = person_make(host, admin, "bulk_daily.person", NULL);
-    int refused = 0;
-
-    if (!path)
-        return;
-    read_file(path);
-    for (size_t i = 0; i < ROWS; i++) {
-        const struct daily *row = &rows[i];
-        bool good = *row->value && strtod(row->value, NULL) >= 0;
-
-        if (is_first(i))
-            meter_make(host, person, row->id, 0.5, INT64_C(1577836800000)); /* 2020-01-01 */
-        ask(person, good ? 201 : 400, good ? NULL : "{'errors':[{'field':'value'}]}",
-            "POST /api/meter-reads/new/%s {'type':'Delta','unit':'%s','startDate':'%s',"
-            "'endDate':'%s','value':%s}",
-            row->id, row->unit, row->start, row->end, *row->value ? row->value : "null");
-        refused += !good;
-    }
-    ck_assert_int_gt(refused, 0);
-    for (size_t i = 0; i < ROWS; i++) {
-        int64_t total = 0; /* in whole Wh, each row rounded */
-
-        for (size_t j = 0; j < ROWS; j++)
-            total += !strcmp(rows[j].id, rows[i].id) && strtod(rows[j].value, NULL) > 0
-                         ? (int64_t)(strtod(rows[j].value, NULL) + 0.5)
-                         : 0;
-        if (is_first(i))
-            ck_assert_int_eq(meter_total(host, person, rows[i].id), total);
-    }
+    sql_is(db, 2 * wh, "SELECT sum(wh) FROM reading");
 }
 
 OPENED_SUITE(bulk_daily, bulk_open_devices, 180)

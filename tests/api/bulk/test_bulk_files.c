@@ -107,51 +107,6 @@ TEST(too_many_rows_or_bytes_are_413)
                413, "");
 }
 
-/* All kinds of line ends; blank lines are counted; the last line needs no line end. */
-TEST(all_kinds_of_line_ends_are_accepted)
-{
-    static const char *const files[][2] = {
-        {"name,amount\nk1,1\nk2,1", "1 k1 pending\n2 k2 pending\n"},
-        {"name,amount\r\nk1,1\r\nk2,1\r\n", "1 k1 pending\n2 k2 pending\n"},
-        {"name,amount\rk1,1\rk2,1\r", "1 k1 pending\n2 k2 pending\n"},
-        {"\r\n\nname,amount\r\nk1,1\r\nk2,1", "1 k1 pending\n2 k2 pending\n"},
-        {"name,amount\r\n\r\nk1,1\r\n,\r\n\r\nk2,1", "2 k1 pending\n5 k2 pending\n"},
-    };
-
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        const char *csv = files[i][0];
-        const char *id = bulk_id(bulk_send(host, m, "type=Things", "X.CSV", csv, strlen(csv)));
-
-        bulk_rows(bulk_log_of(m, id, ""), files[i][1]);
-        drop(id);
-    }
-    nothing_is_left();
-}
-
-/* No spreadsheet runs such cells, and they are returned as they were sent. */
-TEST(cells_that_look_like_formulas_are_escaped_in_csv_and_stored_unchanged)
-{
-    const char *first = bulk_id(
-        bulk_things(m, "name,amount\n=cmd|' /C calc'!A0,x\n+1,-\n@a,\"\t=1\"\n\uff1dx,-1\n"));
-    struct answer *failed = ask(m, 200, NULL, "GET " BULK "/%s/failed.csv", first);
-
-    ck_assert_str_eq(failed->body, "\xef\xbb\xbfname,amount,errors\r\n"
-                                   "\"'=cmd|' /C calc'!A0\",x,amount: must be a number above 0\r\n"
-                                   "+1,\"'-\",amount: must be a number above 0\r\n"
-                                   "\"'@a\",\"'\t'=1\",amount: must be a number above 0\r\n"
-                                   "\"'\uff1dx\",-1,amount: must be a number above 0\r\n");
-    const char *second = bulk_id(bulk_things(m, failed->body));
-
-    bulk_rows(bulk_log_of(m, second, ""),
-              "1 =cmd|' /C calc'!A0 failed amount: must be a number above 0\n"
-              "2 +1 failed amount: must be a number above 0\n"
-              "3 @a failed amount: must be a number above 0\n"
-              "4 \uff1dx failed amount: must be a number above 0\n");
-    drop(first);
-    drop(second);
-    nothing_is_left();
-}
-
 /* Sends the body and returns the response. */
 static struct answer *send_body(struct upload_body *body, long status)
 {
@@ -164,7 +119,7 @@ TEST(an_upload_has_one_file_part_and_text_parts_are_ignored)
 
     ask(m, 400, NULL, "POST " BULK "?type=Things");
     upload_field(&body, "note", "from a form");
-    upload_file(&body, "plants", "x.csv", BYTES(HEAD "a,1\n"));
+    upload_file(&body, "plants", "X.CSV", BYTES(HEAD "a,1\n"));
     upload_field(&body, "more", "");
     struct answer *made = send_body(&body, 201);
 

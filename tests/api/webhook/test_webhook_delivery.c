@@ -200,22 +200,6 @@ TEST(a_changed_url_is_used_by_the_next_attempt)
     ck_assert_uint_eq(catcher_count(before), 1);
 }
 
-/* Nine receivers get their deliveries at once while one never responds. */
-TEST(a_hung_receiver_does_not_delay_other_webhooks)
-{
-    enum { MESSAGES = 200 };
-    struct catcher *deaf = catcher_of(ANSWER_NONE), *quick = catcher_start(NULL);
-
-    hook_to(deaf);
-    hook_to(quick);
-    for (size_t i = 0; i < MESSAGES; i++) {
-        say("to both");
-        catcher_wait(quick, i + 1, 5000);
-    }
-    ck_assert_uint_ge(catcher_count(deaf), 1);
-    ck_assert_uint_le(catcher_count(deaf), 64); /* slots_per_webhook */
-}
-
 enum { GATE = 4711 }; /* an advisory lock */
 
 /* Blocks the statement that records a result of that webhook. */

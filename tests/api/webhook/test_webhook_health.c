@@ -205,25 +205,6 @@ TEST(an_event_that_cannot_be_stored_delays_the_change_but_not_the_outcome)
     expect_health(&made, "{'health':'disabled','active':false}");
 }
 
-TEST(a_failing_webhook_recovers_after_its_host_was_killed)
-{
-    struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_OK);
-
-    deliver_apart("hookhealthkill", "");
-    listen_to_events();
-    struct webhook_made made =
-        webhook_with(host, admin, catcher_url(catcher, "kill"), "'retryPolicy':{'delays':[1]}");
-
-    say("fails");
-    hear("webhook.failing", &made);
-    host_kill(host);
-    host = deliver_another("hookhealthnext");
-    say("succeeds");
-    hear("webhook.recovered", &made);
-    expect_health(&made, "{'health':'ok','lastSuccessAt':'*Z'}");
-    host_stop(host);
-}
-
 #define POST "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':['message.new'],'disablePolicy':"
 #define BAD_AFTER                                                                                  \
     "{'errors':[{'field':'disablePolicy.after',"                                                   \

@@ -187,13 +187,14 @@ TEST(the_example_of_a_message_has_the_fields_of_a_message)
 
 TEST(a_test_without_an_event_or_with_ping_sends_a_ping_and_unknown_events_are_refused)
 {
-    struct catcher *catcher = catcher_start(NULL);
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_OK, ANSWER_OK, ANSWER_500);
     struct webhook_made made = hook_to(catcher);
     const struct exchange rows[] = {
-        {text("POST %s/test", made.path), admin, 200, "{'success':true}"},
+        {text("POST %s/test", made.path), admin, 200, "{'success':true,'status':200}"},
         {text("POST %s/test {}", made.path), admin, 200, "{'success':true}"},
         {text("POST %s/test {'event':null}", made.path), admin, 200, "{'success':true}"},
-        {text("POST %s/test {'event':'ping'}", made.path), admin, 200, "{'success':true}"},
+        {text("POST %s/test {'event':'ping'}", made.path), admin, 200,
+         "{'success':false,'status':500}"},
         {text("POST %s/test {'event':'message.old'}", made.path), admin, 400,
          "{'errors':[{'field':'event'}]}"},
         {text("POST %s/test {'event':'*'}", made.path), admin, 400},
@@ -203,8 +204,12 @@ TEST(a_test_without_an_event_or_with_ping_sends_a_ping_and_unknown_events_are_re
 
     exchange_rows(host, rows);
     ck_assert_uint_eq(catcher_count(catcher), 4);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 4; i++) {
         ck_assert_str_eq(caught_header(&catcher->list[i], "X-Webhook-Event"), "ping");
+        expect_signed(&catcher->list[i], TEST_SECRET);
+        ck_assert_str_eq(keys_of(kept(json_loads(catcher->list[i].body, 0, NULL))),
+                         "event timestamp");
+    }
 }
 
 /* ---- signatures ---- */
@@ -317,6 +322,9 @@ TEST(both_signatures_are_sent_and_after_a_rotation_two_of_each)
     struct answer *answer = ask(admin, 200, NULL, "POST %s/rotate-secret", made.path);
     const char *fresh = answer_text(answer, "secret"), *key = public_key(&made, 0, 2);
 
+    ck_assert_uint_eq(strlen(fresh), 64);
+    ck_assert_str_ne(fresh, TEST_SECRET);
+    answer_text(answer, "previousSecretUntil");
     ck_assert_str_ne(key, old);
     ck_assert_str_eq(public_key(&made, 1, 2), old);
     ck_assert_str_eq(answer_text(answer, "publicKey"), text("whpk_%s", key));
@@ -324,6 +332,8 @@ TEST(both_signatures_are_sent_and_after_a_rotation_two_of_each)
     caught = catcher_wait(catcher, 2, 5000);
     id = caught_header(caught, "webhook-id");
     at = caught_header(caught, "webhook-timestamp");
+    ck_assert_str_eq(caught_header(caught, "X-Webhook-Signature"),
+                     hmac_hex(fresh, caught->body, caught->length));
     ck_assert_str_eq(signature_at(caught, 0),
                      hmac_standard(fresh, id, at, caught->body, caught->length));
     ck_assert_str_eq(signature_at(caught, 1),

@@ -69,29 +69,6 @@ TEST(bodies_are_signed_byte_for_byte_and_survive_a_javascript_round_trip)
     }
 }
 
-TEST(after_a_secret_rotation_both_secrets_sign)
-{
-    struct catcher *catcher = catcher_start(NULL);
-    struct webhook_made made = hook_to(catcher);
-    struct answer *answer =
-        ck_status(webhook_call(host, admin, "POST", &made, "/rotate-secret"), 200);
-    const char *fresh = answer_text(answer, "secret");
-
-    ck_assert_str_ne(fresh, TEST_SECRET);
-    ck_assert_uint_eq(strlen(fresh), 64);
-    ck_assert_ptr_nonnull(answer_text(answer, "previousSecretUntil"));
-    say("signed by two");
-    const struct caught *caught = catcher_wait(catcher, 1, 5000);
-    const char *id = caught_header(caught, "webhook-id");
-    const char *at = caught_header(caught, "webhook-timestamp");
-
-    ck_assert_str_eq(caught_header(caught, "X-Webhook-Signature"),
-                     hmac_hex(fresh, caught->body, caught->length));
-    ck_assert_str_eq(caught_header(caught, "webhook-signature"),
-                     text("%s %s", hmac_standard(fresh, id, at, caught->body, caught->length),
-                          hmac_standard(TEST_SECRET, id, at, caught->body, caught->length)));
-}
-
 /* The examples that users start from accept genuine requests and refuse a wrong secret. */
 TEST(the_example_receivers_verify_both_signatures)
 {
