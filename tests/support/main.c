@@ -32,14 +32,9 @@ int without_leaks(void)
 
 /* These take the longest. They begin first, so that no suite runs alone at the end. */
 static const char *const longest[] = {
-    "bulk_kills",     "certificate_history",
-    "device_s3",      "chat_unread",
-    "reload_refused", "bulk_limits",
-    "list_bytes",     "bulk_devices",
-    "bulk_run",       "chat_long",
-    "stream_behind",  "certificate_exports",
-    "framing",        "reading_list",
-    "reload",         "device_refused",
+    "bulk_kills",    "certificate_history", "device_s3",    "chat_unread",  "reload",
+    "bulk_limits",   "list_bytes",          "bulk_devices", "bulk_run",     "chat_long",
+    "stream_behind", "certificate_exports", "framing",      "reading_list", "device_refused",
 };
 
 static bool is_long(const struct suite *suite)

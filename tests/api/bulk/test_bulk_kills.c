@@ -17,7 +17,7 @@ static void begin(const char *name)
 {
     struct host_spec spec = bulk_spec(name, false);
 
-    rows = repetitions(4000, 50000);
+    rows = repetitions(4000, 20000);
     kills = repetitions(2, 10);
     pg = postgres_make(name, true);
     the_postgres = pg;

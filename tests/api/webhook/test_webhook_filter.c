@@ -188,7 +188,7 @@ TEST(random_filters_match_the_same_payloads_as_in_a_model)
 {
     const char *seed = getenv("BUSBAR_TEST_SEED");
 
-    for (int i = 0; i < repetitions(1, 10); i++)
+    for (int i = 0; i < repetitions(1, 5); i++)
         compare((seed ? atoi(seed) : 1) + i, 200);
 }
 

@@ -8,7 +8,7 @@
 #include "receive.h"
 #include "wave.h"
 
-enum { FEW = 20, MANY = 100, WARM = 10, CLIENTS = 6, CLOSED_MS = 10000 };
+enum { FEW = 20, MANY = 100, WARM = 10, CLIENTS = 6, THINK_US = 2000, CLOSED_MS = 10000 };
 
 #define LOCAL WEBHOOK_LOCAL
 
@@ -58,6 +58,7 @@ static void *client(void *arg)
         } else if (turn == 1) {
             atomic_fetch_add(&posted, 1);
         }
+        usleep(THINK_US); /* or the clients alone would use all processors */
     }
     curl_easy_cleanup(call.connection);
     return NULL;
