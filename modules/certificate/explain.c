@@ -2,42 +2,17 @@
  * GET /api/certificate-log/explain returns why a device has, or does not have, a certificate for a
  * point in time. GET /api/device/:externalId/coverage lists the gaps between the readings of a
  * period, and sums the readings by the same reasons. certificate_judge() in schema.sql finds the
- * reason of each reading.
+ * reason of each reading, and reasons.tsv explains it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/certificate/certificate.h"
+#include "modules/certificate/reasons.h"
 
 #define LISTED 1000       /* readings or gaps in a response */
 #define DISCARDED 20      /* refused or voided readings in a response */
 #define COVERAGE_DAYS 366 /* longest period */
-
-/* The sentences that explain reasons. */
-static const struct {
-    const char *reason, *text;
-} reasons[] = {
-    {"certified", "The energy was certified: see the entries."},
-    {"carried",
-     "The energy is carried over to the next certificate of the group, which is issued when the "
-     "total reaches the threshold."},
-    {"belowThreshold", "The energy is below the issuance threshold, so no certificate was issued."},
-    {"cycleNotEnded", "The issuance cycle has not ended yet."},
-    {"notIssuedYet", "The reading is due: the issuing job issues it within seconds."},
-    {"noReading", "There is no reading for this time."},
-    {"inNoGroup", "The device was in no group when this Delta reading ended. Put the device into a "
-                  "group, or void the reading and send it as History."},
-    {"beforeGroup",
-     "The Delta reading began before the group, or before the device was in it. Void "
-     "the reading and send it as History."},
-    {"longerThanCycle", "The Delta reading is longer than an issuance cycle of the group. Void the "
-                        "reading and send it as History."},
-    {"aboveCeiling", "The energy of the cycle is above the plausible ceiling of the device, so the "
-                     "rest was not certified. Correct the capacity of the device, or void the "
-                     "reading."},
-    {"refused", "A reading for this time was refused: see discarded."},
-    {"voided", "The reading for this time was voided: see discarded."},
-};
 
 /* ---- a point in time ---- */
 
@@ -148,8 +123,8 @@ int certificate_explain(struct bb_request *rq)
     if (!strcmp(reason, "noReading") && bb_count(rq, others))
         reason = bb_cell(rq, others, 0, 0);
     for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++)
-        if (!strcmp(reasons[i].reason, reason))
-            explanation = reasons[i].text;
+        if (!strcmp(reasons[i][0], reason))
+            explanation = reasons[i][1];
     return bb_reply(
         rq, 200,
         json_pack(
