@@ -1,8 +1,8 @@
 /*
  * `busbar webhook listen`: gets the events of a polled webhook from a server, and sends them to a
  * URL that the server cannot reach, with the headers and signatures of a delivery. It needs neither
- * a database nor settings. Each round (a poll, and the requests for its events) runs as a separate
- * request, so its memory is freed. Calls of libcurl block the loop, which has no other work.
+ * a database nor settings. Each round (a poll, and the requests for its events) has its own memory.
+ * Calls of libcurl block the loop, which has no other work.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -25,7 +25,6 @@ struct listen {
     struct bb_host *host;
     struct http_client *client;
     struct sign_key *key;
-    struct bb_completion *completion; /* of the last round */
     const char *target, *token;
     const char *consumer, *escaped; /* for JSON, and for a query */
     const char *webhook;            /* its URL in the API of the server */
@@ -68,7 +67,7 @@ static struct curl_slist *listen_headers(struct bb_request *rq, const char *cons
         struct curl_slist *longer = curl_slist_append(headers, *lines);
 
         if (!longer)
-            bb_end(rq, bb_no_memory(rq)); /* the next round tries again */
+            bb_end(rq, bb_no_memory(rq));
         if (!headers)
             bb_defer(rq, listen_free_headers, longer);
         headers = longer;
@@ -171,7 +170,7 @@ static bool listen_forward(struct bb_request *rq, struct listen *listen, const j
     return false;
 }
 
-static void listen_round(struct bb_request *rq, void *arg)
+static int listen_round(struct bb_request *rq, void *arg)
 {
     struct listen *listen = arg;
     const json_t *got =
@@ -185,17 +184,7 @@ static void listen_round(struct bb_request *rq, void *arg)
         if (!listen_forward(rq, listen, event))
             break;
     }
-}
-
-/* Starts the next round. */
-static void listen_next(void *arg, bool whole)
-{
-    struct listen *listen = arg;
-
-    (void)whole;
-    if (listen->failed || bb_superseded(listen->host) ||
-        bb_run_then(listen->host, listen_round, listen_next, listen))
-        bb_completion_signal(listen->host, listen->completion);
+    return 0;
 }
 
 int webhook_command_listen(struct bb_request *rq)
@@ -212,7 +201,6 @@ int webhook_command_listen(struct bb_request *rq)
         .target = bb_text(rq, "forwardTo"),
         .consumer = consumer,
         .escaped = escaped,
-        .completion = bb_completion(rq),
         .token = bb_text(rq, "token"),
         .webhook =
             bb_format(rq, "%s/api/chat/webhooks/%" PRId64, server, bb_given_int(rq, "webhook", 0)),
@@ -221,10 +209,8 @@ int webhook_command_listen(struct bb_request *rq)
     listen.failed = !listen.client || !listen.key || !escaped;
     if (!listen.failed)
         bb_print(rq, "sending the events of %s to %s\n", listen.webhook, listen.target);
-    if (listen.completion) {
-        listen_next(&listen, true);
-        bb_completion_wait(rq, listen.completion, INT64_MAX);
-    }
+    while (!listen.failed && !bb_superseded(rq->host))
+        bb_scratch(rq, listen_round, &listen);
     curl_free(escaped);
     http_client_free(listen.client);
     sign_key_free(listen.key);
