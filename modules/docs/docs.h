@@ -15,6 +15,8 @@
 
 #include <busbar/busbar.h>
 
+#include "modules/common/example.h"
+
 /* Returns a row of a table. The stride is the host's, because its rows may be larger. */
 #define DOCS_ROW(type, table, index)                                                               \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
@@ -58,9 +60,6 @@ json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/compo
 /* Returns the schema of a field, or of an object of fields. `answer`: for a response. */
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer);
 json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool answer);
-/* Returns an object of the required fields, and of the fields that have an example; or the example
- * of the whole value, if its only field is named ".". */
-json_t *docs_example(struct docs_maker *maker, const struct bb_table *fields);
 
 /* operation.c: builds the operation of a route. */
 json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,

@@ -27,7 +27,7 @@ static json_t *document_event(struct docs_maker *maker, const json_t *base,
     docs_put(maker, post, "summary", json_string(event->help));
     docs_put(maker, post, "description", json_string(event->help));
     docs_put(maker, media, "schema", docs_object(maker, &event->payload, true));
-    docs_put(maker, media, "example", docs_example(maker, &event->payload));
+    docs_put(maker, media, "example", example_of(&event->payload, false));
     return item;
 }
 

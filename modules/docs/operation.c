@@ -18,7 +18,7 @@ static json_t *operation_body(struct docs_maker *maker, const struct bb_route *r
     json_t *schema = docs_object(maker, &route->body, false);
 
     if (route->parts.count)
-        docs_put(maker, schema, "examples", json_pack("[o]", docs_example(maker, &route->body)));
+        docs_put(maker, schema, "examples", json_pack("[o]", example_of(&route->body, false)));
     return schema;
 }
 
@@ -57,7 +57,7 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
 
         if (part->kind == BB_PART_FIELDS) {
             schema = operation_body(maker, route);
-            docs_put(maker, example, name, docs_example(maker, &route->body));
+            docs_put(maker, example, name, example_of(&route->body, false));
             docs_put(maker, encoding, name, json_pack("{s:s}", "contentType", "application/json"));
         } else {
             /* OpenAPI 3.1 needs only the media type; Swagger UI offers a choice by the format. */
@@ -224,7 +224,7 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
         required |= (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
     if (route->body.count) {
         json_t *media = json_pack("{s:o, s:o}", "schema", operation_body(maker, route), "example",
-                                  docs_example(maker, &route->body));
+                                  example_of(&route->body, false));
 
         if (route->flags & BB_FORM_TOO)
             docs_put(maker, content, "application/x-www-form-urlencoded", json_incref(media));

@@ -163,7 +163,7 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
     json_t *media = json_pack("{s:o}", "schema", schema);
 
     if (route->reply.count)
-        docs_put(maker, media, "example", docs_example(maker, &route->reply));
+        docs_put(maker, media, "example", example_of(&route->reply, false));
     return json_pack("{s:s, s:o, s:{s:o}}", "description",
                      route->success == 201 ? "Created." : "Success.", "headers", headers, "content",
                      type ? type : "application/json", media);

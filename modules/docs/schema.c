@@ -36,34 +36,20 @@ json_t *docs_reference(const char *kind, const char *name)
 
 static const struct {
     const char *name, *least, *most; /* the keywords of its bounds, or NULL */
-    const char *format, *example;
+    const char *format;
 } types[] = {
-    [BB_TEXT] = {"string", "minLength", "maxLength", NULL, NULL},
-    [BB_EMAIL] = {"string", NULL, NULL, "email", "ada@example.com"},
-    [BB_UUID] = {"string", NULL, NULL, "uuid", "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"},
-    [BB_INT] = {"integer", "minimum", "maximum", NULL, NULL},
-    [BB_NUMBER] = {"number", "minimum", "maximum", NULL, NULL},
-    [BB_BOOL] = {"boolean", NULL, NULL, NULL, NULL},
-    [BB_TIME] = {"string", NULL, NULL, "date-time", "2026-04-01T00:00:00Z"},
-    [BB_CHOICE] = {"string", NULL, NULL, NULL, NULL},
-    [BB_OBJECT] = {"object", NULL, NULL, NULL, NULL},
-    [BB_LIST] = {"array", "minItems", "maxItems", NULL, NULL},
-    [BB_ANY] = {NULL, NULL, NULL, NULL, NULL},
+    [BB_TEXT] = {"string", "minLength", "maxLength", NULL},
+    [BB_EMAIL] = {"string", NULL, NULL, "email"},
+    [BB_UUID] = {"string", NULL, NULL, "uuid"},
+    [BB_INT] = {"integer", "minimum", "maximum", NULL},
+    [BB_NUMBER] = {"number", "minimum", "maximum", NULL},
+    [BB_BOOL] = {"boolean", NULL, NULL, NULL},
+    [BB_TIME] = {"string", NULL, NULL, "date-time"},
+    [BB_CHOICE] = {"string", NULL, NULL, NULL},
+    [BB_OBJECT] = {"object", NULL, NULL, NULL},
+    [BB_LIST] = {"array", "minItems", "maxItems", NULL},
+    [BB_ANY] = {NULL, NULL, NULL, NULL},
 };
-
-/* Returns an example or default as a value of the field's type. In the table it is a text; null as
- * the example of a nullable field is the text null. */
-static json_t *schema_value(const struct bb_field *field, const char *text)
-{
-    json_t *value = NULL;
-
-    if (field->flags & BB_NULLABLE && !strcmp(text, "null"))
-        return json_null();
-    if (field->type == BB_INT || field->type == BB_NUMBER || field->type == BB_BOOL ||
-        field->type >= BB_OBJECT)
-        value = json_loads(text, JSON_DECODE_ANY, NULL);
-    return value ? value : json_string(text);
-}
 
 static void schema_members(struct docs_maker *maker, json_t *schema, const struct bb_table *fields,
                            bool answer)
@@ -121,9 +107,9 @@ json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool
         schema_members(maker, schema, &field->fields, answer);
     docs_put_text(maker, schema, "description", field->help);
     if (field->fallback && *field->fallback)
-        docs_put(maker, schema, "default", schema_value(field, field->fallback));
+        docs_put(maker, schema, "default", example_value(field, field->fallback));
     if (field->example && *field->example)
-        docs_put(maker, schema, "examples", json_pack("[o]", schema_value(field, field->example)));
+        docs_put(maker, schema, "examples", json_pack("[o]", example_value(field, field->example)));
     return schema;
 }
 
@@ -133,49 +119,4 @@ json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, boo
 
     schema_members(maker, schema, fields, answer);
     return schema;
-}
-
-static json_t *schema_example(struct docs_maker *maker, const struct bb_field *field)
-{
-    json_t *list;
-
-    if (field->example && *field->example)
-        return schema_value(field, field->example);
-    if (types[field->type].example)
-        return json_string(types[field->type].example);
-    switch (field->type) {
-    case BB_INT:
-    case BB_NUMBER:
-        return json_integer(field->min > 0 ? field->min : 1);
-    case BB_BOOL:
-        return json_true();
-    case BB_CHOICE:
-        return json_string(field->choices[0]);
-    case BB_OBJECT:
-        return docs_example(maker, &field->fields);
-    case BB_LIST:
-        list = json_array();
-        if (field->fields.count)
-            docs_append(maker, list, schema_example(maker, DOCS_ROW(bb_field, field->fields, 0)));
-        return list;
-    default:
-        return json_string(field->flags & BB_SECRET ? "correct horse battery staple" : field->name);
-    }
-}
-
-json_t *docs_example(struct docs_maker *maker, const struct bb_table *fields)
-{
-    const struct bb_field *first = DOCS_ROW(bb_field, *fields, 0);
-
-    if (fields->count && !strcmp(first->name, "."))
-        return schema_example(maker, first);
-    json_t *example = json_object();
-
-    for (size_t i = 0; i < fields->count; i++) {
-        const struct bb_field *field = DOCS_ROW(bb_field, *fields, i);
-
-        if (field->flags & BB_REQUIRED || (field->example && *field->example))
-            docs_put(maker, example, field->name, schema_example(maker, field));
-    }
-    return example;
 }

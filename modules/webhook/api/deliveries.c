@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "modules/common/example.h"
 #include "modules/common/slots.h"
 #include "modules/webhook/api/api.h"
 
@@ -108,51 +109,6 @@ int webhook_recover(struct bb_request *rq)
     return bb_reply(rq, 200, json_pack("{s:b, s:I}", "success", 1, "queued", (json_int_t)queued));
 }
 
-/* ---- examples of events, made from the fields that their modules declare ---- */
-
-#define ROW(type, table, index)                                                                    \
-    ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
-
-/* Returns the example of a field, or else a value of its type, which the caller owns. */
-static json_t *delivery_example(struct bb_request *rq, const struct bb_field *field)
-{
-    const struct bb_table *table = &field->fields;
-    json_t *made;
-
-    if (field->example)
-        return field->type < BB_INT || field->type == BB_TIME || field->type == BB_CHOICE
-                   ? json_string(field->example)
-                   : bb_json_read(rq, field->example);
-    switch (field->type) {
-    case BB_EMAIL:
-        return json_string("person@example.org");
-    case BB_UUID:
-        return json_string(bb_new_uuid(rq));
-    case BB_INT:
-    case BB_NUMBER:
-        return json_integer(field->min > 1 || (field->max && field->max < 1) ? field->min : 1);
-    case BB_BOOL:
-        return json_true();
-    case BB_TIME:
-        return json_string(bb_time_text(rq, bb_wall_ms(rq->host)));
-    case BB_CHOICE:
-        return json_string(field->choices[0]);
-    case BB_OBJECT:
-        made = bb_hold(rq, json_object());
-        for (size_t i = 0; i < table->count; i++)
-            bb_set(rq, made, ROW(bb_field, *table, i)->name,
-                   delivery_example(rq, ROW(bb_field, *table, i)));
-        return json_incref(made);
-    case BB_LIST:
-        made = bb_hold(rq, json_array());
-        if (table->count)
-            bb_push(rq, made, delivery_example(rq, ROW(bb_field, *table, 0)));
-        return json_incref(made);
-    default:
-        return json_string(field->name);
-    }
-}
-
 /*
  * ---- POST /api/chat/webhooks/:id/test ----
  *
@@ -191,9 +147,8 @@ int webhook_test(struct bb_request *rq)
     slot_hold(rq, webhook->tests);
     if (!event)
         return bb_invalid(rq, "event", "must name events that GET /api/chat/webhooks/events lists");
-    const struct bb_field payload = {.type = BB_OBJECT, .fields = event->payload};
     json_t *json = bb_hold(rq, strcmp(name, WEBHOOK_PING) != 0
-                                   ? delivery_example(rq, &payload)
+                                   ? example_of(&event->payload, true)
                                    : json_pack("{s:s, s:s}", "event", WEBHOOK_PING, "timestamp",
                                                bb_time_text(rq, bb_wall_ms(rq->host))));
 
