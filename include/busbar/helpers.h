@@ -128,27 +128,13 @@ static inline size_t bb_cell_ints(const char *cell, int64_t *into)
     return count;
 }
 
-/* How a cell is converted to JSON. SQL's null becomes JSON's null with every type. */
-enum bb_column_type {
-    BB_COLUMN_TEXT = 1,
-    BB_COLUMN_INT,
-    BB_COLUMN_ID, /* a number; 0 also becomes null */
-    BB_COLUMN_NUMBER,
-    BB_COLUMN_BOOL,
-    BB_COLUMN_TIME, /* a cell of BB_SQL_MS() */
-    BB_COLUMN_JSON  /* json, jsonb, or text that contains JSON */
-};
-
-/* Names a member of an object and the column with its value. */
-struct bb_column {
-    const char *name;
-    enum bb_column_type type;
-    size_t column;
-};
-
-/* Converts a cell to JSON, which the caller owns; NULL: no memory, or bb_json_read() failed. */
+/*
+ * Converts a cell to JSON, as the type of a field of the reply says. SQL's null becomes JSON's null
+ * with every type; a cell of BB_TIME is one of BB_SQL_MS(). The caller owns the result. NULL: no
+ * memory, or bb_json_read() failed.
+ */
 static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                                   size_t column, enum bb_column_type type)
+                                   size_t column, enum bb_type type)
 {
     const char *cell = bb_cell(rq, rows, row, column);
 
@@ -157,17 +143,17 @@ static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *
     int64_t number = bb_cell_int(rq, rows, row, column);
 
     switch (type) {
-    case BB_COLUMN_INT:
+    case BB_INT:
         return json_integer(number);
-    case BB_COLUMN_ID:
-        return number ? json_integer(number) : json_null();
-    case BB_COLUMN_NUMBER:
+    case BB_NUMBER:
         return json_real(strtod(cell, NULL));
-    case BB_COLUMN_BOOL:
+    case BB_BOOL:
         return json_boolean(number != 0);
-    case BB_COLUMN_TIME:
+    case BB_TIME:
         return json_string(bb_time_text(rq, number));
-    case BB_COLUMN_JSON:
+    case BB_OBJECT:
+    case BB_LIST:
+    case BB_ANY:
         return bb_json_read(rq, cell);
     default:
         return json_string(cell);
@@ -175,52 +161,22 @@ static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *
 }
 
 /*
- * Adds cells of a row to an object, in the order of the table; replaces members with the same
- * names. Takes the object and returns it to the caller. Returns NULL if the object was NULL or
- * bb_cell_json() failed; pass the NULL to bb_reply(), which then answers with 503 or 500.
- */
-static inline json_t *bb_row_add(struct bb_request *rq, const struct bb_rows *rows, size_t row,
-                                 const struct bb_column *columns, size_t count, json_t *object)
-{
-    for (size_t i = 0; i < count && object; i++) {
-        json_t *value = bb_cell_json(rq, rows, row, columns[i].column, columns[i].type);
-
-        if (json_object_set_new(object, columns[i].name, value) < 0) {
-            json_decref(object);
-            object = NULL;
-        }
-    }
-    return object;
-}
-
-/* Like bb_row_add() with a static array of columns; BB_ROW_JSON() creates the object. */
-#define BB_ROW_ADD(rq, rows, row, columns, object)                                                 \
-    bb_row_add(rq, rows, row, columns, sizeof(columns) / sizeof((columns)[0]), object)
-#define BB_ROW_JSON(rq, rows, row, columns) BB_ROW_ADD(rq, rows, row, columns, json_object())
-
-/*
  * Creates an object with the members that `fields` describe, from the cells of a row, beginning
- * with `column`. Use this if a statement returns its columns in the order of a route's reply.
+ * with `column`: the statement returns its columns in the order of a route's reply. NULL if
+ * bb_cell_json() failed; pass it to bb_reply(), which then answers with 503 or 500.
  */
 static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                     size_t column, const struct bb_field *fields, size_t count)
 {
     json_t *object = json_object();
 
-    for (size_t i = 0; i < count; i++) {
-        struct bb_column member = {fields[i].name, BB_COLUMN_TEXT, column + i};
+    for (size_t i = 0; i < count && object; i++) {
+        json_t *value = bb_cell_json(rq, rows, row, column + i, fields[i].type);
 
-        if (fields[i].type == BB_INT)
-            member.type = BB_COLUMN_INT;
-        else if (fields[i].type == BB_NUMBER)
-            member.type = BB_COLUMN_NUMBER;
-        else if (fields[i].type == BB_BOOL)
-            member.type = BB_COLUMN_BOOL;
-        else if (fields[i].type == BB_TIME)
-            member.type = BB_COLUMN_TIME;
-        else if (fields[i].type >= BB_OBJECT)
-            member.type = BB_COLUMN_JSON;
-        object = bb_row_add(rq, rows, row, &member, 1, object);
+        if (json_object_set_new(object, fields[i].name, value) < 0) {
+            json_decref(object);
+            object = NULL;
+        }
     }
     return object;
 }
@@ -231,7 +187,7 @@ static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows 
 
 /*
  * Returns an array of the first `count` rows, each as bb_row_fields() converts it. The caller owns
- * the array. NULL as for bb_row_add(). Parks as bb_yield() does.
+ * the array. NULL as for bb_row_fields(). Parks as bb_yield() does.
  */
 static inline json_t *bb_rows_fields(struct bb_request *rq, const struct bb_rows *rows,
                                      size_t count, size_t column, const struct bb_field *fields,

@@ -57,7 +57,8 @@ struct auth {
     "a.id, a.email, a.first_name, a.last_name, a.role, a.status, a.organisation, " BB_SQL_MS(      \
         "a.created")
 #define ACCOUNT_COLUMN_COUNT 8
-extern const struct bb_field auth_account_fields[ACCOUNT_COLUMN_COUNT];
+extern const struct bb_field auth_account_fields[ACCOUNT_COLUMN_COUNT],
+    auth_me_fields[ACCOUNT_COLUMN_COUNT + 2];
 extern const struct bb_field auth_client_fields[4], auth_organization_fields[6]; /* for clients.c */
 extern const struct bb_field auth_session_fields[7];                             /* refresh.c */
 

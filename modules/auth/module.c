@@ -300,7 +300,7 @@ static const struct bb_field change_reply[] = {
 static const struct bb_field number_item[] = {NUMBER("id", "2")};
 static const struct bb_field organization_name[] = {NUMBER("id", "2"),
                                                     TEXT("name", BB_REQUIRED, ORGANIZATION_NAME)};
-static const struct bb_field me_reply[] = {
+const struct bb_field auth_me_fields[] = {
     ACCOUNT,
     {.name = "organizationIds", .type = BB_LIST, .flags = BB_REQUIRED,
      .fields = BB_TABLE(number_item)},
@@ -417,9 +417,9 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(message_reply), .flags = BB_NO_BODY | BB_AUDITED,
      .help = "Log out. The session ends: its tokens are revoked, and the cookie is removed."},
     {.method = "GET", .path = "/api/auth/me", .roles = BB_ANY_ROLE, .handler = auth_me,
-     .reply = BB_TABLE(me_reply), .help = "Get your own account."},
+     .reply = BB_TABLE(auth_me_fields), .help = "Get your own account."},
     {.method = "PATCH", .path = "/api/auth/me", .roles = BB_ANY_ROLE, .handler = auth_me_change,
-     .body = BB_TABLE(me_body), .reply = BB_TABLE(me_reply), .flags = BB_NO_BODY | BB_AUDITED,
+     .body = BB_TABLE(me_body), .reply = BB_TABLE(auth_me_fields), .flags = BB_NO_BODY | BB_AUDITED,
      .help = "Change your own name."},
     {.method = "POST", .path = "/api/auth/getAccess", .roles = BB_ANYONE,
      .handler = auth_get_access, .errors = not_known, .body = BB_TABLE(access_body),

@@ -16,9 +16,6 @@ int auth_me(struct bb_request *rq)
         "FROM auth_organisation o WHERE o.id = ANY($2::bigint[])) "
         "FROM auth_account a WHERE a.id = $1::bigint",
         0};
-    static const struct bb_column columns[] = {
-        {"organizationIds", BB_COLUMN_JSON, ACCOUNT_COLUMN_COUNT},
-        {"organizations", BB_COLUMN_JSON, ACCOUNT_COLUMN_COUNT + 1}};
     const struct bb_principal *who = rq->principal;
     struct bb_rows *rows = bb_query_or_end(
         rq, &find,
@@ -26,7 +23,7 @@ int auth_me(struct bb_request *rq)
 
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 401, "Unauthorized");
-    return bb_reply(rq, 200, BB_ROW_ADD(rq, rows, 0, columns, auth_account_json(rq, rows, 0)));
+    return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, auth_me_fields));
 }
 
 int auth_me_change(struct bb_request *rq)

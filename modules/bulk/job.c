@@ -186,7 +186,7 @@ int bulk_confirm(struct bb_request *rq)
     return bb_reply(rq, 200,
                     json_pack("{s:s, s:s, s:o}", "bulkUploadId", job.id, "status", job.status,
                               "progress",
-                              bb_cell_json(rq, job.source, 0, BULK_JOB_PROGRESS, BB_COLUMN_JSON)));
+                              bb_cell_json(rq, job.source, 0, BULK_JOB_PROGRESS, BB_OBJECT)));
 }
 
 static void job_count_cancelled(struct bb_request *rq, struct bb_tx *tx, void *arg)

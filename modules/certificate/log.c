@@ -351,9 +351,16 @@ int certificate_change(struct bb_request *rq)
     "CASE $6::text WHEN 'device' THEN e.device WHEN 'group' THEN coalesce(e.group_id, 0)"          \
     " ELSE (extract(epoch FROM date_trunc('month', e.start_at, 'UTC')) * 1000)::bigint END"
 #define SUM(condition) "coalesce(sum(t.wh) FILTER (WHERE " condition "), 0)::bigint"
+#define TOTAL(members)                                                                             \
+    "json_build_object(" members ", 'entries', t.entries, 'readvalue_watthour', t.wh,"             \
+    " 'succeeded_watthour', t.succeeded, 'carried_watthour', t.carried)"
 #define TOTALS(from)                                                                               \
-    {"SELECT t.*, d.uuid, d.external_id, d.serial_number FROM (SELECT t.key, count(*),"            \
-     " sum(t.wh)::bigint, " SUM("t.status = 'Succeeded'") ", " SUM("t.status = 'Carried'")         \
+    {"SELECT t.key, CASE $6::text WHEN 'device' THEN " TOTAL("'deviceId', t.key, 'externalId',"    \
+         " d.uuid, 'developerId', d.external_id, 'serialNumber', d.serial_number")                 \
+     " WHEN 'group' THEN " TOTAL("'groupId', nullif(t.key, 0)")                                    \
+     " ELSE " TOTAL("'month', " BB_SQL_TIME("to_timestamp(t.key / 1000.0)")) " END"                \
+     " FROM (SELECT t.key, count(*) AS entries, sum(t.wh)::bigint AS wh, "                         \
+     SUM("t.status = 'Succeeded'") " AS succeeded, " SUM("t.status = 'Carried'") " AS carried"     \
      " FROM (SELECT " KEY " AS key, e.wh, e.status"                                                \
      " FROM certificate_entry e WHERE " from NARROW                                                \
      " AND e.start_at >= coalesce($4::timestamptz, '-infinity')"                                   \
@@ -374,29 +381,10 @@ static const struct bb_sql totals[WAYS] = {
 
 /* clang-format on */
 
-#define SUMS                                                                                       \
-    {"entries", BB_COLUMN_INT, 1}, {"readvalue_watthour", BB_COLUMN_INT, 2},                       \
-        {"succeeded_watthour", BB_COLUMN_INT, 3},                                                  \
-    {                                                                                              \
-        "carried_watthour", BB_COLUMN_INT, 4                                                       \
-    }
-
-/* The members of a sum, by the choices of the query's `by`. */
-static const struct {
-    const char *by;
-    size_t count;
-    struct bb_column columns[8];
-} sums[] = {
-    {"month", 5, {{"month", BB_COLUMN_TIME, 0}, SUMS}},
-    {"group", 5, {{"groupId", BB_COLUMN_ID, 0}, SUMS}},
-    {"device",
-     8,
-     {{"deviceId", BB_COLUMN_INT, 0},
-      {"externalId", BB_COLUMN_TEXT, 5},
-      {"developerId", BB_COLUMN_TEXT, 6},
-      {"serialNumber", BB_COLUMN_TEXT, 7},
-      SUMS}},
-};
+static json_t *log_total(struct bb_request *rq, const struct bb_rows *rows, size_t row)
+{
+    return bb_json_read(rq, bb_cell(rq, rows, row, 1));
+}
 
 /*
  * GET /api/certificate-log/totals: entries summed by device, group or month (UTC, by the start of
@@ -405,22 +393,14 @@ static const struct {
  */
 int certificate_totals(struct bb_request *rq)
 {
-    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count, shape = 0;
+    size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE);
     const char *by = bb_arg(rq, "by") ? bb_arg(rq, "by") : "month";
     struct filter filter = log_filter_read(rq);
     const struct bb_rows *rows =
         log_filter_query(rq, &filter, &totals[log_filter_way(&filter)], bb_t(by),
                          bb_arg_int(rq, "after", INT64_MIN), (int64_t)limit + 1);
-    json_t *array = bb_hold(rq, json_array());
 
-    if (!rows || bb_page(rq, rows, limit, 0, &count) < 0)
-        return bb_failed(rq);
-    while (strcmp(sums[shape].by, by) != 0)
-        shape++;
-    for (size_t row = 0; row < count; row++)
-        bb_push(rq, array,
-                bb_row_add(rq, rows, row, sums[shape].columns, sums[shape].count, json_object()));
-    return bb_reply(rq, 200, json_incref(array));
+    return rows ? bb_reply_rows(rq, rows, limit, 0, log_total) : bb_failed(rq);
 }
 
 /* ---- the export ---- */

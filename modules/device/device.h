@@ -180,6 +180,9 @@ int country_find(const char *code);
  */
 bool device_country_codes(struct bb_request *rq, const char *sent, const char *codes[2]);
 
+/* module.c: the fields of a pair of possible duplicates. */
+extern const struct bb_field device_pair_fields[6];
+
 /*
  * list.c: warns if another organization has a device that looks like this one. If tx is NULL, it
  * queries outside of a transaction. Returns 0, or -1: `return bb_failed(rq)`.

@@ -204,9 +204,8 @@ static const struct bb_sql find = {
 
 /* Up to $2 pairs before the id $1: the facts of both devices, then the columns below. */
 static const struct bb_sql pairs = {
-    "SELECT one.*, two.*, p.id, " BB_SQL_TIME(
-        "p.found_at") ", p.same, p.near, round(p.metres)::bigint"
-                      " FROM (SELECT p.id, p.found_at, a.id AS one, b.id AS two, coalesce(" SAME
+    "SELECT one.*, two.*, p.id, p.same, p.near, round(p.metres)::bigint, " BB_SQL_MS(
+        "p.found_at") " FROM (SELECT p.id, p.found_at, a.id AS one, b.id AS two, coalesce(" SAME
                       ", false) AS same, coalesce(" NEAR ", false) AS near, m.metres"
                       " FROM device_duplicate p JOIN device a ON a.id = p.device"
                       " JOIN device b ON b.id = p.other CROSS JOIN LATERAL (SELECT"
@@ -219,7 +218,7 @@ static const struct bb_sql pairs = {
                       " WHERE d.id = greatest(p.one, p.two)) two ORDER BY p.id DESC",
     BB_SQL_LONG};
 
-enum { PAIR = 2 * DEVICE_FACT_COUNT, FOUND_AT, BY_SERIAL, BY_PLACE, METRES };
+enum { PAIR = 2 * DEVICE_FACT_COUNT /* from here on device_pair_fields */ };
 
 /*
  * Checks the next $3 devices after updated_at $1 and id $2. Returns one row if there are any: their
@@ -265,16 +264,9 @@ int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
 
 static json_t *list_pair_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, PAIR},
-        {"sameSerialNumber", BB_COLUMN_BOOL, BY_SERIAL},
-        {"samePlace", BB_COLUMN_BOOL, BY_PLACE},
-        {"metres", BB_COLUMN_INT, METRES},
-        {"foundAt", BB_COLUMN_TEXT, FOUND_AT},
-    };
     struct device_record one = device_facts_of(rq, rows, row, 0);
     struct device_record two = device_facts_of(rq, rows, row, DEVICE_FACT_COUNT);
-    json_t *pair = BB_ROW_JSON(rq, rows, row, columns);
+    json_t *pair = bb_row_fields(rq, rows, row, PAIR, device_pair_fields, 5);
     json_t *devices = json_pack("[o, o]", device_facts_json(&one), device_facts_json(&two));
 
     if (json_object_set_new(pair, "devices", devices) == 0)

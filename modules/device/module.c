@@ -170,7 +170,7 @@ static const struct bb_field device[] = {
 };
 
 static const struct bb_field facts[] = {FACTS};
-static const struct bb_field duplicate[] = {
+const struct bb_field device_pair_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "sameSerialNumber", .type = BB_BOOL, .flags = BB_REQUIRED},
     {.name = "samePlace", .type = BB_BOOL, .flags = BB_REQUIRED,
@@ -287,7 +287,7 @@ static const struct bb_route routes[] = {
      .reply = BB_TABLE(success_reply), .help = "Delete a document."},
     {.method = "GET", .path = "/api/admin/device-duplicates", .roles = BB_ROLE_ADMIN,
      .handler = device_duplicates, .query = BB_TABLE(duplicates_query),
-     .reply = BB_ARRAY_OF(duplicate),
+     .reply = BB_ARRAY_OF(device_pair_fields),
      .help = "List possible duplicates: pairs of devices of different organizations that look "
              "like the same plant. Newest first."},
     {.method = "GET", .path = REFERENCE "/countries", .roles = BB_ANY_ROLE,

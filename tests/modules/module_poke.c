@@ -68,7 +68,7 @@ static const struct {
     {"null", {"SELECT NULL::text", 0}},
     {"two-rows",
      {"VALUES (9, 'Rooftop', 3, 1.5, 1775044800000, true, '[1]'),"
-      " (10, NULL, 0, NULL, NULL, false, NULL)",
+      " (10, NULL, NULL, NULL, NULL, false, NULL)",
       0}},
     {"bad-row", {"VALUES (9, NULL, NULL, NULL, NULL, NULL, '[')", 0}},
     /* These change settings inside a function, invisible in the statement's text. */
@@ -234,14 +234,14 @@ static int show_json(struct bb_request *rq)
 
 static json_t *row_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    static const struct bb_column columns[] = {
-        {"id", BB_COLUMN_INT, 0},      {"name", BB_COLUMN_TEXT, 1}, {"group", BB_COLUMN_ID, 2},
-        {"size", BB_COLUMN_NUMBER, 3}, {"made", BB_COLUMN_TIME, 4}, {"big", BB_COLUMN_BOOL, 5},
+    static const struct bb_field fields[] = {
+        {.name = "id", .type = BB_INT},    {.name = "name", .type = BB_TEXT},
+        {.name = "group", .type = BB_INT}, {.name = "size", .type = BB_NUMBER},
+        {.name = "made", .type = BB_TIME}, {.name = "big", .type = BB_BOOL},
+        {.name = "tags", .type = BB_LIST},
     };
-    static const struct bb_column more[] = {{"tags", BB_COLUMN_JSON, 6},
-                                            {"name", BB_COLUMN_TEXT, 1}};
 
-    return BB_ROW_ADD(rq, rows, row, more, BB_ROW_JSON(rq, rows, row, columns));
+    return BB_ROW_FIELDS(rq, rows, row, 0, fields);
 }
 
 static int list_rows(struct bb_request *rq)
