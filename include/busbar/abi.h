@@ -29,6 +29,11 @@ struct bb_table {
         (array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])                            \
     }
 
+/* Returns a row of a table: BB_ROW(bb_field, route->body, 0). Rows may be longer than the struct.
+ */
+#define BB_ROW(type, table, index)                                                                 \
+    ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
+
 /* Returns a pointer to the struct that contains the member to which `pointer` points. */
 #define BB_CONTAINER_OF(pointer, type, member)                                                     \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

@@ -95,10 +95,10 @@ static json_t *audit_members(struct bb_request *rq, const struct bb_table *field
     json_t *stored = bb_hold(rq, json_object()), *omitted = bb_hold(rq, json_array());
     json_t *others = bb_hold(rq, given ? json_copy(given) : json_object()), *other;
     const struct bb_file *file = NULL;
-    const char *row = fields->rows, *name;
+    const char *name;
 
-    for (size_t i = 0; i < fields->count; i++, row += fields->stride) {
-        const struct bb_field *field = (const void *)row;
+    for (size_t i = 0; i < fields->count; i++) {
+        const struct bb_field *field = BB_ROW(bb_field, *fields, i);
         json_t *value = json_object_get(given, field->name);
         json_t *copy = value ? audit_value(rq, field, value, room) : NULL;
 

@@ -13,10 +13,7 @@ enum { NAME_BYTES = 1020 }; /* of a row's name in the log: 255 characters */
 
 const struct bb_field *bulk_column(const struct bulk_type *type, size_t index)
 {
-    const struct bb_table *table = &type->rows->columns;
-
-    return (const struct bb_field *)(const void *)((const char *)table->rows +
-                                                   index * table->stride);
+    return BB_ROW(bb_field, type->rows->columns, index);
 }
 
 int bulk_place_of(const struct bulk_type *type, const char *name)

@@ -12,11 +12,6 @@ json_t *example_value(const struct bb_field *field, const char *text)
     return value ? value : json_string(text);
 }
 
-static const struct bb_field *example_row(const struct bb_table *fields, size_t index)
-{
-    return (const void *)((const char *)fields->rows + index * fields->stride);
-}
-
 static bool example_given(const struct bb_field *field)
 {
     return field->example && *field->example;
@@ -45,7 +40,7 @@ static json_t *example_field(const struct bb_field *field, bool all)
         return example_of(&field->fields, all);
     case BB_LIST:
         return field->fields.count
-                   ? json_pack("[o]", example_field(example_row(&field->fields, 0), all))
+                   ? json_pack("[o]", example_field(BB_ROW(bb_field, field->fields, 0), all))
                    : json_array();
     default:
         return json_string(field->flags & BB_SECRET ? "correct horse battery staple" : field->name);
@@ -54,7 +49,7 @@ static json_t *example_field(const struct bb_field *field, bool all)
 
 json_t *example_of(const struct bb_table *fields, bool all)
 {
-    const struct bb_field *field = example_row(fields, 0);
+    const struct bb_field *field = BB_ROW(bb_field, *fields, 0);
 
     if (fields->count && !strcmp(field->name, "."))
         return example_field(field, all);
@@ -62,7 +57,7 @@ json_t *example_of(const struct bb_table *fields, bool all)
     int failed = 0;
 
     for (size_t i = 0; i < fields->count; i++) {
-        field = example_row(fields, i);
+        field = BB_ROW(bb_field, *fields, i);
         if (all || field->flags & BB_REQUIRED || example_given(field))
             failed |= json_object_set_new(object, field->name, example_field(field, all));
     }

@@ -17,10 +17,6 @@
 
 #include "modules/common/example.h"
 
-/* Returns a row of a table. The stride is the host's, because its rows may be larger. */
-#define DOCS_ROW(type, table, index)                                                               \
-    ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
-
 struct docs_text {
     char *bytes; /* from malloc(); NULL: out of memory */
     size_t length;

@@ -40,10 +40,10 @@ static void document_webhooks(struct docs_maker *maker, const json_t *base, json
 
     for (size_t i = 0; (module = bb_module_at(maker->host, i)) != NULL; i++) {
         for (size_t k = 0; k < module->hooks.count; k++)
-            sent |= !strcmp(DOCS_ROW(bb_hook, module->hooks, k)->event, "*");
+            sent |= !strcmp(BB_ROW(bb_hook, module->hooks, k)->event, "*");
         for (size_t k = 0; k < module->events.count; k++) {
             const struct bb_event_descriptor *event =
-                DOCS_ROW(bb_event_descriptor, module->events, k);
+                BB_ROW(bb_event_descriptor, module->events, k);
 
             docs_put(maker, all, event->name, document_event(maker, base, module, event));
         }
@@ -228,7 +228,7 @@ static json_t *document_make(struct bb_host *host)
         bool shown = module->events.count > 0;
 
         for (size_t k = 0; k < module->routes.count; k++) {
-            const struct bb_route *route = DOCS_ROW(bb_route, module->routes, k);
+            const struct bb_route *route = BB_ROW(bb_route, module->routes, k);
             const char *type = route->reply_type ? route->reply_type : "";
             bool page =
                 route->roles & BB_ANYONE && (!strcmp(type, "text/html") || !strcmp(type, "*/*"));

@@ -31,10 +31,10 @@ static json_t *operation_rows(struct docs_maker *maker)
     struct csv csv = {0};
 
     for (size_t i = 0; rows && i < rows->columns.count; i++)
-        csv_plain(&csv, DOCS_ROW(bb_field, rows->columns, i)->name);
+        csv_plain(&csv, BB_ROW(bb_field, rows->columns, i)->name);
     csv_end_row(&csv);
     for (size_t i = 0; rows && i < rows->columns.count; i++)
-        csv_text(&csv, DOCS_ROW(bb_field, rows->columns, i)->example);
+        csv_text(&csv, BB_ROW(bb_field, rows->columns, i)->example);
     csv_end_row(&csv);
     json_t *text = csv.failed ? NULL : json_stringn(csv.bytes, csv.length);
 
@@ -50,7 +50,7 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
     bool shown = false;
 
     for (size_t i = 0; i < route->parts.count; i++) {
-        const struct bb_part *part = DOCS_ROW(bb_part, route->parts, i);
+        const struct bb_part *part = BB_ROW(bb_part, route->parts, i);
         bool any = part->name[0] == '*'; /* the name "*" means any name */
         const char *name = any ? "file" : part->name;
         json_t *schema;
@@ -101,7 +101,7 @@ static char *operation_columns(struct docs_maker *maker, const struct bb_module 
     bool file = route->reply_type && !strcmp(route->reply_type, "text/csv"), used = false;
 
     for (size_t i = 0; i < module->wants.count; i++)
-        used |= !strcmp(DOCS_ROW(bb_need, module->wants, i)->service, BB_BULK_ROWS "*");
+        used |= !strcmp(BB_ROW(bb_need, module->wants, i)->service, BB_BULK_ROWS "*");
     if (!used || !(route->parts.count || (file && !route->segments.count)))
         return NULL;
     FILE *out = open_memstream(&text, &length);
@@ -114,7 +114,7 @@ static char *operation_columns(struct docs_maker *maker, const struct bb_module 
                 "| Column | Required | Meaning |\n|---|---|---|\n",
                 given.name + strlen(BB_BULK_ROWS), rows->help ? rows->help : "");
         for (size_t k = 0; k < rows->columns.count; k++) {
-            const struct bb_field *column = DOCS_ROW(bb_field, rows->columns, k);
+            const struct bb_field *column = BB_ROW(bb_field, rows->columns, k);
 
             fprintf(out, "| `%s`", column->name);
             if (column->alias)
@@ -158,7 +158,7 @@ static void operation_parameters(struct docs_maker *maker, json_t *list,
                                  const struct bb_table *fields, const char *in)
 {
     for (size_t i = 0; i < fields->count; i++) {
-        const struct bb_field *field = DOCS_ROW(bb_field, *fields, i);
+        const struct bb_field *field = BB_ROW(bb_field, *fields, i);
         json_t *schema = docs_schema(maker, field, false);
         bool required = !strcmp(in, "path") || (field->flags & BB_REQUIRED) != 0;
         json_t *row =
@@ -221,7 +221,7 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
     bool required = route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
 
     for (size_t i = 0; i < route->body.count; i++)
-        required |= (DOCS_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
+        required |= (BB_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
     if (route->body.count) {
         json_t *media = json_pack("{s:o, s:o}", "schema", operation_body(maker, route), "example",
                                   example_of(&route->body, false));

@@ -56,7 +56,7 @@ static size_t responses_longest(const struct bb_table *fields)
     size_t bytes = 0;
 
     for (size_t i = 0; i < fields->count && bytes < TARGET_MAX; i++) {
-        const struct bb_field *field = DOCS_ROW(bb_field, *fields, i);
+        const struct bb_field *field = BB_ROW(bb_field, *fields, i);
 
         if (field->type == BB_TEXT || field->type == BB_LIST)
             bytes += field->max > 0 && field->max < TARGET_MAX
@@ -71,7 +71,7 @@ static unsigned responses_cases(const struct bb_route *route)
     unsigned cases = route->roles & BB_ANYONE ? 0 : WITH_TOKEN;
 
     for (size_t i = 0; i < route->segments.count; i++)
-        if (DOCS_ROW(bb_field, route->segments, i)->type != BB_EMAIL)
+        if (BB_ROW(bb_field, route->segments, i)->type != BB_EMAIL)
             cases |= WITH_NAMES;
     if (route->body.count || route->parts.count)
         cases |= WITH_BODY;
@@ -96,7 +96,7 @@ static bool responses_has_status(const struct bb_route *route, int status)
 static bool responses_has_query(const struct bb_route *route, const char *name)
 {
     for (size_t i = 0; i < route->query.count; i++)
-        if (!strcmp(DOCS_ROW(bb_field, route->query, i)->name, name))
+        if (!strcmp(BB_ROW(bb_field, route->query, i)->name, name))
             return true;
     return false;
 }
@@ -113,7 +113,7 @@ static json_t *responses_schema(struct docs_maker *maker, const struct bb_route 
                                              .fields = BB_TABLE(item),
                                              .help = "Values that were accepted but may be "
                                                      "mistakes. Absent if there are none."};
-    const struct bb_field *first = DOCS_ROW(bb_field, route->reply, 0);
+    const struct bb_field *first = BB_ROW(bb_field, route->reply, 0);
     json_t *schema = route->reply.count && !strcmp(first->name, ".")
                          ? docs_schema(maker, first, true)
                          : docs_object(maker, &route->reply, true);

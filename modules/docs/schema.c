@@ -57,7 +57,7 @@ static void schema_members(struct docs_maker *maker, json_t *schema, const struc
     json_t *properties = json_object(), *required = json_array();
 
     for (size_t i = 0; i < fields->count; i++) {
-        const struct bb_field *field = DOCS_ROW(bb_field, *fields, i);
+        const struct bb_field *field = BB_ROW(bb_field, *fields, i);
 
         docs_put(maker, properties, field->name, docs_schema(maker, field, answer));
         if (field->flags & BB_REQUIRED)
@@ -101,7 +101,7 @@ json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool
     if (field->type == BB_LIST)
         docs_put(maker, schema, "items",
                  field->fields.count
-                     ? docs_schema(maker, DOCS_ROW(bb_field, field->fields, 0), answer)
+                     ? docs_schema(maker, BB_ROW(bb_field, field->fields, 0), answer)
                      : json_object());
     if (field->type == BB_OBJECT && field->fields.count)
         schema_members(maker, schema, &field->fields, answer);

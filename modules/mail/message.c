@@ -14,17 +14,12 @@ enum {
 #define PLAIN_NAME LETTERS " -"                    /* otherwise a name needs quotes */
 #define PLAIN_SUBJECT PLAIN_NAME ".,:;!?'/()_@+#&" /* without =, which begins an encoded word */
 
-static const void *message_row(const struct bb_table *table, size_t index)
-{
-    return (const char *)table->rows + index * table->stride;
-}
-
 /* Returns the text in the language of a tag such as "de-AT", whose main part has `length` bytes. */
 static const struct bb_mail_text *message_in(const struct bb_table *texts, const char *tag,
                                              size_t length)
 {
     for (size_t i = 0; i < texts->count; i++) {
-        const struct bb_mail_text *text = message_row(texts, i);
+        const struct bb_mail_text *text = BB_ROW(bb_mail_text, *texts, i);
 
         if (strlen(text->language) == length && strncmp(text->language, tag, length) == 0)
             return text;
@@ -43,7 +38,7 @@ const struct bb_mail_text *mail_text_for(const struct bb_table *texts, const cha
     }
     if (!text)
         text = message_in(texts, fallback, strlen(fallback));
-    return text || !texts->count ? text : message_row(texts, 0);
+    return text || !texts->count ? text : BB_ROW(bb_mail_text, *texts, 0);
 }
 
 /* Returns the text with its values, which the caller frees. NULL: out of memory. */
@@ -61,7 +56,7 @@ static char *message_fill(const struct mail_draft *draft, const char *text)
             if (length == sizeof("{service") - 1 && !strncmp(text, "{service", length))
                 value = draft->from_name;
             for (size_t i = draft->values.count; i-- > 0;) {
-                const struct bb_mail_value *row = message_row(&draft->values, i);
+                const struct bb_mail_value *row = BB_ROW(bb_mail_value, draft->values, i);
 
                 if (strlen(row->name) == length - 1 && !strncmp(row->name, text + 1, length - 1))
                     value = row->value ? row->value : "";

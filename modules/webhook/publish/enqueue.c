@@ -279,8 +279,7 @@ static const char *enqueue_find_key(struct bb_request *rq, const struct bb_table
     const char *key = NULL;
 
     for (size_t i = 0; i < fields->count && !key && json_is_object(object); i++) {
-        const struct bb_field *field =
-            (const void *)((const char *)fields->rows + i * fields->stride);
+        const struct bb_field *field = BB_ROW(bb_field, *fields, i);
         const json_t *value = json_object_get(object, field->name);
         size_t length = strlen(field->name);
         const char *text = json_string_value(value);
@@ -307,8 +306,7 @@ const struct bb_event_descriptor *webhook_event(struct bb_request *rq, const cha
 
     for (size_t i = 0; (module = bb_module_at(rq->host, i)); i++)
         for (size_t k = 0; k < module->events.count; k++) {
-            const struct bb_event_descriptor *row =
-                (const void *)((const char *)module->events.rows + k * module->events.stride);
+            const struct bb_event_descriptor *row = BB_ROW(bb_event_descriptor, module->events, k);
 
             if (!strcmp(row->name, name))
                 return row;
