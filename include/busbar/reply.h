@@ -163,49 +163,47 @@ static inline void bb_warn_text(struct bb_request *rq, const char *text)
 }
 
 /*
- * Checks whether the caller may act in the organization `asked`, and sets *organization to it (0:
- * the request names none). Admins may act in any organization, other accounts in their own and in
- * those for which they act. Otherwise answers with 403; but if the account acts for exactly one
- * organization, ignores `asked` with a warning and sets *organization to 0. Returns 0, or the
- * status of the response.
+ * Checks whether the caller may act in the organization `asked`, and returns it (0: the request
+ * names none). Admins may act in any organization, other accounts in their own and in those for
+ * which they act. Otherwise ends the request with 403; but if the account acts for exactly one
+ * organization, ignores `asked` with a warning and returns 0.
  */
-static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t *organization)
+static inline int64_t bb_organization(struct bb_request *rq, int64_t asked)
 {
     const struct bb_principal *who = rq->principal;
 
-    *organization = asked;
     if (!asked || who->role == BB_ROLE_ADMIN || asked == who->organization)
-        return 0;
+        return asked;
     for (size_t i = 0; i < who->organization_count; i++)
         if (who->organizations[i] == asked)
-            return 0;
+            return asked;
     if (who->organization_count != 1)
-        return bb_fail(rq, 403, "You may not act in this organization");
-    *organization = 0;
+        bb_end(rq, bb_fail(rq, 403, "You may not act in this organization"));
     bb_warn(rq, "organizationId: %lld is ignored: you act in organization %lld", (long long)asked,
             (long long)who->organizations[0]);
     return 0;
 }
 
 /*
- * Sets *organization to the organization in which a request acts: the requested one (see
- * bb_organization()), or else the caller's own. Answers with 400 if the request names none and the
- * caller is an Admin, or an ApiUser that acts for several organizations; answers with 403 if the
- * caller has no organization. The module must check that an organization named by an Admin exists.
- * Returns 0, or the status of the response.
+ * Returns the organization in which a request acts: the requested one (see bb_organization()), or
+ * else the caller's own. Ends the request with 400 if it names none and the caller is an Admin, or
+ * an ApiUser that acts for several organizations, and with 403 if the caller has no organization.
+ * The module must check that an organization named by an Admin exists.
  */
-static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organization)
+static inline int64_t bb_home(struct bb_request *rq, int64_t asked)
 {
     const struct bb_principal *who = rq->principal;
-    int refused = bb_organization(rq, asked, organization);
+    int64_t organization = bb_organization(rq, asked);
 
-    if (refused || *organization)
-        return refused;
+    if (organization)
+        return organization;
     if (who->role == BB_ROLE_ADMIN ||
         (who->role == BB_ROLE_API_USER && who->organization_count > 1))
-        return bb_invalid(rq, "organizationId", "is required");
-    *organization = who->organization_count == 1 ? who->organizations[0] : who->organization;
-    return *organization ? 0 : bb_fail(rq, 403, "You act in no organization");
+        bb_end(rq, bb_invalid(rq, "organizationId", "is required"));
+    organization = who->organization_count == 1 ? who->organizations[0] : who->organization;
+    if (!organization)
+        bb_end(rq, bb_fail(rq, 403, "You act in no organization"));
+    return organization;
 }
 
 /* Adds a header to the response. Returns 0, or -1 if the name or value is not valid in a header. */
