@@ -141,7 +141,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 {
     const char *const *text = filter->text;
 
-    return bb_query(
+    return bb_query_or_end(
         rq, sql,
         BB_ARGS(SCOPE_ARGS(&filter->scope), filter->device ? bb_i(filter->device) : bb_null(),
                 bb_t(text[FROM_TIME]), bb_t(text[BEFORE_TIME]), sixth, bb_i(seventh), bb_i(limit),
@@ -240,7 +240,7 @@ static const struct bb_sql get = {
 
 /* clang-format on */
 
-/* Returns the next rows after the cursor; NULL: failed. */
+/* Returns the next rows after the cursor. */
 static const struct bb_rows *log_fetch(struct bb_request *rq, const struct filter *filter,
                                        int64_t limit)
 {
@@ -272,9 +272,8 @@ int certificate_log(struct bb_request *rq)
         return bb_invalid(rq, "after", "must be a cursor from a Link header");
     const struct bb_rows *rows = log_fetch(rq, &filter, (int64_t)limit + 1);
 
-    return rows ? bb_reply_fields(rq, rows, limit, CERTIFICATE_CURSOR, certificate_entry_fields,
-                                  CERTIFICATE_ENTRY_FIELDS)
-                : bb_failed(rq);
+    return bb_reply_fields(rq, rows, limit, CERTIFICATE_CURSOR, certificate_entry_fields,
+                           CERTIFICATE_ENTRY_FIELDS);
 }
 
 /* Responds with the entry in the path. An entry of another organization is not found, either. */
@@ -400,7 +399,7 @@ int certificate_totals(struct bb_request *rq)
         log_filter_query(rq, &filter, &totals[log_filter_way(&filter)], bb_t(by),
                          bb_arg_int(rq, "after", INT64_MIN), (int64_t)limit + 1);
 
-    return rows ? bb_reply_rows(rq, rows, limit, 0, log_total) : bb_failed(rq);
+    return bb_reply_rows(rq, rows, limit, 0, log_total);
 }
 
 /* ---- the export ---- */
@@ -421,10 +420,10 @@ static int log_export(struct bb_request *rq, struct csv *csv, void *state)
     enum { ORGANIZATION = 2 }; /* the first field of the certificate that the entry lacks */
     struct filter *filter = state;
     const struct bb_rows *rows = log_fetch(rq, filter, EXPORT_PAGE);
-    size_t count = rows ? bb_count(rq, rows) : 0;
+    size_t count = bb_count(rq, rows);
 
     if (!count)
-        return rows ? 0 : -1;
+        return 0;
     for (size_t row = 0; row < count; row++) {
         for (size_t i = 0; i < CERTIFICATE_ENTRY_FIELDS; i++)
             log_cell(rq, csv, rows, row, i, certificate_entry_fields[i].type);

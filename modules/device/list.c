@@ -278,10 +278,10 @@ static json_t *list_pair_json(struct bb_request *rq, const struct bb_rows *rows,
 int device_duplicates(struct bb_request *rq)
 {
     int64_t limit = bb_arg_int(rq, "limit", PAIRS);
-    const struct bb_rows *rows =
-        bb_query(rq, &pairs, BB_ARGS(bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, &pairs, BB_ARGS(bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
 
-    return rows ? bb_reply_rows(rq, rows, (size_t)limit, PAIR, list_pair_json) : bb_failed(rq);
+    return bb_reply_rows(rq, rows, (size_t)limit, PAIR, list_pair_json);
 }
 
 void device_sweep_duplicates(struct bb_request *rq)

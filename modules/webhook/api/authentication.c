@@ -174,10 +174,8 @@ static int authentication_warn(struct bb_request *rq, struct bb_tx *tx, void *ar
         " FOR UPDATE SKIP LOCKED) RETURNING id, email, " UNTIL
         ", json_build_object('webhookId', id, 'url', url, 'expiresAt', " UNTIL ")",
         0};
-    const struct bb_rows *rows = bb_tx_query(rq, tx, &sql, NULL, 0);
+    const struct bb_rows *rows = bb_tx_query_or_end(rq, tx, &sql, NULL, 0);
 
-    if (!rows)
-        return bb_failed(rq);
     *(size_t *)arg = bb_count(rq, rows);
     for (size_t row = 0; row < bb_count(rq, rows); row++) {
         const char *emails[] = {bb_cell(rq, rows, row, 1), NULL};
