@@ -156,16 +156,6 @@ static bool give(struct way *way, int to, size_t most)
     return true;
 }
 
-/* Changes the state in ReadyForQuery from idle to in a transaction. */
-static void open_transactions(struct way *way)
-{
-    static const char idle[] = {'Z', 0, 0, 0, 5, 'I'};
-    char *at = way->bytes + way->start;
-
-    while ((at = memmem(at, (size_t)(way->bytes + way->end - at), idle, sizeof idle)) != NULL)
-        at[sizeof idle - 1] = 'T';
-}
-
 /* Passes on the server's bytes as the mode requires; returns false if the link must end. */
 static bool pass_down(struct proxy *proxy, struct link *link, enum proxy_mode mode, long amount)
 {
@@ -192,9 +182,6 @@ static bool pass_down(struct proxy *proxy, struct link *link, enum proxy_mode mo
             atomic_fetch_add(&proxy->hits, 1);
         }
         return true;
-    case PROXY_IN_TRANSACTION:
-        open_transactions(down);
-        return give(down, link->client, BUFFER);
     case PROXY_TRICKLE:
         if (now_ms() < down->due_ms)
             return true;

@@ -9,13 +9,12 @@
 #define TESTS_FAULT_PROXY_H
 
 enum proxy_mode {
-    PROXY_PASS,           /* passes everything on */
-    PROXY_FREEZE,         /* accepts connections but moves no bytes */
-    PROXY_DELAY,          /* delays the server's bytes by `amount` ms */
-    PROXY_TRICKLE,        /* passes one of the server's bytes every `amount` ms */
-    PROXY_CUT,            /* resets a connection after `amount` more bytes from the server */
-    PROXY_IN_TRANSACTION, /* makes the server report that its transactions are still open */
-    PROXY_HALF_CLOSE,     /* when the server sends, closes that direction and discards the rest */
+    PROXY_PASS,       /* passes everything on */
+    PROXY_FREEZE,     /* accepts connections but moves no bytes */
+    PROXY_DELAY,      /* delays the server's bytes by `amount` ms */
+    PROXY_TRICKLE,    /* passes one of the server's bytes every `amount` ms */
+    PROXY_CUT,        /* resets a connection after `amount` more bytes from the server */
+    PROXY_HALF_CLOSE, /* when the server sends, closes that direction and discards the rest */
 };
 
 struct proxy;

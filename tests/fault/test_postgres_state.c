@@ -1,5 +1,6 @@
-/* PostgreSQL responds, but has no free connections, holds locks, has a full disk, is
- * read-only, or has the wrong schema. */
+/* PostgreSQL responds, but has no free connections, holds locks, or has a full disk. The suite
+ * statements has wrong schemas, replication a read-only database, and the unit test pg_batch
+ * serialization failures. */
 #include <sched.h>
 
 #include "fault/common.h"
@@ -131,26 +132,6 @@ TEST(deadlocks_are_retried_or_503)
     expect_only_503(scene);
 }
 
-/* One entry in twenty fails with a serialization failure. */
-TEST(serialization_failures_are_retried)
-{
-    struct postgres *pg = postgres_make("pg-serial", true);
-    struct scene *scene = scene_on(pg, "fault_serial");
-    PGconn *db = database_connect(pg, scene->database);
-
-    sql_run(db,
-            "CREATE FUNCTION stumble() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-            " IF random() < 0.05 THEN RAISE EXCEPTION 'stumbled' USING ERRCODE = '40001'; END IF;"
-            " RETURN NEW; END $$");
-    sql_run(db, "CREATE TRIGGER stumble BEFORE INSERT ON chat_entry"
-                " FOR EACH ROW EXECUTE FUNCTION stumble()");
-    PQfinish(db);
-    scene_begin(scene);
-    scene_more(scene, 1000);
-    fault_over(scene);
-    expect_only_503(scene);
-}
-
 TEST(a_table_locked_for_20_seconds_is_503_at_the_deadline)
 {
     struct postgres *pg = postgres_make("pg-locked", true);
@@ -194,56 +175,6 @@ TEST(a_full_database_disk_refuses_writes_and_serves_reads)
     scene_more(scene, 100);
     fault_over(scene);
     expect_only_503(scene);
-}
-
-static void set_read_only(struct scene *scene, const char *on)
-{
-    postgres_run(scene->pg, text("ALTER DATABASE %s SET default_transaction_read_only = %s",
-                                 scene->database, on));
-    postgres_run(scene->pg, text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                                 " WHERE datname = '%s'",
-                                 scene->database));
-}
-
-TEST(a_read_only_database_refuses_writes_and_serves_reads)
-{
-    struct postgres *pg = postgres_make("pg-only", true);
-    struct scene *scene = scene_on(pg, "fault_only");
-    const struct host *host = scene->hosts[0];
-
-    load_begin(scene);
-    set_read_only(scene, "on");
-    WAIT_UNTIL(atomic_load(&scene->load.refused) > 100, 10000);
-    status_soon(host, A_READ, scene->admin->token, 200);
-    for (int i = 0; i < 20; i++)
-        ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
-    set_read_only(scene, "off");
-    scene_recovery(scene);
-    fault_over(scene);
-    expect_only_503(scene);
-}
-
-/* ---- a wrong schema ---- */
-
-/* No migration is running, so the column is really missing and a retry would not help. */
-TEST(a_missing_column_is_500_and_logged)
-{
-    struct postgres *pg = postgres_make("pg-column", true);
-    struct scene *scene = scene_on(pg, "fault_column");
-    struct host *host = scene->hosts[0];
-    PGconn *db = database_connect(pg, scene->database);
-
-    host->other_schema = true;
-    load_begin(scene);
-    sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN entries TO lost_entries");
-    WAIT_UNTIL(atomic_load(&scene->load.wrong) > 100, 10000);
-    ck_status(http(host, "GET", A_READ, scene->admin->token, NULL), 200);
-    ck_assert_uint_gt(host_logged(host, "42703"), 0);
-    sql_run(db, "ALTER TABLE chat_conversation RENAME COLUMN lost_entries TO entries");
-    scene_recovery(scene);
-    atomic_store(&scene->load.wrong, 0);
-    fault_over(scene);
-    ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
 }
 
 FAULT_SUITE(postgres_state)

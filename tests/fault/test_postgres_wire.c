@@ -1,5 +1,6 @@
 /* Faults in the network to PostgreSQL: a connection cut in the response to a COMMIT,
- * silent, slow and half-closed connections, dropped packets, and a name that does not resolve. */
+ * slow and half-closed connections, dropped packets, and a name that does not resolve. The suite
+ * failover has a list of servers. */
 #include <sched.h>
 
 #include "fault/common.h"
@@ -67,71 +68,28 @@ TEST(a_slow_or_half_closed_database_connection_loses_no_message)
     expect_only_503(scene);
 }
 
-/* The fault lasts until a request was refused because of it; then everything works again. */
-static void freeze_and_thaw(struct scene *scene, void (*freeze)(void *, bool), void *arg)
+/*
+ * The database accepts connections and never responds, until a request was refused because of it;
+ * then everything works again. The suite checkout has a connection that falls silent.
+ */
+TEST(a_frozen_postgresql_blocks_no_request_beyond_the_deadline)
 {
+    struct postgres *pg = postgres_make("pg-frozen", true);
+    struct scene *scene = scene_on(pg, "fault_frozen");
     const struct host *host = scene->hosts[0];
 
     load_begin(scene);
     long refused = atomic_load(&scene->load.refused);
 
-    freeze(arg, true);
+    postgres_signal_all(pg, SIGSTOP);
     status_soon(host, "/api/health/status", NULL, 503);
     /* requests sent before the fault is known wait until their deadline, later ones do not */
     expect_refused(host, A_READ, scene->admin->token);
     expect_refused_at_once(host, A_READ, scene->admin->token);
-    freeze(arg, false);
+    postgres_signal_all(pg, SIGCONT);
     scene_recovery(scene);
     ck_assert_int_gt(atomic_load(&scene->load.refused), refused);
     status_soon(host, "/api/health/status", NULL, 200);
-    fault_over(scene);
-    expect_only_503(scene);
-}
-
-static void stop_processes(void *pg, bool on)
-{
-    postgres_signal_all(pg, on ? SIGSTOP : SIGCONT);
-}
-
-/* The database accepts connections and never responds. */
-TEST(a_frozen_postgresql_blocks_no_request_beyond_the_deadline)
-{
-    struct postgres *pg = postgres_make("pg-frozen", true);
-
-    freeze_and_thaw(scene_on(pg, "fault_frozen"), stop_processes, pg);
-}
-
-static void freeze_proxy(void *proxy, bool on)
-{
-    proxy_set(proxy, on ? PROXY_FREEZE : PROXY_PASS, 0);
-}
-
-TEST(a_silent_database_connection_blocks_no_request_beyond_the_deadline)
-{
-    struct proxy *proxy;
-    struct postgres *pg = behind_proxy("pg-silent", &proxy);
-
-    freeze_and_thaw(scene_on(pg, "fault_silent"), freeze_proxy, proxy);
-}
-
-/* The first of two listed servers stops responding. */
-TEST(a_silent_server_of_several_is_skipped)
-{
-    struct postgres *pg = postgres_make("pg-listed", true);
-    const char *socket = postgres_socket(pg);
-    struct proxy *proxy = proxy_start(NULL, socket);
-    int length = (int)(strrchr(socket, '/') - socket), port = proxy_port(proxy);
-    const char *list =
-        text("127.0.0.1,%.*s port=%d,%s", length, socket, port, strrchr(socket, '.') + 1);
-    struct scene *scene = scene_on(postgres_at(pg, list), "fault_listed");
-
-    scene_begin(scene);
-    scene_more(scene, 20);
-    proxy_set(proxy, PROXY_FREEZE, 0);
-    status_soon(scene->hosts[0], "/api/health/status", NULL, 503);
-    scene_recovery(scene);
-    status_soon(scene->hosts[0], "/api/health/status", NULL, 200);
-    proxy_set(proxy, PROXY_PASS, 0); /* for the ledger's own connection */
     fault_over(scene);
     expect_only_503(scene);
 }

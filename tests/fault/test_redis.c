@@ -83,23 +83,6 @@ TEST(requests_are_served_when_redis_dies)
     redis_over(&at);
 }
 
-TEST(a_host_starts_without_redis)
-{
-    pid_t redis;
-    const char *socket = redis_make("redis-late", &redis);
-
-    process_stop(redis, SIGKILL, 1000);
-    unlink(socket);
-    struct scene *scene = fault_scene("fault_redis_late", &(struct host_spec){.redis = socket});
-
-    status_soon(scene->hosts[0], "/api/health/status", NULL, 503);
-    load_begin(scene);
-    redis_make("redis-late", &redis);
-    status_soon(scene->hosts[0], "/api/health/status", NULL, 200);
-    fault_over(scene);
-    ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
-}
-
 TEST(requests_are_served_while_redis_is_frozen)
 {
     struct redis_scene at = redis_scene("redis-frozen", NULL);

@@ -22,28 +22,8 @@ TEST(a_checked_out_connection_is_returned_after_a_rollback)
     poke_lends(host);
 }
 
-/* A statement that fails, that does not parse, and that is not allowed. */
-TEST_EACH(a_checked_out_connection_is_returned_after_a_failed_statement, 3)
-{
-    static const char *const statements[][2] = {
-        {"divide", "divide"}, {"broken", "missing"}, {"commit", "commit"}};
-
-    poke(host, "POST", text("transaction/%s", statements[_i][0]), 500);
-    poke(host, "POST", text("transaction/%s?refuse=1", statements[_i][1]), 409);
-    poke_lends(host);
-}
-
-/* The statements prepared on the connection are stale. */
-TEST_EACH(a_checked_out_connection_is_returned_after_a_table_was_changed, 2)
-{
-    poke(host, "POST", "transaction/shape", 201);
-    sql_run(db, text("ALTER TABLE poke_shape ADD COLUMN b%d int", _i));
-    poke(host, "POST", _i ? "transaction/shape?refuse=1" : "transaction/shape", _i ? 409 : 503);
-    poke(host, "POST", "transaction/shape", 201);
-    poke_lends(host);
-}
-
-/* Like the test above, with requests that wait for the connection meanwhile. */
+/* The statements prepared on the connection are stale. The unit test transaction has the other
+ * ends of a transaction. */
 TEST(a_checked_out_connection_is_returned_to_waiting_requests)
 {
     struct wire *waiters[WAITERS];
@@ -54,7 +34,9 @@ TEST(a_checked_out_connection_is_returned_to_waiting_requests)
 
     for (int i = 0; i < WAITERS; i++)
         waiters[i] = poke_begin(host, "transaction/one");
-    ck_assert_ptr_nonnull(wire_read(first, AT_ONCE_MS));
+    const struct wire_answer *stale = wire_read(first, AT_ONCE_MS);
+
+    ck_assert(stale && stale->status == 503);
     for (int i = 0; i < WAITERS; i++) {
         const struct wire_answer *answer = wire_read(waiters[i], AT_ONCE_MS);
 
@@ -62,35 +44,11 @@ TEST(a_checked_out_connection_is_returned_to_waiting_requests)
     }
 }
 
-TEST(a_checked_out_connection_is_returned_after_the_deadline)
-{
-    const struct wire_answer *answer = wire_read(poke_begin(host, "transaction/sleep"), 10000);
-
-    ck_assert(answer && answer->status == 503);
-    poke_lends(host);
-}
-
 TEST(a_checked_out_connection_is_returned_after_an_abandoned_request)
 {
     poke(host, "POST", "abandon", 503);
     poke_lends(host);
     sql_is(db, 0, "SELECT count(*) FROM poke WHERE what = 'left'");
-}
-
-#define SLEEPING                                                                                   \
-    "FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND datname = 'checkout' AND pid <>"      \
-    " pg_backend_pid()"
-
-TEST(a_checked_out_connection_is_replaced_after_its_backend_was_terminated)
-{
-    struct wire *wire = poke_begin(host, "transaction/sleep");
-
-    sql_soon(db, "SELECT count(*) " SLEEPING " AND state = 'active'");
-    sql_run(db, "SELECT pg_terminate_backend(pid) " SLEEPING);
-    const struct wire_answer *answer = wire_read(wire, AT_ONCE_MS);
-
-    ck_assert(answer && answer->status == 503);
-    poke_lends(host);
 }
 
 static double waiting(const struct host *on)
@@ -124,48 +82,6 @@ TEST(a_stop_does_not_wait_for_checked_out_connections)
 }
 
 /* ---- PostgreSQL becomes unavailable ---- */
-
-static struct wire *begin_and_wait(const struct host *on, struct wire *waiters[WAITERS])
-{
-    struct wire *first = poke_begin(on, "transaction/sleep");
-
-    for (int i = 0; i < WAITERS; i++)
-        waiters[i] = poke_begin(on, "transaction/one");
-    WAIT_UNTIL(waiting(on) >= (double)WAITERS, 5000);
-    return first;
-}
-
-static void expect_turned_away(struct wire *wires[], int count)
-{
-    for (int i = 0; i < count; i++) {
-        const struct wire_answer *answer = wire_read(wires[i], AT_ONCE_MS);
-
-        ck_assert_msg(answer && answer->status == 503, "waiter %d: %d", i,
-                      answer ? answer->status : 0);
-        ck_assert_ptr_nonnull(wire_header(answer, "Retry-After"));
-    }
-}
-
-TEST(waiting_requests_fail_when_postgresql_stops)
-{
-    struct postgres *pg = postgres_make("pg-lent", false);
-    struct host *own = poke_start(&(struct host_spec){
-        .name = "lent_gone", .pg = pg, .db = ONE_CONNECTION "  statement_timeout: 60000\n"});
-    struct wire *waiters[WAITERS];
-    struct wire *first = begin_and_wait(own, waiters);
-
-    postgres_stop(pg, SIGQUIT);
-    expect_turned_away(&first, 1);
-    expect_turned_away(waiters, WAITERS);
-    postgres_start(pg);
-    WAIT_UNTIL(host_alive(own), 1000);
-    host_stop(own);
-}
-
-static struct postgres *behind(const struct postgres *pg, const struct proxy *proxy)
-{
-    return postgres_at(pg, text("127.0.0.1 port=%d", proxy_port(proxy)));
-}
 
 static bool lends(const struct host *on)
 {
@@ -204,16 +120,25 @@ TEST(a_frozen_postgresql_gives_503_at_once)
 {
     struct postgres *pg = postgres_make("pg-frozen-lent", false);
     struct proxy *proxy = proxy_start(NULL, postgres_socket(pg));
+    const char *at = text("127.0.0.1 port=%d", proxy_port(proxy));
     struct host *own = poke_start(&(struct host_spec){.name = "lent_frozen",
-                                                      .pg = behind(pg, proxy),
+                                                      .pg = postgres_at(pg, at),
                                                       .database = database_make(pg, "lent_frozen"),
                                                       .db = ONE_CONNECTION});
-    struct wire *waiters[WAITERS];
-    struct wire *first = begin_and_wait(own, waiters);
+    struct wire *first = poke_begin(own, "transaction/sleep"), *waiters[WAITERS];
 
+    for (int i = 0; i < WAITERS; i++)
+        waiters[i] = poke_begin(own, "transaction/one");
+    WAIT_UNTIL(waiting(own) >= (double)WAITERS, 5000);
     proxy_set(proxy, PROXY_FREEZE, 0);
     status_soon(own, "/api/health/status", NULL, 503);
-    expect_turned_away(waiters, WAITERS);
+    for (int i = 0; i < WAITERS; i++) {
+        const struct wire_answer *answer = wire_read(waiters[i], AT_ONCE_MS);
+
+        ck_assert_msg(answer && answer->status == 503, "waiter %d: %d", i,
+                      answer ? answer->status : 0);
+        ck_assert_ptr_nonnull(wire_header(answer, "Retry-After"));
+    }
     for (int i = 0; i < 8; i++) {
         poke(own, "GET", "query/one", 503);
         poke(own, "POST", "write/one", 503);
@@ -225,27 +150,6 @@ TEST(a_frozen_postgresql_gives_503_at_once)
     WAIT_UNTIL(lends(own), 10000);
     wire_close(first, true);
     poke_lends(own);
-    host_stop(own);
-}
-
-/* The proxy makes a batch look as if it had left its transaction open. Later statements must not
- * become part of that transaction. */
-TEST(a_connection_left_in_a_transaction_is_closed)
-{
-    struct proxy *proxy = proxy_start(NULL, postgres_socket(the_postgres));
-    struct host *own =
-        poke_start(&(struct host_spec){.name = "lent_left_open",
-                                       .pg = behind(the_postgres, proxy),
-                                       .database = database_make(the_postgres, "lent_left_open")});
-
-    WAIT_UNTIL(lends(own), 10000);
-    proxy_set(proxy, PROXY_IN_TRANSACTION, 0);
-    poke(own, "POST", "write/astray", 503);
-    poke(own, "POST", "unit/one", 503);
-    host_logs(own, 0, "a transaction was left open");
-    proxy_set(proxy, PROXY_PASS, 0);
-    WAIT_UNTIL(lends(own), 10000);
-    poke(own, "POST", "write/found", 201);
     host_stop(own);
 }
 

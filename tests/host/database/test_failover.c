@@ -1,12 +1,12 @@
 /* Several servers in database.url: servers that refuse, that are standbys and that do not respond,
- * in every order before the one that works. */
+ * in every order of two before the one that works. The unit test postgres has one before it. */
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "fault/proxy.h"
 #include "poke.h"
 
-enum { LONG_MS = 20000, SHORT_MS = 1500, SERVERS = 3 };
+enum { LONG_MS = 20000, SHORT_MS = 1500 };
 
 static struct postgres *standby;
 static struct proxy *standby_proxy, *open_proxy, *silent_proxy;
@@ -27,8 +27,7 @@ static void end_standby(void)
 }
 
 /* r: refuses, s: standby, q: does not respond, o: works */
-static const char *const orders[] = {"ro", "so",  "rso", "sro", "rro", "sso",
-                                     "qo", "rqo", "qro", "sqo", "qso"};
+static const char *const orders[] = {"rso", "sro", "rro", "sso", "rqo", "qro", "sqo", "qso"};
 
 static int port_of(char kind)
 {

@@ -92,22 +92,6 @@ TEST(a_host_logs_in_to_redis_and_chooses_a_database)
     process_stop(redis.pid, SIGTERM, UP_MS);
 }
 
-TEST(a_wrong_password_of_redis_is_logged_without_the_password)
-{
-    struct redis_server redis = redis_begin("redis-wrong", "--requirepass sesame");
-
-    WAIT_UNTIL(is_up(&redis), UP_MS);
-    struct host *host =
-        host_with("redis_wrong_host", text("redis://:barley@127.0.0.1:%d", redis.port), NULL);
-
-    host_logs(host, 0, "Redis cannot be reached");
-    host_logs(host, 0, "reason=\"AUTH: WRONGPASS");
-    ck_assert(!redis_is_up(host));
-    ck_assert_ptr_null(strstr(file_text(host->log), "barley"));
-    host_stop(host);
-    process_stop(redis.pid, SIGTERM, UP_MS);
-}
-
 TEST(tls_to_redis_is_verified)
 {
     struct tls_pair pair = tls_make("redis-tls", "IP:127.0.0.1", NULL);

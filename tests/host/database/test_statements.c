@@ -127,9 +127,10 @@ TEST(a_failed_statement_is_logged_with_its_route)
  * connection stays. */
 static const struct {
     const char *name, *sqlstate;
-} mistakes[] = {{"missing", "42P01"},          {"missing-column", "42703"},
-                {"missing-function", "42883"}, {"missing-type", "42704"},
-                {"missing-schema", "3F000"},   {"unsupported", "0A000"}};
+} mistakes[] = {
+    {"missing", "42P01"},      {"missing-column", "42703"}, {"missing-function", "42883"},
+    {"missing-type", "42704"}, {"missing-schema", "3F000"}, {"unsupported", "0A000"},
+    {"broken", "42601"}};
 
 TEST_EACH(a_wrong_statement_is_500_and_keeps_its_connection, sizeof mistakes / sizeof mistakes[0])
 {
@@ -164,17 +165,6 @@ TEST(jobs_that_run_once_start_one_after_another)
                        " OVER (ORDER BY id) AS d FROM poke WHERE what = 'once' ORDER BY id LIMIT 3)"
                        " AS t"),
         200);
-}
-
-/* A statement that PostgreSQL cannot prepare is not a reason to drop the connection. */
-TEST(a_statement_that_does_not_parse_keeps_its_connection)
-{
-    const char *before = answer_text(poke(host, "GET", "query/pid", 200), "cell");
-
-    for (int i = 0; i < 4; i++)
-        poke(host, "GET", "query/broken", 500);
-    poke(host, "GET", "query/missing", 500);
-    ck_assert_str_eq(answer_text(poke(host, "GET", "query/pid", 200), "cell"), before);
 }
 
 TEST(a_failed_statement_is_logged_with_its_job_or_command)

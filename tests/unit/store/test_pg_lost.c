@@ -83,6 +83,7 @@ static const struct {
     /* a transaction was left open */
     {{SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T", 0}, false},
     {{SCRIPT_SYNC, NULL, SCRIPT_STATUS, "E", 0}, false},
+    {{SCRIPT_SYNC, NULL, SCRIPT_STATUS, "T", 0}, true},
     /* no standby confirms it: only one server has the commit, and a failover may lose it */
     {{SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL, 0}, false},
     {{SCRIPT_SYNC, NULL, SCRIPT_ALONE, NULL, 0}, true},
