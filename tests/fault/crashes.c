@@ -43,10 +43,8 @@ void crash_go(const struct crash_bench *bench, const char *place)
 {
     struct host *host = bench->host;
 
-    if (!strcmp(place, "quiesce") || !strcmp(place, "close"))
+    if (!strcmp(place, "close"))
         kill(host->pid, SIGTERM);
-    else if (!strcmp(place, "channel"))
-        sql_run(bench->db, "NOTIFY crash_told");
     else
         http(host, "POST", "/crash", NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /*
- * Killed hosts, and two hosts on one database: every stored delivery is sent. The ledger
- * compares the webhook-ids in the table with the ones that a real receiver counted.
+ * Killed hosts and workers: every stored delivery is sent. The ledger compares the webhook-ids in
+ * the table with the ones that a real receiver counted. The suites webhook_takeover, webhook_expand
+ * and webhook_model have several hosts.
  */
 #include <poll.h>
 
@@ -11,10 +12,8 @@
 enum {
     MESSAGES = 1000,
     KILLS = 20,
-    TAKE_OVER_MS = 60000,
     CALM_MS = 1100, /* a worker that ran this long is restarted at once */
     MANY = 100,
-    HOOKS = 4,
     PAUSE_MS = 20
 };
 
@@ -39,85 +38,6 @@ TEST(a_host_killed_20_times_under_load_loses_no_delivery)
     }
     scene_finish(scene);
     delivered_all(scene, receiver, "/slow/kill", KILLS);
-    scene_expect_ledger(scene);
-    scene_end(scene);
-}
-
-TEST(after_a_kill_the_other_host_delivers_everything)
-{
-    struct scene *scene = scene_make("hook_two", &both, 2, MESSAGES);
-    struct receiver *receiver = receiver_start("two");
-
-    webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/slow/two"), "message.new");
-    struct watch *watch = watch_begin(scene->hosts[0]);
-
-    scene_begin(scene);
-    scene_wait(scene, MESSAGES / 2);
-    host_kill(scene->hosts[1]);
-    atomic_store(&scene->ports[1], scene->hosts[0]->port);
-    scene_finish(scene);
-    delivered_all(scene, receiver, "/slow/two", 1);
-    watch_end(watch, "hook_two");
-    scene_expect_ledger(scene);
-    scene_end(scene);
-}
-
-/* Waits until this many hosts have this many shards each. */
-static void shards_soon(PGconn *db, int hosts, int shards)
-{
-    sql_soon(db, text("SELECT (count(*) = %d)::int FROM (SELECT owner FROM webhook_shard"
-                      " GROUP BY owner HAVING owner IS NOT NULL AND count(*) = %d) h",
-                      hosts, shards));
-}
-
-/* Only its heartbeat shows that it is dead, on whatever machine it was. */
-TEST(two_hosts_share_the_shards_and_take_over_those_of_a_killed_host)
-{
-    static const char *const answers[] = {ANSWER_NONE, ANSWER_OK, NULL};
-    struct scene *scene = scene_make("hook_far", &both, 2, 0);
-    PGconn *db = database_connect(the_postgres, "hook_far");
-    struct catcher *catchers[HOOKS];
-    struct webhook_made made[HOOKS];
-
-    webhook_ready("hook_far", 2);
-    shards_soon(db, 2, 32);
-    for (int i = 0; i < HOOKS; i++) {
-        catchers[i] = catcher_start(answers);
-        made[i] = webhook_make(scene->hosts[0], scene->admin, catcher_url(catchers[i], "x"),
-                               "conversation.created");
-    }
-    talk_start(scene->hosts[0], scene->admin, ADMIN_EMAIL, "far@shop.example", NULL);
-    for (int i = 0; i < HOOKS; i++)
-        catcher_wait(catchers[i], 1, 5000);
-    host_kill(scene->hosts[0]);
-    host_kill(scene->hosts[1]);
-    int64_t began = now_ms();
-
-    scene_restart(scene, 1);
-    for (int i = 0; i < HOOKS; i++) {
-        catcher_wait(catchers[i], 2, TAKE_OVER_MS);
-        ck_assert_str_eq(caught_header(&catchers[i]->list[1], "webhook-id"),
-                         caught_header(&catchers[i]->list[0], "webhook-id"));
-        webhook_wait(scene->hosts[1], scene->admin, &made[i], "delivered", 5000);
-    }
-    fprintf(stderr, "hook_far: made again %jd ms after the kill\n", (intmax_t)(now_ms() - began));
-    shards_soon(db, 1, 64);
-    scene_end(scene);
-}
-
-TEST(two_hosts_make_no_delivery_twice)
-{
-    struct scene *scene = scene_make("hook_pair", &both, 2, MESSAGES);
-    struct receiver *receiver = receiver_start("pair");
-
-    webhook_make(scene->hosts[0], scene->admin, receiver_url(receiver, "/slow/pair"),
-                 "message.new");
-    struct watch *watch = watch_begin(scene->hosts[0]);
-
-    scene_begin(scene);
-    scene_finish(scene);
-    delivered_all(scene, receiver, "/slow/pair", 0);
-    watch_end(watch, "hook_pair");
     scene_expect_ledger(scene);
     scene_end(scene);
 }

@@ -3,17 +3,9 @@
 
 #include "fault/common.h"
 #include "fault/torture.h"
-#include "upload.h"
 #include "wire.h"
 
-enum {
-    LEAVERS = 100,
-    LEFT_MS = 10000,
-    CUT_MS = 10000,
-    GONE_MS = 14000,
-    UPLOADERS = 40,
-    LEFT_BYTES = 300000
-};
+enum { LEAVERS = 100, LEFT_MS = 10000, CUT_MS = 10000, GONE_MS = 14000 };
 
 TEST(a_stop_cuts_no_request)
 {
@@ -130,80 +122,6 @@ TEST(messages_of_clients_that_disconnect_while_waiting_are_stored_at_most_once)
 
     ck_assert_msg(report.unsure > 0, "no message was taken before its client left");
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
-}
-
-/* ---- documents ---- */
-
-static void upload_and_leave(const struct host *host, const struct person *person, int number)
-{
-    struct upload_body body = {NULL, 0};
-    struct wire *wire = wire_open(host);
-
-    upload_field(&body, "deviceToRegister", text("{\"externalId\":\"leaver-%d\"}", number));
-    upload_file(&body, "SF_02C", "x", upload_noise((unsigned)number, LEFT_BYTES), LEFT_BYTES);
-    upload_close(&body);
-    wire_say(wire,
-             "POST /api/device HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
-             "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n\r\n",
-             person->token, body.length);
-    ck_assert(wire_send(wire, body.bytes, body.length));
-    wire_close(wire, number % 2 == 0);
-    free(body.bytes);
-}
-
-/* Returns whether the device's one document is stored completely; without it there must be no
- * device. */
-static bool has_arrived(const struct host *host, const struct person *person, int number)
-{
-    const char *path = text("/api/device/leaver-%d/documents", number);
-    struct answer *list = http(host, "GET", path, person->token, NULL);
-
-    if (list->status == 404)
-        return false;
-    const char *id =
-        json_string_value(json_object_get(json_array_get(ck_status(list, 200)->json, 0), "id"));
-    struct answer *file = http(host, "GET", text("%s/%s", path, id), person->token, NULL);
-
-    ck_assert_uint_eq(ck_status(file, 200)->length, LEFT_BYTES);
-    ck_assert_mem_eq(file->body, upload_noise((unsigned)number, LEFT_BYTES), LEFT_BYTES);
-    return true;
-}
-
-/* There is a file for each document and a document for each file, and the connections are
- * released. */
-TEST(clients_that_disconnect_in_an_upload_leave_file_and_row_or_neither)
-{
-    const char *database = database_make(the_postgres, "fault_upload"), *store;
-    PGconn *db = database_connect(the_postgres, database);
-    int arrived = 0;
-
-    store = harness_path("fault_upload.store");
-    struct host *host =
-        host_start(&(struct host_spec){.name = "fault_upload",
-                                       .database = database,
-                                       .modules = "[auth, device, health]",
-                                       .more = text("device:\n  documents: \"%s\"\n", store)});
-    struct person *person = person_make(host, admin_of(host), "leaver", NULL);
-    int most = open_descriptors(host->pid) + 1;
-    PGconn *look = database_connect(the_postgres, database);
-
-    sql_run(db, "BEGIN");
-    sql_run(db, "LOCK TABLE device_document IN ACCESS EXCLUSIVE MODE");
-    for (int i = 0; i < UPLOADERS; i++)
-        upload_and_leave(host, person, i);
-    sql_soon(look, ONE_WAITS);
-    sql_run(db, "COMMIT");
-    WAIT_UNTIL_MSG(open_descriptors(host->pid) <= most, LEFT_MS, "%d descriptors, not %d",
-                   open_descriptors(host->pid), most);
-    sql_soon(look, "SELECT (count(*) = 0)::int FROM device_upload");
-    ck_assert(store_settles(store));
-    for (int i = 0; i < UPLOADERS; i++)
-        arrived += has_arrived(host, person, i);
-    ck_assert_int_gt(arrived, 0);
-    ck_assert_int_eq(store_files(store), arrived);
-    sql_is(look, arrived, "SELECT count(*) FROM device_document");
-    PQfinish(db);
-    host_stop(host);
 }
 
 FAULT_SUITE(host_stop)

@@ -1,11 +1,9 @@
 /* Threads that cannot be created, or whose priority cannot be lowered, at a start and a reload. */
-#include <sys/wait.h>
-
 #include "fault/common.h"
 #include "fault/group.h"
 #include "fault/torture.h"
 
-enum { THREADS_MAX = 12, TASKS_MAX = 32 };
+enum { THREADS_MAX = 12 };
 
 #define ALL_MODULES "[auth, chat, health, webhook]"
 
@@ -44,43 +42,6 @@ TEST(a_thread_that_cannot_lower_its_priority_warns_and_works)
                    json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", ADMIN_PASSWORD)),
               200);
     host_stop(host);
-}
-
-/* Returns whether the host starts with at most this many threads. If not, it must have exited with
- * an error status. */
-static bool starts_with(struct host *host, const struct group *group, int tasks)
-{
-    group_limit(group, tasks);
-    if (!host_run(host)) {
-        ck_assert_msg(WIFEXITED(host->status) && WEXITSTATUS(host->status) != 0,
-                      "%d threads: wait status %d, see %s", tasks, host->status, host->log);
-        return false;
-    }
-    status_soon(host, "/api/health", NULL, 200);
-    status_soon(host, "/api/auth/me", NULL, 401);
-    host_stop(host);
-    return true;
-}
-
-TEST(a_thread_limit_ends_the_start_or_suffices)
-{
-    struct group *group = group_make("pids");
-
-    if (!group)
-        return;
-    struct host *host = host_prepare(&(struct host_spec){.name = "few-tasks",
-                                                         .http = "  loops: 3\n",
-                                                         .modules = ALL_MODULES,
-                                                         .wrapper = group->wrapper,
-                                                         .plain = true});
-    int tasks = 1;
-
-    while (tasks < TASKS_MAX && !starts_with(host, group, tasks))
-        tasks++;
-    fprintf(stderr, "fault_tasks: %d threads are enough\n", tasks);
-    ck_assert_int_gt(tasks, 3);
-    ck_assert_int_lt(tasks, TASKS_MAX);
-    group_end(group);
 }
 
 /* Loops and pools of the live generation continue; a new generation gets none. */

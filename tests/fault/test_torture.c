@@ -3,14 +3,13 @@
  * allocator. A failed allocation may end the request that needed it, or the start of the host,
  * which then reports it and exits; it must affect nothing else.
  */
-#include <poll.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "fault/common.h"
 #include "fault/group.h"
 #include "fault/proxy.h"
 #include "fault/torture.h"
+#include "talk.h"
 #include "wire.h"
 
 enum {
@@ -21,14 +20,10 @@ enum {
     ARM_MS = 200,
     STARTS = 40,
     START_STEP = 23,
-    ROOM = 6 << 20,
     BIG = 1000000,
     BIG_WRITERS = 8,
-    TIGHT_MS = 5000,
     GROUP_BYTES = 128 << 20,
     IDLE_ONES = 1000,
-    KILLS = 5,
-    KILLED_MS = 20000,
     ENOUGH_MS = 5000,
     FULL_FROM = 800,
     FULL_TO = 1000,
@@ -217,64 +212,33 @@ TEST(signing_keys_without_memory_refuse_no_token)
     host_stop(other);
 }
 
-/* ---- a real limit ---- */
+/* ---- a control group ---- */
 
 struct big_writer {
-    struct scene *scene;
-    int64_t conversation;
+    const struct scene *scene;
+    const struct talk *talk;
     pthread_t thread;
     atomic_bool *over;
     long wrong;
 };
 
-static json_t *big_message(void)
-{
-    char *entry = malloc(BIG + 1);
-
-    ck_assert_ptr_nonnull(entry);
-    memset(entry, 'x', BIG);
-    entry[BIG] = '\0';
-    json_t *body = json_pack("{ss ss}", "username", ADMIN_EMAIL, "chatEntry", entry);
-
-    free(entry);
-    return body;
-}
-
 static void *write_big(void *arg)
 {
     struct big_writer *writer = arg;
-    const char *path = text("/api/chat/conversations/%jd/messages", (intmax_t)writer->conversation);
     const struct scene *scene = writer->scene;
+    const char *entry = text_repeated("x", BIG);
 
     while (!atomic_load(writer->over)) {
         long status =
-            http(scene->hosts[0], "POST", path, scene->admin->token, big_message())->status;
+            talk_post(scene->hosts[0], scene->admin, writer->talk, ADMIN_EMAIL, entry)->status;
 
         writer->wrong += status != 201 && status != 503 && status != 0;
     }
     return NULL;
 }
 
-static int64_t another_conversation(const struct scene *scene)
-{
-    struct answer *answer =
-        http(scene->hosts[0], "POST", "/api/chat/conversations/start", scene->admin->token,
-             json_pack("{ss ss ss ss}", "participant1", "big@shop.example", "participant2",
-                       ADMIN_EMAIL, "username", ADMIN_EMAIL, "chatEntry", "big ones follow"));
-
-    return json_integer_value(
-        json_object_get(json_object_get(ck_status(answer, 201)->json, "conversation"), "id"));
-}
-
-static rlim_t data_of(pid_t pid)
-{
-    int64_t kb = process_status(pid, "VmData:");
-
-    ck_assert_int_gt(kb, 0);
-    return (rlim_t)kb * 1024;
-}
-
 struct crowd {
+    struct talk talk;
     struct big_writer writers[BIG_WRITERS];
     atomic_bool over;
 };
@@ -283,12 +247,12 @@ struct crowd {
 static struct crowd *crowd_begin(struct scene *scene)
 {
     struct crowd *crowd = kept(calloc(1, sizeof *crowd));
-    int64_t conversation = another_conversation(scene);
 
+    crowd->talk = talk_start(scene->hosts[0], scene->admin, ADMIN_EMAIL, "big@shop.example", NULL);
     for (int i = 0; i < BIG_WRITERS; i++) {
         struct big_writer *writer = &crowd->writers[i];
 
-        *writer = (struct big_writer){scene, conversation, .over = &crowd->over};
+        *writer = (struct big_writer){scene, &crowd->talk, .over = &crowd->over};
         ck_assert_int_eq(pthread_create(&writer->thread, NULL, write_big, writer), 0);
     }
     return crowd;
@@ -303,48 +267,6 @@ static void crowd_end(struct crowd *crowd)
     }
 }
 
-/* The limit leaves a few megabytes for all of them. */
-TEST(a_memory_limit_refuses_requests_that_do_not_fit)
-{
-    struct scene *scene =
-        scene_make("fault_memory", &(struct host_spec){.plain = true}, 1, SCENE_ENDLESS);
-    struct host *host = scene->hosts[0];
-    struct rlimit before, tight;
-    int ends = 0;
-
-    scene->load.fresh = true;
-    load_begin(scene);
-    ck_assert_int_eq(prlimit(host->pid, RLIMIT_DATA, NULL, &before), 0);
-    tight = before;
-    tight.rlim_cur = data_of(host->pid) + ROOM;
-    ck_assert_int_eq(prlimit(host->pid, RLIMIT_DATA, &tight, NULL), 0);
-    struct crowd *crowd = crowd_begin(scene);
-    int64_t end = now_ms() + TIGHT_MS;
-
-    while (now_ms() < end) {
-        keep_alive(scene, &ends);
-        poll(NULL, 0, 10);
-    }
-    crowd_end(crowd);
-    if (!ends)
-        ck_assert_int_eq(prlimit(host->pid, RLIMIT_DATA, &before, NULL), 0);
-    scene_recovery(scene);
-    scene_more(scene, 100);
-    fault_over(scene);
-}
-
-/* ---- a control group ---- */
-
-static struct scene *scene_in_group(const char *name, const struct group *group)
-{
-    struct scene *scene = scene_make(
-        name, &(struct host_spec){.plain = true, .wrapper = group->wrapper}, 1, SCENE_ENDLESS);
-
-    scene->load.fresh = true;
-    load_begin(scene);
-    return scene;
-}
-
 TEST(memory_of_128_mib_is_enough_for_many_clients)
 {
     struct group *group = group_make("memory");
@@ -352,8 +274,11 @@ TEST(memory_of_128_mib_is_enough_for_many_clients)
     if (!group)
         return;
     group_limit(group, GROUP_BYTES);
-    struct scene *scene = scene_in_group("fault_group", group);
+    struct host_spec spec = {.plain = true, .wrapper = group->wrapper};
+    struct scene *scene = scene_make("fault_group", &spec, 1, SCENE_ENDLESS);
 
+    scene->load.fresh = true;
+    load_begin(scene);
     scene->watch = watch_begin(scene->hosts[0]);
     struct wire *idle[IDLE_ONES];
 
@@ -369,42 +294,6 @@ TEST(memory_of_128_mib_is_enough_for_many_clients)
         wire_close(idle[i], false);
     fault_over(scene);
     ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
-    group_end(group);
-}
-
-static bool is_killed(const struct host *host)
-{
-    int status = 0;
-
-    if (!process_wait(host->pid, 0, &status))
-        return false;
-    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "wait status %d", status);
-    return true;
-}
-
-/* If memory is overcommitted and runs out, the kernel kills the host. */
-TEST(a_host_killed_by_the_oom_killer_loses_no_message)
-{
-    struct group *group = group_make("memory");
-
-    if (!group)
-        return;
-    group_limit(group, GROUP_BYTES);
-    struct scene *scene = scene_in_group("fault_killed", group);
-    struct crowd *crowd = crowd_begin(scene);
-
-    for (int i = 1; i <= KILLS; i++) {
-        group_limit(group, group_used(group) + ROOM);
-        WAIT_UNTIL_MSG(is_killed(scene->hosts[0]), KILLED_MS, "%ld bytes are enough",
-                       group_used(group));
-        ck_assert_int_ge(group_kills(group), i);
-        group_limit(group, GROUP_BYTES);
-        scene_restart(scene, 0);
-        scene_recovery(scene);
-    }
-    crowd_end(crowd);
-    scene_more(scene, 100);
-    fault_over(scene);
     group_end(group);
 }
 
