@@ -3,6 +3,11 @@
 'use strict'
 const crypto = require('node:crypto')
 const http = require('node:http')
+const { after } = require('node:test')
+
+const servers = []
+
+after(() => { for (const server of servers) { server.closeAllConnections(); server.close() } })
 
 function receiver () {
   const state = { status: 200, hangs: false, secret: '', got: [] }
@@ -19,7 +24,7 @@ function receiver () {
   })
   return new Promise((resolve) => server.listen(0, '127.0.0.1', () => {
     state.url = `http://127.0.0.1:${server.address().port}/hook`
-    state.close = () => { server.closeAllConnections(); server.close() }
+    servers.push(server)
     resolve(state)
   }))
 }

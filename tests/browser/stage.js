@@ -54,8 +54,8 @@ async function keepWhatIsShown (name, contexts) {
 }
 
 /*
- * scene(NAME, async ({ open }) => …): defines a test. `open(options)` returns a page of a new
- * context; `expected` lists parts of the error messages that the browser's console may have.
+ * scene(NAME, async ({ page, open }) => …): defines a test. `open(options)` returns another page, of a
+ * new context; `expected` lists parts of the error messages that the browser's console may have.
  */
 function scene (name, run, expected = []) {
   if (wanted.length > 0 && !wanted.some((part) => name.includes(part))) return
@@ -73,7 +73,7 @@ function scene (name, run, expected = []) {
       return page
     }
     try {
-      await run({ open })
+      await run({ open, page: await open() })
       assert.deepEqual(told, [], 'the console of the browser tells errors')
     } catch (error) {
       await keepWhatIsShown(name, contexts)

@@ -14,9 +14,8 @@ const change = async (page, ...passwords) => {
 }
 const status = async (email, password) => (await request('POST', '/api/auth/login', null, { username: email, password })).status
 
-scene('account: a changed password replaces the old one at login', async ({ open }) => {
+scene('account: a changed password replaces the old one at login', async ({ page }) => {
   const person = await member('Accanna')
-  const page = await open()
 
   await enter(page, person)
   await page.getByRole('banner').getByRole('link', { name: person.email }).click()
@@ -42,9 +41,8 @@ scene('account: a changed password replaces the old one at login', async ({ open
   await enter(page, { ...person, password: 'a wording that is new' })
 }, ['status of 401', 'status of 400'])
 
-scene('account: changing the password after the session ended asks for a login', async ({ open }) => {
+scene('account: changing the password after the session ended asks for a login', async ({ page }) => {
   const person = await member('Accend')
-  const page = await open()
 
   await enter(page, person, '#/account')
   await fill(page, person.password, 'a wording that is new')
@@ -53,9 +51,8 @@ scene('account: changing the password after the session ended asks for a login',
   await page.getByText('Your session has ended').waitFor()
 }, ['status of 401'])
 
-scene('account: the language can be changed without a login', async ({ open }) => {
+scene('account: the language can be changed without a login', async ({ page }) => {
   const person = await member('Acclang')
-  const page = await open()
 
   await enter(page, person, '#/account')
   await page.getByLabel('Language').selectOption('Deutsch')
@@ -68,9 +65,8 @@ scene('account: the language can be changed without a login', async ({ open }) =
   await page.getByRole('heading', { name: 'Anlagen' }).waitFor()
 })
 
-scene('account: the name, the colors, the time zone and the form of times can be changed, and stay after a reload', async ({ open }) => {
+scene('account: the name, the colors, the time zone and the form of times can be changed, and stay after a reload', async ({ page }) => {
   const person = await member('Accname')
-  const page = await open()
   const color = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
 
   await enter(page, person, '#/account')
@@ -114,9 +110,8 @@ scene('account: the name, the colors, the time zone and the form of times can be
   assert.equal(await page.getByLabel('From').inputValue(), '2026-01-01T00:00')
 })
 
-scene('account: a session of another browser can be ended', async ({ open }) => {
+scene('account: a session of another browser can be ended', async ({ open, page }) => {
   const person = await member('Accsess')
-  const page = await open()
   const other = await open({ userAgent: 'Mozilla/5.0 (Windows NT 10.0; rv:140.0) Gecko/20100101 Firefox/140.0' })
 
   await enter(other, person, '#/devices')
@@ -145,11 +140,10 @@ function stubNotifications (permission = 'default') {
   Object.defineProperty(document, 'hidden', { get: () => Boolean(globalThis.away) })
 }
 
-scene('account: the browser notifies of messages while the page is hidden, if the user wants it', async ({ open }) => {
+scene('account: the browser notifies of messages while the page is hidden, if the user wants it', async ({ page }) => {
   const nils = await member('Nils')
   const nora = await member('Nora')
   const { conversation } = await converse(nora, nils, 'Before any notification', 'Notified 1')
-  const page = await open()
   const wanted = page.getByRole('switch', { name: /Notify me/ })
   const shown = () => page.evaluate(() => globalThis.shown.map(({ title, body }) => [title, body]))
 

@@ -7,9 +7,8 @@ const { admin, login, member, call } = require('./service')
 const ROOFS = 60
 const scrolled = (page) => page.locator('#content').evaluate((box) => box.scrollTop)
 
-scene('addresses: the list of devices keeps search, filters, order and scroll position in address and history', async ({ open }) => {
+scene('addresses: the list of devices keeps search, filters, order and scroll position in address and history', async ({ open, page }) => {
   const person = await member('Addrdev')
-  const page = await open()
   const first = page.getByRole('table').getByRole('row').nth(1)
 
   for (let i = 0; i < ROOFS; i++) await call('POST', '/api/device', person.token, { externalId: `R-${i}`, siteName: `Roof ${i}`, capacity: i + 1 })
@@ -40,9 +39,8 @@ scene('addresses: the list of devices keeps search, filters, order and scroll po
   await other.getByRole('table').getByRole('row').nth(1).getByText('Roof 49').waitFor()
 })
 
-scene('addresses: the address keeps the filters of certificates, accounts, organizations and deliveries', async ({ open }) => {
+scene('addresses: the address keeps the filters of certificates, accounts, organizations and deliveries', async ({ page }) => {
   const person = await member('Addrall')
-  const page = await open()
   const hook = await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9/addresses', events: [] })
 
   await login(admin)

@@ -8,11 +8,10 @@ const { scene, enter, go, look, scrollTo, button, confirm } = require('./stage')
 const { another } = require('./host')
 const { base, domain, admin, login, member, register, converse, request, call } = require('./service')
 
-scene('accounts: approved with the warnings of the service, which stay until they are closed; refused, suspended', async ({ open }) => {
+scene('accounts: approved with the warnings of the service, which stay until they are closed; refused, suspended', async ({ page }) => {
   const known = await member('Wilma')
   const pia = await register('Pia')
   const rex = await register('Rex')
-  const page = await open()
   const row = (person) => page.getByRole('row', { name: new RegExp(person.email) })
   const status = async (person) => (await request('POST', '/api/auth/login', null, { username: person.email, password: person.password })).status
   const warning = page.getByRole('region', { name: 'Warnings' })
@@ -53,9 +52,8 @@ scene('accounts: approved with the warnings of the service, which stay until the
   assert.equal(await status(pia), 403)
 })
 
-scene('accounts: the service searches; a change of a role asks for confirmation, and can be undone', async ({ open }) => {
+scene('accounts: the service searches; a change of a role asks for confirmation, and can be undone', async ({ page }) => {
   const person = await member('Accfind', 'Buyer')
-  const page = await open()
   const asked = []
   const select = page.getByLabel(`Role: ${person.email}`)
   const role = async () => (await call('GET', `/api/admin/users/${person.id}`, admin.token)).role
@@ -94,9 +92,8 @@ scene('accounts: the service searches; a change of a role asks for confirmation,
   await page.getByRole('row').nth(2).waitFor()
 })
 
-scene('audit: changes are listed, found by filters in the address, and exported', async ({ open }) => {
+scene('audit: changes are listed, found by filters in the address, and exported', async ({ open, page }) => {
   const person = await member('Audrey')
-  const page = await open()
   const rows = page.getByRole('table').getByRole('row')
 
   await call('PATCH', '/api/auth/me', person.token, { firstName: '<img src=x onerror=hit=1>' })
@@ -132,8 +129,7 @@ scene('audit: changes are listed, found by filters in the address, and exported'
   await look(other, 'audit-not-loaded')
 }, ['status of 404'])
 
-scene('accounts: an invitation without the setting shows the reason, and keeps the text', async ({ open }) => {
-  const page = await open()
+scene('accounts: an invitation without the setting shows the reason, and keeps the text', async ({ page }) => {
   const form = page.getByRole('dialog', { name: 'Invite a person' })
 
   await enter(page, admin, '#/accounts')
@@ -155,12 +151,11 @@ async function organizations () {
   return all
 }
 
-scene('accounts: an ApiUser is linked to an organization and manages its own clients', async ({ open }) => {
+scene('accounts: an ApiUser is linked to an organization and manages its own clients', async ({ page }) => {
   const api = await member('Apia', 'ApiUser')
   const others = (await organizations()).length
   for (let i = others; i < 130; i++) await register(`Many${i}`) // a longer table has only the rows near the window
   const org = await member('Orla')
-  const page = await open()
   const name = `Orla at ${domain}`
 
   await enter(page, admin, '#/accounts/organizations')
@@ -206,9 +201,7 @@ scene('accounts: an ApiUser is linked to an organization and manages its own cli
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
 })
 
-scene('status: the state of the host and its dependencies is shown', async ({ open }) => {
-  const page = await open()
-
+scene('status: the state of the host and its dependencies is shown', async ({ page }) => {
   await enter(page, admin)
   await go(page, 'Status')
   await page.getByText('Everything works').waitFor()
@@ -223,8 +216,7 @@ scene('status: the state of the host and its dependencies is shown', async ({ op
   await look(page, 'status')
 })
 
-scene('status: each host behind an address is shown with its own numbers', async ({ open }) => {
-  const page = await open()
+scene('status: each host behind an address is shown with its own numbers', async ({ page }) => {
   const { there, end } = await another()
   let turn = 0
 
@@ -248,9 +240,7 @@ scene('status: each host behind an address is shown with its own numbers', async
   }
 })
 
-scene('status: an error while reading the status is shown', async ({ open }) => {
-  const page = await open()
-
+scene('status: an error while reading the status is shown', async ({ page }) => {
   await page.route('**/openapi.json', (route) => route.abort())
   await page.route('**/metrics', (route) => route.abort())
   await enter(page, admin, '#/status')
@@ -258,9 +248,7 @@ scene('status: an error while reading the status is shown', async ({ open }) => 
   await look(page, 'status-error')
 }, ['ERR_FAILED'])
 
-scene('accounts: a new signing secret ends all sessions, after a warning', async ({ open }) => {
-  const page = await open()
-
+scene('accounts: a new signing secret ends all sessions, after a warning', async ({ page }) => {
   await enter(page, admin)
   await go(page, 'Accounts')
   await button(page, 'Rotate the signing secret').click()

@@ -18,11 +18,10 @@ async function again (page, person) {
   await page.getByText('Your session has ended').waitFor({ state: 'detached' })
 }
 
-scene('breaks: after another login a conversation is live again and has the messages sent meanwhile', async ({ open }) => {
+scene('breaks: after another login a conversation is live again and has the messages sent meanwhile', async ({ page }) => {
   const rob = await member('Rob')
   await login(admin)
   const { conversation } = await converse(rob, admin, 'Before the token is revoked', 'Revoked 1')
-  const page = await open()
 
   await enter(page, rob)
   await page.getByRole('link', { name: /Revoked 1/ }).click()
@@ -38,11 +37,10 @@ scene('breaks: after another login a conversation is live again and has the mess
   await chain(page).getByText('written after the other login').waitFor()
 }, ['status of 401'])
 
-scene('breaks: messages written before the stream opens are shown once and in order', async ({ open }) => {
+scene('breaks: messages written before the stream opens are shown once and in order', async ({ page }) => {
   const sue = await member('Sue')
   await login(admin)
   const { conversation } = await converse(sue, admin, 'Before the stream', 'Late 1')
-  const page = await open()
   let start
   const may = new Promise((resolve) => { start = resolve })
 
@@ -60,9 +58,7 @@ scene('breaks: messages written before the stream opens are shown once and in or
     ['Before the stream', 'while the stream is on its way', 'my own behind it'])
 })
 
-scene('breaks: a view whose script fails to load shows an error and can be retried', async ({ open }) => {
-  const page = await open()
-
+scene('breaks: a view whose script fails to load shows an error and can be retried', async ({ page }) => {
   await page.route('**/assets/devices-*.js', (route) => route.abort())
   await enter(page, await member('Ben'))
   await go(page, 'Devices')
@@ -76,11 +72,10 @@ scene('breaks: a view whose script fails to load shows an error and can be retri
   await page.getByText('No devices here').waitFor()
 }, ['ERR_FAILED', 'Failed to fetch', 'error occurred'])
 
-scene('breaks: the page reconnects after a restart of the host and keeps typed text', async ({ open }) => {
+scene('breaks: the page reconnects after a restart of the host and keeps typed text', async ({ page }) => {
   const tom = await member('Tom')
   await login(admin)
   const { conversation } = await converse(tom, admin, 'Before the restart', 'Restart 1')
-  const page = await open()
   let host = await another()
 
   try {
@@ -119,11 +114,10 @@ scene('breaks: the page reconnects after a restart of the host and keeps typed t
   }
 }, ['Failed to fetch', 'ERR_CONNECTION', 'ERR_SOCKET_NOT_CONNECTED', 'ERR_INCOMPLETE', 'status of 503', 'ERR_EMPTY_RESPONSE'])
 
-scene('breaks: the next user on the same page does not see text typed by the previous one', async ({ open }) => {
+scene('breaks: the next user on the same page does not see text typed by the previous one', async ({ page }) => {
   const ann = await member('Ann')
   await login(admin)
   await converse(ann, admin, 'Seen by both', 'Shared 1')
-  const page = await open()
 
   await enter(page, ann)
   await page.getByRole('link', { name: /Shared 1/ }).click()
@@ -136,8 +130,7 @@ scene('breaks: the next user on the same page does not see text typed by the pre
   assert.equal(await page.getByLabel('Write a message').inputValue(), '')
 })
 
-scene('breaks: another tab needs no login, a logout ends both, and the title names the view', async ({ open }) => {
-  const one = await open()
+scene('breaks: another tab needs no login, a logout ends both, and the title names the view', async ({ page: one }) => {
   const eli = await member('Eli')
   const other = await one.context().newPage()
 
@@ -159,8 +152,7 @@ scene('breaks: another tab needs no login, a logout ends both, and the title nam
   await one.getByRole('heading', { name: 'Log in' }).waitFor()
 }, ['status of 401'])
 
-scene('breaks: a login as somebody else in another tab does not change the account of the first one', async ({ open }) => {
-  const one = await open()
+scene('breaks: a login as somebody else in another tab does not change the account of the first one', async ({ page: one }) => {
   const [eva, ida] = [await member('Eva'), await member('Ida2')]
   const other = await one.context().newPage()
 
@@ -174,8 +166,7 @@ scene('breaks: a login as somebody else in another tab does not change the accou
   await one.getByRole('banner').getByText(ida.email).waitFor()
 }, ['status of 401'])
 
-scene('breaks: a login as somebody else after the end of a session begins with the overview', async ({ open }) => {
-  const page = await open()
+scene('breaks: a login as somebody else after the end of a session begins with the overview', async ({ page }) => {
   const [una, ulf] = [await member('Una3'), await member('Ulf')]
 
   await enter(page, una, '#/devices')
@@ -187,9 +178,8 @@ scene('breaks: a login as somebody else after the end of a session begins with t
   assert.match(page.url(), /#\/$/)
 }, ['status of 401'])
 
-scene('breaks: on a slow network nothing is sent twice and progress is shown', async ({ open }) => {
+scene('breaks: on a slow network nothing is sent twice and progress is shown', async ({ page }) => {
   const sol = await member('Sol')
-  const page = await open()
   const form = page.getByRole('dialog')
 
   await enter(page, sol, '#/devices')
@@ -203,9 +193,8 @@ scene('breaks: on a slow network nothing is sent twice and progress is shown', a
   assert.equal((await call('GET', '/api/device', sol.token)).length, 1)
 })
 
-scene('breaks: a refused file shows the reason and another one can be chosen', async ({ open }) => {
+scene('breaks: a refused file shows the reason and another one can be chosen', async ({ page }) => {
   const una = await member('Ute')
-  const page = await open()
 
   await call('POST', '/api/device', una.token, { externalId: 'U-1', siteName: 'Upload yard', capacity: 5, countryCode: 'DE' })
   await enter(page, una, '#/devices/U-1')
@@ -230,9 +219,8 @@ scene('breaks: a refused file shows the reason and another one can be chosen', a
   assert.equal(await page.getByRole('alert').count(), 0)
 }, ['status of 413', 'ERR_FAILED'])
 
-scene('breaks: very long names fit every view', async ({ open }) => {
+scene('breaks: very long names fit every view', async ({ page }) => {
   const leo = await member('Leo')
-  const page = await open()
 
   await login(admin)
   await call('POST', '/api/device', leo.token, { externalId: LONG.slice(0, 240), siteName: LONG, capacity: 123456.75, countryCode: 'DE', serialNumber: LONG.slice(0, 100) })

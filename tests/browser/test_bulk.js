@@ -11,9 +11,8 @@ const upload = async (page, text) => {
   await page.getByRole('button', { name: 'Upload and check' }).click()
 }
 
-scene('bulk: ignored columns and failed rows are shown before anything is stored; the rows can be downloaded and corrected', async ({ open }) => {
+scene('bulk: ignored columns and failed rows are shown before anything is stored; the rows can be downloaded and corrected', async ({ page }) => {
   const bo = await member('Bo')
-  const page = await open()
 
   await enter(page, bo)
   await go(page, 'Bulk upload')
@@ -51,9 +50,7 @@ scene('bulk: ignored columns and failed rows are shown before anything is stored
   assert.equal((await call('GET', '/api/device', bo.token)).length, 4)
 }, ['status of 400'])
 
-scene('bulk: the rows of a cancelled upload can be downloaded and uploaded again', async ({ open }) => {
-  const page = await open()
-
+scene('bulk: the rows of a cancelled upload can be downloaded and uploaded again', async ({ page }) => {
   await enter(page, await member('Cy'))
   await go(page, 'Bulk upload')
   await upload(page, 'externalId\nC-1\nC-2\n')
@@ -66,8 +63,7 @@ scene('bulk: the rows of a cancelled upload can be downloaded and uploaded again
   assert.match(fs.readFileSync(await saved.path(), 'utf8'), /C-1,not stored[^]*C-2,not stored/)
 })
 
-scene('bulk: another file clears the error of the previous one, and a stored row leads to its device', async ({ open }) => {
-  const page = await open()
+scene('bulk: another file clears the error of the previous one, and a stored row leads to its device', async ({ page }) => {
   const form = page.getByRole('dialog')
   const [person, other] = [await member('Bnext', 'ApiUser'), await member('Bother')]
   let refused = 0

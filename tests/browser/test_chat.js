@@ -11,6 +11,11 @@ const SHOWN_MAX = 200
 
 const send = (page) => page.getByRole('button', { name: 'Send', exact: true }).click()
 
+/* Posts the messages from number `from` to the one before `end`, up to 50 at once. */
+async function sayMany (person, { id }, from, end, textOf) {
+  for (let at = from; at < end; at += 50) await Promise.all(Array.from({ length: Math.min(50, end - at) }, (_, i) => say(person, id, textOf(at + i))))
+}
+
 scene('chat: two users exchange messages live, and unread ones are marked', async ({ open }) => {
   const ada = await member('Ada')
   await login(admin)
@@ -39,12 +44,11 @@ scene('chat: two users exchange messages live, and unread ones are marked', asyn
   await look(his, 'chat-start')
 })
 
-scene('chat: the state of an own message and the unread counts of conversations are shown', async ({ open }) => {
+scene('chat: the state of an own message and the unread counts of conversations are shown', async ({ page }) => {
   const lea = await member('Lea')
   const kai = await member('Kai')
   const { conversation } = await converse(lea, kai, 'Is the inverter back?', 'Hangar 2')
   await say(lea, conversation.id, 'And the second one?')
-  const page = await open()
   const own = (text) => chain(page).getByRole('listitem').filter({ hasText: text })
   let pass
   const held = new Promise((resolve) => { pass = resolve })
@@ -62,10 +66,9 @@ scene('chat: the state of an own message and the unread counts of conversations 
   await own('Both are').getByText('Read', { exact: true }).waitFor()
 })
 
-scene('chat: a message that was posted elsewhere arrives with the stream', async ({ open }) => {
+scene('chat: a message that was posted elsewhere arrives with the stream', async ({ page }) => {
   const eve = await member('Eve')
   const { conversation } = await converse(eve, admin, 'Listening begins here', 'Wind 1')
-  const page = await open()
 
   await enter(page, eve)
   await page.getByRole('link', { name: /Wind 1/ }).click()
@@ -79,9 +82,8 @@ scene('chat: a message that was posted elsewhere arrives with the stream', async
   assert.deepEqual(reads, [], 'the messages came with the stream')
 })
 
-scene('chat: a conversation is started from the page, about a device', async ({ open }) => {
+scene('chat: a conversation is started from the page, about a device', async ({ page }) => {
   const ivo = await member('Ivo')
-  const page = await open()
 
   await enter(page, ivo)
   await page.getByText('No conversations yet').waitFor()
@@ -98,10 +100,9 @@ scene('chat: a conversation is started from the page, about a device', async ({ 
   await page.getByText('No conversation matches').waitFor()
 })
 
-scene('chat: a message that cannot be sent stays in the box and can be sent later', async ({ open }) => {
+scene('chat: a message that cannot be sent stays in the box and can be sent later', async ({ page }) => {
   const una = await member('Una')
   await converse(una, admin, 'A first line before the cut', 'Cut 1')
-  const page = await open()
 
   await enter(page, una)
   await page.getByRole('link', { name: /Cut 1/ }).click()
@@ -116,10 +117,9 @@ scene('chat: a message that cannot be sent stays in the box and can be sent late
   await chain(page).getByText('kept while the line is down').waitFor()
 }, ['ERR_FAILED'])
 
-scene('chat: Enter sends, Shift+Enter starts a line, the box grows, and ``` encloses code', async ({ open }) => {
+scene('chat: Enter sends, Shift+Enter starts a line, the box grows, and ``` encloses code', async ({ page }) => {
   const una = await member('Enna')
   const { conversation } = await converse(una, admin, 'A first line for the box', 'Box 1')
-  const page = await open()
   const box = page.getByLabel('Write a message')
 
   await enter(page, una, `#/chat/${conversation.id}`)
@@ -147,10 +147,9 @@ scene('chat: Enter sends, Shift+Enter starts a line, the box grows, and ``` encl
   assert.equal(await chain(page).locator('.message p', { hasText: 'second line' }).last().textContent(), 'a first line\na second line')
 })
 
-scene('chat: a reload of the host does not interrupt the stream', async ({ open }) => {
+scene('chat: a reload of the host does not interrupt the stream', async ({ page }) => {
   const ole = await member('Ole')
   const { conversation } = await converse(ole, admin, 'Before the reload', 'Reload 1')
-  const page = await open()
 
   await enter(page, ole)
   await page.getByRole('link', { name: /Reload 1/ }).click()
@@ -162,13 +161,10 @@ scene('chat: a reload of the host does not interrupt the stream', async ({ open 
   assert.equal(await chain(page).getByText('written right behind the reload').count(), 1)
 })
 
-scene('chat: of ten thousand messages the page contains only the visible ones', async ({ open }) => {
+scene('chat: of ten thousand messages the page contains only the visible ones', async ({ page }) => {
   const max = await member('Max')
   const { conversation } = await converse(max, admin, 'number 0 of very many', 'Archive')
-  for (let at = 1; at < MANY; at += 50) {
-    await Promise.all(Array.from({ length: Math.min(50, MANY - at) }, (_, i) => say(max, conversation.id, `number ${at + i} of very many`)))
-  }
-  const page = await open()
+  await sayMany(max, conversation, 1, MANY, (i) => `number ${i} of very many`)
   await enter(page, max)
   await page.getByRole('link', { name: /Archive/ }).click()
   await chain(page).getByText('of very many').last().waitFor()
@@ -184,12 +180,11 @@ scene('chat: of ten thousand messages the page contains only the visible ones', 
   assert.equal((await call('GET', `/api/chat/unread-count/${encodeURIComponent(max.email)}`, max.token)).count, 0)
 })
 
-scene('chat: a message counts as read once it is visible, and the chain scrolls to a sent one', async ({ open }) => {
+scene('chat: a message counts as read once it is visible, and the chain scrolls to a sent one', async ({ page }) => {
   const nia = await member('Nelly')
   const tom = await member('Theo')
   const { conversation } = await converse(nia, tom, 'number 0 of a hundred', 'Scrolled 1')
   for (let i = 1; i < 100; i++) await say(nia, conversation.id, `number ${i} of a hundred`)
-  const page = await open()
   const unread = async () => (await call('GET', `/api/chat/unread-count/${encodeURIComponent(tom.email)}`, tom.token)).count
   const until = async (count) => { while (await unread() !== count) await new Promise((resolve) => setTimeout(resolve, 100)) }
   let pass
@@ -227,11 +222,10 @@ scene('chat: a message counts as read once it is visible, and the chain scrolls 
   await page.waitForFunction((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 60, await chain(page).elementHandle())
 }, ['ERR_FAILED'])
 
-scene('chat: the window does not scroll with many conversations', async ({ open }) => {
+scene('chat: the window does not scroll with many conversations', async ({ page }) => {
   const ned = await member('Ned')
   const amy = await member('Amy')
   for (let i = 0; i < 40; i++) await converse(ned, amy, `Unread ${i}`, `Plant ${i}`)
-  const page = await open()
 
   await enter(page, amy)
   await page.getByRole('link', { name: /Plant 0/ }).waitFor()
@@ -241,14 +235,11 @@ scene('chat: the window does not scroll with many conversations', async ({ open 
   }), { more: 0 })
 })
 
-scene('chat: a long conversation opens at its end with one page, and earlier pages come while scrolling up', async ({ open }) => {
+scene('chat: a long conversation opens at its end with one page, and earlier pages come while scrolling up', async ({ page }) => {
   const pia = await member('Pia')
   const { conversation } = await converse(pia, admin, 'number 0 of four hundred', 'Long 1')
-  for (let at = 1; at < 400; at += 50) {
-    await Promise.all(Array.from({ length: Math.min(50, 400 - at) }, () => say(pia, conversation.id, 'one of four hundred')))
-  }
+  await sayMany(pia, conversation, 1, 400, () => 'one of four hundred')
   await say(pia, conversation.id, 'the last of four hundred')
-  const page = await open()
   const pages = []
   page.on('request', (request) => { if (request.url().includes('/api/chat/chain/')) pages.push(new URL(request.url()).search) })
   await enter(page, pia)
@@ -267,11 +258,10 @@ scene('chat: a long conversation opens at its end with one page, and earlier pag
   await chain(page).getByText('after the last of four hundred').waitFor()
 })
 
-scene('chat: the text does not move while an earlier page arrives', async ({ open }) => {
+scene('chat: the text does not move while an earlier page arrives', async ({ page }) => {
   const pim = await member('Pim')
   const { conversation } = await converse(pim, admin, 'number 0 of three hundred', 'Anchor 1')
   for (let i = 1; i < 300; i++) await say(pim, conversation.id, `number ${i} of three hundred`)
-  const page = await open()
   let pass
   const held = new Promise((resolve) => { pass = resolve })
 
@@ -288,11 +278,10 @@ scene('chat: the text does not move while an earlier page arrives', async ({ ope
   assert.ok(Math.abs((await top.boundingBox()).y - before) < 3)
 })
 
-scene('chat: an Admin sees, searches and shares all conversations', async ({ open }) => {
+scene('chat: an Admin sees, searches and shares all conversations', async ({ open, page }) => {
   const cora = await member('Cora')
   const carl = await member('Carl')
   const { conversation } = await converse(cora, carl, 'Between the two of us', 'Private 1')
-  const page = await open()
 
   await login(admin)
   await enter(page, admin)
@@ -319,10 +308,9 @@ scene('chat: an Admin sees, searches and shares all conversations', async ({ ope
   await nobody.getByText('This conversation is not there').waitFor()
 })
 
-scene('chat: the list shows the last message and its time', async ({ open }) => {
+scene('chat: the list shows the last message and its time', async ({ page }) => {
   const lou = await member('Lou')
   const { conversation } = await converse(lou, admin, 'The first of the list', 'Listed 1')
-  const page = await open()
   const row = page.getByRole('link', { name: /Listed 1/ })
 
   await enter(page, lou)
@@ -335,10 +323,9 @@ scene('chat: the list shows the last message and its time', async ({ open }) => 
   await look(page, 'chat-list')
 })
 
-scene('chat: web addresses in messages are links, and nothing else', async ({ open }) => {
+scene('chat: web addresses in messages are links, and nothing else', async ({ page }) => {
   const lin = await member('Lin')
   const { conversation } = await converse(lin, admin, 'See (https://meter.example/a?b=1&c=2). Not javascript:hit=1 or ftp://x.example', 'Links 1')
-  const page = await open()
 
   await say(lin, conversation.id, 'http://<script>hit=1</script> https://')
   await enter(page, lin, `#/chat/${conversation.id}`)
@@ -347,10 +334,9 @@ scene('chat: web addresses in messages are links, and nothing else', async ({ op
   assert.deepEqual(links, [{ href: 'https://meter.example/a?b=1&c=2', rel: 'noopener noreferrer', target: '_blank' }])
 })
 
-scene('chat: a message being sent is still shown after another view, and one that failed is in the box', async ({ open }) => {
+scene('chat: a message being sent is still shown after another view, and one that failed is in the box', async ({ page }) => {
   const pen = await member('Pen')
   const { conversation } = await converse(pen, admin, 'Before the slow line', 'Pending 1')
-  const page = await open()
   let pass
   const held = new Promise((resolve) => { pass = resolve })
 
@@ -379,15 +365,12 @@ scene('chat: a message being sent is still shown after another view, and one tha
   assert.equal(await page.getByLabel('Write a message').inputValue(), 'lost on the line')
 }, ['ERR_FAILED'])
 
-scene('chat: a search finds messages, marks the words, and opens the conversation at the message', async ({ open }) => {
+scene('chat: a search finds messages, marks the words, and opens the conversation at the message', async ({ page }) => {
   const finn = await member('Finn')
   const { conversation } = await converse(finn, admin, 'number 0 of three hundred', 'Found 1')
   await say(finn, conversation.id, 'The Invoice of <b>March</b> for the (inverter) is here')
-  for (let at = 2; at < 300; at += 50) {
-    await Promise.all(Array.from({ length: Math.min(50, 300 - at) }, () => say(finn, conversation.id, 'one of three hundred')))
-  }
+  await sayMany(finn, conversation, 2, 300, () => 'one of three hundred')
   await converse(finn, admin, 'Another invoice', 'Found 2')
-  const page = await open()
   const box = page.getByLabel('Search in messages')
   const row = page.getByRole('link', { name: /Found 1/ })
   const found = page.locator('.found a')

@@ -12,9 +12,13 @@ const MANY = 120 // devices: more than one page
 const LARGE = 5 * 1048576 // such a picture has no small one
 const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 
-scene('devices: a device is registered with errors shown at its fields, gets documents, and is changed', async ({ open }) => {
+/* Waits for the job that issues certificates, which runs every ten seconds. */
+async function certified ({ token }) {
+  while ((await call('GET', '/api/certificate-log?limit=5', token)).length === 0) await new Promise((resolve) => setTimeout(resolve, 250))
+}
+
+scene('devices: a device is registered with errors shown at its fields, gets documents, and is changed', async ({ page }) => {
   const dan = await member('Dan')
-  const page = await open()
 
   await enter(page, dan)
   await go(page, 'Devices')
@@ -80,9 +84,8 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   await page.getByText('12 kW').waitFor()
 }, ['status of 400'])
 
-scene('devices: errors of fields are in the language of the page, with the label of the field', async ({ open }) => {
+scene('devices: errors of fields are in the language of the page, with the label of the field', async ({ page }) => {
   const gerda = await member('Gerda')
-  const page = await open()
   const form = page.getByRole('dialog')
 
   await enter(page, gerda, '#/account')
@@ -111,9 +114,8 @@ scene('devices: errors of fields are in the language of the page, with the label
   assert.match(await page.getByRole('row', { name: /G-1/ }).innerText(), /Leistung: muss eine Zahl sein/)
 }, ['status of 400'])
 
-scene('devices: coverage shows gaps and why a reading has no certificate', async ({ open }) => {
+scene('devices: coverage shows gaps and why a reading has no certificate', async ({ page }) => {
   const una = await member('Ursel')
-  const page = await open()
   const device = await call('POST', '/api/device', una.token, { externalId: 'U-1', siteName: 'Coverage hall', capacity: 20, commissioningDate: '2023-05-01' })
 
   await call('POST', '/api/device-group', una.token, { name: 'Halls', deviceIds: [device.id], frequency: 'daily', start: `${day(5)}T00:00:00Z` })
@@ -136,9 +138,8 @@ scene('devices: coverage shows gaps and why a reading has no certificate', async
   await look(page, 'device-coverage')
 })
 
-scene('devices: devices are searched, and show the energy of their days', async ({ open }) => {
+scene('devices: devices are searched, and show the energy of their days', async ({ page }) => {
   const kim = await member('Kim')
-  const page = await open()
 
   for (const [i, siteName] of ['Quarry lake', 'Old brewery', 'School south', payloads[1]].entries()) {
     await call('POST', '/api/device', kim.token, {
@@ -178,10 +179,7 @@ scene('devices: devices are searched, and show the energy of their days', async 
   await page.locator('figcaption').getByText(/; at most .* is plausible/).waitFor()
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
 
-  for (let n = 0; n === 0;) { // the job that issues certificates runs every ten seconds
-    n = (await call('GET', '/api/certificate-log?limit=5', kim.token)).length
-    if (n === 0) await new Promise((resolve) => setTimeout(resolve, 250))
-  }
+  await certified(kim)
   await page.reload()
   await page.getByRole('region', { name: 'Certificates' }).getByRole('cell', { name: /kWh/ }).first().waitFor()
   await look(page, 'device')
@@ -195,9 +193,8 @@ scene('devices: devices are searched, and show the energy of their days', async 
   await look(page, 'certificates-empty')
 })
 
-scene('devices: the list is sorted and paged by the host', async ({ open }) => {
+scene('devices: the list is sorted and paged by the host', async ({ page }) => {
   const may = await member('May')
-  const page = await open()
   const rows = page.getByRole('table').getByRole('row')
 
   for (let at = 0; at < MANY; at += 20) {
@@ -217,9 +214,8 @@ scene('devices: the list is sorted and paged by the host', async ({ open }) => {
   assert.ok(await page.locator('tbody tr').count() < MANY, 'the page has only the rows near the window')
 })
 
-scene('devices: a changed external id keeps the page', async ({ open }) => {
+scene('devices: a changed external id keeps the page', async ({ page }) => {
   const uwe = await member('Uwe')
-  const page = await open()
   const form = page.getByRole('dialog')
   const fact = (name) => page.locator('dl.facts > div', { hasText: name }).locator('dd')
 
@@ -242,9 +238,8 @@ scene('devices: a changed external id keeps the page', async ({ open }) => {
   await fact('External id').getByText('NEW-3').waitFor()
 })
 
-scene('devices: a device deleted meanwhile, and an unknown one, show an error with a link back', async ({ open }) => {
+scene('devices: a device deleted meanwhile, and an unknown one, show an error with a link back', async ({ page }) => {
   const gil = await member('Gil')
-  const page = await open()
 
   await call('POST', '/api/device', gil.token, { externalId: 'GONE-1', siteName: 'Short-lived' })
   await enter(page, gil, '#/devices/GONE-1')
@@ -264,9 +259,8 @@ scene('devices: a device deleted meanwhile, and an unknown one, show an error wi
   await page.getByText('No devices here').waitFor()
 }, ['status of 404'])
 
-scene('devices: cleared fields are stored as empty', async ({ open }) => {
+scene('devices: cleared fields are stored as empty', async ({ page }) => {
   const uma = await member('Uma')
-  const page = await open()
   const form = page.getByRole('dialog')
   const fact = (name) => page.locator('dl.facts > div', { hasText: name }).locator('dd')
 
@@ -282,9 +276,8 @@ scene('devices: cleared fields are stored as empty', async ({ open }) => {
   assert.deepEqual({ serialNumber, fuelCode, capacity }, { serialNumber: null, fuelCode: null, capacity: null })
 })
 
-scene('devices: a device is deactivated, activated and deleted after a question', async ({ open }) => {
+scene('devices: a device is deactivated, activated and deleted after a question', async ({ page }) => {
   const ivo = await member('Ivo')
-  const page = await open()
   const form = page.getByRole('dialog')
 
   await call('POST', '/api/device', ivo.token, {
@@ -309,9 +302,8 @@ scene('devices: a device is deactivated, activated and deleted after a question'
   assert.equal((await call('GET', '/api/device?status=All', ivo.token)).length, 0)
 })
 
-scene('devices: typing in the search sends one request, and a wrong filter keeps the list', async ({ open }) => {
+scene('devices: typing in the search sends one request, and a wrong filter keeps the list', async ({ page }) => {
   const ina = await member('Ina')
-  const page = await open()
   const asked = []
 
   await call('POST', '/api/device', ina.token, { externalId: 'I-1', siteName: 'Windrad Küste', capacity: 5, countryCode: 'DE' })
@@ -331,9 +323,8 @@ scene('devices: typing in the search sends one request, and a wrong filter keeps
   await page.getByRole('link', { name: 'Windrad Berg' }).waitFor()
 }, ['status of 400'])
 
-scene('devices: readings by hour are read from the chart by keyboard, added, voided and refused with the reason', async ({ open }) => {
+scene('devices: readings by hour are read from the chart by keyboard, added, voided and refused with the reason', async ({ page }) => {
   const ria = await member('Ria')
-  const page = await open()
   const form = page.getByRole('dialog')
   const hour = (n) => `${day(2)}T${String(n).padStart(2, '0')}:00:00Z`
 
@@ -378,10 +369,7 @@ scene('devices: readings by hour are read from the chart by keyboard, added, voi
   await page.getByRole('row', { name: /9 MWh.*plausible ceiling/ }).waitFor()
   await look(page, 'readings-refused')
   assert.match(page.url(), /by=hour.*readings=refused|readings=refused.*by=hour/)
-  for (let n = 0; n === 0;) { // the job that issues certificates runs every ten seconds
-    n = (await call('GET', '/api/certificate-log?limit=5', ria.token)).length
-    if (n === 0) await new Promise((resolve) => setTimeout(resolve, 250))
-  }
+  await certified(ria)
   await button(page, 'Table').click()
   await table.getByRole('row', { name: /3 kWh/ }).getByRole('button', { name: 'Void' }).click()
   await form.getByLabel('Reason').fill('Too late')

@@ -27,9 +27,8 @@ async function issued (person, group, wattHours) {
   }
 }
 
-scene('groups: the entries of a certificate are one row that unfolds', async ({ open }) => {
+scene('groups: the entries of a certificate are one row that unfolds', async ({ page }) => {
   const nora = await member('Nora')
-  const page = await open()
   const group = await grouped(nora, 'carried-1', [600, 600, 800, 2000])
 
   await issued(nora, group.id, 4000)
@@ -59,10 +58,9 @@ scene('groups: the entries of a certificate are one row that unfolds', async ({ 
   await table.getByRole('cell', { name: '1 kWh', exact: true }).waitFor()
 }, ['status of 400'])
 
-scene('groups: a group is made, gets another device, is shared and ended', async ({ open }) => {
+scene('groups: a group is made, gets another device, is shared and ended', async ({ page }) => {
   const olga = await member('Olga')
   const buyer = await member('Ben', 'Buyer')
-  const page = await open()
   const form = page.getByRole('dialog')
 
   for (const siteName of ['North field', 'South field', 'West field']) await call('POST', '/api/device', olga.token, { externalId: siteName, siteName, capacity: 8 })

@@ -6,9 +6,8 @@ const { base, admin, login, member, converse, call } = require('./service')
 
 const hash = (page) => page.evaluate(() => location.hash)
 
-scene('help: roles, words and keys are explained', async ({ open }) => {
+scene('help: roles, words and keys are explained', async ({ page }) => {
   const hel = await member('Hel')
-  const page = await open()
 
   const settings = page.waitForResponse('**/console/settings')
   await enter(page, hel)
@@ -24,9 +23,8 @@ scene('help: roles, words and keys are explained', async ({ open }) => {
   assert.equal(await other.getByRole('link', { name: 'Documentation' }).getAttribute('href'), 'https://docs.example.org/')
 })
 
-scene('help: keys go to views and to the search, not while typing, and can be switched off', async ({ open }) => {
+scene('help: keys go to views and to the search, not while typing, and can be switched off', async ({ page }) => {
   const kay = await member('Kay')
-  const page = await open()
 
   await enter(page, kay, '#/overview')
   await page.getByRole('heading', { level: 1 }).waitFor()
@@ -61,9 +59,8 @@ scene('help: keys go to views and to the search, not while typing, and can be sw
   await german.getByRole('row', { name: /^Umschalt/ }).waitFor()
 })
 
-scene('help: Ctrl+K finds views, conversations, devices, accounts, groups, webhooks and organizations', async ({ open }) => {
+scene('help: Ctrl+K finds views, conversations, devices, accounts, groups, webhooks and organizations', async ({ page }) => {
   const kim = await member('Kimfind')
-  const page = await open()
   const find = page.getByRole('dialog')
   const field = find.getByRole('combobox')
   const option = (name) => find.getByRole('option', { name })
@@ -98,9 +95,8 @@ scene('help: Ctrl+K finds views, conversations, devices, accounts, groups, webho
   await find.waitFor({ state: 'detached' })
 })
 
-scene('devices: an Admin sees possible duplicates', async ({ open }) => {
+scene('devices: an Admin sees possible duplicates', async ({ page }) => {
   const [one, other] = [await member('Dupone'), await member('Duptwo')]
-  const page = await open()
 
   await call('POST', '/api/device', one.token, { externalId: 'DUP-1', siteName: 'The same roof', serialNumber: 'DUP-SN', capacity: 7.5, latitude: '48.1', longitude: '11.5' })
   await call('POST', '/api/device', other.token, { externalId: 'DUP-2', siteName: 'That same roof', serialNumber: 'DUP-SN', capacity: 7.5, latitude: '48.1', longitude: '11.5' })
@@ -117,8 +113,7 @@ scene('devices: an Admin sees possible duplicates', async ({ open }) => {
   await page.getByRole('heading', { name: /A device with this id/ }).waitFor()
 })
 
-scene('status: the charts stay when the Admin comes back, and jobs that failed come first', async ({ open }) => {
-  const page = await open()
+scene('status: the charts stay when the Admin comes back, and jobs that failed come first', async ({ page }) => {
   const since = () => page.locator('.spark', { hasText: 'Connections' }).getByText(/^since \d/).innerText()
 
   await login(admin)

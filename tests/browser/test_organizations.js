@@ -15,10 +15,9 @@ async function actor (name, other) {
   return api
 }
 
-scene('organizations: an ApiUser of two organizations chooses one for a new device and for the list', async ({ open }) => {
+scene('organizations: an ApiUser of two organizations chooses one for a new device and for the list', async ({ page }) => {
   const other = await member('Orgother')
   const api = await actor('Orgapi', other)
-  const page = await open()
   const header = page.getByRole('banner').getByLabel('Organization')
   const form = page.getByRole('dialog')
 
@@ -53,9 +52,8 @@ scene('organizations: an ApiUser of two organizations chooses one for a new devi
   assert.deepEqual((await call('GET', '/api/device', other.token)).map(({ siteName }) => siteName), ['Roof of the other'])
 }, ['status of 400'])
 
-scene('organizations: an Admin chooses the organization of a bulk upload', async ({ open }) => {
+scene('organizations: an Admin chooses the organization of a bulk upload', async ({ page }) => {
   const owner = await member('Orgowner')
-  const page = await open()
 
   await login(admin)
   await call('POST', '/api/device', owner.token, { externalId: 'OWN-1', siteName: 'Owned roof' })

@@ -7,9 +7,8 @@ const { admin, login, member, register, call, converse } = require('./service')
 const DAY_MS = 86400000
 const tile = (page, name) => page.locator('.tile', { hasText: name })
 
-scene('overview: devices show their last readings, and messages and failed uploads are things to do', async ({ open }) => {
+scene('overview: devices show their last readings, and messages and failed uploads are things to do', async ({ page }) => {
   const person = await member('Ovedev')
-  const page = await open()
   const day = (ago) => new Date(Math.floor(Date.now() / DAY_MS - ago) * DAY_MS).toISOString()
   const row = (name) => page.getByRole('row', { name: new RegExp(name) })
 
@@ -27,9 +26,7 @@ scene('overview: devices show their last readings, and messages and failed uploa
   await page.getByRole('link', { name: /Sending roof/ }).waitFor()
 })
 
-scene('overview: an Admin sees accounts that wait for approval', async ({ open }) => {
-  const page = await open()
-
+scene('overview: an Admin sees accounts that wait for approval', async ({ page }) => {
   await register('Ovewait')
   await enter(page, admin, '')
   await page.getByRole('link', { name: /wait.* for approval/ }).waitFor()

@@ -87,8 +87,7 @@ async function addDevice (page, values) {
   await page.getByRole('heading', { level: 1, name: values.Site }).waitFor()
 }
 
-scene('personas: an Admin lets people in, gives a role, reads conversations and looks after the service', async ({ open }) => {
-  const page = await open()
+scene('personas: an Admin lets people in, gives a role, reads conversations and looks after the service', async ({ page }) => {
   const dialog = page.getByRole('dialog')
   const [ann, bob, platform] = [await member('Perann'), await member('Perbob'), await member('Peract', 'ApiUser')]
   const newcomer = await register('Perwait')
@@ -135,21 +134,16 @@ async function hooked (page) {
   const dialog = page.getByRole('dialog')
   const hook = await receiver()
 
-  try {
-    await clicks(menu(page, 'Webhooks'), button(page, 'New webhook'))
-    await fill(page, { Address: hook.url })
-    await page.getByLabel('I have stored the secret').check()
-    await clicks(button(dialog, 'Close'), page.getByRole('button', { name: 'Send a test' }).first(), button(dialog, 'Send'))
-    await dialog.getByText(/Answered 200/).waitFor()
-    await clicks(button(dialog, 'Close'), rowOf(page, 'Delivered').getByRole('link').first())
-    await page.getByRole('heading', { level: 1, name: /Delivered/ }).waitFor()
-  } finally {
-    hook.close()
-  }
+  await clicks(menu(page, 'Webhooks'), button(page, 'New webhook'))
+  await fill(page, { Address: hook.url })
+  await page.getByLabel('I have stored the secret').check()
+  await clicks(button(dialog, 'Close'), page.getByRole('button', { name: 'Send a test' }).first(), button(dialog, 'Send'))
+  await dialog.getByText(/Answered 200/).waitFor()
+  await clicks(button(dialog, 'Close'), rowOf(page, 'Delivered').getByRole('link').first())
+  await page.getByRole('heading', { level: 1, name: /Delivered/ }).waitFor()
 }
 
-scene('personas: an operator connects a program, and works for two organizations', async ({ open }) => {
-  const page = await open()
+scene('personas: an operator connects a program, and works for two organizations', async ({ page }) => {
   const dialog = page.getByRole('dialog')
   const other = await member('Perother')
   const person = await join(page, 'Peroperator', 'ApiUser')
@@ -188,8 +182,7 @@ scene('personas: an operator connects a program, and works for two organizations
   await hooked(page)
 }, ['status of 400', 'status of 409'])
 
-scene('personas: a device owner registers, adds a device with its papers and a group, and gets certificates', async ({ open }) => {
-  const page = await open()
+scene('personas: a device owner registers, adds a device with its papers and a group, and gets certificates', async ({ page }) => {
   const dialog = page.getByRole('dialog')
   const buyer = await member('Perbuys', 'Buyer')
   const person = await join(page, 'Perowner', 'Developer')
@@ -230,8 +223,7 @@ scene('personas: a device owner registers, adds a device with its papers and a g
   await leave(page)
 }, ['status of 403'])
 
-scene('personas: a buyer gets a group shared, sees and exports its certificates, and answers', async ({ open }) => {
-  const page = await open()
+scene('personas: a buyer gets a group shared, sees and exports its certificates, and answers', async ({ page }) => {
   const person = await join(page, 'Perbuyer', 'Buyer')
   const owner = await member('Persells')
   const group = await grouped(owner, 'PB-1', [4000, 4000])
@@ -327,8 +319,7 @@ async function tabTo (page, target, key = 'Tab') {
   assert.notEqual(await target.evaluate((each) => getComputedStyle(each).outlineStyle), 'none', 'the focus is visible')
 }
 
-scene('personas: with the keyboard alone a device is registered and changed, and a conversation begins', async ({ open }) => {
-  const page = await open()
+scene('personas: with the keyboard alone a device is registered and changed, and a conversation begins', async ({ page }) => {
   const person = await member('Perkeys')
   const form = page.getByRole('dialog')
   const type = async (target, text) => { await tabTo(page, target); await page.keyboard.type(text) }
@@ -416,8 +407,7 @@ scene('personas: in German a person registers, corrects a form and sees every vi
   await walk()
 }, ['status of 400'])
 
-scene('personas: without a network typed text stays, and is stored when the network is back', async ({ open }) => {
-  const page = await open()
+scene('personas: without a network typed text stays, and is stored when the network is back', async ({ page }) => {
   const person = await member('Peroffline')
   const form = page.getByRole('dialog')
   const box = page.getByLabel('Write a message')
@@ -452,8 +442,7 @@ scene('personas: without a network typed text stays, and is stored when the netw
   await chain(page).getByText('written in the valley').waitFor()
 }, ['ERR_INTERNET_DISCONNECTED', 'Failed to fetch', 'ERR_NETWORK'])
 
-scene('personas: in two tabs one login is enough, changes do not collide, and one logout ends both', async ({ open }) => {
-  const one = await open()
+scene('personas: in two tabs one login is enough, changes do not collide, and one logout ends both', async ({ page: one }) => {
   const person = await member('Pertabs')
   const form = (page) => page.getByRole('dialog')
 

@@ -5,9 +5,7 @@ const assert = require('node:assert/strict')
 const { scene } = require('./stage')
 const { base, admin, login, member } = require('./service')
 
-scene('reference: a user logs in with Authorize and sends a request', async ({ open }) => {
-  const page = await open()
-
+scene('reference: a user logs in with Authorize and sends a request', async ({ page }) => {
   await login(admin)
   await page.goto(`${base}/swagger`)
   const operation = page.locator('.opblock-get', { has: page.locator('[data-path="/api/auth/me"]') })
@@ -37,9 +35,7 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ o
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
 }, ['status of 401'])
 
-scene('reference: documents of a device can be uploaded', async ({ open }) => {
-  const page = await open()
-
+scene('reference: documents of a device can be uploaded', async ({ page }) => {
   await page.goto(`${base}/swagger`)
   const operation = page.locator('.opblock-post', { has: page.locator('[data-path="/api/device"]') })
   await page.locator('[data-tag="device"]').click()
@@ -65,8 +61,7 @@ async function execute (operation, status) {
   await operation.locator('.live-responses-table .response').getByText(status).first().waitFor()
 }
 
-scene('reference: a Developer logs in on the page and registers a device as shown', async ({ open }) => {
-  const page = await open()
+scene('reference: a Developer logs in on the page and registers a device as shown', async ({ page }) => {
   const { email, password } = await member('Rooftop', 'Developer')
 
   await page.goto(`${base}/swagger`)

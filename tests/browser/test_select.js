@@ -9,10 +9,9 @@ const { admin, login, member, register, request, call, converse, say } = require
 const selected = (page, n) => page.getByRole('group', { name: 'Actions for the selected rows' }).getByText(`${n} selected`)
 const box = (page, name) => page.getByRole('checkbox', { name: `Select ${name}`, exact: true })
 
-scene('select: accounts are approved, suspended and refused together', async ({ open }) => {
+scene('select: accounts are approved, suspended and refused together', async ({ page }) => {
   const people = []
   for (const name of ['Qxselma', 'Qxselim', 'Qxselina']) people.push(await register(name))
-  const page = await open()
   const bar = page.getByRole('group', { name: 'Actions for the selected rows' })
   const dialog = page.getByRole('dialog')
   const status = async ({ email, password }) => (await request('POST', '/api/auth/login', null, { username: email, password })).status
@@ -57,9 +56,8 @@ async function devices (person, n = 6) {
   for (let i = 1; i <= n; i++) await call('POST', '/api/device', person.token, { externalId: `S-${i}`, siteName: `Plant ${i}`, address: i === 1 ? '=1+1, "quoted";=2' : undefined, latitude: '-33.5', longitude: '1' })
 }
 
-scene('select: a refused device stays selected with the reason, and Shift selects a range', async ({ open }) => {
+scene('select: a refused device stays selected with the reason, and Shift selects a range', async ({ page }) => {
   const seb = await member('Seb')
-  const page = await open()
   const dialog = page.getByRole('dialog')
 
   await devices(seb)
@@ -102,9 +100,8 @@ scene('select: a refused device stays selected with the reason, and Shift select
   assert.equal(text.trim().split('\r\n').length, 4)
 }, ['status of 409'])
 
-scene('select: the rest waits if the service is busy, and can be stopped', async ({ open }) => {
+scene('select: the rest waits if the service is busy, and can be stopped', async ({ page }) => {
   const bea = await member('Bea')
-  const page = await open()
   const dialog = page.getByRole('dialog')
   let [busy, sent] = [1, 0]
 
@@ -139,9 +136,8 @@ scene('select: the rest waits if the service is busy, and can be stopped', async
   assert.equal(sent, 6)
 }, ['status of 429'])
 
-scene('select: the end of the session stops the rest', async ({ open }) => {
+scene('select: the end of the session stops the rest', async ({ page }) => {
   const eda = await member('Eda')
-  const page = await open()
   const login = page.getByRole('dialog', { name: 'Log in' })
 
   await devices(eda)
@@ -169,35 +165,30 @@ scene('select: a selection of deliveries is sent again, on a phone', async ({ op
   const resa = await member('Resa')
   const page = await open({ viewport: { width: 400, height: 860 } })
 
-  try {
-    await login(admin)
-    const { id, secret } = await call('POST', '/api/chat/webhooks', resa.token, { url: hook.url, events: ['message.new'] })
-    hook.secret = secret
-    const { conversation } = await converse(resa, admin, 'first', 'Resend 1')
-    for (const text of ['one', 'two', 'three']) await say(resa, conversation.id, text)
-    while (hook.got.length < 3) await new Promise((resolve) => setTimeout(resolve, 50))
-    await enter(page, resa, `#/webhooks/${id}`)
-    await button(page, 'Select all 3 that are shown').click()
-    await page.getByRole('checkbox', { name: /^Select message.new/ }).first().uncheck()
-    await selected(page, 2).waitFor()
-    await look(page, 'webhook-selected')
-    await button(page, 'Resend (2)').click()
-    await page.getByRole('dialog').getByText(`Send 2 deliveries to ${hook.url} again?`).waitFor()
-    await button(page.getByRole('dialog'), 'Resend').click()
-    await page.getByText('2 deliveries are sent again.').waitFor()
-    while (hook.got.length < 5) await new Promise((resolve) => setTimeout(resolve, 50))
-    await new Promise((resolve) => setTimeout(resolve, 500))
-    assert.equal(hook.got.length, 5)
-  } finally {
-    hook.close()
-  }
+  await login(admin)
+  const { id, secret } = await call('POST', '/api/chat/webhooks', resa.token, { url: hook.url, events: ['message.new'] })
+  hook.secret = secret
+  const { conversation } = await converse(resa, admin, 'first', 'Resend 1')
+  for (const text of ['one', 'two', 'three']) await say(resa, conversation.id, text)
+  while (hook.got.length < 3) await new Promise((resolve) => setTimeout(resolve, 50))
+  await enter(page, resa, `#/webhooks/${id}`)
+  await button(page, 'Select all 3 that are shown').click()
+  await page.getByRole('checkbox', { name: /^Select message.new/ }).first().uncheck()
+  await selected(page, 2).waitFor()
+  await look(page, 'webhook-selected')
+  await button(page, 'Resend (2)').click()
+  await page.getByRole('dialog').getByText(`Send 2 deliveries to ${hook.url} again?`).waitFor()
+  await button(page.getByRole('dialog'), 'Resend').click()
+  await page.getByText('2 deliveries are sent again.').waitFor()
+  while (hook.got.length < 5) await new Promise((resolve) => setTimeout(resolve, 50))
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  assert.equal(hook.got.length, 5)
 })
 
 /* ---- changes by others ---- */
 
-scene('devices: a change that comes between the question and the save is not overwritten', async ({ open }) => {
+scene('devices: a change that comes between the question and the save is not overwritten', async ({ page }) => {
   const ivy = await member('Ivy')
-  const page = await open()
   const form = page.getByRole('dialog')
   const matches = []
 
@@ -224,9 +215,8 @@ scene('devices: a change that comes between the question and the save is not ove
   assert.equal(new Set(matches).size, 3)
 }, ['status of 412'])
 
-scene('webhooks: a setting that somebody else has changed is not overwritten without a question', async ({ open }) => {
+scene('webhooks: a setting that somebody else has changed is not overwritten without a question', async ({ page }) => {
   const ida = await member('Idaconflict')
-  const page = await open()
   const { id } = await call('POST', '/api/chat/webhooks', ida.token, { url: 'https://example.org/one', events: ['message.new'], name: 'First' })
 
   await enter(page, ida, `#/webhooks/${id}/edit`)

@@ -7,8 +7,7 @@ const { base, domain, admin, call, login, member, converse } = require('./servic
 const FIRST_LOAD_MAX_KIB = 180
 const FIRST_REQUESTS_MAX = 12
 
-scene('shell: the first load is small, and few requests lead to the login', async ({ open }) => {
-  const page = await open()
+scene('shell: the first load is small, and few requests lead to the login', async ({ page }) => {
   const devtools = await page.context().newCDPSession(page)
   let bytes = 0
   let requests = 0
@@ -25,9 +24,7 @@ scene('shell: the first load is small, and few requests lead to the login', asyn
   figure('requests until one can log in', needed, FIRST_REQUESTS_MAX, 'requests')
 })
 
-scene('shell: login and logout work by keyboard, and a wrong password shows an error', async ({ open }) => {
-  const page = await open()
-
+scene('shell: login and logout work by keyboard, and a wrong password shows an error', async ({ page }) => {
   await page.goto(base)
   await look(page, 'login')
   await page.getByLabel('E-mail').focus()
@@ -46,9 +43,7 @@ scene('shell: login and logout work by keyboard, and a wrong password shows an e
   await page.getByLabel('E-mail').waitFor()
 }, ['status of 401'])
 
-scene('shell: a registration shows that it waits for approval', async ({ open }) => {
-  const page = await open()
-
+scene('shell: a registration shows that it waits for approval', async ({ page }) => {
   await page.goto(`${base}/console`)
   await page.getByRole('button', { name: 'Register' }).click()
   await look(page, 'register')
@@ -67,9 +62,7 @@ scene('shell: a registration shows that it waits for approval', async ({ open })
   await page.getByRole('alert').getByText('pending approval').waitFor()
 }, ['status of 400', 'status of 403'])
 
-scene('shell: a forgotten password leads to a link, and a link that is not valid is refused', async ({ open }) => {
-  const page = await open()
-
+scene('shell: a forgotten password leads to a link, and a link that is not valid is refused', async ({ page }) => {
   await page.goto(`${base}/console`)
   await page.getByRole('button', { name: 'Forgot your password?' }).click()
   await page.getByLabel('E-mail').fill(`nobody@${domain}`)
@@ -102,9 +95,8 @@ const OF_ROLE = {
 }
 
 for (const [role, views] of Object.entries(OF_ROLE)) {
-  scene(`shell: ${role} logs in, and gets the views of the role`, async ({ open }) => {
+  scene(`shell: ${role} logs in, and gets the views of the role`, async ({ page }) => {
     const person = await member(`Role${role}`, role === 'Buyer' || role === 'ApiUser' ? role : undefined)
-    const page = await open()
 
     await call('PUT', `/api/admin/users/${person.id}`, admin.token, { role })
     await enter(page, person)
@@ -126,9 +118,8 @@ for (const [role, views] of Object.entries(OF_ROLE)) {
   })
 }
 
-scene('shell: typed text survives the end of a session', async ({ open }) => {
+scene('shell: typed text survives the end of a session', async ({ page }) => {
   const person = await member('Ona')
-  const page = await open()
 
   await converse(person, admin, 'A first line for the gate', 'Gate 1')
   await enter(page, person)
@@ -144,9 +135,8 @@ scene('shell: typed text survives the end of a session', async ({ open }) => {
   await page.getByRole('log').getByText('half a sentence that must stay').waitFor()
 }, ['status of 401'])
 
-scene('shell: a session that ends with an open dialog asks for a login above it and keeps typed text', async ({ open }) => {
+scene('shell: a session that ends with an open dialog asks for a login above it and keeps typed text', async ({ page }) => {
   const person = await member('Oda')
-  const page = await open()
   const form = page.getByRole('dialog', { name: 'Register a device' })
 
   await enter(page, person, '#/devices')
@@ -165,9 +155,7 @@ scene('shell: a session that ends with an open dialog asks for a login above it 
   await page.getByRole('heading', { name: 'Half a registration' }).waitFor()
 }, ['status of 401'])
 
-scene('shell: the language can be chosen before the login', async ({ open }) => {
-  const page = await open()
-
+scene('shell: the language can be chosen before the login', async ({ page }) => {
   await page.goto(`${base}/console`)
   await page.getByRole('link', { name: 'Deutsch' }).click()
   await page.getByRole('heading', { name: 'Anmelden' }).waitFor()
@@ -179,9 +167,7 @@ scene('shell: the language can be chosen before the login', async ({ open }) => 
   await page.getByRole('heading', { name: 'Log in' }).waitFor()
 }, ['status of 401'])
 
-scene('shell: no text of the header is cut', async ({ open }) => {
-  const page = await open()
-
+scene('shell: no text of the header is cut', async ({ page }) => {
   await enter(page, admin)
   const lines = await page.locator('.who > *').evaluateAll((all) => all.map((each) => {
     const { lineHeight, fontSize } = getComputedStyle(each)
@@ -214,8 +200,7 @@ scene('shell: the language of the browser selects German', async ({ open }) => {
   }
 })
 
-scene('shell: Escape and Back ask before they discard a form with text in it', async ({ open }) => {
-  const page = await open()
+scene('shell: Escape and Back ask before they discard a form with text in it', async ({ page }) => {
   const form = page.getByRole('dialog', { name: 'New conversation' })
   const question = page.getByRole('dialog', { name: 'Discard what you have typed?' })
   const [escape, back] = [() => page.keyboard.press('Escape'), () => page.goBack()]
@@ -241,8 +226,7 @@ scene('shell: Escape and Back ask before they discard a form with text in it', a
   await page.waitForURL(/#\/devices$/)
 })
 
-scene('shell: a reload needs no login, an expired access token is replaced, and an overload does not end the session', async ({ open }) => {
-  const page = await open()
+scene('shell: a reload needs no login, an expired access token is replaced, and an overload does not end the session', async ({ page }) => {
   let refused = 0
 
   await enter(page, await member('Stay'), '#/devices')

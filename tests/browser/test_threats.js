@@ -57,10 +57,9 @@ async function inTurns (list, each) {
 
 const stored = (answer) => assert.ok([200, 201, 400, 409].includes(answer.status), String(answer.status))
 
-scene('threats: naughty strings and script payloads in messages are shown as text', async ({ open }) => {
+scene('threats: naughty strings and script payloads in messages are shown as text', async ({ page }) => {
   const nia = await member('Nia')
   const texts = [...naughty(), ...payloads]
-  const page = await open()
 
   for (let at = 0; at < texts.length; at += SHOWN) {
     const first = `part ${at} of the list`
@@ -76,10 +75,9 @@ scene('threats: naughty strings and script payloads in messages are shown as tex
   }
 })
 
-scene('threats: scripts in names of devices and conversations are shown as text', async ({ open }) => {
+scene('threats: scripts in names of devices and conversations are shown as text', async ({ page }) => {
   const noa = await member('Noa')
   const texts = [...naughty(), ...payloads]
-  const page = await open()
 
   await inTurns(texts, async (siteName) => stored(await request('POST', '/api/device', noa.token, { siteName: siteName.slice(0, 255), externalId: `N-${texts.indexOf(siteName)}` })))
   await inTurns(payloads, async (name) => stored(await request('POST', '/api/chat/conversations/start', noa.token, {
@@ -114,9 +112,8 @@ async function filed (person, names) {
   return devices
 }
 
-scene('threats: scripts in file names are shown as text and saved under safe names', async ({ open }) => {
+scene('threats: scripts in file names are shown as text and saved under safe names', async ({ page }) => {
   const fil = await member('Fil')
-  const page = await open()
   const documents = page.getByRole('region', { name: 'Documents' }).locator('tbody tr')
 
   const devices = await filed(fil, [...payloads, ...naughty()])
@@ -158,9 +155,8 @@ scene('threats: scripts in file names are shown as text and saved under safe nam
   await isText(page, 'main')
 })
 
-scene('threats: scripts in webhook URLs are shown as text, and no URL is a link', async ({ open }) => {
+scene('threats: scripts in webhook URLs are shown as text, and no URL is a link', async ({ page }) => {
   const urs = await member('Urs')
-  const page = await open()
 
   for (const text of payloads) assert.equal((await request('POST', '/api/chat/webhooks', urs.token, { url: text, events: [] })).status, 400, text)
   await inTurns([...payloads, ...naughty()], async (text) => stored(await request('POST', '/api/chat/webhooks', urs.token, { url: `http://127.0.0.1:9999/${text.replaceAll(' ', '%20')}`, events: ['message.new'] })))
@@ -182,8 +178,7 @@ scene('threats: scripts in webhook URLs are shown as text, and no URL is a link'
   await isText(page, 'body')
 })
 
-scene('threats: scripts in names of people and organizations are shown as text', async ({ open }) => {
-  const page = await open()
+scene('threats: scripts in names of people and organizations are shown as text', async ({ page }) => {
   const text = payloads[1]
   const email = `amelie@${domain}`
 
@@ -215,9 +210,7 @@ scene('threats: a strict content security policy, and no inline scripts, handler
   assert.ok(!/<style|\son\w+=|\sstyle=/.test(text))
 })
 
-scene('threats: other origins cannot read responses, and scripts cannot read the only cookie', async ({ open }) => {
-  const page = await open()
-
+scene('threats: other origins cannot read responses, and scripts cannot read the only cookie', async ({ page }) => {
   await login(admin)
   for (const origin of ['https://evil.example', 'null', `${base}.evil.example`]) {
     for (const [method, headers] of [['GET', {}], ['OPTIONS', { 'Access-Control-Request-Method': 'POST' }]]) {
@@ -233,8 +226,7 @@ scene('threats: other origins cannot read responses, and scripts cannot read the
   assert.deepEqual({ name, where, httpOnly, secure, sameSite }, { name: 'busbar_refresh', where: '/api/auth/refresh', httpOnly: true, secure: true, sameSite: 'Strict' })
 })
 
-scene('threats: the token is in no storage, address or referrer', async ({ open }) => {
-  const page = await open()
+scene('threats: the token is in no storage, address or referrer', async ({ page }) => {
   const sent = []
 
   page.on('request', (each) => sent.push([each.url(), each.headers().referer]))
@@ -248,8 +240,7 @@ scene('threats: the token is in no storage, address or referrer', async ({ open 
   }
 })
 
-scene('threats: console and reference cannot be framed', async ({ open }) => {
-  const page = await open()
+scene('threats: console and reference cannot be framed', async ({ page }) => {
   const other = http.createServer((_, response) =>
     response.writeHead(200, { 'Content-Type': 'text/html' }).end(`<iframe src="${base}/console"></iframe><iframe src="${base}/swagger"></iframe>`))
 
@@ -261,8 +252,7 @@ scene('threats: console and reference cannot be framed', async ({ open }) => {
   other.close()
 }, ['frame', 'favicon', '404'])
 
-scene('threats: the reference shows only its own document, whatever the address requests', async ({ open }) => {
-  const page = await open()
+scene('threats: the reference shows only its own document, whatever the address requests', async ({ page }) => {
   const asked = []
 
   page.on('request', (each) => asked.push(each.url()))
