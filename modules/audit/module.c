@@ -10,6 +10,7 @@
 #include "modules/audit/schema.h"
 #include "modules/common/csv.h"
 #include "modules/common/pieces.h"
+#include "modules/common/tables.h"
 
 enum {
     FIELDS_MAX = 4096, /* bytes of the JSON of a body's values */
@@ -271,8 +272,7 @@ static const struct bb_field export_query[] = {FILTERS};
 static const struct bb_field list_query[] = {
     FILTERS,
     {.name = "limit", .type = BB_INT, .min = 1, .max = 200, .fallback = "50", .help = "Records per page."},
-    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_AFTER(.type = BB_INT, .min = 1, .max = INT64_MAX),
 };
 
 static struct search search_read(struct bb_request *rq)

@@ -169,16 +169,12 @@ static const struct bb_field session_segment[] = {
     {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED, .help = "The id in the list."},
 };
 static const struct bb_field id_segment[] = {
-    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .flags = BB_REQUIRED,
-     .help = "Its id."},
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Its id."},
 };
 
 #define PAGE                                                                                       \
-    {.name = "limit", .type = BB_INT, .min = 1, .max = AUTH_PAGE_MAX,                              \
-     .help = "Items per page. The `Link` header has the next page."},                              \
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,                                  \
-     .help = "Cursor: the id of the last item of the previous page. Take it from the `Link` "      \
-             "header."}
+    QUERY_LIMIT(AUTH_PAGE_MAX, "Items per page. The `Link` header has the next page."),            \
+    QUERY_AFTER(.type = BB_INT, .min = 0, .max = INT64_MAX)
 
 static const struct bb_field page_query[] = {PAGE};
 static const struct bb_field user_query[] = {
@@ -305,8 +301,7 @@ const struct bb_field auth_me_fields[] = {
     {.name = "organizationIds", .type = BB_LIST, .flags = BB_REQUIRED,
      .fields = BB_TABLE(number_item)},
     {.name = "organizations", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_ITEMS(organization_name),
-     .help = "The same organizations, with their names."},
+     .fields = BB_ITEMS(organization_name), .help = "The same organizations, with their names."},
 };
 static const struct bb_field message_reply[] = {TEXT("message", BB_REQUIRED, "Logout successful")};
 static const struct bb_field rotate_reply[] = {

@@ -115,26 +115,21 @@ static const struct bb_field id_segment[] = {
 
 static const struct bb_field upload_query[] = {
     TYPE_ARG,
-    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "The organization of all rows. Admins must send it; 404 when it does not exist."},
+    QUERY_ORGANIZATION(
+        "The organization of all rows. Admins must send it; 404 when it does not exist."),
 };
 static const struct bb_field template_query[] = {TYPE_ARG};
 static const struct bb_field list_query[] = {
-    {.name = "status", .type = BB_CHOICE, .choices = states,
-     .help = "Only bulk uploads in this state."},
+    {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only uploads in this state."},
     {.name = "type", .type = BB_TEXT, .max = 64, .help = "Only bulk uploads of this type."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Items per page (default 100)."},
-    {.name = "after", .type = BB_UUID,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_LIMIT(1000, "Items per page (default 100)."),
+    QUERY_AFTER(.type = BB_UUID),
 };
 static const struct bb_field log_query[] = {
     {.name = "status", .type = BB_CHOICE, .choices = outcomes,
      .help = "Only rows with this result."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = BULK_PAGE_MAX,
-     .help = "Rows per page (default 100)."},
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
-     .help = "Cursor: the number of the last row of the previous page."},
+    QUERY_LIMIT(BULK_PAGE_MAX, "Rows per page (default 100)."),
+    QUERY_AFTER(.type = BB_INT, .min = 0, .max = INT64_MAX),
 };
 
 static const struct bb_field check[] = {
@@ -151,7 +146,6 @@ static const struct bb_field progress[] = {
 };
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
-#define NULLABLE (BB_REQUIRED | BB_NULLABLE)
 #define IDENTITY                                                                                   \
     {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},                               \
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states,                 \

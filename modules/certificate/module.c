@@ -101,15 +101,12 @@ static const char *const frequencies[] = {"hourly",  "daily",     "weekly",
      .help = "Only devices with this deviceTypeCode."},                                            \
     ORGANIZATION
 
-#define LIMIT(what)                                                                                \
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,                                       \
-     .help = what " per page (default 100)."}
-#define CURSOR .help = "Cursor. Take it from the `Link` header of the previous page."
+#define LIMIT(what) QUERY_LIMIT(1000, what " per page (default 100).")
 
 static const struct bb_field log_query[] = {
     FILTER,
     LIMIT("Entries"),
-    {.name = "after", .type = BB_TEXT, .max = 64, CURSOR},
+    QUERY_AFTER(.type = BB_TEXT, .max = 64),
 };
 static const struct bb_field export_query[] = {FILTER};
 static const char *const sums[] = {"device", "group", "month", NULL};
@@ -118,7 +115,7 @@ static const struct bb_field totals_query[] = {
      .help = "Sum by month (in UTC, the default), device or group."},
     FILTER,
     LIMIT("Sums"),
-    {.name = "after", .type = BB_INT, .min = INT64_MIN, .max = INT64_MAX, CURSOR},
+    QUERY_AFTER(.type = BB_INT, .min = INT64_MIN, .max = INT64_MAX),
 };
 static const struct bb_field pages_query[] = {
     {.name = "pageNumber", .type = BB_INT, .min = 1, .max = 1000000000,
@@ -133,7 +130,7 @@ static const struct bb_field pages_query[] = {
 static const struct bb_field one_query[] = {ORGANIZATION};
 static const struct bb_field groups_query[] = {
     LIMIT("Groups"),
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX, CURSOR},
+    QUERY_AFTER(.type = BB_INT, .min = 0, .max = INT64_MAX),
     ORGANIZATION,
 };
 
@@ -199,7 +196,7 @@ const struct bb_field certificate_share_fields[] = {
     {.name = "frequency", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = frequencies,         \
      .example = "daily"},                                                                          \
     {.name = "start", .type = BB_TIME, .flags = BB_REQUIRED, .example = "2026-01-01T00:00:00Z"},   \
-    {.name = "end", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE, .example = "null"}
+    {.name = "end", .type = BB_TIME, .flags = NULLABLE, .example = "null"}
 const struct bb_field certificate_group_fields[] = {
     GROUP,
     {.name = "deviceIds", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_TABLE(device_item)},
@@ -216,12 +213,10 @@ const struct bb_field certificate_shared_fields[] = {
     {.name = "sharedAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 
-#define NULLABLE (BB_REQUIRED | BB_NULLABLE)
 #define NEXT_DAY "2026-04-02T00:00:00Z"
 #define PERIOD                                                                                     \
     {.name = "certificate_issuance_start", .type = BB_TIME, .flags = BB_REQUIRED},                 \
-    {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED,                    \
-     .example = NEXT_DAY}
+    {.name = "certificate_issuance_end", .type = BB_TIME, .flags = BB_REQUIRED, .example = NEXT_DAY}
 #define ENTRY_STATUS                                                                               \
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = statuses,               \
      .example = "Succeeded"}

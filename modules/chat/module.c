@@ -47,21 +47,17 @@ static const struct bb_field head_segment[] = {
 };
 
 static const struct bb_field list_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Conversations per page."},
-    {.name = "after", .type = BB_TEXT, .max = 64,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_LIMIT(1000, "Conversations per page."),
+    QUERY_AFTER(.type = BB_TEXT, .max = 64),
     {.name = "unread", .type = BB_BOOL,
      .help = "true: adds unread1 and unread2 to each conversation."},
 };
 static const struct bb_field seen_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
-     .help = "Conversations per page (default 50)."},
-    {.name = "after", .type = BB_TEXT, .max = 64,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_LIMIT(200, "Conversations per page (default 50)."),
+    QUERY_AFTER(.type = BB_TEXT, .max = 64),
     {.name = "mine", .type = BB_BOOL, .help = "true: only conversations in which you take part."},
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Only this conversation."},
-    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "Only conversations of this organization."},
+    QUERY_ORGANIZATION("Only conversations of this organization."),
     {.name = "search", .type = BB_TEXT, .max = 100,
      .help = "Only conversations with this text in an e-mail or the device name, in any case."},
 };
@@ -69,21 +65,18 @@ static const struct bb_field search_query[] = {
     {.name = "q", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 100,
      .help = "Up to 30 words. A message must have a word that begins with each of them, in any "
              "case. Characters of scripts without spaces match anywhere.", .example = "inverter"},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
-     .help = "Messages per page (default 50)."},
+    QUERY_LIMIT(200, "Messages per page (default 50)."),
     {.name = "after", .type = BB_TEXT, .max = 100,
      .help = "Cursor. Take it from the `Link` header of the previous page, which may have fewer "
              "messages than `limit`."},
     {.name = "mine", .type = BB_BOOL, .help = "true: only conversations in which you take part."},
     {.name = "conversationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
      .help = "Only messages of this conversation."},
-    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "Only conversations of this organization."},
+    QUERY_ORGANIZATION("Only conversations of this organization."),
 };
 static const char *const orders[] = {"asc", "desc", NULL};
 static const struct bb_field chain_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Messages per page. Default: all."},
+    QUERY_LIMIT(1000, "Messages per page. Default: all."),
     {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
      .help = "Cursor: the number of messages that you already have. Take it from the `Link` header "
              "of the previous page."},
@@ -136,18 +129,19 @@ static const struct bb_field read_body[] = {
      .example = "operator@example.com"},
 };
 
+#define EMAIL(key, email)                                                                          \
+    {.name = (key), .type = BB_EMAIL, .flags = BB_REQUIRED, .example = (email)}
+#define PARTICIPANTS                                                                               \
+    EMAIL("participant1", "operator@example.com"), EMAIL("participant2", "admin@example.com")
+#define DEVICE_NAME                                                                                \
+    {.name = "deviceProjectName", .type = BB_TEXT, .flags = NULLABLE, .example = "Rooftop 7"}
 #define CONVERSATION                                                                               \
-    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},                                          \
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,                               \
-     .example = "operator@example.com"},                                                           \
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED,                               \
-     .example = "admin@example.com"},                                                              \
+    {.name = "id", .type = BB_INT, .flags = BB_REQUIRED}, PARTICIPANTS,                            \
     {.name = "headUuid", .type = BB_UUID, .flags = BB_REQUIRED,                                    \
      .help = "uuid of the first message."},                                                        \
     {.name = "lastEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED,                               \
      .help = "uuid of the latest message."},                                                       \
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,             \
-     .example = "Rooftop 7"}
+    DEVICE_NAME
 
 static const struct bb_field listed_conversation[] = {
     CONVERSATION,
@@ -156,11 +150,11 @@ static const struct bb_field listed_conversation[] = {
 };
 #define MESSAGE                                                                                    \
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},                                       \
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "operator@example.com"}, \
+    EMAIL("username", "operator@example.com"),                                                     \
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED,                                   \
      .example = "The inverter is online again."}
 static const struct bb_field last_message[] = {
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "operator@example.com"},
+    EMAIL("username", "operator@example.com"),
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The first 200 characters.",
      .example = "The inverter is online again."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
@@ -171,7 +165,7 @@ const struct bb_field chat_fields[] = {
      .help = "Messages that participant1 has not read."},
     {.name = "unread2", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Messages that participant2 has not read."},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .example = "2"},
+    {.name = "organizationId", .type = BB_INT, .flags = NULLABLE, .example = "2"},
     {.name = "lastMessage", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(last_message)},
 };
@@ -181,17 +175,12 @@ const struct bb_field chat_found_fields[] = {
     {.name = "place", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Place of the message in its chain, from 1. A page of the chain begins with it if "
              "`after` is one less."},
-    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "operator@example.com"},
+    EMAIL("username", "operator@example.com"),
     {.name = "excerpt", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "Up to 240 characters of the text, around the first match. `…` stands for the rest.",
      .example = "The inverter is online again."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .example = "operator@example.com"},
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED,
-     .example = "admin@example.com"},
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .example = "Rooftop 7"},
+    PARTICIPANTS, DEVICE_NAME,
 };
 #define CREATED_AT {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 
@@ -199,7 +188,7 @@ static const struct bb_field first_message[] = {MESSAGE};
 static const struct bb_field message[] = {MESSAGE, CREATED_AT};
 static const struct bb_field chained_message[] = {
     MESSAGE,
-    {.name = "nextEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED | BB_NULLABLE,
+    {.name = "nextEntryUuid", .type = BB_UUID, .flags = NULLABLE,
      .help = "uuid of the next message; null in the last message."},
     CREATED_AT,
 };
@@ -288,22 +277,17 @@ static const struct bb_route routes[] = {
 
 static const struct bb_field created_conversation[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "operator@example.com"},
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_REQUIRED, .example = "admin@example.com"},
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .example = "Rooftop 7"},
+    PARTICIPANTS, DEVICE_NAME,
 };
 static const struct bb_field created_payload[] = {
     {.name = "conversation", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(created_conversation)},
-    {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED,
-     .fields = BB_TABLE(first_message)},
+    {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(first_message)},
 };
 static const struct bb_field new_payload[] = {
     {.name = "conversationId", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
     {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(message)},
-    {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .example = "Rooftop 7"},
+    DEVICE_NAME,
 };
 
 static const struct bb_event_descriptor events[] = {

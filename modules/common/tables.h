@@ -1,7 +1,7 @@
 /*
- * Tables of several modules: the response {"success":true}, and rows of a table of settings. Each
- * setting is bound to the member with its name in the struct SETTINGS, which the module defines
- * before it uses these macros.
+ * Tables of several modules: the response {"success":true}, parameters of lists, and rows of a
+ * table of settings. Each setting is bound to the member with its name in the struct SETTINGS,
+ * which the module defines before it uses these macros.
  */
 #ifndef COMMON_TABLES_H
 #define COMMON_TABLES_H
@@ -11,6 +11,23 @@
 static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
+
+#define NULLABLE (BB_REQUIRED | BB_NULLABLE) /* a member that is always there, but may be null */
+
+#define QUERY_LIMIT(most, text)                                                                    \
+    {                                                                                              \
+        .name = "limit", .type = BB_INT, .min = 1, .max = (most), .help = (text)                   \
+    }
+/* The arguments are the members of the type. */
+#define QUERY_AFTER(...)                                                                           \
+    {                                                                                              \
+        .name = "after", __VA_ARGS__,                                                              \
+        .help = "Cursor. Take it from the `Link` header of the previous page."                     \
+    }
+#define QUERY_ORGANIZATION(text)                                                                   \
+    {                                                                                              \
+        .name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = (text)       \
+    }
 
 #define SETTING(key, text) .name = #key, .bind = BB_BIND(SETTINGS, key), .help = (text)
 

@@ -77,9 +77,7 @@ static const struct bb_field document_segments[] = {
     {.name = "documentId", .type = BB_UUID, .help = "The document."},
 };
 
-#define ORGANIZATION_ARG                                                                           \
-    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,                         \
-     .help = "Act in this organization, or list only its devices."}
+#define ORGANIZATION_ARG QUERY_ORGANIZATION("Act in this organization, or list only its devices.")
 
 static const struct bb_field organization_query[] = {ORGANIZATION_ARG};
 static const char *const shown[] = {"Active", "Inactive", "All", NULL};
@@ -112,15 +110,13 @@ static const struct bb_field list_query[] = {
     {.name = "inGroup", .type = BB_BOOL,
      .help = "true: only devices that are in a device group; false: only devices that are not in a "
              "group."},
-    {.name = "sort", .type = BB_CHOICE, .choices = sorts,
-     .help = "Field to sort by (default id)."},
+    {.name = "sort", .type = BB_CHOICE, .choices = sorts, .help = "Field to sort by (default id)."},
     {.name = "order", .type = BB_CHOICE, .choices = directions,
      .help = "Sort order: asc (the default) or desc."},
     {.name = "count", .type = BB_BOOL,
      .help = "true: the header `X-Total-Count` has the number of items on all pages."},
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000, .help = "Devices per page."},
-    {.name = "after", .type = BB_TEXT, .max = 2048,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_LIMIT(1000, "Devices per page."),
+    QUERY_AFTER(.type = BB_TEXT, .max = 2048),
 };
 
 static const struct bb_field document[] = {
@@ -136,7 +132,6 @@ static const struct bb_field document[] = {
 };
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
-#define NULLABLE (BB_REQUIRED | BB_NULLABLE)
 
 #define NULL_TEXT(field, shown)                                                                    \
     {.name = (field), .type = BB_TEXT, .flags = NULLABLE, .example = (shown)}
@@ -153,7 +148,7 @@ static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}
     NULL_TEXT("latitude", "52.5481"), NULL_TEXT("longitude", "13.3609"),                           \
     NULL_TEXT("fuelCode", "ES100"), NULL_TEXT("deviceTypeCode", "TC120"),                          \
     NULL_TEXT("serialNumber", "SN-4711"), NULL_TEXT("timezone", "Europe/Berlin"),                  \
-    {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE, .example = "1050"},                \
+    {.name = "yieldValue", .type = BB_NUMBER, .flags = NULLABLE, .example = "1050"},               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},              \
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = states}
 
@@ -161,8 +156,7 @@ static const struct bb_field device[] = {
     FACTS,
     {.name = "attributes", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .help = "Values of fields that the service does not know."},
-    {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_ITEMS(document)},
+    {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(document)},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "updatedAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
@@ -182,10 +176,8 @@ const struct bb_field device_pair_fields[] = {
      .help = "The two devices."},
 };
 static const struct bb_field duplicates_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Pairs per page (default 100)."},
-    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_LIMIT(1000, "Pairs per page (default 100)."),
+    QUERY_AFTER(.type = BB_INT, .min = 1, .max = INT64_MAX),
 };
 
 static const struct bb_field country[] = {
@@ -341,8 +333,7 @@ static const struct bb_pool pools[] = {
 };
 static const struct bb_job jobs[] = {
     {.name = "device.sweep", .every_s = 600, .flags = BB_ONCE, .run = device_sweep},
-    {.name = "device.duplicates", .every_s = 600, .flags = BB_ONCE,
-     .run = device_sweep_duplicates},
+    {.name = "device.duplicates", .every_s = 600, .flags = BB_ONCE, .run = device_sweep_duplicates},
     {.name = "device.tidy", .every_s = 600, .run = device_tidy},
 };
 /* in the order of enum store_call */

@@ -5,6 +5,7 @@
  */
 #include "modules/common/csv.h"
 #include "modules/common/slots.h"
+#include "modules/common/tables.h"
 #include "modules/reading/reading.h"
 #include "modules/reading/schema.h"
 
@@ -78,10 +79,7 @@ static const struct bb_field settings[] = {
 #define ORGANIZATION                                                                               \
     {.name = "organizationId", .type = BB_INT, .flags = BB_NULLABLE, .min = 1, .max = INT64_MAX,   \
      .help = "The organization of the device."}
-#define PAGE(what, most)                                                                           \
-    {.name = "limit", .type = BB_INT, .min = 1, .max = (most),                                     \
-     .help = what " per page (default 1000)."}
-#define CURSOR .help = "Cursor. Take it from the `Link` header of the previous page."
+#define PAGE(what, most) QUERY_LIMIT(most, what " per page (default 1000).")
 
 static const struct bb_field device_segment[] = {DEVICE};
 
@@ -94,8 +92,7 @@ static const struct bb_field read_fields[] = {
     {.name = "endDate", .type = BB_TEXT, .flags = BB_REQUIRED, .alias = "endtimestamp",
      .help = "End of the period, ISO 8601.", .example = "2026-04-02T00:00:00Z"},
     {.name = "value", .type = BB_NUMBER, .flags = BB_REQUIRED,
-     .help = "The energy in `unit`, 0 or more.",
-     .example = "31.4"},
+     .help = "The energy in `unit`, 0 or more.", .example = "31.4"},
     {.name = "type", .type = BB_TEXT,
      .help = "History or Delta. Default: the type of the whole body."},
     {.name = "unit", .type = BB_TEXT,
@@ -131,8 +128,7 @@ static const char *const yes_or_no[] = {"true", "false", NULL};
 static const struct bb_field list_query[] = {
     RANGE,
     PAGE("Readings", 5000),
-    {.name = "after", .type = BB_INT, .min = 0, .max = 2 * (READING_LATEST - READING_EARLIEST) + 1,
-     CURSOR},
+    QUERY_AFTER(.type = BB_INT, .min = 0, .max = 2 * (READING_LATEST - READING_EARLIEST) + 1),
     {.name = "voided", .type = BB_CHOICE, .choices = yes_or_no,
      .help = "true: list voided readings instead, newest first, with the account that voided them "
              "and the reason."},
@@ -158,7 +154,7 @@ static const struct bb_field totals_query[] = {
              "or else UTC."},
     RANGE,
     PAGE("Sums", 1000),
-    {.name = "after", .type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST, CURSOR},
+    QUERY_AFTER(.type = BB_INT, .min = READING_EARLIEST, .max = READING_LATEST),
     ORGANIZATION,
 };
 static const struct bb_field refused_query[] = {
@@ -167,7 +163,7 @@ static const struct bb_field refused_query[] = {
     {.name = "start", .type = BB_TIME, .help = "Only readings refused after this time."},
     {.name = "end", .type = BB_TIME, .help = "Only readings refused at or before this time."},
     PAGE("Readings", 1000),
-    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX, CURSOR},
+    QUERY_AFTER(.type = BB_INT, .min = 1, .max = INT64_MAX),
     ORGANIZATION,
 };
 static const struct bb_field organization_query[] = {ORGANIZATION};
@@ -191,8 +187,7 @@ static const char *const types[] = {"History", "Delta", NULL};
 static const struct bb_field stored[] = {STORED};
 static const struct bb_field submit_reply[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .example = "PLANT-7"},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .example = "PLANT-7"},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(stored),
      .help = "The stored readings, in the order in which they were sent."},
@@ -200,15 +195,13 @@ static const struct bb_field submit_reply[] = {
 const struct bb_field reading_refused_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
-    {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
+    {.name = "startDate", .type = BB_TIME, .flags = NULLABLE,
      .help = "Start of the period. startDate, endDate, value and type are null if they could not "
              "be parsed.", .example = BEGIN},
-    {.name = "endDate", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE, .example = END},
-    {.name = "value", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE, .help = "Wh.",
-     .example = "31400"},
+    {.name = "endDate", .type = BB_TIME, .flags = NULLABLE, .example = END},
+    {.name = "value", .type = BB_INT, .flags = NULLABLE, .help = "Wh.", .example = "31400"},
     UNIT,
-    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED | BB_NULLABLE, .choices = types,
-     .example = "Delta"},
+    {.name = "type", .type = BB_CHOICE, .flags = NULLABLE, .choices = types, .example = "Delta"},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "All problems of the reading.", .example = "overlaps a stored reading"},
     {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED, .example = LATER},
@@ -221,7 +214,7 @@ const struct bb_field reading_total_fields[] = {
     {.name = "value", .type = BB_INT, .flags = BB_REQUIRED, .help = "Wh.", .example = "31400"},
     UNIT,
     {.name = "reads", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of readings."},
-    {.name = "ceiling", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
+    {.name = "ceiling", .type = BB_INT, .flags = NULLABLE,
      .help = "Plausible ceiling in Wh of a single reading of this period; null if the device has "
              "no capacity or no commissioningDate.", .example = "34004"},
 };
@@ -288,12 +281,10 @@ static const struct bb_route routes[] = {
 
 static const struct bb_field accepted_payload[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
-    {.name = "externalId", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .example = "PLANT-7"},
+    {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .example = "PLANT-7"},
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},
-    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types,
-     .example = "Delta"},
+    {.name = "type", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = types, .example = "Delta"},
     {.name = "count", .type = BB_INT, .flags = BB_REQUIRED, .help = "Number of readings."},
     {.name = "startDate", .type = BB_TIME, .flags = BB_REQUIRED, .example = BEGIN,
      .help = "Start of the first reading."},

@@ -58,16 +58,12 @@ static const struct bb_field delivery_segments[] = {
 };
 
 static const struct bb_field list_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Webhooks per page. Default: all."},
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_LIMIT(1000, "Webhooks per page. Default: all."),
+    QUERY_AFTER(.type = BB_INT, .min = 0, .max = INT64_MAX),
 };
 static const struct bb_field statistics_query[] = {
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
-     .help = "Webhooks per page (default 200)."},
-    {.name = "after", .type = BB_INT, .min = 0, .max = INT64_MAX,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_LIMIT(200, "Webhooks per page (default 200)."),
+    QUERY_AFTER(.type = BB_INT, .min = 0, .max = INT64_MAX),
 };
 #define SEARCH                                                                                     \
     {.name = "status", .type = BB_CHOICE, .choices = webhook_delivery_states,                       \
@@ -83,10 +79,8 @@ static const struct bb_field statistics_query[] = {
 static const struct bb_field export_query[] = {SEARCH};
 static const struct bb_field deliveries_query[] = {
     SEARCH,
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 200,
-     .help = "Deliveries per page (default 50)."},
-    {.name = "after", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "Cursor. Take it from the `Link` header of the previous page."},
+    QUERY_LIMIT(200, "Deliveries per page (default 50)."),
+    QUERY_AFTER(.type = BB_INT, .min = 1, .max = INT64_MAX),
 };
 
 static const struct bb_field event_item[] = {
@@ -198,8 +192,7 @@ static const struct bb_field create_body[] = {
     OPTIONS,
 };
 static const struct bb_field change_body[] = {
-    {.name = "url", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1,
-     .max = TARGET_URL_MAX,
+    {.name = "url", .type = BB_TEXT, .flags = BB_VERBATIM, .min = 1, .max = TARGET_URL_MAX,
      .help = "The new target."},
     {.name = "events", .type = BB_LIST, .max = 256,
      .fields = BB_TABLE(event_item), .help = "The new list of events."},
@@ -213,8 +206,8 @@ static const struct bb_field change_body[] = {
      .fallback = "default", .help = "Name of the consumer, which has its own offset."}
 static const struct bb_field poll_query[] = {
     CONSUMER,
-    {.name = "limit", .type = BB_INT, .min = 1, .max = 1000,
-     .help = "Number of events (default 100). A response has at most 256 KiB of payloads."},
+    QUERY_LIMIT(1000,
+        "Number of events (default 100). A response has at most 256 KiB of payloads."),
     {.name = "wait", .type = BB_INT, .flags = BB_SECONDS, .min = 0, .max = 25,
      .help = "Seconds to wait for an event if there is none (default 0)."},
 };
@@ -350,10 +343,10 @@ static const struct bb_field recover_reply[] = {
 };
 static const struct bb_field test_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
-    {.name = "status", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
+    {.name = "status", .type = BB_INT, .flags = NULLABLE,
      .help = "Status of the response.", .example = "200"},
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED, .example = "87"},
-    {.name = "error", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NULLABLE, .example = "null"},
+    {.name = "error", .type = BB_TEXT, .flags = NULLABLE, .example = "null"},
 };
 
 #define BASE "/api/chat/webhooks"
@@ -469,7 +462,7 @@ static const struct bb_field ping_payload[] = {
      .example = "https://platform.example.org/hook"}
 #define SINCE "2026-04-01T11:00:00.000Z"
 #define LAST_SUCCESS                                                                               \
-    {.name = "lastSuccessAt", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,                 \
+    {.name = "lastSuccessAt", .type = BB_TIME, .flags = NULLABLE,                                  \
      .help = "null: none is known.", .example = "2026-04-01T10:59:59.000Z"}
 
 static const struct bb_field failing_payload[] = {
@@ -482,7 +475,7 @@ static const struct bb_field disabled_payload[] = {
     ABOUT,
     {.name = "reason", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = reasons,
      .help = "As disabledReason of the webhook.", .example = "failing"},
-    {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
+    {.name = "since", .type = BB_TIME, .flags = NULLABLE,
      .help = "The first of the failed attempts; null: the webhook was not failing.",
      .example = SINCE},
     LAST_SUCCESS,
@@ -496,7 +489,7 @@ static const struct bb_field exhausted_payload[] = {
     ABOUT,
     {.name = "count", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "Deliveries that were abandoned since the previous event.", .example = "12"},
-    {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED | BB_NULLABLE,
+    {.name = "since", .type = BB_TIME, .flags = NULLABLE,
      .help = "The previous event; null: this is the first one.", .example = SINCE},
 };
 static const struct bb_field expiring_payload[] = {
