@@ -55,7 +55,11 @@ struct bb_account_scope {
     int64_t approved_ms; /* as in struct bb_principal; 0: never. */
 };
 
-/* "accounts" 1: account data for other modules. */
+/*
+ * "accounts" 1: account data for other modules. SQL functions: account_name(email text) returns the
+ * `name` of the approved account with an e-mail (lower case), and account_named(part text) the
+ * e-mails of up to 1,000 approved accounts whose names contain a text.
+ */
 struct bb_accounts {
     size_t size;
     /*

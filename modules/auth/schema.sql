@@ -128,3 +128,17 @@ CREATE INDEX auth_refresh_expires ON auth_refresh (expires);
 -- The row of auth_refresh with which the session ends; NULL: the session has no refresh token.
 ALTER TABLE auth_session ADD COLUMN login uuid;
 CREATE INDEX auth_session_login ON auth_session (login) WHERE login IS NOT NULL;
+
+-- step 4: names of accounts in statements of other modules
+
+-- Inlined into the statement, so that it costs a look-up by the e-mail.
+CREATE FUNCTION account_name(email text) RETURNS TABLE (name text) LANGUAGE sql STABLE AS $$
+    SELECT nullif(btrim(a.first_name || ' ' || a.last_name), '') FROM auth_account a
+    WHERE a.email = $1 AND a.approved IS NOT NULL AND a.status <> 'Deleted'
+$$;
+
+CREATE FUNCTION account_named(part text) RETURNS text[] LANGUAGE sql STABLE AS $$
+    SELECT array_agg(a.email) FROM (
+        SELECT a.email FROM auth_account a WHERE a.approved IS NOT NULL AND a.status <> 'Deleted'
+        AND position(lower($1) IN lower(a.first_name || ' ' || a.last_name)) > 0 LIMIT 1000) a
+$$;

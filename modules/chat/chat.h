@@ -88,10 +88,10 @@ struct chat_scope {
 void chat_heard(void *state, const char *payload);
 
 /*
- * module.c: the fields of a conversation in lists; the last two only in the list of all
+ * module.c: the fields of a conversation in lists; the last four only in the list of all
  * conversations. CHAT_COLUMNS are the columns of the first six.
  */
-enum { CHAT_CONVERSATION = 6, CHAT_UNREAD = 8, CHAT_SEEN = 10 };
+enum { CHAT_CONVERSATION = 6, CHAT_UNREAD = 8, CHAT_SEEN = 12 };
 extern const struct bb_field chat_fields[CHAT_SEEN];
 #define CHAT_COLUMNS                                                                               \
     "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"

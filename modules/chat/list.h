@@ -4,8 +4,8 @@
  *
  * Parameters: $1 to $3 the scope, $5 and $6 the last activity in microseconds (null: the latest)
  * and the id of the conversation before which the list begins, $7 the number of rows. The others
- * are null or a filter: $4 id, $8 organization, $9 part of an e-mail or device name. The list of an
- * e-mail's conversations has the e-mail as $4 and no filters.
+ * are null or a filter: $4 id, $8 organization, $9 part of an e-mail, name or device name. The list
+ * of an e-mail's conversations has the e-mail as $4 and no filters.
  */
 #ifndef CHAT_LIST_H
 #define CHAT_LIST_H
@@ -24,11 +24,19 @@
     " AND c.last_hour <= date_trunc('hour', " SINCE " AT TIME ZONE 'UTC') AND " BEHIND             \
     " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
 
+/*
+ * Whether the caller gets a participant's name: only an Admin gets it before the participant has
+ * written or read in the conversation, so that nobody else learns the names of arbitrary accounts.
+ */
+#define NAMED(side) "($1::boolean OR (c.unread" side " < c.entries AND NOT c.withheld" side "))"
+#define NAMED_AS(side)                                                                             \
+    " OR (" NAMED(side) " AND c.participant" side                                                  \
+                        " = ANY ((SELECT account_named($9::text))::text[]))"
 #define FILTERS                                                                                    \
     "($4::bigint IS NULL OR c.id = $4::bigint)"                                                    \
     " AND ($8::bigint IS NULL OR c.organisation = $8::bigint)"                                     \
     " AND ($9::text IS NULL OR position(lower($9::text) IN lower(concat_ws(' ', c.participant1,"   \
-    " c.participant2, c.device_project_name))) > 0)"
+    " c.participant2, c.device_project_name))) > 0" NAMED_AS("1") NAMED_AS("2") ")"
 
 /*
  * Items of FROM, in the order of enum chat_source. The conversations of a caller with organizations

@@ -59,7 +59,8 @@ static const struct bb_field seen_query[] = {
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Only this conversation."},
     QUERY_ORGANIZATION("Only conversations of this organization."),
     {.name = "search", .type = BB_TEXT, .max = 100,
-     .help = "Only conversations with this text in an e-mail or the device name, in any case."},
+     .help = "Only conversations with this text in an e-mail, a name or the device name, in any "
+             "case."},
 };
 static const struct bb_field search_query[] = {
     {.name = "q", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 100,
@@ -168,6 +169,11 @@ const struct bb_field chat_fields[] = {
     {.name = "organizationId", .type = BB_INT, .flags = NULLABLE, .example = "2"},
     {.name = "lastMessage", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(last_message)},
+    {.name = "name1", .type = BB_TEXT, .flags = NULLABLE, .example = "Ada Example",
+     .help = "Name of participant1. null if there is no such account. Only Admins get the names of "
+             "participants who have neither written nor read here."},
+    {.name = "name2", .type = BB_TEXT, .flags = NULLABLE, .help = "Name of participant2.",
+     .example = "null"},
 };
 const struct bb_field chat_found_fields[] = {
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},

@@ -122,18 +122,17 @@ int chat_search(struct bb_request *rq)
     const char *words = search_words(rq), *next = NULL;
     struct cursor at = search_cursor(rq);
     int64_t limit = bb_arg_int(rq, "limit", LIMIT);
-    int64_t conversation = bb_arg_int(rq, "conversationId", 0);
-    int64_t organization = bb_arg_int(rq, "organizationId", 0);
+    const char *conversation = bb_arg(rq, "conversationId");
 
     if (!*words)
         return bb_reply(rq, 200, json_array());
     const struct bb_rows *rows = bb_query_or_end(
-        rq, &found[chat_source(rq, &scope, conversation != 0)],
-        BB_ARGS(CHAT_SCOPE_ARGS(&scope), conversation ? bb_i(conversation) : bb_null(),
-                at.last ? bb_i(at.last) : bb_null(), bb_i(at.last ? at.id : INT64_MAX),
-                bb_i(CONVERSATIONS), organization ? bb_i(organization) : bb_null(), bb_null(),
-                bb_t(words), at.time ? bb_i(at.time) : bb_null(), bb_i(at.conversation),
-                bb_i(at.place), bb_i(limit + 1)));
+        rq, &found[chat_source(rq, &scope, conversation != NULL)],
+        BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(conversation), at.last ? bb_i(at.last) : bb_null(),
+                bb_i(at.last ? at.id : INT64_MAX), bb_i(CONVERSATIONS),
+                bb_t(bb_arg(rq, "organizationId")), bb_null(), bb_t(words),
+                at.time ? bb_i(at.time) : bb_null(), bb_i(at.conversation), bb_i(at.place),
+                bb_i(limit + 1)));
     size_t count = bb_cell(rq, rows, 0, 0) ? bb_count(rq, rows) : 0;
 
     if (count > (size_t)limit) {

@@ -1,8 +1,8 @@
 /* Accounts that act for several organizations choose one, and see the names of all. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, look, button } = require('./stage')
-const { domain, admin, login, member, call } = require('./service')
+const { scene, enter, go, look, button, chain } = require('./stage')
+const { domain, admin, login, member, say, call } = require('./service')
 
 const nameOf = (person) => `${person.name} at ${domain}`
 const sentTo = (page, path) => page.waitForRequest((request) => request.method() === 'POST' && request.url().includes(path))
@@ -52,8 +52,53 @@ scene('organizations: an ApiUser of two organizations chooses one for a new devi
   assert.deepEqual((await call('GET', '/api/device', other.token)).map(({ siteName }) => siteName), ['Roof of the other'])
 }, ['status of 400'])
 
-scene('organizations: an Admin chooses the organization of a bulk upload', async ({ page }) => {
-  const owner = await member('Orgowner')
+scene('organizations: an ApiUser of two organizations starts a conversation for one; names and organizations are shown', async ({ page }) => {
+  const other = await member('Orgtalk')
+  const api = await actor('Orgtalkapi', other)
+  const form = page.getByRole('dialog')
+  const row = page.locator('.chat .list a')
+
+  await enter(page, api, '#/chat')
+  await button(page, 'New conversation').click()
+  await form.getByLabel('With').fill(other.email)
+  await form.getByLabel('First message').fill('For the other organization')
+  await form.getByLabel('Organization').selectOption(nameOf(other))
+  await button(form, 'Send').click()
+  await chain(page).getByText('For the other organization').waitFor()
+  await row.getByText(nameOf(other)).waitFor()
+  assert.equal(await page.getByText('Orgtalk Example').count(), 0, 'nobody learns a name from an e-mail')
+  const [{ id, organizationId }] = await call('GET', '/api/chat/conversations', api.token)
+  assert.equal(organizationId, other.organization)
+  await say(other, id, 'Here I am')
+  await chain(page).locator('.author').getByText('Orgtalk Example').waitFor()
+  await row.getByText(`Orgtalk Example ${other.email}`).waitFor()
+  await page.getByRole('heading', { name: 'Orgtalk Example' }).waitFor()
+  await look(page, 'organizations-chat')
+  await page.getByLabel('Search by person or device').fill('orgtalk ex')
+  await row.getByText('Here I am').waitFor()
+  await page.getByRole('banner').getByLabel('Organization').selectOption(nameOf(api))
+  await page.getByText('No conversation matches').waitFor()
+})
+
+scene('organizations: an OrganizationAdmin reads and shares a conversation of its organization', async ({ page }) => {
+  const boss = await member('Orgboss')
+
+  await login(admin)
+  await call('POST', '/api/chat/conversations/start', admin.token, {
+    participant1: admin.email, participant2: `customer@${domain}`, username: admin.email, chatEntry: 'To your customer', organizationId: boss.organization
+  })
+  await enter(page, boss, '#/chat')
+  await page.getByText('No conversations yet').waitFor()
+  await button(page, 'Organization').click()
+  await page.getByRole('link', { name: /To your customer/ }).click()
+  await page.getByText('so you can only read it').waitFor()
+  await button(page, 'Share').click()
+  await button(page.getByRole('dialog'), 'Share').click()
+  await page.getByText('The conversation is shared.').waitFor()
+})
+
+scene('organizations: an Admin chooses the organization of a bulk upload, and of the list', async ({ page }) => {
+  const [owner, other] = [await member('Orgowner'), await member('Orgnoowner')]
 
   await login(admin)
   await call('POST', '/api/device', owner.token, { externalId: 'OWN-1', siteName: 'Owned roof' })

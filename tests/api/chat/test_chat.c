@@ -306,6 +306,21 @@ TEST(the_latest_messages_come_first_in_pages_of_limited_size)
         "0195f3a0-1111-7222-8333-444455556666");
 }
 
+TEST(names_are_shown_to_admins_and_to_others_once_the_participant_has_read)
+{
+    static const char *const named = "[{'name1':'Given Family','name2':'Given Family'}]";
+    struct person *other = person_make(host, admin, "named-olga", "Buyer");
+    struct talk talk = talk_start(host, platform, platform->email, other->email, "Named roof");
+    const char *found = text("GET /api/chat/conversations?id=%jd&search", (intmax_t)talk.id);
+
+    ask(platform, 200, "[{'name1':'Given Family','name2':null}]", "%s=olga", found);
+    ask(admin, 200, named, "%s=olga", found);
+    ask(other, 200, NULL, "PATCH /api/chat/conversations/%jd/read {'email':'%s'}",
+        (intmax_t)talk.id, other->email);
+    ask(platform, 200, named, "%s=GIVEN%%20fam", found);
+    ask(platform, 200, "[]", "%s=given%%20name", found);
+}
+
 TEST(all_conversations_that_a_caller_sees_are_listed_with_their_last_message)
 {
     struct talk first = talk_start(host, platform, "seen1@shop.example", ADMIN_EMAIL, "Seen roof");

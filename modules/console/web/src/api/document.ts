@@ -1299,6 +1299,8 @@ export interface components {
             unread2: number;
             organizationId: number | null;
             lastMessage: components["schemas"]["LastMessage"];
+            name1: string | null;
+            name2: string | null;
         };
         LastMessage: {
             username: string;

@@ -54,7 +54,7 @@ function Idle ({ text }: { text: Key | null }) {
 
 export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
   const me = useMe()
-  const { chosen } = useOrganizations()
+  const { several, chosen, nameOf } = useOrganizations()
   const [{ all: every, search, q }, change] = useValues('all', 'search', 'q')
   const kept = { all: every, search, q }
   const [starting, setStarting] = useState(false)
@@ -113,6 +113,7 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
                   key={data.id}
                   data={data}
                   email={me.email}
+                  organization={several && data.organizationId !== null ? nameOf(data.organizationId) : null}
                   current={data.id === open?.id}
                   href={toWith(kept, 'chat', data.id)}
                 />

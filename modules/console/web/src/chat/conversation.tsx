@@ -6,6 +6,7 @@ import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from '
 import { call, session, type ApiError } from '../api/client'
 import { wait } from '../api/stream'
 import type { Conversation as Data, Entry } from '../api/types'
+import { useOrganizations } from '../organization'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import { toast } from '../ui/toast'
@@ -24,6 +25,18 @@ export const othersOf = (conversation: Pick<Data, 'participant1' | 'participant2
     : conversation.participant2 === email
       ? conversation.participant1
       : `${conversation.participant1}, ${conversation.participant2}`
+
+/* The name of a participant; null if the response has none, and for other people. */
+const nameOf = ({ participant1, participant2, name1, name2 }: Data, email: string) =>
+  email === participant1 ? name1 : email === participant2 ? name2 : null
+
+/* The names of the other participants, and their e-mails, which are '' if there are no names. */
+export function titleOf (conversation: Data, email: string) {
+  const others = [conversation.participant1, conversation.participant2].filter((one) => one !== email)
+  const named = others.some((one) => nameOf(conversation, one) !== null)
+  const emails = others.join(', ')
+  return { title: others.map((one) => nameOf(conversation, one) ?? one).join(', '), emails: named ? emails : '' }
+}
 
 /* The number of messages that a participant has not read: the latest messages of the other participant. */
 export const unreadBy = (conversation: Data, email: string) =>
@@ -73,10 +86,12 @@ const hasArrived = (entries: Entry[], { text, after }: Sending, email: string) =
 
 /*
  * Tells the service that the user has read the conversation. Tries again while the service cannot be reached or does
- * not serve, and after another login. Returns whether the service has accepted it.
+ * not serve, and after another login of the same account. Returns whether the service has accepted it.
  */
 async function markRead (id: number, email: string, signal: AbortSignal): Promise<boolean> {
-  while (!signal.aborted) {
+  const account = session.account()
+
+  while (!signal.aborted && session.account() === account) {
     try {
       await call('PATCH', `/api/chat/conversations/${id}/read`, { email })
       return true
@@ -140,6 +155,10 @@ export function Conversation ({ conversation, place, back }: {
   const visible = useSyncExternalStore(listen, isVisible)
   const sees = atEnd && visible && !loading && error === null // the last message is seen, and with it all earlier ones
   const fresh = sees ? 0 : countFresh(entries, seen, me.email)
+  const { several, nameOf: organizationOf } = useOrganizations()
+  const { title, emails } = titleOf(conversation, me.email)
+  const organization = several && conversation.organizationId !== null && organizationOf(conversation.organizationId)
+  const about = [emails, conversation.deviceProjectName, organization].filter(Boolean).join(' · ')
 
   useEffect(
     () =>
@@ -174,8 +193,8 @@ export function Conversation ({ conversation, place, back }: {
           {t('chat.back')}
         </a>
         <div>
-          <h1>{othersOf(conversation, me.email)}</h1>
-          {conversation.deviceProjectName && <span className='about'>{conversation.deviceProjectName}</span>}
+          <h1>{title}</h1>
+          {about !== '' && <span className='about'>{about}</span>}
         </div>
         {isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser') && <Share conversation={conversation} />}
         <span className={live ? 'live on' : 'live'} role='status'>
@@ -191,6 +210,7 @@ export function Conversation ({ conversation, place, back }: {
           first={first}
           place={place}
           own={me.email}
+          authorOf={(email) => nameOf(conversation, email) ?? email}
           pending={pending && !hasArrived(entries, pending, me.email) ? pending.text : null}
           fresh={fresh}
           ended={setAtEnd}

@@ -2,17 +2,16 @@
 import type { Conversation as Data } from '../api/types'
 import { t } from '../texts/texts'
 import { asClock, asDay, asNumber, asUtc } from '../ui/format'
-import { othersOf, unreadBy } from './conversation'
+import { titleOf, unreadBy } from './conversation'
 
 const HUES = 360
 
 const hueOf = (email: string) => [...email].reduce((sum, each) => (sum * 31 + each.charCodeAt(0)) % HUES, 7)
 
-/* The first letters of an e-mail, in a color that depends on it. */
-export function Avatar ({ email }: { email: string }) {
-  const initials = email
-    .split('@')[0]
-    ?.split(/[._+-]/)
+/* The first letters of a name or an e-mail, in a color that depends on the e-mail. */
+export function Avatar ({ email, name }: { email: string, name?: string | null }) {
+  const initials = (name ?? email.split('@')[0])
+    ?.split(/[\s._+-]+/)
     .map((part) => part.charAt(0))
     .join('')
     .slice(0, 2)
@@ -33,16 +32,24 @@ export function When ({ at }: { at: string }) {
   )
 }
 
-export function Item ({ data, email, current, href }: { data: Data; email: string; current: boolean; href: string }) {
+/* `organization`: its name, if the user acts for several. */
+export function Item ({ data, email, organization, current, href }: {
+  data: Data, email: string, organization: string | null, current: boolean, href: string
+}) {
   const unread = current ? 0 : unreadBy(data, email)
   const { username, chatEntry, createdAt } = data.lastMessage
-  const others = othersOf(data, email)
+  const { title, emails } = titleOf(data, email)
+  const about = [data.deviceProjectName, organization].filter(Boolean).join(' · ')
+  const second = data.participant1 === email
 
   return (
     <li>
       <a href={href} aria-current={current ? 'true' : undefined} className={unread > 0 ? 'unread' : ''}>
-        <Avatar email={data.participant1 === email ? data.participant2 : data.participant1} />
-        <span className='with'>{others}</span> {data.deviceProjectName && <small>{data.deviceProjectName}</small>}{' '}
+        <Avatar email={second ? data.participant2 : data.participant1} name={second ? data.name2 : data.name1} />
+        <span className='with' title={emails || undefined}>
+          {title} {emails !== '' && <span>{emails}</span>}
+        </span>{' '}
+        {about !== '' && <small>{about}</small>}{' '}
         <When at={createdAt} />{' '}
         <span className='last'>{username === email ? t('chat.youSaid', { text: chatEntry }) : chatEntry}</span>{' '}
         {unread > 0 && (

@@ -18,9 +18,10 @@ const GROUP_MS = 5 * 60000
 const AROUND = 8 // messages above and below the window
 const HEIGHT = 90 // of a message that was not shown yet
 
-/* `before`: the message before it, if there is one. */
+/* `author`: the name or e-mail; `before`: the message before it, if there is one. */
 interface MessageProps {
   entry: Entry
+  author: string
   before: Entry | undefined
   own: boolean
   read: boolean | null
@@ -34,7 +35,7 @@ const isNewDay = (before: Entry | undefined, entry: Entry) =>
 const follows = (before: Entry | undefined, entry: Entry) =>
   before?.username === entry.username && Date.parse(entry.createdAt) - Date.parse(before.createdAt) < GROUP_MS
 
-const Message = memo(function Message ({ entry, before, own, read, wanted }: MessageProps) {
+const Message = memo(function Message ({ entry, author, before, own, read, wanted }: MessageProps) {
   const day = isNewDay(before, entry)
   const again = !day && follows(before, entry)
 
@@ -44,7 +45,7 @@ const Message = memo(function Message ({ entry, before, own, read, wanted }: Mes
       <div
         className={`message${own ? ' own' : ''}${again ? ' again' : ''}${wanted ? ' wanted' : ''}`}
         aria-current={wanted ? 'true' : undefined}>
-        <span className={again ? 'hidden' : 'author'}>{own ? t('chat.you') : entry.username}</span>
+        <span className={again ? 'hidden' : 'author'} title={entry.username}>{own ? t('chat.you') : author}</span>
         <p dir='auto'>{formatted(entry.chatEntry)}</p>
         <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>
           {asClock(entry.createdAt)}
@@ -69,6 +70,7 @@ interface Props {
   first: number
   place: number | null
   own: string
+  authorOf: (email: string) => string
   unreadFrom: number
   pending: string | null
   fresh: number
@@ -82,7 +84,8 @@ interface Props {
  * the other participant has not read; Infinity: unknown. `pending`: a message that is being sent. `fresh`: how many of
  * the last messages have not been seen. `ended` gets whether the last message is in the window.
  */
-export function Messages ({ entries, first, place, own, unreadFrom, pending, fresh, ended, earlier }: Props) {
+export function Messages (props: Props) {
+  const { entries, first, place, own, authorOf, unreadFrom, pending, fresh, ended, earlier } = props
   const list = useRef<HTMLDivElement>(null)
   const stays = useRef(place === null) // at the end, when the window of the messages changes its height
   const [reached, reach] = useState(place === null)
@@ -137,6 +140,7 @@ export function Messages ({ entries, first, place, own, unreadFrom, pending, fre
               {entry ? (
                 <Message
                   entry={entry}
+                  author={authorOf(entry.username)}
                   before={entries[at - 1]}
                   own={entry.username === own}
                   read={unreadFrom === Infinity ? null : at < unreadFrom}
