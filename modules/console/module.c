@@ -28,24 +28,37 @@ static int console_links(struct bb_request *rq)
                               bb_setting_text(rq->host, "help")));
 }
 
+static int console_about(struct bb_request *rq)
+{
+    return bb_reply(rq, 200,
+                    json_pack("{s:s, s:s, s:s}", "contact", bb_setting_text(rq->host, "contact"),
+                              "help", bb_setting_text(rq->host, "help"), "version",
+                              rq->host->module->version));
+}
+
 // clang-format off
+
+#define CONTACT .name = "contact", .type = BB_TEXT, .example = "mailto:support@example.org"
+#define GRAFANA .name = "grafana", .type = BB_TEXT, .example = "https://grafana.example.org/d/busbar"
+#define HELP .name = "help", .type = BB_TEXT, .example = "https://docs.example.org/busbar"
+#define LINK .max = 2048, .fallback = ""
+#define SHOWN .flags = BB_REQUIRED, .help = "Empty: none."
 
 static const struct bb_field settings[] = {
     {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
      .help = "Directory of the console's files. Empty: the installed files."},
-    {.name = "grafana", .type = BB_TEXT, .max = 2048, .fallback = "",
-     .help = "URL of a Grafana dashboard, to which the status page links. Empty: no link.",
-     .example = "https://grafana.example.org/d/busbar"},
-    {.name = "help", .type = BB_TEXT, .max = 2048, .fallback = "",
-     .help = "URL of your documentation, to which the help page links. Empty: no link.",
-     .example = "https://docs.example.org/busbar"},
+    {GRAFANA, LINK,
+     .help = "URL of a Grafana dashboard, to which the status page links. Empty: no link."},
+    {HELP, LINK, .help = "URL of your documentation, to which the login and the help page link. "
+                         "Empty: no link."},
+    {CONTACT, LINK, .help = "URL of a page for questions to you, or mailto: and an e-mail, to which "
+                            "the login and the help page link. Empty: no link."},
 };
 
-static const struct bb_field links[] = {
-    {.name = "grafana", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Empty: none.",
-     .example = "https://grafana.example.org/d/busbar"},
-    {.name = "help", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "Empty: none.",
-     .example = "https://docs.example.org/busbar"},
+static const struct bb_field links[] = {{GRAFANA, SHOWN}, {HELP, SHOWN}};
+static const struct bb_field about[] = {
+    {CONTACT, SHOWN}, {HELP, SHOWN},
+    {.name = "version", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "1.0.0"},
 };
 
 static const struct bb_route routes[] = {
@@ -59,20 +72,23 @@ static const struct bb_route routes[] = {
      .errors = assets_errors, .help = "Get a script or style of the console."},
     {.method = "GET", .path = "/console/settings", .roles = BB_ANY_ROLE, .handler = console_links,
      .reply = BB_TABLE(links), .help = "Get the links that the console shows."},
+    {.method = "GET", .path = "/console/about", .roles = BB_ANYONE, .handler = console_about,
+     .reply = BB_TABLE(about), .help = "Get the links and the version that the login shows."},
 };
 
 // clang-format on
 
 static int console_open(struct bb_host *host, void **state)
 {
-    static const char *const urls[] = {"grafana", "help"};
+    static const char *const urls[] = {"contact", "grafana", "help"};
     struct assets *pages = NULL;
 
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         const char *url = bb_setting_text(host, urls[i]);
 
-        if (*url && strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0)
-            return bb_open_fail(host, "%s: must begin with https:// or http://", urls[i]);
+        if (*url && strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0 &&
+            strncmp(url, "mailto:", 7) != 0)
+            return bb_open_fail(host, "%s: must begin with https://, http:// or mailto:", urls[i]);
     }
     int failed =
         assets_open(host, bb_setting_text(host, "pages"), CONSOLE_PAGES, "the console", &pages);

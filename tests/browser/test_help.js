@@ -9,16 +9,14 @@ const hash = (page) => page.evaluate(() => location.hash)
 scene('help: roles, words and keys are explained', async ({ page }) => {
   const hel = await member('Hel')
 
-  const settings = page.waitForResponse('**/console/settings')
   await enter(page, hel)
   await go(page, 'Help')
-  await settings
   await page.getByRole('row', { name: /Organization admin your role/ }).waitFor()
   await page.getByText('The rest of a cycle below a whole kWh.').waitFor()
   assert.equal(await page.getByRole('link', { name: 'Documentation' }).count(), 0, 'a link that the operator has not set')
   await look(page, 'help')
   const other = await page.context().newPage()
-  await other.route('**/console/settings', (route) => route.fulfill({ json: { help: 'https://docs.example.org/', grafana: '' } }))
+  await other.route('**/console/about', (route) => route.fulfill({ json: { help: 'https://docs.example.org/', contact: '', version: '1' } }))
   await other.goto(`${base}/console/#/help`) // the cookie logs in
   assert.equal(await other.getByRole('link', { name: 'Documentation' }).getAttribute('href'), 'https://docs.example.org/')
 })

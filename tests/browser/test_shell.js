@@ -155,8 +155,15 @@ scene('shell: a session that ends with an open dialog asks for a login above it 
   await page.getByRole('heading', { name: 'Half a registration' }).waitFor()
 }, ['status of 401'])
 
-scene('shell: the language can be chosen before the login', async ({ page }) => {
+scene('shell: the language can be chosen before the login, which shows the version and links to help', async ({ page }) => {
   await page.goto(`${base}/console`)
+  await page.getByText(/^Version \d+\.\d+\.\d+$/).waitFor()
+  await page.route('**/console/about', (route) => route.fulfill({ json: { contact: 'mailto:help@example.org', help: 'https://docs.example.org/', version: '1.0.0' } }))
+  await page.reload()
+  for (const [name, href] of [['Contact the operator', 'mailto:help@example.org'], ['Documentation', 'https://docs.example.org/']]) {
+    assert.equal(await page.getByRole('link', { name }).getAttribute('href'), href)
+  }
+  await look(page, 'login-help')
   await page.getByRole('link', { name: 'Deutsch' }).click()
   await page.getByRole('heading', { name: 'Anmelden' }).waitFor()
   await page.locator('input[type=email]').fill(admin.email)

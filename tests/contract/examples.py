@@ -385,7 +385,7 @@ def polling(story):
 
 def service(story):
     for path in ("/swagger-json", "/openapi.json", "/openapi.yaml", "/api/health", "/api/health/ready",
-                 "/api/health/status"):  # fmt: skip
+                 "/api/health/status", "/console/about"):  # fmt: skip
         story.tell(f"GET {path}")
     for path in ("/metrics", "/api/admin/audit-log", "/api/admin/audit-log/export.csv"):
         story.tell(f"GET {path}", "admin")

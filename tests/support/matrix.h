@@ -47,6 +47,7 @@ static const struct matrix_row matrix[] = {
     {"GET", "/console", EVERYBODY(404)},
     {"GET", "/console/assets/:file", EVERYBODY(404)},
     {"GET", "/console/settings", ALL_ROLES(200)},
+    {"GET", "/console/about", EVERYBODY(200)},
     {"GET", "/swagger-json", EVERYBODY(200)},
     {"GET", "/openapi.json", EVERYBODY(200)},
     {"GET", "/openapi.yaml", EVERYBODY(200)},

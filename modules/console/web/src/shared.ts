@@ -1,6 +1,7 @@
 /* The code that both the frame and the views use. Every file imports this one, so esbuild makes one script of it, not ten. */
 import './chat/drafts'
 import './chat/live'
+import './help/about'
 import './help/find'
 import './help/keys'
 import './organization'

@@ -1,23 +1,12 @@
 /* Help: what the roles may do, the words of the service, the keys, and links. */
-import { useQuery } from '@tanstack/react-query'
 import { useEffect } from 'react'
 
-import { get } from '../api/client'
 import { useValues } from '../router'
 import { useMe } from '../session'
 import { named, t } from '../texts/texts'
 import { Badge, Table } from '../ui/ui'
+import { useAbout } from './about'
 import { Keys } from './keys'
-
-/* Links that the operator has set; empty if there are none. */
-export interface Links { help: string, grafana: string }
-
-export function useLinks () {
-  const { data } = useQuery({
-    queryKey: ['links'], queryFn: () => get<Links>('/console/settings'), staleTime: Infinity
-  })
-  return data
-}
 
 const roles = ['Admin', 'OrganizationAdmin', 'ApiUser', 'DeviceOwner', 'Buyer', 'User'] as const
 const words = [
@@ -27,7 +16,7 @@ const words = [
 
 export default function Help () {
   const me = useMe()
-  const links = useLinks()
+  const about = useAbout()
   const [{ word: wanted }] = useValues('word')
 
   useEffect(() => document.getElementById(`word-${wanted}`)?.scrollIntoView({ block: 'center' }), [wanted])
@@ -36,7 +25,10 @@ export default function Help () {
       <header>
         <h1>{t('nav.help')}</h1>
         <div className='row'>
-          {links?.help && <a className='button' href={links.help} target='_blank' rel='noreferrer'>{t('help.docs')}</a>}
+          {about?.contact && (
+            <a className='button' href={about.contact} target='_blank' rel='noreferrer'>{t('login.contact')}</a>
+          )}
+          {about?.help && <a className='button' href={about.help} target='_blank' rel='noreferrer'>{t('help.docs')}</a>}
           <a className='button' href='/swagger' target='_blank' rel='noreferrer'>{t('nav.reference')}</a>
         </div>
       </header>

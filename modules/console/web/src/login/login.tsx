@@ -2,6 +2,7 @@ import { useState, type FormEvent } from 'react'
 
 import { ApiError, call, get, session, type Access } from '../api/client'
 import type { Own } from '../api/types'
+import { useAbout } from '../help/about'
 import { language, languages, t } from '../texts/texts'
 import { Button, Failed, Field, Logo } from '../ui/ui'
 import { Forgot } from './link'
@@ -11,6 +12,20 @@ import { Register } from './register'
 function Refused ({ error }: { error: unknown }) {
   if (!(error instanceof ApiError) || error.status !== 401) return <Failed error={error} />
   return <div className='failed' role='alert'><p>{t('login.wrong')}</p></div>
+}
+
+/* Where people find help who cannot log in. */
+function Help () {
+  const about = useAbout()
+
+  if (!about) return null
+  return (
+    <p className='languages'>
+      {about.help && <a href={about.help} target='_blank' rel='noreferrer'>{t('help.docs')}</a>}
+      {about.contact && <a href={about.contact} target='_blank' rel='noreferrer'>{t('login.contact')}</a>}
+      <small>{t('login.version', { version: about.version })}</small>
+    </p>
+  )
 }
 
 /* `again`: the e-mail of the account whose session has ended. */
@@ -78,6 +93,7 @@ export function Login ({ again, done }: { again?: string, done: (me: Own) => voi
           ))}
         </p>
       )}
+      <Help />
     </form>
   )
 }

@@ -3,12 +3,11 @@ import { useQuery } from '@tanstack/react-query'
 import { ChartLine } from 'lucide-react'
 import { useState } from 'react'
 
-import { getAnyway } from '../api/client'
+import { get, getAnyway } from '../api/client'
 import type { Health } from '../api/types'
 import { named, t } from '../texts/texts'
 import { asBytes, asNumber } from '../ui/format'
 import { Badge, Failed, Loading } from '../ui/ui'
-import { useLinks } from '../help/help'
 import { Host, Hosts, Jobs, Modules, Queues } from './host'
 import { level, rate, useHosts } from './metrics'
 import { Spark } from '../ui/chart'
@@ -27,7 +26,10 @@ export default function Status () {
   const points = host?.points ?? []
   const last = host?.last
   const cpu = rate(points, 'process_cpu_seconds_total')
-  const grafana = useLinks()?.grafana
+  const { data: settings } = useQuery({
+    queryKey: ['settings'], queryFn: () => get<{ grafana: string }>('/console/settings'), staleTime: Infinity
+  })
+  const grafana = settings?.grafana
 
   return (
     <div className='page'>

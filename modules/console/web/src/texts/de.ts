@@ -28,6 +28,7 @@ export const de: Record<Key, string> = {
   'own.done': 'Das Passwort ist geändert. Ihre anderen Sitzungen sind beendet.', 'own.wrong': 'Das aktuelle Passwort ist falsch.', 'own.language': 'Sprache',
   'login.title': 'Anmelden', 'login.again': 'Ihre Sitzung ist zu Ende. Melden Sie sich erneut an: Ihr Text ist noch da.',
   'login.email': 'E-Mail', 'login.password': 'Passwort', 'login.do': 'Anmelden', 'login.stays': 'Sie sind noch angemeldet. {problem}', 'login.out': 'Abmelden',
+  'login.contact': 'Betreiber fragen', 'login.version': 'Version {version}',
   'login.wrong': 'E-Mail oder Passwort ist falsch. Wenn Sie das Passwort vergessen haben, bitten Sie den Betreiber dieses Dienstes um ein neues.',
   'warnings.title': 'Hinweise', 'warnings.text': 'Erledigt, mit Hinweisen des Dienstes:',
   'link.forgot': 'Passwort vergessen?', 'link.ask': 'Link senden', 'link.sent': 'Wenn ein Konto diese E-Mail hat, wurde eine Mail mit einem Link an sie gesendet.',

@@ -1,0 +1,13 @@
+/* The links that the operator has set for everybody, also before the login ('': none), and the version. */
+import { useQuery } from '@tanstack/react-query'
+
+import { get } from '../api/client'
+
+export interface About { contact: string, help: string, version: string }
+
+export function useAbout () {
+  const { data } = useQuery({
+    queryKey: ['about'], queryFn: () => get<About>('/console/about'), staleTime: Infinity, retry: false
+  })
+  return data
+}
