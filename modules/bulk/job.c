@@ -101,12 +101,13 @@ int bulk_list(struct bb_request *rq)
     enum { PAGE = 100 };
     /*
      * $1 whether all jobs, $2 account, $3 organizations, $4 status, $5 type, $6 id of the previous
-     * page's last job, $7 number of jobs
+     * page's last job, $7 number of jobs, $8 organization
      */
     static const char text[] =
         "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status <> 'arriving'"
         " AND ($1::boolean OR (j.account = $2::bigint AND j.organisation = ANY($3::bigint[])))"
         " AND ($4::text IS NULL OR j.status = $4) AND ($5::text IS NULL OR j.type = $5)"
+        " AND ($8::bigint IS NULL OR j.organisation = $8)"
         " AND ($6::uuid IS NULL OR (j.created_at, j.id) <"
         " (SELECT a.created_at, a.id FROM bulk_job a WHERE a.id = $6::uuid))"
         " ORDER BY j.created_at DESC, j.id DESC LIMIT $7::bigint";
@@ -117,7 +118,8 @@ int bulk_list(struct bb_request *rq)
         rq, limit > PAGE ? &find_many : &find,
         BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
                 bb_ints(who->organizations, who->organization_count), bb_t(bb_arg(rq, "status")),
-                bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1)));
+                bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1),
+                bb_t(bb_arg(rq, "organizationId"))));
 
     return bb_reply_fields(rq, rows, (size_t)limit, 0, bulk_job_fields, BULK_JOB_MEMBERS);
 }

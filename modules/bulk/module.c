@@ -122,6 +122,7 @@ static const struct bb_field template_query[] = {TYPE_ARG};
 static const struct bb_field list_query[] = {
     {.name = "status", .type = BB_CHOICE, .choices = states, .help = "Only uploads in this state."},
     {.name = "type", .type = BB_TEXT, .max = 64, .help = "Only bulk uploads of this type."},
+    QUERY_ORGANIZATION("Only bulk uploads for this organization."),
     QUERY_LIMIT(1000, "Items per page (default 100)."),
     QUERY_AFTER(.type = BB_UUID),
 };

@@ -109,4 +109,8 @@ scene('organizations: an Admin chooses the organization of a bulk upload, and of
   assert.equal(new URL(sent.url()).searchParams.get('organizationId'), String(owner.organization))
   await page.getByText(/row can be stored|rows can be stored/).waitFor()
   await look(page, 'organizations-admin')
+  await page.getByRole('link', { name: 'All uploads' }).click()
+  await page.getByRole('row', { name: new RegExp(`reads.csv.*${nameOf(owner)}`) }).waitFor()
+  await page.getByRole('banner').getByLabel('Organization').selectOption(nameOf(other))
+  await page.getByText('No uploads yet').waitFor()
 })

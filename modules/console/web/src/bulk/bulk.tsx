@@ -72,8 +72,8 @@ function Upload () {
 }
 
 export default function Bulk ({ rest }: { rest: string[] }) {
-  const { list, all } = usePages<BulkUpload>('bulk', LIST)
-  const { several, nameOf } = useOrganizations()
+  const { several, chosen: organizationId, nameOf } = useOrganizations()
+  const { list, all } = usePages<BulkUpload>(LIST, `/api/bulk-upload${query({ limit: 50, organizationId })}`)
 
   const organization = several ? [t('accounts.organization')] : []
   const head = [t('bulk.file'), ...organization, t('bulk.type'), t('hooks.state'), t('state.time')]

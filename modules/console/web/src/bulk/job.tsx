@@ -29,7 +29,7 @@ export function progressOf ({ status, progress: { done, total, succeeded, failed
   return parts.join('; ')
 }
 
-export const LIST = '/api/bulk-upload?limit=50'
+export const LIST = ['bulk', 'list'] // the key of the list of uploads
 
 const log = (id: string) => `/api/bulk-upload/bulk-upload-log/${id}`
 
@@ -60,7 +60,7 @@ function useJob (id: string) {
   useEffect(() => {
     if (!known) return
     void client.invalidateQueries({ queryKey: ['bulkRows', id] })
-    void client.invalidateQueries({ queryKey: ['bulk', LIST] })
+    void client.invalidateQueries({ queryKey: LIST })
   }, [client, id, known, status, done])
   return job
 }
@@ -81,7 +81,7 @@ export function Job ({ id }: { id: string }) {
   const remove = async () => {
     await call('DELETE', `/api/bulk-upload/${id}`)
     goInstead('bulk')
-    void client.invalidateQueries({ queryKey: ['bulk', LIST] })
+    void client.invalidateQueries({ queryKey: LIST })
   }
   const save = () => { setProblem(null); download(`/api/bulk-upload/${id}/failed.csv`, 'failed.csv').catch(setProblem) }
 

@@ -85,7 +85,7 @@ function useFigures () {
     unread: use('conversations', true, () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(me.email)}`)),
     hooks: use('statistics', true, () => everything<Statistics>('/api/chat/webhooks/statistics')),
     receivers: useHealth().all,
-    uploads: use('bulk', owner, () => page<BulkUpload[]>('/api/bulk-upload?limit=20')),
+    uploads: use('bulk', owner, () => page<BulkUpload[]>(`/api/bulk-upload${query({ limit: 20, organizationId })}`)),
     pending: use('accounts', me.role === 'Admin', () =>
       everything<Account>('/api/admin/users?limit=200&status=Pending')
     ),
