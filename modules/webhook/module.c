@@ -69,6 +69,7 @@ static const struct bb_field statistics_query[] = {
     {.name = "status", .type = BB_CHOICE, .choices = webhook_delivery_states,                       \
      .help = "Only items in this state."},                                                         \
     {.name = "event", .type = BB_TEXT, .max = 128, .help = "Only deliveries of this event."},      \
+    {.name = "eventId", .type = BB_UUID, .help = "Only deliveries with this `webhook-id`."},       \
     {.name = "code", .type = BB_INT, .min = 100, .max = 599,                                       \
      .help = "Only deliveries whose last response had this status."},                              \
     {.name = "error", .type = BB_TEXT, .max = 100,                                                 \

@@ -132,7 +132,7 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled, del
   await look(page, 'webhook-delete')
   await confirm(page.getByRole('dialog'), new URL(hook.url).host)
   await page.getByText('No webhooks yet').waitFor()
-  await to(page, `/webhooks/${id}`)
+  await page.goBack()
   await page.getByText('This webhook is not there').waitFor()
   assert.equal(await button(page, 'Send a test').count(), 0)
   await look(page, 'webhook-gone')
@@ -277,6 +277,12 @@ scene('webhooks: deliveries are filtered in the address, exported, and each has 
   await button(page, 'More filters').click()
   await page.getByLabel('Response status').fill('50')
   await page.getByText('A status has three digits').waitFor()
+  await page.getByLabel('webhook-id').fill('17')
+  await page.getByText('An id has 36 characters').waitFor()
+  const [{ eventId }] = await call('GET', `/api/chat/webhooks/${id}/deliveries?status=delivered`, person.token)
+  await page.getByLabel('webhook-id').fill(eventId)
+  await page.getByText('No delivery matches.').waitFor() // it is of another event
+  await page.getByLabel('webhook-id').fill('')
   await failed.waitFor()
   await page.getByLabel('Response status').fill('200')
   await page.getByText('No delivery matches.').waitFor()
@@ -353,6 +359,38 @@ scene('webhooks: the head of a failing webhook shows since when, its last error,
   await page.getByText('Disabled, because').waitFor({ state: 'detached' })
   await page.getByRole('link', { name: /Delivered/ }).last().click() // a bar of the chart
   await page.waitForFunction(() => /since=.*until=/.test(location.hash))
+})
+
+scene('webhooks: the list shows how much waits for a receiver that has never answered', async ({ page }) => {
+  const hook = await receiver()
+  const person = await member('Wai')
+
+  hook.hangs = true
+  await made(person, hook)
+  for (const text of ['one', 'two']) await converse(person, admin, text, 'Waiting 1')
+  await enter(page, person, '#/webhooks')
+  await page.getByRole('row', { name: /2 waiting/ }).waitFor()
+})
+
+scene('webhooks: a catalog has the fields and an example of each event, and the dialog of a test links to it', async ({ page }) => {
+  const person = await member('Cat')
+
+  const { id } = await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9/catalog', events: [] })
+  await enter(page, person, `#/webhooks/${id}`)
+  await button(page, 'Send a test').first().click()
+  assert.equal(await page.getByRole('dialog').getByLabel('Event').inputValue(), 'ping')
+  await page.getByRole('dialog').getByLabel('Event').selectOption('message.new')
+  const [tab] = await Promise.all([page.context().waitForEvent('page'), page.getByRole('link', { name: 'What the events contain' }).click()])
+  await tab.getByRole('heading', { name: 'message.new' }).waitFor()
+  assert.match(tab.url(), /#\/webhooks\/events\/message\.new$/)
+  await tab.getByRole('row', { name: 'message.chatEntry string' }).waitFor()
+  await tab.getByText('"chatEntry": "The inverter is online again."').waitFor()
+  await look(tab, 'webhook-events')
+  assert.deepEqual(await tab.locator('.catalogue nav a').allInnerTexts(), [...await call('GET', '/api/chat/webhooks/events', person.token), 'ping'].sort())
+  await tab.getByRole('link', { name: 'device.registered' }).click()
+  await tab.getByRole('heading', { name: 'device.registered' }).waitFor()
+  await to(tab, '/webhooks/events/no.such')
+  await tab.getByText('There is no such event.').waitFor()
 })
 
 scene('webhooks: an Admin sees all webhooks, and no URL runs or is a link', async ({ page }) => {

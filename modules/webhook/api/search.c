@@ -34,6 +34,7 @@
     IF_GIVEN("until", "d.created_at <", "::timestamptz")                                           \
     IF_GIVEN("status", "d.state =", "")                                                            \
     IF_GIVEN("event", "d.event =", "")                                                             \
+    IF_GIVEN("eventId", "d.event_id =", "::uuid")                                                  \
     IF_GIVEN("code", "(d.log -> -1 ->> 'status')::bigint =", "::bigint")                           \
     IF_GIVEN("error", "strpos(lower(d.log -> -1 ->> 'error'), lower(", ")) > 0")                   \
     " ORDER BY d.id DESC LIMIT $4::bigint"
@@ -69,7 +70,8 @@ struct search {
 
 static void search_read(struct bb_request *rq, struct search *search)
 {
-    static const char *const names[] = {"status", "since", "until", "event", "error", "code"};
+    static const char *const names[] = {"status", "since", "until",  "event",
+                                        "error",  "code",  "eventId"};
     json_t *given = bb_hold(rq, json_object());
 
     webhook_find(rq);

@@ -75,6 +75,7 @@ TEST(deliveries_are_found_by_event_status_code_error_and_time)
         {text("%s?code=200&event=message.new", list), admin, 200, "[{'status':'delivered'}]"},
         {text("%s?code=200&status=abandoned", list), admin, 200, "[]"},
         {text("%s?event=ping", list), admin, 200, "[]"},
+        {text("%s?eventId=0195f3a0-1111-7222-8333-444455556666", list), admin, 200, "[]"},
         {text("%s?error=closed", list), admin, 200, "[]"},
         {text("%s?since=2020-01-01T00:00:00Z&until=2999-01-01T00:00:00Z", list), admin, 200,
          "[{},{}]"},

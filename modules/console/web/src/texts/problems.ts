@@ -18,7 +18,7 @@ const labels: Record<string, Key> = {
   username: 'login.email', password: 'login.password', participant2: 'chat.with', deviceProjectName: 'chat.device',
   chatEntry: 'chat.first', q: 'chat.words', url: 'hooks.url', events: 'hooks.events',
   capacityFrom: 'devices.capacityFrom', capacityTo: 'devices.capacityTo', commissionedFrom: 'devices.sinceFrom',
-  commissionedTo: 'devices.sinceTo', since: 'hooks.from', until: 'hooks.to', event: 'hooks.event', code: 'hooks.code',
+  commissionedTo: 'devices.sinceTo', since: 'hooks.from', until: 'hooks.to', event: 'hooks.event', eventId: 'hooks.id', code: 'hooks.code',
   description: 'hooks.description', filter: 'hooks.filter', retryPolicy: 'hooks.retries', rateLimit: 'hooks.rateLimit',
   disablePolicy: 'hooks.disabling', ordering: 'hooks.ordering', headers: 'hooks.headers', signature: 'hooks.signature',
   authentication: 'hooks.login'

@@ -19,6 +19,7 @@ export const states: Delivery['status'][] = ['queued', 'delivered', 'abandoned']
 const EXAMPLE = '500'
 
 const isStatus = (code: string) => code === '' || /^[1-5]\d\d$/.test(code)
+const isId = (id: string) => id === '' || /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(id)
 
 export function Period ({
   since,
@@ -98,13 +99,11 @@ export function EventSelect ({
       {(props) => (
         <select {...props} value={value} onChange={(e) => change(e.target.value)}>
           {all !== undefined && <option value=''>{all}</option>}
-          {names.data
-            ?.filter((name) => ping || name !== 'ping')
-            .map((name) => (
-              <option key={name} value={name}>
-                {name}
-              </option>
-            ))}
+          {[...(ping ? ['ping'] : []), ...(names.data ?? [])].map((name) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
         </select>
       )}
     </Field>
@@ -116,7 +115,8 @@ type Change = (some: Partial<Search>) => void
 function Filters ({ search, change }: { search: Search; change: Change }) {
   const [more, setMore] = useState(false)
   const filtered = Object.values(search).some((value) => value !== '')
-  const open = more || [search.code, search.error, search.since, search.until].some((value) => value !== '')
+  const { code, error, eventId, since, until } = search
+  const open = more || [code, error, eventId, since, until].some((value) => value !== '')
 
   return (
     <div className='filters'>
@@ -124,14 +124,14 @@ function Filters ({ search, change }: { search: Search; change: Change }) {
       <EventSelect value={search.event} all={t('hooks.any')} change={(event) => change({ event })} />
       {open && (
         <>
-          <Field label={t('hooks.code')} problem={isStatus(search.code) ? undefined : t('hooks.codeWrong')}>
+          <Field label={t('hooks.code')} problem={isStatus(code) ? undefined : t('hooks.codeWrong')}>
             {(props) => (
               <input
                 {...props}
                 inputMode='numeric'
                 maxLength={3}
                 placeholder={EXAMPLE}
-                value={search.code}
+                value={code}
                 onChange={(e) => change({ code: e.target.value.trim() })}
               />
             )}
@@ -142,12 +142,18 @@ function Filters ({ search, change }: { search: Search; change: Change }) {
                 {...props}
                 type='search'
                 maxLength={100}
-                value={search.error}
+                value={error}
                 onChange={(e) => change({ error: e.target.value })}
               />
             )}
           </Field>
-          <Period since={search.since} until={search.until} change={change} />
+          <Field label={t('hooks.id')} problem={isId(eventId) ? undefined : t('hooks.idWrong')}>
+            {(props) => (
+              <input {...props} type='search' maxLength={36} value={eventId}
+                onChange={(e) => change({ eventId: e.target.value.trim() })} />
+            )}
+          </Field>
+          <Period since={since} until={until} change={change} />
         </>
       )}
       <div className='row'>
@@ -162,7 +168,7 @@ function Filters ({ search, change }: { search: Search; change: Change }) {
             icon={X}
             onClick={() => {
               setMore(false)
-              change({ status: '', event: '', code: '', error: '', since: '', until: '' })
+              change({ status: '', event: '', eventId: '', code: '', error: '', since: '', until: '' })
             }}
           >
             {t('hooks.clear')}
@@ -216,8 +222,10 @@ function Row ({ hook, delivery, box }: { hook: Webhook; delivery: Delivery; box:
 }
 
 export function Deliveries ({ hook, test }: { hook: Webhook; test: () => void }) {
-  const [search, change] = useValues('status', 'event', 'code', 'error', 'since', 'until')
-  const asked = isStatus(search.code) ? search : { ...search, code: '' }
+  const [search, change] = useValues('status', 'event', 'eventId', 'code', 'error', 'since', 'until')
+  const asked = {
+    ...search, code: isStatus(search.code) ? search.code : '', eventId: isId(search.eventId) ? search.eventId : ''
+  }
   const filter = useSettled(query({ ...asked }).slice(1))
   const { list, all } = useDeliveries(hook, filter)
   const filtered = Object.values(asked).some((value) => value !== '')

@@ -17,6 +17,7 @@ import { Input, Select, TextArea, useSentForm } from '../ui/form'
 import { asNumber } from '../ui/format'
 import { toast } from '../ui/toast'
 import { Badge, Button, Discard, Failed, Loading, problemOf } from '../ui/ui'
+import { EventsLink } from './catalogue'
 import {
   bodyOf, changedIn, formOf, MEMBERS, problemsOf, readDelays, readFilter, type Authentication, type Form
 } from './form'
@@ -165,6 +166,7 @@ function Events ({ form, values }: Part) {
           {chosen.length === 0 && <p className='problem'>{t('hooks.choose')}</p>}
         </>
       )}
+      <p><EventsLink /></p>
       <Problem form={form} name='events' />
     </section>
   )

@@ -65,6 +65,7 @@ export function useEvents () {
 export interface Search {
   status: string
   event: string
+  eventId: string
   code: string
   error: string
   since: string

@@ -8,6 +8,7 @@ import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { Button, Dialog, Failed } from '../ui/ui'
+import { EventsLink } from './catalogue'
 import { EventSelect } from './deliveries'
 import { pathOf, urlOf } from './parts'
 
@@ -37,6 +38,7 @@ export function Test ({ hook, close }: { hook: Webhook; close: () => void }) {
     <Dialog title={t('hooks.test')} close={close} form={false}>
       <p>{polled ? t('hooks.testPoll') : t('hooks.testIs', { url: urlOf(hook) })}</p>
       <EventSelect value={event} change={setEvent} />
+      <p><EventsLink of={event} /></p>
       <div role='status'>{test.data && !test.isPending && <Told of={test.data} polled={polled} />}</div>
       {test.isError && <Failed error={test.error} />}
       <div className='actions'>

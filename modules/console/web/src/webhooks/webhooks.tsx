@@ -1,6 +1,6 @@
 /*
  * The webhooks: an Admin sees the webhooks of all users, others their own. Each page has an address: the list, a new
- * webhook, one webhook with its tabs, its form, and each delivery.
+ * webhook, the events, one webhook with its tabs, its form, and each delivery.
  */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Plus, Webhook as WebhookIcon } from 'lucide-react'
@@ -14,6 +14,7 @@ import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import { asNumber } from '../ui/format'
 import { Badge, Button, Empty, Failed, Loading, More, Table } from '../ui/ui'
+import { Catalogue } from './catalogue'
 import { DeliveryPage } from './delivery'
 import { Edit } from './edit'
 import { One } from './one'
@@ -118,7 +119,10 @@ function List () {
       <header>
         <h1>{t('hooks.title')}</h1>
         <span><Word of='webhook' /></span>
-        {all.length > 0 && add}
+        <div className='row'>
+          <a className='button' href={to('webhooks', 'events')}>{t('hooks.events')}</a>
+          {all.length > 0 && add}
+        </div>
       </header>
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
@@ -182,6 +186,8 @@ export default function Webhooks ({ rest: [id, ...rest] }: { rest: string[] }) {
         <List />
       ) : id === 'new' ? (
         <Edit done={added} />
+      ) : id === 'events' ? (
+        <Catalogue name={rest[0]} />
       ) : (
         <ById key={id} id={id} rest={rest} show={show} />
       )}
