@@ -303,6 +303,26 @@ scene('devices: a device is deactivated, activated and deleted after a question'
 })
 
 scene('devices: typing in the search sends one request, and a wrong filter keeps the list', async ({ page }) => {
+scene('devices: readings are shown in the zone of the device, if wanted', async ({ page }) => {
+  const tia = await member('Tia')
+  const zone = page.getByRole('main').getByLabel('Time zone')
+
+  await call('POST', '/api/device', tia.token, { externalId: 'ZONE-1', siteName: 'Far roof', capacity: 20, commissioningDate: '2023-05-01', timezone: 'America/New_York' })
+  const reads = [{ startDate: '2026-03-07T05:00:00Z', endDate: '2026-03-08T05:00:00Z', value: 5 }, { startDate: '2026-03-08T05:00:00Z', endDate: '2026-03-09T04:00:00Z', value: 7 }]
+  await call('POST', '/api/meter-reads/new/ZONE-1', tia.token, { type: 'History', unit: 'kWh', reads })
+  await enter(page, tia, '#/devices/ZONE-1')
+  await button(page, 'Table').click()
+  await page.getByRole('row', { name: /7 Mar 2026, 06:00.*8 Mar 2026, 06:00.*5 kWh/ }).waitFor()
+  await zone.selectOption('Of the device (America/New_York)')
+  await page.getByRole('row', { name: /^8 Mar 2026 7 kWh/ }).waitFor() // a day of 23 hours
+  assert.match(page.url(), /times=device/)
+  const [asked] = await Promise.all([page.waitForRequest(/totals\?by=day/), button(page, 'Chart').click()])
+  assert.match(decodeURIComponent(asked.url()), /timezone=America\/New_York&start=2026-02-06T05:00:00.000Z&end=2026-03-09T04:00:00.000Z/)
+  await page.getByRole('slider', { name: 'Energy by day' }).focus()
+  await page.locator('figcaption').getByText(/^8 Mar: 7 kWh/).waitFor()
+  await look(page, 'readings-zone')
+})
+
   const ina = await member('Ina')
   const asked = []
 

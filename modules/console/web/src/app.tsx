@@ -12,11 +12,11 @@ import { Keys, useKeys } from './help/keys'
 import { Link } from './login/link'
 import { Login } from './login/login'
 import { Switcher } from './organization'
-import { preferences } from './preferences'
 import { goHome, restore, to, useEntry, useRoute } from './router'
 import { Me, SetMe, isOne } from './session'
 import { t, useRedraw } from './texts/texts'
 import { Boundary } from './ui/boundary'
+import { zoneOf } from './ui/format'
 import { Toasts, toast } from './ui/toast'
 import { Button, Dialog, Failed, Loading, Logo, Modal, problemOf } from './ui/ui'
 import { Warnings } from './ui/warnings'
@@ -25,7 +25,6 @@ import { useHealth } from './webhooks/health'
 
 const AGAIN_MS = 5000
 const UNREAD_MS = 15000
-const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone
 const WIDE = matchMedia('(min-width: 60rem)')
 
 const client = new QueryClient({
@@ -161,7 +160,7 @@ function Navigation ({
             <CircleUser />
             <span>
               <span>{me.email}</span> <small>{t(`role.${me.role}`)}</small>{' '}
-              <small>{t('nav.zone', { zone: preferences.zone ?? HERE })}</small>
+              <small>{t('nav.zone', { zone: zoneOf() })}</small>
             </span>
           </a>
           <Button kind='quiet' icon={LogOut} aria-label={t('login.out')} title={t('login.out')} onClick={leave} />

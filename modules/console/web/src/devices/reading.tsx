@@ -49,7 +49,7 @@ export function Add ({ path, timezone, close }: { path: string, timezone: string
   )
 }
 
-export function Void ({ path, read, close }: { path: string, read: Read, close: () => void }) {
+export function Void ({ path, read, zone, close }: { path: string, read: Read, zone: string, close: () => void }) {
   const refresh = useRefresh()
   const form = useSentForm({ reason: '' }, {
     send: (values) => call('DELETE', `${path}/${read.id}`, values),
@@ -60,7 +60,9 @@ export function Void ({ path, read, close }: { path: string, read: Read, close: 
   return (
     <FormDialog title={t('readings.void')} of={form} close={close} noValidate action={t('readings.void')} kind='danger'
       error={certified ? t('readings.certified') : form.error}>
-      <p>{t('readings.voidAsk', { energy: asEnergy(read.value), period: asPeriod(read.startDate, read.endDate) })}</p>
+      <p>
+        {t('readings.voidAsk', { energy: asEnergy(read.value), period: asPeriod(read.startDate, read.endDate, zone) })}
+      </p>
       <Input of={form} name='reason' label={t('readings.reason')} maxLength={1000} />
     </FormDialog>
   )

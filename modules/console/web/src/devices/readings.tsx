@@ -1,6 +1,7 @@
 /*
  * The energy of a device as a chart, and its readings: the stored ones, the refused ones with the reason, and
- * the voided ones. The address has what is shown, and its last day.
+ * the voided ones. Their times are in the viewer's zone or in the device's. The address has what is shown, and its
+ * last day.
  */
 import { useQuery } from '@tanstack/react-query'
 import { ChevronLeft, ChevronRight, Download, Plus } from 'lucide-react'
@@ -10,7 +11,7 @@ import { download, get, query } from '../api/client'
 import type { Read, RefusedRead, Total } from '../api/types'
 import { useValues } from '../router'
 import { named, t } from '../texts/texts'
-import { asEnergy, asPeriod, zoneOf } from '../ui/format'
+import { asEnergy, asPeriod, hasZone, zoneOf } from '../ui/format'
 import { Bars, hasOwnScale } from '../ui/chart'
 import { usePages } from '../ui/pages'
 import { Button, Empty, Failed, Field, Loading, More, Period, Table, Time } from '../ui/ui'
@@ -27,10 +28,10 @@ async function latest (name: string): Promise<string | null> {
   return any.length === 0 ? null : (await get<Read>(`/api/meter-reads/latestread/${encodeURIComponent(name)}`)).endDate
 }
 
-function Chart ({ name, by, time }: { name: string, by: Span, time: Window }) {
+function Chart ({ name, by, time, zone }: { name: string, by: Span, time: Window, zone: string }) {
   const [shown, show] = useState(true)
   const [start, end] = [time.start.toISOString(), time.end.toISOString()]
-  const values = query({ by, timezone: zoneOf(), start, end, limit: 1000 })
+  const values = query({ by, timezone: zone, start, end, limit: 1000 })
   const path = `${pathOf(name)}/totals${values}`
   const list = useQuery({
     queryKey: ['readings', path, by], queryFn: () => get<Total[]>(path),
@@ -43,7 +44,7 @@ function Chart ({ name, by, time }: { name: string, by: Span, time: Window }) {
   if (list.isError) return <Failed error={list.error} again={() => void list.refetch()} />
   if (sums.length === 0) return <Empty>{t('readings.noneThen')}</Empty>
 
-  const bars = barsOf(sums, by, shown)
+  const bars = barsOf(sums, by, shown, zone)
   return (
     <>
       <Bars title={t(`readings.by.${by}`)} show={asEnergy} bars={bars}
@@ -58,7 +59,7 @@ function Chart ({ name, by, time }: { name: string, by: Span, time: Window }) {
   )
 }
 
-function Stored ({ name, time }: { name: string, time: Window }) {
+function Stored ({ name, time, zone }: { name: string, time: Window, zone: string }) {
   const values = query({ start: time.start.toISOString(), end: time.end.toISOString(), limit: 1000 })
   const { list, all } = usePages<Read>('readings', `${pathOf(name)}${values}`)
   const [voiding, setVoiding] = useState<Read | null>(null)
@@ -74,7 +75,7 @@ function Stored ({ name, time }: { name: string, time: Window }) {
         <Table label={t('devices.readings')} head={head}>
           {[...all].reverse().map((read) => (
             <tr key={read.id}>
-              <td className='wide'><Period start={read.startDate} end={read.endDate} /></td>
+              <td className='wide'><Period start={read.startDate} end={read.endDate} zone={zone} /></td>
               <td className='number'>{asEnergy(read.value)}</td>
               <td>{read.type}</td>
               <td><Time at={read.createdAt} /></td>
@@ -84,13 +85,13 @@ function Stored ({ name, time }: { name: string, time: Window }) {
         </Table>
       )}
       <More of={list} />
-      {voiding && <Void path={pathOf(name)} read={voiding} close={() => setVoiding(null)} />}
+      {voiding && <Void path={pathOf(name)} read={voiding} zone={zone} close={() => setVoiding(null)} />}
     </>
   )
 }
 
 /* Refused and voided readings, newest first, and why. */
-function Discarded ({ name, what }: { name: string, what: 'refused' | 'voided' }) {
+function Discarded ({ name, what, zone }: { name: string, what: 'refused' | 'voided', zone: string }) {
   const refused = query({ externalId: name, limit: 100 })
   const path = what === 'refused' ? `/api/meter-reads/refused${refused}` : `${pathOf(name)}?voided=true&limit=100`
   const { list, all } = usePages<RefusedRead & Read>('readings', path)
@@ -106,7 +107,9 @@ function Discarded ({ name, what }: { name: string, what: 'refused' | 'voided' }
         <Table label={t(`readings.${what}`)} head={head} busy={list.isPlaceholderData}>
           {all.map((read) => (
             <tr key={`${read.id} ${read.refusedAt ?? read.voidedAt}`}>
-              <td>{read.startDate && read.endDate ? <Period start={read.startDate} end={read.endDate} /> : '–'}</td>
+              <td>
+                {read.startDate && read.endDate ? <Period start={read.startDate} end={read.endDate} zone={zone} /> : '–'}
+              </td>
               <td className='number'>{read.value === null ? '–' : asEnergy(read.value)}</td>
               <td className='wide'>
                 {what === 'refused' ? read.problem : <>{read.reason}<br /><small>{read.voidedBy}</small></>}
@@ -122,30 +125,34 @@ function Discarded ({ name, what }: { name: string, what: 'refused' | 'voided' }
 }
 
 /* The pages of the time: the address has the last day of each but the newest. */
-function Pager ({ time, newest, turn }: { time: Window, newest: Date, turn: (until: string) => void }) {
+function Pager ({ time, newest, zone, turn }: {
+  time: Window, newest: Date, zone: string, turn: (until: string) => void
+}) {
   const length = time.end.getTime() - time.start.getTime()
   const later = new Date(time.end.getTime() + length)
 
   return (
     <div className='row'>
       <Button kind='quiet' icon={ChevronLeft} aria-label={t('readings.earlier')}
-        onClick={() => turn(lastDayOf(time.start))} />
-      <span>{asPeriod(time.start.toISOString(), time.end.toISOString())}</span>
+        onClick={() => turn(lastDayOf(time.start, zone))} />
+      <span>{asPeriod(time.start.toISOString(), time.end.toISOString(), zone)}</span>
       <Button kind='quiet' icon={ChevronRight} aria-label={t('readings.later')} disabled={time.end >= newest}
-        onClick={() => turn(later >= newest ? '' : lastDayOf(later))} />
+        onClick={() => turn(later >= newest ? '' : lastDayOf(later, zone))} />
     </div>
   )
 }
 
 export function Readings ({ name, timezone }: { name: string, timezone: string | null }) {
-  const [{ readings, by: chosen, until }, change] = useValues('readings', 'by', 'until')
+  const [{ readings, by: chosen, until, times }, change] = useValues('readings', 'by', 'until', 'times')
+  const other = timezone !== null && timezone !== zoneOf() && hasZone(timezone) ? timezone : null
+  const zone = times === 'device' && other !== null ? other : zoneOf()
   const [adding, setAdding] = useState(false)
   const [problem, setProblem] = useState<unknown>(null)
   const last = useQuery({ queryKey: ['readings', 'latest', name], queryFn: () => latest(name) })
   const view = views.find((one) => one === readings) ?? 'chart'
   const by = spans.find((span) => span === chosen) ?? 'day'
-  const newest = timeOf(by, new Date(last.data ?? 0)).end
-  const time = timeOf(by, endOf(until) ?? newest)
+  const newest = timeOf(by, new Date(last.data ?? 0), zone).end
+  const time = timeOf(by, endOf(until, zone) ?? newest, zone)
   const save = () => { setProblem(null); download(`${pathOf(name)}/export.csv`, 'readings.csv').catch(setProblem) }
   const timed = last.data && (view === 'chart' || view === 'stored')
 
@@ -167,26 +174,38 @@ export function Readings ({ name, timezone }: { name: string, timezone: string |
             </Button>
           ))}
         </div>
-        {timed && (
-          <div className='row foot'>
-            <Pager time={time} newest={newest} turn={(day) => change({ until: day })} />
-            <Field label={t('devices.by')}>
+        <div className='row foot'>
+          {other !== null && (
+            <Field label={t('devices.zone')}>
               {(props) => (
-                <select {...props} value={by} onChange={(e) => change({ by: e.target.value, until: '' })}>
-                  {spans.map((span) => <option key={span} value={span}>{t(`devices.${span}`)}</option>)}
+                <select {...props} value={times} onChange={(e) => change({ times: e.target.value })}>
+                  <option value=''>{t('readings.zoneOwn', { zone: zoneOf() })}</option>
+                  <option value='device'>{t('readings.zoneDevice', { zone: other })}</option>
                 </select>
               )}
             </Field>
-          </div>
-        )}
+          )}
+          {timed && (
+            <>
+              <Pager time={time} newest={newest} zone={zone} turn={(day) => change({ until: day })} />
+              <Field label={t('devices.by')}>
+                {(props) => (
+                  <select {...props} value={by} onChange={(e) => change({ by: e.target.value, until: '' })}>
+                    {spans.map((span) => <option key={span} value={span}>{t(`devices.${span}`)}</option>)}
+                  </select>
+                )}
+              </Field>
+            </>
+          )}
+        </div>
       </div>
       {problem !== null && <Failed error={problem} />}
       {last.isPending && <Loading />}
       {last.isError && <Failed error={last.error} again={() => void last.refetch()} />}
       {last.data === null && (view === 'chart' || view === 'stored') && <Empty>{t('devices.noReadings')}</Empty>}
-      {timed && view === 'chart' && <Chart name={name} by={by} time={time} />}
-      {timed && view === 'stored' && <Stored name={name} time={time} />}
-      {(view === 'refused' || view === 'voided') && <Discarded name={name} what={view} />}
+      {timed && view === 'chart' && <Chart name={name} by={by} time={time} zone={zone} />}
+      {timed && view === 'stored' && <Stored name={name} time={time} zone={zone} />}
+      {(view === 'refused' || view === 'voided') && <Discarded name={name} what={view} zone={zone} />}
       {adding && <Add path={pathOf(name)} timezone={timezone} close={() => setAdding(false)} />}
     </section>
   )

@@ -152,6 +152,7 @@ export const en = {
   'devices.chooseKind': 'Choose the kind', 'devices.uploadDo': 'Upload', 'devices.program': 'A program is not a document. Choose a PDF, a picture or another document.', 'devices.download': 'Download {name}', 'devices.deleteDocument': 'Delete {name}', 'devices.deleteDocumentAsk': 'The document is deleted at once. This cannot be undone.',
   'devices.hour': 'Hour', 'readings.chart': 'Chart', 'readings.stored': 'Table', 'readings.refused': 'Refused', 'readings.voided': 'Voided', 'readings.add': 'Add a reading',
   'readings.by.hour': 'Energy by hour', 'readings.by.day': 'Energy by day', 'readings.by.month': 'Energy by month', 'readings.by.year': 'Energy by year', 'readings.sum': '{energy} in total',
+  'readings.zoneOwn': 'Yours ({zone})', 'readings.zoneDevice': 'Of the device ({zone})',
   'readings.noneThen': 'No readings in this time.', 'readings.none.refused': 'No reading was refused in the last 90 days.', 'readings.none.voided': 'No reading was voided.',
   'readings.type': 'Type', 'readings.History': 'History: certified by itself', 'readings.Delta': 'Delta: certified with the group of the device', 'readings.received': 'Received', 'readings.refusedAt': 'Refused', 'readings.voidedAt': 'Voided',
   'readings.earlier': 'Earlier', 'readings.later': 'Later', 'readings.start': 'Start', 'readings.startDelta': 'Start (empty: the end of the previous reading)', 'readings.end': 'End', 'readings.unit': 'Unit',

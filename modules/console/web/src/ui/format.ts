@@ -1,4 +1,7 @@
-/* Times in the zone that the viewer prefers, with UTC as a tooltip; energy with its unit. */
+/*
+ * Times in the zone that the viewer prefers, or in the zone of a device, with UTC as a tooltip; energy with its unit.
+ * Zones have the names of IANA.
+ */
 import { useSyncExternalStore } from 'react'
 
 import { preferences } from '../preferences'
@@ -8,24 +11,60 @@ export { way }
 
 const DAY_MS = 86400000
 
-const make = (zone = preferences.zone) => ({
-  language,
-  zone,
+const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/* The viewer's zone. */
+export const zoneOf = () => preferences.zone ?? HERE
+
+const make = (zone: string) => ({
   day: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeZone: zone }),
   date: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeZone: 'UTC' }),
   minute: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'short', timeZone: zone }),
   second: new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: 'medium', timeZone: zone }),
   exact: new Intl.DateTimeFormat(way(), { timeStyle: 'medium', timeZone: zone }),
   clock: new Intl.DateTimeFormat(way(), { timeStyle: 'short', timeZone: zone }),
-  time: new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium', timeZone: zone }),
+  parts: new Intl.DateTimeFormat('en-US', {
+    timeZone: zone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric',
+    minute: 'numeric', second: 'numeric'
+  }),
   ago: new Intl.RelativeTimeFormat(way(), { numeric: 'auto' }),
   number: new Intl.NumberFormat(way(), { maximumFractionDigits: 2 })
 })
-let made = make()
+const made = new Map<string, ReturnType<typeof make>>()
 
-function formats () {
-  if (made.language !== language || made.zone !== preferences.zone) made = make()
-  return made
+function formats (zone = zoneOf()) {
+  const key = `${language} ${zone}`
+  const known = made.get(key)
+  if (known) return known
+  const fresh = make(zone)
+  made.set(key, fresh)
+  return fresh
+}
+
+/* Whether the browser knows a zone. */
+export function hasZone (zone: string): boolean {
+  try {
+    return Boolean(formats(zone))
+  } catch {
+    return false
+  }
+}
+
+/* By how many milliseconds the clocks of a zone are ahead of UTC. */
+function offsetOf (at: number, zone: string): number {
+  const of = Object.fromEntries(formats(zone).parts.formatToParts(at).map(({ type, value }) => [type, Number(value)]))
+  const { year = 0, month = 1, day, hour, minute, second } = of
+  return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(at / 1000) * 1000
+}
+
+/*
+ * When the clocks of a zone show a time, which is given in milliseconds as if it were UTC. A time that is skipped when
+ * the clocks are put forward is as much later, and of a repeated time the first one is taken, as with Date.
+ */
+function atOf (local: number, zone: string): number {
+  const offsets = [-DAY_MS, DAY_MS].map((by) => offsetOf(local + by, zone))
+  const [first, second] = [local - Math.max(...offsets), local - Math.min(...offsets)]
+  return [first, second].find((at) => at + offsetOf(at, zone) === local) ?? second
 }
 
 export const asDay = (iso: string) => formats().day.format(new Date(iso))
@@ -60,43 +99,40 @@ function watch (changed: () => void) {
 /* Draws the component again as time passes. */
 export const useMinutes = (wanted: boolean) => useSyncExternalStore(watch, () => wanted ? ticks : 0)
 
-/* A period as days if it begins and ends at midnight in the viewer's zone or in UTC, otherwise with the times. */
-export function asPeriod (start: string, end: string): string {
+/* A period as days if it begins and ends at midnight in the zone or in UTC, otherwise with the times. */
+export function asPeriod (start: string, end: string, zone = zoneOf()): string {
   const [from, to] = [new Date(start), new Date(end)]
-  const days = from < to && [from, to].every((at) => formats().time.format(at) === '00:00:00')
+  const days = from < to && [from, to].every((at) => (at.getTime() + offsetOf(at.getTime(), zone)) % DAY_MS === 0)
   const daysOfUtc = from < to && [from, to].every((at) => at.getTime() % DAY_MS === 0)
   const last = new Date(to.getTime() - 1)
-  if (days) return formats().day.formatRange(from, last)
-  return daysOfUtc ? `${formats().date.formatRange(from, last)} UTC` : formats().minute.formatRange(from, to)
+  if (days) return formats(zone).day.formatRange(from, last)
+  return daysOfUtc ? `${formats().date.formatRange(from, last)} UTC` : formats(zone).minute.formatRange(from, to)
 }
 
-/* The viewer's zone, by its name. */
-export const zoneOf = () => preferences.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone
-
-/* A time as it is typed in the viewer's zone, such as 2026-04-01T12:00, and back; '' if the text is not a time. */
-export function asLocal (iso: string): string {
-  const at = new Date(iso)
-  if (Number.isNaN(at.getTime())) return ''
-  const offset = preferences.zone ? 0 : at.getTimezoneOffset()
-  return new Date(at.getTime() - offset * 60000).toISOString().slice(0, 16)
+/* A time as it is typed in a zone, such as 2026-04-01T12:00, and back; '' if the text is not a time. */
+export function asLocal (iso: string, zone = zoneOf()): string {
+  const at = Date.parse(iso)
+  return Number.isNaN(at) ? '' : new Date(at + offsetOf(at, zone)).toISOString().slice(0, 16)
 }
-export function asIso (local: string): string {
-  const at = new Date(`${local}${preferences.zone ? 'Z' : ''}`)
-  return Number.isNaN(at.getTime()) ? '' : at.toISOString()
+export function asIso (local: string, zone = zoneOf()): string {
+  const at = Date.parse(`${local}Z`)
+  return Number.isNaN(at) ? '' : new Date(atOf(at, zone)).toISOString()
 }
 
-/* The beginning of a time's day in the viewer's zone, or of the day that many years, months and days later. */
-export const dayFrom = (at: Date, { years = 0, months = 0, days = 0 }) => preferences.zone
-  ? new Date(Date.UTC(at.getUTCFullYear() + years, at.getUTCMonth() + months, at.getUTCDate() + days))
-  : new Date(at.getFullYear() + years, at.getMonth() + months, at.getDate() + days)
+/* The beginning of a time's day in a zone, or of the day that many years, months and days later. */
+export function dayFrom (at: Date, { years = 0, months = 0, days = 0 }, zone = zoneOf()): Date {
+  const local = new Date(at.getTime() + offsetOf(at.getTime(), zone))
+  const [year, month, day] = [local.getUTCFullYear(), local.getUTCMonth(), local.getUTCDate()]
+  return new Date(atOf(Date.UTC(year + years, month + months, day + days), zone))
+}
 
-/* The day of a time in the viewer's zone, such as 2026-04-01. */
-export const dayOf = (iso: string) => asLocal(iso).slice(0, 10)
+/* The day of a time in a zone, such as 2026-04-01. */
+export const dayOf = (iso: string, zone = zoneOf()) => asLocal(iso, zone).slice(0, 10)
 
 /* When a day begins, or a day that many days later; '' if the text is not a day. */
-export function beginOf (day: string, later = 0): string {
-  const begin = asIso(`${day}T00:00`)
-  return begin && dayFrom(new Date(begin), { days: later }).toISOString()
+export function beginOf (day: string, later = 0, zone = zoneOf()): string {
+  const begin = asIso(`${day}T00:00`, zone)
+  return begin && dayFrom(new Date(begin), { days: later }, zone).toISOString()
 }
 export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')
 export const asNumber = (value: number) => formats().number.format(value)

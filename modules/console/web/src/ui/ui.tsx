@@ -59,8 +59,8 @@ export function Time ({ at, seconds = false }: { at: string, seconds?: boolean }
   )
 }
 
-export function Period ({ start, end }: { start: string, end: string }) {
-  return <span title={`${asUtc(start)} – ${asUtc(end)}`}>{asPeriod(start, end)}</span>
+export function Period ({ start, end, zone }: { start: string, end: string, zone?: string }) {
+  return <span title={`${asUtc(start)} – ${asUtc(end)}`}>{asPeriod(start, end, zone)}</span>
 }
 
 /* Lines in place of a text or table that is loading, so that the page does not jump. */
