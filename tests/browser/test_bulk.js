@@ -80,7 +80,10 @@ scene('bulk: another file clears the error of the previous one, and a stored row
   await page.getByRole('alert').waitFor({ state: 'detached' })
   assert.equal(await page.getByText('plants.csv').count(), 1, 'the file is named once')
   await look(page, 'bulk-chosen')
-  await page.route('**/api/bulk-upload?type=*', (route) => refused++ > 0 ? route.continue() : route.fulfill({ status: 401, json: { statusCode: 401, message: 'Unauthorized', error: 'Unauthorized' } }))
+  await page.route('**/api/bulk-upload?type=*', async (route) => {
+    await page.getByRole('progressbar', { name: 'Upload and check' }).waitFor()
+    await (refused++ > 0 ? route.continue() : route.fulfill({ status: 401, json: { statusCode: 401, message: 'Unauthorized', error: 'Unauthorized' } }))
+  })
   await page.getByRole('button', { name: 'Upload and check' }).click() // sends the file again with another token
   await page.getByRole('button', { name: 'Store 1 row' }).click()
   await page.getByText('Finished', { exact: true }).waitFor()

@@ -70,6 +70,7 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   await row.getByRole('button', { name: /Delete diagram/ }).click()
   await button(form, 'Delete').click()
   await row.waitFor({ state: 'detached' })
+  await page.waitForFunction(() => document.activeElement.id === 'content') // the focus is not lost with its button
   await button(page, 'Start a conversation').click()
   await form.getByLabel('With').fill(admin.email)
   assert.equal(await form.getByLabel('Device or site').inputValue(), 'Rooftop 7')
@@ -302,7 +303,6 @@ scene('devices: a device is deactivated, activated and deleted after a question'
   assert.equal((await call('GET', '/api/device?status=All', ivo.token)).length, 0)
 })
 
-scene('devices: typing in the search sends one request, and a wrong filter keeps the list', async ({ page }) => {
 scene('devices: readings are shown in the zone of the device, if wanted', async ({ page }) => {
   const tia = await member('Tia')
   const zone = page.getByRole('main').getByLabel('Time zone')
@@ -323,6 +323,7 @@ scene('devices: readings are shown in the zone of the device, if wanted', async 
   await look(page, 'readings-zone')
 })
 
+scene('devices: typing in the search sends one request, and a wrong filter keeps the list', async ({ page }) => {
   const ina = await member('Ina')
   const asked = []
 
@@ -361,6 +362,11 @@ scene('devices: readings by hour are read from the chart by keyboard, added, voi
   await page.locator('figcaption').getByText(/: 2 kWh; at most .* is plausible/).waitFor()
   assert.ok(await page.getByLabel('Ceiling: the most that is plausible (scale on the right)').isChecked())
   await look(page, 'readings-hour')
+  await button(page, 'Earlier').click()
+  await page.getByText('No readings in this time.').waitFor()
+  assert.match(page.url(), /until=\d{4}-\d\d-\d\d/)
+  await button(page, 'Later').click()
+  await slider.waitFor()
   await button(page, 'Add a reading').click()
   await button(form, 'Save').click()
   await form.getByRole('alert').or(form.locator('[aria-invalid=true]')).first().waitFor()

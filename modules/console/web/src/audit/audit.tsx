@@ -3,6 +3,7 @@ import { Download, ScrollText, X } from 'lucide-react'
 
 import { ApiError, download, query } from '../api/client'
 import type { AuditRecord } from '../api/types'
+import { useOrganizations } from '../organization'
 import { useValues } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
@@ -27,6 +28,7 @@ const tones = { succeeded: 'good', refused: 'wait', failed: 'bad', unknown: 'off
 function Row ({ record }: { record: AuditRecord }) {
   const { at, account, email, organization, address, action, path, requestId, status, fields } = record
   const outcome = outcomeOf(status)
+  const { nameOf } = useOrganizations()
 
   return (
     <tr>
@@ -34,6 +36,7 @@ function Row ({ record }: { record: AuditRecord }) {
       <td>
         {account === null && email !== null && <><small>({t('audit.claimed')})</small>{' '}</>}
         <bdi>{email ?? '–'}</bdi>
+        {organization !== null && <><br /><small>{nameOf(organization)}</small></>}
         <br />
         <small>{address}</small>
       </td>

@@ -37,9 +37,10 @@ function byCertificate (all: Certificate[]): Certificate[][] {
   return [...found.values()]
 }
 
-function Whose ({ entry }: { entry: Certificate }) {
-  const name = entry.developerId ?? String(entry.deviceId)
-  return isOne(useMe(), 'Buyer') ? <>{name}</> : <a href={to('devices', entry.externalId ?? name)}>{name}</a>
+/* The API's externalId is the uuid of the device. */
+function Whose ({ entry: { developerId, deviceId, externalId: uuid } }: { entry: Certificate }) {
+  const name = developerId ?? String(deviceId)
+  return isOne(useMe(), 'Buyer') || uuid === null ? <>{name}</> : <a href={to('devices', uuid)}>{name}</a>
 }
 
 /* Energy that was carried over keeps the period of its cycle, so the newest entry has the period of the certificate. */
