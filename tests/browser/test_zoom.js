@@ -20,7 +20,7 @@ async function addresses () {
   const [{ id: delivery }] = await call('GET', `/api/chat/webhooks/${hook.id}/deliveries`, token)
   const hooked = [['', 'Deliveries'], ['/replay', 'Period'], ['/settings', 'Replaces the secret'], ['/verify', 'Standard Webhooks'], ['/edit', 'Description'], [`/deliveries/${delivery}`, 'Attempt 1']]
   return [
-    [person, [['overview', 'PZ-1'], ['chat', 'It is.'], [`chat/${conversation.id}`, 'Live'], ['devices', 'PZ-1'], ['devices/PZ-1', 'Coverage'], ['groups', 'Group PZ-1'], [`groups/${group.id}`, 'Shared with'], ['bulk', 'plants.csv'], [`bulk/${job.bulkUploadId}`, 'PZ-3'], ['certificates', 'Export as CSV'], ['clients', 'No API clients'], ['account', 'Sessions'], ['webhooks', '/a/path'], ...hooked.map(([part, text]) => [`webhooks/${hook.id}${part}`, text])]],
+    [person, [['overview', 'PZ-1'], ['chat', 'It is.'], [`chat/${conversation.id}`, 'Live'], ['devices', 'PZ-1'], ['devices/PZ-1', 'Coverage'], ['groups', 'Group PZ-1'], [`groups/${group.id}`, 'Shared with'], ['bulk', 'plants.csv'], [`bulk/${job.bulkUploadId}`, 'PZ-3'], ['certificates', 'Export as CSV'], ['clients', 'No API clients'], ['account', 'Sessions'], ['webhooks', '/a/path'], ['webhooks/events', 'Example'], ...hooked.map(([part, text]) => [`webhooks/${hook.id}${part}`, text])]],
     [admin, [['overview', 'Unread messages'], ['accounts', 'Approve'], ['accounts/organizations', 'An API user that acts'], ['audit', 'Succeeded'], ['status', 'Everything works'], ['nonsense', 'No such page']]]
   ]
 }

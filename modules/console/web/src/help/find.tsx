@@ -53,8 +53,9 @@ function useFound (typed: string, goals: Goal[]): Found[] {
     asks ? (all ?? []).filter(fits).slice(0, FOUND) : []
   const has = (text: string, part = search) => text.toLowerCase().includes(part.toLowerCase())
   const views = goals.filter(({ text }) => has(t(text), typed.trim()))
-  const othersOf = ({ participant1, participant2 }: Conversation) =>
-    [participant1, participant2].filter((email) => email !== me.email).join(', ')
+  const othersOf = ({ participant1, participant2, name1, name2 }: Conversation) =>
+    [[participant1, name1], [participant2, name2]].filter(([email]) => email !== me.email)
+      .map(([email, name]) => name ?? email).join(', ')
   const textOf = ({ name, url, id }: Webhook) => [name, url ?? `#${id}`].filter(Boolean).join(' · ')
 
   return [
