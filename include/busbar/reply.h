@@ -163,47 +163,49 @@ static inline void bb_warn_text(struct bb_request *rq, const char *text)
 }
 
 /*
- * Checks whether the caller may act in the organization `asked`, and returns it (0: the request
- * names none). Admins may act in any organization, other accounts in their own and in those for
- * which they act. Otherwise ends the request with 403; but if the account acts for exactly one
- * organization, ignores `asked` with a warning and returns 0.
+ * Checks whether the caller may act in the organization `asked`, and sets *organization to it (0:
+ * the request names none). Admins may act in any organization, other accounts in their own and in
+ * those for which they act. Otherwise answers with 403; but if the account acts for exactly one
+ * organization, ignores `asked` with a warning and sets *organization to 0. Returns 0, or the
+ * status of the response.
  */
-static inline int64_t bb_organization(struct bb_request *rq, int64_t asked)
+static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
     const struct bb_principal *who = rq->principal;
 
+    *organization = asked;
     if (!asked || who->role == BB_ROLE_ADMIN || asked == who->organization)
-        return asked;
+        return 0;
     for (size_t i = 0; i < who->organization_count; i++)
         if (who->organizations[i] == asked)
-            return asked;
+            return 0;
     if (who->organization_count != 1)
-        bb_end(rq, bb_fail(rq, 403, "You may not act in this organization"));
+        return bb_fail(rq, 403, "You may not act in this organization");
+    *organization = 0;
     bb_warn(rq, "organizationId: %lld is ignored: you act in organization %lld", (long long)asked,
             (long long)who->organizations[0]);
     return 0;
 }
 
 /*
- * Returns the organization in which a request acts: the requested one (see bb_organization()), or
- * else the caller's own. Ends the request with 400 if it names none and the caller is an Admin, or
- * an ApiUser that acts for several organizations, and with 403 if the caller has no organization.
- * The module must check that an organization named by an Admin exists.
+ * Sets *organization to the organization in which a request acts: the requested one (see
+ * bb_organization()), or else the caller's own. Answers with 400 if the request names none and the
+ * caller is an Admin, or an ApiUser that acts for several organizations; answers with 403 if the
+ * caller has no organization. The module must check that an organization named by an Admin exists.
+ * Returns 0, or the status of the response.
  */
-static inline int64_t bb_home(struct bb_request *rq, int64_t asked)
+static inline int bb_home(struct bb_request *rq, int64_t asked, int64_t *organization)
 {
     const struct bb_principal *who = rq->principal;
-    int64_t organization = bb_organization(rq, asked);
+    int refused = bb_organization(rq, asked, organization);
 
-    if (organization)
-        return organization;
+    if (refused || *organization)
+        return refused;
     if (who->role == BB_ROLE_ADMIN ||
         (who->role == BB_ROLE_API_USER && who->organization_count > 1))
-        bb_end(rq, bb_invalid(rq, "organizationId", "is required"));
-    organization = who->organization_count == 1 ? who->organizations[0] : who->organization;
-    if (!organization)
-        bb_end(rq, bb_fail(rq, 403, "You act in no organization"));
-    return organization;
+        return bb_invalid(rq, "organizationId", "is required");
+    *organization = who->organization_count == 1 ? who->organizations[0] : who->organization;
+    return *organization ? 0 : bb_fail(rq, 403, "You act in no organization");
 }
 
 /* Adds a header to the response. Returns 0, or -1 if the name or value is not valid in a header. */

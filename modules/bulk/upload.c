@@ -383,7 +383,10 @@ int bulk_upload(struct bb_request *rq)
         return bb_invalid(rq, "type", "must be one of: %s", bulk_type_names(rq));
     if (!(source.type->rows->roles & rq->principal->role))
         return bb_fail_text(rq, 403, NULL);
-    source.organization = bb_home(rq, bb_arg_int(rq, "organizationId", 0));
+    int refused = bb_home(rq, bb_arg_int(rq, "organizationId", 0), &source.organization);
+
+    if (refused)
+        return refused;
     if (rq->principal->role == BB_ROLE_ADMIN) /* other callers can only name existing ones */
         organization_check(rq, source.organization);
     if (!file)

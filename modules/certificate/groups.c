@@ -298,8 +298,11 @@ static int group_make(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int certificate_group_create(struct bb_request *rq)
 {
-    struct group_new made = {.organization = bb_home(rq, bb_given_int(rq, "organizationId", 0))};
+    struct group_new made = {.count = 0};
+    int refused = bb_home(rq, bb_given_int(rq, "organizationId", 0), &made.organization);
 
+    if (refused)
+        return refused;
     if (rq->principal->role == BB_ROLE_ADMIN) /* other roles can only name existing ones */
         organization_check(rq, made.organization);
     group_devices(rq, made.organization, &made.devices, &made.count);

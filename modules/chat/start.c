@@ -52,8 +52,11 @@ struct party {
 static int64_t start_organization(struct bb_request *rq, const struct party parties[2])
 {
     const struct bb_principal *who = rq->principal;
-    int64_t organization = bb_organization(rq, bb_given_int(rq, "organizationId", 0));
+    int64_t organization;
+    int refused = bb_organization(rq, bb_given_int(rq, "organizationId", 0), &organization);
 
+    if (refused)
+        bb_end(rq, refused);
     if (!organization && who->role == BB_ROLE_ADMIN) {
         /*
          * Finds the organization that owns a conversation started by an Admin who names none, so

@@ -14,24 +14,33 @@ struct scope {
 #define SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
 
 /*
- * Returns the scope: the organization `asked` (organizationId), or if this is 0, all organizations
- * for an Admin, and otherwise the organizations of the account. Ends the request if the caller may
- * not act in the organization.
+ * Sets the scope: the organization `asked` (organizationId), or if this is 0, all organizations for
+ * an Admin, and otherwise the organizations of the account. Returns 0, or the status of the
+ * response sent.
  */
-static inline struct scope scope_of(struct bb_request *rq, int64_t asked)
+static inline int scope_set(struct bb_request *rq, int64_t asked, struct scope *scope)
 {
     const struct bb_principal *who = rq->principal;
     int64_t *organization = bb_alloc(rq, sizeof(*organization));
+    int refused = bb_organization(rq, asked, organization);
 
-    *organization = bb_organization(rq, asked);
-    return *organization ? (struct scope){false, organization, 1}
-                         : (struct scope){who->role == BB_ROLE_ADMIN, who->organizations,
-                                          who->organization_count};
+    if (*organization)
+        *scope = (struct scope){false, organization, 1};
+    else
+        *scope =
+            (struct scope){who->role == BB_ROLE_ADMIN, who->organizations, who->organization_count};
+    return refused;
 }
 
+/* Like scope_set() for the query's organizationId, but ends the request instead of returning. */
 static inline struct scope scope_asked(struct bb_request *rq)
 {
-    return scope_of(rq, bb_arg_int(rq, "organizationId", 0));
+    struct scope scope;
+    int refused = scope_set(rq, bb_arg_int(rq, "organizationId", 0), &scope);
+
+    if (refused)
+        bb_end(rq, refused);
+    return scope;
 }
 
 /* Returns 1 if the organization exists or no module has accounts, 0 if not, -1 on failure. */

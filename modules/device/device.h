@@ -233,10 +233,13 @@ enum device_look_up {
     DEVICE_AT_SITE     /* by its siteName */
 };
 
-/* Finds a device in the caller's scope. Ends the request if there is none, or several. */
-struct device_record device_find(struct bb_request *rq, enum device_look_up how, const char *name,
-                                 int64_t asked);
-/* Finds the device with the key in the request's path and the organizationId in its query. */
+/* Finds a device in the caller's scope. Returns 0, or the status of the response sent. */
+int device_find(struct bb_request *rq, enum device_look_up how, const char *name, int64_t asked,
+                struct device_record *record);
+/*
+ * Returns the device with the key in the request's path and the organizationId in its query. Ends
+ * the request if there is none, or several.
+ */
 struct device_record device_in_path(struct bb_request *rq, enum device_look_up how);
 
 /*

@@ -32,10 +32,12 @@ static struct bb_device directory_device(const struct device *state,
 static int directory_find(void *state, struct bb_request *rq, const char *key, int64_t organization,
                           struct bb_device *device)
 {
-    struct device_record record = device_find(rq, DEVICE_ONLY_FACTS, key, organization);
+    struct device_record record;
+    int refused = device_find(rq, DEVICE_ONLY_FACTS, key, organization, &record);
 
-    *device = directory_device(state, &record);
-    return 0;
+    if (!refused)
+        *device = directory_device(state, &record);
+    return refused;
 }
 
 static int directory_get(void *state, struct bb_request *rq, const int64_t *ids, size_t count,

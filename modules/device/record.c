@@ -273,28 +273,41 @@ static const char *record_names(struct bb_request *rq, const struct bb_rows *row
     return list;
 }
 
-struct device_record device_find(struct bb_request *rq, enum device_look_up how, const char *name,
-                                 int64_t asked)
+int device_find(struct bb_request *rq, enum device_look_up how, const char *name, int64_t asked,
+                struct device_record *record)
 {
-    struct scope scope = scope_of(rq, asked);
+    struct scope scope;
+    int refused = scope_set(rq, asked, &scope);
     bool site = how == DEVICE_AT_SITE;
+
+    if (refused)
+        return refused;
     const char *key = device_trimmed(rq, name);
     enum sight sight = scope.all ? OF_ALL : scope.count == 1 ? OF_ONE : OF_SOME;
-    const struct bb_rows *rows = bb_query_or_end(rq, &look_ups[how][sight].one,
-                                                 BB_ARGS(SCOPE_ARGS(&scope), bb_t(key),
-                                                         bb_t(!site && is_uuid(key) ? key : NULL),
-                                                         bb_t(site ? NULL : record_id(key))));
+    const struct bb_rows *rows =
+        bb_query(rq, &look_ups[how][sight].one,
+                 BB_ARGS(SCOPE_ARGS(&scope), bb_t(key), bb_t(!site && is_uuid(key) ? key : NULL),
+                         bb_t(site ? NULL : record_id(key))));
 
+    if (!rows)
+        return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
-        bb_end(rq, bb_fail_text(rq, 404, DEVICE_NONE));
+        return bb_fail_text(rq, 404, DEVICE_NONE);
     if (bb_count(rq, rows) > 1)
-        bb_end(rq, bb_fail(rq, 409, DEVICE_SEVERAL, site ? "siteName" : "identifier",
-                           record_names(rq, rows)));
-    return how == DEVICE_ONLY_FACTS ? device_facts_of(rq, rows, 0, 0)
-                                    : device_record_of(rq, rows, 0);
+        return bb_fail(rq, 409, DEVICE_SEVERAL, site ? "siteName" : "identifier",
+                       record_names(rq, rows));
+    *record =
+        how == DEVICE_ONLY_FACTS ? device_facts_of(rq, rows, 0, 0) : device_record_of(rq, rows, 0);
+    return 0;
 }
 
 struct device_record device_in_path(struct bb_request *rq, enum device_look_up how)
 {
-    return device_find(rq, how, bb_segment(rq, "externalId"), bb_arg_int(rq, "organizationId", 0));
+    struct device_record record;
+    int refused = device_find(rq, how, bb_segment(rq, "externalId"),
+                              bb_arg_int(rq, "organizationId", 0), &record);
+
+    if (refused)
+        bb_end(rq, refused);
+    return record;
 }

@@ -30,8 +30,11 @@ static const struct bb_sql insert = {
 int device_register(struct bb_request *rq)
 {
     struct device_values values = device_read_body(rq, true);
-    struct device_record record = {.organization = bb_home(rq, values.organization)};
+    struct device_record record = {.id = 0};
+    int refused = bb_home(rq, values.organization, &record.organization);
 
+    if (refused)
+        return refused;
     record.id = bb_next_id(rq, "device_id");
     if (record.id < 0)
         return bb_failed(rq);
@@ -214,8 +217,11 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 static int update_device(struct bb_request *rq, enum device_look_up how, const char *segment)
 {
     struct change change = {.values = device_read_body(rq, false)};
+    int refused =
+        device_find(rq, how, bb_segment(rq, segment), change.values.organization, &change.device);
 
-    change.device = device_find(rq, how, bb_segment(rq, segment), change.values.organization);
+    if (refused)
+        return refused;
     change.documents = device_documents_take(rq, change.device.organization);
     int status = bb_transaction(rq, update_work, &change);
 

@@ -98,17 +98,17 @@ int reading_refused(struct bb_request *rq)
     const struct bb_principal *who = rq->principal;
     const char *key = bb_arg(rq, "externalId");
     int64_t limit = bb_arg_int(rq, "limit", PAGE), asked = bb_arg_int(rq, "organizationId", 0);
-    int64_t organization = key ? 0 : bb_organization(rq, asked);
+    int64_t organization = 0;
     struct bb_device device = {.size = sizeof(device)};
     struct reading_range range = reading_range(rq);
     const struct bb_sql *sql = &of_organizations;
     struct bb_value whose = bb_ints(who->organizations, who->organization_count);
+    int refused = key ? reading->devices->find(reading->devices_state, rq, key, asked, &device)
+                      : bb_organization(rq, asked, &organization);
 
+    if (refused)
+        return refused;
     if (key) {
-        int refused = reading->devices->find(reading->devices_state, rq, key, asked, &device);
-
-        if (refused)
-            return refused;
         sql = &of_device;
         whose = bb_i(device.id);
     } else if (organization) {
