@@ -140,5 +140,6 @@ $$;
 CREATE FUNCTION account_named(part text) RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT array_agg(a.email) FROM (
         SELECT a.email FROM auth_account a WHERE a.approved IS NOT NULL AND a.status <> 'Deleted'
-        AND position(lower($1) IN lower(a.first_name || ' ' || a.last_name)) > 0 LIMIT 1000) a
+        AND position(lower($1) IN lower(a.first_name || ' ' || a.last_name)) > 0
+        ORDER BY a.id LIMIT 1000) a
 $$;

@@ -29,14 +29,15 @@
  * written or read in the conversation, so that nobody else learns the names of arbitrary accounts.
  */
 #define NAMED(side) "($1::boolean OR (c.unread" side " < c.entries AND NOT c.withheld" side "))"
-#define NAMED_AS(side)                                                                             \
-    " OR (" NAMED(side) " AND c.participant" side                                                  \
-                        " = ANY ((SELECT account_named($9::text))::text[]))"
+#define NAMED_AS                                                                                   \
+    " OR (SELECT account_named($9::text)) && ARRAY[CASE WHEN " NAMED(                              \
+        "1") " THEN c.participant1"                                                                \
+             " END, CASE WHEN " NAMED("2") " THEN c.participant2 END]"
 #define FILTERS                                                                                    \
     "($4::bigint IS NULL OR c.id = $4::bigint)"                                                    \
     " AND ($8::bigint IS NULL OR c.organisation = $8::bigint)"                                     \
     " AND ($9::text IS NULL OR position(lower($9::text) IN lower(concat_ws(' ', c.participant1,"   \
-    " c.participant2, c.device_project_name))) > 0" NAMED_AS("1") NAMED_AS("2") ")"
+    " c.participant2, c.device_project_name))) > 0" NAMED_AS ")"
 
 /*
  * Items of FROM, in the order of enum chat_source. The conversations of a caller with organizations
