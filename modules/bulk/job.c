@@ -164,8 +164,10 @@ int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, cons
         " WHERE " MINE " AND j.status = 'created' RETURNING " BULK_JOB,
         BB_SQL_WRITE,
     };
-    const struct bb_rows *rows = bb_query_or_end(rq, &confirm, BB_ARGS(MINE_ARGS(who, id)));
+    const struct bb_rows *rows = bb_query(rq, &confirm, BB_ARGS(MINE_ARGS(who, id)));
 
+    if (!rows)
+        return bb_failed(rq);
     if (!bb_count(rq, rows))
         return job_wrong_state(rq, who, id);
     *job = bulk_job_of(rq, rows, 0, false);
@@ -266,8 +268,10 @@ int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const
         "DELETE FROM bulk_job j WHERE " MINE " AND j.status <> 'confirmed'",
         BB_SQL_WRITE | BB_SQL_LONG,
     };
-    const struct bb_rows *rows = bb_query_or_end(rq, &delete, BB_ARGS(MINE_ARGS(who, id)));
+    const struct bb_rows *rows = bb_query(rq, &delete, BB_ARGS(MINE_ARGS(who, id)));
 
+    if (!rows)
+        return bb_failed(rq);
     return bb_affected(rq, rows) ? 0 : job_wrong_state(rq, who, id);
 }
 

@@ -80,15 +80,16 @@ static const struct bb_route routes[] = {
 
 static int console_open(struct bb_host *host, void **state)
 {
-    static const char *const urls[] = {"contact", "grafana", "help"};
+    static const char *const urls[] = {"contact", "grafana", "help"}; /* only the first: mailto */
     struct assets *pages = NULL;
 
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         const char *url = bb_setting_text(host, urls[i]);
 
         if (*url && strncmp(url, "https://", 8) != 0 && strncmp(url, "http://", 7) != 0 &&
-            strncmp(url, "mailto:", 7) != 0)
-            return bb_open_fail(host, "%s: must begin with https://, http:// or mailto:", urls[i]);
+            (i || strncmp(url, "mailto:", 7) != 0))
+            return bb_open_fail(host, "%s: must begin with %s", urls[i],
+                                i ? "https:// or http://" : "https://, http:// or mailto:");
     }
     int failed =
         assets_open(host, bb_setting_text(host, "pages"), CONSOLE_PAGES, "the console", &pages);
