@@ -57,8 +57,9 @@ struct bb_account_scope {
 
 /*
  * "accounts" 1: account data for other modules. SQL functions: account_name(email text) returns the
- * `name` of the approved account with an e-mail (lower case), and account_named(part text) the
- * e-mails of up to 1,000 approved accounts whose names contain a text.
+ * `name` of the approved account with an e-mail (lower case), and when it was `approved`;
+ * account_named(part text) returns the e-mails of up to 1,000 approved accounts whose names contain
+ * a text.
  */
 struct bb_accounts {
     size_t size;

@@ -132,8 +132,8 @@ CREATE INDEX auth_session_login ON auth_session (login) WHERE login IS NOT NULL;
 -- step 4: names of accounts in statements of other modules
 
 -- Inlined into the statement, so that it costs a look-up by the e-mail.
-CREATE FUNCTION account_name(email text) RETURNS TABLE (name text) LANGUAGE sql STABLE AS $$
-    SELECT nullif(btrim(a.first_name || ' ' || a.last_name), '') FROM auth_account a
+CREATE FUNCTION account_name(email text) RETURNS TABLE (name text, approved timestamptz) LANGUAGE sql STABLE AS $$
+    SELECT nullif(btrim(a.first_name || ' ' || a.last_name), ''), a.approved FROM auth_account a
     WHERE a.email = $1 AND a.approved IS NOT NULL AND a.status <> 'Deleted'
 $$;
 

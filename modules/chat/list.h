@@ -25,19 +25,25 @@
     " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
 
 /*
- * Whether the caller gets a participant's name: only an Admin gets it before the participant has
- * written or read in the conversation, so that nobody else learns the names of arbitrary accounts.
+ * Whether the caller gets the name n1 or n2 of a participant, a row of account_name(). Only an
+ * Admin gets it before the participant has written or read in the conversation, so that nobody else
+ * learns the names of arbitrary accounts. Before the account was approved, others wrote and read
+ * for its e-mail, so that does not count.
  */
-#define NAMED(side) "($1::boolean OR (c.unread" side " < c.entries AND NOT c.withheld" side "))"
-#define NAMED_AS                                                                                   \
-    " OR (SELECT account_named($9::text)) && ARRAY[CASE WHEN " NAMED(                              \
-        "1") " THEN c.participant1"                                                                \
-             " END, CASE WHEN " NAMED("2") " THEN c.participant2 END]"
+#define NAMED(side)                                                                                \
+    "($1::boolean OR (c.unread" side " < c.entries AND NOT c.withheld" side " AND n" side          \
+    ".approved <= (SELECT d.created_at FROM chat_directory d WHERE d.id = c.id)))"
+#define NAME_HAS(side)                                                                             \
+    "EXISTS (SELECT FROM account_name(c.participant" side ") n" side                               \
+    " WHERE " NAMED(side) " AND position(lower($9::text) IN lower(n" side ".name)) > 0)"
+#define HAS_NAME                                                                                   \
+    "CASE WHEN $1::boolean THEN (SELECT account_named($9::text))"                                  \
+    " && ARRAY[c.participant1, c.participant2] ELSE " NAME_HAS("1") " OR " NAME_HAS("2") " END"
 #define FILTERS                                                                                    \
     "($4::bigint IS NULL OR c.id = $4::bigint)"                                                    \
     " AND ($8::bigint IS NULL OR c.organisation = $8::bigint)"                                     \
     " AND ($9::text IS NULL OR position(lower($9::text) IN lower(concat_ws(' ', c.participant1,"   \
-    " c.participant2, c.device_project_name))) > 0" NAMED_AS ")"
+    " c.participant2, c.device_project_name))) > 0 OR " HAS_NAME ")"
 
 /*
  * Items of FROM, in the order of enum chat_source. The conversations of a caller with organizations

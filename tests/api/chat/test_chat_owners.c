@@ -101,6 +101,8 @@ TEST(a_shared_conversation_is_seen_by_the_account)
     live_expect(far, "for the account");
     ck_status(talk_read(host, account, &talk, email), 200);
     ck_assert_int_eq(talk_unread(host, account, email), 0);
+    ask(k, 200, "[{'name1':null}]", "GET /api/chat/conversations?id=%jd", (intmax_t)talk.id);
+    ask(k, 200, "[]", "GET /api/chat/conversations?id=%jd&search=Family", (intmax_t)talk.id);
     sse_close(sse);
     sse_close(far);
 }
