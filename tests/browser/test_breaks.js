@@ -189,8 +189,19 @@ scene('breaks: on a slow network nothing is sent twice and progress is shown', a
   await button(form, 'Save').dblclick()
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: 'Slow hill' }).waitFor()
+  await go(page, 'Devices')
+  await button(page, 'Register a device').click()
+  await form.getByLabel('Site').fill('Left hill')
+  await button(form, 'Save').click()
+  await page.keyboard.press('Escape')
+  const stored = page.waitForResponse((one) => one.request().method() === 'POST' && one.url().endsWith('/api/device'))
+  await button(page, 'Discard').click()
+  await go(page, 'Help')
+  await stored
+  await page.waitForTimeout(2 * SLOW_MS)
+  assert.match(page.url(), /#\/help$/)
   await page.unroute('**/api/**')
-  assert.equal((await call('GET', '/api/device', sol.token)).length, 1)
+  assert.equal((await call('GET', '/api/device', sol.token)).length, 2)
 })
 
 scene('breaks: a refused file shows the reason and another one can be chosen', async ({ page }) => {

@@ -32,7 +32,8 @@ function Upload () {
       setPart(0)
       return upload<BulkUpload>('POST', `/api/bulk-upload${query({ type: values.type, organizationId })}`, body, setPart)
     },
-    done: ({ bulkUploadId }) => { void client.invalidateQueries({ queryKey: ['bulk'] }); go('bulk', bulkUploadId) }
+    done: () => { void client.invalidateQueries({ queryKey: ['bulk'] }) },
+    leave: ({ bulkUploadId }) => go('bulk', bulkUploadId)
   })
   const choose = (chosen: File | undefined) => { // an error of the previous file would look like one of this file
     setFile(chosen ?? null)

@@ -33,11 +33,8 @@ export function Start ({
         deviceProjectName: deviceProjectName || null,
         organizationId: target.idOf(rest)
       }),
-    done: async ({ conversation }) => {
-      await client.invalidateQueries({ queryKey: ['conversations'] })
-      close()
-      go('chat', conversation.id)
-    }
+    done: () => client.invalidateQueries({ queryKey: ['conversations'] }),
+    leave: ({ conversation }) => { close(); go('chat', conversation.id) }
   })
 
   return (

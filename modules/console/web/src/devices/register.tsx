@@ -69,7 +69,8 @@ export function Register ({ device, close, done }: {
         if (names.length > 0) throw new Conflict(now, names)
       })
     },
-    done: async (saved) => { await client.invalidateQueries({ queryKey: ['devices'] }); done(saved) },
+    done: () => client.invalidateQueries({ queryKey: ['devices'] }),
+    leave: done,
     failed: (error) => {
       if (error instanceof Conflict) know(error.now)
       void client.invalidateQueries({ queryKey: ['devices', 'one'] }) // it may have been changed or deleted meanwhile

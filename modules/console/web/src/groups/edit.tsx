@@ -20,15 +20,15 @@ const timeOf = (day: string) => beginOf(day) || null
 
 /* A form whose answer is the group. */
 function useGroupForm<Values extends FieldValues> (
-  values: Values, send: (values: Values) => Promise<Group>, done: (group: Group) => void
+  values: Values, send: (values: Values) => Promise<Group>, leave: (group: Group) => void
 ) {
   const client = useQueryClient()
   return useSentForm(values, {
     send,
-    done: async (group) => {
+    leave,
+    done: () => {
       void client.invalidateQueries({ queryKey: ['devices'] }) // which of them are in a group
-      await client.invalidateQueries({ queryKey: ['groups'] })
-      done(group)
+      return client.invalidateQueries({ queryKey: ['groups'] })
     }
   })
 }

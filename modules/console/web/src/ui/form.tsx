@@ -19,17 +19,20 @@ interface Problem { field: string, problem: string }
 export const problemsIn = (error: unknown): Problem[] => error instanceof ApiError ? error.errors : []
 
 /*
- * `values`: the first ones, in the order of the fields. `send` sends the values, and `done` gets the answer.
+ * `values`: the first ones, in the order of the fields. `send` sends the values, and `done` gets the answer. Then
+ * `leave` gets it too, unless the user has left the form meanwhile.
  * `problemsOf` returns the problems of an error under the form's own names of the fields.
  */
 export function useSentForm<Values extends FieldValues, Answer> (values: Values, {
   send,
   done,
+  leave,
   failed,
   problemsOf = problemsIn
 }: {
   send: (values: Values) => Promise<Answer>
-  done: (answer: Answer) => unknown
+  done?: (answer: Answer) => unknown
+  leave?: (answer: Answer) => void
   failed?: (error: Error) => unknown
   problemsOf?: (error: unknown) => Problem[]
 }) {
@@ -38,7 +41,7 @@ export function useSentForm<Values extends FieldValues, Answer> (values: Values,
   const has = ({ field }: Problem) => field.split('.')[0]! in values
   const save = useAction<Answer, Values>({
     mutationFn: send,
-    onSuccess: done,
+    onSuccess: async (answer) => { await done?.(answer); if (ref.current) leave?.(answer) },
     onError: (error) => {
       for (const each of problemsOf(error).filter(has))
         form.setError(each.field as Path<Values>, { type: 'service', message: each.problem })

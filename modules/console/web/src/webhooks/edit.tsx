@@ -476,7 +476,10 @@ function Changed ({ of: { now, names } }: { of: Conflict }) {
   )
 }
 
-export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) => void }) {
+/* `made` gets a new webhook, even if the user has left the form; `leave` does not. */
+export function Edit ({ hook, made, leave }: {
+  hook?: Webhook; made?: (hook: Webhook) => void; leave: (hook: Webhook) => void
+}) {
   const client = useQueryClient()
   const [first] = useState(hook) // as it was when the form was opened: only members that differ are sent
   const [known, know] = useState(hook) // as it was when the user last saw its values
@@ -496,12 +499,13 @@ export function Edit ({ hook, done }: { hook?: Webhook; done: (hook: Webhook) =>
       if (hook) client.setQueryData(['webhooks', String(hook.id)], saved)
       void client.invalidateQueries({ queryKey: ['webhooks'] })
       if (hook) toast(t('hooks.saved'))
-      done(saved)
+      else made?.(saved)
     },
     problemsOf
   })
   const guard = useGuard(form.formState.isDirty)
   const values = form.watch()
+    leave,
   const part: Part = { form, values, hook }
   const good =
     (values.scope === 'all' || values.events.length > 0) &&

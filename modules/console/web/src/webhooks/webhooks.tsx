@@ -168,24 +168,21 @@ function ById ({ id, rest, show }: { id: string; rest: string[]; show: (made: We
       </div>
     )
   }
-  if (rest[0] === 'edit') return <Edit hook={single.data} done={() => go('webhooks', id)} />
+  if (rest[0] === 'edit') return <Edit hook={single.data} leave={() => go('webhooks', id)} />
   if (rest[0] === 'deliveries') return <DeliveryPage hook={single.data} id={rest[1] ?? ''} />
   return <One hook={single.data} tab={rest[0] ?? ''} show={show} error={single.error} />
 }
 
 export default function Webhooks ({ rest: [id, ...rest] }: { rest: string[] }) {
   const [made, show] = useState<Webhook | null>(null)
-  const added = (hook: Webhook) => {
-    if (hook.kind !== 'poll') show(hook) // nothing is signed
-    go('webhooks', hook.id)
-  }
+  const added = (hook: Webhook) => { if (hook.kind !== 'poll') show(hook) } // nothing is signed
 
   return (
     <>
       {id === undefined ? (
         <List />
       ) : id === 'new' ? (
-        <Edit done={added} />
+        <Edit made={added} leave={({ id: added }) => go('webhooks', added)} />
       ) : id === 'events' ? (
         <Catalogue name={rest[0]} />
       ) : (
