@@ -67,9 +67,9 @@ export function Switcher () {
 interface Values { organizationId?: string }
 
 /*
- * The organization of something new: `first`, or the one that the header has chosen, until the user picks another in
- * the form. `values` belongs to the form's values; there is nothing to pick if there is only one organization. `idOf`
- * returns the picked one.
+ * The organization of something new: `first`, or the one that the header has chosen when the form is drawn first, until
+ * the user picks another in the form. A form that leaves the header usable has the choice as its key. `values` belongs
+ * to the form's values; there is nothing to pick if there is only one organization. `idOf` returns the picked one.
  */
 export function useTarget (first?: number) {
   const { several, chosen, waits } = useOrganizations()

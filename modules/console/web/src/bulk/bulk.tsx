@@ -83,7 +83,7 @@ export default function Bulk ({ rest }: { rest: string[] }) {
   return (
     <div className='page'>
       <header><h1>{t('bulk.title')}</h1></header>
-      <Upload />
+      <Upload key={organizationId ?? ''} />
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && <Empty>{t('bulk.empty')}</Empty>}
