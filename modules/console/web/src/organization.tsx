@@ -37,12 +37,15 @@ export function useOrganizations () {
   const waits = admin && every.isPending
   const chosen = all.find(({ id }) => String(id) === org)?.id ?? (waits && /^\d+$/.test(org) ? Number(org) : undefined)
 
+  const knownAs = (id: number | null) => all.find((one) => one.id === id)?.name
+
   return {
     all,
     several: admin ? all.length > 0 : all.length > 1,
     chosen,
     waits,
-    nameOf: (id: number) => all.find((one) => one.id === id)?.name ?? String(id)
+    knownAs,
+    nameOf: (id: number) => knownAs(id) ?? t('org.unknown', { id: String(id) })
   }
 }
 

@@ -54,7 +54,7 @@ function Idle ({ text }: { text: Key | null }) {
 
 export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
   const me = useMe()
-  const { several, chosen, nameOf } = useOrganizations()
+  const { several, chosen, knownAs } = useOrganizations()
   const [{ all: every, search, q }, change] = useValues('all', 'search', 'q')
   const kept = { all: every, search, q }
   const [starting, setStarting] = useState(false)
@@ -113,7 +113,7 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
                   key={data.id}
                   data={data}
                   email={me.email}
-                  organization={several && data.organizationId !== null ? nameOf(data.organizationId) : null}
+                  organization={several && knownAs(data.organizationId)}
                   current={data.id === open?.id}
                   href={toWith(kept, 'chat', data.id)}
                 />

@@ -155,9 +155,9 @@ export function Conversation ({ conversation, place, back }: {
   const visible = useSyncExternalStore(listen, isVisible)
   const sees = atEnd && visible && !loading && error === null // the last message is seen, and with it all earlier ones
   const fresh = sees ? 0 : countFresh(entries, seen, me.email)
-  const { several, nameOf: organizationOf } = useOrganizations()
+  const { several, knownAs } = useOrganizations()
   const { title, emails } = titleOf(conversation, me.email)
-  const organization = several && conversation.organizationId !== null && organizationOf(conversation.organizationId)
+  const organization = several && knownAs(conversation.organizationId)
   const about = [emails, conversation.deviceProjectName, organization].filter(Boolean).join(' · ')
 
   useEffect(

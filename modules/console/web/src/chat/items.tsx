@@ -34,7 +34,7 @@ export function When ({ at }: { at: string }) {
 
 /* `organization`: its name, if the user acts for several. */
 export function Item ({ data, email, organization, current, href }: {
-  data: Data, email: string, organization: string | null, current: boolean, href: string
+  data: Data, email: string, organization: string | false | undefined, current: boolean, href: string
 }) {
   const unread = current ? 0 : unreadBy(data, email)
   const { username, chatEntry, createdAt } = data.lastMessage

@@ -82,11 +82,10 @@ function Sharing ({ group }: { group: Group }) {
   const taken = [group.organizationId, ...shares.data?.map(({ organizationId }) => organizationId) ?? []]
   const others = all.filter(({ id }) => !taken.includes(id))
   const list = isOne(useMe(), 'Admin')
-  const titled = (id: number) => all.some((one) => one.id === id) ? nameOf(id) : t('groups.organization', { id: String(id) })
   const refresh = () => client.invalidateQueries({ queryKey: ['groups', 'share', group.id] })
   const add = useAction({
     mutationFn: () => call('POST', path, { organizationId: Number(added) }),
-    onSuccess: () => { void refresh(); toast(t('groups.sharedWith', { name: titled(Number(added)) })); setAdded('') }
+    onSuccess: () => { void refresh(); toast(t('groups.sharedWith', { name: nameOf(Number(added)) })); setAdded('') }
   })
 
   return (
@@ -99,7 +98,7 @@ function Sharing ({ group }: { group: Group }) {
         <Table label={t('groups.share')} head={[t('accounts.organization'), t('groups.since'), '']}>
           {shares.data.map(({ organizationId, sharedAt }) => (
             <tr key={organizationId}>
-              <td className='wide'>{titled(organizationId)}</td>
+              <td className='wide'>{nameOf(organizationId)}</td>
               <td>{asDay(sharedAt)}</td>
               <td><Button kind='quiet' onClick={() => end(organizationId)}>{t('groups.unshare')}</Button></td>
             </tr>
@@ -118,7 +117,7 @@ function Sharing ({ group }: { group: Group }) {
         <Button type='submit' disabled={!added || add.isPending}>{t('groups.shareDo')}</Button>
       </form>
       {ending !== null && (
-        <Confirm title={t('groups.unshare')} text={t('groups.unshareAsk', { name: titled(ending) })}
+        <Confirm title={t('groups.unshare')} text={t('groups.unshareAsk', { name: nameOf(ending) })}
           action={t('groups.unshare')} run={() => call('DELETE', `${path}/${ending}`).then(refresh)}
           close={() => end(null)} />
       )}
