@@ -1,7 +1,7 @@
 /* Help, keyboard shortcuts, the search of everything, possible duplicates, and the history of Status. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, look, button } = require('./stage')
+const { scene, enter, logIn, go, look, button } = require('./stage')
 const { base, admin, login, member, converse, call } = require('./service')
 
 const hash = (page) => page.evaluate(() => location.hash)
@@ -15,6 +15,14 @@ scene('help: roles, words and keys are explained', async ({ page }) => {
   await page.getByText('The rest of a cycle below a whole kWh.').waitFor()
   assert.equal(await page.getByRole('link', { name: 'Documentation' }).count(), 0, 'a link that the operator has not set')
   await look(page, 'help')
+  const content = page.locator('#content')
+  await page.setViewportSize({ width: 1440, height: 400 })
+  await content.evaluate((box) => { box.scrollTop = box.scrollHeight })
+  await button(page, 'Log out').click()
+  await logIn(page, hel)
+  await page.getByRole('heading', { name: 'Hello, Hel' }).waitFor()
+  await page.waitForFunction(() => { const box = document.getElementById('content'); return box.scrollHeight > box.clientHeight + 50 })
+  assert.equal(await content.evaluate((box) => box.scrollTop), 0, 'the position in Help is not one of the overview')
   const other = await page.context().newPage()
   await other.route('**/console/about', (route) => route.fulfill({ json: { help: 'https://docs.example.org/', contact: '', version: '1' } }))
   await other.goto(`${base}/console/#/help`) // the cookie logs in

@@ -27,9 +27,12 @@ let entries = Date.now()
 const read = () => parseHref(`/${location.hash.replace(/^#\/?/, '')}`, history.state)
 const box = () => document.getElementById('content')
 
-/* For a link or a typed address the browser makes an entry without a state. The library needs its place. */
+/*
+ * For a link or a typed address the browser makes an entry without a state, and an entry of an earlier release has
+ * another one. The library needs its place.
+ */
 addEventListener('popstate', () => {
-  if (history.state) return
+  if (history.state?.__TSR_index !== undefined) return
   const { href, state } = router.location
   const next = { __TSR_index: state.__TSR_index + 1, key: `${++entries}`, entry: entries }
 
@@ -97,22 +100,29 @@ export const to = (...path: Part[]) => toWith({}, ...path)
 /* Goes to an address, as a link does: the guard of a form asks first. */
 export const visit = (address: string) => { location.hash = address }
 
+function flush () {
+  try {
+    router.flush()
+  } catch { /* Safari limits the changes per second; the next one includes this one */ }
+}
+
 /* Goes to the view of something that the user has just made: no guard asks. */
-export const go = (...path: Part[]) => router.push(to(...path).slice(1), { entry: ++entries }, UNASKED)
+export function go (...path: Part[]) {
+  router.push(to(...path).slice(1), { entry: ++entries }, UNASKED)
+  flush()
+}
 
 /* Replaces the address of the current entry of the history. */
 function replace (address: string, state: HistoryState = router.location.state) {
   router.replace(address.slice(1), state, UNASKED)
-  try {
-    router.flush()
-  } catch { /* Safari limits the changes per second; the next one includes this one */ }
+  flush()
 }
 
 /* Goes to an address and replaces the current entry of the history, which is no longer valid. */
 export const goInstead = (...path: Part[]) => replace(to(...path), { entry: ++entries })
 
 /* The address of a page that has just been loaded, for another account. */
-export const goHome = () => replace('#/')
+export const goHome = () => replace('#/', { entry: ++entries })
 
 /*
  * Values of a view that are in its address, so that Back restores them and the address can be passed on. Returns
