@@ -341,6 +341,20 @@ scene('devices: typing in the search sends one request, and a wrong filter keeps
   await page.getByLabel('Capacity from (kW)').fill('-1')
   await page.getByRole('alert').getByText('Capacity from (kW): must').waitFor()
   await page.getByRole('link', { name: 'Windrad Berg' }).waitFor()
+  const since = page.getByLabel('Commissioned from')
+  await since.fill('2026-01-02')
+  await page.waitForURL(/commissionedFrom=2026-01-02/)
+  await since.press('Backspace') // the day, so the field has no date
+  await page.waitForURL((url) => !url.hash.includes('commissionedFrom'))
+  assert.ok(await since.evaluate(({ validity }) => validity.badInput), 'the month and the year stay')
+  const before = page.url()
+  await to(page, '/devices?status=All')
+  await page.waitForURL(/status=All$/)
+  await page.getByLabel('Search by name or number').fill('of this address')
+  await page.goBack()
+  await page.waitForTimeout(500)
+  assert.equal(page.url(), before)
+  assert.equal(await page.getByLabel('Search by name or number').inputValue(), '')
 }, ['status of 400'])
 
 scene('devices: readings by hour are read from the chart by keyboard, added, voided and refused with the reason', async ({ page }) => {

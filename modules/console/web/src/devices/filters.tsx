@@ -1,6 +1,7 @@
 /* The filters of a list of devices, which are in the address. */
 import { useEffect, useRef, useState, type InputHTMLAttributes } from 'react'
 
+import { useEntry } from '../router'
 import { t } from '../texts/texts'
 import { Field } from '../ui/ui'
 import { Options, useChoices } from './data'
@@ -15,13 +16,15 @@ const PAUSE_MS = 250
 
 /*
  * A field for a typed filter. The field keeps its text itself, so a key draws nothing else, however many devices are on
- * the page. `change` gets the text when the user pauses or leaves the field.
+ * the page. `change` gets the text when the user pauses or leaves the field, unless Back has come first. A part of a
+ * date is '' as well, so the field is not written if it has the value.
  */
 function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInputElement> & {
   value: string, change: (text: string) => void
 }) {
   const input = useRef<HTMLInputElement>(null)
   const timer = useRef(0)
+  const entry = useEntry()
   const pass = () => {
     const text = input.current?.value ?? value
     clearTimeout(timer.current)
@@ -31,8 +34,10 @@ function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInputElement
   const latest = useRef(pass)
 
   useEffect(() => { latest.current = pass })
-  useEffect(() => { if (timer.current === 0 && input.current) input.current.value = value }, [value])
-  useEffect(() => () => clearTimeout(timer.current), [])
+  useEffect(() => () => { clearTimeout(timer.current); timer.current = 0 }, [entry])
+  useEffect(() => {
+    if (timer.current === 0 && input.current && input.current.value !== value) input.current.value = value
+  }, [entry, value])
   return (
     <input {...rest} ref={input} defaultValue={value} onBlur={pass}
       onChange={() => {
