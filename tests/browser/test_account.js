@@ -25,6 +25,8 @@ scene('account: a changed password replaces the old one at login', async ({ page
   await look(page, 'account')
   await change(page, person.password, 'a wording that is new', 'a wording that differs')
   await page.getByText('The two new passwords differ.').waitFor()
+  await page.getByLabel('New password (8 characters or more)', { exact: true }).fill('a wording that differs')
+  await page.getByText('The two new passwords differ.').waitFor({ state: 'detached' })
   await change(page, 'certainly another one', 'a wording that is new')
   await page.getByText('The current password is wrong.').waitFor()
   await look(page, 'account-wrong')
@@ -33,6 +35,9 @@ scene('account: a changed password replaces the old one at login', async ({ page
   assert.equal(await status(person.email, person.password), 200)
   await change(page, person.password, 'a wording that is new')
   await page.getByText('The password is changed.').waitFor()
+  await change(page, 'a wording that is new', 'one more wording', 'a wording that differs')
+  await page.getByText('The two new passwords differ.').waitFor()
+  assert.equal(await page.getByText('The password is changed.').count(), 0)
   assert.notEqual(await status(person.email, person.password), 200)
   await go(page, 'Devices') // the session goes on
   await page.getByText('No devices here').waitFor()

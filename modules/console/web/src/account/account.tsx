@@ -62,7 +62,8 @@ function Password () {
       <input className='hidden' tabIndex={-1} aria-hidden='true' autoComplete='username' value={email} readOnly />{' '}
       {/* for password managers */}
       <Input of={form} name='current' label={t('own.current')} type='password' autoComplete='current-password' required />
-      <Input of={form} name='new' label={t('own.new')} type='password' autoComplete='new-password' required />
+      <Input of={form} name='new' label={t('own.new')} type='password' autoComplete='new-password' required
+        rules={{ deps: 'again' }} />
       <Input of={form} name='again' label={t('own.again')} type='password' autoComplete='new-password' required
         rules={{ validate: (again, values) => again === values.new || t('own.differ') }} />
       <Button kind='main' type='submit' disabled={isPending}>{t('own.password')}</Button>

@@ -50,7 +50,7 @@ export function useSentForm<Values extends FieldValues, Answer> (values: Values,
   })
   const onSubmit = (event: FormEvent) => {
     form.clearErrors() // otherwise the problems that the service had reported would keep the form from being sent
-    void form.handleSubmit((all) => save.mutate(all))(event)
+    void form.handleSubmit((all) => save.mutate(all), () => save.reset())(event)
   }
   const problems = problemsOf(save.error)
   const placed = problems.length > 0 && problems.every(has)
