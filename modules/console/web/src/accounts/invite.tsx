@@ -10,7 +10,10 @@ import { toast } from '../ui/toast'
 export function Invite ({ roles, close }: { roles: Role[], close: () => void }) {
   const client = useQueryClient()
   const form = useSentForm({ email: '', firstName: '', lastName: '', orgName: '', role: 'OrganizationAdmin' }, {
-    send: (values) => call<Account>('POST', '/api/admin/users', { ...values, language }),
+    send: (values) => { // the service warns of empty members
+      const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value.trim() !== ''))
+      return call<Account>('POST', '/api/admin/users', { ...given, language })
+    },
     done: async ({ email }) => {
       await client.invalidateQueries({ queryKey: ['accounts'] })
       close()
