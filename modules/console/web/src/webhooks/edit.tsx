@@ -42,8 +42,12 @@ const problemAt = ({ getFieldState, formState }: UseFormReturn<Form>, name: Path
 /* The problem with a field without a label. */
 function Problem ({ form, name }: { form: UseFormReturn<Form>; name: Path<Form> }) {
   const text = problemAt(form, name)
-  return text && <p className='problem'>{text}</p>
+  return text && <p className='problem' id={`problem-${name}`}>{text}</p>
 }
+
+/* Connects an input with its Problem. */
+const wrongAt = (form: UseFormReturn<Form>, name: Path<Form>) =>
+  problemAt(form, name) !== undefined && { 'aria-invalid': true, 'aria-describedby': `problem-${name}` }
 
 /* A folded part of the form, with its value next to the title. */
 function Folded ({
@@ -249,7 +253,7 @@ function Amount ({ form, name, label, max, children }: {
         max={max}
         required
         aria-label={label}
-        aria-invalid={problemAt(form, name) !== undefined}
+        {...wrongAt(form, name)}
         {...form.register(name)}
       />
       {children}
@@ -320,7 +324,7 @@ function Pace ({ form, values }: Part) {
         </Amount>
       )}
       <Problem form={form} name='limit' />
-      <Check text={t('hooks.ordering')} {...form.register('ordered')} />
+      <Check text={t('hooks.ordering')} {...wrongAt(form, 'ordered')} {...form.register('ordered')} />
       {ordered && <p className='soft'>{t('hooks.orderingIs')}</p>}
       <Problem form={form} name='ordered' />
     </Folded>
@@ -501,11 +505,11 @@ export function Edit ({ hook, made, leave }: {
       if (hook) toast(t('hooks.saved'))
       else made?.(saved)
     },
+    leave,
     problemsOf
   })
   const guard = useGuard(form.formState.isDirty)
   const values = form.watch()
-    leave,
   const part: Part = { form, values, hook }
   const good =
     (values.scope === 'all' || values.events.length > 0) &&

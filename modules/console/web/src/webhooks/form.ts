@@ -30,7 +30,7 @@ export interface Form {
   secret: string
 }
 
-/* The members of each kind of authentication. */
+/* The members of each kind of authentication. The form begins with all of them, as a field without text has ''. */
 export const MEMBERS = {
   basic: ['username', 'password'],
   bearer: ['token'],
@@ -111,7 +111,7 @@ export function formOf (hook?: Webhook): Form {
     headers: [],
     keepsHeaders: hook?.headers !== undefined,
     authentication: hook?.authentication ? 'keep' : 'none',
-    credentials: {},
+    credentials: Object.fromEntries(Object.values(MEMBERS).flat().map((name) => [name, ''])),
     secret: ''
   }
 }
