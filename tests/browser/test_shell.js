@@ -161,7 +161,9 @@ scene('shell: the language can be chosen before the login, which shows the versi
   await page.route('**/console/about', (route) => route.fulfill({ json: { contact: 'mailto:help@example.org', help: 'https://docs.example.org/', version: '1.0.0' } }))
   await page.reload()
   for (const [name, href] of [['Contact the operator', 'mailto:help@example.org'], ['Documentation', 'https://docs.example.org/']]) {
-    assert.equal(await page.getByRole('link', { name }).getAttribute('href'), href)
+    const link = page.getByRole('link', { name })
+    assert.equal(await link.getAttribute('href'), href)
+    assert.equal(await link.getAttribute('target'), href.startsWith('mailto') ? null : '_blank')
   }
   await look(page, 'login-help')
   await page.getByRole('link', { name: 'Deutsch' }).click()

@@ -5,6 +5,10 @@ import { get } from '../api/client'
 
 export interface About { contact: string, help: string, version: string }
 
+/* Only pages are opened in another tab: for a mail, it would stay empty. */
+export const linkTo = (href: string) =>
+  ({ href, ...(/^https?:/i.test(href) && { target: '_blank', rel: 'noreferrer' }) })
+
 export function useAbout () {
   const { data } = useQuery({
     queryKey: ['about'], queryFn: () => get<About>('/console/about'), staleTime: Infinity, retry: false

@@ -5,7 +5,7 @@ import { useValues } from '../router'
 import { useMe } from '../session'
 import { named, t } from '../texts/texts'
 import { Badge, Table } from '../ui/ui'
-import { useAbout } from './about'
+import { linkTo, useAbout } from './about'
 import { Keys } from './keys'
 
 const roles = ['Admin', 'OrganizationAdmin', 'ApiUser', 'DeviceOwner', 'Buyer', 'User'] as const
@@ -25,10 +25,8 @@ export default function Help () {
       <header>
         <h1>{t('nav.help')}</h1>
         <div className='row'>
-          {about?.contact && (
-            <a className='button' href={about.contact} target='_blank' rel='noreferrer'>{t('login.contact')}</a>
-          )}
-          {about?.help && <a className='button' href={about.help} target='_blank' rel='noreferrer'>{t('help.docs')}</a>}
+          {about?.contact && <a className='button' {...linkTo(about.contact)}>{t('login.contact')}</a>}
+          {about?.help && <a className='button' {...linkTo(about.help)}>{t('help.docs')}</a>}
           <a className='button' href='/swagger' target='_blank' rel='noreferrer'>{t('nav.reference')}</a>
         </div>
       </header>

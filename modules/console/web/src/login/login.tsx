@@ -2,7 +2,7 @@ import { useState, type FormEvent } from 'react'
 
 import { ApiError, call, get, session, type Access } from '../api/client'
 import type { Own } from '../api/types'
-import { useAbout } from '../help/about'
+import { linkTo, useAbout } from '../help/about'
 import { language, languages, t } from '../texts/texts'
 import { Button, Failed, Field, Logo } from '../ui/ui'
 import { Forgot } from './link'
@@ -21,8 +21,8 @@ function Help () {
   if (!about) return null
   return (
     <p className='languages'>
-      {about.help && <a href={about.help} target='_blank' rel='noreferrer'>{t('help.docs')}</a>}
-      {about.contact && <a href={about.contact} target='_blank' rel='noreferrer'>{t('login.contact')}</a>}
+      {about.help && <a {...linkTo(about.help)}>{t('help.docs')}</a>}
+      {about.contact && <a {...linkTo(about.contact)}>{t('login.contact')}</a>}
       <small>{t('login.version', { version: about.version })}</small>
     </p>
   )
