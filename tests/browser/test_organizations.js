@@ -74,7 +74,12 @@ scene('organizations: an ApiUser of two organizations starts a conversation for 
   await row.getByText(`Orgtalk Example ${other.email}`).waitFor()
   await page.getByRole('heading', { name: 'Orgtalk Example' }).waitFor()
   await look(page, 'organizations-chat')
-  await page.getByLabel('Search by person or device').fill('orgtalk ex')
+  await call('POST', '/api/chat/conversations/start', api.token, {
+    participant1: api.email, participant2: `nobody@${domain}`, username: api.email, chatEntry: 'To nobody', organizationId: other.organization
+  })
+  await row.getByText('To nobody').waitFor()
+  await Promise.all([page.waitForResponse(/conversations\?.*search=orgtalk.ex/), page.getByLabel('Search by person or device').fill('orgtalk ex')])
+  await row.getByText('To nobody').waitFor({ state: 'detached' })
   await row.getByText('Here I am').waitFor()
   await page.getByRole('banner').getByLabel('Organization').selectOption(nameOf(api))
   await page.getByText('No conversation matches').waitFor()
@@ -102,6 +107,8 @@ scene('organizations: an Admin chooses the organization of a bulk upload, and of
 
   await login(admin)
   await call('POST', '/api/device', owner.token, { externalId: 'OWN-1', siteName: 'Owned roof' })
+  const header = page.getByRole('banner').getByLabel('Organization')
+  const chosen = ({ organization }) => page.getByRole('main').getByLabel('Organization').locator(`option:checked[value="${organization}"]`)
   await enter(page, admin, '#/bulk')
   await header.selectOption(nameOf(other))
   await chosen(other).waitFor({ state: 'attached' })
@@ -110,8 +117,6 @@ scene('organizations: an Admin chooses the organization of a bulk upload, and of
   await page.getByLabel('Drop a CSV file here').setInputFiles({ name: 'reads.csv', mimeType: 'text/csv', buffer: Buffer.from('externalId,startDate,endDate,value,unit,type\nOWN-1,2026-01-01T00:00:00Z,2026-01-02T00:00:00Z,5,kWh,History\n') })
   const [sent] = await Promise.all([sentTo(page, '/api/bulk-upload'), button(page, 'Upload and check').click()])
   assert.equal(new URL(sent.url()).searchParams.get('organizationId'), String(owner.organization))
-  const header = page.getByRole('banner').getByLabel('Organization')
-  const chosen = ({ organization }) => page.getByRole('main').getByLabel('Organization').locator(`option:checked[value="${organization}"]`)
   await page.getByText(/row can be stored|rows can be stored/).waitFor()
   await look(page, 'organizations-admin')
   await page.getByRole('link', { name: 'All uploads' }).click()

@@ -227,6 +227,7 @@ scene('shell: Escape and Back ask before they discard a form with text in it', a
     await stay()
     await question.waitFor({ state: 'detached' })
     assert.equal(await form.getByLabel('First message').inputValue(), 'half a message')
+    await page.waitForURL(/#\/chat$/)
   }
   await back()
   await question.waitFor()
