@@ -282,7 +282,11 @@ void api_yield_now(struct bb_request *pub)
         return;
     rq->ready = true;
     rq->task = (struct task){.run = request_run_task, .patient = true};
-    loop_schedule(rq->loop, &rq->task);
+    if (rq->yielded) /* before other long lists, so that one after the other is in memory whole */
+        STAILQ_INSERT_HEAD(&rq->loop->patient, &rq->task, next);
+    else
+        loop_schedule(rq->loop, &rq->task);
+    rq->yielded = true;
     fiber_park();
 }
 

@@ -90,7 +90,8 @@ struct core_request {
     LIST_ENTRY(core_request) link;               /* in the list of all requests of the loop */
     void (*superseded)(struct core_request *rq); /* NULL: no */
     bool ready;                                  /* is in the loop's list of ready tasks */
-    bool running;                                /* its fiber is running */
+    bool yielded; /* has made room for others at least once, see bb_yield() */
+    bool running; /* its fiber is running */
     struct timer deadline;
     int64_t deadline_ms; /* monotonic; 0: none */
     bool timed_out;
