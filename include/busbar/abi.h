@@ -29,8 +29,7 @@ struct bb_table {
         (array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])                            \
     }
 
-/* Returns a row of a table: BB_ROW(bb_field, route->body, 0). Rows may be longer than the struct.
- */
+/* Returns a row of a table: BB_ROW(bb_field, route->body, 0). */
 #define BB_ROW(type, table, index)                                                                 \
     ((const struct type *)(const void *)((const char *)(table).rows + (index) * (table).stride))
 

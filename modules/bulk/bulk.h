@@ -151,8 +151,7 @@ struct bulk_batch {
     size_t count;
 };
 
-/* Return a column of the type's table, and the index of a column by name or alias, or -1. */
-const struct bb_field *bulk_column(const struct bulk_type *type, size_t index);
+/* Returns the index of a column in the type's table, by its name or alias; -1: none. */
 int bulk_place_of(const struct bulk_type *type, const char *name);
 struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
                                      const json_t *header, char separator);

@@ -153,10 +153,10 @@ int bulk_template(struct bb_request *rq)
         return bb_invalid(rq, "type", "must be one of: %s", bulk_type_names(rq));
     bb_defer(rq, csv_drop, csv);
     for (size_t i = 0; i < type->rows->columns.count; i++)
-        csv_plain(csv, bulk_column(type, i)->name);
+        csv_plain(csv, BB_ROW(bb_field, type->rows->columns, i)->name);
     csv_end_row(csv);
     for (size_t i = 0; i < type->rows->columns.count; i++)
-        csv_text(csv, bulk_column(type, i)->example);
+        csv_text(csv, BB_ROW(bb_field, type->rows->columns, i)->example);
     csv_end_row(csv);
     if (csv->failed)
         return bb_no_memory(rq);

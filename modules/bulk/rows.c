@@ -11,15 +11,10 @@ enum { NAME_BYTES = 1020 }; /* of a row's name in the log: 255 characters */
 
 /* ---- columns ---- */
 
-const struct bb_field *bulk_column(const struct bulk_type *type, size_t index)
-{
-    return BB_ROW(bb_field, type->rows->columns, index);
-}
-
 int bulk_place_of(const struct bulk_type *type, const char *name)
 {
     for (size_t i = 0; type && i < type->rows->columns.count; i++) {
-        const struct bb_field *column = bulk_column(type, i);
+        const struct bb_field *column = BB_ROW(bb_field, type->rows->columns, i);
 
         if (!strcasecmp(column->name, name) || (column->alias && !strcasecmp(column->alias, name)))
             return (int)i;
@@ -133,7 +128,7 @@ static int rows_parse(void *arg, const struct reader_row *input)
         more = more || (i >= columns->count && !blank_is(sent[i]));
         if (!type || place < 0 || !*sent[i])
             continue;
-        const struct bb_field *column = bulk_column(type, (size_t)place);
+        const struct bb_field *column = BB_ROW(bb_field, type->rows->columns, (size_t)place);
 
         cells[place] = rows_value(rq, columns, column, sent[i]);
         if ((size_t)place != type->rows->name_column)

@@ -84,11 +84,13 @@ static void upload_contradict(struct bb_request *rq, struct upload *upload,
 
         if (batch->rows[i]->number != claim->number)
             continue;
-        bb_bulk_problem(rq, batch->rows[i],
-                        claim->column < 0 ? ""
-                                          : bulk_column(batch->type, (size_t)claim->column)->name,
-                        bb_format(rq, ever ? "is the same as in row %d" : "overlaps row %d",
-                                  (int)claim->against));
+        bb_bulk_problem(
+            rq, batch->rows[i],
+            claim->column < 0
+                ? ""
+                : BB_ROW(bb_field, batch->type->rows->columns, (size_t)claim->column)->name,
+            bb_format(rq, ever ? "is the same as in row %d" : "overlaps row %d",
+                      (int)claim->against));
         batch->rows[wrong++] = batch->rows[i];
         upload->next++;
     }
@@ -336,8 +338,8 @@ int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bu
                           .type = type,
                           .names = ""};
     for (size_t i = 0; i < type->rows->columns.count; i++)
-        scan->names =
-            bb_format(rq, "%s%s%s", scan->names, i ? ", " : "", bulk_column(type, i)->name);
+        scan->names = bb_format(rq, "%s%s%s", scan->names, i ? ", " : "",
+                                BB_ROW(bb_field, type->rows->columns, i)->name);
     bb_defer(rq, upload_drop, upload);
     if (bb_offload(rq, BULK_POOL, scan_run, scan))
         return bb_failed(rq);

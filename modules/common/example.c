@@ -12,15 +12,10 @@ json_t *example_value(const struct bb_field *field, const char *text)
     return value ? value : json_string(text);
 }
 
-static bool example_given(const struct bb_field *field)
-{
-    return field->example && *field->example;
-}
-
 /* The recursion is bounded by the modules' tables. */
 static json_t *example_field(const struct bb_field *field, bool all)
 {
-    if (example_given(field))
+    if (field->example)
         return example_value(field, field->example);
     switch (field->type) {
     case BB_EMAIL:
@@ -49,16 +44,15 @@ static json_t *example_field(const struct bb_field *field, bool all)
 
 json_t *example_of(const struct bb_table *fields, bool all)
 {
-    const struct bb_field *field = BB_ROW(bb_field, *fields, 0);
-
-    if (fields->count && !strcmp(field->name, "."))
-        return example_field(field, all);
+    if (fields->count && !strcmp(BB_ROW(bb_field, *fields, 0)->name, "."))
+        return example_field(BB_ROW(bb_field, *fields, 0), all);
     json_t *object = json_object();
     int failed = 0;
 
     for (size_t i = 0; i < fields->count; i++) {
-        field = BB_ROW(bb_field, *fields, i);
-        if (all || field->flags & BB_REQUIRED || example_given(field))
+        const struct bb_field *field = BB_ROW(bb_field, *fields, i);
+
+        if (all || field->flags & BB_REQUIRED || field->example)
             failed |= json_object_set_new(object, field->name, example_field(field, all));
     }
     if (!failed)

@@ -132,7 +132,6 @@ static const struct bb_field document[] = {
 };
 static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
-
 #define NULL_TEXT(field, shown)                                                                    \
     {.name = (field), .type = BB_TEXT, .flags = NULLABLE, .example = (shown)}
 
