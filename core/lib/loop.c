@@ -95,7 +95,12 @@ bool loop_quiet(struct loop *loop)
 
 void loop_schedule(struct loop *loop, struct task *task)
 {
-    STAILQ_INSERT_TAIL(task->patient ? &loop->patient : &loop->ready, task, next);
+    struct tasks *tasks = task->patient ? &loop->patient : &loop->ready;
+
+    if (task->first)
+        STAILQ_INSERT_HEAD(tasks, task, next);
+    else
+        STAILQ_INSERT_TAIL(tasks, task, next);
 }
 
 void loop_add_part(struct loop *loop, const struct loop_part *part)

@@ -84,6 +84,7 @@ struct task {
     STAILQ_ENTRY(task) next;
     void (*run)(struct task *task);
     bool patient; /* low priority: no client waits for its next step */
+    bool first;   /* runs before the others of its priority */
 };
 
 STAILQ_HEAD(tasks, task); /* in the order of scheduling */

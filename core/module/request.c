@@ -269,8 +269,7 @@ void request_wake(struct core_request *rq)
 void request_schedule(struct core_request *rq)
 {
     rq->ready = true;
-    rq->task.run = request_run_task;
-    rq->task.patient = rq->kind == REQUEST_JOB;
+    rq->task = (struct task){.run = request_run_task, .patient = rq->kind == REQUEST_JOB};
     loop_schedule(rq->loop, &rq->task);
 }
 
@@ -281,12 +280,10 @@ void api_yield_now(struct bb_request *pub)
     if (rq->hook_depth || clock_mono_us() - rq->charged_us < YIELD_US)
         return;
     rq->ready = true;
-    rq->task = (struct task){.run = request_run_task, .patient = true};
-    if (rq->yielded) /* before other long lists, so that one after the other is in memory whole */
-        STAILQ_INSERT_HEAD(&rq->loop->patient, &rq->task, next);
-    else
-        loop_schedule(rq->loop, &rq->task);
+    /* before the lists that others have only begun, so that few lists are in memory whole */
+    rq->task = (struct task){.run = request_run_task, .patient = true, .first = rq->yielded};
     rq->yielded = true;
+    loop_schedule(rq->loop, &rq->task);
     fiber_park();
 }
 
