@@ -62,10 +62,19 @@ int warnings_add(json_t **warnings, const char *format, ...)
 #define EMPTY "is empty, and counts as absent"
 #define DIGITS "0123456789"
 
-/* problems.tsv begins with the types, so that a type is the index of its row. */
-_Static_assert(BB_TEXT == 1 && BB_ANY == 11, "the first rows of problems.tsv are the types");
+/* The index of a type's row is the type. */
 const struct problem_row problem_rows[] = {
-    {NULL, NULL},
+    [BB_TEXT] = {"not_a_string", "must be a string"},
+    [BB_EMAIL] = {"not_an_email", "must be an e-mail address"},
+    [BB_UUID] = {"not_a_uuid", "must be a UUID"},
+    [BB_INT] = {"not_a_whole_number", "must be a whole number"},
+    [BB_NUMBER] = {"not_a_number", "must be a number"},
+    [BB_BOOL] = {"not_a_boolean", "must be true or false"},
+    [BB_TIME] = {"not_a_time", "must be an ISO 8601 date and time, such as 2026-04-01T12:00:00Z"},
+    [BB_CHOICE] = {"not_one_of", "must be one of: {allowed}"},
+    [BB_OBJECT] = {"not_an_object", "must be an object"},
+    [BB_LIST] = {"not_a_list", "must be a list"},
+    [BB_ANY] = {"not_json", "must be JSON: {reason}"},
 #include "core/lib/problems.h"
     {NULL, NULL},
 };
