@@ -170,8 +170,8 @@ const struct bb_field chat_fields[] = {
     {.name = "lastMessage", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(last_message)},
     {.name = "name1", .type = BB_TEXT, .flags = NULLABLE, .example = "Ada Example",
-     .help = "Name of participant1. null if there is no such account. Only Admins get the names of "
-             "participants who have neither written nor read here."},
+     .help = "Name of participant1; null if there is no such account. Others than Admins get it once "
+             "the participant, approved before the conversation began, has written or read here."},
     {.name = "name2", .type = BB_TEXT, .flags = NULLABLE, .help = "Name of participant2.",
      .example = "null"},
 };
