@@ -56,7 +56,7 @@ function detail (who) {
 
 process.stdout.write(`## One against all
 
-Measured by \`bench/run against\`, which is also the last part of \`bench/run load\` (medians of ${rounds} rounds,
+Measured by \`bench/run against\`, which is also the last part of \`bench/run load\` (${rounds === '1' ? '1 round' : `medians of ${rounds} rounds`},
 runs of ${seconds} s), on ${machine()}.
 PostgreSQL, Redis, the server, the attackers and the others share this machine. The lowest and highest of the rounds
 are in brackets.
