@@ -266,7 +266,8 @@ static const char *const outcomes[] = {"succeeded", "refused", "failed", "unknow
     {.name = "since", .type = BB_TIME, .help = "Only records since this time."},                   \
     {.name = "until", .type = BB_TIME, .help = "Only records before this time."},                  \
     {.name = "status", .type = BB_CHOICE, .choices = outcomes,                                     \
-     .help = "The outcome: succeeded (status below 400), refused (4xx), failed (5xx), unknown."}
+     .help = "The outcome: succeeded (status below 400), refused (4xx), failed (5xx), unknown."},  \
+    QUERY_ORGANIZATION("Only records of this organization, as in `organization`.")
 
 static const struct bb_field export_query[] = {FILTERS};
 static const struct bb_field list_query[] = {

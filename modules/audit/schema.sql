@@ -143,3 +143,39 @@ BEGIN
         ORDER BY r.id DESC LIMIT 501) p LIMIT most;
 END
 $$;
+
+-- step 2: the search for an organization
+
+CREATE OR REPLACE FUNCTION audit_search(before bigint, filter jsonb, most bigint)
+    RETURNS TABLE (id bigint, at bigint, account bigint, email text, organization bigint, address text, action text,
+                   path text, request text, status smallint, fields jsonb)
+    LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    since timestamptz := filter ->> 'since';
+    until timestamptz := filter ->> 'until';
+    caller text := lower(filter ->> 'account');
+    part text := lower(filter ->> 'action');
+    target text := lower(filter ->> 'target');
+    outcome text := filter ->> 'status';
+    wanted bigint := filter ->> 'organizationId';
+    first bigint := coalesce(audit_day_floor((since AT TIME ZONE 'UTC')::date - 1), 0);
+    after bigint := least(before, audit_day_floor((until AT TIME ZONE 'UTC')::date + 2));
+BEGIN
+    RETURN QUERY SELECT p.* FROM (
+        SELECT r.id, floor(extract(epoch FROM r.at) * 1000)::bigint, r.account, r.email, r.organization, r.address,
+            r.method || ' ' || r.route, r.path, r.request, o.status, r.fields
+        FROM audit_request r
+        LEFT JOIN LATERAL (SELECT q.status FROM audit_outcome q WHERE q.id = r.id OFFSET 0) o ON true
+        WHERE r.id < after AND r.id >= first
+        AND (since IS NULL OR r.at >= since)
+        AND (until IS NULL OR r.at < until)
+        AND (wanted IS NULL OR r.organization = wanted)
+        AND (caller IS NULL OR caller IN (r.email, r.account::text))
+        AND (part IS NULL OR position(part IN lower(r.method || ' ' || r.route)) > 0)
+        AND (target IS NULL OR position(target IN lower(r.path || r.fields::text)) > 0)
+        AND (outcome IS NULL OR outcome = CASE WHEN o.status < 400 THEN 'succeeded' WHEN o.status < 500 THEN 'refused'
+            WHEN o.status >= 500 THEN 'failed' ELSE 'unknown' END)
+        ORDER BY r.id DESC LIMIT 501) p LIMIT most;
+END
+$$;

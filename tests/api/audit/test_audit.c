@@ -262,7 +262,7 @@ TEST(the_organization_is_the_one_in_which_the_caller_acts)
     const char *query = "action=PATCH%20/api/device-group";
 
     ask(admin, 404, NULL, "PATCH /api/device-group/" NO_ID "?organizationId=7 {'name':'n'}");
-    expect_json(record_of(query), "{'organization':7}");
+    expect_json(record_of("organizationId=7"), "{'organization':7}");
     ask(admin, 404, NULL, "POST /api/device-group/" NO_ID "/share {'organizationId':7}");
     expect_json(record_of(text("account=%s&action=share", admin->email)), "{'organization':null}");
     sql_run(db,
@@ -270,6 +270,7 @@ TEST(the_organization_is_the_one_in_which_the_caller_acts)
     person_login(host, api);
     ask(api, 404, NULL, "PATCH /api/device-group/" NO_ID " {'name':'n'}");
     expect_json(record_of(query), text("{'organization':%jd}", (intmax_t)own));
+    ck_assert_uint_eq(records(text("%s&organizationId=7", query)), 1);
 }
 
 TEST(undeclared_members_and_files_are_named)
