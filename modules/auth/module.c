@@ -183,6 +183,7 @@ static const struct bb_field user_query[] = {
     {.name = "role", .type = BB_CHOICE, .choices = role_names, .help = "Only accounts with this role."},
     {.name = "search", .type = BB_TEXT, .min = 1, .max = 255,
      .help = "Only accounts whose e-mail, name or organization contains this text."},
+    QUERY_ORGANIZATION("Only accounts of this organization."),
 };
 
 static const struct bb_field register_body[] = {

@@ -231,8 +231,7 @@ int auth_invite(struct bb_request *rq)
 
     if (!auth->settings->invitations)
         return bb_fail(rq, 409,
-                       "Invitations are disabled. The setting auth.invitations enables "
-                       "them.");
+                       "Invitations are disabled. The setting auth.invitations enables them.");
     if (!auth_sends_mail(rq->host))
         return bb_fail(rq, 409, "This service sends no mails, so nobody can be invited.");
     return bb_transaction(rq, users_store, &account);
@@ -248,17 +247,19 @@ int auth_user_list(struct bb_request *rq)
         "SELECT " ACCOUNT_COLUMNS " FROM auth_account a "
         "LEFT JOIN auth_organisation o ON o.id = a.organisation WHERE a.id > $1::bigint "
         "AND ($3::text IS NULL OR a.status = $3) AND ($4::text IS NULL OR a.role = $4) "
-        "AND ($5::text IS NULL OR strpos(busbar_fold(concat_ws(' ', a.email, a.first_name, "
-        "a.last_name, o.name)), busbar_fold($5)) > 0) ORDER BY a.id LIMIT $2::bigint",
+        "AND ($6::bigint IS NULL OR a.organisation = $6) AND ($5::text IS NULL OR "
+        "strpos(busbar_fold(concat_ws(' ', a.email, a.first_name, a.last_name, o.name)), "
+        "busbar_fold($5)) > 0) ORDER BY a.id LIMIT $2::bigint",
         BB_SQL_LONG};
     const char *status = bb_arg(rq, "status"), *role = bb_arg(rq, "role");
-    const char *search = bb_arg(rq, "search");
-    const struct bb_value values[] = {bb_i(bb_arg_int(rq, "after", 0)),
-                                      bb_i(auth_page_limit(rq) + 1), bb_t(status), bb_t(role),
-                                      bb_t(search)};
-    const struct bb_rows *rows = status && !role && !search
-                                     ? bb_query_or_end(rq, &of_status, values, 3)
-                                     : bb_query_or_end(rq, &found, values, 5);
+    const char *search = bb_arg(rq, "search"), *organization = bb_arg(rq, "organizationId");
+    struct bb_value after = bb_i(bb_arg_int(rq, "after", 0)), limit = bb_i(auth_page_limit(rq) + 1);
+    const struct bb_rows *rows =
+        status && !role && !search && !organization
+            ? bb_query_or_end(rq, &of_status, BB_ARGS(after, limit, bb_t(status)))
+            : bb_query_or_end(rq, &found,
+                              BB_ARGS(after, limit, bb_t(status), bb_t(role), bb_t(search),
+                                      bb_t(organization)));
 
     return auth_reply_list(rq, rows, auth_account_fields, ACCOUNT_COLUMN_COUNT);
 }

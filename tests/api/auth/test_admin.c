@@ -364,12 +364,14 @@ TEST(accounts_are_listed_in_pages)
 TEST(accounts_are_found_by_a_part_of_the_email_name_or_organization_and_by_role)
 {
     person_register(host, "findme", NULL);
-    person_register(host, "findmetoo", "ApiUser");
+    const struct person *too = person_register(host, "findmetoo", "ApiUser");
     ask(admin, 200, "[{'email':'findme@example.com'}]", "GET /api/admin/users?search=FINDME@ex");
     ask(admin, 200, "[{'email':'findme@example.com'},{'email':'findmetoo@example.com'}]",
         "GET /api/admin/users?search=tion%%20of%%20findme&status=Pending");
     ask(admin, 200, "[{'email':'findmetoo@example.com'}]",
         "GET /api/admin/users?search=findme&role=ApiUser");
+    ask(admin, 200, "[{'email':'findmetoo@example.com'}]",
+        "GET /api/admin/users?search=findme&organizationId=%jd", (intmax_t)too->organization);
     ask(admin, 200, "[]", "GET /api/admin/users?search=findme&status=Active");
     ask(admin, 200, "[]", "GET /api/admin/users?search=%%25");
 }
