@@ -97,7 +97,7 @@ extern const struct bb_field chat_fields[CHAT_SEEN];
     "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"
 
 /* module.c: the fields of a message that a search has found. */
-enum { CHAT_FOUND = 9 };
+enum { CHAT_FOUND = 12 };
 extern const struct bb_field chat_found_fields[CHAT_FOUND];
 
 struct chat_scope chat_scope(struct bb_request *rq);

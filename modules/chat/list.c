@@ -190,9 +190,8 @@ int chat_list(struct bb_request *rq)
     "SELECT " LISTED ", c.organisation, json_build_object('username', e.username, 'chatEntry',"    \
     " left(e.chat_entry, 200), 'createdAt', " BB_SQL_TIME("e.created_at") "), n1.name, n2.name,"   \
     " c.last || '-' || c.id FROM (SELECT c.*, " LAST_AT " AS last FROM " rows LATEST_FIRST ") c"   \
-    " JOIN chat_entry e ON e.conversation_id = c.id AND e.seq = c.entries"                         \
-    " LEFT JOIN account_name(c.participant1) n1 ON " NAMED("1")                                    \
-    " LEFT JOIN account_name(c.participant2) n2 ON " NAMED("2") " ORDER BY c.last DESC, c.id DESC"
+    " JOIN chat_entry e ON e.conversation_id = c.id AND e.seq = c.entries" JOIN_NAME("1")          \
+    JOIN_NAME("2") " ORDER BY c.last DESC, c.id DESC"
 // clang-format on
 
 static const struct bb_sql seen_pages[] = {

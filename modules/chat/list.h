@@ -33,6 +33,7 @@
 #define NAMED(side)                                                                                \
     "($1::boolean OR (c.unread" side " < c.entries AND NOT c.withheld" side " AND n" side          \
     ".approved <= (SELECT d.created_at FROM chat_directory d WHERE d.id = c.id)))"
+#define JOIN_NAME(side) " LEFT JOIN account_name(c.participant" side ") n" side " ON " NAMED(side)
 #define NAME_HAS(side)                                                                             \
     "EXISTS (SELECT FROM account_name(c.participant" side ") n" side                               \
     " WHERE " NAMED(side) " AND position(lower($9::text) IN lower(n" side ".name)) > 0)"

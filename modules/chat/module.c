@@ -59,8 +59,7 @@ static const struct bb_field seen_query[] = {
     {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "Only this conversation."},
     QUERY_ORGANIZATION("Only conversations of this organization."),
     {.name = "search", .type = BB_TEXT, .max = 100,
-     .help = "Only conversations with this text in an e-mail, a name or the device name, in any "
-             "case."},
+     .help = "Only conversations with this text, in any case, in an e-mail, name or device name."},
 };
 static const struct bb_field search_query[] = {
     {.name = "q", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 100,
@@ -88,20 +87,18 @@ static const struct bb_field chain_query[] = {
      .help = "Cursor with order=desc. Take it from the `Link` header of the previous page."},
 };
 
+#define PARTICIPANT(key, email)                                                                    \
+    {.name = (key), .type = BB_EMAIL, .flags = BB_NULLABLE, .example = (email),                    \
+     .help = "E-mail of a participant. The order of the two does not matter."}
 static const struct bb_field find_body[] = {
-    {.name = "participant1", .type = BB_EMAIL, .flags = BB_NULLABLE,
-     .help = "E-mail of a participant. The order of the two does not matter.",
-     .example = "operator@example.com"},
-    {.name = "participant2", .type = BB_EMAIL, .flags = BB_NULLABLE,
-     .help = "E-mail of a participant. The order of the two does not matter.",
-     .example = "admin@example.com"},
+    PARTICIPANT("participant1", "operator@example.com"),
+    PARTICIPANT("participant2", "admin@example.com"),
     {.name = "deviceProjectName", .type = BB_TEXT, .flags = BB_NULLABLE | BB_VERBATIM,
      .help = "Exact match.", .example = "Rooftop 7"},
 };
 static const struct bb_field start_query[] = {
-    {.name = "organizationId", .type = BB_INT, .min = 1, .max = INT64_MAX,
-     .help = "The organization of the conversation. If the body also has an organizationId, the "
-             "body takes precedence."},
+    QUERY_ORGANIZATION("The organization of the conversation. If the body also has an "
+                       "organizationId, the body takes precedence."),
 };
 #define POSTED(text)                                                                              \
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,                                   \
@@ -143,12 +140,20 @@ static const struct bb_field read_body[] = {
     {.name = "lastEntryUuid", .type = BB_UUID, .flags = BB_REQUIRED,                               \
      .help = "uuid of the latest message."},                                                       \
     DEVICE_NAME
+#define UNREAD(bits)                                                                               \
+    {.name = "unread1", .type = BB_INT, .flags = (bits),                                           \
+     .help = "Messages that participant1 has not read."},                                          \
+    {.name = "unread2", .type = BB_INT, .flags = (bits),                                           \
+     .help = "Messages that participant2 has not read."}
+#define ORGANIZATION {.name = "organizationId", .type = BB_INT, .flags = NULLABLE, .example = "2"}
+#define NAMES                                                                                      \
+    {.name = "name1", .type = BB_TEXT, .flags = NULLABLE, .example = "Ada Example",                \
+     .help = "Name of participant1; null without an account. Others than Admins get it once the "   \
+             "participant, approved before the conversation began, has written or read here."},     \
+    {.name = "name2", .type = BB_TEXT, .flags = NULLABLE, .help = "Name of participant2.",         \
+     .example = "null"}
 
-static const struct bb_field listed_conversation[] = {
-    CONVERSATION,
-    {.name = "unread1", .type = BB_INT, .help = "Messages that participant1 has not read."},
-    {.name = "unread2", .type = BB_INT, .help = "Messages that participant2 has not read."},
-};
+static const struct bb_field listed_conversation[] = {CONVERSATION, UNREAD(0)};
 #define MESSAGE                                                                                    \
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},                                       \
     EMAIL("username", "operator@example.com"),                                                     \
@@ -161,19 +166,10 @@ static const struct bb_field last_message[] = {
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
 const struct bb_field chat_fields[] = {
-    CONVERSATION,
-    {.name = "unread1", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Messages that participant1 has not read."},
-    {.name = "unread2", .type = BB_INT, .flags = BB_REQUIRED,
-     .help = "Messages that participant2 has not read."},
-    {.name = "organizationId", .type = BB_INT, .flags = NULLABLE, .example = "2"},
+    CONVERSATION, UNREAD(BB_REQUIRED), ORGANIZATION,
     {.name = "lastMessage", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(last_message)},
-    {.name = "name1", .type = BB_TEXT, .flags = NULLABLE, .example = "Ada Example",
-     .help = "Name of participant1; null if there is no such account. Others than Admins get it once "
-             "the participant, approved before the conversation began, has written or read here."},
-    {.name = "name2", .type = BB_TEXT, .flags = NULLABLE, .help = "Name of participant2.",
-     .example = "null"},
+    NAMES,
 };
 const struct bb_field chat_found_fields[] = {
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
@@ -186,7 +182,7 @@ const struct bb_field chat_found_fields[] = {
      .help = "Up to 240 characters of the text, around the first match. `…` stands for the rest.",
      .example = "The inverter is online again."},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
-    PARTICIPANTS, DEVICE_NAME,
+    PARTICIPANTS, DEVICE_NAME, ORGANIZATION, NAMES,
 };
 #define CREATED_AT {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 

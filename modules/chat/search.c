@@ -39,25 +39,25 @@ enum { WORDS = 30 };
  */
 #define FOUND(source)                                                                              \
     "WITH s AS MATERIALIZED (SELECT c.*, sum(c.entries) OVER (ORDER BY c.last DESC, c.id DESC)"    \
-    " - c.entries AS newer FROM (SELECT c.id, c.participant1, c.participant2,"                     \
-    " c.device_project_name, c.entries, " LAST_AT " AS last FROM " source LATEST_FIRST ") c),"     \
-    " w AS (SELECT array_agg('%' || word || '%') AS parts, array_agg(CASE WHEN ascii(word) < "     \
-    UNSPACED " THEN '(^|[^[:alnum:]])' ELSE '' END || word) AS begins"                             \
+    " - c.entries AS newer FROM (SELECT c.id, c.entries, " LAST_AT " AS last FROM " source         \
+    LATEST_FIRST ") c), w AS (SELECT array_agg('%' || word || '%') AS parts, array_agg(CASE"       \
+    " WHEN ascii(word) < " UNSPACED " THEN '(^|[^[:alnum:]])' ELSE '' END || word) AS begins"      \
     " FROM unnest(string_to_array(lower($10::text), ' ')) AS words (word)),"                       \
-    " f AS (SELECT e.*, s.participant1, s.participant2, s.device_project_name, w.begins"           \
-    " FROM w CROSS JOIN s CROSS JOIN LATERAL (SELECT * FROM chat_entry e"                          \
-    " WHERE e.conversation_id = s.id AND e.seq > s.entries - " SCAN                                \
+    " f AS (SELECT e.*, w.begins FROM w CROSS JOIN s CROSS JOIN LATERAL"                           \
+    " (SELECT * FROM chat_entry e WHERE e.conversation_id = s.id AND e.seq > s.entries - " SCAN    \
     " AND (e.created_at, e.conversation_id, e.seq) < (" MOMENT("$11") ", $12::bigint, $13::bigint)" \
     " AND lower(left(e.chat_entry, " TEXT ")) LIKE ALL (w.parts)"                                  \
     " AND lower(left(e.chat_entry, " TEXT ")) ~ ALL (w.begins) OFFSET 0) e WHERE s.newer < " SCAN  \
     " ORDER BY e.created_at DESC, e.conversation_id DESC, e.seq DESC LIMIT $14::bigint)"           \
     " SELECT f.uuid, f.conversation_id, f.seq, f.username, CASE WHEN x.first > 0 THEN '…' ELSE ''" \
     " END || substr(x.text, x.first + 1, " EXCERPT ") || CASE WHEN"                                \
-    " length(x.text) > x.first + " EXCERPT " THEN '…' ELSE '' END, " BB_SQL_MS("f.created_at")   \
-    ", f.participant1, f.participant2, f.device_project_name, " MICROSECONDS("f.created_at")       \
-    " || '-' || f.conversation_id || '-' || f.seq, n.next FROM (SELECT (SELECT last || '-' || id"   \
-    " FROM s WHERE newer < " SCAN " AND (SELECT max(newer) >= " SCAN " OR count(*) = $7::bigint"   \
-    " FROM s) ORDER BY last, id LIMIT 1) AS next) n LEFT JOIN f ON true"                           \
+    " length(x.text) > x.first + " EXCERPT " THEN '…' ELSE '' END, " BB_SQL_MS("f.created_at")     \
+    ", c.participant1, c.participant2, c.device_project_name, c.organisation, n1.name, n2.name, "  \
+    MICROSECONDS("f.created_at") " || '-' || f.conversation_id || '-' || f.seq, n.next"            \
+    " FROM (SELECT (SELECT last || '-' || id FROM s WHERE newer < " SCAN                           \
+    " AND (SELECT max(newer) >= " SCAN " OR count(*) = $7::bigint FROM s)"                         \
+    " ORDER BY last, id LIMIT 1) AS next) n LEFT JOIN f ON true"                                   \
+    " LEFT JOIN chat_conversation c ON c.id = f.conversation_id" JOIN_NAME("1") JOIN_NAME("2")     \
     " LEFT JOIN LATERAL (SELECT left(f.chat_entry, " TEXT " + " EXCERPT ") AS text,"               \
     " greatest(regexp_instr(lower(left(f.chat_entry, " TEXT ")), f.begins[1]) - " BEFORE_MATCH     \
     ", 0) AS first) x ON true ORDER BY f.created_at DESC, f.conversation_id DESC, f.seq DESC"

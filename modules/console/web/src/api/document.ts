@@ -1317,6 +1317,9 @@ export interface components {
             participant1: string;
             participant2: string;
             deviceProjectName: string | null;
+            organizationId: number | null;
+            name1: string | null;
+            name2: string | null;
         };
         StartedConversation: {
             conversation: components["schemas"]["Conversation"];
