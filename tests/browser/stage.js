@@ -111,6 +111,14 @@ async function go (page, view) {
 /* Goes to a view by its address; loading the page again would end the session. */
 const to = (page, address) => page.evaluate((hash) => { location.hash = hash }, `#${address}`)
 
+/* Holds the requests to a path until the returned function is called, which lets them pass or does something else. */
+async function hold (page, path, next = (route) => route.continue()) {
+  let pass
+  const held = new Promise((resolve) => { pass = resolve })
+  await page.route(path, async (route) => { await held; await next(route) })
+  return pass
+}
+
 /* Scrolls down a long table, which has only the rows near the window, until it has this one. */
 async function scrollTo (page, row) {
   await page.locator('tbody tr').first().waitFor()
@@ -124,6 +132,9 @@ async function scrollTo (page, row) {
   }
   await row.scrollIntoViewIfNeeded()
 }
+
+/* Types into a search and presses Enter, so that the search does not wait for a pause. */
+const find = (page, text, label = 'Search') => page.getByLabel(label).fill(text).then(() => page.getByLabel(label).press('Enter'))
 
 const button = (page, name) => page.getByRole('button', { name, exact: true })
 const chain = (page) => page.getByRole('log')
@@ -212,4 +223,4 @@ async function fits (page, name) {
   assert.deepEqual([...await page.evaluate(cutElements), ...await findings(page)], [], `${name} keeps people out`)
 }
 
-module.exports = { scene, enter, logIn, go, to, scrollTo, button, confirm, chain, look, fits, settle, findings, figure }
+module.exports = { scene, enter, logIn, go, to, hold, scrollTo, find, button, confirm, chain, look, fits, settle, findings, figure }

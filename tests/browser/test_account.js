@@ -3,6 +3,7 @@
 const assert = require('node:assert/strict')
 const { scene, enter, go, to, look, button } = require('./stage')
 const { domain, member, request, call, converse, say } = require('./service')
+const { catalogue } = require('./test_texts')
 
 const fill = async (page, current, next, again = next) => {
   const all = { 'Current password': current, 'New password (8 characters or more)': next, 'New password again': again }
@@ -60,7 +61,10 @@ scene('account: the language can be changed without a login', async ({ page }) =
   const person = await member('Acclang')
 
   await enter(page, person, '#/account')
+  await change(page, 'certainly another one', 'a wording that is new')
+  await page.getByText('The current password is wrong.').waitFor()
   await page.getByLabel('Language').selectOption('Deutsch')
+  await page.getByText(catalogue('de').get('own.wrong')).waitFor()
   await page.getByRole('heading', { name: 'Konto' }).waitFor()
   assert.equal(await page.evaluate(() => document.documentElement.lang), 'de')
   await look(page, 'account-german')
@@ -68,7 +72,7 @@ scene('account: the language can be changed without a login', async ({ page }) =
   await page.getByRole('heading', { name: 'Anlagen' }).waitFor()
   await page.reload()
   await page.getByRole('heading', { name: 'Anlagen' }).waitFor()
-})
+}, ['status of 401'])
 
 scene('account: the name, the colors, the time zone and the form of times can be changed, and stay after a reload', async ({ page }) => {
   const person = await member('Accname')

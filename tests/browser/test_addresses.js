@@ -1,7 +1,7 @@
 /* Filters and the scroll position belong to an address: Back restores them. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, to, look, button } = require('./stage')
+const { scene, enter, to, look, find, button } = require('./stage')
 const { admin, login, member, call } = require('./service')
 
 const ROOFS = 60
@@ -45,10 +45,10 @@ scene('addresses: the address keeps the filters of certificates, accounts, organ
 
   await login(admin)
   await enter(page, admin, '#/accounts')
-  await page.getByLabel('Search').fill(person.email)
+  await find(page, person.email)
   await page.getByLabel('State').selectOption('Active')
   await to(page, '/accounts/organizations')
-  await page.getByLabel('Search').fill(person.name)
+  await find(page, person.name)
   await to(page, '/certificates')
   const [asked] = await Promise.all([
     page.waitForRequest((request) => /certificate-log\?.*start=.*end=/.test(request.url())),

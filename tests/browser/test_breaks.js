@@ -2,7 +2,7 @@
  * No input is lost. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, logIn, go, to, look, button, chain, figure } = require('./stage')
+const { scene, enter, logIn, go, to, hold, look, button, confirm, chain, figure } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 const { another } = require('./host')
 
@@ -41,10 +41,8 @@ scene('breaks: messages written before the stream opens are shown once and in or
   const sue = await member('Sue')
   await login(admin)
   const { conversation } = await converse(sue, admin, 'Before the stream', 'Late 1')
-  let start
-  const may = new Promise((resolve) => { start = resolve })
 
-  await page.route('**/api/chat/stream', async (route) => { await may; await route.continue() })
+  const start = await hold(page, '**/api/chat/stream')
   await enter(page, sue)
   await page.getByRole('link', { name: /Late 1/ }).click()
   await chain(page).getByText('Before the stream').waitFor()
@@ -201,7 +199,16 @@ scene('breaks: on a slow network nothing is sent twice and progress is shown', a
   await page.waitForTimeout(2 * SLOW_MS)
   assert.match(page.url(), /#\/help$/)
   await page.unroute('**/api/**')
-  assert.equal((await call('GET', '/api/device', sol.token)).length, 2)
+  const [{ uuid, siteName }, ...others] = await call('GET', '/api/device', sol.token)
+  assert.equal(others.length, 1)
+  await to(page, `/devices/${uuid}`)
+  await button(page, 'Delete').click()
+  const pass = await hold(page, `**/api/device/${uuid}`)
+  await confirm(form, siteName)
+  await page.goBack()
+  pass()
+  await page.getByText(`${siteName} is deleted.`).waitFor()
+  assert.match(page.url(), /#\/help$/)
 })
 
 scene('breaks: a refused file shows the reason and another one can be chosen', async ({ page }) => {

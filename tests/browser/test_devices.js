@@ -64,12 +64,19 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   await look(page, 'device-documents')
   const names = page.getByRole('region', { name: 'Documents' }).getByRole('row')
   assert.match(await names.nth(1).innerText(), /roof.png/, 'the newest document is the first')
+  await page.evaluate(() => {
+    const make = URL.createObjectURL
+    URL.createObjectURL = (blob) => { globalThis.viewed = [make.call(URL, blob), blob]; return globalThis.viewed[0] }
+  })
   const [viewer] = await Promise.all([page.context().waitForEvent('page'), row.getByRole('button', { name: /Look at diagram/ }).click()])
-  await viewer.waitForURL(/^blob:/, { timeout: 10000 }).catch(() => {}) // without a viewer, the browser downloads the PDF
-  await viewer.close().catch(() => {})
+  await viewer.waitForURL(/^blob:/)
+  assert.deepEqual(await page.evaluate(async ([url, blob] = globalThis.viewed) => [url, blob.type, await blob.text()]),
+    [viewer.url(), 'application/pdf', '%PDF-1.4 one line'])
+  await viewer.close()
   await row.getByRole('button', { name: /Delete diagram/ }).click()
   await button(form, 'Delete').click()
   await row.waitFor({ state: 'detached' })
+  await page.locator('[role=region][aria-label=Documents]:focus').waitFor()
   await button(page, 'Start a conversation').click()
   await form.getByLabel('With').fill(admin.email)
   assert.equal(await form.getByLabel('Device or site').inputValue(), 'Rooftop 7')
@@ -299,6 +306,7 @@ scene('devices: a device is deactivated, activated and deleted after a question'
   await confirm(form, 'Old mill')
   await page.getByText('Old mill is deleted.').waitFor()
   await page.getByText('No devices here').waitFor()
+  await page.locator('#content:focus').waitFor()
   assert.equal((await call('GET', '/api/device?status=All', ivo.token)).length, 0)
 })
 

@@ -8,14 +8,10 @@ const { base, admin, login, member } = require('./service')
 scene('reference: a user logs in with Authorize and sends a request', async ({ page }) => {
   await login(admin)
   await page.goto(`${base}/swagger`)
-  const operation = page.locator('.opblock-get', { has: page.locator('[data-path="/api/auth/me"]') })
-  await page.locator('[data-tag="auth"]').click()
+  const operation = await opened(page, 'auth', 'get', '/api/auth/me')
   assert.equal(await page.locator('.opblock', { has: page.locator('[data-path="/api/device"]') }).count(), 0, 'other modules stay closed')
-  await operation.locator('.opblock-summary-control').click()
   await operation.getByText('Required role').first().waitFor()
-  await operation.getByRole('button', { name: 'Try it out' }).click()
-  await operation.getByRole('button', { name: 'Execute' }).click()
-  await operation.locator('.live-responses-table .response').getByText('401').first().waitFor()
+  await execute(operation, '401')
   await page.getByRole('button', { name: 'Authorize', exact: true }).first().click()
   await page.locator('.auth-container input').first().fill(admin.token)
   await page.locator('.auth-btn-wrapper').getByRole('button', { name: /Apply credentials|Authorize/ }).first().click()
@@ -23,12 +19,7 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ p
   await operation.getByRole('button', { name: 'Execute' }).click()
   await operation.locator('.live-responses-table .response').getByText('200').first().waitFor()
   assert.ok((await operation.locator('.live-responses-table').innerText()).includes(admin.email))
-  const stream = page.locator('.opblock-get', { has: page.locator('[data-path="/api/chat/stream"]') })
-  await page.locator('[data-tag="chat"]').click()
-  await stream.locator('.opblock-summary-control').click()
-  await stream.getByRole('button', { name: 'Try it out' }).click()
-  await stream.getByRole('button', { name: 'Execute' }).click()
-  await stream.locator('.live-responses-table .response').getByText('200').first().waitFor() // though a stream has no end
+  await execute(await opened(page, 'chat', 'get', '/api/chat/stream'), '200') // though a stream has no end
   await page.emulateMedia({ colorScheme: 'dark' })
   assert.notEqual(await page.evaluate(() => getComputedStyle(document.documentElement).filter), 'none')
   assert.equal(await page.getByRole('link', { name: 'Console', exact: true }).getAttribute('href'), '/console')
@@ -37,9 +28,7 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ p
 
 scene('reference: documents of a device can be uploaded', async ({ page }) => {
   await page.goto(`${base}/swagger`)
-  const operation = page.locator('.opblock-post', { has: page.locator('[data-path="/api/device"]') })
-  await page.locator('[data-tag="device"]').click()
-  await operation.locator('.opblock-summary-control').click()
+  const operation = await opened(page, 'device', 'post', '/api/device')
   await operation.getByRole('combobox', { name: /media|content/i }).first().selectOption('multipart/form-data')
   await operation.getByRole('button', { name: 'Try it out' }).click()
   await operation.locator('input[type=file]').first().waitFor()
@@ -55,8 +44,9 @@ async function opened (page, tag, method, path) {
   return operation
 }
 
-async function execute (operation, status) {
+async function execute (operation, status, body) {
   await operation.getByRole('button', { name: 'Try it out' }).click()
+  if (body) await operation.locator('textarea').fill(JSON.stringify(body))
   await operation.getByRole('button', { name: 'Execute' }).click()
   await operation.locator('.live-responses-table .response').getByText(status).first().waitFor()
 }
@@ -65,11 +55,7 @@ scene('reference: a Developer logs in on the page and registers a device as show
   const { email, password } = await member('Rooftop', 'Developer')
 
   await page.goto(`${base}/swagger`)
-  const login = await opened(page, 'auth', 'post', '/api/auth/login')
-  await login.getByRole('button', { name: 'Try it out' }).click()
-  await login.locator('textarea').fill(JSON.stringify({ username: email, password }))
-  await login.getByRole('button', { name: 'Execute' }).click()
-  await login.locator('.live-responses-table .response').getByText('200').first().waitFor()
+  await execute(await opened(page, 'auth', 'post', '/api/auth/login'), '200', { username: email, password })
   const device = await opened(page, 'device', 'post', '/api/device')
   await execute(device, '201')
   const stored = JSON.parse(await device.locator('.live-responses-table .response-col_description code').first().innerText())

@@ -5,14 +5,16 @@ import { useState, type ReactNode } from 'react'
 
 import { call, everything, query, session } from '../api/client'
 import type { Account, Role } from '../api/types'
+import { useOrganizations } from '../organization'
 import { to, useValues } from '../router'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { saveCsv } from '../ui/csv'
-import { usePages, useSettled } from '../ui/pages'
+import { usePages } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { toast } from '../ui/toast'
+import { Typed } from '../ui/typed'
 import { Badge, Button, Confirm, Empty, Failed, Field, Loading, More, Table, Time, problemOf } from '../ui/ui'
 import { Invite } from './invite'
 import { Organizations, useNames } from './organizations'
@@ -148,10 +150,13 @@ function List () {
   const client = useQueryClient()
   const [{ status, search, role }, change] = useValues('status', 'search', 'role')
   const names = useNames()
-  const filter = useSettled(query({ limit: 200, status, role, search: search.trim() }))
+  const { chosen: organizationId } = useOrganizations()
+  const filter = query({ limit: 200, status, role, search: search.trim(), organizationId })
   const filtered = [status, search, role].some(Boolean)
   const { list, all } = usePages<Account>('accounts', `/api/admin/users${filter}`)
-  const pending = usePages<Account>('accounts', '/api/admin/users?limit=100&status=Pending', !filtered)
+  const pending = usePages<Account>(
+    'accounts', `/api/admin/users${query({ limit: 100, status: 'Pending', organizationId })}`, !filtered
+  )
   const shown = new Map([...(filtered ? [] : pending.all), ...all].map((account) => [account.id, account]))
   const rows = [...shown.values()]
   const selection = useSelection(rows, ({ id }) => id)
@@ -179,14 +184,8 @@ function List () {
       <div className='filters'>
         <Field label={t('accounts.search')}>
           {(props) => (
-            <input
-              {...props}
-              type='search'
-              maxLength={255}
-              placeholder={t('accounts.searchIn')}
-              value={search}
-              onChange={(e) => change({ search: e.target.value })}
-            />
+            <Typed {...props} type='search' maxLength={255} placeholder={t('accounts.searchIn')} value={search}
+              change={(text) => change({ search: text })} />
           )}
         </Field>
         {select('status', t('accounts.status'), status, states.map((name) => [name, t(`account.${name}`)]))}

@@ -6,6 +6,7 @@ import { call, everything } from '../api/client'
 import type { Account, Organization } from '../api/types'
 import { useValues } from '../router'
 import { named, t } from '../texts/texts'
+import { Typed } from '../ui/typed'
 import { Confirm, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
 
 function useOrganizations () {
@@ -90,7 +91,7 @@ export function Organizations () {
       </p>
       <div className='filters'>
         <Field label={t('accounts.search')}>
-          {(props) => <input {...props} type='search' value={search} onChange={(e) => change({ search: e.target.value })} />}
+          {(props) => <Typed {...props} type='search' value={search} change={(text) => change({ search: text })} />}
         </Field>
       </div>
       {found.length === 0 && <Empty>{t('accounts.noSuchOrganization')}</Empty>}

@@ -8,6 +8,7 @@ import { useValues } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { usePages, useSettled } from '../ui/pages'
+import { Typed } from '../ui/typed'
 import { Badge, Button, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
 import { Period } from '../webhooks/deliveries'
 import { Moment } from '../webhooks/parts'
@@ -55,15 +56,17 @@ function Row ({ record }: { record: AuditRecord }) {
 
 export default function Audit () {
   const [values, change] = useValues('account', 'action', 'target', 'status', 'since', 'until')
-  const filter = useSettled(query({ ...values }))
+  const { chosen } = useOrganizations()
+  const filter = useSettled(query({ ...values, organizationId: chosen }))
   const { list, all } = usePages<AuditRecord>('audit', `${PATH}${filter}`)
   const csv = useAction({ mutationFn: () => download(`${PATH}/export.csv${filter}`, 'audit-log.csv') })
+  const filtered = Object.values(values).some(Boolean)
   const clear = <Button icon={X} onClick={() => change(none)}>{t('hooks.clear')}</Button>
   const search = (name: 'account' | 'action' | 'target', maxLength: number) => (
     <Field label={t(`audit.${name}`)}>
       {(props) => (
-        <input {...props} type='search' maxLength={maxLength} value={values[name]}
-          onChange={(e) => change({ [name]: e.target.value })} />
+        <Typed {...props} type='search' maxLength={maxLength} value={values[name]}
+          change={(text) => change({ [name]: text })} />
       )}
     </Field>
   )
@@ -96,12 +99,12 @@ export default function Audit () {
           )}
         </Field>
         <Period since={values.since} until={values.until} change={change} />
-        {filter !== '' && clear}
+        {filtered && clear}
       </div>
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
       {list.isSuccess && all.length === 0 && (
-        <Empty icon={ScrollText} action={filter !== '' && clear}>
+        <Empty icon={ScrollText} action={filtered && clear}>
           {t(filter === '' ? 'audit.empty' : 'audit.noneSuch')}
         </Empty>
       )}

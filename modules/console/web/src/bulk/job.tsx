@@ -6,9 +6,10 @@ import { useEffect, useState } from 'react'
 import { call, download, get } from '../api/client'
 import { follow } from '../api/stream'
 import type { BulkLog, BulkUpload } from '../api/types'
-import { goInstead, to } from '../router'
+import { to, whileHere } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
+import { toast } from '../ui/toast'
 import { Badge, Button, Confirm, Failed, Loading } from '../ui/ui'
 import { Rows } from './rows'
 
@@ -79,8 +80,10 @@ export function Job ({ id }: { id: string }) {
     (data.status !== 'cancelled' || data.progress.done === data.progress.total)
   const over = data?.status === 'finished' || data?.status === 'cancelled'
   const remove = async () => {
+    const leave = whileHere()
     await call('DELETE', `/api/bulk-upload/${id}`)
-    goInstead('bulk')
+    leave('bulk')
+    toast(t('state.deleted', { name: data?.fileName ?? '' }))
     void client.invalidateQueries({ queryKey: LIST })
   }
   const save = () => { setProblem(null); download(`/api/bulk-upload/${id}/failed.csv`, 'failed.csv').catch(setProblem) }

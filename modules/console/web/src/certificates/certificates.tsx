@@ -12,7 +12,7 @@ import { to, useValues } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
 import { asEnergy, beginOf, way } from '../ui/format'
-import { useSettled } from '../ui/pages'
+import { Typed } from '../ui/typed'
 import { Button, Empty, Failed, Field, Loading } from '../ui/ui'
 import { Bars } from '../ui/chart'
 import { Entries, states, useLog, type Filter } from './log'
@@ -78,7 +78,7 @@ export default function Certificates () {
   const { shared } = useGroups()
   const groupId = picked || (buyer ? String(shared.data?.[0]?.id ?? '') : '')
   const [error, setError] = useState<unknown>(null)
-  const typed = useSettled(externalId).trim()
+  const typed = externalId.trim()
   const filter = {
     status, start: beginOf(start), end: beginOf(end, 1), externalId: typed, groupId, organizationId: chosen
   }
@@ -120,8 +120,8 @@ export default function Certificates () {
         </Field>
         <Field label={t('certs.deviceId')}>
           {(props) => (
-            <input {...props} type='search' maxLength={255} value={externalId}
-              onChange={(e) => change({ externalId: e.target.value })} />
+            <Typed {...props} type='search' maxLength={255} value={externalId}
+              change={(text) => change({ externalId: text })} />
           )}
         </Field>
         <Field label={t('certs.status')}>

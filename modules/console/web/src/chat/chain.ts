@@ -73,6 +73,7 @@ export function useChain (head: string, place: number | null) {
         }
         const { items, next } = await page<Entry[]>(`${path}limit=${NEWER}&after=${first + exact - 1}`)
         if (own.signal.aborted) return
+        if (exact > 0 && items.length === 0) break
         if (exact === 0 && items.length === 0) {
           wanted.current = null
           change(NONE)

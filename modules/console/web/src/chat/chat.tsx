@@ -14,7 +14,7 @@ import { toWith, useValues } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
-import { useSettled } from '../ui/pages'
+import { Typed } from '../ui/typed'
 import { Button, Empty, Failed, Loading, More } from '../ui/ui'
 import { Conversation, othersOf } from './conversation'
 import { Found } from './found'
@@ -60,8 +60,7 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
   const [starting, setStarting] = useState(false)
   const acts = isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser')
   const mine = !acts || every === ''
-  const settled = useSettled(search.trim())
-  const list = useConversations(mine, settled, chosen)
+  const list = useConversations(mine, search.trim(), chosen)
   const all = list.data?.pages.flatMap(({ items }) => items) ?? []
   const { data: open, waits } = useOpen(
     id,
@@ -97,15 +96,15 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
           </div>
         )}
         {([['search', 'chat.search', search], ['q', 'chat.words', q]] as const).map(([name, label, value]) => (
-          <input key={name} type='search' aria-label={t(label)} placeholder={t(label)} maxLength={100} value={value}
-            onChange={(e) => change({ [name]: e.target.value })} />
+          <Typed key={name} type='search' aria-label={t(label)} placeholder={t(label)} maxLength={100} value={value}
+            change={(text) => change({ [name]: text })} />
         ))}
         {q.trim() === '' ? (
           <>
             {list.isPending && <Loading />}
             {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
             {list.isSuccess && all.length === 0 && (
-              <Empty>{t(settled !== '' || chosen !== undefined ? 'chat.nothing' : 'chat.empty')}</Empty>
+              <Empty>{t(search !== '' || chosen !== undefined ? 'chat.nothing' : 'chat.empty')}</Empty>
             )}
             <ul>
               {all.map((data) => (
@@ -127,6 +126,7 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
             mine={mine}
             organizationId={chosen}
             email={me.email}
+            organizationOf={(id) => several && knownAs(id)}
             isOpen={(data) => data.conversationId === open?.id && String(data.place) === place}
             hrefOf={(data) => toWith(kept, 'chat', data.conversationId, data.place)}
           />

@@ -1,7 +1,7 @@
 /* One conversation: its messages, and the box for the next one. */
 import { useQueryClient } from '@tanstack/react-query'
 import { Share2 } from 'lucide-react'
-import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 
 import { call, session, type ApiError } from '../api/client'
 import { wait } from '../api/stream'
@@ -13,7 +13,7 @@ import { toast } from '../ui/toast'
 import { Button, Confirm, Failed, Loading } from '../ui/ui'
 import { useChain } from './chain'
 import { Compose } from './compose'
-import { onSent, useDraft, type Sending } from './drafts'
+import { onSent, usePending, type Sending } from './drafts'
 import { useLive, type Arrival } from './live'
 import { Messages } from './messages'
 
@@ -26,12 +26,14 @@ export const othersOf = (conversation: Pick<Data, 'participant1' | 'participant2
       ? conversation.participant1
       : `${conversation.participant1}, ${conversation.participant2}`
 
+export type Named = Pick<Data, 'participant1' | 'participant2' | 'name1' | 'name2'>
+
 /* The name of a participant; null if the response has none, and for other people. */
-const nameOf = ({ participant1, participant2, name1, name2 }: Data, email: string) =>
+export const nameOf = ({ participant1, participant2, name1, name2 }: Named, email: string) =>
   email === participant1 ? name1 : email === participant2 ? name2 : null
 
 /* The names of the other participants, and their e-mails, which are '' if there are no names. */
-export function titleOf (conversation: Data, email: string) {
+export function titleOf (conversation: Named, email: string) {
   const others = [conversation.participant1, conversation.participant2].filter((one) => one !== email)
   const named = others.some((one) => nameOf(conversation, one) !== null)
   const emails = others.join(', ')
@@ -50,17 +52,30 @@ const otherOf = ({ participant1, participant2 }: Data, email: string) =>
   participant1 === email ? participant2 : participant1
 
 /*
- * The first message that the other participant has not read. Messages after the last one in the list of
- * conversations are newer than the list's count.
+ * The place among the entries of the first message that a participant has not read. Messages after the last one in the
+ * list of conversations are newer than the list's count.
  */
-function unreadFrom (conversation: Data, entries: Entry[], email: string): number {
-  const other = otherOf(conversation, email)
-  let left = unreadBy(conversation, other)
+function unreadFrom (conversation: Data, entries: Entry[], reader: string): number {
+  let left = unreadBy(conversation, reader)
   let at = entries.length
   while (at > 0 && entries[at - 1]!.uuid !== conversation.lastEntryUuid) at--
   if (at === 0) at = entries.length
-  for (; at > 0 && left > 0; at--) if (entries[at - 1]!.username !== other) left--
+  for (; at > 0 && left > 0; at--) if (entries[at - 1]!.username !== reader) left--
   return at
+}
+
+/*
+ * The first message that the user had not read when the conversation was opened. null if there is none, or if it is not
+ * in the first page of messages, which has `begun` the conversation.
+ */
+function useFirstNew (conversation: Data, entries: Entry[], begun: boolean, email: string): string | null {
+  const [opened] = useState(conversation)
+
+  return useMemo(() => {
+    const ends = entries.some(({ uuid }) => uuid === opened.lastEntryUuid)
+    const at = ends && unreadBy(opened, email) > 0 ? unreadFrom(opened, entries, email) : 0
+    return at > 0 ? entries[at]?.uuid ?? null : null
+  }, [begun])
 }
 
 const isVisible = () => !document.hidden
@@ -137,8 +152,8 @@ export function Conversation ({ conversation, place, back }: {
   const me = useMe()
   const client = useQueryClient()
   const { entries, first, begun, error, loading, add, read, readEarlier } = useChain(conversation.headUuid, place)
-  const { id } = conversation
-  const mine = conversation.participant1 === me.email || conversation.participant2 === me.email
+  const { id, participant1, participant2, name1, name2 } = conversation
+  const mine = participant1 === me.email || participant2 === me.email
   const heard = useCallback(
     (arrival: Arrival) => {
       if (arrival.conversationId === id) add(arrival.message)
@@ -148,7 +163,7 @@ export function Conversation ({ conversation, place, back }: {
   const live = useLive(heard)
   const last = entries[entries.length - 1]
   const opened = useRef(false)
-  const { pending } = useDraft(id)
+  const pending = usePending(id)
   const writes = mine || isOne(me, 'Admin')
   const [atEnd, setAtEnd] = useState(place === null)
   const [seen, setSeen] = useState<string | null>(null)
@@ -158,6 +173,11 @@ export function Conversation ({ conversation, place, back }: {
   const { several, knownAs } = useOrganizations()
   const { title, emails } = titleOf(conversation, me.email)
   const organization = several && knownAs(conversation.organizationId)
+  const firstNew = useFirstNew(conversation, entries, begun, me.email)
+  const authorOf = useCallback( // the same one as long as possible, so that the messages are not drawn again
+    (email: string) => nameOf({ participant1, participant2, name1, name2 }, email) ?? email,
+    [participant1, participant2, name1, name2]
+  )
   const about = [emails, conversation.deviceProjectName, organization].filter(Boolean).join(' · ')
 
   useEffect(
@@ -210,12 +230,13 @@ export function Conversation ({ conversation, place, back }: {
           first={first}
           place={place}
           own={me.email}
-          authorOf={(email) => nameOf(conversation, email) ?? email}
+          authorOf={authorOf}
           pending={pending && !hasArrived(entries, pending, me.email) ? pending.text : null}
           fresh={fresh}
           ended={setAtEnd}
-          earlier={() => void readEarlier()}
-          unreadFrom={mine ? unreadFrom(conversation, entries, me.email) : Infinity}
+          earlier={readEarlier}
+          unreadFrom={mine ? unreadFrom(conversation, entries, otherOf(conversation, me.email)) : Infinity}
+          firstNew={firstNew}
         />
       )}
       {writes ? <Compose key={id} id={id} after={last?.uuid} /> : <p className='readonly'>{t('chat.readOnly')}</p>}

@@ -86,10 +86,13 @@ export async function send (id: number, username: string, chatEntry: string, aft
   tell()
 }
 
+/* The message that is being sent. A component that needs only this is not drawn again for each typed character. */
+export const usePending = (id: number) => useSyncExternalStore(listen, () => sending.get(id) ?? null)
+
 export function useDraft (id: number) {
   return {
     text: useSyncExternalStore(listen, () => texts.get(id) ?? ''),
-    pending: useSyncExternalStore(listen, () => sending.get(id) ?? null),
+    pending: usePending(id),
     problem: useSyncExternalStore(listen, () => problems.get(id) ?? null)
   }
 }

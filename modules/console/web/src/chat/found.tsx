@@ -4,10 +4,9 @@ import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { page, query } from '../api/client'
 import type { Found as Data } from '../api/types'
 import { t } from '../texts/texts'
-import { useSettled } from '../ui/pages'
 import { useRest } from '../ui/rest'
 import { Empty, Failed, Loading, More } from '../ui/ui'
-import { othersOf } from './conversation'
+import { nameOf, titleOf } from './conversation'
 import { Avatar, When } from './items'
 import { marked } from './text'
 
@@ -20,17 +19,23 @@ interface Props {
   email: string
   isOpen: (data: Data) => boolean
   hrefOf: (data: Data) => string
+  organizationOf: (id: number | null) => string | false | undefined // if the user acts for several
 }
 
-function Row ({ data, words, email, isOpen, hrefOf }: Props & { data: Data }) {
+function Row ({ data, words, email, isOpen, hrefOf, organizationOf }: Props & { data: Data }) {
+  const { username } = data
+  const { title, emails } = titleOf(data, email)
+  const about = [data.deviceProjectName, organizationOf(data.organizationId)].filter(Boolean).join(' · ')
+  const name = nameOf(data, username)
+
   return (
     <li>
       <a href={hrefOf(data)} aria-current={isOpen(data) ? 'true' : undefined}>
-        <Avatar email={data.username} />
-        <span className='with'>{othersOf(data, email)}</span>{' '}
-        {data.deviceProjectName && <small>{data.deviceProjectName}</small>} <When at={data.createdAt} />{' '}
+        <Avatar email={username} name={name} />
+        <span className='with' title={emails || undefined}>{title}</span>{' '}
+        {about !== '' && <small>{about}</small>} <When at={data.createdAt} />{' '}
         <span className='last'>
-          {data.username === email ? t('chat.you') : data.username}: {marked(data.excerpt, words)}
+          {username === email ? t('chat.you') : name ?? username}: {marked(data.excerpt, words)}
         </span>
       </a>
     </li>
@@ -39,8 +44,7 @@ function Row ({ data, words, email, isOpen, hrefOf }: Props & { data: Data }) {
 
 /* A page reads a limited number of messages, so it may be empty although another one follows. */
 export function Found (props: Props) {
-  const { mine, organizationId } = props
-  const q = useSettled(props.words)
+  const { words: q, mine, organizationId } = props
   const list = useInfiniteQuery({
     queryKey: ['found', q, mine, organizationId],
     queryFn: ({ pageParam }) => page<Data[]>(pageParam),
@@ -60,7 +64,7 @@ export function Found (props: Props) {
         <Empty>{t(list.hasNextPage ? 'chat.notYetFound' : 'chat.notFound')}</Empty>
       )}
       <ul className='found' aria-busy={list.isFetching || undefined}>
-        {all.map((data) => <Row key={data.uuid} data={data} {...props} words={q} />)}
+        {all.map((data) => <Row key={data.uuid} data={data} {...props} />)}
       </ul>
       <More of={list} />
     </>

@@ -1,4 +1,6 @@
 /* A conversation in the list, and the parts that it has in common with a message that a search has found. */
+import { memo } from 'react'
+
 import type { Conversation as Data } from '../api/types'
 import { t } from '../texts/texts'
 import { asClock, asDay, asNumber, asUtc } from '../ui/format'
@@ -33,7 +35,7 @@ export function When ({ at }: { at: string }) {
 }
 
 /* `organization`: its name, if the user acts for several. */
-export function Item ({ data, email, organization, current, href }: {
+export const Item = memo(function Item ({ data, email, organization, current, href }: {
   data: Data, email: string, organization: string | false | undefined, current: boolean, href: string
 }) {
   const unread = current ? 0 : unreadBy(data, email)
@@ -61,4 +63,4 @@ export function Item ({ data, email, organization, current, href }: {
       </a>
     </li>
   )
-}
+})

@@ -39,17 +39,22 @@ function begin (client: QueryClient) {
   })
 }
 
-/* Opens the stream for the first listener. Returns a function that removes the listener; the last one ends the stream. */
+/*
+ * Opens the stream for the first listener. Returns a function that removes the listener. The stream ends with the last
+ * one, unless another one is added at once, because another conversation is opened.
+ */
 function join (client: QueryClient, listener: Listener): () => void {
   listeners.add(listener)
   if (!stream) begin(client)
   listener.changed(isOpen)
   return () => {
     listeners.delete(listener)
-    if (listeners.size > 0) return
-    stream?.abort()
-    stream = null
-    isOpen = false
+    queueMicrotask(() => {
+      if (listeners.size > 0) return
+      stream?.abort()
+      stream = null
+      isOpen = false
+    })
   }
 }
 

@@ -15,10 +15,15 @@ import { formatted } from './text'
 const NEAR = 800
 const NEAR_END = 60
 const GROUP_MS = 5 * 60000
-const AROUND = 8 // messages above and below the window
-const HEIGHT = 90 // of a message that was not shown yet
+const FIRST_AROUND = 1 // messages above and below the window that are drawn at first,
+const AROUND = 8 // and a moment later, so that the first ones are visible earlier
+const LATER_MS = 100
+const HEIGHT = 72 // of a message that was not shown yet; a short one, so that the first ones fill the window
 
-/* `author`: the name or e-mail; `before`: the message before it, if there is one. */
+/*
+ * `author`: the name or e-mail; `before`: the message before it, if there is one; `news`: whether it is the first one
+ * that the user had not read.
+ */
 interface MessageProps {
   entry: Entry
   author: string
@@ -26,6 +31,7 @@ interface MessageProps {
   own: boolean
   read: boolean | null
   wanted: boolean
+  news: boolean
 }
 
 const isNewDay = (before: Entry | undefined, entry: Entry) =>
@@ -35,13 +41,14 @@ const isNewDay = (before: Entry | undefined, entry: Entry) =>
 const follows = (before: Entry | undefined, entry: Entry) =>
   before?.username === entry.username && Date.parse(entry.createdAt) - Date.parse(before.createdAt) < GROUP_MS
 
-const Message = memo(function Message ({ entry, author, before, own, read, wanted }: MessageProps) {
+const Message = memo(function Message ({ entry, author, before, own, read, wanted, news }: MessageProps) {
   const day = isNewDay(before, entry)
-  const again = !day && follows(before, entry)
+  const again = !day && !news && follows(before, entry)
 
   return (
     <>
       {day && <div className='day'>{asDay(entry.createdAt)}</div>}
+      {news && <div className='day news'>{t('chat.news')}</div>}
       <div
         className={`message${own ? ' own' : ''}${again ? ' again' : ''}${wanted ? ' wanted' : ''}`}
         aria-current={wanted ? 'true' : undefined}>
@@ -72,23 +79,26 @@ interface Props {
   own: string
   authorOf: (email: string) => string
   unreadFrom: number
+  firstNew: string | null
   pending: string | null
   fresh: number
   ended: (end: boolean) => void
-  earlier: () => void
+  earlier: () => unknown
 }
 
 /*
  * `first`: the place of the first message in the chain; `earlier` reads the messages before it. `place`: the place of
  * the message that is shown first; null: the last one. `unreadFrom`: the number of messages before the first one that
- * the other participant has not read; Infinity: unknown. `pending`: a message that is being sent. `fresh`: how many of
- * the last messages have not been seen. `ended` gets whether the last message is in the window.
+ * the other participant has not read; Infinity: unknown. `firstNew`: the first message that the user had not read when
+ * the conversation was opened. `pending`: a message that is being sent. `fresh`: how many of the last messages have not
+ * been seen. `ended` gets whether the last message is in the window.
  */
-export function Messages (props: Props) {
-  const { entries, first, place, own, authorOf, unreadFrom, pending, fresh, ended, earlier } = props
+export const Messages = memo(function Messages (props: Props) {
+  const { entries, first, place, own, authorOf, unreadFrom, firstNew, pending, fresh, ended, earlier } = props
   const list = useRef<HTMLDivElement>(null)
   const stays = useRef(place === null) // at the end, when the window of the messages changes its height
   const [reached, reach] = useState(place === null)
+  const [around, widen] = useState(FIRST_AROUND)
   const unknown = first > 1 && entries.length > 0 ? 1 : 0 // the first message is shown once its predecessor is known
   const wanted = place === null ? -1 : place - first - unknown
   const rows = useVirtualizer({
@@ -99,7 +109,7 @@ export function Messages (props: Props) {
       Math.max(0, wanted < 0 ? entries.length * HEIGHT - innerHeight : wanted * HEIGHT),
     measureElement: (item) => item.getBoundingClientRect().height, // also the part of a pixel
     getItemKey: (i) => entries[i + unknown]?.uuid ?? 'pending',
-    overscan: AROUND,
+    overscan: around,
     scrollEndThreshold: NEAR_END,
     anchorTo: 'end', // the text stays where it is while earlier messages are added
     followOnAppend: true
@@ -124,11 +134,15 @@ export function Messages (props: Props) {
     stays.current = atEnd
     ended(atEnd)
   }, [ended, atEnd])
+  useEffect(() => {
+    const timer = setTimeout(() => widen(AROUND), LATER_MS)
+    return () => clearTimeout(timer)
+  }, [])
   return (
     <div className='messages' ref={list} onScroll={scrolled} tabIndex={0} role='log' aria-label={t('chat.messages')}>
       {first > 1 && (
         <div className={items[0]?.index === 0 ? 'jump top' : 'jump above'}>
-          <Button onClick={earlier}>{t('chat.earlier')}</Button>
+          <Button onClick={() => void earlier()}>{t('chat.earlier')}</Button>
         </div>
       )}
       <ol style={{ height: rows.getTotalSize(), paddingTop: items[0]?.start }}>
@@ -145,6 +159,7 @@ export function Messages (props: Props) {
                   own={entry.username === own}
                   read={unreadFrom === Infinity ? null : at < unreadFrom}
                   wanted={first + at === place}
+                  news={entry.uuid === firstNew}
                 />
               ) : (
                 <Pending text={pending ?? ''} />
@@ -162,4 +177,4 @@ export function Messages (props: Props) {
       )}
     </div>
   )
-}
+})

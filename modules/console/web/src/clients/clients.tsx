@@ -7,6 +7,7 @@ import { call, everything } from '../api/client'
 import type { Client, MadeClient } from '../api/types'
 import { t } from '../texts/texts'
 import { FormDialog, Input, useSentForm } from '../ui/form'
+import { toast } from '../ui/toast'
 import { Button, Confirm, Copy, Dialog, Empty, Failed, Id, Loading, Table, Time } from '../ui/ui'
 
 function Make ({ close, done }: { close: () => void, done: (client: MadeClient) => void }) {
@@ -100,7 +101,11 @@ export default function Clients () {
           action={t('do.delete')}
           name={deleted.name}
           close={() => setDeleted(null)}
-          run={() => call('DELETE', `/api/auth/clients/${deleted.id}`).then(changed)}
+          run={async () => {
+            await call('DELETE', `/api/auth/clients/${deleted.id}`)
+            await changed()
+            toast(t('state.deleted', { name: deleted.name }))
+          }}
         />
       )}
     </div>

@@ -1,6 +1,6 @@
 /* Titles of devices, and the lists for forms. */
 import { useQuery } from '@tanstack/react-query'
-import { memo, useMemo } from 'react'
+import { memo, useDeferredValue, useMemo } from 'react'
 
 import { get } from '../api/client'
 import type { Device } from '../api/types'
@@ -40,9 +40,10 @@ function choicesOf (entries: Entry[], countries: boolean): Choice[] {
 }
 
 export function useChoices (list: 'countries' | 'fuel-codes' | 'device-types' | 'time-zones'): Choice[] {
-  const { data } = useQuery({
+  const latest = useQuery({
     queryKey: ['reference', list], queryFn: () => get<Entry[]>(`/api/reference/${list}`), staleTime: Infinity
   })
+  const data = useDeferredValue(latest.data) // a long list is drawn when the user does not type
 
   return useMemo(() => choicesOf(data ?? [], list === 'countries'), [data, list, language])
 }

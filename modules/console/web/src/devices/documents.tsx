@@ -7,6 +7,7 @@ import { call, download, get, send, upload } from '../api/client'
 import type { Document } from '../api/types'
 import { named, t } from '../texts/texts'
 import { asBytes } from '../ui/format'
+import { toast } from '../ui/toast'
 import { Button, Confirm, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
 import { isPicture, Picture } from './picture'
 
@@ -116,6 +117,11 @@ export function Documents ({ name }: { name: string }) {
   const path = `/api/device/${encodeURIComponent(name)}`
   const list = useQuery({ queryKey: ['documents', name], queryFn: () => get<Document[]>(`${path}/documents`) })
   const refresh = () => client.invalidateQueries({ queryKey: ['documents', name] })
+  const remove = async ({ id, name }: Document) => {
+    await call('DELETE', `${path}/documents/${id}`)
+    await refresh()
+    toast(t('state.deleted', { name }))
+  }
   const all = [...list.data ?? []].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
 
   return (
@@ -135,8 +141,7 @@ export function Documents ({ name }: { name: string }) {
       )}
       {leaving && (
         <Confirm title={t('devices.deleteDocument', { name: leaving.name })} text={t('devices.deleteDocumentAsk')}
-          action={t('do.delete')} run={() => call('DELETE', `${path}/documents/${leaving.id}`).then(refresh)}
-          close={() => leave(null)} />
+          action={t('do.delete')} run={() => remove(leaving)} close={() => leave(null)} />
       )}
     </section>
   )

@@ -1,8 +1,8 @@
 /* The filters of a list of devices, which are in the address. */
-import { useEffect, useRef, useState, type InputHTMLAttributes } from 'react'
+import { useState } from 'react'
 
-import { useEntry } from '../router'
 import { t } from '../texts/texts'
+import { Typed } from '../ui/typed'
 import { Field } from '../ui/ui'
 import { Options, useChoices } from './data'
 
@@ -11,41 +11,6 @@ const more = ['fuelCode', 'deviceTypeCode', 'capacityFrom', 'capacityTo', 'commi
 export const filters = ['search', 'countryCode', 'status', ...more] as const
 
 export type Filter = Record<typeof filters[number], string>
-
-const PAUSE_MS = 250
-
-/*
- * A field for a typed filter. The field keeps its text itself, so a key draws nothing else, however many devices are on
- * the page. `change` gets the text when the user pauses or leaves the field, unless Back has come first. A part of a
- * date is '' as well, so the field is not written if it has the value.
- */
-function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInputElement> & {
-  value: string, change: (text: string) => void
-}) {
-  const input = useRef<HTMLInputElement>(null)
-  const timer = useRef(0)
-  const entry = useEntry()
-  const pass = () => {
-    const text = input.current?.value ?? value
-    clearTimeout(timer.current)
-    timer.current = 0
-    if (text !== value) change(text)
-  }
-  const latest = useRef(pass)
-
-  useEffect(() => { latest.current = pass })
-  useEffect(() => () => { clearTimeout(timer.current); timer.current = 0 }, [entry])
-  useEffect(() => {
-    if (timer.current === 0 && input.current && input.current.value !== value) input.current.value = value
-  }, [entry, value])
-  return (
-    <input {...rest} ref={input} defaultValue={value} onBlur={pass}
-      onChange={() => {
-        clearTimeout(timer.current)
-        timer.current = window.setTimeout(() => latest.current(), PAUSE_MS)
-      }} />
-  )
-}
 
 /* Filters in the API's form. */
 export const queryOf = (filter: Filter) => ({ ...filter, search: filter.search.trim() })

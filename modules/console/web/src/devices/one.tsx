@@ -8,7 +8,7 @@ import type { Device } from '../api/types'
 import { Entries, useLog } from '../certificates/log'
 import { Start } from '../chat/start'
 import { useOrganizations } from '../organization'
-import { goInstead, to, useValues } from '../router'
+import { goInstead, to, useValues, whileHere } from '../router'
 import { t } from '../texts/texts'
 import { asDate, asNumber, asPower } from '../ui/format'
 import { toast } from '../ui/toast'
@@ -71,9 +71,10 @@ function Ask ({ what, device, close }: { what: 'deactivate' | 'delete', device: 
     toast(t('devices.deactivated', { name }), () => { put('Active').catch((problem) => toast(problemOf(problem))) })
   }
   const remove = async () => {
+    const leave = whileHere()
     await call('DELETE', path)
-    goInstead('devices')
-    toast(t('devices.deleted', { name }))
+    leave('devices')
+    toast(t('state.deleted', { name }))
     void client.invalidateQueries({ queryKey: ['devices'], refetchType: 'none' })
   }
 

@@ -10,7 +10,8 @@ import { Target, useTarget } from '../organization'
 import { named, t } from '../texts/texts'
 import { FormDialog, Input, Select, useSentForm } from '../ui/form'
 import { asNumber, asPower, beginOf, dayOf } from '../ui/format'
-import { usePages, useSettled } from '../ui/pages'
+import { usePages } from '../ui/pages'
+import { Typed } from '../ui/typed'
 import { Failed, Field, Loading, More } from '../ui/ui'
 
 const frequencies = ['hourly', 'daily', 'weekly', 'monthly', 'quarterly', 'yearly']
@@ -40,8 +41,7 @@ function Picker<Values extends { deviceIds: number[] }> ({ of, organizationId }:
   const { field, fieldState } = useController({ control: of.control, name: 'deviceIds' as Path<Values> })
   const picked = field.value as number[]
   const [search, setSearch] = useState('')
-  const typed = useSettled(search).trim()
-  const path = `/api/device${query({ inGroup: false, limit: 50, search: typed, organizationId })}`
+  const path = `/api/device${query({ inGroup: false, limit: 50, search: search.trim(), organizationId })}`
   const { list, all } = usePages<Device>('devices', path)
   const toggle = (id: number) => field.onChange(picked.includes(id) ? picked.filter((each) => each !== id) : [...picked, id])
 
@@ -50,7 +50,7 @@ function Picker<Values extends { deviceIds: number[] }> ({ of, organizationId }:
       <legend>{t('groups.pick', { n: asNumber(picked.length) })}</legend>
       <Field label={t('devices.search')} problem={fieldState.error?.message}>
         {(props) => (
-          <input {...props} type='search' maxLength={255} value={search} onChange={(e) => setSearch(e.target.value)} />
+          <Typed {...props} type='search' maxLength={255} value={search} change={setSearch} />
         )}
       </Field>
       {list.isPending && <Loading lines={3} />}

@@ -7,7 +7,7 @@ import { call, everything, get, query } from '../api/client'
 import type { CertificateTotal, Device, Group, Share } from '../api/types'
 import { titleOf } from '../devices/data'
 import { useOrganizations } from '../organization'
-import { goInstead, to } from '../router'
+import { to, whileHere } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
 import { useAction } from '../ui/action'
@@ -134,8 +134,10 @@ export function One ({ id }: { id: string }) {
   const group = one.data
   const close = () => setOpen(null)
   const remove = async () => {
+    const leave = whileHere()
     await call('DELETE', path)
-    goInstead('groups')
+    leave('groups')
+    toast(t('state.deleted', { name: group?.name ?? '' }))
     void client.invalidateQueries({ queryKey: ['groups'], refetchType: 'none' })
   }
 

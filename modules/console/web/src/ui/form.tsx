@@ -10,9 +10,11 @@ import {
 } from 'react-hook-form'
 
 import { ApiError } from '../api/client'
-import { t } from '../texts/texts'
+import { language, t } from '../texts/texts'
 import { useAction } from './action'
 import { Button, Dialog, Failed, Field } from './ui'
+
+const SERVICE = 'service' // the type of problems that a response has
 
 interface Problem { field: string, problem: string }
 
@@ -39,12 +41,13 @@ export function useSentForm<Values extends FieldValues, Answer> (values: Values,
   const form = useForm<Values>({ defaultValues: values as DefaultValues<Values> })
   const ref = useRef<HTMLFormElement>(null)
   const has = ({ field }: Problem) => field.split('.')[0]! in values
+  const show = ({ field, problem }: Problem) =>
+    form.setError(field as Path<Values>, { type: SERVICE, message: problem })
   const save = useAction<Answer, Values>({
     mutationFn: send,
     onSuccess: async (answer) => { await done?.(answer); if (ref.current) leave?.(answer) },
     onError: (error) => {
-      for (const each of problemsOf(error).filter(has))
-        form.setError(each.field as Path<Values>, { type: 'service', message: each.problem })
+      problemsOf(error).filter(has).forEach(show)
       return failed?.(error)
     }
   })
@@ -58,6 +61,12 @@ export function useSentForm<Values extends FieldValues, Answer> (values: Values,
   useEffect(() => {
     if (save.error) ref.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus()
   }, [save.error])
+  useEffect(() => { // the fields with a problem get its text in the new language
+    const typeAt = (field: string) => form.getFieldState(field as Path<Values>).error?.type
+    const names = Object.keys(form.formState.errors) as Path<Values>[]
+    problems.filter(({ field }) => typeAt(field) === SERVICE).forEach(show)
+    for (const name of names) if (typeAt(name) && typeAt(name) !== SERVICE) void form.trigger(name)
+  }, [language])
   /* `error`: what is shown above the fields, because a problem has no field. */
   return { ...form, save, attributes: { ref, onSubmit }, error: placed ? null : save.error }
 }

@@ -139,16 +139,27 @@ export function Field ({
   )
 }
 
+/* The element that has the focus, and those around it that can have it: a table, the view. */
+function focusable (): HTMLElement[] {
+  const all: HTMLElement[] = []
+  for (let each = document.activeElement; each instanceof HTMLElement; each = each.parentElement)
+    if (each.tabIndex >= 0) all.push(each)
+  return all
+}
+
 /*
- * A dialog while it is on the page. `close` is called by Escape. The focus returns to the element that had it,
- * or to the view if that element is gone.
+ * A dialog while it is on the page. `close` is called by Escape. The focus returns to the element that had it. If that
+ * element is gone, for example with a deleted row, the table of the row gets the focus, or else the view.
  */
 export function Modal ({ title, close = () => {}, className = '', onInput, children }: {
   title: string, close?: () => void, className?: string, onInput?: () => void, children: ReactNode
 }) {
-  const [before] = useState(() => document.activeElement)
-  const goOn = () => before !== document.body && before?.isConnected ? null : view() // null: to `before`
+  const [before] = useState(focusable)
+  const goOn = () => before.find((each) => each.isConnected && !each.matches(':disabled')) ?? view()
 
+  useEffect(() => () => { // the library leaves the focus nowhere if the view has changed together with the dialog
+    setTimeout(() => { if (document.activeElement === document.body) goOn()?.focus({ preventScroll: true }) })
+  }, [])
   return (
     <Base.Root open onOpenChange={close} disablePointerDismissal>
       <Base.Portal>
@@ -246,7 +257,6 @@ export function Confirm ({
   const [error, setError] = useState<unknown>(null)
   const [busy, setBusy] = useState(false)
 
-
   const go = () => {
     if (busy) return
     setBusy(true)
@@ -314,6 +324,7 @@ export function Id ({ id, shown = id }: { id: string, shown?: string }) {
 }
 
 const LONG = 100 // rows; a longer table has only those near the window on the page
+const STEP = 30 // rows that are drawn at once
 const AROUND = 20
 const ROW_PX = 45
 
@@ -341,12 +352,29 @@ function Column ({ head, label, width }: { head: Head, label: string, width?: st
 }
 
 /*
+ * The number of rows that are drawn: those in the window first, and the others a moment later, so that the page
+ * responds meanwhile. It never becomes smaller, because the view would scroll.
+ */
+function useDrawn (count: number): number {
+  const [drawn, draw] = useState(STEP)
+  const more = drawn < Math.min(count, LONG)
+
+  useEffect(() => {
+    if (!more) return
+    const timer = setTimeout(() => draw(drawn + STEP))
+    return () => clearTimeout(timer)
+  }, [drawn, more])
+  return drawn
+}
+
+/*
  * The rows of a long table that are near the window, and for each the height of the rows left out before it. The row
  * that had the focus last stays on the page wherever it is, because it may have an open dialog or a changed field. The
  * columns keep the widths that they have first, so that these do not depend on which rows are on the page.
  */
 function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>) {
   const long = all.length > LONG
+  const drawn = useDrawn(all.length)
   const [{ top, widths }, fix] = useState({ top: 0, widths: [] as string[] })
   const [used, use] = useState<Key | null>(null)
   const kept = all.findIndex(({ key }) => key !== null && key === used)
@@ -370,7 +398,10 @@ function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>
       widths: [...box.rows[0]!.cells].map((cell) => `${cell.offsetWidth / width * 100}%`)
     })
   }, [some, table])
-  if (!long) return { shown: all.map((row, index) => ({ row, index, above: 0 })), below: 0, widths: [], use }
+  if (!long) {
+    const shown = all.slice(0, drawn).map((row, index) => ({ row, index, above: 0 }))
+    return { shown, below: 0, widths: [], use }
+  }
   const end = (i: number) => items[i]?.end ?? top
   return {
     shown: items.map(({ index, start }, i) => ({ row: all[index]!, index, above: start - end(i - 1) })),
@@ -397,7 +428,7 @@ export function Table ({
   const space = (height: number) =>
     height > 0 && <tbody aria-hidden='true'><tr style={{ height }}><td colSpan={head.length} /></tr></tbody>
 
-  useEffect(() => {
+  useLayoutEffect(() => { // before the browser computes the style of the cells
     // on a card, the column's name comes before each value
     const names = head.map((each) => (typeof each === 'string' ? each : each.text))
     for (const body of table.current?.tBodies ?? [])

@@ -11,6 +11,7 @@ import { useAction } from '../ui/action'
 import { asIso, asLocal, asMoment, asNumber } from '../ui/format'
 import { useSettled } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
+import { Typed } from '../ui/typed'
 import { Button, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
 import { Milliseconds, Moment, Outcome, pathOf, Result, urlOf, useDeliveries, useEvents, type Search } from './parts'
 
@@ -126,31 +127,19 @@ function Filters ({ search, change }: { search: Search; change: Change }) {
         <>
           <Field label={t('hooks.code')} problem={isStatus(code) ? undefined : t('hooks.codeWrong')}>
             {(props) => (
-              <input
-                {...props}
-                inputMode='numeric'
-                maxLength={3}
-                placeholder={EXAMPLE}
-                value={code}
-                onChange={(e) => change({ code: e.target.value.trim() })}
-              />
+              <Typed {...props} inputMode='numeric' maxLength={3} placeholder={EXAMPLE} value={code}
+                change={(text) => change({ code: text.trim() })} />
             )}
           </Field>
           <Field label={t('hooks.error')}>
             {(props) => (
-              <input
-                {...props}
-                type='search'
-                maxLength={100}
-                value={error}
-                onChange={(e) => change({ error: e.target.value })}
-              />
+              <Typed {...props} type='search' maxLength={100} value={error} change={(text) => change({ error: text })} />
             )}
           </Field>
           <Field label={t('hooks.id')} problem={isId(eventId) ? undefined : t('hooks.idWrong')}>
             {(props) => (
-              <input {...props} type='search' maxLength={36} value={eventId}
-                onChange={(e) => change({ eventId: e.target.value.trim() })} />
+              <Typed {...props} type='search' maxLength={36} value={eventId}
+                change={(text) => change({ eventId: text.trim() })} />
             )}
           </Field>
           <Period since={since} until={until} change={change} />

@@ -4,13 +4,13 @@ import { useState, type ReactNode } from 'react'
 
 import { call } from '../api/client'
 import type { Webhook } from '../api/types'
-import { goInstead } from '../router'
+import { whileHere } from '../router'
 import { t } from '../texts/texts'
 import { asMoment, asNumber } from '../ui/format'
 import { toast } from '../ui/toast'
 import { Button, Confirm, Copy, Failed } from '../ui/ui'
 import { isAll, written } from './form'
-import { Moment, Owner, pathOf, urlOf, useSwitch } from './parts'
+import { Moment, nameOf, Owner, pathOf, urlOf, useSwitch } from './parts'
 
 function Fact ({ name, children }: { name: string; children: ReactNode }) {
   return (
@@ -128,15 +128,17 @@ export function Settings ({ hook, show }: { hook: Webhook; show: (made: Webhook)
       show(made)
       return client.invalidateQueries({ queryKey: ['webhooks'] })
     })
-  const remove = () =>
-    call('DELETE', pathOf(hook)).then(() => {
-      goInstead('webhooks') // Back does not return to the deleted webhook
+  const remove = () => {
+    const leave = whileHere()
+    return call('DELETE', pathOf(hook)).then(() => {
+      leave('webhooks') // Back does not return to the deleted webhook
       for (const name of ['deliveries', 'delivery', 'statistics', 'replay'])
         client.removeQueries({ queryKey: [name, hook.id] })
       client.removeQueries({ queryKey: ['webhooks', String(hook.id)] })
-      toast(t('hooks.deleted', { url: urlOf(hook) }))
+      toast(t('state.deleted', { name: nameOf(hook) }))
       return client.invalidateQueries({ queryKey: ['webhooks'], exact: true })
     })
+  }
 
   return (
     <>

@@ -1,0 +1,48 @@
+/* A field for a filter that the user types. */
+import { useEffect, useRef, type InputHTMLAttributes } from 'react'
+
+import { useEntry } from '../router'
+
+const PAUSE_MS = 250
+
+/*
+ * The field keeps its text itself, so a key draws nothing else, however long the list is that the text filters.
+ * `change` gets the text when the user pauses, presses Enter or follows a link, unless Back has come first. Leaving the
+ * field does not change the list, because the rows would move while a button of one of them is pressed. A part of a
+ * date is '' as well, so the field is not written if it has the value.
+ */
+export function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInputElement> & {
+  value: string, change: (text: string) => void
+}) {
+  const input = useRef<HTMLInputElement>(null)
+  const timer = useRef(0)
+  const entry = useEntry()
+  const pass = () => {
+    const text = input.current?.value ?? value
+    clearTimeout(timer.current)
+    timer.current = 0
+    if (text !== value) change(text)
+  }
+  const latest = useRef(pass)
+
+  useEffect(() => { latest.current = pass })
+  useEffect(() => {
+    const leave = ({ target }: MouseEvent) => {
+      if (timer.current !== 0 && target instanceof Element && target.closest('a')) latest.current()
+    }
+    addEventListener('click', leave, true)
+    return () => removeEventListener('click', leave, true)
+  }, [])
+  useEffect(() => () => { clearTimeout(timer.current); timer.current = 0 }, [entry])
+  useEffect(() => {
+    if (timer.current === 0 && input.current && input.current.value !== value) input.current.value = value
+  }, [entry, value])
+  return (
+    <input {...rest} ref={input} defaultValue={value}
+      onKeyDown={(event) => { if (event.key === 'Enter' && !event.nativeEvent.isComposing) pass() }}
+      onChange={() => {
+        clearTimeout(timer.current)
+        timer.current = window.setTimeout(() => latest.current(), PAUSE_MS)
+      }} />
+  )
+}
