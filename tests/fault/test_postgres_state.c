@@ -84,10 +84,7 @@ TEST(no_free_postgresql_connection_is_503_without_a_reconnect_storm)
 
 static void lock_entries_too(PGconn *db)
 {
-    sql_run(db, "CREATE FUNCTION second_lock() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-                " PERFORM " SECOND_LOCK "; RETURN NEW; END $$");
-    sql_run(db, "CREATE TRIGGER second_lock BEFORE INSERT ON chat_entry"
-                " FOR EACH ROW EXECUTE FUNCTION second_lock()");
+    sql_trigger(db, "BEFORE INSERT ON chat_entry FOR EACH ROW", "PERFORM " SECOND_LOCK);
 }
 
 static void cross_locks(PGconn *db, int64_t conversation)

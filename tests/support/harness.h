@@ -109,6 +109,23 @@ __attribute__((format(printf, 5, 6))) void sql_expect(const char *file, int line
 /* Waits until the statement's number is not 0; fails the test if it stays 0 for long. */
 void sql_soon(PGconn *db, const char *sql);
 
+/*
+ * Runs PL/pgSQL in a trigger `when`, such as "BEFORE INSERT ON t FOR EACH ROW"; a database has one
+ * of these triggers at a time. With SQL_GATE it waits while the gate is shut.
+ */
+void sql_trigger(PGconn *db, const char *when, const char *code);
+#define SQL_TRIGGER_DROP "DROP FUNCTION test_trigger CASCADE"
+#define SQL_GATE "PERFORM pg_advisory_xact_lock_shared(4711)"
+#define SQL_GATE_SHUT "SELECT pg_advisory_lock(4711)"
+#define SQL_GATE_OPEN "SELECT pg_advisory_unlock(4711)"
+#define SQL_GATE_WAITS                                                                             \
+    "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database WHERE d.datname ="   \
+    " current_database() AND l.locktype = 'advisory' AND l.objid = 4711 AND NOT l.granted"
+
+#define SQL_LOCK_WAITS                                                                             \
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"                         \
+    " AND datname = current_database()"
+
 /* Run a statement on a separate connection: to the database postgres, and like sql_soon(). */
 void postgres_run(struct postgres *pg, const char *sql);
 void database_soon(struct postgres *pg, const char *database, const char *sql);

@@ -261,6 +261,14 @@ void sql_soon(PGconn *db, const char *sql)
     WAIT_UNTIL_MSG(sql_number(db, sql) != 0, SOON_MS, "0: %s", sql);
 }
 
+void sql_trigger(PGconn *db, const char *when, const char *code)
+{
+    sql_run(db, text("CREATE FUNCTION test_trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                     " %s; RETURN NEW; END $$",
+                     code));
+    sql_run(db, text("CREATE TRIGGER test_trigger %s EXECUTE FUNCTION test_trigger()", when));
+}
+
 void postgres_run(struct postgres *pg, const char *sql)
 {
     PGconn *db = database_connect(pg, "postgres");

@@ -222,10 +222,7 @@ TEST(a_login_in_progress_during_a_password_change_gets_no_session)
     sql_run(pair_db, "BEGIN");
     sql_run(pair_db, "LOCK TABLE auth_session IN SHARE ROW EXCLUSIVE MODE");
     ck_assert_int_eq(pthread_create(&entrant.thread, NULL, enter_once, &entrant), 0);
-    WAIT_UNTIL(sql_number(watch,
-                          "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-                          "AND query LIKE '%auth_session%' AND datname = current_database()") > 0,
-               5000);
+    sql_soon(watch, SQL_LOCK_WAITS " AND query LIKE '%auth_session%'");
     sql_run(pair_db,
             "UPDATE auth_account SET password = (SELECT password FROM auth_account WHERE email ="
             " '" ADMIN_EMAIL "') WHERE email = 'overtaken@example.com'");

@@ -347,9 +347,7 @@ TEST(an_interrupt_while_the_rows_are_checked_leaves_nothing)
     struct screen *screen = SCREEN(many_of("early.csv", "early", 3000), home(), "--type", "Things");
 
     await_text(screen, "checking");
-    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                              " AND datname = current_database()") > 0,
-               END_MS);
+    sql_soon(db, SQL_LOCK_WAITS);
     type_text(screen, "\x03");
     await_text(screen, "^C");
     bulk_release(holder);

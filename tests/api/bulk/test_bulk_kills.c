@@ -132,12 +132,8 @@ static void set_gate(int64_t row)
 static void make_gate(const char *id)
 {
     sql_run(db, "CREATE TABLE gate AS SELECT 0::bigint AS row");
-    sql_run(db, text("CREATE FUNCTION pass_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-                     " WHILE NEW.id = '%s' AND NEW.cursor > (SELECT row FROM gate) LOOP"
-                     " PERFORM pg_sleep(0.005); END LOOP; RETURN NEW; END $$",
-                     id));
-    sql_run(db, "CREATE TRIGGER pass_gate BEFORE UPDATE ON bulk_job FOR EACH ROW"
-                " EXECUTE FUNCTION pass_gate()");
+    sql_trigger(db, text("BEFORE UPDATE ON bulk_job FOR EACH ROW WHEN (NEW.id = '%s')", id),
+                "WHILE NEW.cursor > (SELECT row FROM gate) LOOP PERFORM pg_sleep(0.005); END LOOP");
 }
 
 /* Kills the host at a random row in the first half of each part; the gate is at the part's end. */

@@ -299,10 +299,8 @@ TEST(an_upload_deleted_by_the_sweep_while_it_arrives_is_refused)
     struct sending sending;
 
     ck_assert_int_eq(pthread_create(&sending.thread, NULL, send_things, &sending), 0);
-    WAIT_UNTIL(sql_number(db,
-                          "SELECT count(*) FROM pg_locks WHERE relation = 'heap_thing'::regclass"
-                          " AND NOT granted") > 0,
-               SOON_MS);
+    sql_soon(db, "SELECT count(*) FROM pg_locks WHERE relation = 'heap_thing'::regclass"
+                 " AND NOT granted");
     sql_run(db, "DELETE FROM bulk_job WHERE status = 'arriving'");
     bulk_release(holder);
     pthread_join(sending.thread, NULL);

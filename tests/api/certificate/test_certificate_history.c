@@ -87,15 +87,12 @@ static struct call reading_call(const char *key, const char *type, int64_t start
 /* Slows chunks down, so that there is time to act between the first chunk and the last. */
 static void slow_down(void)
 {
-    sql_run(db, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END'");
-    sql_run(db, "CREATE TRIGGER dawdle AFTER INSERT ON certificate_entry"
-                " FOR EACH STATEMENT EXECUTE FUNCTION dawdle()");
+    sql_trigger(db, "AFTER INSERT ON certificate_entry", "PERFORM pg_sleep(0.2)");
 }
 
 static void speed_up(void)
 {
-    sql_run(db, "DROP TRIGGER dawdle ON certificate_entry");
+    sql_run(db, SQL_TRIGGER_DROP);
 }
 
 TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
@@ -283,9 +280,7 @@ TEST(readings_of_a_device_that_joins_a_group_during_the_job_are_issued)
     pid_t job = meter_issue_start(host);
 
     WAIT_UNTIL((ended = ended || process_wait(job, 1, &status)) ||
-                   sql_number(watch, "SELECT count(*) FROM pg_stat_activity"
-                                     " WHERE wait_event_type = 'Lock'"
-                                     " AND datname = current_database()") > 0,
+                   sql_number(watch, SQL_LOCK_WAITS) > 0,
                20000);
     sql_run(db, "COMMIT");
     while (!ended)

@@ -10,7 +10,6 @@
 
 enum { READINGS = 3, WH = 2000, LARGE = 20, TURN_US = 700000 /* longer than a turn of a run */ };
 
-#define GATE "4711"
 #define SHORT "  statement_timeout: 400\n"
 #define BATCH "  statement_timeout: 1000\n"
 
@@ -220,22 +219,16 @@ static void begin_at_gate(const char *name, const char *when)
     add_reading(2);
     sql_run(db, "INSERT INTO certificate_due SELECT id, start_at, start_at + interval '1 day'"
                 " FROM certificate_group");
-    sql_run(db, "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN PERFORM pg_advisory_xact_lock(" GATE "); RETURN NULL; END'");
-    sql_run(db, text("CREATE TRIGGER gate %s DELETE ON certificate_due FOR EACH STATEMENT"
-                     " EXECUTE FUNCTION gate()",
-                     when));
-    sql_run(db, "SELECT pg_advisory_lock(" GATE ")");
+    sql_trigger(db, text("%s DELETE ON certificate_due", when),
+                "PERFORM pg_advisory_xact_lock(4711)");
+    sql_run(db, SQL_GATE_SHUT);
 }
 
 static pid_t run_until_it_waits(int waiting)
 {
     pid_t run = meter_issue_start(host);
 
-    WAIT_UNTIL_MSG(sql_number(db,
-                              "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                              " AND datname = current_database()") >= waiting,
-                   20000, "the run does not wait");
+    WAIT_UNTIL_MSG(sql_number(db, SQL_LOCK_WAITS) >= waiting, 20000, "the run does not wait");
     return run;
 }
 
@@ -265,7 +258,7 @@ static void meet(const char *name, const char *when)
     add_reading(3);
     pid_t second = run_until_it_waits(2);
 
-    sql_run(db, "SELECT pg_advisory_unlock(" GATE ")");
+    sql_run(db, SQL_GATE_OPEN);
     end_run(first, 0);
     end_run(second, 0);
     expect_issued(READINGS);
@@ -292,7 +285,7 @@ TEST(an_interrupt_ends_the_command_after_the_current_run)
 
     ck_assert_int_eq(kill(run, SIGINT), 0);
     usleep(TURN_US);
-    sql_run(db, "SELECT pg_advisory_unlock(" GATE ")");
+    sql_run(db, SQL_GATE_OPEN);
     end_run(run, 130);
     expect_issued(2);
 }

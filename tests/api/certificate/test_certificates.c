@@ -348,23 +348,18 @@ TEST(a_capacity_corrected_while_its_cycle_is_issued_counts)
 
     store(m, "cw", "Delta", start, start + HOUR_MS, 260000);
     rate(m, "cw", 100);
-    sql_run(db, "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN PERFORM pg_advisory_xact_lock_shared(4711); RETURN NEW; END'");
-    sql_run(db, text("CREATE TRIGGER gate BEFORE INSERT ON certificate_account FOR EACH ROW"
-                     " WHEN (NEW.device = %jd) EXECUTE FUNCTION gate()",
-                     device));
-    sql_run(db, "SELECT pg_advisory_lock(4711)");
+    sql_trigger(
+        db,
+        text("BEFORE INSERT ON certificate_account FOR EACH ROW WHEN (NEW.device = %jd)", device),
+        SQL_GATE);
+    sql_run(db, SQL_GATE_SHUT);
     pid_t run = meter_issue_start(host);
 
-    WAIT_UNTIL(sql_number(db,
-                          "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-                          " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
-                          " AND l.objid = 4711 AND NOT l.granted") > 0,
-               20000);
+    sql_soon(db, SQL_GATE_WAITS);
     rate(m, "cw", 1000);
-    sql_run(db, "SELECT pg_advisory_unlock(4711)");
+    sql_run(db, SQL_GATE_OPEN);
     ck_assert(process_wait(run, 200000, &status));
-    sql_run(db, "DROP FUNCTION gate CASCADE");
+    sql_run(db, SQL_TRIGGER_DROP);
     certificates_issue(db, host);
     ck_assert_int_eq(certificates_issued(group), 260000);
     certificates_expect_sums(db);

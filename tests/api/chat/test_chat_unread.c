@@ -171,8 +171,7 @@ TEST(conversation_lists_have_unread_counts_of_both_participants_on_request)
 }
 
 /* Counts the additions to totals that wait for the lock that a test holds. */
-static const char waiting[] = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                              " AND datname = current_database() AND query LIKE 'WITH due AS%'";
+static const char waiting[] = SQL_LOCK_WAITS " AND query LIKE 'WITH due AS%'";
 
 struct two_hosts {
     struct host *host[2];

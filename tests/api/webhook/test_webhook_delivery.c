@@ -200,20 +200,6 @@ TEST(a_changed_url_is_used_by_the_next_attempt)
     ck_assert_uint_eq(catcher_count(before), 1);
 }
 
-enum { GATE = 4711 }; /* an advisory lock */
-
-/* Blocks the statement that records a result of that webhook. */
-static void make_gate(int64_t webhook)
-{
-    sql_run(db, text("CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS"
-                     " 'BEGIN PERFORM pg_advisory_xact_lock_shared(%d); RETURN NEW; END'",
-                     GATE));
-    sql_run(db, text("CREATE TRIGGER gate BEFORE INSERT ON webhook_outcome FOR EACH ROW"
-                     " WHEN (NEW.webhook = %jd)"
-                     " EXECUTE FUNCTION gate()",
-                     (intmax_t)webhook));
-}
-
 /* The second result comes while the statement for the first one is blocked, and is recorded after
  * it. */
 TEST(a_result_that_arrives_while_results_are_recorded_is_recorded_next)
@@ -222,22 +208,22 @@ TEST(a_result_that_arrives_while_results_are_recorded_is_recorded_next)
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = hook_to(catcher);
 
-    make_gate(made.id);
+    sql_trigger(db,
+                text("BEFORE INSERT ON webhook_outcome FOR EACH ROW WHEN (NEW.webhook = %jd)",
+                     (intmax_t)made.id),
+                SQL_GATE);
     for (size_t round = 1; round <= ROUNDS; round++) {
-        sql_run(db, text("SELECT pg_advisory_lock(%d)", GATE));
+        sql_run(db, SQL_GATE_SHUT);
         say("is held up");
-        sql_soon(db, text("SELECT count(*) FROM pg_locks l JOIN pg_database d ON"
-                          " d.oid = l.database WHERE d.datname = current_database()"
-                          " AND l.locktype = 'advisory' AND l.objid = %d AND NOT l.granted",
-                          GATE));
+        sql_soon(db, SQL_GATE_WAITS);
         say("comes meanwhile");
         catcher_wait(catcher, 2 * round, 5000);
-        sql_run(db, text("SELECT pg_advisory_unlock(%d)", GATE));
+        sql_run(db, SQL_GATE_OPEN);
         sql_soon(db, text("SELECT (count(*) >= %zu)::int FROM webhook_deliveries WHERE"
                           " webhook = %jd AND state = 'delivered'",
                           2 * round, (intmax_t)made.id));
     }
-    sql_run(db, "DROP FUNCTION gate CASCADE");
+    sql_run(db, SQL_TRIGGER_DROP);
     ck_assert_uint_eq(catcher_count(catcher), 2 * ROUNDS);
 }
 
@@ -247,14 +233,11 @@ TEST(results_that_cannot_be_recorded_do_not_cause_a_busy_loop)
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = hook_to(catcher);
 
-    sql_run(db, "CREATE FUNCTION bar() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN RAISE EXCEPTION ''barred''; END'");
-    sql_run(db, "CREATE TRIGGER bar BEFORE INSERT ON webhook_outcome FOR EACH STATEMENT"
-                " EXECUTE FUNCTION bar()");
+    sql_trigger(db, "BEFORE INSERT ON webhook_outcome", "RAISE 'barred'");
     say("cannot be recorded");
     catcher_wait(catcher, 1, 5000);
     WAIT_UNTIL(process_sleeps(host->pid), 5000);
-    sql_run(db, "DROP FUNCTION bar CASCADE");
+    sql_run(db, SQL_TRIGGER_DROP);
     expect_json(webhook_wait(host, admin, &made, "delivered", 5000), "{'attempts':[{}]}");
     ck_assert_uint_eq(catcher->count, 1);
 }

@@ -75,14 +75,13 @@ static void begin(void)
     sql_run(db, "TRUNCATE webhook_delivery, webhook_outcome, webhook_waiting, webhook_backlog");
 }
 
+#define EACH_DELIVERY "BEFORE INSERT ON webhook_delivery FOR EACH ROW"
+
 /* Records which transaction made a delivery, because an UPDATE changes xmin. */
 static void note_transactions(void)
 {
     sql_run(db, "CREATE TABLE first (webhook bigint, xact xid8)");
-    sql_run(db, "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
-                " INSERT INTO first VALUES (NEW.webhook, pg_current_xact_id()); RETURN NEW; END'");
-    sql_run(db, "CREATE TRIGGER note BEFORE INSERT ON webhook_delivery FOR EACH ROW"
-                " EXECUTE FUNCTION note()");
+    sql_trigger(db, EACH_DELIVERY, "INSERT INTO first VALUES (NEW.webhook, pg_current_xact_id())");
 }
 
 TEST(an_event_for_many_webhooks_is_expanded_in_small_transactions)
@@ -97,35 +96,28 @@ TEST(an_event_for_many_webhooks_is_expanded_in_small_transactions)
     ck_assert_int_le(sql_number(db, "SELECT max(n) FROM (SELECT count(DISTINCT webhook) AS n FROM"
                                     " first GROUP BY xact) x"),
                      AT_ONCE);
-    sql_run(db, "DROP FUNCTION note CASCADE");
+    sql_run(db, SQL_TRIGGER_DROP);
 }
 
 /* Blocks the insertion of a delivery to that webhook until the gate is opened. */
 static void shut_gate(int webhook)
 {
-    sql_run(db,
-            text("CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
-                 " IF NEW.webhook = %jd THEN PERFORM pg_advisory_xact_lock_shared(4711); END IF;"
-                 " RETURN NEW; END'",
-                 (intmax_t)made[webhook].id));
-    sql_run(db, "CREATE TRIGGER gate BEFORE INSERT ON webhook_delivery FOR EACH ROW"
-                " EXECUTE FUNCTION gate()");
-    sql_run(db, "SELECT pg_advisory_lock(4711)");
+    sql_trigger(db, text(EACH_DELIVERY " WHEN (NEW.webhook = %jd)", (intmax_t)made[webhook].id),
+                SQL_GATE);
+    sql_run(db, SQL_GATE_SHUT);
 }
 
 static void open_gate(void)
 {
-    sql_run(db, "SELECT pg_advisory_unlock(4711)");
-    sql_run(db, "DROP FUNCTION gate CASCADE");
+    sql_run(db, SQL_GATE_OPEN);
+    sql_run(db, SQL_TRIGGER_DROP);
 }
 
 static void stop_in_the_middle(void)
 {
     shut_gate(GATED);
     post("is held up");
-    sql_soon(db, "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-                 " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
-                 " AND l.objid = 4711 AND NOT l.granted");
+    sql_soon(db, SQL_GATE_WAITS);
     ck_assert_int_eq(number("count(*)"), AT_ONCE);
 }
 
@@ -195,11 +187,9 @@ TEST(accounts_take_turns_in_expansions)
 TEST(an_event_that_cannot_be_expanded_does_not_delay_other_accounts)
 {
     begin();
-    sql_run(db, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN"
-                " IF (SELECT body FROM webhook_body WHERE id = NEW.body_id) LIKE ''%refused%''"
-                " THEN RAISE data_corrupted; END IF; RETURN NEW; END'");
-    sql_run(db, "CREATE TRIGGER refuse BEFORE INSERT ON webhook_delivery FOR EACH ROW"
-                " EXECUTE FUNCTION refuse()");
+    sql_trigger(db, EACH_DELIVERY,
+                "IF (SELECT body FROM webhook_body WHERE id = NEW.body_id) LIKE '%refused%'"
+                " THEN RAISE data_corrupted; END IF");
     post("refused by the database for ever");
     for (int i = 0; i < 2; i++)
         ck_status(talk_post(host, platform, &other, platform->email, "entry of the other account"),
@@ -207,7 +197,7 @@ TEST(an_event_that_cannot_be_expanded_does_not_delay_other_accounts)
     bool passed = false;
 
     WAIT_FOR(passed = number("count(*)") >= 2 * HOOKS, LONG_MS);
-    sql_run(db, "DROP FUNCTION refuse CASCADE");
+    sql_run(db, SQL_TRIGGER_DROP);
     ck_assert(passed);
     expect_sent(3 * HOOKS);
 }

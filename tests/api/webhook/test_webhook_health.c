@@ -193,13 +193,13 @@ TEST(an_event_that_cannot_be_stored_delays_the_change_but_not_the_outcome)
         make(catcher_url(catcher, "atomic"), "'disablePolicy':{'after':'5d'}");
 
     listen_to_events();
-    sql_run(db, "CREATE FUNCTION bar() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN RAISE EXCEPTION ''barred''; END'");
-    sql_run(db, "CREATE TRIGGER bar BEFORE INSERT ON webhook_delivery FOR EACH ROW"
-                " WHEN (NEW.event = 'webhook.disabled') EXECUTE FUNCTION bar()");
+    sql_trigger(db,
+                "BEFORE INSERT ON webhook_delivery FOR EACH ROW"
+                " WHEN (NEW.event = 'webhook.disabled')",
+                "RAISE 'barred'");
     say_until(&made, "cannot be reported", "abandoned");
     expect_health(&made, "{'health':'ok','active':true}");
-    sql_run(db, "DROP FUNCTION bar CASCADE");
+    sql_run(db, SQL_TRIGGER_DROP);
     say("can be reported");
     hear("webhook.disabled", &made);
     expect_health(&made, "{'health':'disabled','active':false}");

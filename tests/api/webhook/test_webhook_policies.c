@@ -141,9 +141,7 @@ TEST(a_delivery_that_becomes_due_while_due_deliveries_are_read_is_sent)
                      " + (row_number() OVER (ORDER BY id) - 1) * interval '1 s' FROM o",
                      (intmax_t)made.id));
     sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:0')", (intmax_t)made.id));
-    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                              " AND query LIKE '%webhook_body%webhook_waiting%'") > 0,
-               60000);
+    sql_soon(db, SQL_LOCK_WAITS " AND query LIKE '%webhook_body%webhook_waiting%'");
     WAIT_UNTIL(sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd"
                                    " AND next_at > now()",
                                    (intmax_t)made.id)) == 0,

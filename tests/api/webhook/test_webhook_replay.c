@@ -161,9 +161,7 @@ static long overtake(const struct webhook_made *made, const char *sql, void *(*r
     sql_run(db, "BEGIN");
     sql_run(db, sql);
     ck_assert_int_eq(pthread_create(&thread, NULL, request, &status), 0);
-    WAIT_UNTIL(sql_number(watch, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type ="
-                                 " 'Lock' AND datname = current_database()") > 0,
-               GENEROUS_MS);
+    sql_soon(watch, SQL_LOCK_WAITS);
     sql_run(db, "COMMIT");
     pthread_join(thread, NULL);
     PQfinish(watch);
