@@ -105,9 +105,10 @@ void webhook_sweep(struct bb_request *rq)
 /*
  * ---- webhook.partitions ----
  *
- * Creates the partitions of the coming week and drops those older than webhook.retention_days. Each
- * is a separate statement, which waits at most 2 s for its locks; if it fails, the job retries it
- * an hour later. If it fails for a week, the default partition takes the rows until it moves them.
+ * Creates the partitions of the coming week, drops those older than webhook.retention_days, and
+ * thins those older than webhook.delivered_retention_days. Each is a separate statement, which
+ * waits at most 2 s for its locks; if it fails, the job retries it an hour later. If it fails for a
+ * week, the default partition takes the rows until it moves them.
  */
 
 #define AHEAD_DAYS 7
@@ -117,23 +118,21 @@ void webhook_partitions(struct bb_request *rq)
     static const struct bb_sql make = {
         "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date + $1::int)",
         BB_SQL_WRITE | BB_SQL_LONG};
-    static const struct bb_sql old = {
-        "SELECT day FROM webhook_partition_days('webhook_delivery') AS day"
-        " WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int ORDER BY day",
-        0};
-    static const struct bb_sql drop = {"SELECT webhook_partition_drop($1::date)",
-                                       BB_SQL_WRITE | BB_SQL_LONG};
-    const struct webhook *webhook = rq->state;
+    static const struct bb_sql old = {"SELECT webhook_days_old($1::int, $2::int)", 0};
+    static const struct bb_sql retire = {"SELECT webhook_partition_retire($1::date, $2::int)",
+                                         BB_SQL_WRITE | BB_SQL_LONG};
+    const struct webhook_settings *settings = ((const struct webhook *)rq->state)->settings;
 
     for (int day = 0; day <= AHEAD_DAYS; day++)
         if (!bb_query(rq, &make, BB_ARGS(bb_i(day))))
             bb_log(rq, BB_WARN, "a partition of webhook_delivery was not made: %s",
                    bb_sqlstate(rq));
+    struct bb_value days = bb_i(settings->retention_days);
     const struct bb_rows *rows =
-        bb_query(rq, &old, BB_ARGS(bb_i(webhook->settings->retention_days)));
+        bb_query(rq, &old, BB_ARGS(days, bb_i(settings->delivered_retention_days)));
 
     for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
-        if (!bb_query(rq, &drop, BB_ARGS(bb_t(bb_cell(rq, rows, i, 0)))))
-            bb_log(rq, BB_WARN, "a partition of webhook_delivery was not dropped: %s",
+        if (!bb_query(rq, &retire, BB_ARGS(bb_t(bb_cell(rq, rows, i, 0)), days)))
+            bb_log(rq, BB_WARN, "a partition of webhook_delivery was not dropped or thinned: %s",
                    bb_sqlstate(rq));
 }

@@ -29,6 +29,8 @@ static const struct bb_field settings[] = {
         "Hours after which a waiting delivery is abandoned."),
     SETTING_INT(retention_days, BB_DAYS, 2, 3650, "30",
         "Days that deliveries and their attempts are kept."),
+    SETTING_INT(delivered_retention_days, BB_DAYS, 0, 3650, "0",
+        "Days that successful deliveries are kept, if fewer than retention_days. 0: as many."),
     TARGET_SETTINGS(struct webhook_settings, "webhooks"),
     SETTING_INT(slots, 0, 1, 1024, "256", "Attempts in progress on each host."),
     SETTING_INT(slots_per_webhook, 0, 1, 1024, "64", "Attempts in progress to one webhook."),

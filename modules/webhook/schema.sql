@@ -696,3 +696,146 @@ BEGIN
     END IF;
 END
 $$;
+
+-- step 20: delivered deliveries that are kept for a shorter time
+
+-- Returns whether a delivery of a day or of an earlier day must still be sent. VOLATILE: each query sees the latest
+-- commits, so a caller can ask again after it has locked the tables.
+CREATE FUNCTION webhook_day_waits(day date) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    upto bigint := webhook_day_floor(day + 1);
+BEGIN
+    RETURN EXISTS (SELECT FROM webhook_expansion WHERE body_id < upto)
+        OR EXISTS (SELECT FROM webhook_waiting WHERE id >= webhook_day_floor(day) AND id < upto)
+        OR EXISTS (SELECT FROM webhook_shard WHERE cursor < upto - 1)
+        OR EXISTS (SELECT FROM webhook_backlog b CROSS JOIN LATERAL (SELECT FROM webhook_delivery d
+            WHERE d.webhook = b.webhook AND d.id > b.cursor AND d.id < upto
+            AND (SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL LIMIT 1) d);
+END
+$$;
+
+-- Drops the partitions of a day, unless something in it still waits. The first check costs no lock. A transaction
+-- that sends a delivery of the day again may commit after it, so the function locks the tables, which every such
+-- transaction uses, and checks again. A delivery may be a day younger than its body.
+CREATE OR REPLACE FUNCTION webhook_partition_drop_day(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    suffix text := to_char(day, '_YYYYMMDD');
+    old    date;
+BEGIN
+    IF webhook_day_waits(day) THEN
+        RETURN false;
+    END IF;
+    LOCK TABLE ONLY webhook_delivery, ONLY webhook_outcome IN ACCESS EXCLUSIVE MODE;
+    EXECUTE format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', 'webhook_delivery' || suffix, 'webhook_outcome' || suffix);
+    IF webhook_day_waits(day) THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('DROP TABLE %I, %I', 'webhook_delivery' || suffix, 'webhook_outcome' || suffix);
+    FOR old IN SELECT body FROM webhook_partition_days('webhook_body') AS body
+        WHERE body + 1 < (SELECT min(delivery) FROM webhook_partition_days('webhook_delivery') AS delivery)
+    LOOP
+        EXECUTE format('DROP TABLE %I', 'webhook_body' || to_char(old, '_YYYYMMDD'));
+    END LOOP;
+    RETURN true;
+END
+$$;
+
+-- Returns whether webhook_partition_thin() has removed the delivered deliveries of a day. The comment of the partition
+-- records it, so a delivery that is resent and delivered afterwards is kept as long as the rest of its day.
+CREATE FUNCTION webhook_day_is_thin(day date) RETURNS boolean
+    LANGUAGE sql STABLE AS $$
+    SELECT obj_description(to_regclass('webhook_delivery' || to_char(day, '_YYYYMMDD')), 'pg_class') IS NOT NULL
+$$;
+
+-- Returns the days to drop after `days`, and those to thin after `delivered_days` (0: none), oldest first.
+CREATE FUNCTION webhook_days_old(days integer, delivered_days integer) RETURNS SETOF date
+    LANGUAGE sql STABLE AS $$
+    SELECT day FROM webhook_partition_days('webhook_delivery') AS day
+    WHERE day < (now() AT TIME ZONE 'UTC')::date - days OR delivered_days > 0
+        AND day < (now() AT TIME ZONE 'UTC')::date - delivered_days AND NOT webhook_day_is_thin(day)
+    ORDER BY day
+$$;
+
+-- Removes the bodies of a day to which no delivery refers any more, if both days whose deliveries may refer to them are
+-- thin. If more than 64 MiB of bodies are still needed, all stay.
+CREATE FUNCTION webhook_body_thin(day date) RETURNS void
+    LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    name text := 'webhook_body' || to_char(day, '_YYYYMMDD');
+    low  bigint := webhook_day_floor(day);
+    upto bigint := webhook_day_floor(day + 1);
+    used bigint[];
+    kept webhook_body[];
+BEGIN
+    IF to_regclass(name) IS NULL OR EXISTS (SELECT FROM webhook_partition_days('webhook_delivery') AS d
+        WHERE d IN (day, day + 1) AND NOT webhook_day_is_thin(d)) THEN
+        RETURN;
+    END IF;
+    used := ARRAY(SELECT DISTINCT d.body_id FROM webhook_delivery d
+        WHERE d.id >= low AND d.id < webhook_day_floor(day + 2) AND d.body_id IS NOT NULL);
+    IF (SELECT sum(pg_column_size(b.body)) FROM webhook_body b
+        WHERE b.id = ANY (used) AND b.id >= low AND b.id < upto) > 64 << 20 THEN
+        RETURN;
+    END IF;
+    LOCK TABLE ONLY webhook_body IN ROW EXCLUSIVE MODE;
+    EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', name);
+    kept := ARRAY(SELECT b FROM webhook_body b WHERE b.id = ANY (used) AND b.id >= low AND b.id < upto);
+    EXECUTE format('TRUNCATE %I', name);
+    INSERT INTO webhook_body SELECT b.* FROM unnest(kept) AS b;
+END
+$$;
+
+-- Thins the partitions of a day: keeps only the deliveries that were not delivered, and the events of polled webhooks.
+-- The function copies these rows, truncates the partitions, and inserts the rows again, so it leaves nothing to vacuum.
+-- Its locks block only statements that use the day, among them those with a plan for all days. So that they wait for
+-- at most about a second, a day with more than 50,000 rows to keep stays as it is. It checks the same as
+-- webhook_partition_drop_day(), and also that no running replay needs the day. lock_timeout is shorter than
+-- deadlock_timeout, so that a deadlock ends this function and no other transaction.
+CREATE FUNCTION webhook_partition_thin(day date) RETURNS boolean
+    LANGUAGE plpgsql SET lock_timeout = '500ms' SET enable_seqscan = off AS $$
+DECLARE
+    suffix     text := to_char(day, '_YYYYMMDD');
+    low        bigint := webhook_day_floor(day);
+    high       bigint := webhook_day_floor(day + 1);
+    kept       bigint[];
+    deliveries webhook_delivery[];
+    outcomes   webhook_outcome[];
+BEGIN
+    FOR look IN 1..2 LOOP
+        kept := ARRAY(SELECT k.id FROM (
+            SELECT o.id FROM webhook_outcome o WHERE o.id >= low AND o.id < high AND NOT o.delivered
+            UNION ALL SELECT d.id FROM webhook_hook h JOIN webhook_delivery d ON d.webhook = h.id
+            WHERE h.kind = 'poll' AND d.id >= low AND d.id < high) k LIMIT 50001);
+        IF cardinality(kept) > 50000 OR webhook_day_waits(day) OR EXISTS (SELECT FROM webhook_replay r
+            WHERE r.state = 'running' AND r.cursor < high AND r.upto >= low) THEN
+            RETURN false;
+        END IF;
+        IF look = 1 THEN
+            LOCK TABLE ONLY webhook_delivery, ONLY webhook_outcome IN ROW EXCLUSIVE MODE;
+            EXECUTE format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', 'webhook_delivery' || suffix,
+                           'webhook_outcome' || suffix);
+        END IF;
+    END LOOP;
+    deliveries := ARRAY(SELECT d FROM webhook_delivery d WHERE d.id = ANY (kept) AND d.id >= low AND d.id < high);
+    outcomes := ARRAY(SELECT o FROM webhook_outcome o WHERE o.id = ANY (kept) AND o.id >= low AND o.id < high);
+    EXECUTE format('TRUNCATE %I, %I', 'webhook_delivery' || suffix, 'webhook_outcome' || suffix);
+    INSERT INTO webhook_delivery SELECT d.* FROM unnest(deliveries) AS d;
+    INSERT INTO webhook_outcome SELECT o.* FROM unnest(outcomes) AS o;
+    EXECUTE format('COMMENT ON TABLE %I IS ''without delivered deliveries''', 'webhook_delivery' || suffix);
+    PERFORM webhook_body_thin(day - 1), webhook_body_thin(day);
+    RETURN true;
+END
+$$;
+
+-- Drops the partitions of a day that is older than `days`, or thins them.
+CREATE FUNCTION webhook_partition_retire(day date, days integer) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF day < (now() AT TIME ZONE 'UTC')::date - days THEN
+        RETURN webhook_partition_drop(day);
+    END IF;
+    RETURN webhook_partition_thin(day);
+END
+$$;

@@ -76,7 +76,7 @@ struct waiters;
 /* The settings in the file, in the units of the table in module.c. */
 struct webhook_settings {
     json_t *retry_delays, *allow_networks, *allow_ports, *open_networks;
-    int64_t timeout, max_age, retention_days;
+    int64_t timeout, max_age, retention_days, delivered_retention_days;
     int64_t slots, slots_per_webhook;
     int64_t connections, connections_per_receiver, connection_idle;
     bool http2;

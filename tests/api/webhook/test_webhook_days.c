@@ -109,33 +109,83 @@ static const char *answer_of(PGconn *other)
     return cell;
 }
 
-/* Makes a delivery with an outcome; `id` is SQL. */
-static void make_outcome(const char *id)
+/* Makes a delivery, its body and its outcome; `id` is SQL. */
+static void make_outcome(const char *id, const char *delivered)
 {
-    sql_run(db, text("INSERT INTO webhook_delivery (id, webhook, event_id, event, body)"
-                     " SELECT %s, 1, '" OLD_EVENT "', 'message.new', '{}'",
-                     id));
-    sql_run(db, text("INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered)"
-                     " SELECT %s, 1, now(), 0, true",
-                     id));
+    sql_run(db, text("WITH b AS (INSERT INTO webhook_body (id, body) SELECT %s, '{}' RETURNING id),"
+                     " d AS (INSERT INTO webhook_delivery (id, webhook, event_id, event, body_id)"
+                     " SELECT id, 1, '" OLD_EVENT "', 'message.new', id FROM b)"
+                     " INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered)"
+                     " SELECT id, 1, now(), 0, %s FROM b",
+                     id, delivered));
 }
 
+#define DAYS_AGO(days) "((now() AT TIME ZONE 'UTC')::date - " days ")"
+#define FIRST(days) "webhook_day_floor" DAYS_AGO(days)
+#define OF_DAYS(table)                                                                             \
+    "SELECT count(*) FROM " table " WHERE id >= " FIRST("25") " AND id < " FIRST("23")
+
 /* The resend is answered after its transaction is committed. */
-TEST(a_resend_while_the_day_partition_is_dropped_keeps_the_delivery)
+TEST(a_resend_while_a_day_is_dropped_or_thinned_keeps_the_delivery)
 {
+    static const char *const calls[][3] = {
+        {"drop_day", FIRST("50"), "SELECT webhook_partition_drop" DAYS_AGO("50")},
+        {"thin", FIRST("29"), "SELECT webhook_partition_thin" DAYS_AGO("29")},
+    };
     PGconn *other = database_connect(the_postgres, PQdb(db));
 
-    sql_run(db, "ALTER FUNCTION webhook_partition_drop_day SET lock_timeout = 0");
-    sql_run(db, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date - 50)");
-    make_outcome("webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50)");
-    sql_run(db, "BEGIN");
-    sql_run(db, "WITH old AS (DELETE FROM webhook_outcome WHERE"
-                " id = webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50) RETURNING *)"
-                " INSERT INTO webhook_waiting (id, webhook) SELECT id, webhook FROM old");
-    run_beside(other, "SELECT webhook_partition_drop((now() AT TIME ZONE 'UTC')::date - 50)");
-    ck_assert_str_eq(answer_of(other), "f");
-    ck_assert_int_eq(number("id = webhook_day_floor((now() AT TIME ZONE 'UTC')::date - 50)"), 1);
+    sql_run(db, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date - n)"
+                " FROM generate_series(29, 50, 21) AS n");
+    for (size_t i = 0; i < 2; i++) {
+        sql_run(db, text("ALTER FUNCTION webhook_partition_%s SET lock_timeout = 0", calls[i][0]));
+        make_outcome(calls[i][1], "true");
+        sql_run(db, "BEGIN");
+        sql_run(db, text("WITH old AS (DELETE FROM webhook_outcome WHERE id = %s RETURNING *)"
+                         " INSERT INTO webhook_waiting (id, webhook) SELECT id, webhook FROM old",
+                         calls[i][1]));
+        run_beside(other, calls[i][2]);
+        ck_assert_str_eq(answer_of(other), "f");
+        ck_assert_int_eq(number(text("id = %s", calls[i][1])), 1);
+    }
     PQfinish(other);
+}
+
+/* Two days with a delivered and an abandoned delivery, and an event of a polled webhook. */
+TEST(delivered_deliveries_of_a_day_and_their_bodies_are_removed_once)
+{
+    static const char days[] = "SELECT count(*) FROM webhook_days_old(3650, %d) AS day"
+                               " WHERE day IN (" DAYS_AGO("25") ", " DAYS_AGO("24") ")";
+    static const char thin[] =
+        "SELECT webhook_partition_thin((now() AT TIME ZONE 'UTC')::date - %d)::int";
+
+    sql_run(db, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date - n)"
+                " FROM generate_series(24, 25) AS n");
+    for (int i = 0; i < 4; i++)
+        make_outcome(text(FIRST("%d") " + %d", 24 + i / 2, i % 2), i % 2 ? "false" : "true");
+    ask(admin, 201, NULL, "POST " WEBHOOKS " {'kind':'poll','events':['message.new']}");
+    sql_run(db, "INSERT INTO webhook_delivery (id, webhook, event_id, event, body) SELECT " FIRST(
+                    "25") " + 2, max(id), '" OLD_EVENT "', 'message.new', '{}' FROM webhook_hook");
+    sql_run(db, "INSERT INTO webhook_waiting (id, webhook, next_at) SELECT " FIRST(
+                    "25") " + 1, 1, webhook_never()");
+    sql_is(db, 0, thin, 25); /* something waits */
+    sql_run(db, "DELETE FROM webhook_waiting WHERE next_at = webhook_never()");
+    sql_is(db, 0, days, 0);
+    sql_is(db, 2, days, 20);
+    sql_is(db, 1, thin, 25);
+    sql_is(db, 4, OF_DAYS("webhook_body")); /* until the next day is thin */
+    sql_is(db, 1, thin, 24);
+    sql_is(db, 0, days, 20);
+    sql_is(db, 2, OF_DAYS("webhook_body"));
+    sql_is(db, 3, OF_DAYS("webhook_deliveries") " AND state <> 'delivered'");
+    sql_is(db, 3, OF_DAYS("webhook_deliveries"));
+    int64_t id = sql_number(db, "SELECT " FIRST("24"));
+
+    ask(admin, 404, NULL, "POST " WEBHOOKS "/1/deliveries/%jd/resend", (intmax_t)id);
+    ask(admin, 200, NULL, "POST " WEBHOOKS "/1/deliveries/%jd/resend", (intmax_t)id + 1);
+    sql_soon(db,
+             text("SELECT count(*) FROM webhook_deliveries WHERE id = %jd AND state = 'delivered'",
+                  (intmax_t)id + 1));
+    sql_is(db, 0, days, 20);
 }
 
 /* Rows that came before their day's partition was made are moved into it. */
@@ -145,7 +195,7 @@ TEST(a_resend_while_the_day_partition_is_created_is_queued)
     PGconn *other = database_connect(the_postgres, PQdb(db));
 
     sql_run(db, "ALTER FUNCTION webhook_partition_make_of SET lock_timeout = 0");
-    make_outcome(id);
+    make_outcome(id, "true");
     sql_run(other, "BEGIN");
     sql_run(other, "SELECT webhook_partition_make((now() AT TIME ZONE 'UTC')::date + 50)");
     ck_assert_int_eq(PQsendQuery(db, text("DELETE FROM webhook_outcome WHERE id = %s"
