@@ -39,19 +39,13 @@ static void reading_close(struct bb_host *host, void *state)
     zones_free(reading);
 }
 
-/*
- * The job reading.partitions creates the partitions of this year and the next two. It waits at most
- * 2 s for its locks. If it fails, it is tried again a day later, for up to two years.
- */
-static const struct bb_sql make = {
-    "SELECT reading_partition_make(extract(year FROM now() AT TIME ZONE 'UTC')::int + $1::int)",
-    BB_SQL_WRITE | BB_SQL_LONG};
-
+/* The job reading.partitions. If it fails, it is tried again a day later, for up to a year. */
 static void reading_partitions(struct bb_request *rq)
 {
-    for (int ahead = 0; ahead <= 2; ahead++)
-        if (!bb_query(rq, &make, BB_ARGS(bb_i(ahead))))
-            bb_log(rq, BB_WARN, "cannot create a partition of reading: %s", bb_sqlstate(rq));
+    static const struct bb_sql make = {"SELECT reading_partitions()", BB_SQL_WRITE | BB_SQL_LONG};
+
+    if (!bb_query(rq, &make, BB_NO_ARGS))
+        bb_log(rq, BB_WARN, "cannot create a partition of reading: %s", bb_sqlstate(rq));
 }
 
 // clang-format off
