@@ -188,3 +188,96 @@ BEGIN
             FROM pg_control_system() s, pg_database d WHERE d.datname = current_database());
 END
 $$;
+
+-- step 4: stored answers in partitions of a day
+
+-- Answers are dropped with the partition of their day, instead of being deleted one by one. Answers that are stored
+-- already become the first partition, which ends after the latest of them. created_at has to be part of the key, so the
+-- key no longer prevents a second answer; busbar_idempotency_store() does.
+CREATE FUNCTION busbar_idempotency_day(day date) RETURNS text
+    LANGUAGE sql STABLE
+    RETURN 'busbar_idempotency' || to_char(day, '_YYYYMMDD');
+
+ALTER TABLE busbar_idempotency RENAME TO busbar_idempotency_first;
+ALTER TABLE busbar_idempotency_first DROP CONSTRAINT busbar_idempotency_pkey;
+CREATE TABLE busbar_idempotency (
+    account      bigint NOT NULL,
+    route        text NOT NULL,
+    key          text NOT NULL,
+    request_hash text NOT NULL,
+    status       integer NOT NULL,
+    reply        bytea NOT NULL, -- sealed
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (account, route, key, created_at)
+) PARTITION BY RANGE (created_at);
+
+DO $$
+DECLARE
+    day date := max(created_at) AT TIME ZONE 'UTC' FROM busbar_idempotency_first;
+BEGIN
+    IF day IS NULL THEN
+        DROP TABLE busbar_idempotency_first;
+    ELSE
+        day := greatest(day, (now() AT TIME ZONE 'UTC')::date);
+        DROP INDEX busbar_idempotency_created_at;
+        EXECUTE format('ALTER TABLE busbar_idempotency_first RENAME TO %I', busbar_idempotency_day(day));
+        EXECUTE format('ALTER TABLE busbar_idempotency ATTACH PARTITION %I FOR VALUES FROM (MINVALUE) TO (%L)',
+                       busbar_idempotency_day(day), (day + 1)::timestamp AT TIME ZONE 'UTC');
+    END IF;
+END
+$$;
+CREATE TABLE busbar_idempotency_rest PARTITION OF busbar_idempotency DEFAULT;
+
+-- Creates the partitions of today and the next three days, and drops those whose answers are all older than `hours`. If
+-- this fails for three days, the default partition takes the answers; a day of which it has answers gets no partition.
+-- Waiting for a lock blocks other requests, so the function gives up soon; it is called each hour. Answers never change
+-- and are soon dropped, so to vacuum the inserted rows would be in vain.
+CREATE FUNCTION busbar_idempotency_partitions(hours integer) RETURNS void
+    LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
+DECLARE
+    today date := now() AT TIME ZONE 'UTC';
+    low   timestamptz;
+    high  timestamptz;
+    name  text;
+BEGIN
+    DELETE FROM busbar_idempotency_rest WHERE created_at <= now() - make_interval(hours => hours);
+    FOR ahead IN 0..3 LOOP
+        name := busbar_idempotency_day(today + ahead);
+        low := (today + ahead)::timestamp AT TIME ZONE 'UTC';
+        high := (today + ahead + 1)::timestamp AT TIME ZONE 'UTC';
+        IF to_regclass(name) IS NULL
+            AND NOT EXISTS (SELECT FROM busbar_idempotency_rest WHERE created_at >= low AND created_at < high) THEN
+            EXECUTE format('CREATE TABLE %I PARTITION OF busbar_idempotency FOR VALUES FROM (%L) TO (%L)'
+                           ' WITH (autovacuum_vacuum_insert_threshold = -1)', name, low, high);
+        END IF;
+    END LOOP;
+    FOR name IN SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'busbar_idempotency'::regclass AND c.relname ~ '_[0-9]{8}$'
+        AND (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC'
+            <= now() - make_interval(hours => hours)
+    LOOP
+        EXECUTE format('DROP TABLE %I', name);
+    END LOOP;
+END
+$$;
+
+DO $$
+BEGIN
+    PERFORM busbar_idempotency_partitions(24 * 31);
+END
+$$;
+
+-- Stores the answer to a request, or raises an error if the key has one that is not older than `hours`. The lock, which
+-- is held until the commit, makes requests with the same key wait; the queries after it see what was committed before.
+CREATE FUNCTION busbar_idempotency_store(account bigint, route text, key text, request_hash text, status integer,
+                                         reply bytea, hours integer) RETURNS void
+    LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(route || ' ' || key, account));
+    PERFORM busbar_require(NOT EXISTS (SELECT FROM busbar_idempotency i WHERE i.account = account AND i.route = route
+        AND i.key = key AND i.created_at > now() - make_interval(hours => hours)), 409, 'idempotency key taken');
+    INSERT INTO busbar_idempotency (account, route, key, request_hash, status, reply)
+        VALUES (account, route, key, request_hash, status, reply);
+END
+$$;

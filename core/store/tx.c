@@ -230,7 +230,7 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
  * neither is. A key belongs to an account and a route.
  */
 
-#define TAKEN "idempotency key taken" /* raised by key_store */
+#define TAKEN "idempotency key taken" /* raised by busbar_idempotency_store() */
 #define PURPOSE "idempotency"
 
 struct idempotency {
@@ -248,21 +248,14 @@ static const struct bb_sql key_find = {
 /* Changes nothing, but its commit waits for the standby, which then also has the first commit. */
 static const struct bb_sql key_confirm = {
     "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
-    " AND key = $3",
+    " AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
     BB_SQL_WRITE};
 
 static const struct bb_sql key_store = {
-    "WITH s AS (INSERT INTO busbar_idempotency AS i (account, route, key, request_hash, status,"
-    " reply) VALUES ($1::bigint, $2, $3, $4, $5::int, $6::bytea)"
-    " ON CONFLICT (account, route, key) DO UPDATE SET request_hash = $4, status = $5::int,"
-    " reply = $6::bytea, created_at = now()"
-    " WHERE i.created_at <= now() - make_interval(hours => $7::int) RETURNING 1)"
-    " SELECT busbar_require(EXISTS (SELECT FROM s), 409, '" TAKEN "')",
-    0};
+    "SELECT busbar_idempotency_store($1::bigint, $2, $3, $4, $5::int, $6::bytea, $7::int)", 0};
 
-static const struct bb_sql key_expire = {
-    "DELETE FROM busbar_idempotency WHERE created_at <= now() - make_interval(hours => $1::int)",
-    BB_SQL_WRITE | BB_SQL_LONG};
+static const struct bb_sql key_expire = {"SELECT busbar_idempotency_partitions($1::int)",
+                                         BB_SQL_WRITE | BB_SQL_LONG};
 
 static int64_t idempotency_hours(const struct core_request *rq)
 {
@@ -281,9 +274,9 @@ static int64_t idempotency_account_of(const struct core_request *rq)
 static int idempotency_look(struct core_request *rq)
 {
     const struct idempotency *idem = rq->idempotency;
-    struct bb_rows *rows = sql_query(rq, &key_find,
-                                     BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route),
-                                             bb_t(idem->key), bb_i(idempotency_hours(rq))));
+    const struct bb_value values[] = {bb_i(idempotency_account_of(rq)), bb_t(idem->route),
+                                      bb_t(idem->key), bb_i(idempotency_hours(rq))};
+    struct bb_rows *rows = sql_query(rq, &key_find, values, 4);
 
     if (!rows)
         return reply_failed(rq);
@@ -292,9 +285,7 @@ static int idempotency_look(struct core_request *rq)
     if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)
         return reply_error(rq, 422, "The Idempotency-Key was used for another request");
     /* the first request may have failed because no standby confirmed its commit */
-    if (!strcmp(api_rows_text(rows, 0, 3), "t") &&
-        !sql_query(rq, &key_confirm,
-                   BB_ARGS(bb_i(idempotency_account_of(rq)), bb_t(idem->route), bb_t(idem->key))))
+    if (!strcmp(api_rows_text(rows, 0, 3), "t") && !sql_query(rq, &key_confirm, values, 4))
         return reply_failed(rq);
     const char *hex = api_rows_text(rows, 0, 2) + 2; /* after \x */
     size_t length = strlen(hex) / 2, plain_length;

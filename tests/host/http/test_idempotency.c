@@ -152,6 +152,32 @@ TEST(stored_idempotent_responses_are_encrypted)
                      "0");
 }
 
+TEST(a_response_is_repeated_for_a_day_and_dropped_with_its_partition)
+{
+    static const char aged[] = "UPDATE busbar_idempotency SET created_at = now() - interval '%s'"
+                               " WHERE key = 'days-1'";
+    static const char kept[] = "SELECT count(*) FROM busbar_idempotency WHERE key = 'days-1'";
+    static const char job[] = "SELECT busbar_idempotency_partitions(24)";
+    const char *start = start_of("idem.days@shop.example");
+    struct answer *first = keyed("days-1", platform, start, 201, false);
+
+    sql_run(db, text(aged, "23 hours 59 minutes")); /* usually it moves to another partition */
+    sql_run(db, job);
+    ck_assert_str_eq(keyed("days-1", platform, start, 201, true)->body, first->body);
+    sql_run(db, "DO $$ DECLARE day date := now() AT TIME ZONE 'UTC' - interval '3 days'; BEGIN"
+                " EXECUTE format('CREATE TABLE %I PARTITION OF busbar_idempotency FOR VALUES"
+                " FROM (%L) TO (%L)', busbar_idempotency_day(day), day, day + 1); END $$");
+    sql_run(db, text(aged, "3 days"));
+    keyed("days-1", platform, start, 201, false);
+    ck_assert_uint_eq(conversations_of("idem.days@shop.example"), 2);
+    sql_is(db, 2, kept);
+    sql_run(db, job);
+    sql_is(db, 1, kept);
+    sql_run(db, text(aged, "25 hours")); /* in the default partition */
+    sql_run(db, job);
+    sql_is(db, 0, kept);
+}
+
 TEST(invalid_idempotency_keys_are_refused)
 {
     const char *user = "idem.key@shop.example";
