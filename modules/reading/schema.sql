@@ -444,3 +444,21 @@ BEGIN
         ORDER BY e.number;
 END
 $$;
+
+-- step 4: vacuum
+
+-- The partitions of years and the older ones get the settings of the partitions of months (step 3).
+DO $$
+DECLARE
+    part regclass;
+BEGIN
+    FOR part IN SELECT relid FROM pg_partition_tree('reading') WHERE isleaf LOOP
+        EXECUTE format('ALTER TABLE %s SET (autovacuum_freeze_min_age = 0,'
+                       ' autovacuum_vacuum_insert_scale_factor = 0.05)', part);
+    END LOOP;
+END
+$$;
+
+-- Each request with readings updates both rows of its device, and issuing updates one of them again. With the default,
+-- a fifth of the rows would be dead before they are removed, and reading_device_fresh would grow with them.
+ALTER TABLE reading_device SET (autovacuum_vacuum_scale_factor = 0.05);

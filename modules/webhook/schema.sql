@@ -839,3 +839,53 @@ BEGIN
     RETURN webhook_partition_thin(day);
 END
 $$;
+
+-- step 21: vacuum
+
+-- Rows of these tables are only added, except by webhook_partition_thin(), so vacuum freezes them at once: a page is
+-- then read once by vacuum, and not again when its rows are old. A partition of a busy day has many million rows. With
+-- the default, a fifth of them would wait for the next vacuum.
+CREATE FUNCTION webhook_partition_tune(part regclass) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE %s SET (autovacuum_freeze_min_age = 0, autovacuum_vacuum_insert_scale_factor = 0.05)',
+                   part);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION webhook_partition_make(day date) RETURNS boolean
+    LANGUAGE plpgsql AS $$
+DECLARE
+    parent text;
+    made   boolean;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['webhook_body', 'webhook_outcome', 'webhook_delivery'] LOOP
+        made := webhook_partition_make_of(parent, day);
+        IF made THEN
+            PERFORM webhook_partition_tune((parent || to_char(day, '_YYYYMMDD'))::regclass);
+        END IF;
+    END LOOP;
+    RETURN made;
+END
+$$;
+
+DO $$
+BEGIN
+    PERFORM webhook_partition_tune(part.relid)
+        FROM unnest(ARRAY['webhook_body', 'webhook_outcome', 'webhook_delivery']::regclass[]) AS parent,
+        pg_partition_tree(parent) AS part WHERE part.isleaf;
+END
+$$;
+
+-- Queues: rows are inserted and soon deleted, so the number of dead rows has nothing to do with the size of the table.
+-- When a receiver is down, webhook_waiting has millions of rows; with the default, as many as a fifth of them would be
+-- dead before they are removed, and the scans for deliveries that are due would read their index entries. To give the
+-- empty end of a table back to the system needs an exclusive lock, which cancels queries on replicas, and the space is
+-- used again soon.
+ALTER TABLE webhook_waiting SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
+    vacuum_truncate = off);
+ALTER TABLE webhook_expansion SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    vacuum_truncate = off);
+
+-- The latest place of each key is updated for each delivery that has an order; there may be millions of keys.
+ALTER TABLE webhook_sequence SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
