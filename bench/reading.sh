@@ -3,15 +3,21 @@
 
 stored=10000000 batch=1000
 
-# post_readings ROUND MEASURE BATCH CONNECTIONS: posts batches of readings; `figures` count readings, not requests.
-post_readings() {
-    export BATCH=$3 FIRST=$first
-    start_clock "$host_pid"
-    tokens=$work/admin wrk_figures reading -t1 -c"$4" -d"$seconds" "http://127.0.0.1:$host_port"
+# send_readings BATCH CONNECTIONS: posts batches of readings from the minute `first` on, and moves it; `figures` count
+# readings, not requests.
+send_readings() {
+    export BATCH=$1 FIRST=$first
+    tokens=$work/admin wrk_figures reading -t1 -c"$2" -d"$seconds" "http://127.0.0.1:$host_port"
     [ "$refused" -eq 0 ] && [ "$lost" -eq 0 ] ||
         die "$refused responses were not 2xx and $lost requests were lost"
-    first=$((first + 1000 * $3))
-    figures=$(awk -v n="$3" '{ print $1 * n, $2, $3, $4, $5 * n }' <<<"$figures")
+    first=$((first + (${figures##* } / ${DEVICES:-1000} + 2) * $1)) # wrk does not count its last requests
+    figures=$(awk -v n="$1" '{ print $1 * n, $2, $3, $4, $5 * n }' <<<"$figures")
+}
+
+# post_readings ROUND MEASURE BATCH CONNECTIONS
+post_readings() {
+    start_clock "$host_pid"
+    send_readings "$3" "$4"
     record "$1" "$2" busbar "$host_pid"
 }
 

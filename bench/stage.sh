@@ -1,6 +1,7 @@
 # Shared by all benchmarks: starts and stops private PostgreSQL, Redis and hosts, chooses ports, makes accounts, and
 # writes the page of results. Sourced by bench/run.
 
+page=docs/benchmarks.md # where the sections are; `bench/run cost` and `growth` have another page
 stopping= impatient= stopped= step_pid= work= var=
 host_pid= small_pid= single_pid= peer_pid= nest_pid= receiver_pid= postgres_pid= redis_pid=
 
@@ -165,11 +166,8 @@ checkpoint() {
     "$pg/psql" -X -q -h "$run" -U postgres -d busbar -c CHECKPOINT || die "no checkpoint was made"
 }
 
-# write_section NAME FILE: replaces the section of one benchmark in docs/benchmarks.md, which is between two comments,
-# or appends it.
+# write_section NAME FILE: replaces the section of one benchmark in $page, which is between two comments, or appends it.
 write_section() {
-    local page=$top/docs/benchmarks.md
-
     awk -v name="$1" -v file="$2" '
         function put(   line) {
             print "<!-- bench/run " name " -->\n"
@@ -180,10 +178,10 @@ write_section() {
         $0 == "<!-- bench/run " name " -->" { put(); skip = 1 }
         $0 == "<!-- end -->" { skip = 0 }
         !skip
-        END { if (!done) { print ""; put(); print "<!-- end -->" } }' "$page" >"$work/page.md" ||
-        die "docs/benchmarks.md could not be read"
-    cp "$work/page.md" "$page"
-    say "written to docs/benchmarks.md"
+        END { if (!done) { print ""; put(); print "<!-- end -->" } }' "$top/$page" >"$work/page.md" ||
+        die "$page could not be read"
+    cp "$work/page.md" "$top/$page"
+    say "written to $page"
 }
 
 # finish NAME NOTES: prints the output of NAME_report, and writes it with the notes to the page unless --quick.

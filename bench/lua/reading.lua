@@ -1,9 +1,10 @@
--- Posts readings of one minute for d1 to d1000 in turn, each device's in order of time. BATCH is the number of readings
--- per request; FIRST is the first reading's minute since 2016.
+-- Posts readings of one minute for d1 to d1000 in turn, or as many as DEVICES, each device's in order of time. BATCH is
+-- the number of readings per request; FIRST is the first reading's minute since 2016.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 
 local batch, first = tonumber(os.getenv("BATCH")), tonumber(os.getenv("FIRST"))
+local devices = tonumber(os.getenv("DEVICES") or 1000)
 local base, sent, head = 1451606400, 0
 
 function init()
@@ -26,7 +27,7 @@ local function reads(from)
 end
 
 function request()
-    local device, turn = sent % 1000 + 1, math.floor(sent / 1000)
+    local device, turn = sent % devices + 1, math.floor(sent / devices)
     sent = sent + 1
     local body = '{"type":"Delta","unit":"Wh","reads":[' .. reads(first + turn * batch) .. "]}"
     return "POST /api/meter-reads/new/d" .. device .. head .. "Content-Length: " .. #body ..
