@@ -89,6 +89,19 @@ void thread_schedule(int nice)
              strerror_r(errno, reason, sizeof reason), NULL);
 }
 
+int64_t thread_delay_us(void)
+{
+    FILE *in = fopen("/proc/thread-self/schedstat", "re");
+    unsigned long long ns = 0;
+
+    if (!in)
+        return 0;
+    if (fscanf(in, "%*u %llu", &ns) != 1)
+        ns = 0;
+    fclose(in);
+    return (int64_t)(ns / 1000);
+}
+
 /* Reads "QUOTA PERIOD" of cgroup v2, or the quota and the period of v1 from two files. */
 static void thread_limit(const char *directory, bool v2, long *processors)
 {

@@ -33,6 +33,9 @@ void thread_name(const char *owner, const char *what);
  */
 void thread_schedule(int nice);
 
+/* Returns for how long the calling thread has waited for a processor; 0 if unknown. */
+int64_t thread_delay_us(void);
+
 /*
  * Returns the number of processors that the process may use (sched_setaffinity(2), cpusets, the
  * quotas of cgroups rounded up), at least 1. Any thread.

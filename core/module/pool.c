@@ -15,7 +15,11 @@
 #include "core/module/engine.h"
 #include "core/module/reply.h"
 
-enum { OWN_QUEUE = 4096 };
+enum {
+    OWN_QUEUE = 4096,
+    FEW = 2,  /* calls of an owner that the first thread of a pool serves */
+    REST = 2, /* times the time for which a call of another thread waited for a processor */
+};
 
 struct work_pool {
     const struct bb_host *host; /* the module that declared it; NULL: the host */
@@ -27,11 +31,13 @@ struct work_pool {
     struct quota_entry *own;   /* entry for the host's own calls; exists as long as the pool */
     size_t each;               /* maximum number of calls of one owner */
     unsigned queued, busy;
+    bool shared; /* its first thread serves owners with few calls: see pool_take() */
     bool stop;
     pthread_t *threads; /* array with room for `most` */
     unsigned most;      /* threads */
     unsigned started;
-    bool short_told; /* logged that a thread cannot be created */
+    unsigned running; /* threads that have begun */
+    bool short_told;  /* logged that a thread cannot be created */
 };
 
 struct work_pools {
@@ -51,6 +57,33 @@ static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
         fair_leave(&pool->owners, call->other);
 }
 
+/*
+ * Takes the next call. The first thread of a shared pool serves only owners with few calls: whoever
+ * sends one request after the other does not wait for those who send many at once.
+ */
+static struct fair_entry *pool_take(struct work_pool *pool, bool first)
+{
+    for (unsigned i = pool->calls.flows; i; i--) {
+        if (!first || fair_first(&pool->calls)->owner->taken <= FEW)
+            return fair_take(&pool->calls);
+        fair_skip(&pool->calls);
+    }
+    return NULL;
+}
+
+/*
+ * Rests until a time, unless the pool stops. If a call had to wait for a processor, it also delayed
+ * others, such as PostgreSQL's processes: their scheduler knows nothing of the threads' niceness if
+ * they belong to other sessions.
+ */
+static void pool_rest(struct work_pool *pool, int64_t until_ms)
+{
+    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
+
+    while (!pool->stop && clock_mono_ms() < until_ms)
+        pthread_cond_clockwait(&pool->more, &pool->lock, CLOCK_MONOTONIC, &until);
+}
+
 static void *pool_thread(void *arg)
 {
     struct work_pool *pool = arg;
@@ -61,8 +94,10 @@ static void *pool_thread(void *arg)
                                      .name = pool->descriptor->name});
     thread_schedule(pool->descriptor->nice);
     pthread_mutex_lock(&pool->lock);
+    bool first = !pool->running++ && pool->shared, rests = pool->shared && !first;
+
     while (pool->queued || !pool->stop) {
-        struct fair_entry *queued = fair_take(&pool->calls);
+        struct fair_entry *queued = pool_take(pool, first && !pool->stop);
 
         if (!queued) {
             pthread_cond_wait(&pool->more, &pool->lock);
@@ -77,9 +112,10 @@ static void *pool_thread(void *arg)
         pool->busy++;
         pthread_mutex_unlock(&pool->lock);
         call->begun_us = clock_mono_us();
-        int64_t cpu_us = clock_cpu_us();
+        int64_t cpu_us = clock_cpu_us(), delay_us = rests ? thread_delay_us() : 0;
 
         call->run(call->arg);
+        delay_us = rests ? thread_delay_us() - delay_us : 0;
         account_add(call->account, ACCOUNT_CPU_US, clock_cpu_us() - cpu_us);
         pthread_mutex_lock(&pool->lock);
         pool->busy--;
@@ -87,6 +123,7 @@ static void *pool_thread(void *arg)
         pthread_mutex_unlock(&pool->lock);
         loop_post(loop, &call->message);
         pthread_mutex_lock(&pool->lock);
+        pool_rest(pool, clock_mono_ms() + REST * delay_us / 1000);
     }
     pthread_mutex_unlock(&pool->lock);
     arena_thread_end();
@@ -151,7 +188,7 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
             log_line(BB_WARN, "cannot start another thread of a pool", "pool",
                      pool->descriptor->name, NULL);
         }
-        pthread_cond_signal(&pool->more);
+        pthread_cond_broadcast(&pool->more);
     }
     return answer;
 }
@@ -327,7 +364,10 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
 {
     struct work_pool *pool = &pools->list[pools->count++];
     const struct engine *engine = generation->engine;
-    unsigned threads = descriptor->threads ? descriptor->threads : engine ? engine->loop_count : 1;
+    bool shared = !descriptor->threads && engine;
+    unsigned threads = shared                ? engine->loop_count + 1
+                       : descriptor->threads ? descriptor->threads
+                                             : 1;
     enum quota_result answer;
 
     *pool = (struct work_pool){
@@ -341,6 +381,7 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
                            (size_t)threads + descriptor->queue),
         .threads = calloc(threads, sizeof(pthread_t)),
         .most = threads,
+        .shared = shared,
     };
     pool->own = fair_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);
     return pool->own && pool->threads ? pool_add_thread(pool) : -1;

@@ -536,7 +536,7 @@ static const struct bb_metric metrics[] = {
 };
 
 static const struct bb_pool pools[] = {
-    {.name = "hash", .queue = 384, .nice = 15},
+    {.name = "hash", .queue = 384, .nice = 5},
     {.name = "register", .threads = 1, .queue = 64, .nice = 15},
 };
 

@@ -1,9 +1,9 @@
 /*
  * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. Hashing runs
- * on pools of threads with a low priority. The pool "hash", for existing accounts, has one
- * thread for each event loop: with more, hashes take the processor time that PostgreSQL needs for
- * requests of others (docs/benchmarks.md, attack D3). The pool "register" is for new accounts. The
- * pools' queues are bounded, the host serves their callers in turn, and no loop waits.
+ * on pools of threads with a low priority. The pool "hash" is for existing accounts. Its threads
+ * rest when processors are scarce: otherwise hashes take the processor time that PostgreSQL needs
+ * for requests of others (docs/benchmarks.md, attack D3). The pool "register" is for new accounts.
+ * The pools' queues are bounded, the host serves their callers in turn, and no loop waits.
  *
  * The memory of a hash (19 MiB) is mapped and unmapped each time; the heap would keep it forever.
  */

@@ -1,5 +1,6 @@
 #include <semaphore.h>
 
+#include "core/module/engine.h"
 #include "core/module/pool.h"
 #include "core/module/quota.h"
 #include "core/module/reply.h"
@@ -310,6 +311,50 @@ TEST(a_subject_is_limited_to_its_share_of_a_pool)
     for (int i = 1; i <= SHARE; i++)
         ck_assert_int_eq(submit_for(100 + i, TARGET, i, note, true), 0);
     hear_of(SHARE);
+}
+
+static void wait_for_go(void *arg)
+{
+    sem_wait(arg);
+}
+
+/* With one event loop the own pool has a second thread. */
+TEST(a_single_call_does_not_wait_for_those_of_an_owner_with_many)
+{
+    struct engine engine = {.loop_count = 1};
+    struct generation before = generation;
+    struct work_pool_status status;
+    sem_t end;
+
+    sem_init(&end, 0, 0);
+    generation.engine = &engine;
+    generation.pools = work_pools_new(&generation);
+    ck_assert_ptr_nonnull(generation.pools);
+    ck_assert_int_eq(submit(1, block, true), 0); /* occupies the first thread */
+    sem_wait(&begun);
+    for (int i = 2; i <= 4; i++) {
+        calls[i] = (struct pool_call){.message.run = hear,
+                                      .loop = &loop,
+                                      .owner.account = ANNA,
+                                      .run = wait_for_go,
+                                      .arg = &end};
+        ck_assert_int_eq(pool_submit(generation.pools, NULL, OWN, &calls[i], true), 0);
+    }
+    sem_post(&go);
+    sem_post(&go); /* for the call of set_up(), which the other pools run */
+    hear_of(2);
+    ck_assert_int_eq(submit_of(BERT, 5, run, true), 0);
+    hear_of(1);
+    ck_assert(work_pool_snapshot(generation.pools, 0, &status));
+    ck_assert_uint_eq(status.threads, 2);
+    ck_assert_uint_eq(status.busy, 1);
+    ck_assert_uint_eq(status.waiting, 2);
+    for (int i = 2; i <= 4; i++)
+        sem_post(&end);
+    hear_of(3);
+    work_pools_free(generation.pools);
+    generation = before;
+    sem_destroy(&end);
 }
 
 static const struct bb_pool wide_descriptor = {.name = "wide", .threads = WIDE, .queue = QUEUE};
