@@ -35,6 +35,22 @@ void body_release(struct sender *sender, struct body *body)
     free(body);
 }
 
+/*
+ * Keeps the bodies that were read last, up to `bytes`, even if no delivery in memory needs them. The
+ * deliveries of an event to many webhooks are read one after the other, and each time PostgreSQL
+ * would have to send the body again.
+ */
+void bodies_keep(struct sender *sender, size_t bytes)
+{
+    while (sender->kept_bytes > bytes) {
+        struct body *body = STAILQ_FIRST(&sender->kept);
+
+        STAILQ_REMOVE_HEAD(&sender->kept, next);
+        sender->kept_bytes -= body->length;
+        body_release(sender, body);
+    }
+}
+
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body)
 {
     struct delivery *delivery = calloc(1, sizeof(*delivery));
@@ -102,6 +118,10 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
         idmap_add(&sender->bodies, &body->node);
         body->shared = true;
         sender->queue.held_bytes += body->length;
+        body->holders++;
+        STAILQ_INSERT_TAIL(&sender->kept, body, next);
+        sender->kept_bytes += body->length;
+        bodies_keep(sender, sender->queue.limits.bytes / 2);
     }
     body = delivery->body;
     delivery->item.low = delivery->replay;

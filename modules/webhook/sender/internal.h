@@ -48,6 +48,7 @@
  */
 struct body {
     struct idmap_node node; /* the id in webhook_body; 0: stored in the delivery's row */
+    STAILQ_ENTRY(body) next; /* in sender->kept */
     size_t holders;
     size_t length;
     bool missing; /* read without its bytes, which this host had in memory */
@@ -354,6 +355,8 @@ struct sender {
     uint64_t look_shards; /* owned since the look began */
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies;
+    STAILQ_HEAD(, body) kept; /* the bodies that were read last: see bodies_keep() */
+    size_t kept_bytes;
     struct timer_heap timers;
     struct pace {
         int64_t account, at_us;
@@ -408,6 +411,7 @@ void pairs_free(struct pairs *pairs);
 /* delivery.c: bodies, and deliveries in memory */
 struct body *body_new(const struct sender_event *event); /* any thread; the caller holds it */
 void body_release(struct sender *sender, struct body *body);
+void bodies_keep(struct sender *sender, size_t bytes);
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body); /* any thread */
 void delivery_free(struct sender *sender, struct delivery *delivery); /* sender NULL: not taken */
 void delivery_free_list(struct delivery_list *list);

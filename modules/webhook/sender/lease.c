@@ -153,6 +153,7 @@ static void lease_lost(struct sender *sender, bool promoted)
     sender->frontier = 0;
     sender->frontier_safe = false;
     lease_set(sender, 0);
+    bodies_keep(sender, 0);
     /* on another timeline, the database may give the id of a body to another event */
     IDMAP_FOREACH(body, body, &sender->bodies)
     {

@@ -456,6 +456,7 @@ static void sender_finish(struct sender *sender)
     {
         delivery_free(sender, delivery);
     }
+    bodies_keep(sender, 0);
 }
 
 void sender_run(struct bb_worker_context *context)
@@ -475,6 +476,7 @@ void sender_run(struct bb_worker_context *context)
     sender->expand_at = sender->replay_at = INT64_MAX;
     sender->clean_at = sender->now_ms + CLEAN_MS;
     queue_init(&sender->queue, &limits);
+    STAILQ_INIT(&sender->kept);
     if (attempts_init(sender)) {
         attempts_free(sender);
         bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
