@@ -265,26 +265,6 @@ static void mapped_find_symbol(const struct image *image, uintptr_t at, struct f
     }
 }
 
-/* Names the frame, if its file has a symbol for the address. */
-static void mapped_name_frame(struct frame *frame, uintptr_t address)
-{
-    int fd = open(frame->object->open, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat about;
-    void *bytes = MAP_FAILED;
-
-    if (fd < 0)
-        return;
-    if (!fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_size > 0)
-        bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (bytes == MAP_FAILED)
-        return;
-    struct image image = {bytes, (size_t)about.st_size};
-
-    mapped_find_symbol(&image, address - frame->object->base, frame);
-    munmap(bytes, image.size);
-}
-
 /* ---- finding the code that ran ---- */
 
 static void crash_activity(struct report *of)
@@ -369,9 +349,24 @@ static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *fr
 /* Names the frames; looks up the byte before a return address, which belongs to the call. */
 static void crash_names(struct report *of)
 {
-    for (size_t i = 0; i < of->frame_count; i++)
-        if (of->frames[i].object)
-            mapped_name_frame(&of->frames[i], of->frames[i].address - (i > 0));
+    for (size_t i = 0; i < of->frame_count; i++) {
+        struct frame *frame = &of->frames[i];
+        int fd = frame->object ? open(frame->object->open, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+        struct stat about;
+        void *bytes = MAP_FAILED;
+
+        if (fd < 0)
+            continue;
+        if (!fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_size > 0)
+            bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        close(fd);
+        if (bytes == MAP_FAILED)
+            continue;
+        struct image image = {bytes, (size_t)about.st_size};
+
+        mapped_find_symbol(&image, frame->address - (i > 0) - frame->object->base, frame);
+        munmap(bytes, image.size);
+    }
 }
 
 /* Not in crash_names(), which fails if a mapped file has changed. */

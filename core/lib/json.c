@@ -91,23 +91,6 @@ static const char *json_in_excess(const char *at, const char *end, size_t most, 
     return NULL;
 }
 
-/* Returns a message for an error. jansson's own messages quote the input. */
-static const char *json_in_words(enum json_error_code code)
-{
-    static const char *const words[] = {
-        [json_error_out_of_memory] = "out of memory",
-        [json_error_stack_overflow] = "nested too deeply",
-        [json_error_invalid_utf8] = "invalid UTF-8",
-        [json_error_premature_end_of_input] = "the text ends too early",
-        [json_error_end_of_input_expected] = "unexpected text after the end",
-        [json_error_duplicate_key] = "a key is given twice",
-        [json_error_numeric_overflow] = "a number is too large",
-        [json_error_null_character] = "the character NUL is not allowed",
-    };
-
-    return code < sizeof words / sizeof *words && words[code] ? words[code] : "not valid JSON";
-}
-
 /* Returns NULL if the text is not JSON, or memory ran out and a string lacks bytes (`missed`). */
 static json_t *json_in_load(const char *bytes, size_t length, size_t flags, json_error_t *error)
 {
@@ -141,8 +124,21 @@ json_t *json_read(const char *bytes, size_t length, size_t most, struct json_pro
 
     if (value)
         return value;
+    /* Returns a message for an error. jansson's own messages quote the input. */
+    enum json_error_code code = missed ? json_error_out_of_memory : json_error_code(&error);
+    static const char *const words[] = {
+        [json_error_out_of_memory] = "out of memory",
+        [json_error_stack_overflow] = "nested too deeply",
+        [json_error_invalid_utf8] = "invalid UTF-8",
+        [json_error_premature_end_of_input] = "the text ends too early",
+        [json_error_end_of_input_expected] = "unexpected text after the end",
+        [json_error_duplicate_key] = "a key is given twice",
+        [json_error_numeric_overflow] = "a number is too large",
+        [json_error_null_character] = "the character NUL is not allowed",
+    };
+
     const char *problem_text =
-        json_in_words(missed ? json_error_out_of_memory : json_error_code(&error));
+        code < sizeof words / sizeof *words && words[code] ? words[code] : "not valid JSON";
     int line = error.line, column = error.column;
     bool lost = missed;
 

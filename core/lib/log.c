@@ -76,9 +76,10 @@ static size_t log_run_of(unsigned char class, const char *text, size_t length)
     return at;
 }
 
-/* Both formats use JSON's escapes. Invalid UTF-8 becomes U+FFFD. */
-static void log_put_escaped(struct log_text *line, const char *text, size_t length)
+static void log_put_quoted(struct log_text *line, const char *text, size_t length)
 {
+    log_put(line, "\"", 1);
+    /* Both formats use JSON's escapes. Invalid UTF-8 becomes U+FFFD. */
     char escape[8];
 
     while (length && !line->cut) {
@@ -107,12 +108,6 @@ static void log_put_escaped(struct log_text *line, const char *text, size_t leng
         text += size;
         length -= size;
     }
-}
-
-static void log_put_quoted(struct log_text *line, const char *text, size_t length)
-{
-    log_put(line, "\"", 1);
-    log_put_escaped(line, text, length);
     line->bytes[line->used++] = '"'; /* uses the reserved space if necessary */
 }
 

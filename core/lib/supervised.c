@@ -17,11 +17,6 @@
 static int file = -1;
 static struct supervised_file shared; /* this process's copy of the file */
 
-static int supervised_family_of(size_t socket)
-{
-    return socket < SUPERVISED_SOCKETS ? AF_INET : AF_INET6;
-}
-
 static bool supervised_is_listening(int fd)
 {
     int on = 0;
@@ -37,8 +32,8 @@ void supervised_renew_sockets(int sockets[2 * SUPERVISED_SOCKETS])
             continue;
         if (sockets[i] >= 0)
             close(sockets[i]);
-        sockets[i] =
-            socket(supervised_family_of(i), SOCK_STREAM | SOCK_NONBLOCK, 0); /* inherited by exec */
+        sockets[i] = socket(i < SUPERVISED_SOCKETS ? AF_INET : AF_INET6,
+                            SOCK_STREAM | SOCK_NONBLOCK, 0); /* inherited by exec */
     }
 }
 
@@ -173,7 +168,7 @@ int supervised_socket(int family)
     for (size_t i = 0; supervised() && i < 2 * SUPERVISED_SOCKETS; i++) {
         int fd = shared.sockets[i];
 
-        if (fd < 0 || supervised_family_of(i) != family)
+        if (fd < 0 || (i < SUPERVISED_SOCKETS ? AF_INET : AF_INET6) != family)
             continue;
         shared.sockets[i] = -1;
         return fd;

@@ -125,9 +125,15 @@ static void thread_limit(const char *directory, bool v2, long *processors)
         *processors = (quota + period - 1) / period;
 }
 
-/* Applies the quotas of the process's cgroup and of the cgroups above it. */
-static void thread_limit_by_cgroup(long *processors)
+unsigned thread_processors(void)
 {
+    cpu_set_t mine;
+    long there = sysconf(_SC_NPROCESSORS_ONLN);
+
+    /* fails if there are more than 1024 processors */
+    if (!sched_getaffinity(getpid(), sizeof mine, &mine))
+        there = CPU_COUNT(&mine);
+    /* Applies the quotas of the process's cgroup and of the cgroups above it. */
     FILE *in = fopen("/proc/self/cgroup", "re");
     char line[PATH_MAX], directory[PATH_MAX + 32];
 
@@ -148,21 +154,10 @@ static void thread_limit_by_cgroup(long *processors)
         snprintf(directory, sizeof directory, "%s%s", root, path);
         for (char *slash; (slash = strrchr(directory, '/')) >= directory + strlen(root) - 1;
              *slash = '\0')
-            thread_limit(directory, v2, processors);
+            thread_limit(directory, v2, &there);
     }
     if (in)
         fclose(in);
-}
-
-unsigned thread_processors(void)
-{
-    cpu_set_t mine;
-    long there = sysconf(_SC_NPROCESSORS_ONLN);
-
-    /* fails if there are more than 1024 processors */
-    if (!sched_getaffinity(getpid(), sizeof mine, &mine))
-        there = CPU_COUNT(&mine);
-    thread_limit_by_cgroup(&there);
     return there > 0 ? (unsigned)there : 1;
 }
 

@@ -167,11 +167,6 @@ static bool env_file_is_end(char c)
     return c == '\n' || c == '\r';
 }
 
-static bool env_file_is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 /* Processes the character after a backslash; removes a backslash and newline. */
 static char *env_file_take_escaped(struct place *place, char quote, char *out)
 {
@@ -211,7 +206,7 @@ static const char *env_file_take_variable(struct place *place)
     for (; *place->at && (quote || !env_file_is_end(*place->at)); place->at++) {
         char c = *place->at;
         bool opens = !quote && !plain && (c == '\'' || c == '"');
-        bool matters = quote || !env_file_is_blank(c);
+        bool matters = quote || (c != ' ' && c != '\t');
 
         if (c == '\\' && quote != '\'') {
             out = kept = env_file_take_escaped(place, quote, out);
@@ -257,7 +252,7 @@ static int env_file_read(const char *path)
         number = place.line;
         if (*place.at == '#' || *place.at == ';')
             place.at += strcspn(place.at, "\r\n");
-        else if (env_file_is_blank(*place.at) || env_file_is_end(*place.at))
+        else if (*place.at == ' ' || *place.at == '\t' || env_file_is_end(*place.at))
             place.line += *place.at++ == '\n';
         else
             wrong = env_file_take_variable(&place);

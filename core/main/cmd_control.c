@@ -17,31 +17,11 @@
 
 enum { TRIES = 20, TRY_US = 100000 };
 
-/* Prints everything after the first line, which contains the exit status. */
-static int cmd_control_print_answer(int fd)
-{
-    FILE *in = fdopen(fd, "r");
-    char text[4096];
-    int status = CLI_FAILED;
-
-    if (!in || !fgets(text, sizeof text, in)) {
-        fputs("busbar: the host exited before it responded\n", stderr);
-    } else {
-        status = (int)strtol(text, NULL, 10);
-        while (fgets(text, sizeof text, in))
-            fputs(text, status ? stderr : stdout);
-    }
-    if (in)
-        fclose(in);
-    else
-        close(fd);
-    return status;
-}
-
 /* Sends the command as it was typed. */
 int cmd_ask(const struct cli *cli)
 {
-    char line[128];
+    char line[128], text[4096];
+    FILE *in = NULL;
 
     if (cli->argc != 1 && !strcmp(cli->name, "run-job"))
         return cli_misused(cli->name, "needs one name");
@@ -73,8 +53,17 @@ int cmd_ask(const struct cli *cli)
     else if (fd < 0)
         fprintf(stderr, "busbar: no host responds at %s: %s\n", path, strerror(errno));
     else if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
-        status = cmd_control_print_answer(fd);
-    else
+        in = fdopen(fd, "r");
+    if (fd >= 0 && (!in || !fgets(text, sizeof text, in))) {
+        fputs("busbar: the host exited before it responded\n", stderr);
+    } else if (in) {
+        status = (int)strtol(text, NULL, 10); /* the first line; the others are the response */
+        while (fgets(text, sizeof text, in))
+            fputs(text, status ? stderr : stdout);
+    }
+    if (in)
+        fclose(in);
+    else if (fd >= 0)
         close(fd);
     setting_problems_free(&why);
     free(path);

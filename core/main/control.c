@@ -157,105 +157,6 @@ static int control_listen(struct control *control)
     return chmod(control->path, 0600) || listen(control->listen_fd, BACKLOG) ? -1 : 0;
 }
 
-/* ---- clients ---- */
-
-#define RUN_JOB "run-job "
-
-/* Starts a job, and returns the response to the client. */
-static const char *control_run_job(struct engine *engine, const char *name)
-{
-    if (engine_hold(engine))
-        return CONTROL_FAILED "the host is stopping\n";
-    bool found = jobs_call(engine, name);
-
-    engine_unhold(engine);
-    return found ? CONTROL_DONE "the job was started\n"
-                 : CONTROL_FAILED "no module of the host has a job of this name\n";
-}
-
-static void *control_main(void *arg)
-{
-    struct control *control = arg;
-    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-    char line[LINE_BYTES];
-
-    thread_name("control", NULL);
-    while (!atomic_load(&control->stop)) {
-        int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-
-        if (fd < 0) {
-            if (!atomic_load(&control->stop))
-                poll(NULL, 0, PAUSE_MS);
-            continue;
-        }
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-        control_read(fd, line, sizeof line, "\n", clock_mono_ms() + LINE_MS);
-        line[strcspn(line, "\n")] = '\0';
-        if (!strcmp(line, "reload")) {
-            reloader_ask(control->engine->reloader, fd);
-        } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
-            char *text = status_text(control->engine, line[6] != '\0');
-
-            control_answer(fd, text);
-            free(text);
-        } else if (!strncmp(line, RUN_JOB, strlen(RUN_JOB))) {
-            control_answer(fd, control_run_job(control->engine, line + strlen(RUN_JOB)));
-        } else {
-            control_answer(fd, CONTROL_FAILED
-                           "unknown command: this host accepts reload, status and run-job\n");
-        }
-    }
-    return NULL;
-}
-
-/* ---- start and end ---- */
-
-static void control_leave(struct control *control)
-{
-    struct stat about;
-
-    if (control->listen_fd >= 0) {
-        close(control->listen_fd);
-        if (!stat(control->path, &about) && about.st_ino == control->inode)
-            unlink(control->path);
-    }
-    free(control->path);
-    free(control);
-}
-
-struct control *control_new(struct engine *engine)
-{
-    struct generation *g = engine_generation(engine);
-    char *path = control_path(g->settings);
-    struct control *control = path ? calloc(1, sizeof *control) : NULL;
-
-    generation_release(g);
-    if (!control) {
-        free(path);
-        return NULL;
-    }
-    *control = (struct control){.engine = engine, .path = path, .listen_fd = -1};
-    if (!control_listen(control) && !pthread_create(&control->thread, NULL, control_main, control))
-        return control;
-    log_line(BB_WARN,
-             "no control socket: `busbar reload` and `busbar status` will not reach this "
-             "host",
-             "path", path, "reason",
-             errno == EADDRINUSE ? "another host uses this path" : strerror(errno), NULL);
-    control_leave(control);
-    return NULL;
-}
-
-void control_free(struct control *control)
-{
-    if (!control)
-        return;
-    atomic_store(&control->stop, true);
-    shutdown(control->listen_fd, SHUT_RDWR); /* makes accept4() return */
-    pthread_join(control->thread, NULL);
-    control_leave(control);
-}
-
 /* ---- the state as JSON ---- */
 
 /* Formats a time as in the API's responses; 0 becomes null. */
@@ -275,49 +176,47 @@ static json_t *status_known_json(const char *text)
     return *text ? json_out_text(text) : json_null();
 }
 
-static json_t *status_generation_json(const struct generation *g, bool live)
-{
-    int64_t now = clock_mono_ms();
-    bool old = generation_superseded(g), drains = old && now < g->cut_ms;
-    const char *state = drains ? "drains" : old ? "cut" : live ? "live" : "starting";
-    int64_t since = old ? g->superseded_ms : live ? g->live_ms : now;
-    /* minus this function's reference, and the engine's */
-    size_t holders = atomic_load(&g->holders) - (live ? 2 : 1);
-    json_t *modules = json_array(), *pools = json_array();
-    struct work_pool_status pool;
-
-    for (size_t i = 0; i < g->module_count; i++) {
-        const struct core_module *module = &g->modules[i];
-
-        json_array_append_new(modules, json_pack("{so so so so}", "name",
-                                                 json_out_text(module->descriptor->name), "version",
-                                                 json_out_text(module->descriptor->version),
-                                                 "build", json_out_text(module->build_id), "path",
-                                                 json_out_text(module->path)));
-    }
-    for (size_t i = 0; work_pool_snapshot(g->pools, i, &pool); i++)
-        json_array_append_new(
-            pools, json_pack("{so so si si si si si}", "module", json_out_text(pool.module), "name",
-                             json_out_text(pool.name), "threads", (int)pool.threads, "started",
-                             (int)pool.started, "busy", (int)pool.busy, "waiting",
-                             (int)pool.waiting, "queue", (int)pool.most));
-    return json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
-                     "seconds", (double)(now - since) / 1000, "cutInSeconds",
-                     drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(), "holders",
-                     (json_int_t)holders, "workers", (int)workers_running(g->workers), "modules",
-                     modules, "pools", pools);
-}
-
 static json_t *status_generations_json(struct engine *engine)
 {
     struct generation *list[GENERATIONS_MAX];
     struct generation *live = engine_generation(engine);
     size_t count = engine_generations(engine, list);
     json_t *json = json_array();
+    int64_t now = clock_mono_ms();
 
     generation_release(live); /* `list` has a reference to it or to its successor */
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(json, status_generation_json(list[i], list[i] == live));
+    for (size_t i = 0; i < count; i++) {
+        const struct generation *g = list[i];
+        bool old = generation_superseded(g), drains = old && now < g->cut_ms;
+        const char *state = drains ? "drains" : old ? "cut" : g == live ? "live" : "starting";
+        int64_t since = old ? g->superseded_ms : g == live ? g->live_ms : now;
+        /* minus this function's reference, and the engine's */
+        size_t holders = atomic_load(&g->holders) - (g == live ? 2 : 1);
+        json_t *modules = json_array(), *pools = json_array();
+        struct work_pool_status pool;
+
+        for (size_t k = 0; k < g->module_count; k++) {
+            const struct core_module *module = &g->modules[k];
+
+            json_array_append_new(
+                modules,
+                json_pack("{so so so so}", "name", json_out_text(module->descriptor->name),
+                          "version", json_out_text(module->descriptor->version), "build",
+                          json_out_text(module->build_id), "path", json_out_text(module->path)));
+        }
+        for (size_t k = 0; work_pool_snapshot(g->pools, k, &pool); k++)
+            json_array_append_new(
+                pools, json_pack("{so so si si si si si}", "module", json_out_text(pool.module),
+                                 "name", json_out_text(pool.name), "threads", (int)pool.threads,
+                                 "started", (int)pool.started, "busy", (int)pool.busy, "waiting",
+                                 (int)pool.waiting, "queue", (int)pool.most));
+        json_array_append_new(
+            json, json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
+                            "seconds", (double)(now - since) / 1000, "cutInSeconds",
+                            drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(),
+                            "holders", (json_int_t)holders, "workers",
+                            (int)workers_running(g->workers), "modules", modules, "pools", pools));
+    }
     engine_generations_release(list, count);
     return json;
 }
@@ -668,7 +567,11 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
                       "{10databaseSeconds} {7queueSeconds} {8events} {8memoryBytes} {7refused}\n");
 }
 
-char *status_text(struct engine *engine, bool json)
+/*
+ * Returns the output of `busbar status`, or of `busbar status --json`, for control_answer(). The
+ * caller frees it; NULL: out of memory. The names in the JSON must stay stable.
+ */
+static char *status_text(struct engine *engine, bool json)
 {
     char *text = NULL;
     size_t length;
@@ -692,4 +595,103 @@ char *status_text(struct engine *engine, bool json)
         return text;
     free(text);
     return NULL;
+}
+
+/* ---- clients ---- */
+
+#define RUN_JOB "run-job "
+
+/* Starts a job, and returns the response to the client. */
+static const char *control_run_job(struct engine *engine, const char *name)
+{
+    if (engine_hold(engine))
+        return CONTROL_FAILED "the host is stopping\n";
+    bool found = jobs_call(engine, name);
+
+    engine_unhold(engine);
+    return found ? CONTROL_DONE "the job was started\n"
+                 : CONTROL_FAILED "no module of the host has a job of this name\n";
+}
+
+static void *control_main(void *arg)
+{
+    struct control *control = arg;
+    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+    char line[LINE_BYTES];
+
+    thread_name("control", NULL);
+    while (!atomic_load(&control->stop)) {
+        int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd < 0) {
+            if (!atomic_load(&control->stop))
+                poll(NULL, 0, PAUSE_MS);
+            continue;
+        }
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        control_read(fd, line, sizeof line, "\n", clock_mono_ms() + LINE_MS);
+        line[strcspn(line, "\n")] = '\0';
+        if (!strcmp(line, "reload")) {
+            reloader_ask(control->engine->reloader, fd);
+        } else if (!strcmp(line, "status") || !strcmp(line, "status --json")) {
+            char *text = status_text(control->engine, line[6] != '\0');
+
+            control_answer(fd, text);
+            free(text);
+        } else if (!strncmp(line, RUN_JOB, strlen(RUN_JOB))) {
+            control_answer(fd, control_run_job(control->engine, line + strlen(RUN_JOB)));
+        } else {
+            control_answer(fd, CONTROL_FAILED
+                           "unknown command: this host accepts reload, status and run-job\n");
+        }
+    }
+    return NULL;
+}
+
+/* ---- start and end ---- */
+
+static void control_leave(struct control *control)
+{
+    struct stat about;
+
+    if (control->listen_fd >= 0) {
+        close(control->listen_fd);
+        if (!stat(control->path, &about) && about.st_ino == control->inode)
+            unlink(control->path);
+    }
+    free(control->path);
+    free(control);
+}
+
+struct control *control_new(struct engine *engine)
+{
+    struct generation *g = engine_generation(engine);
+    char *path = control_path(g->settings);
+    struct control *control = path ? calloc(1, sizeof *control) : NULL;
+
+    generation_release(g);
+    if (!control) {
+        free(path);
+        return NULL;
+    }
+    *control = (struct control){.engine = engine, .path = path, .listen_fd = -1};
+    if (!control_listen(control) && !pthread_create(&control->thread, NULL, control_main, control))
+        return control;
+    log_line(BB_WARN,
+             "no control socket: `busbar reload` and `busbar status` will not reach this "
+             "host",
+             "path", path, "reason",
+             errno == EADDRINUSE ? "another host uses this path" : strerror(errno), NULL);
+    control_leave(control);
+    return NULL;
+}
+
+void control_free(struct control *control)
+{
+    if (!control)
+        return;
+    atomic_store(&control->stop, true);
+    shutdown(control->listen_fd, SHUT_RDWR); /* makes accept4() return */
+    pthread_join(control->thread, NULL);
+    control_leave(control);
 }

@@ -41,10 +41,4 @@ void control_answer(int fd, const char *text);
  */
 char *control_path(const struct settings *settings);
 
-/*
- * Returns the output of `busbar status`, or of `busbar status --json`, for control_answer(). The
- * caller frees it; NULL: out of memory. The names in the JSON must stay stable.
- */
-char *status_text(struct engine *engine, bool json);
-
 #endif

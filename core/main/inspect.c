@@ -78,18 +78,6 @@ static json_t *inspect_fields(const struct bb_table *fields)
     return inspect_rows(fields, inspect_field);
 }
 
-static json_t *inspect_roles(unsigned roles)
-{
-    json_t *list = json_array();
-
-    if (roles & BB_ANYONE)
-        json_array_append_new(list, json_string("anyone"));
-    for (unsigned role = 1; role < BB_ANY_ROLE; role <<= 1)
-        if (roles & role)
-            json_array_append_new(list, json_string(bb_role_name(role)));
-    return list;
-}
-
 static json_t *inspect_part(const void *row)
 {
     const struct bb_part *part = row;
@@ -108,19 +96,24 @@ static json_t *inspect_route(const void *row)
         {BB_REPLY_IN_503, "replyIn503"},
     };
     const struct bb_route *route = row;
-    json_t *flags = json_array();
+    json_t *flags = json_array(), *roles = json_array();
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (route->flags & names[i].flag)
             json_array_append_new(flags, json_string(names[i].name));
+    if (route->roles & BB_ANYONE)
+        json_array_append_new(roles, json_string("anyone"));
+    for (unsigned role = 1; role < BB_ANY_ROLE; role <<= 1)
+        if (route->roles & role)
+            json_array_append_new(roles, json_string(bb_role_name(role)));
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:I, s:i, s:o, s:s}", "method",
-        inspect_text(route->method), "path", inspect_text(route->path), "roles",
-        inspect_roles(route->roles), "segments", inspect_fields(&route->segments), "query",
-        inspect_fields(&route->query), "body", inspect_fields(&route->body), "parts",
-        inspect_rows(&route->parts, inspect_part), "reply", inspect_fields(&route->reply),
-        "success", route->success ? route->success : 200, "bodyMax", (json_int_t)route->body_max,
-        "deadlineMs", (int)route->deadline_ms, "flags", flags, "help", inspect_text(route->help));
+        inspect_text(route->method), "path", inspect_text(route->path), "roles", roles, "segments",
+        inspect_fields(&route->segments), "query", inspect_fields(&route->query), "body",
+        inspect_fields(&route->body), "parts", inspect_rows(&route->parts, inspect_part), "reply",
+        inspect_fields(&route->reply), "success", route->success ? route->success : 200, "bodyMax",
+        (json_int_t)route->body_max, "deadlineMs", (int)route->deadline_ms, "flags", flags, "help",
+        inspect_text(route->help));
 }
 
 static json_t *inspect_event(const void *row)
@@ -189,26 +182,18 @@ static json_t *inspect_command(const void *row)
                      inspect_fields(&command->options), "help", inspect_text(command->help));
 }
 
-/* Lists the steps up to the first malformed one; `busbar check` reports why it is malformed. */
-static json_t *inspect_migrations(const char *schema)
-{
-    json_t *list = json_array();
-    struct migrate_step step;
-    unsigned expected = 1;
-    char why[128];
-
-    while (schema && migrate_next(&schema, expected, &step, why, sizeof why) > 0) {
-        json_array_append_new(
-            list, json_pack("{s:i, s:s}", "step", (int)step.number, "title", step.title));
-        expected++;
-    }
-    return list;
-}
-
 json_t *inspect_json(const struct bb_module *descriptor)
 {
-    char abi[32];
+    const char *schema = descriptor->schema;
+    json_t *steps = json_array();
+    struct migrate_step step;
+    char abi[32], why[128];
 
+    /* lists the steps up to the first malformed one; `busbar check` reports why it is malformed */
+    for (unsigned number = 1; schema && migrate_next(&schema, number, &step, why, sizeof why) > 0;
+         number++)
+        json_array_append_new(
+            steps, json_pack("{s:i, s:s}", "step", (int)step.number, "title", step.title));
     snprintf(abi, sizeof abi, "%u.%u", descriptor->abi_major, descriptor->abi_minor);
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
@@ -225,8 +210,7 @@ json_t *inspect_json(const struct bb_module *descriptor)
         inspect_rows(&descriptor->pools, inspect_pool), "workers",
         inspect_rows(&descriptor->workers, inspect_named), "metrics",
         inspect_rows(&descriptor->metrics, inspect_metric), "commands",
-        inspect_rows(&descriptor->commands, inspect_command), "migrations",
-        inspect_migrations(descriptor->schema));
+        inspect_rows(&descriptor->commands, inspect_command), "migrations", steps);
 }
 
 /* ---- the JSON for people: a line for each row, with all members that are set ---- */

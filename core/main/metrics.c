@@ -63,11 +63,6 @@ static void metrics_put(const struct metrics *metrics, double number, const char
     fprintf(metrics->out, "} %.15g\n", number);
 }
 
-static void metrics_put_number(const struct metrics *metrics, double number)
-{
-    fprintf(metrics->out, "%s %.15g\n", metrics->name, number);
-}
-
 /* ---- answered requests, by the pattern of their route ---- */
 
 static void metrics_statuses(const struct route_sums *sums, void *metrics)
@@ -227,7 +222,7 @@ static void metrics_one(struct metrics *metrics)
         *(const double *)(const void *)((const char *)&metrics->numbers + metrics->place);
 
     if (!isnan(number))
-        metrics_put_number(metrics, number);
+        fprintf(metrics->out, "%s %.15g\n", metrics->name, number);
 }
 
 /* ---- the build, pools, reloads ---- */
@@ -303,25 +298,18 @@ static void metrics_job_runs(struct metrics *metrics)
     }
 }
 
-/* Writes a time of each job whose record has it. */
+/* Writes a time of each job whose record has it, or its duration. */
 static void metrics_job_time(struct metrics *metrics)
 {
+    bool is_duration = metrics->place == offsetof(struct job_record, last_us);
     struct job_record job;
 
     for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++) {
-        int64_t ms = *(const int64_t *)(const void *)((const char *)&job + metrics->place);
+        int64_t time = *(const int64_t *)(const void *)((const char *)&job + metrics->place);
 
-        if (ms)
-            metrics_put(metrics, (double)ms / 1000, "job=\"%s\"", job.name);
+        if (time || is_duration)
+            metrics_put(metrics, (double)time / (is_duration ? 1e6 : 1e3), "job=\"%s\"", job.name);
     }
-}
-
-static void metrics_job_duration(struct metrics *metrics)
-{
-    struct job_record job;
-
-    for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++)
-        metrics_put(metrics, (double)job.last_us / 1000000, "job=\"%s\"", job.name);
 }
 
 /* ---- shared resources: the amount in use, the limit, and the number of refusals ---- */
@@ -545,8 +533,8 @@ const struct host_metric host_metrics[] = {
      "holds the lock of the job. Absent if the last run was not skipped."),
     JOB_TIME("busbar_job_last_done_timestamp_seconds", last_done_wall_ms,
      "Unix time at which the job last succeeded on this host."),
-    {"busbar_job_last_duration_seconds", "gauge", "job", metrics_job_duration, 0,
-     "Duration of the last run of the job on this host."},
+    JOB_TIME("busbar_job_last_duration_seconds", last_us,
+     "Duration of the last run of the job on this host."),
     ONE("busbar_log_lines_lost_total", "counter", log_lost,
      "Log lines that were dropped because the buffer of the log was full."),
     ONE("busbar_worker_restarts_total", "counter", restarts,
@@ -628,7 +616,7 @@ char *api_metrics(struct bb_request *rq, size_t *length)
             metrics.name = name;
             metrics_head(&metrics, rows[j].kind == BB_COUNTER ? "counter" : "gauge", rows[j].help);
             if (!rows[j].label)
-                metrics_put_number(&metrics, metrics_read(module, j, 0));
+                fprintf(metrics.out, "%s %.15g\n", name, metrics_read(module, j, 0));
             for (size_t k = 0; rows[j].label && rows[j].values[k]; k++)
                 metrics_put(&metrics, metrics_read(module, j, k), "%s=\"%s\"", rows[j].label,
                             rows[j].values[k]);

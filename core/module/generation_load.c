@@ -65,27 +65,6 @@ static void generation_service_report_cycle(const struct service_walk *walk,
     setting_problem(walk->problems, "modules need each other in a circle: %s", text);
 }
 
-static void generation_service_report_gap(const struct service_walk *walk,
-                                          const struct core_module *module,
-                                          const struct bb_need *need)
-{
-    const struct bb_service_descriptor *descriptor;
-    const struct core_module *older =
-        service_provider(walk->modules, walk->count, need->service, 0, &descriptor);
-
-    if (older)
-        setting_problem(walk->problems,
-                        "module %s needs the service \"%s\" in version %u; module %s provides "
-                        "version %u: upgrade it",
-                        module->descriptor->name, need->service, need->version,
-                        older->descriptor->name, descriptor->version);
-    else
-        setting_problem(walk->problems,
-                        "module %s needs the service \"%s\", which no module of the list `modules` "
-                        "provides",
-                        module->descriptor->name, need->service);
-}
-
 /* Places a module after the providers of its services (depth first). */
 static void generation_service_visit(struct service_walk *walk, size_t index,
                                      const struct service_path *from)
@@ -110,8 +89,22 @@ static void generation_service_visit(struct service_walk *walk, size_t index,
             generation_service_report_cycle(walk, &here, at->index);
         else if (giver)
             generation_service_visit(walk, (size_t)(giver - walk->modules), &here);
-        else if (need->service)
-            generation_service_report_gap(walk, module, need);
+        if (giver || !need->service)
+            continue;
+        const struct core_module *older =
+            service_provider(walk->modules, walk->count, need->service, 0, &descriptor);
+
+        if (older)
+            setting_problem(walk->problems,
+                            "module %s needs the service \"%s\" in version %u; module %s provides "
+                            "version %u: upgrade it",
+                            module->descriptor->name, need->service, need->version,
+                            older->descriptor->name, descriptor->version);
+        else
+            setting_problem(walk->problems,
+                            "module %s needs the service \"%s\", which no module of the list "
+                            "`modules` provides",
+                            module->descriptor->name, need->service);
     }
     walk->order[walk->placed++] = index;
 }

@@ -125,13 +125,37 @@ static bool validate_is_name(const char *name, const char *more)
            strlen(name) <= NAME_MAX_LENGTH;
 }
 
-static void validate_parts(const struct core_module *module, const struct bb_route *route,
+/* Does not check what the router checks: method, path, roles 0. */
+static void validate_route(const struct core_module *module, const struct bb_route *route,
                            struct setting_problems *problems)
 {
+    const struct {
+        const struct bb_table *fields;
+        const char *what;
+    } tables[] = {{&route->segments, "segments"},
+                  {&route->query, "query"},
+                  {&route->body, "body"},
+                  {&route->reply, "reply"}};
     const struct bb_module *descriptor = module->descriptor;
-    size_t fields = 0, files = 0;
+    size_t fields = 0, files = 0; /* among the parts */
     bool has_pool = false;
+    char place[256];
 
+    if (!route->method || !route->path) {
+        validate_complain(module, problems, "a route has no method or path");
+        return;
+    }
+    if (!route->handler)
+        validate_complain(module, problems, "route %s %s has no handler", route->method,
+                          route->path);
+    if (route->roles & ~(unsigned)(BB_ANY_ROLE | BB_ANYONE))
+        validate_complain(module, problems, "route %s %s names an unknown role", route->method,
+                          route->path);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        snprintf(place, sizeof place, "%s: %s %s: %s", module->descriptor->name, route->method,
+                 route->path, tables[i].what);
+        validate_fields(tables[i].fields, NULL, place, problems);
+    }
     MODULE_EACH (bb_part, part, route->parts) {
         bool has_files = part->kind == BB_PART_FILES;
 
@@ -155,37 +179,6 @@ static void validate_parts(const struct core_module *module, const struct bb_rou
         validate_complain(module, problems,
                           "route %s %s must name a setting and a pool for its files", route->method,
                           route->path);
-}
-
-/* Does not check what the router checks: method, path, roles 0. */
-static void validate_route(const struct core_module *module, const struct bb_route *route,
-                           struct setting_problems *problems)
-{
-    const struct {
-        const struct bb_table *fields;
-        const char *what;
-    } tables[] = {{&route->segments, "segments"},
-                  {&route->query, "query"},
-                  {&route->body, "body"},
-                  {&route->reply, "reply"}};
-    char place[256];
-
-    if (!route->method || !route->path) {
-        validate_complain(module, problems, "a route has no method or path");
-        return;
-    }
-    if (!route->handler)
-        validate_complain(module, problems, "route %s %s has no handler", route->method,
-                          route->path);
-    if (route->roles & ~(unsigned)(BB_ANY_ROLE | BB_ANYONE))
-        validate_complain(module, problems, "route %s %s names an unknown role", route->method,
-                          route->path);
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        snprintf(place, sizeof place, "%s: %s %s: %s", module->descriptor->name, route->method,
-                 route->path, tables[i].what);
-        validate_fields(tables[i].fields, NULL, place, problems);
-    }
-    validate_parts(module, route, problems);
 }
 
 /* Returns why the text format cannot represent a metric, or why its name is misleading; or NULL. */
@@ -216,25 +209,6 @@ static const char *validate_metric(const struct bb_metric *metric)
                 return "has a value of its label twice";
     }
     return NULL;
-}
-
-static void validate_command(const struct core_module *module, const struct bb_command *command,
-                             struct setting_problems *problems)
-{
-    char place[256], word[NAME_MAX_LENGTH + 1];
-    bool is_complete = validate_is_name(command->name, LOWER DIGITS "- ") && command->run;
-
-    validate_row(module, problems, is_complete, "command", command->name,
-                 "a name of words of a-z, and a function");
-    if (!is_complete)
-        return;
-    /* the host's commands take precedence: `busbar status mine` would run `status` */
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(command->name, " "), command->name);
-    if (is_host_command && is_host_command(word))
-        validate_complain(module, problems, "command \"%s\" begins like a command of the host",
-                          command->name);
-    snprintf(place, sizeof place, "%s: command %s", module->descriptor->name, command->name);
-    validate_fields(&command->options, NULL, place, problems);
 }
 
 /* The other tables. */
@@ -313,8 +287,22 @@ void module_validate(const struct core_module *module, struct setting_problems *
                               "the hook on %s must have exactly the function of its kind",
                               hook->event);
     }
-    MODULE_EACH (bb_command, command, descriptor->commands)
-        validate_command(module, command, problems);
+    MODULE_EACH (bb_command, command, descriptor->commands) {
+        char word[NAME_MAX_LENGTH + 1];
+        bool is_complete = validate_is_name(command->name, LOWER DIGITS "- ") && command->run;
+
+        validate_row(module, problems, is_complete, "command", command->name,
+                     "a name of words of a-z, and a function");
+        if (!is_complete)
+            continue;
+        /* the host's commands take precedence: `busbar status mine` would run `status` */
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(command->name, " "), command->name);
+        if (is_host_command && is_host_command(word))
+            validate_complain(module, problems, "command \"%s\" begins like a command of the host",
+                              command->name);
+        snprintf(place, sizeof place, "%s: command %s", descriptor->name, command->name);
+        validate_fields(&command->options, NULL, place, problems);
+    }
     validate_rows(module, problems);
     for (unsigned number = 1; found == 1; number++)
         found = migrate_next(&cursor, number, &step, why, sizeof why);
@@ -436,11 +424,6 @@ static const char *migrate_steps_next_line(const char *line)
     return end ? end + 1 : line + strlen(line);
 }
 
-static bool migrate_steps_is_mark(const char *line)
-{
-    return !strncmp(line, MARK, sizeof MARK - 1);
-}
-
 static int migrate_steps_read_mark(const char *line, struct migrate_step *step)
 {
     int used = 0;
@@ -532,7 +515,7 @@ int migrate_next(const char **cursor, unsigned expected, struct migrate_step *st
 {
     const char *line = *cursor;
 
-    while (*line && !migrate_steps_is_mark(line)) {
+    while (*line && strncmp(line, MARK, sizeof MARK - 1) != 0) {
         const char *code = line + strspn(line, " \t\r");
 
         if (*code && *code != '\n' && strncmp(code, "--", 2) != 0)
@@ -544,7 +527,7 @@ int migrate_next(const char **cursor, unsigned expected, struct migrate_step *st
     if (migrate_steps_read_mark(line, step) || step->number != expected)
         return migrate_steps_refuse(why, why_size, "has a malformed or misnumbered step", expected);
     step->sql = line = migrate_steps_next_line(line);
-    while (*line && !migrate_steps_is_mark(line))
+    while (*line && strncmp(line, MARK, sizeof MARK - 1) != 0)
         line = migrate_steps_next_line(line);
     step->length = (size_t)(line - step->sql);
     *cursor = line;

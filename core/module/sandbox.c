@@ -137,24 +137,6 @@ static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
     return status;
 }
 
-static void sandbox_explain(const struct child *child, int status, int limit_ms, char *why,
-                            size_t why_size)
-{
-    const char *file = *shared->file ? shared->file : "the child process";
-
-    if (child->length > OUTPUT_MAX)
-        snprintf(why, why_size, "%s: its tables are larger than %d bytes", file, OUTPUT_MAX);
-    else if (child->late)
-        snprintf(why, why_size, "%s: does not return within %d ms", file, limit_ms);
-    else if (WIFSIGNALED(status))
-        snprintf(why, why_size,
-                 "%s: crashes while it is loaded, or its tables point outside of it (%s)", file,
-                 strsignal(WTERMSIG(status)));
-    else
-        snprintf(why, why_size, "%s: ends the process while it is loaded (exit status %d)", file,
-                 WEXITSTATUS(status));
-}
-
 /* Starts the child. Returns 0, or -1 with errno. */
 static int sandbox_start(struct child *child, int (*work)(FILE *out, void *arg), void *arg)
 {
@@ -201,8 +183,22 @@ int sandbox_run(int (*work)(FILE *out, void *arg), void *arg, int limit_ms,
 
         if (shared->done && !child.late && child.length <= OUTPUT_MAX)
             returned = shared->status;
-        if (returned < 0)
-            sandbox_explain(&child, status, limit_ms, why, why_size);
+        if (returned < 0) {
+            const char *file = *shared->file ? shared->file : "the child process";
+
+            if (child.length > OUTPUT_MAX)
+                snprintf(why, why_size, "%s: its tables are larger than %d bytes", file,
+                         OUTPUT_MAX);
+            else if (child.late)
+                snprintf(why, why_size, "%s: does not return within %d ms", file, limit_ms);
+            else if (WIFSIGNALED(status))
+                snprintf(why, why_size,
+                         "%s: crashes while it is loaded, or its tables point outside of it (%s)",
+                         file, strsignal(WTERMSIG(status)));
+            else
+                snprintf(why, why_size, "%s: ends the process while it is loaded (exit status %d)",
+                         file, WEXITSTATUS(status));
+        }
     }
     if (result && fclose(result) && returned >= 0) {
         snprintf(why, why_size, "out of memory");

@@ -753,22 +753,6 @@ static int upload_begin(struct http_txn *txn, const char *boundary)
     return 0;
 }
 
-/* Processes a piece of the body. Returns 0, or the status of a response. */
-static int upload_take(struct upload *upload, const char *data, size_t size)
-{
-    struct core_request *rq = &upload->txn->rq;
-
-    if (!upload->writing && upload->error)
-        return upload_not_stored(upload);
-    if (multipart_feed(&upload->parser, data, size)) {
-        if (upload->parser.problem)
-            reply_error(rq, 400, "Malformed multipart body: %s", upload->parser.problem);
-        return rq->response.status;
-    }
-    upload_flush(upload);
-    return 0;
-}
-
 /* Ends the upload, because the body is complete. Returns 0, or the status of a response. */
 static int upload_complete(struct upload *upload)
 {
@@ -863,7 +847,19 @@ static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
     txn->taken += size;
     if (txn->taken > txn->limit)
         return body_too_large(txn, txn->limit);
-    return txn->upload ? upload_take(txn->upload, data, size) : 0;
+    struct upload *upload = txn->upload;
+
+    if (!upload)
+        return 0;
+    if (!upload->writing && upload->error)
+        return upload_not_stored(upload);
+    if (multipart_feed(&upload->parser, data, size)) {
+        if (upload->parser.problem)
+            reply_error(&txn->rq, 400, "Malformed multipart body: %s", upload->parser.problem);
+        return txn->rq.response.status;
+    }
+    upload_flush(upload);
+    return 0;
 }
 
 size_t body_take(struct http_txn *txn, const char *data, size_t size)

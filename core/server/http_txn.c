@@ -493,18 +493,6 @@ int http_txn_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *
     return body_refuse_room(&txn->rq, QUOTA_ANSWERS, why);
 }
 
-/* Counts the response, or replaces it by a 429 or 503. */
-static void txn_take_budget(struct http_txn *txn)
-{
-    struct response *response = txn->answer;
-    enum quota_result why;
-
-    if (!response->body || response->length < BODY_LARGE || txn->response_charge.bytes ||
-        !txn_count_response(txn, QUOTA_ANSWERS, response->length, &txn->response_charge, &why))
-        return;
-    body_refuse_room(&txn->rq, QUOTA_ANSWERS, why);
-}
-
 /* ---- sending the response ---- */
 
 static ssize_t txn_no_body(void *cls, uint64_t position, char *into, size_t room)
@@ -737,9 +725,15 @@ static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
 
 static enum MHD_Result txn_answer(struct http_txn *txn)
 {
+    const struct response *response = txn->answer;
+    enum quota_result why;
+
     if (!txn->stream && !txn->rq.fiber) /* free them now, because the client may read slowly */
         pg_rows_release(txn->rq.arena);
-    txn_take_budget(txn);
+    /* counts the response, or replaces it by a 429 or 503 */
+    if (response->body && response->length >= BODY_LARGE && !txn->response_charge.bytes &&
+        txn_count_response(txn, QUOTA_ANSWERS, response->length, &txn->response_charge, &why))
+        body_refuse_room(&txn->rq, QUOTA_ANSWERS, why);
     if (txn_must_delay(txn)) {
         connection_stage(txn->connection, STAGE_HANDLER, 0);
         txn_run(txn, PHASE_HANDLER, txn_delay_refusal);
