@@ -200,26 +200,6 @@ static double assets_weight(const char *list, const char *coding)
     return -1;
 }
 
-/* Returns the form that the client prefers, or the smallest of equally preferred forms. */
-static enum asset_form assets_form(struct bb_request *rq, const struct asset *asset)
-{
-    static const char *const codings[ASSET_FORMS] = {"identity", "gzip", "br"};
-    const char *list = bb_header(rq, "Accept-Encoding");
-    double any = assets_weight(list, "*"), best = 0;
-    enum asset_form form = ASSET_PLAIN;
-
-    for (int i = ASSET_PLAIN; list && i < ASSET_FORMS; i++) {
-        double own = assets_weight(list, codings[i]);
-
-        own = own < 0 ? any : own;
-        if (asset->forms[i].data && own > 0 && own >= best) {
-            best = own;
-            form = (enum asset_form)i;
-        }
-    }
-    return form;
-}
-
 bool assets_known(struct bb_request *rq, const char *tag)
 {
     const char *known = bb_header(rq, "If-None-Match");
@@ -239,7 +219,7 @@ const int assets_errors[] = {304, 404, 0}; /* the pages may not be installed */
 
 int assets_reply(struct bb_request *rq, const struct assets *assets)
 {
-    static const char *const codings[ASSET_FORMS] = {NULL, "gzip", "br"};
+    static const char *const codings[ASSET_FORMS] = {"identity", "gzip", "br"};
     const struct asset *asset = assets ? assets->first : NULL;
     const char *file = bb_segment(rq, "file"), *name = *file ? file : "index.html";
 
@@ -247,7 +227,20 @@ int assets_reply(struct bb_request *rq, const struct assets *assets)
         asset = asset->next;
     if (!asset)
         return bb_fail(rq, 404, "File not found");
-    enum asset_form form = assets_form(rq, asset);
+    /* the form that the client prefers, or the smallest of equally preferred forms */
+    const char *list = bb_header(rq, "Accept-Encoding");
+    double any = assets_weight(list, "*"), best = 0;
+    enum asset_form form = ASSET_PLAIN;
+
+    for (int i = ASSET_PLAIN; list && i < ASSET_FORMS; i++) {
+        double own = assets_weight(list, codings[i]);
+
+        own = own < 0 ? any : own;
+        if (asset->forms[i].data && own > 0 && own >= best) {
+            best = own;
+            form = (enum asset_form)i;
+        }
+    }
     const char *tag = bb_format(rq, "\"%s-%d\"", asset->tag, (int)form);
     int failed =
         bb_reply_header(rq, "ETag", tag) | bb_reply_header(rq, "Vary", "Accept-Encoding") |
@@ -258,7 +251,7 @@ int assets_reply(struct bb_request *rq, const struct assets *assets)
         bb_reply_header(rq, "Cache-Control",
                         asset->hashed ? "public, max-age=31536000, immutable" : "no-cache");
 
-    if (failed || (codings[form] && bb_reply_header(rq, "Content-Encoding", codings[form])))
+    if (failed || (form != ASSET_PLAIN && bb_reply_header(rq, "Content-Encoding", codings[form])))
         return bb_fail(rq, 503, "Out of memory");
     if (assets_known(rq, tag))
         return bb_reply(rq, 304, NULL);

@@ -126,4 +126,7 @@ void http_request_close(struct http_request *request);
 /* Returns milliseconds of the monotonic clock. */
 int64_t http_clock_ms(void);
 
+/* Returns whether the name of a header or method is in a list that ends with NULL. */
+bool http_is_one_of(const char *name, const char *const *list);
+
 #endif

@@ -61,7 +61,4 @@ json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, boo
 json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                        const struct bb_route *route);
 
-/* responses.c: the responses of a route. */
-json_t *docs_answers(struct docs_maker *maker, const struct bb_route *route);
-
 #endif

@@ -13,24 +13,6 @@
 
 /* ---- the events of all modules, as webhooks ---- */
 
-static json_t *document_event(struct docs_maker *maker, const json_t *base,
-                              const struct bb_module *module,
-                              const struct bb_event_descriptor *event)
-{
-    json_t *item = json_deep_copy(json_object_get(base, "event"));
-    json_t *post = json_object_get(item, "post");
-    json_t *content = json_object_get(json_object_get(post, "requestBody"), "content");
-    json_t *media = json_object_get(content, "application/json");
-
-    docs_put(maker, post, "operationId", json_string(event->name));
-    docs_put(maker, post, "tags", json_pack("[s]", module->name));
-    docs_put(maker, post, "summary", json_string(event->help));
-    docs_put(maker, post, "description", json_string(event->help));
-    docs_put(maker, media, "schema", docs_object(maker, &event->payload, true));
-    docs_put(maker, media, "example", example_of(&event->payload, false));
-    return item;
-}
-
 /* Adds the events of all modules as webhooks, if a module receives all events to send them. */
 static void document_webhooks(struct docs_maker *maker, const json_t *base, json_t *document)
 {
@@ -44,8 +26,18 @@ static void document_webhooks(struct docs_maker *maker, const json_t *base, json
         for (size_t k = 0; k < module->events.count; k++) {
             const struct bb_event_descriptor *event =
                 BB_ROW(bb_event_descriptor, module->events, k);
+            json_t *item = json_deep_copy(json_object_get(base, "event"));
+            json_t *post = json_object_get(item, "post");
+            json_t *content = json_object_get(json_object_get(post, "requestBody"), "content");
+            json_t *media = json_object_get(content, "application/json");
 
-            docs_put(maker, all, event->name, document_event(maker, base, module, event));
+            docs_put(maker, post, "operationId", json_string(event->name));
+            docs_put(maker, post, "tags", json_pack("[s]", module->name));
+            docs_put(maker, post, "summary", json_string(event->help));
+            docs_put(maker, post, "description", json_string(event->help));
+            docs_put(maker, media, "schema", docs_object(maker, &event->payload, true));
+            docs_put(maker, media, "example", example_of(&event->payload, false));
+            docs_put(maker, all, event->name, item);
         }
     }
     if (json_object_size(all) && sent)

@@ -11,7 +11,6 @@
 #ifndef MAIL_MAIL_H
 #define MAIL_MAIL_H
 
-#include <curl/curl.h>
 #include <stdatomic.h>
 
 #include <busbar/busbar.h>
@@ -36,27 +35,6 @@ struct mail {
 /* In the order of the metric's values in module.c. */
 enum mail_metric { MAIL_METRIC_MAILS };
 enum mail_outcome { MAIL_QUEUED, MAIL_SENT, MAIL_RETRIED, MAIL_ABANDONED, MAIL_DROPPED };
-
-/* ---- smtp.c ---- */
-
-enum smtp_outcome {
-    SMTP_SENT,
-    SMTP_REFUSED,    /* the server refuses this mail for good */
-    SMTP_DEFERRED,   /* the server does not accept this mail now */
-    SMTP_UNREACHABLE /* no connection, no TLS, or no login: this concerns all mails */
-};
-
-struct smtp_call {
-    const struct mail_settings *settings;
-    const char *to, *message;
-    size_t length, sent;        /* of the message; `sent` is 0 at first */
-    bool (*is_over)(void *arg); /* the call ends early when this function returns true */
-    void *arg;
-    char detail[CURL_ERROR_SIZE]; /* result: the reason of a failure, without texts of the mail */
-};
-
-/* Sends a message; blocks up to the setting `timeout`. */
-enum smtp_outcome mail_smtp_send(struct smtp_call *call);
 
 /* ---- outbox.c ---- */
 

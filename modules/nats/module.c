@@ -197,35 +197,6 @@ static const char *server_problem(const char *url)
     return NULL;
 }
 
-static int nats_check(struct bb_host *host, const struct nats_settings *settings)
-{
-    const char *const files[] = {settings->credentials, settings->authorities,
-                                 settings->certificate, settings->key};
-    const json_t *server;
-    size_t i;
-
-    if (!json_array_size(settings->servers))
-        return bb_open_fail(host, "servers: must have at least one server");
-    json_array_foreach(settings->servers, i, server)
-    {
-        const char *url = json_string_value(server), *problem = server_problem(url);
-
-        if (problem)
-            return bb_open_fail(host, "servers: item %zu %s", i + 1, problem);
-        if (*settings->user && strncmp(url, "tls://", strlen("tls://")) != 0)
-            return bb_open_fail(host, "user: a password is not sent without TLS");
-    }
-    if (strpbrk(settings->subject, " \t*>") || strstr(settings->subject, "..") ||
-        *settings->subject == '.' || settings->subject[strlen(settings->subject) - 1] == '.')
-        return bb_open_fail(host, "subject: must be words with full stops between them");
-    if (!*settings->certificate != !*settings->key)
-        return bb_open_fail(host, "certificate: needs key, and key needs certificate");
-    for (i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (*files[i] && access(files[i], R_OK))
-            return bb_open_fail(host, "%s cannot be read", files[i]);
-    return 0;
-}
-
 static int nats_open(struct bb_host *host, void **state)
 {
     struct nats *nats = bb_host_alloc(host, sizeof(*nats));
@@ -235,7 +206,32 @@ static int nats_open(struct bb_host *host, void **state)
     nats->settings = bb_settings(host);
     nats->log = bb_service(host, "event log");
     *state = nats;
-    return nats_check(host, nats->settings);
+    const char *const files[] = {nats->settings->credentials, nats->settings->authorities,
+                                 nats->settings->certificate, nats->settings->key};
+    const json_t *server;
+    size_t i;
+
+    if (!json_array_size(nats->settings->servers))
+        return bb_open_fail(host, "servers: must have at least one server");
+    json_array_foreach(nats->settings->servers, i, server)
+    {
+        const char *url = json_string_value(server), *problem = server_problem(url);
+
+        if (problem)
+            return bb_open_fail(host, "servers: item %zu %s", i + 1, problem);
+        if (*nats->settings->user && strncmp(url, "tls://", strlen("tls://")) != 0)
+            return bb_open_fail(host, "user: a password is not sent without TLS");
+    }
+    if (strpbrk(nats->settings->subject, " \t*>") || strstr(nats->settings->subject, "..") ||
+        *nats->settings->subject == '.' ||
+        nats->settings->subject[strlen(nats->settings->subject) - 1] == '.')
+        return bb_open_fail(host, "subject: must be words with full stops between them");
+    if (!*nats->settings->certificate != !*nats->settings->key)
+        return bb_open_fail(host, "certificate: needs key, and key needs certificate");
+    for (i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (*files[i] && access(files[i], R_OK))
+            return bb_open_fail(host, "%s cannot be read", files[i]);
+    return 0;
 }
 
 static void nats_close(struct bb_host *host, void *state)

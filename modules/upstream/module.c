@@ -113,13 +113,6 @@ static bool call_is_value(const char *text)
     return true;
 }
 
-static bool call_is_one_of(const char *name, const char *const *list)
-{
-    while (*list && strcasecmp(name, *list) != 0)
-        list++;
-    return *list != NULL;
-}
-
 /*
  * Returns why a request cannot be sent, in the request's memory. Returns NULL if it can be sent,
  * and sets *url to its percent-encoded URL (target_encode()), which lives as long as `rq`.
@@ -134,7 +127,7 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
     const char *method = request->method ? request->method : "GET";
     size_t letters = strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
-    if (!letters || letters > METHOD_MAX || method[letters] || call_is_one_of(method, tunnels))
+    if (!letters || letters > METHOD_MAX || method[letters] || http_is_one_of(method, tunnels))
         return "The method of the request is not valid";
     if (!request->url)
         return "The request has no URL";
@@ -175,7 +168,7 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
 
         if (!name || !value || !call_is_name(name) || !call_is_value(value))
             return "A header of the request is not valid";
-        if (call_is_one_of(name, own))
+        if (http_is_one_of(name, own))
             return bb_format(rq, "The request must not contain the header %s", name);
         bytes += strlen(name) + strlen(value) + strlen(": \r\n");
     }
