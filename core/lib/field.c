@@ -353,15 +353,6 @@ static bool field_count_fits(const struct bb_field *field, size_t count, const c
                          bound, unit, bound == 1 ? "" : "s");
 }
 
-static bool field_text_fits(const struct bb_field *field, const char *text,
-                            const struct place *place, struct problems *problems)
-{
-    if (field->flags & BB_NOT_BLANK && text_blank(text))
-        return place_problem(place, problems, "must not be blank");
-    return !field_bounded(field) ||
-           field_count_fits(field, text_characters(text), "must be", "character", place, problems);
-}
-
 #define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
 
 /* Returns NULL if the code point is allowed. */
@@ -495,7 +486,10 @@ static const char *field_string(const struct bb_field *field, const char *text, 
 {
     switch (field->type) {
     case BB_TEXT:
-        if (!field_text_fits(field, text, place, problems))
+        if (field->flags & BB_NOT_BLANK && text_blank(text))
+            return place_problem(place, problems, "must not be blank");
+        if (field_bounded(field) && !field_count_fits(field, text_characters(text), "must be",
+                                                      "character", place, problems))
             return NULL;
         if (!(field->flags & BB_NAME))
             return text;
@@ -505,7 +499,7 @@ static const char *field_string(const struct bb_field *field, const char *text, 
     case BB_EMAIL:
         return field_email_string(field, text, arena, place, problems);
     case BB_UUID:
-        if (text_is_uuid(text))
+        if (bb_is_uuid(text))
             return unicode_fold(text, arena);
         break;
     case BB_TIME:
@@ -585,38 +579,6 @@ static json_t *field_as_number(json_t *value, const struct problems *problems)
     return number ? number : json_incref(value);
 }
 
-static json_t *field_string_value(const struct bb_field *field, json_t *value,
-                                  const struct place *place, struct problems *problems)
-{
-    const char *text = json_string_value(value);
-
-    if (!text)
-        return field_type_problem(field, place, problems);
-    if (strlen(text) != json_string_length(value))
-        return place_problem(place, problems, "must not contain the character NUL");
-    const char *normal = field_string(field, text, problems->arena, place, problems);
-
-    if (!normal)
-        return NULL;
-    return normal == text ? json_incref(value) : json_string(normal);
-}
-
-/* Accepts 5.0 as 5, because some clients have no whole numbers. */
-static json_t *field_int_value(const struct bb_field *field, json_t *value,
-                               const struct place *place, struct problems *problems)
-{
-    double real = json_is_real(value) ? json_real_value(value) : NAN;
-    bool whole = fabs(real) <= WHOLE_MAX && real == trunc(real);
-
-    if (!json_is_integer(value) && !whole)
-        return field_type_problem(field, place, problems);
-    int64_t number = whole ? (int64_t)real : json_integer_value(value);
-
-    if (!field_bounds_fit(field, (number < field->min), (number > field->max), place, problems))
-        return NULL;
-    return whole ? json_integer(number) : json_incref(value);
-}
-
 static json_t *field_list_value(const struct bb_field *field, json_t *value,
                                 const struct place *place, struct problems *problems)
 {
@@ -652,10 +614,32 @@ static json_t *field_plain_value(const struct bb_field *field, json_t *value,
 
     if (!fits)
         return field_type_problem(field, place, problems);
-    if (field_is_text(field))
-        return field_string_value(field, value, place, problems);
-    if (field->type == BB_INT)
-        return field_int_value(field, value, place, problems);
+    if (field_is_text(field)) {
+        const char *text = json_string_value(value);
+
+        if (!text)
+            return field_type_problem(field, place, problems);
+        if (strlen(text) != json_string_length(value))
+            return place_problem(place, problems, "must not contain the character NUL");
+        const char *normal = field_string(field, text, problems->arena, place, problems);
+
+        if (!normal)
+            return NULL;
+        return normal == text ? json_incref(value) : json_string(normal);
+    }
+    if (field->type == BB_INT) {
+        /* Accepts 5.0 as 5, because some clients have no whole numbers. */
+        double real = json_is_real(value) ? json_real_value(value) : NAN;
+        bool whole = fabs(real) <= WHOLE_MAX && real == trunc(real);
+
+        if (!json_is_integer(value) && !whole)
+            return field_type_problem(field, place, problems);
+        int64_t number = whole ? (int64_t)real : json_integer_value(value);
+
+        if (!field_bounds_fit(field, (number < field->min), (number > field->max), place, problems))
+            return NULL;
+        return whole ? json_integer(number) : json_incref(value);
+    }
     if (field->type == BB_LIST)
         return field_list_value(field, value, place, problems);
     if (field->type == BB_OBJECT && field->fields.count)
@@ -939,28 +923,6 @@ static void query_ignore(struct query_values *values, const char *name, size_t l
     strcat(values->ignored, fits ? entry + strlen(", ") : MORE ", ");
 }
 
-/* Assigns a pair to its field, if there is one. */
-static void query_sort_in(const struct bb_table *fields, struct slot *slots,
-                          const struct pair *pair, struct query_values *values,
-                          struct problems *problems)
-{
-    struct arena *arena = problems->arena;
-    const char *name = text_percent(pair->name, pair->name_length, true, arena);
-    const struct bb_field *field = name ? field_find(fields, name) : NULL;
-
-    if (!field) {
-        query_ignore(values, name ? name : pair->name, name ? strlen(name) : pair->name_length,
-                     arena);
-        return;
-    }
-    struct slot *slot = &slots[field - field_at(fields, 0)];
-    struct pair *place = strcmp(field->name, name) != 0 ? &slot->by_alias : &slot->by_name;
-
-    if (place->value && problems->warnings)
-        warnings_add(problems->warnings, "%s: is given twice; the last value was used", name);
-    *place = *pair;
-}
-
 /* Decodes and checks the value of a field. Returns false after a problem, or if memory ran out. */
 static bool query_take(const struct bb_field *field, const struct slot *slot, struct arena *arena,
                        struct query_values *values, struct problems *problems)
@@ -996,8 +958,23 @@ int query_check(const struct bb_table *fields, const char *raw, struct arena *ar
         (struct query_values){.list = arena_alloc(arena, fields->count * sizeof(*values->list))};
     if (!slots || !values->list)
         return -1;
-    while (query_next_pair(&at, end, &pair))
-        query_sort_in(fields, slots, &pair, values, problems);
+    /* Assigns each pair to its field, if there is one. */
+    while (query_next_pair(&at, end, &pair)) {
+        const char *name = text_percent(pair.name, pair.name_length, true, arena);
+        const struct bb_field *field = name ? field_find(fields, name) : NULL;
+
+        if (!field) {
+            query_ignore(values, name ? name : pair.name, name ? strlen(name) : pair.name_length,
+                         arena);
+            continue;
+        }
+        struct slot *slot = &slots[field - field_at(fields, 0)];
+        struct pair *place = strcmp(field->name, name) != 0 ? &slot->by_alias : &slot->by_name;
+
+        if (place->value && problems->warnings)
+            warnings_add(problems->warnings, "%s: is given twice; the last value was used", name);
+        *place = pair;
+    }
     if (values->ignored) { /* removes the separators at both ends */
         values->ignored[strlen(values->ignored) - strlen(", ")] = '\0';
         values->ignored += strlen(", ");

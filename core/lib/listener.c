@@ -1,6 +1,6 @@
 #include "core/lib/listener.h"
 
-#include <arpa/inet.h>
+#include <busbar/network.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -15,18 +15,6 @@ enum {
     SPARE_FILES = 256,   /* for the host */
     MODULE_FILES = 4096, /* for modules, if the hard limit allows */
 };
-
-static void listener_raise_limit(unsigned connections)
-{
-    struct rlimit limit;
-    rlim_t needed = connections + SPARE_FILES, wanted = needed + MODULE_FILES;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < needed)
-        log_line(BB_WARN, "the limit of open files is below http.max_connections", NULL);
-}
 
 /* Splits "host:port" or "[host]:port". */
 static int listener_split(const char *address, char *host, size_t size, const char **port)
@@ -66,21 +54,14 @@ static int listener_bind_one(const struct addrinfo *to, bool only)
     return -1;
 }
 
-/* Returns the port of an address; both families have it at the same offset. */
-static in_port_t *listener_port_of(void *address)
-{
-    return &((struct sockaddr_in *)address)->sin_port;
-}
-
-/* Returns the port of the first socket. */
+/* Returns the port of the first socket; both families have it at the same offset. */
 static in_port_t listener_port_got(const struct listeners *listeners)
 {
     struct sockaddr_in6 address = {0};
     socklen_t length = sizeof address;
 
-    return getsockname(listeners->fds[0], (struct sockaddr *)&address, &length)
-               ? 0
-               : *listener_port_of(&address);
+    return getsockname(listeners->fds[0], (struct sockaddr *)&address, &length) ? 0
+                                                                                : address.sin6_port;
 }
 
 static int listener_bind_all(struct listeners *listeners, const struct addrinfo *found)
@@ -90,7 +71,7 @@ static int listener_bind_all(struct listeners *listeners, const struct addrinfo 
     for (const struct addrinfo *at = found; at && listeners->count < LISTENERS_MAX;
          at = at->ai_next) {
         if (listeners->count)
-            *listener_port_of(at->ai_addr) = listener_port_got(listeners);
+            ((struct sockaddr_in *)(void *)at->ai_addr)->sin_port = listener_port_got(listeners);
         int fd = listener_bind_one(at, found->ai_next != NULL);
 
         if (fd >= 0)
@@ -112,10 +93,16 @@ int listeners_open(struct listeners *listeners, const char *address, unsigned co
 {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
+    struct rlimit limit;
+    rlim_t needed = connections + SPARE_FILES, wanted = needed + MODULE_FILES;
     char host[256];
     const char *port;
 
-    listener_raise_limit(connections);
+    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < needed)
+            log_line(BB_WARN, "the limit of open files is below http.max_connections", NULL);
+    }
     listeners->count = supervised_listening(address, listeners->fds);
     if (listeners->count)
         return 0;
@@ -154,71 +141,17 @@ void listeners_tell(const struct listeners *listeners)
     }
 }
 
-/* A network. IPv4 addresses are stored as IPv6 (mapped). */
-struct cidr {
-    struct in6_addr network, mask;
-};
-
 struct cidr_list {
     size_t count;
-    struct cidr list[];
+    struct bb_network list[];
 };
-
-static const unsigned char mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
-
-static bool address_is_v4(const struct in6_addr *address)
-{
-    return !memcmp(address->s6_addr, mapped, sizeof(mapped));
-}
-
-/* Parses a text that is an address and nothing else. Sets *v4 if it was written as IPv4. */
-static bool address_read_address(const char *text, struct in6_addr *out, bool *v4)
-{
-    *v4 = inet_pton(AF_INET, text, out->s6_addr + sizeof(mapped)) == 1;
-    if (*v4)
-        memcpy(out->s6_addr, mapped, sizeof(mapped));
-    return *v4 || inet_pton(AF_INET6, text, out) == 1;
-}
-
-/* Returns the reason why the text is not a network, or NULL. */
-static const char *address_read_cidr(const char *text, struct cidr *cidr)
-{
-    char address[INET6_ADDRSTRLEN];
-    size_t length = strcspn(text, "/");
-    bool v4;
-
-    if (length >= sizeof(address))
-        return "is not an IP network";
-    memcpy(address, text, length);
-    address[length] = '\0';
-    if (!address_read_address(address, &cidr->network, &v4))
-        return "is not an IP network";
-    int prefix = v4 ? 32 : 128;
-
-    if (text[length]) {
-        const char *digits = text + length + 1;
-        size_t count = strspn(digits, "0123456789");
-
-        if (!count || count > 3 || digits[count] || atoi(digits) > prefix)
-            return "has a bad prefix length";
-        prefix = atoi(digits);
-    }
-    prefix += v4 ? 96 : 0;
-    for (int bit = 0; bit < 128; bit++) {
-        if (bit < prefix)
-            cidr->mask.s6_addr[bit / 8] |= (unsigned char)(0x80 >> bit % 8);
-        else if (cidr->network.s6_addr[bit / 8] & 0x80 >> bit % 8)
-            return "has bits set beyond its prefix length";
-    }
-    return NULL;
-}
 
 struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
                                 size_t why_size)
 {
     size_t count = json_array_size(texts);
     struct cidr_list *list =
-        arena_alloc(arena, sizeof(struct cidr_list) + count * sizeof(struct cidr));
+        arena_alloc(arena, sizeof(struct cidr_list) + count * sizeof(struct bb_network));
 
     if (!list) {
         snprintf(why, why_size, "out of memory");
@@ -227,7 +160,7 @@ struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *
     for (; list->count < count; list->count++) {
         const char *text = json_string_value(json_array_get(texts, list->count));
         const char *reason =
-            text ? address_read_cidr(text, &list->list[list->count]) : "must be a string";
+            text ? bb_network_read(&list->list[list->count], text) : "must be a string";
 
         if (reason) {
             snprintf(why, why_size, "entry %zu %s", list->count + 1, reason);
@@ -240,18 +173,9 @@ struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *
 bool address_in(const struct cidr_list *list, const char *text)
 {
     struct in6_addr ip;
-    bool v4, in = false;
+    bool v4;
 
-    if (!list || !address_read_address(text, &ip, &v4))
-        return false;
-    for (size_t i = 0; i < list->count && !in; i++) {
-        const struct cidr *cidr = &list->list[i];
-
-        in = true;
-        for (int byte = 0; byte < 16; byte++)
-            in = in && (ip.s6_addr[byte] & cidr->mask.s6_addr[byte]) == cidr->network.s6_addr[byte];
-    }
-    return in;
+    return list && bb_address_read(&ip, text, &v4) && bb_network_has(list->list, list->count, &ip);
 }
 
 struct in6_addr address_network(const char *text)
@@ -259,17 +183,17 @@ struct in6_addr address_network(const char *text)
     struct in6_addr address;
     bool v4;
 
-    if (!address_read_address(text, &address, &v4))
+    if (!bb_address_read(&address, text, &v4))
         return (struct in6_addr){0};
-    if (!address_is_v4(&address))
+    if (!IN6_IS_ADDR_V4MAPPED(&address))
         memset(address.s6_addr + 8, 0, 8);
     return address;
 }
 
 static const char *address_as_text(const struct in6_addr *address, char out[INET6_ADDRSTRLEN])
 {
-    if (address_is_v4(address))
-        return inet_ntop(AF_INET, address->s6_addr + sizeof(mapped), out, INET6_ADDRSTRLEN);
+    if (IN6_IS_ADDR_V4MAPPED(address))
+        return inet_ntop(AF_INET, address->s6_addr + 12, out, INET6_ADDRSTRLEN);
     return inet_ntop(AF_INET6, address, out, INET6_ADDRSTRLEN);
 }
 
@@ -305,7 +229,7 @@ static bool address_read_hop(const char *text, size_t length, struct in6_addr *o
     if (*port && (*port != ':' || !port[1] || port[1 + strspn(port + 1, "0123456789")]))
         return false;
     *end = '\0';
-    return address_read_address(copy + bracket, out, &v4) && !(bracket && v4);
+    return bb_address_read(out, copy + bracket, &v4) && !(bracket && v4);
 }
 
 const char *address_client(const struct cidr_list *trusted, const char *peer,

@@ -125,22 +125,6 @@ static void loop_run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_
     }
 }
 
-static int loop_wait_ms(struct loop *loop, int64_t timer_ms)
-{
-    int64_t wait = timer_ms;
-
-    if (!STAILQ_EMPTY(&loop->ready) || !STAILQ_EMPTY(&loop->patient))
-        return 0;
-    for (size_t i = 0; i < loop->part_count; i++) {
-        const struct loop_part *part = &loop->parts[i];
-        int64_t own = part->wait_ms ? part->wait_ms(part->of) : -1;
-
-        if (own >= 0 && (wait < 0 || own < wait))
-            wait = own;
-    }
-    return wait > INT_MAX ? INT_MAX : (int)wait;
-}
-
 void loop_run(struct loop *loop)
 {
     int64_t timer_ms = 0;
@@ -149,11 +133,20 @@ void loop_run(struct loop *loop)
     thread_schedule(0);
     /* messages posted in the last iteration own memory */
     while (!loop->stop || !loop_quiet(loop)) {
-        int timeout_ms = loop_wait_ms(loop, timer_ms);
+        bool ready = !STAILQ_EMPTY(&loop->ready) || !STAILQ_EMPTY(&loop->patient);
+        int64_t wait = ready ? 0 : timer_ms;
         struct epoll_event events[LOOP_EVENTS];
 
+        for (size_t i = 0; !ready && i < loop->part_count; i++) {
+            const struct loop_part *part = &loop->parts[i];
+            int64_t own = part->wait_ms ? part->wait_ms(part->of) : -1;
+
+            if (own >= 0 && (wait < 0 || own < wait))
+                wait = own;
+        }
         atomic_store_explicit(&loop->iteration_ms, 0, memory_order_relaxed);
-        int count = epoll_wait(loop->epoll, events, LOOP_EVENTS, timeout_ms);
+        int count =
+            epoll_wait(loop->epoll, events, LOOP_EVENTS, wait > INT_MAX ? INT_MAX : (int)wait);
 
         loop->now_ms = clock_mono_ms();
         atomic_store_explicit(&loop->iteration_ms, loop->now_ms, memory_order_relaxed);
@@ -185,74 +178,15 @@ void loop_run(struct loop *loop)
     arena_thread_end();
 }
 
-/* Puts the timer that fires later below the other one, and returns the other one. NULL: none. */
-static struct timer *timer_join(struct timer *a, struct timer *b)
+int64_t timers_run(struct bb_heap *timers, int64_t now_ms)
 {
-    if (!a || !b)
-        return a ? a : b;
-    struct timer *first = b->at_ms < a->at_ms ? b : a;
+    struct bb_heap_node *first;
 
-    LIST_INSERT_HEAD(&first->later, first == a ? b : a, link);
-    return first;
-}
+    while ((first = bb_heap_first(timers)) && first->at_ms <= now_ms) {
+        struct timer *timer = BB_CONTAINER_OF(first, struct timer, node);
 
-/* Joins two neighbors at a time, then the pairs, which keeps the heap flat. Empties the list. */
-static struct timer *timer_join_all(struct timers *list)
-{
-    struct timers pairs = LIST_HEAD_INITIALIZER(pairs);
-    struct timer *first = NULL, *at, *other;
-
-    while ((at = LIST_FIRST(list))) {
-        LIST_REMOVE(at, link);
-        other = LIST_FIRST(list);
-        if (other)
-            LIST_REMOVE(other, link);
-        at = timer_join(at, other);
-        LIST_INSERT_HEAD(&pairs, at, link);
-    }
-    while ((at = LIST_FIRST(&pairs))) {
-        LIST_REMOVE(at, link);
-        first = timer_join(first, at);
-    }
-    return first;
-}
-
-/* Adds a timer with those below it; NULL: none. */
-static void timer_add(struct timers *timers, struct timer *timer)
-{
-    struct timer *first = LIST_FIRST(timers);
-
-    if (first)
-        LIST_REMOVE(first, link);
-    first = timer_join(first, timer);
-    if (first)
-        LIST_INSERT_HEAD(timers, first, link);
-}
-
-void timer_set(struct timers *timers, struct timer *timer, int64_t at_ms)
-{
-    timer_clear(timers, timer);
-    timer->at_ms = at_ms;
-    timer->set = true;
-    timer_add(timers, timer);
-}
-
-void timer_clear(struct timers *timers, struct timer *timer)
-{
-    if (!timer->set)
-        return;
-    timer->set = false;
-    LIST_REMOVE(timer, link);
-    timer_add(timers, timer_join_all(&timer->later));
-}
-
-int64_t timers_run(struct timers *timers, int64_t now_ms)
-{
-    struct timer *timer;
-
-    while ((timer = LIST_FIRST(timers)) && timer->at_ms <= now_ms) {
-        timer_clear(timers, timer);
+        bb_heap_remove(timers, first);
         timer->fire(timer);
     }
-    return timer ? timer->at_ms - now_ms : -1;
+    return first ? first->at_ms - now_ms : -1;
 }

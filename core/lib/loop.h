@@ -10,6 +10,7 @@
 #ifndef CORE_LOOP_H
 #define CORE_LOOP_H
 
+#include <busbar/heap.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,23 +18,23 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-/*
- * Timers of one loop, on the monotonic clock: a pairing heap. A timer is embedded in another
- * struct, and is in the heap at most once, so that setting it needs no memory. Loop's thread only.
- */
-
-LIST_HEAD(timers, timer); /* of the loop: the timer that fires first, with all others below it */
-
+/* A timer of one loop, in the loop's heap, on the monotonic clock. Loop's thread only. */
 struct timer {
-    int64_t at_ms;                /* monotonic */
+    struct bb_heap_node node;
     void (*fire)(struct timer *); /* called on the loop's stack, after removal from the heap */
-    bool set;
-    struct timers later; /* these fire no earlier than this one */
-    LIST_ENTRY(timer) link;
 };
 
 /* Sets or moves a timer. */
-void timer_set(struct timers *timers, struct timer *timer, int64_t at_ms);
+static inline void timer_set(struct bb_heap *timers, struct timer *timer, int64_t at_ms)
+{
+    bb_heap_set(timers, &timer->node, at_ms);
+}
+
+/* Removes a timer; no effect if it is not set. */
+static inline void timer_clear(struct bb_heap *timers, struct timer *timer)
+{
+    bb_heap_remove(timers, &timer->node);
+}
 
 /*
  * The period of polling. Jobs use the same period (job.c), so that the processor wakes once for
@@ -50,11 +51,8 @@ static inline int64_t timer_beat(int64_t now_ms, int64_t period_ms)
     return now_ms - now_ms % period_ms + period_ms;
 }
 
-/* Removes a timer; no effect if it is not set. */
-void timer_clear(struct timers *timers, struct timer *timer);
-
 /* Fires the timers that are due at now_ms. Returns milliseconds until the next one; -1: none. */
-int64_t timers_run(struct timers *timers, int64_t now_ms);
+int64_t timers_run(struct bb_heap *timers, int64_t now_ms);
 
 struct core_request;
 struct http;
@@ -125,7 +123,7 @@ struct loop {
         int64_t blocked_ms;   /* time for which checks have seen this iteration */
         bool logged;
     } seen; /* private to the stall watchdog */
-    struct timers timers;
+    struct bb_heap timers;
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
     STAILQ_HEAD(, message) inbox;

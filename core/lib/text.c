@@ -10,11 +10,6 @@
 #include <time.h>
 #include <utf8proc.h>
 
-static bool text_continues(unsigned char byte)
-{
-    return (byte & 0xC0) == 0x80;
-}
-
 int32_t text_code_point(const char *text, size_t length, size_t *size)
 {
     const unsigned char *bytes = (const unsigned char *)text;
@@ -66,7 +61,7 @@ size_t text_characters(const char *text)
     size_t count = 0;
 
     for (; *text; text++)
-        count += !text_continues((unsigned char)*text);
+        count += ((unsigned char)*text & 0xC0) != 0x80;
     return count;
 }
 
@@ -88,7 +83,7 @@ void text_trim(const char **text, size_t *length)
     while (*length) {
         size_t last = *length - 1;
 
-        while (last && text_continues((unsigned char)(*text)[last]))
+        while (last && ((unsigned char)(*text)[last] & 0xC0) == 0x80)
             last--;
         if (!text_space(text_code_point(*text + last, *length - last, &size)))
             return;
@@ -102,17 +97,6 @@ bool text_blank(const char *text)
 
     text_trim(&text, &length);
     return !length;
-}
-
-bool text_is_uuid(const char *text)
-{
-    for (int i = 0; i < 36; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-        if (dash ? text[i] != '-' : !isxdigit((unsigned char)text[i]))
-            return false;
-    }
-    return text[36] == '\0';
 }
 
 int text_percent_decode(char *text, size_t length, bool plus_is_space)

@@ -49,9 +49,6 @@ bool text_blank(const char *text);
 /* Removes white space, including Unicode's, from both ends of a UTF-8 text. */
 void text_trim(const char **text, size_t *length);
 
-/* Returns whether it is a UUID: 8-4-4-4-12 hexadecimal digits of either case. */
-bool text_is_uuid(const char *text);
-
 /*
  * Decodes %XX once, and + to a space if requested, in place; `text` has room for a NUL after
  * `length`. Returns 0, or -1 for an invalid escape, a NUL, another control character, or invalid

@@ -191,7 +191,7 @@ static void job_ended(struct core_request *rq)
     }
     pthread_mutex_unlock(&engine->lock);
     job->running = false;
-    if (job->again && job->timer.set)
+    if (job->again && job->timer.node.set)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
     request_free(rq);
 }
@@ -310,8 +310,8 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
             if (!strcmp(before->list[k].descriptor->name, job->descriptor->name))
                 same = &before->list[k];
         /* so frequent reloads neither run it more often nor delay it forever */
-        if (same && same->timer.set)
-            first = same->timer.at_ms < latest ? same->timer.at_ms : latest;
+        if (same && same->timer.node.set)
+            first = same->timer.node.at_ms < latest ? same->timer.node.at_ms : latest;
         if (job->again) /* jobs_call() came before this */
             first = loop->now_ms;
         job->paused = same && same->paused;
@@ -340,7 +340,7 @@ static void job_called(struct message *message)
     struct job *job = ((struct job_call *)(void *)message)->job;
 
     job->again = true; /* if it is running; otherwise job_start() clears this */
-    if (!job->running && job->timer.set)
+    if (!job->running && job->timer.node.set)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
     generation_release(job->generation);
     free(message);

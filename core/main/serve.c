@@ -48,19 +48,6 @@ static void *stop_rest_main(void *arg)
     stop_end_now(BB_WARN, "stopped with threads unfinished", 0);
 }
 
-/* Makes the process end within 5 s, even if a thread still waits. Call after the loops' end. */
-static void stop_rest(void)
-{
-    pthread_t thread;
-
-    if (!pthread_create(&thread, NULL, stop_rest_main, NULL)) {
-        pthread_detach(thread);
-        return;
-    }
-    signal(SIGALRM, SIG_DFL); /* ignored until now, see guard_process() */
-    alarm(REST_S); /* without a thread, the signal ends the process, without a log line */
-}
-
 /* The first loop ends last, because during a stop it gets all work of bb_run() (job.c). */
 static bool stop_is_last(const struct loop *loop)
 {
@@ -173,16 +160,6 @@ static struct signals *signals_new(struct engine *engine, const sigset_t *set)
     return NULL;
 }
 
-static void signals_free(struct signals *signals)
-{
-    if (!signals)
-        return;
-    atomic_store(&signals->end, true);
-    pthread_kill(signals->thread, SIGUSR1);
-    pthread_join(signals->thread, NULL);
-    free(signals);
-}
-
 /* ---- readiness ---- */
 
 int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms)
@@ -265,7 +242,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
     const struct host_settings *host = engine->generation->host;
     struct http_settings http = http_settings_of(engine->generation, &engine->listeners);
 
-    requests_report();
+    activity_source(request_describe);
     engine->generation->engine = engine;
     engine->started_ms = clock_mono_ms();
     engine->loops = calloc(loop_count, sizeof *engine->loops);
@@ -304,6 +281,7 @@ static void *loop_main(void *arg)
 static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 {
     struct control *control = NULL;
+    pthread_t rest;
     int status = 1;
 
     engine->reloader = reloader_new(engine);
@@ -324,11 +302,20 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
         hang_watch_end(); /* first, because it reads the loops' threads */
         for (unsigned i = 1; i < engine->loop_count; i++)
             pthread_join(engine->loops[i].thread, NULL);
-        stop_rest();
+        /* The process ends within 5 s, even if a thread still waits. */
+        if (!pthread_create(&rest, NULL, stop_rest_main, NULL)) {
+            pthread_detach(rest);
+        } else {
+            signal(SIGALRM, SIG_DFL); /* ignored until now, see guard_process() */
+            alarm(REST_S); /* without a thread, the signal ends the process, without a log line */
+        }
+        control_free(control);
+        atomic_store(&signals->end, true);
+        pthread_kill(signals->thread, SIGUSR1);
+        pthread_join(signals->thread, NULL); /* it uses the reloader */
+        free(signals);
         status = 0;
     }
-    control_free(control);
-    signals_free(signals); /* uses the reloader */
     reloader_free(engine->reloader);
     return status;
 }

@@ -5,7 +5,6 @@
 
 #include "core/lib/fiber.h"
 #include "core/lib/json.h"
-#include "core/lib/thread.h"
 #include "core/module/reply.h"
 
 enum { YIELD_US = 500 };
@@ -139,8 +138,7 @@ struct core_request *request_running(void)
     return at_work;
 }
 
-/* Called in a signal handler: only reads, and takes no lock. */
-static bool request_describe(struct activity *running)
+bool request_describe(struct activity *running)
 {
     static const char *const kinds[] = {
         [REQUEST_HTTP] = "handler",
@@ -164,11 +162,6 @@ static bool request_describe(struct activity *running)
         running->path = rq->route->path;
     }
     return true;
-}
-
-void requests_report(void)
-{
-    activity_source(request_describe);
 }
 
 static void request_fiber_entry(void *arg)
@@ -218,7 +211,7 @@ static void request_run_task(struct task *task)
 /* Parks until one of the flags is set, or the deadline passes. */
 static void request_park(struct core_request *rq, const bool *done, const bool *over)
 {
-    if (rq->deadline_ms && !rq->deadline.set && !rq->timed_out)
+    if (rq->deadline_ms && !rq->deadline.node.set && !rq->timed_out)
         timer_set(&rq->loop->timers, &rq->deadline, rq->deadline_ms);
     while (!*done && !*over && !rq->timed_out)
         fiber_park();

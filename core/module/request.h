@@ -17,6 +17,7 @@
 #include "core/lib/arena.h"
 #include "core/lib/loop.h"
 #include "core/lib/text.h"
+#include "core/lib/thread.h"
 #include "core/module/generation.h"
 #include "core/module/quota.h"
 
@@ -160,8 +161,8 @@ void request_wait_for(struct core_request *rq, const bool *done, int64_t ms);
 /* Returns the request whose fiber is running on this thread; NULL: none. */
 struct core_request *request_running(void);
 
-/* Makes crash and stall reports name the running request. Call once, before threads are created. */
-void requests_report(void);
+/* For activity_source(). Called in a signal handler: only reads, and takes no lock. */
+bool request_describe(struct activity *running);
 
 /* Starts the request when the loop next runs tasks; jobs may wait longer. Also on a fiber. */
 void request_schedule(struct core_request *rq);

@@ -94,26 +94,6 @@ static void stream_chunk_drop_first(struct chunks *chunks)
     free(link);
 }
 
-/* Copies up to `room` bytes from the front, and releases used-up chunks. Returns how many. */
-static size_t stream_chunks_take(struct chunks *chunks, char *into, size_t room)
-{
-    size_t used = 0;
-
-    while (!STAILQ_EMPTY(&chunks->list) && used < room) {
-        const struct bb_chunk *chunk = STAILQ_FIRST(&chunks->list)->chunk;
-        size_t left = chunk->length - chunks->taken;
-        size_t piece = left < room - used ? left : room - used;
-
-        memcpy(into + used, chunk->bytes + chunks->taken, piece);
-        used += piece;
-        chunks->taken += piece;
-        chunks->bytes -= piece;
-        if (chunks->taken == chunk->length)
-            stream_chunk_drop_first(chunks);
-    }
-    return used;
-}
-
 /* ---- streams ---- */
 
 struct bb_stream {
@@ -246,7 +226,7 @@ static void stream_check_soon(struct loop *loop)
 {
     const struct streams *all = &loop->http->streams;
 
-    if (!LIST_EMPTY(&all->open) && !all->in_round && !all->timer.set)
+    if (!LIST_EMPTY(&all->open) && !all->in_round && !all->timer.node.set)
         stream_check_again(loop, PAUSE_MS);
 }
 
@@ -474,7 +454,21 @@ static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room
     (void)position;
     pthread_mutex_lock(&stream->lock);
     bool cut = stream->cut, ending = stream->ending;
-    size_t length = cut ? 0 : stream_chunks_take(&stream->queue, into, room);
+    struct chunks *chunks = &stream->queue;
+    size_t length = 0;
+
+    while (!cut && !STAILQ_EMPTY(&chunks->list) && length < room) {
+        const struct bb_chunk *chunk = STAILQ_FIRST(&chunks->list)->chunk;
+        size_t left = chunk->length - chunks->taken;
+        size_t piece = left < room - length ? left : room - length;
+
+        memcpy(into + length, chunk->bytes + chunks->taken, piece);
+        length += piece;
+        chunks->taken += piece;
+        chunks->bytes -= piece;
+        if (chunks->taken == chunk->length)
+            stream_chunk_drop_first(chunks);
+    }
     pthread_mutex_unlock(&stream->lock);
     if (cut)
         return MHD_CONTENT_READER_END_WITH_ERROR;
@@ -547,23 +541,6 @@ static int stream_topic_compare(const void *a, const void *b)
     return strcmp(one->name, other->name);
 }
 
-/* Returns the topic, which is created if there is none. Under the lock. NULL: out of memory. */
-static struct topic *stream_topic_make(const struct bb_host *host, const char *name)
-{
-    size_t size = strlen(name) + 1;
-    struct topic *topic = calloc(1, sizeof *topic + size);
-    struct topic *const *found = NULL;
-
-    if (topic) {
-        topic->host = host;
-        topic->name = memcpy(topic->copy, name, size);
-        found = tsearch(topic, &topics, stream_topic_compare);
-    }
-    if (!found || *found != topic)
-        free(topic);
-    return found ? *found : NULL;
-}
-
 /* Under the lock. */
 static void stream_topic_drop(struct topic *topic)
 {
@@ -576,12 +553,22 @@ static void stream_topic_drop(struct topic *topic)
 int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *name)
 {
     struct topic_place *place = calloc(1, sizeof *place);
+    size_t size = strlen(name) + 1;
+    struct topic *topic = calloc(1, sizeof *topic + size), *const *found = NULL;
 
-    if (!place)
+    if (!place || !topic) {
+        free(place);
+        free(topic);
         return -1;
+    }
+    topic->host = host;
+    topic->name = memcpy(topic->copy, name, size);
     pthread_mutex_lock(&topics_lock);
     atomic_store(&stream->joined, true); /* before `closing` is read: see stream_closed() */
-    struct topic *topic = stream_topic_make(host, name);
+    found = tsearch(topic, &topics, stream_topic_compare);
+    if (!found || *found != topic)
+        free(topic); /* there is such a topic, or memory ran out */
+    topic = found ? *found : NULL;
     const struct topic_place *known = LIST_FIRST(&stream->places);
     int status = topic ? 0 : -1;
 

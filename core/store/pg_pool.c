@@ -168,7 +168,7 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
         int64_t at_ms = request->queued.owner->rest_until_ms;
         struct pg *pg = conn->pool->pg;
 
-        if (at_ms > pg->loop->now_ms && (!pg->rest.set || at_ms < pg->rest.at_ms))
+        if (at_ms > pg->loop->now_ms && (!pg->rest.node.set || at_ms < pg->rest.node.at_ms))
             timer_set(&pg->loop->timers, &pg->rest, at_ms);
         fair_skip(&conn->queue);
     }

@@ -21,6 +21,8 @@
 #ifndef BUSBAR_FIELD_H
 #define BUSBAR_FIELD_H
 
+#include <ctype.h>
+
 #include <busbar/abi.h>
 
 enum bb_type {
@@ -117,5 +119,17 @@ struct bb_field {
 #define BB_ARRAY_OF(object)                                                                        \
     BB_TABLE(                                                                                      \
         ((const struct bb_field[]){{.name = ".", .type = BB_LIST, .fields = BB_ITEMS(object)}}))
+
+/* Returns whether the text has the form of BB_UUID, in any case. */
+static inline bool bb_is_uuid(const char *text)
+{
+    for (int i = 0; i < 36; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+        if (dash ? text[i] != '-' : !isxdigit((unsigned char)text[i]))
+            return false;
+    }
+    return text[36] == '\0';
+}
 
 #endif

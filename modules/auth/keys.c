@@ -14,9 +14,11 @@
 #include <string.h>
 
 #include "modules/auth/auth.h"
+#include "modules/common/hmac.h"
 
 #define LOOKUPS_PER_S 20 /* of unknown names, if no change is known */
 #define SEALED_MAX 512
+#define KEY_PURPOSE "auth.key:%s"
 
 struct key {
     char kid[TOKEN_KID + 1];
@@ -81,11 +83,6 @@ static const struct key *keys_find(const struct auth_keys *keys, const char *kid
     return NULL;
 }
 
-static void keys_purpose(const char *kid, char purpose[TOKEN_KID + 16])
-{
-    snprintf(purpose, TOKEN_KID + 16, "auth.key:%s", kid);
-}
-
 /*
  * Reads the keys from the database. If memory runs out, the old list stays, because with an
  * incomplete list valid tokens would look forged.
@@ -117,7 +114,7 @@ static int keys_load(struct bb_request *rq, struct auth *auth)
         size_t length = 0;
         int failed = -1; /* -1: secrets.keys does not have the key that seals it any more */
 
-        keys_purpose(kid, purpose);
+        snprintf(purpose, sizeof(purpose), KEY_PURPOSE, kid);
         if (size >= 0 && strlen(kid) == TOKEN_KID)
             failed = bb_unseal(auth->host, sealed, (size_t)size, purpose, &secret, &length);
         if (!failed && length != TOKEN_MAC)
@@ -125,7 +122,7 @@ static int keys_load(struct bb_request *rq, struct auth *auth)
         if (!failed) {
             memcpy(list[count].kid, kid, TOKEN_KID + 1);
             list[count].active = bb_cell_int(rq, rows, i, 2) != 0;
-            list[count].keyed = token_key(keys->hmac, secret);
+            list[count].keyed = hmac_context(keys->hmac, secret, TOKEN_MAC);
             failed = list[count].keyed ? 0 : -2;
         }
         if (secret)
@@ -201,7 +198,7 @@ static int keys_make(struct bb_request *rq, struct fresh *fresh)
     if (!name || bb_random(rq->host, secret, sizeof(secret)))
         return bb_fail(rq, 503, "Cannot create a signing key");
     memcpy(fresh->kid, name, TOKEN_KID + 1);
-    keys_purpose(name, purpose);
+    snprintf(purpose, sizeof(purpose), KEY_PURPOSE, name);
 
     int failed = bb_seal(rq->host, secret, sizeof(secret), purpose, &fresh->sealed, &fresh->length);
 

@@ -112,16 +112,11 @@ static int refresh_read(struct bb_request *rq, struct turn *turn)
     const char *header = bb_header(rq, "Cookie");
     const char *at = header ? strstr(header, COOKIE "=") : NULL;
     char id[UUID + 1], secret[SECRET_LENGTH + 2]; /* one more letter than is valid */
-    bool form = true;
 
     while (at && at > header && !strchr("; ,", at[-1])) /* the end of another cookie's name */
         at = strstr(at + 1, COOKIE "=");
     if (!at || sscanf(at + strlen(COOKIE "="), "%36[0-9a-f-].%44[A-Za-z0-9_-]", id, secret) != 2 ||
-        strlen(id) != UUID || strlen(secret) != SECRET_LENGTH)
-        return -1;
-    for (size_t i = 0; i < UUID; i++)
-        form = form && (id[i] == '-') == (i == 8 || i == 13 || i == 18 || i == 23);
-    if (!form)
+        !bb_is_uuid(id) || strlen(secret) != SECRET_LENGTH)
         return -1;
     turn->id = bb_format(rq, "%s", id);
     turn->secret = bb_format(rq, "%s", secret);

@@ -1,11 +1,12 @@
 #include "modules/auth/token.h"
 
+#include <busbar/field.h>
 #include <inttypes.h>
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
-#include <openssl/params.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "modules/common/hmac.h"
 
 #define SECONDS_MAX ((int64_t)1 << 40)
 
@@ -51,34 +52,6 @@ ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t 
 
 /* ---- making tokens ---- */
 
-EVP_MAC_CTX *token_key(EVP_MAC *hmac, const unsigned char secret[TOKEN_MAC])
-{
-    char digest[] = "SHA256";
-    OSSL_PARAM params[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-        OSSL_PARAM_construct_end(),
-    };
-    EVP_MAC_CTX *key = EVP_MAC_CTX_new(hmac);
-
-    if (key && EVP_MAC_init(key, secret, TOKEN_MAC, params))
-        return key;
-    EVP_MAC_CTX_free(key);
-    return NULL;
-}
-
-/* The keyed context is copied for each use, because setting the key costs more than the HMAC. */
-static int token_sign(const EVP_MAC_CTX *key, const char *text, size_t length,
-                      unsigned char mac[TOKEN_MAC])
-{
-    EVP_MAC_CTX *once = EVP_MAC_CTX_dup(key);
-    size_t made = 0;
-    int good = once && EVP_MAC_update(once, (const unsigned char *)text, length) &&
-               EVP_MAC_final(once, mac, &made, TOKEN_MAC) && made == TOKEN_MAC;
-
-    EVP_MAC_CTX_free(once);
-    return good ? 0 : -1;
-}
-
 /* Write the header and the payload of all tokens. They return the length, or 0 if too long. */
 static size_t token_header(const char *kid, char text[HEADER_MAX])
 {
@@ -99,7 +72,7 @@ static size_t token_payload(const struct token_claims *claims, char text[PAYLOAD
     return length > 0 && length < PAYLOAD_MAX ? (size_t)length : 0;
 }
 
-size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_claims *claims,
+size_t token_make(EVP_MAC_CTX *key, const char *kid, const struct token_claims *claims,
                   char text[TOKEN_MADE_MAX])
 {
     char header[HEADER_MAX], payload[PAYLOAD_MAX];
@@ -113,7 +86,7 @@ size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_cl
 
     text[used++] = '.';
     used += base64_encode(BASE64_URL, payload, payload_length, text + used);
-    if (token_sign(key, text, used, mac))
+    if (hmac_sign(key, text, used, "", 0, mac))
         return 0;
     text[used++] = '.';
     return used + base64_encode(BASE64_URL, mac, sizeof(mac), text + used);
@@ -158,24 +131,13 @@ int token_open(struct token *token, const char *text, size_t length)
                : -1;
 }
 
-int token_verify(const struct token *token, const EVP_MAC_CTX *key)
+int token_verify(const struct token *token, EVP_MAC_CTX *key)
 {
     unsigned char mac[TOKEN_MAC];
 
-    if (token_sign(key, token->text, token->signed_length, mac))
+    if (hmac_sign(key, token->text, token->signed_length, "", 0, mac))
         return -1;
     return CRYPTO_memcmp(mac, token->signature, TOKEN_MAC) ? 1 : 0;
-}
-
-/* Returns whether PostgreSQL accepts the text as a uuid: otherwise a query would fail. */
-static bool is_uuid(const char *text)
-{
-    enum { LENGTH = 36 };
-    bool good = strlen(text) == LENGTH && strspn(text, "0123456789abcdef-") == LENGTH;
-
-    for (int i = 0; good && i < LENGTH; i++)
-        good = (text[i] == '-') == (i == 8 || i == 13 || i == 18 || i == 23);
-    return good;
 }
 
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims)
@@ -193,8 +155,8 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
                kind) != 6)
         return -1;
     claims->client = !strcmp(kind, "client");
-    bool good = token_payload(claims, again) && !strcmp(payload, again) && is_uuid(claims->jti) &&
-                claims->account > 0 && claims->issued_s >= 0 &&
+    bool good = token_payload(claims, again) && !strcmp(payload, again) &&
+                bb_is_uuid(claims->jti) && claims->account > 0 && claims->issued_s >= 0 &&
                 claims->issued_s <= now_s + TOKEN_SKEW_S && claims->expires_s > now_s &&
                 claims->expires_s > claims->issued_s && claims->expires_s <= SECONDS_MAX;
 

@@ -42,18 +42,15 @@ struct token {
     unsigned char signature[TOKEN_MAC];
 };
 
-/* Creates a keyed HMAC-SHA256, to be freed with EVP_MAC_CTX_free(). Returns NULL on failure. */
-EVP_MAC_CTX *token_key(EVP_MAC *hmac, const unsigned char secret[TOKEN_MAC]);
-
-/* Writes the token and a NUL into `text`. Returns its length, or 0 on failure. */
-size_t token_make(const EVP_MAC_CTX *key, const char *kid, const struct token_claims *claims,
+/* Writes the token and a NUL into `text`; the key is of hmac.h. Returns its length, or 0. */
+size_t token_make(EVP_MAC_CTX *key, const char *kid, const struct token_claims *claims,
                   char text[TOKEN_MADE_MAX]);
 
 /* token_open() and token_claims() return 0, or -1 if the token is invalid. */
 int token_open(struct token *token, const char *text, size_t length);
 
 /* Returns 0 if the signature is right, 1 if it differs, or -1 if out of memory. */
-int token_verify(const struct token *token, const EVP_MAC_CTX *key);
+int token_verify(const struct token *token, EVP_MAC_CTX *key);
 
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims);
 

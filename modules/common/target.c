@@ -1,6 +1,5 @@
 #include "modules/common/target.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +21,8 @@
         {{{MAPPED, (a), (b), (c), (d)}}}, 96 + (prefix)                                            \
     }
 
-static const unsigned char mapped[12] = {MAPPED};
-
 /* The IPv4 special-purpose registry of IANA, and multicast. */
-static const struct network special_v4[] = {
+static const struct bb_network special_v4[] = {
     V4(0, 0, 0, 0, 8),       /* this network */
     V4(10, 0, 0, 0, 8),      /* private */
     V4(100, 64, 0, 0, 10),   /* shared by carriers */
@@ -47,37 +44,16 @@ static const struct network special_v4[] = {
 };
 
 /* In IPv6 only 2000::/3 is the public Internet, except for these parts. */
-static const struct network special_v6[] = {
+static const struct bb_network special_v6[] = {
     {{{{0x20, 0x01}}}, 23},                   /* protocol assignments: Teredo, ORCHID, benchmarks */
     {{{{0x20, 0x01, 0x0D, 0xB8}}}, 32},       /* documentation */
     {{{{0x20, 0x02}}}, 16},                   /* 6to4: an IPv4 address inside */
     {{{{0x26, 0x20, 0x00, 0x4F, 0x80}}}, 48}, /* AS112 */
     {{{{0x3F, 0xFF}}}, 20},                   /* documentation */
 };
-static const struct network global_v6[] = {{{{{0x20}}}, 3}};
+static const struct bb_network global_v6[] = {{{{{0x20}}}, 3}};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static bool target_has(const struct network *list, size_t count, const struct in6_addr *address)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct network *network = &list[i];
-        int bytes = network->prefix / 8, bits = network->prefix % 8;
-        int mask = 0xFF << (8 - bits) & 0xFF;
-
-        if (!memcmp(network->base.s6_addr, address->s6_addr, (size_t)bytes) &&
-            (!bits || (address->s6_addr[bytes] & mask) == network->base.s6_addr[bytes]))
-            return true;
-    }
-    return false;
-}
-
-/* Maps an IPv4 address into IPv6. */
-static void target_map_v4(struct in6_addr *out, const struct in_addr *v4)
-{
-    memcpy(out->s6_addr, mapped, sizeof(mapped));
-    memcpy(out->s6_addr + sizeof(mapped), v4, sizeof(*v4));
-}
 
 /* Gets the address of a socket address, IPv4 mapped. Returns 0, or -1 if it is not IP. */
 static int target_address(struct in6_addr *out, const struct sockaddr *from)
@@ -88,44 +64,7 @@ static int target_address(struct in6_addr *out, const struct sockaddr *from)
     }
     if (from->sa_family != AF_INET)
         return -1;
-    target_map_v4(out, &((const struct sockaddr_in *)(const void *)from)->sin_addr);
-    return 0;
-}
-
-/*
- * Parses "10.0.0.0/8", "fd00::/8", "::1". Returns 0, or -1 if the text is invalid or has bits set
- * after the prefix.
- */
-static int target_read_network(struct network *network, const char *text)
-{
-    char address[INET6_ADDRSTRLEN];
-    size_t length = strcspn(text, "/");
-    struct in_addr v4;
-
-    if (length >= sizeof(address))
-        return -1;
-    memcpy(address, text, length);
-    address[length] = '\0';
-
-    bool four = inet_pton(AF_INET, address, &v4) == 1;
-    int most = four ? 32 : 128, prefix = most;
-
-    if (text[length]) {
-        const char *digits = text + length + 1;
-        size_t digit_count = strspn(digits, "0123456789");
-
-        if (!digit_count || digit_count > 3 || digits[digit_count] || atoi(digits) > most)
-            return -1;
-        prefix = atoi(digits);
-    }
-    if (four)
-        target_map_v4(&network->base, &v4);
-    else if (inet_pton(AF_INET6, address, &network->base) != 1)
-        return -1;
-    network->prefix = prefix + (four ? 96 : 0);
-    for (int bit = network->prefix; bit < 128; bit++)
-        if (network->base.s6_addr[bit / 8] & 0x80 >> bit % 8)
-            return -1;
+    bb_address_map(out, &((const struct sockaddr_in *)(const void *)from)->sin_addr);
     return 0;
 }
 
@@ -157,7 +96,7 @@ void target_rules_free(struct target_rules *rules)
  * An entry may be a list of networks, because an environment variable sets the list as one text.
  * Returns NULL, or an error.
  */
-static const char *target_read_networks(const json_t *list, struct network **networks,
+static const char *target_read_networks(const json_t *list, struct bb_network **networks,
                                         size_t *count)
 {
     const json_t *entry;
@@ -168,7 +107,7 @@ static const char *target_read_networks(const json_t *list, struct network **net
         const char *at = json_string_value(entry), *end;
 
         for (; at; at = *end ? end + 1 : NULL) {
-            struct network *longer = realloc(*networks, (*count + 1) * sizeof(*longer));
+            struct bb_network *longer = realloc(*networks, (*count + 1) * sizeof(*longer));
             char text[64];
 
             if (!longer)
@@ -181,7 +120,7 @@ static const char *target_read_networks(const json_t *list, struct network **net
             while (length && at[length - 1] == ' ')
                 length--;
             snprintf(text, sizeof(text), "%.*s", (int)length, at);
-            if (length >= sizeof(text) || target_read_network(&longer[*count], text))
+            if (length >= sizeof(text) || bb_network_read(&longer[*count], text))
                 return "an entry is not an IP network, or has bits set beyond its prefix length";
             ++*count;
         }
@@ -222,28 +161,24 @@ static bool target_is_port_open(const struct target_rules *rules, int port)
     return port <= 65535;
 }
 
-static bool target_is_all_open(const struct target_rules *rules, const struct in6_addr *address)
-{
-    return target_has(rules->open, rules->open_count, address);
-}
-
 static bool target_is_allowed(const struct target_rules *rules, const struct in6_addr *address)
 {
-    return target_has(rules->networks, rules->network_count, address) ||
-           target_is_all_open(rules, address);
+    return bb_network_has(rules->networks, rules->network_count, address) ||
+           bb_network_has(rules->open, rules->open_count, address);
 }
 
 static bool target_is_address_open(const struct target_rules *rules, const struct in6_addr *address,
                                    int port)
 {
-    if (!target_is_port_open(rules, port) && !target_is_all_open(rules, address))
+    if (!target_is_port_open(rules, port) &&
+        !bb_network_has(rules->open, rules->open_count, address))
         return false;
     if (target_is_allowed(rules, address))
         return true;
-    if (!memcmp(address->s6_addr, mapped, sizeof(mapped)))
-        return !target_has(special_v4, COUNT(special_v4), address);
-    return target_has(global_v6, COUNT(global_v6), address) &&
-           !target_has(special_v6, COUNT(special_v6), address);
+    if (IN6_IS_ADDR_V4MAPPED(address))
+        return !bb_network_has(special_v4, COUNT(special_v4), address);
+    return bb_network_has(global_v6, COUNT(global_v6), address) &&
+           !bb_network_has(special_v6, COUNT(special_v6), address);
 }
 
 /*
@@ -257,7 +192,7 @@ static bool target_is_literal(const char *host, struct in6_addr *out)
     size_t length = strlen(host);
 
     if (inet_aton(host, &v4)) {
-        target_map_v4(out, &v4);
+        bb_address_map(out, &v4);
         return true;
     }
     if (length < 2 || host[0] != '[' || length - 2 >= sizeof(bare))

@@ -15,6 +15,7 @@
 #define COMMON_TARGET_H
 
 #include <busbar/busbar.h>
+#include <busbar/network.h>
 #include <curl/curl.h>
 #include <jansson.h>
 #include <netinet/in.h>
@@ -22,16 +23,10 @@
 
 #define TARGET_URL_MAX 2048 /* characters */
 
-/* IPv4 networks are stored mapped into IPv6, with 96 added to the prefix. */
-struct network {
-    struct in6_addr base;
-    int prefix;
-};
-
 struct target_rules {
-    struct network *networks; /* allowed although special */
+    struct bb_network *networks; /* allowed although special */
     size_t network_count;
-    struct network *open; /* allowed, on every port */
+    struct bb_network *open; /* allowed, on every port */
     size_t open_count;
     const json_t *ports; /* borrowed: allowed although not a web server's port */
 };

@@ -165,7 +165,7 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record)
  * siteName. If several devices match, the response is 409.
  */
 
-enum { UUID_LENGTH = 36, ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
+enum { ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
  * k is the caller: the scope, the key or the site's name, the key if it is a uuid, and the key if
@@ -231,16 +231,6 @@ static const struct bb_keyed look_ups[][OF_SOME + 1] = {
     [DEVICE_AT_SITE] = {BY_SITE(FROM_ALL), BY_SITE(FROM_ONE), BY_SITE(FROM_SOME)},
 };
 
-static bool is_uuid(const char *text)
-{
-    if (strlen(text) != UUID_LENGTH || strspn(text, "0123456789abcdefABCDEF-") != UUID_LENGTH)
-        return false;
-    for (int i = 0; i < UUID_LENGTH; i++)
-        if ((text[i] == '-') != (i == 8 || i == 13 || i == 18 || i == 23))
-            return false;
-    return true;
-}
-
 /* Returns the key if it can be an id: up to ID_DIGITS digits. Otherwise returns NULL. */
 static const char *record_id(const char *key)
 {
@@ -286,7 +276,7 @@ int device_find(struct bb_request *rq, enum device_look_up how, const char *name
     enum sight sight = scope.all ? OF_ALL : scope.count == 1 ? OF_ONE : OF_SOME;
     const struct bb_rows *rows =
         bb_query(rq, &look_ups[how][sight].one,
-                 BB_ARGS(SCOPE_ARGS(&scope), bb_t(key), bb_t(!site && is_uuid(key) ? key : NULL),
+                 BB_ARGS(SCOPE_ARGS(&scope), bb_t(key), bb_t(!site && bb_is_uuid(key) ? key : NULL),
                          bb_t(site ? NULL : record_id(key))));
 
     if (!rows)

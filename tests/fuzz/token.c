@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fuzz/fuzz.h"
+#include "modules/common/hmac.h"
 
 static const unsigned char secret[TOKEN_MAC] = "a key of the tests, and no other";
 
@@ -12,7 +13,7 @@ static EVP_MAC_CTX *key(void)
     static EVP_MAC_CTX *made;
 
     if (!made)
-        made = token_key(EVP_MAC_fetch(NULL, "HMAC", NULL), secret);
+        made = hmac_context(EVP_MAC_fetch(NULL, "HMAC", NULL), secret, TOKEN_MAC);
     must(made != NULL);
     return made;
 }

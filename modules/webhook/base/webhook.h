@@ -182,12 +182,6 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
  */
 #define WEBHOOK_QUEUED_ANY "queued:0" /* deliveries of any webhook */
 
-/* ---- state.c ---- */
-
-int webhook_open(struct bb_host *host, void **state);
-void webhook_start(struct bb_host *host, void *state);
-void webhook_close(struct bb_host *host, void *state);
-
 /* ---- sender/health.c ---- */
 
 /*

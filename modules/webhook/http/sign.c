@@ -1,14 +1,15 @@
 #include "modules/webhook/http/sign.h"
 
 #include <inttypes.h>
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "modules/common/hmac.h"
+
 #define PREFIX "whsec_"
-enum { MAC = 32, HEAD = 128, RAW_KEY = 32, RAW_SIGNATURE = 64, KEY_PREFIX = 5 };
+enum { HEAD = 128, RAW_KEY = 32, RAW_SIGNATURE = 64, KEY_PREFIX = 5 };
 
 struct sign_key {
     EVP_MAC_CTX *body;
@@ -18,21 +19,6 @@ struct sign_key {
 EVP_MAC *sign_algorithm(void)
 {
     return EVP_MAC_fetch(NULL, "HMAC", NULL);
-}
-
-static EVP_MAC_CTX *sign_context(EVP_MAC *algorithm, const void *key, size_t length)
-{
-    char digest[] = "SHA256";
-    OSSL_PARAM params[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-        OSSL_PARAM_construct_end(),
-    };
-    EVP_MAC_CTX *context = EVP_MAC_CTX_new(algorithm);
-
-    if (context && EVP_MAC_init(context, key, length, params))
-        return context;
-    EVP_MAC_CTX_free(context);
-    return NULL;
 }
 
 static bool sign_is_encoded(const char *secret)
@@ -77,8 +63,8 @@ static EVP_MAC_CTX *sign_standard_key(EVP_MAC *algorithm, const char *secret)
         length += (int)rest - 1;
         OPENSSL_cleanse(last, sizeof(last));
     }
-    EVP_MAC_CTX *context = digits ? sign_context(algorithm, bytes, (size_t)length)
-                                  : sign_context(algorithm, secret, strlen(secret));
+    EVP_MAC_CTX *context = digits ? hmac_context(algorithm, bytes, (size_t)length)
+                                  : hmac_context(algorithm, secret, strlen(secret));
 
     OPENSSL_cleanse(bytes, room);
     free(bytes);
@@ -91,7 +77,7 @@ struct sign_key *sign_key_new(EVP_MAC *algorithm, const char *secret)
 
     if (!key)
         return NULL;
-    key->body = sign_context(algorithm, secret, strlen(secret));
+    key->body = hmac_context(algorithm, secret, strlen(secret));
     key->standard = sign_standard_key(algorithm, secret);
     if (key->body && key->standard)
         return key;
@@ -108,31 +94,18 @@ void sign_key_free(struct sign_key *key)
     free(key);
 }
 
-/* Computes the HMAC of head (may be empty) and body, with the key that the context has. */
-static int sign_mac(EVP_MAC_CTX *context, const char *head, size_t head_length, const void *body,
-                    size_t length, unsigned char out[MAC])
-{
-    size_t written = 0;
-    int made = EVP_MAC_init(context, NULL, 0, NULL) &&
-               EVP_MAC_update(context, (const unsigned char *)head, head_length) &&
-               EVP_MAC_update(context, body, length) &&
-               EVP_MAC_final(context, out, &written, MAC) && written == MAC;
-
-    return made ? 0 : -1;
-}
-
 int sign_body(const struct sign_key *key, const void *body, size_t length, char out[SIGN_HEX])
 {
     static const char digits[] = "0123456789abcdef";
-    unsigned char made[MAC];
+    unsigned char made[HMAC_BYTES];
 
-    if (sign_mac(key->body, "", 0, body, length, made))
+    if (hmac_sign(key->body, "", 0, body, length, made))
         return -1;
-    for (size_t i = 0; i < MAC; i++) {
+    for (size_t i = 0; i < HMAC_BYTES; i++) {
         out[2 * i] = digits[made[i] >> 4];
         out[2 * i + 1] = digits[made[i] & 15];
     }
-    out[2 * MAC] = '\0';
+    out[2 * HMAC_BYTES] = '\0';
     return 0;
 }
 
@@ -164,11 +137,11 @@ int sign_standard(const struct sign_key *const *keys, size_t count, const char *
     if (head_length < 0 || count > SIGN_KEYS_MAX)
         return -1;
     for (size_t i = 0; i < count; i++) {
-        unsigned char made[MAC];
+        unsigned char made[HMAC_BYTES];
 
-        if (sign_mac(keys[i]->standard, head, (size_t)head_length, body, length, made))
+        if (hmac_sign(keys[i]->standard, head, (size_t)head_length, body, length, made))
             return -1;
-        at = sign_append(out, at, "v1,", made, MAC);
+        at = sign_append(out, at, "v1,", made, HMAC_BYTES);
     }
     return 0;
 }

@@ -31,7 +31,7 @@ static const struct bb_sql write_scope = {
     BB_SQL_WRITE,
 };
 
-/* Refreshes the scope of the account *arg; 0: of all owners. */
+/* Refreshes the scope of the account whose id is `arg` itself; 0: of all owners. */
 static void scope_refresh(struct bb_request *rq, void *arg)
 {
     static const struct bb_sql owners = {
@@ -39,7 +39,7 @@ static void scope_refresh(struct bb_request *rq, void *arg)
         " AND account <= $2::bigint ORDER BY account LIMIT 500",
         0};
     const struct webhook *webhook = rq->state;
-    int64_t only = *(const int64_t *)arg, account = only ? only - 1 : 0;
+    int64_t only = (intptr_t)arg, account = only ? only - 1 : 0;
     int64_t last = only ? only : INT64_MAX;
     size_t count = OWNERS_PAGE;
 
@@ -67,32 +67,20 @@ static void scope_refresh(struct bb_request *rq, void *arg)
 
 void webhook_refresh_owners(struct bb_request *rq)
 {
-    scope_refresh(rq, &(int64_t){0});
-}
-
-/* If the refresh did not run (out of memory), the job does it within a minute. */
-static void scope_drop_heard(void *account, bool whole)
-{
-    (void)whole;
-    free(account);
+    scope_refresh(rq, NULL);
 }
 
 /* Notifications of sessions and keys do not affect the scope of an account. */
 void webhook_auth_heard(void *state, const char *payload)
 {
     const struct webhook *webhook = state;
-
     bool one = payload && strncmp(payload, "account:", 8) == 0;
+    intptr_t account = one ? strtol(payload + 8, NULL, 10) : 0;
 
     if (!payload || strncmp(payload, "session:", 8) != 0)
-        waiters_access_changed(webhook->waiters, one ? strtoll(payload + 8, NULL, 10) : 0);
+        waiters_access_changed(webhook->waiters, account);
     if (payload && !one)
         return;
-    int64_t *account = malloc(sizeof(*account));
-
-    if (!account)
-        return;
-    *account = payload ? strtoll(payload + 8, NULL, 10) : 0;
-    if (bb_run_then(webhook->host, scope_refresh, scope_drop_heard, account))
-        free(account);
+    /* if this fails (out of memory), the job does it within a minute */
+    bb_run(webhook->host, scope_refresh, (void *)account); // NOLINT
 }

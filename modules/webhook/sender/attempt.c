@@ -269,7 +269,8 @@ int attempts_init(struct sender *sender)
                                                       .idle_s = settings->connection_idle,
                                                       .connections = (size_t)settings->connections,
                                                       .http2 = settings->http2});
-    receivers_init(&sender->receivers, (size_t)settings->connections);
+    sender->receivers.most = (size_t)settings->connections;
+    TAILQ_INIT(&sender->receivers.by_use);
     return sender->client ? 0 : -1;
 }
 
@@ -520,7 +521,7 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
     else if (delivery->status == 410)
         asked = HEALTH_GONE;
     delivery->took_ms = sender->now_ms - delivery->item.started_ms;
-    delivery->retry.at_ms = sender->now_ms;
+    delivery->retry.node.at_ms = sender->now_ms;
     if (!delays->count || delivery->test)
         delays = &sender->webhook->retry_delays;
     delivery->verdict = retry_time_next(delays, delivery->tries, delivery->status, after_s,

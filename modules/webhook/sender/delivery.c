@@ -96,7 +96,8 @@ static void delivery_due(struct sender *sender, struct timer *timer)
 
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms)
 {
-    timer_heap_set(&sender->timers, &delivery->retry, sender->now_ms + delay_ms, delivery_due);
+    delivery->retry.due = delivery_due;
+    bb_heap_set(&sender->timers, &delivery->retry.node, sender->now_ms + delay_ms);
 }
 
 /* Adds a delivery to its flow. False: there is no body or no room, or the webhook is off. */
@@ -143,7 +144,7 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
 {
     struct subscription *subscription = delivery->subscription;
 
-    timer_heap_remove(&sender->timers, &delivery->retry);
+    bb_heap_remove(&sender->timers, &delivery->retry.node);
     queue_release(&sender->queue, &delivery->item);
     idmap_remove(&sender->deliveries, &delivery->node);
     sender->recent[delivery->node.id % SENDER_RECENT] = (struct recent){

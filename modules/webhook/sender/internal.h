@@ -11,13 +11,14 @@
 #ifndef WEBHOOK_SENDER_INTERNAL_H
 #define WEBHOOK_SENDER_INTERNAL_H
 
+#include <busbar/heap.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include "modules/common/http_client.h"
 #include "modules/webhook/http/sign.h"
-#include "modules/webhook/sender/containers.h"
+#include "modules/webhook/sender/idmap.h"
 #include "modules/webhook/sender/oauth.h"
 #include "modules/webhook/sender/queue.h"
 #include "modules/webhook/sender/receivers.h"
@@ -41,6 +42,12 @@
 #define SENDER_ME                                                                                  \
     "me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint"                        \
     " AND timeline = (SELECT busbar_timeline()) FOR KEY SHARE)"
+
+/* Something that the sender does at a time. */
+struct timer {
+    struct bb_heap_node node;
+    void (*due)(struct sender *sender, struct timer *timer);
+};
 
 /*
  * The body of an event, shared by its deliveries. The thread that creates a body passes it to the
@@ -357,7 +364,7 @@ struct sender {
     struct idmap subscriptions, deliveries, bodies;
     STAILQ_HEAD(, body) kept; /* the bodies that were read last: see bodies_keep() */
     size_t kept_bytes;
-    struct timer_heap timers;
+    struct bb_heap timers;
     struct pace {
         int64_t account, at_us;
     } paces[SENDER_PACES]; /* see rate_admits() */

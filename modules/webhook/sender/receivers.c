@@ -86,12 +86,6 @@ struct receiver *receivers_take(struct receivers *receivers, const char *url, in
     return receiver;
 }
 
-void receivers_init(struct receivers *receivers, size_t most)
-{
-    receivers->most = most;
-    TAILQ_INIT(&receivers->by_use);
-}
-
 void receivers_free(struct receivers *receivers)
 {
     while (!TAILQ_EMPTY(&receivers->by_use))

@@ -14,7 +14,7 @@
 #include <curl/curl.h>
 #include <sys/queue.h>
 
-#include "modules/webhook/sender/containers.h"
+#include "modules/webhook/sender/idmap.h"
 
 /* libcurl does not free a share while a request uses it. */
 struct receiver_sessions {
@@ -35,11 +35,9 @@ struct receiver {
 struct receivers {
     struct idmap map;
     TAILQ_HEAD(receiver_list, receiver) by_use; /* the oldest first */
-    size_t most;
+    size_t most; /* that are remembered; more only while they are in use */
 };
 
-/* Remembers up to `most` receivers, and more only while they are in use. `receivers` is zeroed. */
-void receivers_init(struct receivers *receivers, size_t most);
 void receivers_free(struct receivers *receivers);
 
 /*

@@ -172,7 +172,7 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
     struct subscription *subscription = delivery->subscription;
     bool retries = delivery->verdict == RETRY_LATER;
     bool owner = sender->mine & sender_shard(delivery->webhook);
-    int64_t left_ms = delivery->delay_ms - (sender->now_ms - delivery->retry.at_ms);
+    int64_t left_ms = delivery->delay_ms - (sender->now_ms - delivery->retry.node.at_ms);
 
     if (delivery->verdict == RETRY_ABANDON)
         record_tell_abandoned(sender, delivery);

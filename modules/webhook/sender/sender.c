@@ -363,7 +363,7 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
 {
     int64_t most = sender->stopping ? IDLE_LEAVING_MS : IDLE_MS, now = sender->now_ms;
     int64_t wait = tick >= 0 && tick < most ? tick : most;
-    const struct timer *first = timer_heap_first(&sender->timers);
+    const struct bb_heap_node *first = bb_heap_first(&sender->timers);
 
     /* if such a time has passed, the work waits for something else */
     const int64_t times[] = {sender->replay_at, sender->expand_at, sender->retry_db_at,
@@ -384,13 +384,20 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
 
 static void sender_turn(struct sender *sender)
 {
+    struct bb_heap_node *first;
+
     sender->now_ms = bb_now_ms(sender->host);
     sender_take_inbox(sender);
     record_results(sender); /* results that arrived while a statement was running */
     lease_tend(sender);
     lease_give(sender);
     look_on(sender);
-    timer_heap_run(&sender->timers, sender, sender->now_ms);
+    while ((first = bb_heap_first(&sender->timers)) && first->at_ms <= sender->now_ms) {
+        struct timer *timer = BB_CONTAINER_OF(first, struct timer, node);
+
+        bb_heap_remove(&sender->timers, first);
+        timer->due(sender, timer);
+    }
     read_deliveries(sender);
     expand_events(sender);
     replay_next(sender);
@@ -416,12 +423,36 @@ static void sender_set_running(struct sender *sender, bool running)
     sender->running = running;
 }
 
-/*
- * A sender that ends gives its shards away at once. It lets the attempts in flight end, as long as
- * bb_leave_ms() allows, because an attempt that was cut off would be made a second time.
- */
-static void sender_finish(struct sender *sender)
+void sender_run(struct bb_worker_context *context)
 {
+    struct sender *sender = ((struct webhook *)context->host->state)->sender;
+    const struct webhook_settings *settings = sender->settings;
+    size_t memory = (size_t)settings->memory * 1024 * 1024;
+    struct queue_limits limits = {.slots = (size_t)settings->slots,
+                                  .flow_flying = (size_t)settings->slots_per_webhook,
+                                  .flow_items = (size_t)settings->queue_per_webhook,
+                                  .flow_bytes = memory / 4,
+                                  .bytes = memory};
+
+    sender->context = context;
+    sender->now_ms = bb_now_ms(sender->host);
+    sender->tend_at = sender->now_ms;
+    sender->expand_at = sender->replay_at = INT64_MAX;
+    sender->clean_at = sender->now_ms + CLEAN_MS;
+    queue_init(&sender->queue, &limits);
+    STAILQ_INIT(&sender->kept);
+    if (attempts_init(sender)) {
+        attempts_free(sender);
+        bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
+        return;
+    }
+    sender_set_running(sender, true);
+    while (!bb_stopping(context))
+        sender_turn(sender);
+    /*
+     * A sender that ends gives its shards away at once. It lets the attempts in flight end, as long
+     * as bb_leave_ms() allows, because an attempt that was cut off would be made a second time.
+     */
     waiters_end(sender->webhook->waiters);
     sender->stopping = true;
     sender->successor = bb_superseded(sender->host);
@@ -457,33 +488,4 @@ static void sender_finish(struct sender *sender)
         delivery_free(sender, delivery);
     }
     bodies_keep(sender, 0);
-}
-
-void sender_run(struct bb_worker_context *context)
-{
-    struct sender *sender = ((struct webhook *)context->host->state)->sender;
-    const struct webhook_settings *settings = sender->settings;
-    size_t memory = (size_t)settings->memory * 1024 * 1024;
-    struct queue_limits limits = {.slots = (size_t)settings->slots,
-                                  .flow_flying = (size_t)settings->slots_per_webhook,
-                                  .flow_items = (size_t)settings->queue_per_webhook,
-                                  .flow_bytes = memory / 4,
-                                  .bytes = memory};
-
-    sender->context = context;
-    sender->now_ms = bb_now_ms(sender->host);
-    sender->tend_at = sender->now_ms;
-    sender->expand_at = sender->replay_at = INT64_MAX;
-    sender->clean_at = sender->now_ms + CLEAN_MS;
-    queue_init(&sender->queue, &limits);
-    STAILQ_INIT(&sender->kept);
-    if (attempts_init(sender)) {
-        attempts_free(sender);
-        bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
-        return;
-    }
-    sender_set_running(sender, true);
-    while (!bb_stopping(context))
-        sender_turn(sender);
-    sender_finish(sender);
 }

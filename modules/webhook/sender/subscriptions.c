@@ -95,15 +95,6 @@ static void rate_due(struct sender *sender, struct timer *timer)
     subscription_update(sender, BB_CONTAINER_OF(timer, struct subscription, rate.open_at));
 }
 
-static void rate_wait(struct sender *sender, struct subscription *subscription)
-{
-    const struct rate *rate = &subscription->rate;
-    int64_t at_ms = rate->limit ? rate->starts[rate->next] + rate->period_ms : 0;
-
-    timer_heap_set(&sender->timers, &subscription->rate.open_at,
-                   at_ms > rate->paced_ms ? at_ms : rate->paced_ms, rate_due);
-}
-
 /* ---- state ---------------------------------------------------------------------------------- */
 
 /* Opens or closes the flows of a webhook, and updates whether it is in the list `to_read`. */
@@ -117,7 +108,12 @@ void subscription_update(struct sender *sender, struct subscription *subscriptio
                   (subscription->backlog || subscription->due);
 
     if (open && !rate_is_open(subscription, sender->now_ms)) {
-        rate_wait(sender, subscription);
+        const struct rate *rate = &subscription->rate;
+        int64_t at_ms = rate->limit ? rate->starts[rate->next] + rate->period_ms : 0;
+
+        subscription->rate.open_at.due = rate_due;
+        bb_heap_set(&sender->timers, &subscription->rate.open_at.node,
+                    at_ms > rate->paced_ms ? at_ms : rate->paced_ms);
         open = false;
     }
     if (open == subscription->flow.closed)
@@ -191,12 +187,13 @@ static void subscription_now_due(struct sender *sender, struct timer *timer)
 void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms)
 {
     if (subscription->state == SUBSCRIPTION_GONE || subscription->due ||
-        (subscription->due_at.set && subscription->due_at.at_ms <= at_ms))
+        (subscription->due_at.node.set && subscription->due_at.node.at_ms <= at_ms))
         return;
     if (at_ms > sender->now_ms) {
-        timer_heap_set(&sender->timers, &subscription->due_at, at_ms, subscription_now_due);
+        subscription->due_at.due = subscription_now_due;
+        bb_heap_set(&sender->timers, &subscription->due_at.node, at_ms);
     } else {
-        timer_heap_remove(&sender->timers, &subscription->due_at);
+        bb_heap_remove(&sender->timers, &subscription->due_at.node);
         subscription_now_due(sender, &subscription->due_at);
     }
 }
@@ -247,7 +244,7 @@ static void subscription_apply(struct sender *sender, struct subscription *subsc
         if (after && sender->newest)
             sender_note(sender, subscription->node.id, sender->newest, true);
         subscription->backlog = subscription->due = false;
-        timer_heap_remove(&sender->timers, &subscription->due_at);
+        bb_heap_remove(&sender->timers, &subscription->due_at.node);
     }
     if (!ready)
         delivery_put_back(sender, &subscription->flow);
@@ -309,8 +306,8 @@ void subscription_free(struct sender *sender, struct subscription *subscription)
                     (long long)subscription->node.id, subscription->abandoned);
     if (subscription->listed)
         TAILQ_REMOVE(&sender->to_read, subscription, read_next);
-    timer_heap_remove(&sender->timers, &subscription->due_at);
-    timer_heap_remove(&sender->timers, &subscription->rate.open_at);
+    bb_heap_remove(&sender->timers, &subscription->due_at.node);
+    bb_heap_remove(&sender->timers, &subscription->rate.open_at.node);
     free(subscription->rate.starts);
     idmap_remove(&sender->subscriptions, &subscription->node);
     parts_release(subscription->parts);
@@ -339,12 +336,12 @@ void subscriptions_clean(struct sender *sender)
         if (!subscription_is_free(sender, subscription) || subscription->backlog ||
             subscription->due || sender->now_ms - subscription->used_ms <= KEEP_MS || token)
             continue;
-        if (subscription->due_at.set && subscription->state >= SUBSCRIPTION_READY) {
+        if (subscription->due_at.node.set && subscription->state >= SUBSCRIPTION_READY) {
             parts_release(subscription->parts);
             subscription->parts = NULL;
             subscription->state = SUBSCRIPTION_IDLE;
             subscription_update(sender, subscription);
-        } else if (!subscription->due_at.set && !subscription->saved) {
+        } else if (!subscription->due_at.node.set && !subscription->saved) {
             subscription_free(sender, subscription);
         }
     }
@@ -358,7 +355,7 @@ void subscriptions_drop(struct sender *sender, uint64_t shards)
             continue;
         subscription->backlog = subscription->due = false;
         subscription->saved = 0;
-        timer_heap_remove(&sender->timers, &subscription->due_at);
+        bb_heap_remove(&sender->timers, &subscription->due_at.node);
         subscription->read_to = sender->cursors[subscription->node.id % SENDER_SHARDS];
         subscription->checked = sender->newest;
         subscription->health = (struct health){.version = subscription->health.version + 1};
@@ -386,7 +383,8 @@ int64_t subscriptions_lag(struct sender *sender)
             !rate_is_open(subscription, sender->now_ms))
             continue;
         const struct delivery *first = BB_CONTAINER_OF(item, struct delivery, item);
-        int64_t due = first->retry.at_ms > first->queued_ms ? first->retry.at_ms : first->queued_ms;
+        int64_t again_ms = first->retry.node.at_ms;
+        int64_t due = again_ms > first->queued_ms ? again_ms : first->queued_ms;
 
         if (sender->now_ms - due > most_ms)
             most_ms = sender->now_ms - due;

@@ -3,16 +3,16 @@
 
 enum { MANY = 1000 };
 
-static struct timers timers;
+static struct bb_heap timers;
 static struct timer all[MANY];
 static int64_t last_ms;
 static int fired;
 
 static void fire(struct timer *timer)
 {
-    ck_assert(!timer->set);
-    ck_assert_int_ge(timer->at_ms, last_ms);
-    last_ms = timer->at_ms;
+    ck_assert(!timer->node.set);
+    ck_assert_int_ge(timer->node.at_ms, last_ms);
+    last_ms = timer->node.at_ms;
     fired++;
 }
 
@@ -37,8 +37,10 @@ TEST(moved_timers_fire_once_and_cleared_ones_never)
     fill();
     for (int i = 0; i < MANY; i += 2)
         timer_set(&timers, &all[i], MANY + rand() % MANY);
+    ck_assert_ptr_nonnull(bb_heap_first(&timers)); /* puts timers below others */
     for (int i = 1; i < MANY; i += 4)
         timer_clear(&timers, &all[i]);
+    timer_clear(&timers, &all[1]); /* removing it twice does nothing */
     ck_assert_int_ge(timers_run(&timers, MANY - 1), 1);
     ck_assert_int_eq(fired, MANY / 4);
     ck_assert_int_eq(timers_run(&timers, 2 * (int64_t)MANY), -1);

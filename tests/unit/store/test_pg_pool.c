@@ -239,9 +239,9 @@ TEST(an_owner_with_waiting_long_statements_pauses_if_others_use_the_database)
     pg_request_free(entries[0]);
     entries[0] = NULL;
     ck_assert_ptr_null(pg_conn_next(&conns[0], 0));
-    ck_assert(pg.rest.set); /* the loop runs again at the end of the pause */
-    ck_assert_int_ge(pg.rest.at_ms, PAUSE_MS);
-    loop.now_ms = pg.rest.at_ms;
+    ck_assert(pg.rest.node.set); /* the loop runs again at the end of the pause */
+    ck_assert_int_ge(pg.rest.node.at_ms, PAUSE_MS);
+    loop.now_ms = pg.rest.node.at_ms;
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[1]);
 
     entries[1]->sent_us = clock_mono_us() + 1; /* after Bert's request */

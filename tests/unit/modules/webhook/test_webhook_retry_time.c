@@ -1,6 +1,5 @@
-/* The times of retries, and the heap of deliveries that wait for one. */
+/* The times of retries. */
 #include "modules/webhook/http/retry_time.h"
-#include "modules/webhook/sender/containers.h"
 #include "suite.h"
 
 static const struct retry_delays usual = {.delays_ms = {1000, 4000}, .count = 2};
@@ -124,43 +123,6 @@ TEST(retry_after_is_seconds_or_a_date)
     ck_assert_int_eq(read_text("-3"), 0);
     ck_assert_int_eq(read_text("soon"), 0);
     ck_assert_int_eq(read_text(""), 0);
-}
-
-static struct timer timers_of_test[1000];
-static int64_t last_ms;
-static size_t fired;
-
-static void fire(struct sender *sender, struct timer *timer)
-{
-    ck_assert_ptr_null(sender);
-    ck_assert_int_ge(timer->at_ms, last_ms);
-    ck_assert_int_ne((timer - timers_of_test) % 3, 0);
-    last_ms = timer->at_ms;
-    fired++;
-}
-
-TEST(timers_are_due_in_the_order_of_their_times)
-{
-    struct timer_heap timers = LIST_HEAD_INITIALIZER(timers);
-    unsigned seed = 7;
-
-    for (size_t i = 0; i < 1000; i++) {
-        seed = seed * 1103515245 + 12345;
-        timer_heap_set(&timers, &timers_of_test[i], i % 2 ? 0 : seed >> 16, fire);
-        if (i % 100 == 0)
-            ck_assert_ptr_nonnull(timer_heap_first(&timers));
-        timer_heap_set(&timers, &timers_of_test[i], seed >> 16, fire); /* changes its time */
-    }
-    for (size_t i = 0; i < 1000; i += 3)
-        timer_heap_remove(&timers, &timers_of_test[i]);
-    timer_heap_remove(&timers, &timers_of_test[0]); /* removing it twice does nothing */
-    timer_heap_run(&timers, NULL, 30000);
-    ck_assert_int_le(last_ms, 30000);
-    ck_assert_uint_gt(fired, 0);
-    ck_assert_int_gt(timer_heap_first(&timers)->at_ms, 30000);
-    timer_heap_run(&timers, NULL, INT64_MAX);
-    ck_assert_uint_eq(fired, 666);
-    ck_assert_ptr_null(timer_heap_first(&timers));
 }
 
 SUITE(webhook_retry_time)
