@@ -323,7 +323,7 @@ source_sum() {
         conf/sysusers.d \
         conf/busbar.service.in conf/{busbar,cluster,minimal,start}.yaml -type f \
         \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.rs' -o -name '*.map' -o -name '*.sql' -o -name '*.inc' -o -name '*.conf' -o -name '*.[578]' \
-        -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name mails.txt -o -name openapi.json -o -name '*.tsv' -o -name '*2h' \
+        -o -name '*.ac' -o -name '*.am' -o -name '*.in' -o -name '*.yaml' -o -name mails.txt -o -name openapi.json -o -name '*.tsv' -o -name '*2[ch]' \
         -o -name '*.hpp' -o -path 'examples/*' -o -path 'scripts/*' -o -path 'sdk/*' -o -path '*/web/dist/*' \) -not -path '*/node_modules/*' -print0 |
         LC_ALL=C sort -z | xargs -0 sha256sum) | sha256sum
 }
@@ -404,7 +404,7 @@ build_targets() {
 
     if [ -n "${build_only:-}" ]; then
         # shellcheck disable=SC2086 # words are wanted
-        step make -C "$dir" --no-print-directory core/lib/problems.h core/store/schema.h &&
+        step make -C "$dir" --no-print-directory core-tables &&
             step make -C "$dir" -j"$(nproc)" --no-print-directory $build_only
         return
     fi

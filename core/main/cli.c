@@ -15,7 +15,7 @@
 #define BUSBAR_CONF "/usr/local/etc/busbar/busbar.yaml"
 #endif
 
-static const struct cli_command {
+struct cli_command {
     const char *name;
     int (*run)(const struct cli *cli);
     const char *summary; /* one line for the list */
@@ -25,87 +25,13 @@ static const struct cli_command {
      * If it is one option, as in "[--json]", the command gets nothing else.
      */
     const char *words;
-} commands[] = {
-    {"serve", cmd_serve, "run the host in the foreground",
-     "On SIGTERM or SIGINT the host finishes the requests in progress, for at most 10 seconds, and "
-     "stops. SIGHUP reloads the configuration. A supervisor restarts the host after a crash; "
-     "--no-supervisor disables the supervisor.",
-     "[--no-supervisor]"},
-    {"reload", cmd_ask, "reload the configuration of the running host",
-     "Waits for the result and prints it. The exit status is 1 if the reload was refused; the "
-     "previous configuration then stays in use.",
-     NULL},
-    {"status", cmd_ask, "show what the running host is doing",
-     "Shows generations, modules with versions and build ids, pools, connections and queues. "
-     "--json prints the status as JSON.",
-     "[--json]"},
-    {"run-job", cmd_ask, "run a job of a module now on the running host",
-     "Does not wait for the job. If the job is already running, it runs once more afterwards. "
-     "While the host is paused, the job waits.",
-     "NAME"},
-    {"migrate", cmd_migrate, "bring the database's tables up to date",
-     "Applies the missing migration steps of the host and its modules. You can safely run it "
-     "again. --dry-run lists the steps and changes nothing.",
-     "[--dry-run]"},
-    {"pause", cmd_pause, "pause deliveries, jobs and calls to other servers",
-     "Takes effect on all hosts of the database within a second. The hosts still serve requests, "
-     "and deliveries are queued. Needs no running host: run it on a copy of a database before the "
-     "first serve.",
-     NULL},
-    {"resume", cmd_pause, "resume deliveries, jobs and calls to other servers",
-     "Use it after `busbar pause`, and after a database was restored or cloned, because such a "
-     "database starts paused.",
-     NULL},
-    {"doctor", cmd_doctor, "check a running installation",
-     "Checks the host on this machine, Redis, the database with its schema, rights, replication, "
-     "WAL archive, clock, partitions and sessions, and the disks of the modules' directories. "
-     "Prints a line per finding. The exit status is 1 if one is a warning or an error. Changes "
-     "nothing. --json prints the findings as JSON.",
-     "[--json]"},
-    {"check", cmd_check, "check the configuration without running it",
-     "Reads the settings, and reads the tables of the modules in a child process without network. "
-     "Calls no function of a module; only constructors of its file run. If the database can be "
-     "reached, checks whether it is migrated. Changes nothing. --print shows the effective "
-     "settings as YAML instead, with all defaults and without secrets.",
-     "[--print]"},
-    {"settings", cmd_settings, "print the reference of all settings",
-     "In Markdown; covers the host and the modules that the configuration loads.", NULL},
-    {"metrics", cmd_metrics, "print the reference of all metrics",
-     "In Markdown; covers the host and the modules that the configuration loads.", NULL},
-    {"problems", cmd_problems, "print the codes of errors",
-     "In Markdown: the codes in `errors` of responses, with their texts. Needs no configuration.",
-     NULL},
-    {"inspect", cmd_inspect, "print what a module provides, without running it",
-     "Loads the file in a child process without network. Calls no function of the module; only "
-     "constructors of the file run. Needs no configuration.",
-     "[--json] FILE.so"},
-    {"modcheck", cmd_tool, "check that module files are safe to load",
-     "Prints a line with the remedy for each problem. The exit status is 1 if there is a problem. "
-     "Reads the files with readelf, which must be installed, and runs none of their code.",
-     "FILE.so..."},
-    {"module new", cmd_tool, "write a module with a schema, a test and a README",
-     "Writes it to the directory NAME. The parts are route, table, event, job, setting and bulk; "
-     "the default is route,table. Every module has a table; event and setting need a route.",
-     "NAME [--lang c|cpp|rust] [--with PART,PART...]"},
-    {"module test", cmd_tool, "build and test a module on a private host",
-     "Builds the module in DIR (default: this directory), checks it with modcheck, starts a "
-     "private PostgreSQL, Redis and host, and runs the programs in DIR/tests. C tests, "
-     "DIR/tests/*.c, are compiled first. The programs get the host's address in $BUSBAR_URL, "
-     "tokens in $BUSBAR_TOKEN (of an Admin), $BUSBAR_TOKEN_USER and so on for the other roles, and "
-     "$BUSBAR_DATABASE for psql. DIR/tests/settings.yaml has settings of the host. The exit "
-     "status is 1 if a test fails.",
-     "[DIR]"},
-    {"module dev", cmd_tool, "serve a module, and load it again after each change",
-     "Starts a private host, as `module test` does, and prints its address. After each change of a "
-     "file in DIR it builds the module and reloads the host. Prints errors of the compiler, "
-     "warnings and errors of the host, and the lines of the sources in which the module crashed. "
-     "Ctrl-C ends it, and removes the database.",
-     "[DIR]"},
-    {"version", cmd_version, "print the version", "Also prints the version of the module ABI.",
-     NULL},
-    {"help", cmd_help, "list the commands", "Includes the commands of the configured modules.",
-     NULL},
 };
+
+#define COMMAND(name, run, summary, words, help)                                                   \
+    {                                                                                              \
+        name, run, summary, help, words                                                            \
+    }
+#include "core/main/commands.h"
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

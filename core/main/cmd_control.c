@@ -1,6 +1,6 @@
 /*
- * `busbar reload`, `busbar status` and `busbar run-job` send a line to the running host, and print
- * its response.
+ * `busbar serve` runs a host. `busbar reload`, `busbar status` and `busbar run-job` send a line to
+ * the running host, and print its response.
  * `busbar migrate`, `busbar pause` and `busbar resume` use the database, so no host needs to run.
  */
 #include <errno.h>
@@ -10,18 +10,107 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/lib/crash.h"
 #include "core/lib/host_settings.h"
+#include "core/lib/log.h"
+#include "core/lib/supervised.h"
+#include "core/lib/text.h"
 #include "core/main/cli.h"
 #include "core/main/control.h"
+#include "core/main/hang.h"
+#include "core/main/serve.h"
+#include "core/module/api.h"
 #include "core/store/migrate.h"
 
 enum { TRIES = 20, TRY_US = 100000 };
 
+static int cmd_control_serve(struct generation *g)
+{
+    const struct crash_note *last = &supervised_history()->last;
+    const struct host_settings *host = g->host;
+    enum bb_level level = log_level_of(host->log.level);
+    bool json = !strcmp(host->log.format, "json");
+    const char *file = host->log.file;
+    struct setting_problems problems = {0};
+    int status = CLI_FAILED;
+
+    supervised_log(json);
+    if (*file && *file != '/')
+        file = arena_format(g->arena, "%s/%s", g->settings->directory, file);
+    if (!file || log_open(text_some(file), STDERR_FILENO, level, json)) {
+        perror("busbar: the log cannot be opened");
+        generation_destroy(g);
+        return CLI_FAILED;
+    }
+    if (*last->how)
+        log_line(BB_WARN, "the previous worker exited", "how", last->how, "module",
+                 text_some(last->module), "report", text_some(last->report), NULL);
+    for (size_t i = 0; i < g->left_out_count; i++)
+        log_line(BB_ERROR, "module disabled until the next reload", "module", g->left_out[i].name,
+                 "reason", g->left_out[i].why, NULL);
+    int failed = generation_open(g, &core_api, &problems);
+
+    setting_problems_print(&problems, stderr);
+    setting_problems_free(&problems);
+    if (failed)
+        generation_destroy(g);
+    else
+        status = engine_serve(g);
+    log_close();
+    return status;
+}
+
+int cmd_serve(const struct cli *cli)
+{
+    int status = CLI_FAILED;
+    sigset_t set;
+
+    guard_process();
+    /* they would end the process before the host can handle them */
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    crash_install();
+    if (hang_watch_begin())
+        return CLI_FAILED;
+    struct generation *g = cli_generation(cli, true);
+
+    if (g && !cli_lacks(g))
+        status = cmd_control_serve(g);
+    else
+        generation_destroy(g);
+    hang_watch_end();
+    return status;
+}
+
+/* ---- requests to a running host ---- */
+
+/* Prints everything after the first line, which contains the exit status. */
+static int cmd_control_print_answer(int fd)
+{
+    FILE *in = fdopen(fd, "r");
+    char text[4096];
+    int status = CLI_FAILED;
+
+    if (!in || !fgets(text, sizeof text, in)) {
+        fputs("busbar: the host exited before it responded\n", stderr);
+    } else {
+        status = (int)strtol(text, NULL, 10);
+        while (fgets(text, sizeof text, in))
+            fputs(text, status ? stderr : stdout);
+    }
+    if (in)
+        fclose(in);
+    else
+        close(fd);
+    return status;
+}
+
 /* Sends the command as it was typed. */
 int cmd_ask(const struct cli *cli)
 {
-    char line[128], text[4096];
-    FILE *in = NULL;
+    char line[128];
 
     if (cli->argc != 1 && !strcmp(cli->name, "run-job"))
         return cli_misused(cli->name, "needs one name");
@@ -53,17 +142,8 @@ int cmd_ask(const struct cli *cli)
     else if (fd < 0)
         fprintf(stderr, "busbar: no host responds at %s: %s\n", path, strerror(errno));
     else if (send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line))
-        in = fdopen(fd, "r");
-    if (fd >= 0 && (!in || !fgets(text, sizeof text, in))) {
-        fputs("busbar: the host exited before it responded\n", stderr);
-    } else if (in) {
-        status = (int)strtol(text, NULL, 10); /* the first line; the others are the response */
-        while (fgets(text, sizeof text, in))
-            fputs(text, status ? stderr : stdout);
-    }
-    if (in)
-        fclose(in);
-    else if (fd >= 0)
+        status = cmd_control_print_answer(fd);
+    else
         close(fd);
     setting_problems_free(&why);
     free(path);

@@ -63,6 +63,11 @@ static void metrics_put(const struct metrics *metrics, double number, const char
     fprintf(metrics->out, "} %.15g\n", number);
 }
 
+static void metrics_put_number(const struct metrics *metrics, double number)
+{
+    fprintf(metrics->out, "%s %.15g\n", metrics->name, number);
+}
+
 /* ---- answered requests, by the pattern of their route ---- */
 
 static void metrics_statuses(const struct route_sums *sums, void *metrics)
@@ -222,7 +227,7 @@ static void metrics_one(struct metrics *metrics)
         *(const double *)(const void *)((const char *)&metrics->numbers + metrics->place);
 
     if (!isnan(number))
-        fprintf(metrics->out, "%s %.15g\n", metrics->name, number);
+        metrics_put_number(metrics, number);
 }
 
 /* ---- the build, pools, reloads ---- */
@@ -298,18 +303,25 @@ static void metrics_job_runs(struct metrics *metrics)
     }
 }
 
-/* Writes a time of each job whose record has it, or its duration. */
+/* Writes a time of each job whose record has it. */
 static void metrics_job_time(struct metrics *metrics)
 {
-    bool is_duration = metrics->place == offsetof(struct job_record, last_us);
     struct job_record job;
 
     for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++) {
-        int64_t time = *(const int64_t *)(const void *)((const char *)&job + metrics->place);
+        int64_t ms = *(const int64_t *)(const void *)((const char *)&job + metrics->place);
 
-        if (time || is_duration)
-            metrics_put(metrics, (double)time / (is_duration ? 1e6 : 1e3), "job=\"%s\"", job.name);
+        if (ms)
+            metrics_put(metrics, (double)ms / 1000, "job=\"%s\"", job.name);
     }
+}
+
+static void metrics_job_duration(struct metrics *metrics)
+{
+    struct job_record job;
+
+    for (size_t i = 0; job_log_snapshot(metrics->engine, i, &job); i++)
+        metrics_put(metrics, (double)job.last_us / 1000000, "job=\"%s\"", job.name);
 }
 
 /* ---- shared resources: the amount in use, the limit, and the number of refusals ---- */
@@ -412,6 +424,7 @@ static void metrics_left_out(struct metrics *metrics)
 // clang-format off
 
 /* The rows that read a number of a struct, or a value of the modules' accounts. */
+#define OTHER(name, type, labels, write, help) {name, type, labels, write, 0, help}
 #define ROW(name, type, labels, help, write, of, member)                                           \
     {name, type, labels, write, offsetof(struct of, member), help}
 #define ONE(name, type, member, help) ROW(name, type, NULL, help, metrics_one, numbers, member)
@@ -425,135 +438,7 @@ static void metrics_left_out(struct metrics *metrics)
 #define JOB_TIME(name, member, help)                                                               \
     ROW(name, "gauge", "job", help, metrics_job_time, job_record, member)
 
-const struct host_metric host_metrics[] = {
-    {"busbar_build_info", "gauge", "version", metrics_build, 0, "Always 1."},
-    {"busbar_http_requests_total", "counter", "method, route, code", metrics_requests, 0,
-     "Responses, by the pattern of the route. The label `route` is `none` if the path or method "
-     "does not exist."},
-    {"busbar_http_request_duration_seconds", "histogram", "method, route, le", metrics_durations, 0,
-     "Time from the arrival of the request line until the response is ready to be sent. Streams "
-     "are not counted."},
-    LOOP("busbar_http_connections", "gauge", connections, "Open connections of clients."),
-    LOOP("busbar_http_connections_refused_total", "counter", rejected,
-     "Connections that were closed at once, because max_connections or connections_per_address "
-     "was reached."),
-    LOOP("busbar_requests", "gauge", requests,
-     "Requests in progress, including hooks, jobs and requests that modules start."),
-    ONE("busbar_body_bytes", "gauge", body_bytes,
-     "Total size of request bodies of 64 KiB and more in memory."),
-    ONE("busbar_answer_bytes", "gauge", answer_bytes,
-     "Total size of response bodies of 64 KiB and more that clients have not read yet."),
-    {"busbar_share_taken", "gauge", "resource", metrics_taken, 0,
-     "Amount of a shared resource in use. The resources are connections, requests in progress, "
-     "requests without a token (`anonymous`), bytes of request bodies, of response bodies "
-     "(`answers`) and of unfinished uploads, calls in thread pools, and statements that wait for "
-     "the database."},
-    {"busbar_share_limit", "gauge", "resource, whose", metrics_limits, 0,
-     "Limit of each shared resource. The label `whose` is `all` for the limit of all owners "
-     "together, and `owner` for the limit of one owner (an account or, without a token, an "
-     "address)."},
-    {"busbar_share_refused_total", "counter", "resource, whose", metrics_refused, 0,
-     "Requests that were refused because a limit was reached. The label `whose` is `all` for the "
-     "limit of all owners together, and `owner` for the limit of one owner."},
-    ONE("busbar_streams", "gauge", streams, "Open streams."),
-    ONE("busbar_ready", "gauge", ready, "Whether GET /api/health/ready returns 200."),
-    ONE("busbar_paused", "gauge", paused,
-     "Whether webhook deliveries, jobs and calls to other servers are paused. Also 1 until the "
-     "host has read this from the database."),
-    ONE("busbar_schema_up", "gauge", schema_up,
-     "Whether the tables of the database fit the modules."),
-    ONE("busbar_database_up", "gauge", database_up,
-     "Whether PostgreSQL responded within the last second."),
-    ONE("busbar_database_writable", "gauge", database_writable,
-     "Whether PostgreSQL accepts writes: it is not a standby, transactions are not read-only by "
-     "default, and no commit waits for a synchronous standby for more than 3 seconds."),
-    ONE("busbar_database_latency_seconds", "gauge", database_latency,
-     "Round-trip time of the last query to which PostgreSQL responded."),
-    ONE("busbar_clock_offset_seconds", "gauge", clock_offset,
-     "Time by which PostgreSQL's clock is ahead of this host's clock."),
-    PG_POOL("busbar_database_connections", "gauge", ready, "Connections that are ready for use."),
-    PG_POOL("busbar_database_waiting", "gauge", waiting,
-     "Statements and units that wait to be sent."),
-    PG_POOL("busbar_database_batches", "gauge", batches,
-     "Batches that PostgreSQL is executing or that are sent already."),
-    PG_POOL("busbar_database_shared_executions_total", "counter", shared,
-     "Executions of a statement that several requests with different keys shared."),
-    PG_POOL("busbar_database_sharing_requests_total", "counter", sharers,
-     "Requests that shared the execution of a statement with other requests."),
-    ONE("busbar_redis_up", "gauge", redis_up, "Whether Redis responds."),
-    ONE("busbar_redis_latency_seconds", "gauge", redis_latency,
-     "Round-trip time of the last command to which Redis responded."),
-    POOL("busbar_pool_threads", "gauge", threads,
-     "Maximum number of threads of a pool. The label `module` is `busbar` for pools of the host."),
-    POOL("busbar_pool_busy", "gauge", busy, "Busy threads of a pool."),
-    POOL("busbar_pool_waiting", "gauge", waiting, "Calls that wait for a thread of a pool."),
-    ONE("busbar_generations", "gauge", generations,
-     "Number of configurations in use. It is more than 1 after a reload, until the previous "
-     "configuration has drained."),
-    ONE("busbar_generation", "gauge", generation,
-     "Number of the live configuration; each reload increases it."),
-    ONE("busbar_generation_age_seconds", "gauge", generation_age,
-     "Time since the live configuration went live."),
-    {"busbar_reloads_total", "counter", "outcome", metrics_reloads, 0,
-     "Reloads, by their outcome."},
-    MODULE("busbar_module_cpu_seconds_total", "counter", ACCOUNT_CPU_US,
-     "Time for which code of the module ran: on event loops (until it waits or returns), in "
-     "thread pools, and in its worker threads."),
-    {"busbar_module_request_duration_seconds", "histogram", "module, le", metrics_module_times, 0,
-     "Time for which the host worked on a request to the module, including waiting for the "
-     "database. The time in which the body arrives is not counted."},
-    MODULE("busbar_module_requests", "gauge", ACCOUNT_REQUESTS,
-     "HTTP requests to the module in progress, except open streams."),
-    {"busbar_module_refused_total", "counter", "module, limit", metrics_module_refused, 0,
-     "Requests that were refused because of a limit of the module: `requests`, `cpu_time` or "
-     "`database_time` in module_limits."},
-    MODULE("busbar_module_statements_total", "counter", ACCOUNT_STATEMENTS,
-     "Statements of the module that PostgreSQL has executed."),
-    MODULE("busbar_module_database_seconds_total", "counter", ACCOUNT_DATABASE_US,
-     "Time for which connections to PostgreSQL were busy with statements of the module. "
-     "Statements that are sent in one batch share its time in equal parts."),
-    MODULE("busbar_module_queue_seconds_total", "counter", ACCOUNT_QUEUE_US,
-     "Total time for which requests, jobs and hooks of the module waited for a connection to the "
-     "database or a thread of a pool, counted when they end."),
-    MODULE("busbar_module_events_total", "counter", ACCOUNT_EVENTS,
-     "Events that the module raised."),
-    MODULE("busbar_module_memory_bytes", "gauge", ACCOUNT_MEMORY,
-     "Memory of the module's requests, jobs and hooks in progress: their arenas and results of "
-     "PostgreSQL. JSON, and memory that the module allocates itself, are not counted."),
-    ONE("busbar_migrations_pending", "gauge", migrations_pending,
-     "Migration steps that are missing in the database. `busbar migrate --dry-run` lists them."),
-    ONE("busbar_hooks_lost_total", "counter", hooks_lost,
-     "Committed hooks that did not run, because memory ran out or too many requests were in "
-     "progress."),
-    {"busbar_job_runs_total", "counter", "job, outcome", metrics_job_runs, 0,
-     "Runs of jobs on this host. The outcome is `failed` if a statement failed or if time or "
-     "memory ran out, and `skipped` if another session held the lock of the job."},
-    JOB_TIME("busbar_job_skipped_since_timestamp_seconds", skipped_since_wall_ms,
-     "Unix time since which this host has skipped every run of the job, because another session "
-     "holds the lock of the job. Absent if the last run was not skipped."),
-    JOB_TIME("busbar_job_last_done_timestamp_seconds", last_done_wall_ms,
-     "Unix time at which the job last succeeded on this host."),
-    JOB_TIME("busbar_job_last_duration_seconds", last_us,
-     "Duration of the last run of the job on this host."),
-    ONE("busbar_log_lines_lost_total", "counter", log_lost,
-     "Log lines that were dropped because the buffer of the log was full."),
-    ONE("busbar_worker_restarts_total", "counter", restarts,
-     "Number of times that the supervisor restarted the worker."),
-    {"busbar_crashes_total", "counter", "module", metrics_crashes, 0,
-     "Unexpected ends of workers, by the module at fault. The label `module` is `unknown` if no "
-     "module is at fault."},
-    {"busbar_module_disabled", "gauge", "module", metrics_left_out, 0,
-     "1 for each module that is disabled until the next reload, because it or a module that it "
-     "needs crashed repeatedly."},
-    ONE("busbar_loop_stalls_total", "counter", stalls,
-     "Number of times that an event loop was blocked for a second or longer."),
-    ONE("process_resident_memory_bytes", "gauge", memory, "Resident memory of the process."),
-    ONE("process_cpu_seconds_total", "counter", cpu,
-     "Processor time of all threads of the process."),
-    ONE("process_open_fds", "gauge", files, "Open file descriptors."),
-    ONE("process_max_fds", "gauge", files_most, "Maximum number of open file descriptors."),
-    ONE("process_start_time_seconds", "gauge", started, "Unix time at which the host started."),
-};
+#include "core/main/host_metrics.h"
 
 // clang-format on
 
@@ -616,7 +501,7 @@ char *api_metrics(struct bb_request *rq, size_t *length)
             metrics.name = name;
             metrics_head(&metrics, rows[j].kind == BB_COUNTER ? "counter" : "gauge", rows[j].help);
             if (!rows[j].label)
-                fprintf(metrics.out, "%s %.15g\n", name, metrics_read(module, j, 0));
+                metrics_put_number(&metrics, metrics_read(module, j, 0));
             for (size_t k = 0; rows[j].label && rows[j].values[k]; k++)
                 metrics_put(&metrics, metrics_read(module, j, k), "%s=\"%s\"", rows[j].label,
                             rows[j].values[k]);
