@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/lib/field.h"
+#include "core/lib/loop.h"
 
 #ifndef BUSBAR_MODULES
 #define BUSBAR_MODULES "/usr/local/lib/busbar/modules"

@@ -27,7 +27,8 @@ struct host_settings {
     struct {
         const char *url;
         int64_t read_connections, write_connections, unit_connections, long_connections,
-            transaction_connections, queue, gather, statement_timeout, connect_timeout;
+            transaction_connections, queue, gather, statement_timeout, connect_timeout, replica_lag;
+        json_t *replicas;
         bool migrate;
     } database;
     struct {

@@ -97,7 +97,11 @@ struct loop_part {
     void *of;
 };
 
-enum { LOOP_PARTS = 2, LOOP_PG_POOLS = 5 /* PostgreSQL's pools: pg.h */ };
+enum {
+    LOOP_PARTS = 2,
+    LOOP_PG_POOLS = 5, /* PostgreSQL's pools: pg.h */
+    LOOP_REPLICAS = 8  /* maximum number of `database.replicas` */
+};
 
 /* Statistics for monitoring, written by the loop twice a second. */
 struct loop_stats {
@@ -106,6 +110,10 @@ struct loop_stats {
         batches[LOOP_PG_POOLS]; /* by pool; `size` is the number of connections */
     atomic_size_t shared[LOOP_PG_POOLS],
         sharers[LOOP_PG_POOLS]; /* and total executions: pg_merge.c */
+    struct replica_stats {
+        atomic_size_t state; /* index of pg_replica_states */
+        atomic_size_t lag_ms, reads, returned;
+    } replicas[LOOP_REPLICAS]; /* written at once: pg_replica.c */
 };
 
 struct loop {

@@ -18,6 +18,7 @@
 #include "core/main/cli.h"
 #include "core/main/doctor.h"
 #include "core/store/migrate.h"
+#include "core/store/pg.h"
 
 #define HEAD "-- check " /* before the name of a check in doctor.sql */
 
@@ -239,6 +240,17 @@ static void doctor_check_host(struct doctor *doctor, const char *conf)
     {
         failed |= json_is_true(json_object_get(row, "redisFailed"));
         redis |= failed || json_is_integer(json_object_get(row, "redisMs"));
+    }
+    json_array_foreach(
+        json_object_get(json_array_get(json_object_get(host, "loops"), 0), "replicas"), i, row)
+    {
+        const char *state = json_string_value(json_object_get(row, "state"));
+
+        if (!i)
+            doctor_begin(doctor, "replicas");
+        if (state && strcmp(state, pg_replica_states[0]) != 0)
+            doctor_find(doctor, "warning", "replica %zu %s: its reads run on the primary", i + 1,
+                        state);
     }
     if (redis)
         doctor_begin(doctor, "redis");

@@ -252,15 +252,25 @@ static json_t *status_crashes_json(struct engine *engine)
 /* The numbers that the loops publish twice a second, also for metrics. */
 static json_t *status_loops_json(struct engine *engine)
 {
+    struct generation *g = engine_generation(engine);
+    size_t count = json_array_size(g->host->database.replicas);
     json_t *list = json_array();
+
+    generation_release(g);
 
     for (unsigned i = 0; i < engine->loop_count; i++) {
         const struct loop *loop = &engine->loops[i];
         const struct loop_stats *stats = &loop->stats;
         int64_t blocked_ms = atomic_load(&loop->stands_ms);
         int64_t redis_ms = loop->redis ? redis_latency_ms(loop->redis) : -1;
-        json_t *pools = json_object();
+        json_t *pools = json_object(), *replicas = json_array();
 
+        for (size_t k = 0; k < count; k++)
+            json_array_append_new(
+                replicas, json_pack("{sI ss sI sI}", "replica", (json_int_t)k + 1, "state",
+                                    pg_replica_states[atomic_load(&stats->replicas[k].state)],
+                                    "lagMs", (json_int_t)atomic_load(&stats->replicas[k].lag_ms),
+                                    "reads", (json_int_t)atomic_load(&stats->replicas[k].reads)));
         for (int kind = 0; loop->pg && kind < PG_POOLS; kind++)
             json_object_set_new(
                 pools, pg_pool_names[kind],
@@ -269,12 +279,13 @@ static json_t *status_loops_json(struct engine *engine)
                           (json_int_t)atomic_load(&stats->waiting[kind]), "batches",
                           (json_int_t)atomic_load(&stats->batches[kind])));
         json_array_append_new(
-            list, json_pack("{sb so sI sI so sb so}", "stands", blocked_ms != 0, "blockedSeconds",
-                            blocked_ms ? json_real((double)blocked_ms / 1000) : json_null(),
-                            "connections", (json_int_t)atomic_load(&stats->connections), "requests",
-                            (json_int_t)atomic_load(&stats->requests), "redisMs",
-                            redis_ms < 0 ? json_null() : json_integer(redis_ms), "redisFailed",
-                            loop->redis && redis_ms < 0, "pools", pools));
+            list,
+            json_pack("{sb so sI sI so sb so so}", "stands", blocked_ms != 0, "blockedSeconds",
+                      blocked_ms ? json_real((double)blocked_ms / 1000) : json_null(),
+                      "connections", (json_int_t)atomic_load(&stats->connections), "requests",
+                      (json_int_t)atomic_load(&stats->requests), "redisMs",
+                      redis_ms < 0 ? json_null() : json_integer(redis_ms), "redisFailed",
+                      loop->redis && redis_ms < 0, "pools", pools, "replicas", replicas));
     }
     return list;
 }
@@ -486,6 +497,8 @@ static void status_print_loop(FILE *out, size_t index, const json_t *loop)
                      "{ready} of {connections} connections, {waiting} waiting, "
                      "{batches} batches in progress\n");
     }
+    status_print_rows(out, loop, "replicas",
+                      "  replica {replica}: {state}, lag {lagMs} ms, {reads} reads\n");
 }
 
 static void status_print_all(FILE *out, const json_t *host, const struct engine *engine)

@@ -88,23 +88,7 @@ struct job_run {
     int64_t began_us; /* 0: it did not begin, because it did not get the lock */
 };
 
-/*
- * Takes the lock if it is free; otherwise returns the session that holds it: address, pid, state.
- * Does not take the lock if work is paused: since the last check, the host may have connected to
- * another server, whose database is paused.
- */
-static const struct bb_sql lock = {
-    "WITH k AS MATERIALIZED (SELECT hashtextextended($1, 0) AS k),"
-    " l AS MATERIALIZED (SELECT k, CASE WHEN busbar_pause_reason() IS NULL"
-    " THEN pg_try_advisory_lock(k) END AS got FROM k)"
-    " SELECT coalesce(got, false), CASE WHEN NOT got THEN (SELECT "
-    "concat(coalesce(host(a.client_addr), 'local'),"
-    " ' pid ', p.pid, ' ', a.state, to_char(a.state_change AT TIME ZONE 'UTC',"
-    " ' \"since\" YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')) FROM pg_locks AS p"
-    " LEFT JOIN pg_stat_activity AS a USING (pid) WHERE p.locktype = 'advisory' AND p.granted"
-    " AND p.objsubid = 1 AND p.classid::bigint << 32 | p.objid::bigint = l.k AND p.database ="
-    " (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1) END FROM l",
-    0};
+static const struct bb_sql lock = {"SELECT got, holder FROM busbar_job_lock($1)", 0};
 static const struct bb_sql unlock = {"SELECT pg_advisory_unlock(hashtextextended($1, 0))", 0};
 
 static void job_expire_idempotency(struct bb_request *rq)

@@ -144,6 +144,21 @@ static void metrics_each_pg_pool(struct metrics *metrics)
     }
 }
 
+static void metrics_each_replica(struct metrics *metrics)
+{
+    size_t count = json_array_size(metrics->rq->generation->host->database.replicas);
+
+    for (unsigned i = 0; i < metrics->engine->loop_count; i++)
+        for (size_t k = 0; k < count; k++) {
+            const struct replica_stats *stats = &metrics->engine->loops[i].stats.replicas[k];
+            size_t number = atomic_load(
+                (const atomic_size_t *)(const void *)((const char *)stats + metrics->place));
+            double unit = strstr(metrics->name, "_seconds") ? 1000 : 1;
+
+            metrics_put(metrics, (double)number / unit, "loop=\"%u\",replica=\"%zu\"", i, k + 1);
+        }
+}
+
 /* ---- metrics with one value ---- */
 
 static double metrics_memory(void)
@@ -432,6 +447,8 @@ static void metrics_left_out(struct metrics *metrics)
     ROW(name, type, "loop", help, metrics_each_loop, loop_stats, member)
 #define PG_POOL(name, type, member, help)                                                          \
     ROW(name, type, "loop, pool", help, metrics_each_pg_pool, loop_stats, member)
+#define REPLICA(name, type, member, help)                                                          \
+    ROW(name, type, "loop, replica", help, metrics_each_replica, replica_stats, member)
 #define POOL(name, type, member, help)                                                             \
     ROW(name, type, "module, pool", help, metrics_each_pool, work_pool_status, member)
 #define MODULE(name, type, value, help) {name, type, "module", metrics_modules, value, help}

@@ -259,7 +259,8 @@ int engine_init(struct engine *engine, unsigned loop_count)
         if ((*host->database.url && !(loop->pg = pg_new(loop))) ||
             (*host->redis.url && !(loop->redis = redis_new(loop))))
             return -1;
-        if (engine->listeners.count && !(loop->http = http_new(loop, &http)))
+        if (engine->listeners.count &&
+            (!(loop->http = http_new(loop, &http)) || (loop->pg && pg_replicas_open(loop->pg))))
             return -1;
         /* in this order: statements of requests that begin in an iteration are sent in it */
         if (loop->http)

@@ -12,7 +12,7 @@
 
 #include "core/lib/thread.h"
 
-enum { THREADS_MAX = 8, ATTEMPTS_MAX = 2 };
+enum { THREADS_MAX = 8, ATTEMPTS_MAX = 2, LINES = 3 };
 
 struct dial_attempt {
     STAILQ_ENTRY(dial_attempt) next;
@@ -34,12 +34,16 @@ struct dial {
     char problem[DIAL_PROBLEM];
 };
 
-/* The queues of first and second attempts of all loops, which wait for a thread. */
+/*
+ * The queues of the attempts of all loops, which wait for a thread: first attempts, second
+ * attempts, and the attempts of kinds that use separate threads.
+ */
 static struct dial_line {
     STAILQ_HEAD(, dial_attempt) attempts;
     unsigned threads;
-} dial_lines[ATTEMPTS_MAX] = {{STAILQ_HEAD_INITIALIZER(dial_lines[0].attempts), 0},
-                              {STAILQ_HEAD_INITIALIZER(dial_lines[1].attempts), 0}};
+} dial_lines[LINES] = {{STAILQ_HEAD_INITIALIZER(dial_lines[0].attempts), 0},
+                       {STAILQ_HEAD_INITIALIZER(dial_lines[1].attempts), 0},
+                       {STAILQ_HEAD_INITIALIZER(dial_lines[2].attempts), 0}};
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Unlocks, and frees the dial if neither its owner nor a thread needs it any more. */
@@ -96,13 +100,13 @@ static void *dial_main(void *arg)
 bool dial_busy(void)
 {
     BB_LOCKED(&dial_lock);
-    return dial_lines[0].threads || dial_lines[1].threads;
+    return dial_lines[0].threads || dial_lines[1].threads || dial_lines[2].threads;
 }
 
 /* Queues an attempt for a thread. Returns 0, or -1 if there is no thread. */
 static int dial_start(struct dial *dial, bool again)
 {
-    struct dial_line *line = &dial_lines[again];
+    struct dial_line *line = &dial_lines[dial->kind->apart ? 2 : again];
     struct dial_attempt *attempt = &dial->attempts[again];
     pthread_t thread;
 

@@ -22,6 +22,7 @@ struct dial_kind {
     void *(*connect)(const void *to, bool again, char problem[DIAL_PROBLEM]);
     void (*close)(void *connection);
     int64_t again_ms; /* time until the second attempt; 0: there is none */
+    bool apart;       /* uses separate threads, because its servers may be unavailable for long */
 };
 
 /* Called with the connection, or NULL and the reason. Loop's thread; the dial is already freed. */

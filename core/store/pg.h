@@ -97,6 +97,20 @@ struct pg_request {
 struct pg_pool;
 struct pg_tx; /* a checked out connection */
 
+/*
+ * Connects to the replicas of the loop's settings (pg_replica.c). -1: out of memory. If this is not
+ * called, as in a command, all statements run on the primary.
+ */
+int pg_replicas_open(struct pg *pg);
+extern const char *const pg_replica_states[]; /* the first one: in use */
+
+/*
+ * Runs a statement with BB_SQL_REPLICA on a replica that has everything that is committed now.
+ * Returns NULL, without a failure, if the statement must run on the primary. Fiber only.
+ */
+struct bb_rows *pg_replica_query(struct core_request *rq, const struct bb_sql *sql,
+                                 const struct bb_value *values, size_t count);
+
 /* Creates the pools by the loop's settings of `database`. NULL: out of memory. */
 struct pg *pg_new(struct loop *loop);
 void pg_free(struct pg *pg);

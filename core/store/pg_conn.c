@@ -97,17 +97,19 @@ bool pg_conn_usable(const struct pg_conn *conn)
 
 bool pg_conn_expected(const struct pg_conn *conn)
 {
-    return pg_conn_usable(conn) || pg_listener_latency_ms() >= 0;
+    return pg_conn_usable(conn) || (!conn->pool->replica && pg_listener_latency_ms() >= 0);
 }
 
 /* Logs an event. If it affects all connections, only the first one logs it as a warning. */
 static void conn_log(const struct pg_conn *conn, const char *what, const char *reason)
 {
+    const struct pg_replica *replica = conn->pool->replica;
     bool first = conn->pool->kind == PG_READ && !conn->index;
     char text[256];
 
     snprintf(text, sizeof text, "%s", reason ? reason : "");
-    log_line(conn->fault || first ? BB_WARN : BB_DEBUG, what, "reason", reason ? text : NULL, NULL);
+    log_line(conn->fault || first ? BB_WARN : BB_DEBUG, what, "reason", reason ? text : NULL,
+             "replica", replica ? LOG_NUMBER(replica->index + 1) : NULL, NULL);
 }
 
 static void conn_forget_server(struct pg_conn *conn)
@@ -138,7 +140,8 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     else if (conn->backoff_ms == BACKOFF_FIRST_MS)
         conn_log(conn, "PostgreSQL cannot be reached", reason);
     conn_forget_server(conn);
-    sql_ids_forget(loop);
+    if (!conn->pool->replica)
+        sql_ids_forget(loop);
     conn_results_lost(conn);
     if (conn->pool->kind == PG_TX)
         pg_conn_fail_waiting(conn);
@@ -150,9 +153,15 @@ void pg_conn_lost(struct pg_conn *conn, const char *reason)
     if (conn->backoff_ms > BACKOFF_MAX_MS)
         conn->backoff_ms = BACKOFF_MAX_MS;
     pg_conn_move_waiting(conn);
-    if (!was_ready)
+    if (!was_ready || conn->pool->replica)
         pg_conn_fail_waiting(conn);
     pg_tx_fail_if_down(conn->pool);
+}
+
+static void conn_heard(const struct pg_conn *conn)
+{
+    if (!conn->pool->replica)
+        conn->pool->pg->heard_ms = conn->pool->pg->loop->now_ms;
 }
 
 static void conn_want(struct pg_conn *conn, uint32_t events)
@@ -214,7 +223,7 @@ static void conn_dialled(void *arg, void *connection, const char *problem)
     for (int i = 0; i < PG_REPORTED; i++)
         conn->reported[i] = conn_reported_hash(conn, i);
     conn->backoff_ms = 0;
-    conn->pool->pg->heard_ms = conn->pool->pg->loop->now_ms;
+    conn_heard(conn);
     if (conn->pool->kind == PG_TX)
         pg_tx_hand_over(conn);
 }
@@ -223,9 +232,17 @@ static void conn_attempt(struct timer *timer)
 {
     struct pg_conn *conn = BB_CONTAINER_OF(timer, struct pg_conn, timer);
     struct loop *loop = conn->pool->pg->loop;
+    struct pg_replica *replica = conn->pool->replica;
+    const struct pg_conn *first = replica ? replica->pools[0].conns : conn;
 
+    /* one connection tries whether the replica responds, and the others follow */
+    if (conn != first && first->state != PG_READY) {
+        timer_set(&loop->timers, timer, loop->now_ms + BACKOFF_MAX_MS);
+        return;
+    }
     conn->state = PG_CONNECTING;
-    conn->dial = pg_dial(loop, loop->host, "busbar", conn_dialled, conn);
+    conn->dial = pg_dial(loop, loop->host, replica ? pg_replica_url(replica) : NULL, "busbar",
+                         conn_dialled, conn);
     if (!conn->dial)
         pg_conn_lost(conn, "no thread can be started");
 }
@@ -418,7 +435,9 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 /* Decides the outcome of the batches that were in progress when the connection was lost. */
 static void conn_results_lost(struct pg_conn *conn)
 {
-    bool reads = conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG;
+    /* reads of a replica then run on the primary */
+    bool reads =
+        !conn->pool->replica && (conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG);
     struct pg_request **place = &conn->again;
     struct pg_batch *batch;
 
@@ -623,7 +642,7 @@ static void conn_ready(struct watch *watch, uint32_t events)
         conn_flush_output(conn);
     if (conn->state != PG_READY || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         return;
-    conn->pool->pg->heard_ms = conn->pool->pg->loop->now_ms;
+    conn_heard(conn);
     if (!PQconsumeInput(conn->pg)) {
         pg_conn_lost(conn, PQerrorMessage(conn->pg));
         return;

@@ -210,7 +210,8 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
                 found);
         PQclear(result);
         if (passed) {
-            pg_remember_server(login->url, conn);
+            if (!login->replica)
+                pg_remember_server(login->url, conn);
             return conn;
         }
     }
@@ -234,11 +235,13 @@ static void pg_dial_close(void *conn)
     PQfinish(conn);
 }
 
-struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *mark,
-                     dial_done *done, void *owner)
+struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *replica,
+                     const char *mark, dial_done *done, void *owner)
 {
-    static const struct dial_kind kind = {pg_dial_connect, pg_dial_close, SECOND_MS};
-    size_t size = strlen(host->database.url) + 1;
+    static const struct dial_kind kinds[] = {{pg_dial_connect, pg_dial_close, SECOND_MS, false},
+                                             {pg_dial_connect, pg_dial_close, 0, true}};
+    const char *url = replica ? replica : host->database.url;
+    size_t size = strlen(url) + 1;
     struct pg_dialled *to = malloc(sizeof *to + size);
     unsigned ms = (unsigned)host->database.statement_timeout;
 
@@ -249,11 +252,12 @@ struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const 
                                   .options = to->options,
                                   .mark = to->mark,
                                   .connect_ms = (unsigned)host->database.connect_timeout,
-                                  .statement_ms = ms};
-    memcpy(to->url, host->database.url, size);
+                                  .statement_ms = ms,
+                                  .replica = replica != NULL};
+    memcpy(to->url, url, size);
     snprintf(to->mark, sizeof to->mark, "%s", mark);
     snprintf(to->options, sizeof to->options,
              "-c statement_timeout=%u -c idle_in_transaction_session_timeout=%u -c jit=off", ms,
              ms * 2);
-    return dial_new(loop, &kind, to, done, owner);
+    return dial_new(loop, &kinds[replica != NULL], to, done, owner);
 }

@@ -20,6 +20,7 @@ struct pg_login {
     unsigned
         connect_ms; /* limit for each server (rounded to seconds, at least 2), and for the check */
     unsigned statement_ms; /* statement_timeout that the session must have; 0: not checked */
+    bool replica;          /* `known` below is never this server */
 };
 
 /*
@@ -31,10 +32,11 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
 
 /*
  * Like pg_connect() on a helper thread, see dial_new(). After a second, also tries the known
- * server, because the name server may not respond.
+ * server, because the name server may not respond. `replica`: the URL of a replica, for which no
+ * server is known; NULL: connect to the primary.
  */
-struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *mark,
-                     dial_done *done, void *owner);
+struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *replica,
+                     const char *mark, dial_done *done, void *owner);
 
 /* The problem reported for a session that several connections share. */
 #define PG_SHARED                                                                                  \

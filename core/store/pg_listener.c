@@ -403,7 +403,7 @@ static void pg_listener_connect(struct pg_listener *listener)
     struct generation *g = engine_generation(listener->loop->engine);
 
     listener->dial =
-        pg_dial(listener->loop, g->host, listener->mark, pg_listener_dialled, listener);
+        pg_dial(listener->loop, g->host, NULL, listener->mark, pg_listener_dialled, listener);
     generation_release(g);
     if (!listener->dial)
         pg_listener_lost(listener, "no thread can be started");

@@ -278,6 +278,36 @@ bool pg_is_unavailable(const struct pg *pg)
            pg->loop->now_ms - pg->heard_ms >= UNAVAILABLE_MS;
 }
 
+/* Adds a request to the queue of the connection (NULL: none is available). */
+static int pool_enter(struct pg_conn *conn, struct pg_request *request)
+{
+    const struct quota_owner *owner = &request->rq->owner;
+
+    if (!conn)
+        return request_fail(request->rq, FAILED_UNAVAILABLE);
+    struct pg_pool *pool = conn->pool;
+    struct pg *pg = pool->pg;
+
+    request->queued.owner = pg_enter(pool, request->rq);
+    if (!request->queued.owner)
+        return -1;
+    if (!pool_is_host(owner) && !quota_owner_same(owner, &pg->last)) {
+        pg->last = *owner;
+        pg->shared_us = clock_mono_us();
+    }
+    request->pool = pool;
+    pg_conn_queue(conn, request, NULL);
+    return 0;
+}
+
+int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *request)
+{
+    is_long = is_long || request->bytes > PG_BATCH_BYTES;
+    struct pg_conn *conn = pool_choose(&replica->pools[is_long], request);
+
+    return pool_enter(conn && conn->state == PG_READY ? conn : NULL, request);
+}
+
 int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
 {
     /* A commit that waits for a standby keeps its backend even after the host has given up. */
@@ -291,35 +321,34 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
     while (at && at->key != request->key)
         at = LIST_NEXT(at, large_link);
     bool large = at || request->bytes > PG_BATCH_BYTES;
-    struct pg_pool *pool = &pg->pools[large ? PG_LONG : kind];
-    struct pg_conn *conn = pool_choose(pool, request);
+    struct pg_conn *conn = pool_choose(&pg->pools[large ? PG_LONG : kind], request);
+    bool usable = conn && pg_conn_expected(conn) && !pg_is_unavailable(pg);
 
-    if (!conn || !pg_conn_expected(conn) || pg_is_unavailable(pg))
-        return request_fail(request->rq, FAILED_UNAVAILABLE);
-    const struct quota_owner *owner = &request->rq->owner;
-
-    request->queued.owner = pg_enter(pool, request->rq);
-    if (!request->queued.owner)
+    if (pool_enter(usable ? conn : NULL, request))
         return -1;
-    if (!pool_is_host(owner) && !quota_owner_same(owner, &pg->last)) {
-        pg->last = *owner;
-        pg->shared_us = clock_mono_us();
-    }
-    request->pool = pool;
     request->large = large && kind == PG_UNIT;
     if (request->large)
         LIST_INSERT_HEAD(&pg->large, request, large_link);
-    pg_conn_queue(conn, request, NULL);
     return 0;
+}
+
+/* Returns the pool with this index: the primary's, then the replicas'. NULL after the last one. */
+static struct pg_pool *pool_at(struct pg *pg, unsigned index)
+{
+    unsigned after = index - PG_POOLS;
+
+    if (index < PG_POOLS)
+        return &pg->pools[index];
+    return after / 2 < pg->replica_count ? &pg->replicas[after / 2].pools[after % 2] : NULL;
 }
 
 void pg_flush(void *of)
 {
-    struct pg *pg = of;
+    const struct pg_pool *pool;
 
-    for (int kind = 0; kind < PG_POOLS; kind++)
-        for (unsigned i = 0; i < pg->pools[kind].count; i++)
-            pg_conn_flush(&pg->pools[kind].conns[i]);
+    for (unsigned at = 0; (pool = pool_at(of, at)); at++)
+        for (unsigned i = 0; i < pool->count; i++)
+            pg_conn_flush(&pool->conns[i]);
 }
 
 static void pool_rested(struct timer *timer)
@@ -336,10 +365,9 @@ static void pool_sweep(struct timer *timer)
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, sweep);
     int64_t limit = pg->loop->now_ms - pg->loop->host->database.statement_timeout - SILENCE_MS;
     bool unavailable = pg_is_unavailable(pg), busy = false;
+    struct pg_pool *pool;
 
-    for (int kind = 0; kind < PG_POOLS; kind++) {
-        struct pg_pool *pool = &pg->pools[kind];
-
+    for (unsigned at = 0; (pool = pool_at(pg, at)); at++) {
         for (unsigned i = 0; i < pool->count; i++) {
             struct pg_conn *conn = &pool->conns[i];
 
@@ -357,42 +385,53 @@ static void pool_sweep(struct timer *timer)
               timer_beat(pg->loop->now_ms, busy ? PATROL_MS : TIMER_IDLE_MS));
 }
 
-struct pg *pg_new(struct loop *loop)
+int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
+                 struct pg_replica *replica)
 {
-    const struct host_settings *host = loop->host;
+    const struct host_settings *host = pg->loop->host;
     const int64_t connections[PG_POOLS] = {[PG_READ] = host->database.read_connections,
                                            [PG_WRITE] = host->database.write_connections,
                                            [PG_UNIT] = host->database.unit_connections,
                                            [PG_LONG] = host->database.long_connections,
                                            [PG_TX] = host->database.transaction_connections};
+    bool batched = kind == PG_READ || kind == PG_WRITE || kind == PG_UNIT;
+
+    *pool = (struct pg_pool){.pg = pg,
+                             .replica = replica,
+                             .kind = kind,
+                             .count = (unsigned)connections[kind],
+                             .depth = batched ? PIPELINE_DEPTH : 1,
+                             .batch_max = batched ? BATCH_MAX : 1,
+                             .owners = QUOTA_TABLE((unsigned)connections[kind])};
+    TAILQ_INIT(&pool->waiters);
+    pool->conns = calloc(pool->count, sizeof(struct pg_conn));
+    for (unsigned i = 0; pool->conns && i < pool->count; i++)
+        pg_conn_open(&pool->conns[i], pool, i);
+    return pool->conns ? 0 : -1;
+}
+
+static void pool_close(struct pg_pool *pool)
+{
+    for (unsigned i = 0; pool->conns && i < pool->count; i++)
+        pg_conn_close(&pool->conns[i]);
+    free(pool->conns);
+    quota_table_free(&pool->owners);
+}
+
+struct pg *pg_new(struct loop *loop)
+{
     struct pg *pg = calloc(1, sizeof *pg);
-    bool failed = false;
 
     if (!pg)
         return NULL;
     pg->loop = loop;
     pg->sweep.fire = pool_sweep;
     pg->rest.fire = pool_rested;
-    for (int kind = 0; kind < PG_POOLS && !failed; kind++) {
-        struct pg_pool *pool = &pg->pools[kind];
-        bool batched = kind == PG_READ || kind == PG_WRITE || kind == PG_UNIT;
-
-        *pool = (struct pg_pool){.pg = pg,
-                                 .kind = (enum pg_pool_kind)kind,
-                                 .count = (unsigned)connections[kind],
-                                 .depth = batched ? PIPELINE_DEPTH : 1,
-                                 .batch_max = batched ? BATCH_MAX : 1,
-                                 .owners = QUOTA_TABLE((unsigned)connections[kind])};
-        TAILQ_INIT(&pool->waiters);
-        pool->conns = calloc(pool->count, sizeof(struct pg_conn));
-        failed = !pool->conns;
-        for (unsigned i = 0; i < pool->count && !failed; i++)
-            pg_conn_open(&pool->conns[i], pool, i);
-    }
-    if (failed) {
-        pg_free(pg);
-        return NULL;
-    }
+    for (int kind = 0; kind < PG_POOLS; kind++)
+        if (pg_pool_open(pg, &pg->pools[kind], (enum pg_pool_kind)kind, NULL)) {
+            pg_free(pg);
+            return NULL;
+        }
     pool_sweep(&pg->sweep);
     return pg;
 }
@@ -422,13 +461,9 @@ void pg_free(struct pg *pg)
 {
     timer_clear(&pg->loop->timers, &pg->sweep);
     timer_clear(&pg->loop->timers, &pg->rest);
-    for (int kind = 0; kind < PG_POOLS; kind++) {
-        struct pg_pool *pool = &pg->pools[kind];
-
-        for (unsigned i = 0; pool->conns && i < pool->count; i++)
-            pg_conn_close(&pool->conns[i]);
-        free(pool->conns);
-        quota_table_free(&pool->owners);
-    }
+    timer_clear(&pg->loop->timers, &pg->replica_check);
+    for (unsigned i = PG_POOLS + 2 * pg->replica_count; i-- > 0;)
+        pool_close(pool_at(pg, i));
+    free(pg->replicas);
     free(pg);
 }

@@ -53,6 +53,7 @@ struct pg_conn {
 
 struct pg_pool {
     struct pg *pg;
+    struct pg_replica *replica; /* NULL: its connections are to the primary */
     enum pg_pool_kind kind;
     struct pg_conn *conns;
     unsigned count;
@@ -73,7 +74,19 @@ struct pg {
     int64_t shared_us;       /* when a request of another owner followed; monotonic */
     /* units in the long pool; units with the same keys also go there */
     LIST_HEAD(, pg_request) large;
-    int64_t heard_ms; /* when any of its connections last received something */
+    int64_t heard_ms; /* when a connection to the primary last received something */
+    struct pg_replica *replicas;
+    unsigned replica_count, next_replica;
+    struct timer replica_check; /* the next check of all replicas */
+};
+
+/* The connections of a loop to a replica. */
+struct pg_replica {
+    struct pg_pool pools[2]; /* like the primary's pools read and long */
+    unsigned index;
+    bool checking;      /* a check is in progress */
+    int64_t current_ms; /* the start of the last check that found it current; 0: none */
+    struct replica_stats *stats;
 };
 
 /* pg_conn.c */
@@ -123,7 +136,15 @@ const struct bb_sql *pg_many(const struct bb_sql *sql);
 /* Returns whether an error means that the session's prepared statements are stale. */
 bool pg_is_stale(const PGresult *result);
 
+/* pg_replica.c */
+const char *pg_replica_url(const struct pg_replica *replica);
+
 /* pg_pool.c */
+/* Initializes a pool and connects. -1: out of memory. */
+int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
+                 struct pg_replica *replica);
+/* Like pg_submit(), to a replica: fails at once if no connection is ready. */
+int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *request);
 /* Counts a request or connection for the owner; NULL with the failure set: its share is used up. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Returns whether the owner may have another long statement or transaction in progress. */

@@ -602,7 +602,7 @@ static struct call *redis_send_call(struct redis *redis, struct core_request *rq
 
 static void redis_on_tick(struct timer *timer)
 {
-    static const struct dial_kind kind = {link_open, link_close, 0};
+    static const struct dial_kind kind = {link_open, link_close, 0, false};
     static const char *const set[] = {"SET", "busbar:probe", "1", "PX", "1000"};
     struct redis *redis = BB_CONTAINER_OF(timer, struct redis, tick);
     int64_t now = redis->loop->now_ms;

@@ -281,3 +281,63 @@ BEGIN
         VALUES (account, route, key, request_hash, status, reply);
 END
 $$;
+
+-- step 5: reads from replicas; the locks of jobs
+
+-- The marks of timelines. A row is stored on its timeline, so a server that has the row has replayed WAL of this
+-- timeline. The number of a timeline does not prove this: two standbys that are promoted give theirs the same number.
+CREATE TABLE busbar_mark (
+    timeline bigint PRIMARY KEY, -- busbar_timeline()
+    mark     uuid NOT NULL DEFAULT gen_random_uuid()
+);
+
+-- Returns the mark of the timeline, and the position up to which the WAL is flushed. Each commit that was acknowledged
+-- or seen is before this position. NULL: the server is a standby, or its timeline has no mark yet.
+CREATE FUNCTION busbar_position() RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RETURN NULL;
+    END IF;
+    RETURN (SELECT mark || ' ' || pg_current_wal_flush_lsn() FROM busbar_mark WHERE timeline = busbar_timeline());
+END
+$$;
+
+-- Waits until the server has replayed up to a position of busbar_position(). Returns 0 if it has, 1 if it has not in
+-- this time, 2 if it is not a standby, 3 if it has not followed the timeline.
+CREATE FUNCTION busbar_replayed(wanted text, within_ms bigint) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    until timestamptz := clock_timestamp() + within_ms * interval '1 ms';
+BEGIN
+    WHILE pg_is_in_recovery() AND coalesce(pg_last_wal_replay_lsn() < split_part(wanted, ' ', 2)::pg_lsn, true) LOOP
+        IF clock_timestamp() > until THEN
+            RETURN 1;
+        END IF;
+        PERFORM pg_sleep(0.001);
+    END LOOP;
+    RETURN CASE WHEN NOT pg_is_in_recovery() THEN 2
+        WHEN EXISTS (SELECT FROM busbar_mark WHERE mark = split_part(wanted, ' ', 1)::uuid) THEN 0 ELSE 3 END;
+END
+$$;
+
+-- Takes the lock of a job if it is free; otherwise returns the session that holds it: address, pid, state. Does not take
+-- the lock if work is paused: since the last check, the host may have connected to another server, whose database is
+-- paused.
+CREATE FUNCTION busbar_job_lock(job text) RETURNS TABLE (got boolean, holder text) LANGUAGE plpgsql AS $$
+DECLARE
+    key bigint := hashtextextended(job, 0);
+BEGIN
+    got := busbar_pause_reason() IS NULL;
+    IF got THEN
+        got := pg_try_advisory_lock(key);
+        IF NOT got THEN
+            SELECT concat(coalesce(host(a.client_addr), 'local'), ' pid ', p.pid, ' ', a.state,
+                          to_char(a.state_change AT TIME ZONE 'UTC', ' "since" YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+            INTO holder FROM pg_locks p LEFT JOIN pg_stat_activity a USING (pid)
+            WHERE p.locktype = 'advisory' AND p.granted AND p.objsubid = 1
+            AND p.classid::bigint << 32 | p.objid::bigint = key
+            AND p.database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1;
+        END IF;
+    END IF;
+    RETURN NEXT;
+END
+$$;

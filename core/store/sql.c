@@ -46,8 +46,13 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
     enum pg_pool_kind pool = sql->flags & BB_SQL_LONG    ? PG_LONG
                              : sql->flags & BB_SQL_WRITE ? PG_WRITE
                                                          : PG_READ;
+    bool may_use_replica = (sql->flags & (BB_SQL_REPLICA | BB_SQL_WRITE)) == BB_SQL_REPLICA;
+    struct bb_rows *rows = may_use_replica ? pg_replica_query(rq, sql, values, count) : NULL;
+
+    if (rows)
+        return rows;
     /* allocated now, because writes cannot be taken back later */
-    struct bb_rows *kept = pg_rows_new(rq), *rows = NULL;
+    struct bb_rows *kept = pg_rows_new(rq);
     struct pg_request *request = pg_request_one(rq, sql, values, count);
 
     request->write = sql->flags & BB_SQL_WRITE;

@@ -40,7 +40,13 @@ enum bb_sql_flags {
      * totals, exports, large columns. It runs on a separate connection, and each account may use
      * only a few of these. Without this flag it would delay the statements that share its batch. */
     BB_SQL_LONG = 2,
-    BB_SQL_KEYED = 4 /* the first half of a struct bb_keyed */
+    BB_SQL_KEYED = 4, /* the first half of a struct bb_keyed */
+    /* A read that may run on a replica (`database.replicas`): lists, searches, exports, logs,
+     * totals. bb_query() returns rows that are as new as the primary's at the time of the call. Do
+     * not set this for a statement that decides about access, locks rows, calls a function that
+     * writes, or compares with now(), because a replica has its own clock. */
+    BB_SQL_REPLICA = 8,
+    BB_SQL_LIST = BB_SQL_LONG | BB_SQL_REPLICA
 };
 
 struct bb_sql {

@@ -250,7 +250,7 @@ static const char *const record_columns[] = {
 
 /* $1 upper bound of the ids, $2 the filters, an object with members of the query, $3 limit */
 static const struct bb_sql find = {
-    "SELECT * FROM audit_search($1::bigint, $2::jsonb, $3::bigint)", BB_SQL_LONG};
+    "SELECT * FROM audit_search($1::bigint, $2::jsonb, $3::bigint)", BB_SQL_LIST};
 
 struct search {
     int64_t before;

@@ -111,7 +111,7 @@ int bulk_list(struct bb_request *rq)
         " AND ($6::uuid IS NULL OR (j.created_at, j.id) <"
         " (SELECT a.created_at, a.id FROM bulk_job a WHERE a.id = $6::uuid))"
         " ORDER BY j.created_at DESC, j.id DESC LIMIT $7::bigint";
-    static const struct bb_sql find = {text, 0}, find_many = {text, BB_SQL_LONG};
+    static const struct bb_sql find = {text, BB_SQL_REPLICA}, find_many = {text, BB_SQL_LIST};
     const struct bb_principal *who = rq->principal;
     int64_t limit = bb_arg_int(rq, "limit", PAGE);
     const struct bb_rows *rows = bb_query_or_end(

@@ -79,7 +79,7 @@ int bulk_log(struct bb_request *rq)
         "SELECT f.number, f.name, 'failed', f.problems, coalesce(w.warnings, '[]')"
         " FROM bulk_finding f LEFT JOIN bulk_warning w ON w.job = f.job AND w.number = f.number"
         " WHERE f.job = $1::uuid AND f.number > $2::bigint ORDER BY f.number LIMIT $3::bigint",
-        BB_SQL_LONG,
+        BB_SQL_LIST,
     };
     struct bulk_job job = bulk_job_find(rq);
     int refused = 0;

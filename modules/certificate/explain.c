@@ -173,7 +173,7 @@ static const struct bb_sql gaps = {
     " greatest(p.first, coalesce(lag(b.end_at) OVER (ORDER BY b.start_at, b.end_at), p.first))"
     " AS since, b.start_at FROM p, b) g"
     " WHERE g.since < g.start_at AND $5::bigint > 0 ORDER BY g.since LIMIT $4::int",
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 
 /* clang-format on */
 

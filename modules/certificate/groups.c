@@ -38,7 +38,7 @@ static const struct bb_sql list = {
     "SELECT " COLUMNS " FROM certificate_group e WHERE " CERTIFICATE_SEES
     " AND e.id > $3::bigint ORDER BY e.id LIMIT $4::bigint"
     ") q) p WHERE upto - octet_length(devices) < $5::bigint ORDER BY id",
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 
 /* $1 group. BB_SQL_LONG, because it may have thousands of devices. */
 static const struct bb_sql get = {

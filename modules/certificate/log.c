@@ -215,20 +215,20 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
         [BY_TIME] = {OF_ALL("$3::bigint IS NULL AND " CERTIFICATE_SEES " AND "                     \
             WITHIN("", "", "", NARROW)), flags},                                                   \
     }
-static const struct bb_sql fetch_few[WAYS] = FETCHES(0), fetch_many[WAYS] = FETCHES(BB_SQL_LONG);
+static const struct bb_sql fetch_few[WAYS] = FETCHES(BB_SQL_REPLICA), fetch_many[WAYS] = FETCHES(BB_SQL_LIST);
 
 /* Fetches entries with a rare status. The indexes of rare statuses omit entries that succeeded. */
 #define RARE "e.status <> 'Succeeded' AND "
 static const struct bb_sql fetch_rare[WAYS] = {
     [BY_GROUP] = {OF_ALL(SEES_GROUP " AND " RARE
         WITHIN("e.group_id, e.status, ", "$9::bigint, $10::text, ",
-               "e.group_id DESC, e.status DESC, ", NARROW)), BB_SQL_LONG},
+               "e.group_id DESC, e.status DESC, ", NARROW)), BB_SQL_LIST},
     [BY_ORGANIZATION] = {OF_EACH("$2::bigint[]", RARE
         WITHIN("e.organisation, e.status, ", "o.id, $10::text, ",
                "e.organisation DESC, e.status DESC, ", " AND NOT $1::boolean" NARROW)),
-        BB_SQL_LONG},
+        BB_SQL_LIST},
     [BY_TIME] = {OF_ALL("$3::bigint IS NULL AND " CERTIFICATE_SEES " AND " RARE
-        WITHIN("e.status, ", "$10::text, ", "e.status DESC, ", NARROW)), BB_SQL_LONG},
+        WITHIN("e.status, ", "$10::text, ", "e.status DESC, ", NARROW)), BB_SQL_LIST},
 };
 
 /* $1 and $2 scope, $3 entry. An entry is also visible if its group is shared with the scope. */
@@ -366,7 +366,7 @@ int certificate_change(struct bb_request *rq)
      " AND e.start_at < coalesce($5::timestamptz, 'infinity')) t"                                  \
      " WHERE t.key > $7::bigint GROUP BY t.key ORDER BY t.key LIMIT $8::bigint) t"                 \
      " LEFT JOIN LATERAL (SELECT * FROM device_about(t.key) LIMIT 1) d ON $6::text = 'device'"      \
-     " ORDER BY t.key", BB_SQL_LONG}
+     " ORDER BY t.key", BB_SQL_LIST}
 
 static const struct bb_sql totals[WAYS] = {
     [BY_DEVICE] = TOTALS("e.device = $3::bigint AND " CERTIFICATE_SEES),

@@ -29,7 +29,7 @@
     " AND d.day >= coalesce(($3::timestamptz AT TIME ZONE 'UTC')::date, '-infinity')"              \
     " AND d.day <= coalesce(($4::timestamptz AT TIME ZONE 'UTC')::date, 'infinity')"               \
     " GROUP BY d.day) d) u"
-static const struct bb_sql place_of_one = {PLACE, 0}, place_of_many = {PLACE, BB_SQL_LONG};
+static const struct bb_sql place_of_one = {PLACE, BB_SQL_REPLICA}, place_of_many = {PLACE, BB_SQL_LIST};
 
 /*
  * $1 and $2 scope, $3 before this day, $4 from this day, $5 entries to skip, $6 number of entries.
@@ -50,12 +50,12 @@ static const struct bb_sql of_some = {
             " AND (e.organisation, e.start_at) >= (o.id, " FROM ")"
             " ORDER BY e.organisation DESC, " NEWEST " LIMIT $5::bigint + $6::bigint) e"
             " WHERE NOT $1::boolean", NEWEST),
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 static const struct bb_sql of_all = {
     IN_ORDER("SELECT e.id FROM certificate_entry e WHERE $1::boolean"
              " AND cardinality($2::bigint[]) >= 0"
              " AND e.start_at < " BEFORE " AND e.start_at >= " FROM, NEWEST),
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 
 /*
  * $1 and $2 scope, $3 and $4 first and last day, $5 entries to skip, $6 number of entries, $7
@@ -70,10 +70,10 @@ static const struct bb_sql of_all = {
 static const struct bb_sql count_of_group = {
     "SELECT count(*) FROM certificate_entry e WHERE " OF_GROUP
     " AND $5::bigint >= 0 AND $6::bigint > 0",
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 static const struct bb_sql of_group = {
     IN_ORDER("SELECT e.id FROM certificate_entry e WHERE " OF_GROUP, "e.group_id DESC, " NEWEST),
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 
 /* clang-format on */
 

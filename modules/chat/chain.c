@@ -38,7 +38,7 @@ static const struct bb_sql short_chain = {
                                             "$8::bigint AND e.bytes <= $9::bigint"
                                             " WHERE c.head_uuid = $4::uuid AND " CHAT_SEES
                                             " ORDER BY e.seq",
-    0,
+    BB_SQL_REPLICA,
 };
 
 /* $1 conversation, $2 after, $3 rows to read, $4 bytes. The last row may exceed the bytes. */
@@ -47,7 +47,7 @@ static const struct bb_sql next_page = {
         "$1::bigint", "$2::bigint",
         "$3::bigint") ") e"
                       " WHERE e.place < $3::bigint AND e.bytes_before < $4::bigint ORDER BY e.seq",
-    BB_SQL_LONG,
+    BB_SQL_LIST,
 };
 
 /*
@@ -64,7 +64,7 @@ static const struct bb_sql next_page = {
     " l WINDOW w AS (ORDER BY l.seq DESC)) n WHERE n.seq < $5::bigint AND n.newer < $7::bigint"    \
     " ORDER BY n.seq DESC LIMIT $6::bigint) e ON true WHERE c.head_uuid = $4::uuid AND " CHAT_SEES \
     " ORDER BY e.seq DESC"
-static const struct bb_sql latest[2] = {{LATEST, 0}, {LATEST, BB_SQL_LONG}};
+static const struct bb_sql latest[2] = {{LATEST, BB_SQL_REPLICA}, {LATEST, BB_SQL_LIST}};
 
 enum column { UUID, USERNAME, ENTRY, CREATED, NEXT, CONVERSATION, ENTRIES, PLACE = CONVERSATION };
 

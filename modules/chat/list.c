@@ -41,17 +41,17 @@
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
 
 /*
- * Indexed by whether the caller names another e-mail. BB_SQL_LONG, because the cost depends on the
+ * Indexed by whether the caller names another e-mail. BB_SQL_LIST, because the cost depends on the
  * number of conversations: all conversations of an hour are sorted, and the caller may not see most
  * conversations of another e-mail.
  */
-static const struct bb_sql list_page[2] = {{PAGE(OWN), BB_SQL_LONG}, {PAGE(ANOTHERS), BB_SQL_LONG}};
-static const struct bb_sql list_ids[2] = {{IDS(OWN), BB_SQL_LONG}, {IDS(ANOTHERS), BB_SQL_LONG}};
+static const struct bb_sql list_page[2] = {{PAGE(OWN), BB_SQL_LIST}, {PAGE(ANOTHERS), BB_SQL_LIST}};
+static const struct bb_sql list_ids[2] = {{IDS(OWN), BB_SQL_LIST}, {IDS(ANOTHERS), BB_SQL_LIST}};
 
 static const struct bb_sql by_ids = {
     "SELECT " LISTED " FROM unnest($1::bigint[]) WITH ORDINALITY AS o (id, place)"
     " JOIN chat_conversation c ON c.id = o.id ORDER BY o.place",
-    BB_SQL_LONG,
+    BB_SQL_LIST,
 };
 
 struct position {
@@ -195,10 +195,10 @@ int chat_list(struct bb_request *rq)
 // clang-format on
 
 static const struct bb_sql seen_pages[] = {
-    [CHAT_ONE] = {SEEN_PAGE(SOURCE_ONE), 0},
-    [CHAT_MINE] = {SEEN_PAGE(SOURCE_MINE), BB_SQL_LONG},
-    [CHAT_EVERY] = {SEEN_PAGE(SOURCE_EVERY), BB_SQL_LONG},
-    [CHAT_THEIRS] = {SEEN_PAGE(SOURCE_THEIRS), BB_SQL_LONG},
+    [CHAT_ONE] = {SEEN_PAGE(SOURCE_ONE), BB_SQL_REPLICA},
+    [CHAT_MINE] = {SEEN_PAGE(SOURCE_MINE), BB_SQL_LIST},
+    [CHAT_EVERY] = {SEEN_PAGE(SOURCE_EVERY), BB_SQL_LIST},
+    [CHAT_THEIRS] = {SEEN_PAGE(SOURCE_THEIRS), BB_SQL_LIST},
 };
 
 enum chat_source chat_source(struct bb_request *rq, const struct chat_scope *scope, bool one)

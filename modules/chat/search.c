@@ -63,10 +63,10 @@ enum { WORDS = 30 };
     ", 0) AS first) x ON true ORDER BY f.created_at DESC, f.conversation_id DESC, f.seq DESC"
 
 static const struct bb_sql found[] = {
-    [CHAT_ONE] = {FOUND(SOURCE_ONE), BB_SQL_LONG},
-    [CHAT_MINE] = {FOUND(SOURCE_MINE), BB_SQL_LONG},
-    [CHAT_EVERY] = {FOUND(SOURCE_EVERY), BB_SQL_LONG},
-    [CHAT_THEIRS] = {FOUND(SOURCE_THEIRS), BB_SQL_LONG},
+    [CHAT_ONE] = {FOUND(SOURCE_ONE), BB_SQL_LIST},
+    [CHAT_MINE] = {FOUND(SOURCE_MINE), BB_SQL_LIST},
+    [CHAT_EVERY] = {FOUND(SOURCE_EVERY), BB_SQL_LIST},
+    [CHAT_THEIRS] = {FOUND(SOURCE_THEIRS), BB_SQL_LIST},
 };
 // clang-format on
 

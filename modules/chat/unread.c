@@ -70,7 +70,7 @@ static const struct bb_keyed count_own = {
 
 static const struct bb_keyed count_seen = KEYED(COUNT_SEEN(BEYOND_FEW));
 static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(PAIRED) ") a",
-                                         BB_SQL_LONG};
+                                         BB_SQL_LIST};
 
 /*
  * The latest names of the totals. For another e-mail, the latest names of each organization. Names
@@ -99,7 +99,7 @@ static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(
 
 static const struct bb_keyed devices_of_account = KEYED(DEVICES(OF_ACCOUNT));
 static const struct bb_sql devices_of_another = {
-    ONE " CROSS JOIN LATERAL (" DEVICES(OF_ORGANIZATIONS) ") a", BB_SQL_LONG};
+    ONE " CROSS JOIN LATERAL (" DEVICES(OF_ORGANIZATIONS) ") a", BB_SQL_LIST};
 
 int chat_unread_count(struct bb_request *rq)
 {

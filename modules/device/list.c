@@ -50,13 +50,13 @@ static const struct list_order list_orders[] = {
 };
 
 /*
- * BB_SQL_LONG, because a filter may match a few of very many devices, and because reading many
+ * BB_SQL_LIST, because a filter may match a few of very many devices, and because reading many
  * devices takes long.
  */
-static const struct bb_sql list_few = {PAGE, 0}, list_many = {PAGE, BB_SQL_LONG};
+static const struct bb_sql list_few = {PAGE, BB_SQL_REPLICA}, list_many = {PAGE, BB_SQL_LIST};
 static const struct bb_sql list_count = {
     "SELECT device_count(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean)",
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 
 /* Limits of a page: devices, and bytes, because attributes can be large. */
 enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
@@ -216,7 +216,7 @@ static const struct bb_sql pairs = {
                       " WHERE d.id = least(p.one, p.two)) one"
                       " CROSS JOIN LATERAL (SELECT " DEVICE_FACTS " FROM device d"
                       " WHERE d.id = greatest(p.one, p.two)) two ORDER BY p.id DESC",
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 
 enum { PAIR = 2 * DEVICE_FACT_COUNT /* from here on device_pair_fields */ };
 

@@ -47,7 +47,7 @@ enum column { ID, START, END, WH, UNIT, TYPE, CREATED, STORED };
 #define LIST                                                                                       \
     "SELECT " READING " FROM (" BRANCH("D") " UNION ALL " BRANCH("H") ") r"                        \
     " ORDER BY r.end_at, r.type LIMIT $7::bigint"
-static const struct bb_sql list_few = {LIST, 0}, list_many = {LIST, BB_SQL_LONG};
+static const struct bb_sql list_few = {LIST, BB_SQL_REPLICA}, list_many = {LIST, BB_SQL_LIST};
 
 /*
  * $1 device, $2 type or null, $3 start, $4 end, $5 upper bound of the numbers, $6 not used, $7
@@ -58,7 +58,7 @@ static const struct bb_sql list_voided = {
     " WHERE r.device = $1::bigint AND ($2::text IS NULL OR r.type = $2::text::\"char\")"
     " AND r.end_at > reading_time($3::bigint) AND r.end_at <= reading_time($4::bigint)"
     " AND r.id < $5::bigint AND $6::text IS NOT NULL ORDER BY r.id DESC LIMIT $7::bigint",
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 
 /* Reads one row, however many readings the device has. */
 #define LATEST(id)                                                                                 \
@@ -268,7 +268,7 @@ static const struct bb_sql totals = {
     " AND ($7::bigint IS NULL OR r.end_at > "
     NEXT("date_trunc($5::text, reading_time($7::bigint), $6::text)") ")"
     " GROUP BY 1) s ORDER BY s.span LIMIT $8::bigint",
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 
 /* clang-format on */
 

@@ -81,13 +81,13 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
     BB_SQL_MS("r.refused_at") " FROM (" from ") r" NEWEST
 
 static const struct bb_sql of_device = {
-    LISTED(WANTED " AND r.device = $1::bigint" NEWEST), BB_SQL_LONG};
+    LISTED(WANTED " AND r.device = $1::bigint" NEWEST), BB_SQL_LIST};
 static const struct bb_sql of_organizations = {
     LISTED("SELECT r.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" WANTED
            " AND r.organisation = o" NEWEST ") r"),
-    BB_SQL_LONG};
+    BB_SQL_LIST};
 static const struct bb_sql of_all = {
-    LISTED(WANTED " AND $1::bigint IS NULL" NEWEST), BB_SQL_LONG};
+    LISTED(WANTED " AND $1::bigint IS NULL" NEWEST), BB_SQL_LIST};
 
 /* clang-format on */
 

@@ -62,6 +62,9 @@ struct postgres *postgres_make(const char *name, bool durable);
 /* Makes and starts a cluster with its own system identifier and without the template. */
 struct postgres *postgres_make_apart(const char *name);
 
+/* Makes and starts a standby of this server, using pg_basebackup. */
+struct postgres *postgres_make_standby(const struct postgres *primary, const char *name);
+
 /* Returns the path of a PostgreSQL program, in the newest version installed. */
 char *postgres_program(const char *name);
 

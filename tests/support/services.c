@@ -167,6 +167,20 @@ struct postgres *postgres_make_apart(const char *name)
     return pg;
 }
 
+struct postgres *postgres_make_standby(const struct postgres *primary, const char *name)
+{
+    struct postgres *pg = cluster_place(name, false);
+    struct process_spec spec = {.argv = words("%s -D %s -h %s -U busbar -R -c fast --no-sync",
+                                              postgres_program("pg_basebackup"), pg->data,
+                                              primary->sockets),
+                                .log = pg->log,
+                                .as_service = true};
+
+    ck_assert_msg(process_run(&spec) == 0, "pg_basebackup failed:\n%s", file_text(pg->log));
+    postgres_start(pg);
+    return pg;
+}
+
 /* A stopped cluster with the template, which others are copied from; a test is a process, and what
  * is on the disk outlives it. */
 static const char *spare_data(void)

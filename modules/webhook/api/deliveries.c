@@ -48,7 +48,7 @@ static const struct bb_sql one = {
     "SELECT " DELIVERY_COLUMNS ", coalesce(d.body, b.body) FROM webhook_hook h"
     " JOIN webhook_deliveries d ON d.webhook = h.id AND d.id = $4::bigint"
     " LEFT JOIN webhook_body b ON b.id = d.body_id WHERE " WEBHOOK_MINE,
-    BB_SQL_LONG, /* it reads a body */
+    BB_SQL_LIST, /* it reads a body */
 };
 
 int webhook_delivery(struct bb_request *rq)

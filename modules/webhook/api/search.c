@@ -44,7 +44,7 @@ static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM (SELECT " DELIVERY_COLUMNS
     FOUND_OF ") q) p WHERE upto - octet_length(log) < $5::bigint ORDER BY id DESC",
-    BB_SQL_LONG,
+    BB_SQL_LIST,
 };
 
 static const struct bb_sql export_rows = {
@@ -52,7 +52,7 @@ static const struct bb_sql export_rows = {
     " last ->> 'durationMs', last ->> 'error' FROM (SELECT d.id, d.event, d.event_id, d.state, "
     BB_SQL_TIME("d.created_at") " AS created, jsonb_array_length(d.log) AS n,"
     " d.log -> -1 AS last" FOUND_OF ") d",
-    BB_SQL_LONG,
+    BB_SQL_LIST,
 };
 
 /* clang-format on */
@@ -60,7 +60,7 @@ static const struct bb_sql export_rows = {
 /* Returns the last id that a statement has read, if it has read SCAN deliveries. */
 static const struct bb_sql scanned = {
     "SELECT d.id FROM webhook_delivery d WHERE" RANGE "OFFSET " SCAN_LAST " LIMIT 1",
-    BB_SQL_LONG,
+    BB_SQL_LIST,
 };
 
 struct search {

@@ -310,7 +310,7 @@ static const struct bb_sql list_page = {
     " + coalesce(octet_length(h.authentication), 0) + 500 AS size FROM webhook_hook h"
     " WHERE h.id > $1::bigint AND ($2::boolean OR h.account = $3::bigint)"
     " ORDER BY h.id LIMIT $4::bigint) h) h WHERE h.before < $5::bigint ORDER BY h.id",
-    BB_SQL_LONG,
+    BB_SQL_LIST,
 };
 
 #define PAGE_BYTES (1024 * 1024)

@@ -404,6 +404,7 @@ pub struct bb_stream_options {
 
 pub const BB_SQL_WRITE: c_uint = 1;
 pub const BB_SQL_LONG: c_uint = 2;
+pub const BB_SQL_REPLICA: c_uint = 8;
 
 #[repr(C)]
 pub struct bb_sql {

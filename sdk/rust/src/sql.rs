@@ -27,6 +27,12 @@ impl Sql {
         self.0.flags |= BB_SQL_LONG;
         self
     }
+
+    /// The statement may run on a replica: it only reads, decides nothing about access, and does not use now().
+    pub const fn replica(mut self) -> Sql {
+        self.0.flags |= BB_SQL_REPLICA;
+        self
+    }
 }
 
 /// A parameter of a statement: `&[account.into(), text.into()]`.

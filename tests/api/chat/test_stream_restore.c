@@ -156,23 +156,6 @@ TEST(a_host_that_runs_during_a_restore_restarts_its_streams)
 
 /* ---- the promotion of a standby that had not received the last messages ---- */
 
-/* Makes and starts a standby of this server, using pg_basebackup. */
-static struct postgres *standby_make(const struct postgres *primary, const char *name)
-{
-    struct postgres *standby = kept(calloc(1, sizeof *standby));
-
-    standby->data = harness_path(text("%s.data", name));
-    standby->sockets = harness_path(text("%s.run", name));
-    standby->log = harness_path(text("%s.log", name));
-    process_service_directory(standby->sockets);
-    process_service_directory(standby->data);
-    run((const char *const[]){postgres_program("pg_basebackup"), "-D", standby->data, "-h",
-                              primary->sockets, "-U", "busbar", "-R", "-c", "fast", "--no-sync",
-                              NULL});
-    postgres_start(standby);
-    return standby;
-}
-
 /*
  * Waits until the standby has replayed everything, then cuts it off. Many pages stay dirty, so that
  * the checkpoint after a promotion takes minutes.
@@ -199,7 +182,7 @@ TEST(a_client_that_resumes_after_a_promotion_restarts_once)
     struct postgres *primary = postgres_make("promotion", false), at = *primary;
     const char *database = database_make(primary, "promotion");
     PGconn *before = database_connect(primary, "promotion");
-    struct postgres *standby = standby_make(primary, "promotion-standby");
+    struct postgres *standby = postgres_make_standby(primary, "promotion-standby");
     PGconn *after = database_connect(standby, "promotion");
 
     at.sockets = text("%s,%s target_session_attrs=read-write", primary->sockets, standby->sockets);

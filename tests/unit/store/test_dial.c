@@ -39,8 +39,8 @@ static void plan_close(void *connection)
     sem_post(&closed);
 }
 
-static const struct dial_kind once = {plan_connect, plan_close, 0},
-                              twice = {plan_connect, plan_close, 1};
+static const struct dial_kind once = {plan_connect, plan_close, 0, false},
+                              twice = {plan_connect, plan_close, 1, false};
 
 static void set_up(void)
 {
