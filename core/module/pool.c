@@ -19,6 +19,7 @@ enum {
     OWN_QUEUE = 4096,
     FEW = 2,  /* calls of an owner that the first thread of a pool serves */
     REST = 2, /* times the time for which a call of another thread waited for a processor */
+    REST_MAX_US = 1000000,
 };
 
 struct work_pool {
@@ -55,6 +56,8 @@ static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
     fair_leave(&pool->owners, owner);
     if (call->other)
         fair_leave(&pool->owners, call->other);
+    if (pool->shared && pool->queued) /* perhaps the first thread serves the owner now */
+        pthread_cond_broadcast(&pool->more);
 }
 
 /*
@@ -63,10 +66,18 @@ static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
  */
 static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 {
-    for (unsigned i = pool->calls.flows; i; i--) {
-        if (!first || fair_first(&pool->calls)->owner->taken <= FEW)
-            return fair_take(&pool->calls);
-        fair_skip(&pool->calls);
+    struct fair_flow *flow;
+
+    if (!first)
+        return fair_take(&pool->calls);
+    STAILQ_FOREACH(flow, &pool->calls.round, next)
+    {
+        struct fair_entry *entry = STAILQ_FIRST(&flow->entries);
+
+        if (entry->owner->taken <= FEW) {
+            fair_cancel(&pool->calls, entry);
+            return entry;
+        }
     }
     return NULL;
 }
@@ -97,7 +108,7 @@ static void *pool_thread(void *arg)
     bool first = !pool->running++ && pool->shared, rests = pool->shared && !first;
 
     while (pool->queued || !pool->stop) {
-        struct fair_entry *queued = pool_take(pool, first && !pool->stop);
+        struct fair_entry *queued = pool_take(pool, first && pool->started > 1 && !pool->stop);
 
         if (!queued) {
             pthread_cond_wait(&pool->more, &pool->lock);
@@ -123,7 +134,8 @@ static void *pool_thread(void *arg)
         pthread_mutex_unlock(&pool->lock);
         loop_post(loop, &call->message);
         pthread_mutex_lock(&pool->lock);
-        pool_rest(pool, clock_mono_ms() + REST * delay_us / 1000);
+        delay_us *= REST;
+        pool_rest(pool, clock_mono_ms() + (delay_us < REST_MAX_US ? delay_us : REST_MAX_US) / 1000);
     }
     pthread_mutex_unlock(&pool->lock);
     arena_thread_end();

@@ -242,7 +242,8 @@ struct idempotency {
 static const struct bb_sql key_find = {
     "SELECT request_hash, status, reply, current_setting('synchronous_standby_names') <> ''"
     " FROM busbar_idempotency WHERE account = $1::bigint"
-    " AND route = $2 AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
+    " AND route = $2 AND key = $3 AND created_at > now() - make_interval(hours => $4::int)"
+    " ORDER BY created_at DESC LIMIT 1",
     0};
 
 /* Changes nothing, but its commit waits for the standby, which then also has the first commit. */

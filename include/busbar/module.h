@@ -171,8 +171,8 @@ struct bb_pool {
     /* 0: one for each event loop of the host, which rest while processors are scarce, and one more
      * for callers with one or two calls in the pool */
     unsigned threads;
-    unsigned queue;   /* maximum number of waiting calls; further calls are refused */
-    int nice; /* added to the niceness of the threads, so that they do not delay the loops */
+    unsigned queue; /* maximum number of waiting calls; further calls are refused */
+    int nice;       /* added to the niceness of the threads, so that they do not delay the loops */
 };
 
 /*

@@ -318,16 +318,22 @@ $$;
 
 DROP FUNCTION reading_partition_make(integer);
 
--- Creates the partitions of this month and the next twelve, except months of a year that has a partition. Rows are only
--- added, so vacuum freezes them at once: a page is then read once by vacuum, and not again when its rows are old.
--- 100,000 devices add 72 million rows in a month. With the default, a fifth of them would wait for the next vacuum.
+-- Creates the partitions of this month and the next twelve, and of all months since the latest partition, if no
+-- host ran meanwhile. Months of a year that has a partition need none. Rows are only added, so vacuum freezes them
+-- at once: a page is then read once by vacuum, and not again when its rows are old. 100,000 devices add 72 million rows
+-- in a month. With the default, a fifth of them would wait for the next vacuum.
 CREATE FUNCTION reading_partitions() RETURNS void
     LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
     month timestamp;
+    this  timestamp := date_trunc('month', now() AT TIME ZONE 'UTC');
+    first timestamp;
 BEGIN
-    FOR ahead IN 0..12 LOOP
-        month := date_trunc('month', now() AT TIME ZONE 'UTC') + ahead * interval '1 month';
+    SELECT least(max(CASE length(n) WHEN 4 THEN make_date(n::int + 1, 1, 1)
+                     ELSE to_date(n, 'YYYYMM') + interval '1 month' END), this) INTO first
+    FROM (SELECT substring(c.relname FROM '^reading_([0-9]{4}|[0-9]{6})$') AS n
+          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'reading'::regclass) p;
+    FOR month IN SELECT generate_series(first, this + interval '12 months', '1 month') LOOP
         IF to_regclass(to_char(month, '"reading_"YYYY')) IS NULL
             AND to_regclass(to_char(month, '"reading_"YYYYMM')) IS NULL THEN
             EXECUTE format('CREATE TABLE %I PARTITION OF reading FOR VALUES FROM (%L) TO (%L)'

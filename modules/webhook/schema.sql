@@ -746,7 +746,8 @@ $$;
 -- records it, so a delivery that is resent and delivered afterwards is kept as long as the rest of its day.
 CREATE FUNCTION webhook_day_is_thin(day date) RETURNS boolean
     LANGUAGE sql STABLE AS $$
-    SELECT obj_description(to_regclass('webhook_delivery' || to_char(day, '_YYYYMMDD')), 'pg_class') IS NOT NULL
+    SELECT obj_description(to_regclass('webhook_delivery' || to_char(day, '_YYYYMMDD')), 'pg_class')
+        IS NOT DISTINCT FROM 'without delivered deliveries'
 $$;
 
 -- Returns the days to drop after `days`, and those to thin after `delivered_days` (0: none), oldest first.
@@ -775,7 +776,7 @@ BEGIN
     END IF;
     used := ARRAY(SELECT DISTINCT d.body_id FROM webhook_delivery d
         WHERE d.id >= low AND d.id < webhook_day_floor(day + 2) AND d.body_id IS NOT NULL);
-    IF (SELECT sum(pg_column_size(b.body)) FROM webhook_body b
+    IF (SELECT sum(octet_length(b.body)) FROM webhook_body b
         WHERE b.id = ANY (used) AND b.id >= low AND b.id < upto) > 64 << 20 THEN
         RETURN;
     END IF;
@@ -790,7 +791,7 @@ $$;
 -- Thins the partitions of a day: keeps only the deliveries that were not delivered, and the events of polled webhooks.
 -- The function copies these rows, truncates the partitions, and inserts the rows again, so it leaves nothing to vacuum.
 -- Its locks block only statements that use the day, among them those with a plan for all days. So that they wait for
--- at most about a second, a day with more than 50,000 rows to keep stays as it is. It checks the same as
+-- at most about a second, a day with more than 50,000 rows or 64 MiB to keep stays as it is. It checks the same as
 -- webhook_partition_drop_day(), and also that no running replay needs the day. lock_timeout is shorter than
 -- deadlock_timeout, so that a deadlock ends this function and no other transaction.
 CREATE FUNCTION webhook_partition_thin(day date) RETURNS boolean
@@ -810,6 +811,10 @@ BEGIN
             WHERE h.kind = 'poll' AND d.id >= low AND d.id < high) k LIMIT 50001);
         IF cardinality(kept) > 50000 OR webhook_day_waits(day) OR EXISTS (SELECT FROM webhook_replay r
             WHERE r.state = 'running' AND r.cursor < high AND r.upto >= low) THEN
+            RETURN false;
+        ELSIF (SELECT sum(coalesce(octet_length(d.body), 0) + coalesce(octet_length(o.log::text), 0))
+            FROM webhook_delivery d LEFT JOIN webhook_outcome o ON o.id = d.id AND o.id >= low AND o.id < high
+            WHERE d.id = ANY (kept) AND d.id >= low AND d.id < high) > 64 << 20 THEN
             RETURN false;
         END IF;
         IF look = 1 THEN

@@ -137,16 +137,23 @@ static void option_retry_take(struct bb_request *rq, json_t *value, json_t *colu
     bb_set(rq, columns, "retry_policy", json_incref(value));
 }
 
-static void option_disable_take(struct bb_request *rq, json_t *value, json_t *columns)
+/* Returns the seconds of a duration such as 90m, 36h or 5d, or 0 if the text is invalid. */
+static int64_t option_duration_s(const char *text)
 {
     enum { DIGITS = 6, MINUTE_S = 60, HOUR_S = 3600 };
-    const char *after = json_string_value(json_object_get(value, "after"));
-    size_t digits = after ? strspn(after, "0123456789") : 0;
-    char unit = after ? after[digits] : '\0'; /* of a duration such as 90m, 36h or 5d */
+    size_t digits = strspn(text, "0123456789");
+    char unit = text[digits];
     int64_t unit_s = unit == 'd' ? DAY_S : unit == 'h' ? HOUR_S : unit == 'm' ? MINUTE_S : 0;
-    int64_t after_s = digits && digits <= DIGITS && unit_s && !after[digits + 1]
-                          ? unit_s * strtoll(after, NULL, 10)
-                          : 0;
+
+    return digits && digits <= DIGITS && unit_s && !text[digits + 1]
+               ? unit_s * strtoll(text, NULL, 10)
+               : 0;
+}
+
+static void option_disable_take(struct bb_request *rq, json_t *value, json_t *columns)
+{
+    const char *after = json_string_value(json_object_get(value, "after"));
+    int64_t after_s = after ? option_duration_s(after) : 0;
 
     if (after && (after_s < AFTER_MIN_S || after_s > AFTER_MAX_S))
         bb_end(rq, bb_invalid(rq, "disablePolicy.after",

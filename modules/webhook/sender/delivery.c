@@ -36,9 +36,9 @@ void body_release(struct sender *sender, struct body *body)
 }
 
 /*
- * Keeps the bodies that were read last, up to `bytes`, even if no delivery in memory needs them. The
- * deliveries of an event to many webhooks are read one after the other, and each time PostgreSQL
- * would have to send the body again.
+ * Keeps the bodies that were read last, up to `bytes`, even if no delivery in memory needs them.
+ * The deliveries of an event to many webhooks are read one after the other, and each time
+ * PostgreSQL would have to send the body again.
  */
 void bodies_keep(struct sender *sender, size_t bytes)
 {

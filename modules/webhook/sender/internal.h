@@ -54,7 +54,7 @@ struct timer {
  * worker with the deliveries, so only one thread at a time changes `holders`.
  */
 struct body {
-    struct idmap_node node; /* the id in webhook_body; 0: stored in the delivery's row */
+    struct idmap_node node;  /* the id in webhook_body; 0: stored in the delivery's row */
     STAILQ_ENTRY(body) next; /* in sender->kept */
     size_t holders;
     size_t length;

@@ -266,6 +266,42 @@ void lease_tend(struct sender *sender)
 
 /* ---- cursors, and shards that are given away ------------------------------------------------- */
 
+/*
+ * Notes the attempts in flight, the first unfinished delivery of each webhook, and then the changed
+ * cursors of webhooks.
+ */
+static void lease_note(struct sender *sender, struct saving *saving)
+{
+    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
+    {
+        struct subscription *subscription = delivery->subscription;
+
+        if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
+            continue;
+        if (saving->gives && delivery->item.place == QUEUE_FLYING)
+            saving->failed |= pairs_add(&saving->held, delivery->webhook, delivery->node.id) != 0;
+        else if (!delivery->kept &&
+                 (!subscription->first || delivery->node.id < subscription->first))
+            subscription->first = delivery->node.id;
+    }
+    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
+    {
+        int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
+
+        if (!(saving->shards & sender_shard(subscription->node.id)))
+            continue;
+        if (subscription->first && subscription->first - 1 < cursor)
+            cursor = subscription->first - 1;
+        subscription->first = 0;
+        if (cursor >= sender->cursors[(uint64_t)subscription->node.id % SENDER_SHARDS])
+            cursor = 0;
+        if (cursor == subscription->saved)
+            continue;
+        saving->failed |= pairs_add(&saving->db_task.pairs, subscription->node.id, cursor) != 0;
+        subscription->saved = cursor;
+    }
+}
+
 static void lease_save_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct saving *saving = (struct saving *)db_task;
@@ -323,38 +359,7 @@ void lease_save(struct sender *sender, uint64_t shards, bool gives)
         return;
     *saving = (struct saving){.me = sender->me, .shards = shards, .gives = gives};
     memcpy(saving->cursors, sender->cursors, sizeof(saving->cursors));
-    /*
-     * Notes the attempts in flight, the first unfinished delivery of each webhook, and then the
-     * changed cursors of webhooks.
-     */
-    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
-    {
-        struct subscription *subscription = delivery->subscription;
-
-        if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
-            continue;
-        if (saving->gives && delivery->item.place == QUEUE_FLYING)
-            saving->failed |= pairs_add(&saving->held, delivery->webhook, delivery->node.id) != 0;
-        else if (!delivery->kept &&
-                 (!subscription->first || delivery->node.id < subscription->first))
-            subscription->first = delivery->node.id;
-    }
-    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
-    {
-        int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
-
-        if (!(saving->shards & sender_shard(subscription->node.id)))
-            continue;
-        if (subscription->first && subscription->first - 1 < cursor)
-            cursor = subscription->first - 1;
-        subscription->first = 0;
-        if (cursor >= sender->cursors[(uint64_t)subscription->node.id % SENDER_SHARDS])
-            cursor = 0;
-        if (cursor == subscription->saved)
-            continue;
-        saving->failed |= pairs_add(&saving->db_task.pairs, subscription->node.id, cursor) != 0;
-        subscription->saved = cursor;
-    }
+    lease_note(sender, saving);
     db_task_send(sender, &saving->db_task, lease_save_work, lease_save_back);
 }
 

@@ -80,6 +80,42 @@ static const struct bb_sql read_bodies = {
     BB_SQL_LONG,
 };
 
+static void read_row(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows,
+                     size_t row, const struct bb_rows *bodies)
+{
+    int64_t body_id = bb_cell_int(rq, rows, row, BODY_ID);
+    size_t found = 0, count = body_id && bodies ? bb_count(rq, bodies) : 0;
+    struct sender_event event = {.name = bb_cell(rq, rows, row, EVENT),
+                                 .id = bb_cell(rq, rows, row, EVENT_ID),
+                                 .trace = bb_cell(rq, rows, row, TRACE),
+                                 .body_id = body_id,
+                                 .body = bb_cell(rq, rows, row, BODY)};
+
+    while (found < count && bb_cell_int(rq, bodies, found, 0) != body_id)
+        found++;
+    if (event.body) {
+        event.length = rq->api->rows_length(rows, row, BODY);
+    } else if (found < count) {
+        event.body = bb_cell(rq, bodies, found, 1);
+        event.length = rq->api->rows_length(bodies, found, 1);
+    }
+    struct body *body = body_new(&event);
+    struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, WEBHOOK),
+                                                    bb_cell_int(rq, rows, row, ID), body)
+                                     : NULL;
+
+    if (body)
+        body_release(NULL, body);
+    if (!delivery)
+        delivery = bb_alloc(rq, SIZE_MAX); /* does not return */
+    delivery->kept = reading->after[bb_cell_int(rq, rows, row, STREAM)] < 0;
+    delivery->sequence = bb_cell_int(rq, rows, row, SEQUENCE);
+    delivery->replay = bb_cell_int(rq, rows, row, REPLAY);
+    delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
+    delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */
+    STAILQ_INSERT_TAIL(&reading->list, delivery, next);
+}
+
 /*
  * Takes the rows of each stream until a body does not fit. A body that several rows share is read
  * once. Returns 0, or -1 on failure.
@@ -117,41 +153,9 @@ static int read_rows(struct bb_request *rq, struct reading *reading, const struc
 
     if (wanted && !bodies)
         return -1;
-    for (size_t row = 0; row < count; row++) {
-        if (!taken[row])
-            continue;
-        int64_t body_id = bb_cell_int(rq, rows, row, BODY_ID);
-        size_t found = 0, all = body_id && bodies ? bb_count(rq, bodies) : 0;
-        struct sender_event event = {.name = bb_cell(rq, rows, row, EVENT),
-                                     .id = bb_cell(rq, rows, row, EVENT_ID),
-                                     .trace = bb_cell(rq, rows, row, TRACE),
-                                     .body_id = body_id,
-                                     .body = bb_cell(rq, rows, row, BODY)};
-
-        while (found < all && bb_cell_int(rq, bodies, found, 0) != body_id)
-            found++;
-        if (event.body) {
-            event.length = rq->api->rows_length(rows, row, BODY);
-        } else if (found < all) {
-            event.body = bb_cell(rq, bodies, found, 1);
-            event.length = rq->api->rows_length(bodies, found, 1);
-        }
-        struct body *body = body_new(&event);
-        struct delivery *delivery = body ? delivery_new(bb_cell_int(rq, rows, row, WEBHOOK),
-                                                        bb_cell_int(rq, rows, row, ID), body)
-                                         : NULL;
-
-        if (body)
-            body_release(NULL, body);
-        if (!delivery)
-            delivery = bb_alloc(rq, SIZE_MAX); /* does not return */
-        delivery->kept = reading->after[bb_cell_int(rq, rows, row, STREAM)] < 0;
-        delivery->sequence = bb_cell_int(rq, rows, row, SEQUENCE);
-        delivery->replay = bb_cell_int(rq, rows, row, REPLAY);
-        delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
-        delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */
-        STAILQ_INSERT_TAIL(&reading->list, delivery, next);
-    }
+    for (size_t row = 0; row < count; row++)
+        if (taken[row])
+            read_row(rq, reading, rows, row, bodies);
     return 0;
 }
 
@@ -191,10 +195,29 @@ static bool read_admit(struct sender *sender, struct delivery *delivery)
     return known && mine;
 }
 
+/* Notes what stream i has read. `last` is the last delivery that was taken; 0: none. */
+static void read_end(struct sender *sender, size_t i, bool ok, int64_t last)
+{
+    const struct reading *reading = &sender->reading;
+    struct subscription *subscription = reading->subscriptions[i];
+    bool more = !ok || reading->cut[i] || reading->found[i] >= reading->most[i];
+
+    if (reading->after[i] < 0 && (more || reading->next_ms[i])) {
+        subscription_due(sender, subscription, sender->now_ms + (more ? 0 : reading->next_ms[i]));
+    } else if (reading->after[i] >= 0 && ok) {
+        if (subscription->again) /* its rows are read again, and may have outcomes by then */
+            subscription->checked = sender->newest;
+        else if (last > subscription->read_to)
+            subscription->read_to = last;
+        subscription->backlog &= subscription->again || more;
+    }
+    subscription_update(sender, subscription);
+}
+
 static void read_back(struct sender *sender, struct db_task *db_task)
 {
     struct reading *reading = (struct reading *)db_task;
-    int64_t last[SENDER_STREAMS] = {0}; /* the last delivery that was taken; 0: none */
+    int64_t last[SENDER_STREAMS] = {0};
     struct delivery *delivery;
     bool ok = db_task->ok && reading->me == sender->me; /* not read under a lost lease */
 
@@ -213,23 +236,8 @@ static void read_back(struct sender *sender, struct db_task *db_task)
             last[i] = id;
     }
     delivery_free_list(&reading->list);
-    /* Notes what each stream has read. */
-    for (size_t i = 0; i < reading->count; i++) {
-        struct subscription *subscription = reading->subscriptions[i];
-        bool more = !ok || reading->cut[i] || reading->found[i] >= reading->most[i];
-
-        if (reading->after[i] < 0 && (more || reading->next_ms[i])) {
-            subscription_due(sender, subscription,
-                             sender->now_ms + (more ? 0 : reading->next_ms[i]));
-        } else if (reading->after[i] >= 0 && ok) {
-            if (subscription->again) /* its rows are read again, and may have outcomes by then */
-                subscription->checked = sender->newest;
-            else if (last[i] > subscription->read_to)
-                subscription->read_to = last[i];
-            subscription->backlog &= subscription->again || more;
-        }
-        subscription_update(sender, subscription);
-    }
+    for (size_t i = 0; i < reading->count; i++)
+        read_end(sender, i, ok, last[i]);
 }
 
 /*
@@ -251,17 +259,9 @@ static size_t read_room(const struct sender *sender, const struct subscription *
     return room < ROWS_EACH ? room : ROWS_EACH;
 }
 
-void read_deliveries(struct sender *sender)
+/* Chooses the webhooks to read. Each webhook that it checks moves to the end of the list. */
+static void read_choose(struct sender *sender, struct reading *reading)
 {
-    struct reading *reading = &sender->reading;
-
-    if (reading->db_task.busy || sender->saving.gives || TAILQ_EMPTY(&sender->to_read) ||
-        sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
-        return;
-    memset(reading, 0, sizeof(*reading));
-    reading->me = sender->me;
-    STAILQ_INIT(&reading->list);
-    /* Chooses the webhooks to read. Each webhook that it checks moves to the end of the list. */
     const struct subscription *first = TAILQ_FIRST(&sender->to_read);
     size_t rows = 0;
 
@@ -288,6 +288,21 @@ void read_deliveries(struct sender *sender)
             subscription->again = false;
         rows += room;
     }
+}
+
+void read_deliveries(struct sender *sender)
+{
+    struct reading *reading = &sender->reading;
+
+    if (reading->db_task.busy || sender->saving.gives || TAILQ_EMPTY(&sender->to_read) ||
+        sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
+        return;
+    if (sender->queue.held_bytes + BYTES > sender->queue.limits.bytes)
+        bodies_keep(sender, 0); /* deliveries need the memory */
+    memset(reading, 0, sizeof(*reading));
+    reading->me = sender->me;
+    STAILQ_INIT(&reading->list);
+    read_choose(sender, reading);
     if (!reading->count)
         return;
     sender->reads++;

@@ -423,36 +423,12 @@ static void sender_set_running(struct sender *sender, bool running)
     sender->running = running;
 }
 
-void sender_run(struct bb_worker_context *context)
+/*
+ * A sender that ends gives its shards away at once. It lets the attempts in flight end, as long as
+ * bb_leave_ms() allows, because an attempt that was cut off would be made a second time.
+ */
+static void sender_finish(struct sender *sender)
 {
-    struct sender *sender = ((struct webhook *)context->host->state)->sender;
-    const struct webhook_settings *settings = sender->settings;
-    size_t memory = (size_t)settings->memory * 1024 * 1024;
-    struct queue_limits limits = {.slots = (size_t)settings->slots,
-                                  .flow_flying = (size_t)settings->slots_per_webhook,
-                                  .flow_items = (size_t)settings->queue_per_webhook,
-                                  .flow_bytes = memory / 4,
-                                  .bytes = memory};
-
-    sender->context = context;
-    sender->now_ms = bb_now_ms(sender->host);
-    sender->tend_at = sender->now_ms;
-    sender->expand_at = sender->replay_at = INT64_MAX;
-    sender->clean_at = sender->now_ms + CLEAN_MS;
-    queue_init(&sender->queue, &limits);
-    STAILQ_INIT(&sender->kept);
-    if (attempts_init(sender)) {
-        attempts_free(sender);
-        bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
-        return;
-    }
-    sender_set_running(sender, true);
-    while (!bb_stopping(context))
-        sender_turn(sender);
-    /*
-     * A sender that ends gives its shards away at once. It lets the attempts in flight end, as long
-     * as bb_leave_ms() allows, because an attempt that was cut off would be made a second time.
-     */
     waiters_end(sender->webhook->waiters);
     sender->stopping = true;
     sender->successor = bb_superseded(sender->host);
@@ -488,4 +464,33 @@ void sender_run(struct bb_worker_context *context)
         delivery_free(sender, delivery);
     }
     bodies_keep(sender, 0);
+}
+
+void sender_run(struct bb_worker_context *context)
+{
+    struct sender *sender = ((struct webhook *)context->host->state)->sender;
+    const struct webhook_settings *settings = sender->settings;
+    size_t memory = (size_t)settings->memory * 1024 * 1024;
+    struct queue_limits limits = {.slots = (size_t)settings->slots,
+                                  .flow_flying = (size_t)settings->slots_per_webhook,
+                                  .flow_items = (size_t)settings->queue_per_webhook,
+                                  .flow_bytes = memory / 4,
+                                  .bytes = memory};
+
+    sender->context = context;
+    sender->now_ms = bb_now_ms(sender->host);
+    sender->tend_at = sender->now_ms;
+    sender->expand_at = sender->replay_at = INT64_MAX;
+    sender->clean_at = sender->now_ms + CLEAN_MS;
+    queue_init(&sender->queue, &limits);
+    STAILQ_INIT(&sender->kept);
+    if (attempts_init(sender)) {
+        attempts_free(sender);
+        bb_host_log(context->host, BB_ERROR, "webhooks are not sent: out of memory");
+        return;
+    }
+    sender_set_running(sender, true);
+    while (!bb_stopping(context))
+        sender_turn(sender);
+    sender_finish(sender);
 }
