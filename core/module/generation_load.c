@@ -558,6 +558,15 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     if (database && !options)
         settings_complain(g->settings, problems, "database", "url",
                           "must be a connection string of libpq (host=… dbname=…)");
+    json_array_foreach(g->host->database.replicas, i, origin)
+    {
+        PQconninfoOption *replica = PQconninfoParse(json_string_value(origin), NULL);
+
+        if (!replica)
+            settings_complain(g->settings, problems, "database", "replicas",
+                              "item [%zu] must be a connection string of libpq", i);
+        PQconninfoFree(replica);
+    }
     if (redis && *redis && redis_url_parse(redis, g->arena, &url))
         settings_complain(g->settings, problems, "redis", "url",
                           "must be host:port, unix:/path, redis://…, redis+sentinel://… or empty");

@@ -72,11 +72,10 @@ static struct fair_entry *pool_take(struct work_pool *pool, bool first)
         return fair_take(&pool->calls);
     STAILQ_FOREACH(flow, &pool->calls.round, next)
     {
-        struct fair_entry *entry = STAILQ_FIRST(&flow->entries);
-
-        if (entry->owner->taken <= FEW) {
-            fair_cancel(&pool->calls, entry);
-            return entry;
+        if (STAILQ_FIRST(&flow->entries)->owner->taken <= FEW) {
+            STAILQ_REMOVE(&pool->calls.round, flow, fair_flow, next);
+            STAILQ_INSERT_HEAD(&pool->calls.round, flow, next);
+            return fair_take(&pool->calls);
         }
     }
     return NULL;

@@ -392,7 +392,7 @@ static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_ba
 
     if (!batch->failed || conn->pool->kind == PG_TX)
         return true;
-    if (own_failure && request->tries < TRIES_MAX &&
+    if (own_failure && !conn->pool->replica && request->tries < TRIES_MAX &&
         (failure->stale || sqlstate_has(failure->sqlstate, SQLSTATE_AGAIN)))
         return false;
     /* the batch was rolled back, including writes that had succeeded */

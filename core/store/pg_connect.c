@@ -22,7 +22,8 @@
 /* Options that the url cannot override, because the host and the modules need these formats. */
 #define PINNED_LAST                                                                                \
     "-c datestyle=ISO,MDY -c intervalstyle=iso_8601 -c timezone=UTC -c bytea_output=hex "          \
-    "-c standard_conforming_strings=on -c extra_float_digits=1"
+    "-c standard_conforming_strings=on -c extra_float_digits=1 "                                   \
+    "-c default_transaction_isolation=read\\ committed"
 
 /* The setting with the session's mark. A pooler in session mode resets it between connections. */
 #define MARK "busbar.session"

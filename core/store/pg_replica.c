@@ -15,7 +15,8 @@
  * Positions of different timelines must not be compared. So a position includes the mark of its
  * timeline, a random value that a host has stored on this timeline. A replica that has the row of
  * the mark has replayed WAL of this timeline. A standby of a former primary does not have the row,
- * even if its WAL is longer and its timeline has the same number.
+ * even if its WAL is longer and its timeline has the same number. The mark must be its last one: a
+ * standby of the next primary has left the timeline.
  *
  * The replica executes two statements in one batch: the first one, `replayed`, waits until the
  * server has replayed up to the position, and checks the mark. The second one is the statement of
@@ -54,7 +55,8 @@ static const struct bb_keyed position = {
 };
 
 static const struct bb_sql mark_timeline = {
-    "INSERT INTO busbar_mark (timeline) SELECT busbar_timeline() ON CONFLICT DO NOTHING",
+    "INSERT INTO busbar_mark (timeline, number) SELECT busbar_timeline(),"
+    " coalesce(max(number), 0) + 1 FROM busbar_mark ON CONFLICT DO NOTHING",
     BB_SQL_WRITE};
 
 /* $1 position, $2 milliseconds to wait for it. Returns an enum replica_state. */
@@ -74,7 +76,10 @@ const char *pg_replica_url(const struct pg_replica *replica)
 
 static int64_t replica_lag_most(const struct pg *pg)
 {
-    return pg->loop->host->database.replica_lag;
+    const struct host_settings *host = pg->loop->host;
+    int64_t lag = host->database.replica_lag, half = host->database.statement_timeout / 2;
+
+    return lag < half ? lag : half; /* PostgreSQL must not end the wait before */
 }
 
 static void replica_note(struct pg_replica *replica, enum replica_state state, int64_t lag_ms)
@@ -109,7 +114,14 @@ static struct bb_rows *replica_run(struct core_request *rq, struct pg_replica *r
         pg_request_free(request);
         return NULL;
     }
-    if (request_wait(rq, &request->done)) {
+    if (sql && !(sql->flags & BB_SQL_LONG))
+        request_wait_for(rq, &request->done,
+                         wait_ms + RESPONSE_MS); /* the rest is for the primary */
+    else
+        request_wait_in_time(rq, &request->done);
+    if (!request->done) {
+        if (sql && !(sql->flags & BB_SQL_LONG))
+            *state = REPLICA_AWAY;
         pg_request_abandon(request);
         return NULL;
     }
@@ -183,13 +195,18 @@ static void replica_check(struct core_request *rq)
         sql_query(rq, &mark_timeline, BB_NO_ARGS);
     if (!at)
         return;
+    int64_t asked_ms = clock_mono_ms();
     bool passed = replica_run(rq, replica, NULL, NULL, 0, at, most, &state) != NULL;
     int64_t now = clock_mono_ms();
+    bool silent = rq->timed_out && !passed && now - asked_ms >= RESPONSE_MS;
+
+    if (!passed && rq->failure.kind == FAILED_BUSY) /* many reads wait for the replica */
+        return;
 
     if (passed)
         replica->current_ms = began_ms;
     replica_note(replica, state, passed ? now - began_ms : now - replica->current_ms);
-    for (unsigned i = 0; rq->timed_out && i < 2; i++)
+    for (unsigned i = 0; silent && i < 2; i++)
         for (unsigned k = 0; k < replica->pools[i].count; k++)
             pg_conn_lost(&replica->pools[i].conns[k], "no response within the time limit");
 }
@@ -205,7 +222,8 @@ static void replica_timer(struct timer *timer)
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, replica_check);
     struct loop *loop = pg->loop;
     struct generation *g = engine_generation(loop->engine);
-    bool ready = atomic_load(&loop->engine->schema) == SCHEMA_READY; /* the functions exist */
+    bool stopping = engine_stopping(loop->engine); /* then the loop may end at any time */
+    bool ready = !stopping && atomic_load(&loop->engine->schema) == SCHEMA_READY;
 
     for (unsigned i = 0; ready && i < pg->replica_count; i++) {
         struct pg_replica *replica = &pg->replicas[i];
@@ -223,7 +241,7 @@ static void replica_timer(struct timer *timer)
         request_schedule(&run->rq);
     }
     generation_release(g);
-    if (!engine_stopping(loop->engine))
+    if (!stopping)
         timer_set(&loop->timers, timer, timer_beat(loop->now_ms, TIMER_IDLE_MS));
 }
 

@@ -288,6 +288,7 @@ $$;
 -- timeline. The number of a timeline does not prove this: two standbys that are promoted give theirs the same number.
 CREATE TABLE busbar_mark (
     timeline bigint PRIMARY KEY, -- busbar_timeline()
+    number   bigint NOT NULL,    -- increases with each timeline
     mark     uuid NOT NULL DEFAULT gen_random_uuid()
 );
 
@@ -306,7 +307,7 @@ $$;
 -- this time, 2 if it is not a standby, 3 if it has not followed the timeline.
 CREATE FUNCTION busbar_replayed(wanted text, within_ms bigint) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-    until timestamptz := clock_timestamp() + within_ms * interval '1 ms';
+    until timestamptz := now() + within_ms * interval '1 ms'; -- now(): the requests of a batch share the wait
 BEGIN
     WHILE pg_is_in_recovery() AND coalesce(pg_last_wal_replay_lsn() < split_part(wanted, ' ', 2)::pg_lsn, true) LOOP
         IF clock_timestamp() > until THEN
@@ -315,7 +316,8 @@ BEGIN
         PERFORM pg_sleep(0.001);
     END LOOP;
     RETURN CASE WHEN NOT pg_is_in_recovery() THEN 2
-        WHEN EXISTS (SELECT FROM busbar_mark WHERE mark = split_part(wanted, ' ', 1)::uuid) THEN 0 ELSE 3 END;
+        WHEN split_part(wanted, ' ', 1)::uuid = (SELECT mark FROM busbar_mark ORDER BY number DESC LIMIT 1) THEN 0
+        ELSE 3 END;
 END
 $$;
 

@@ -120,7 +120,10 @@ scene('audit: changes are listed, found by filters in the address, and exported'
   await page.getByRole('button', { name: 'Clear the filters' }).first().click()
   await rows.nth(2).waitFor()
   await page.getByRole('banner').getByLabel('Organization').selectOption(`Audrey at ${domain}`)
-  await page.waitForFunction(() => [...document.querySelectorAll('tbody tr')].every((row) => row.textContent.includes('Audrey at')))
+  await page.waitForFunction(() => {
+    const all = [...document.querySelectorAll('tbody tr')]
+    return all.length > 0 && all.every((row) => row.textContent.includes('Audrey at'))
+  })
   await look(page, 'audit-organization')
   const other = await open()
   await enter(other, admin, new URL(address).hash)

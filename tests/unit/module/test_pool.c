@@ -315,6 +315,7 @@ TEST(a_subject_is_limited_to_its_share_of_a_pool)
 
 static void wait_for_go(void *arg)
 {
+    sem_post(&begun);
     sem_wait(arg);
 }
 
@@ -340,6 +341,7 @@ TEST(a_single_call_does_not_wait_for_those_of_an_owner_with_many)
                                       .arg = &end};
         ck_assert_int_eq(pool_submit(generation.pools, NULL, OWN, &calls[i], true), 0);
     }
+    sem_wait(&begun);
     sem_post(&go);
     sem_post(&go); /* for the call of set_up(), which the other pools run */
     hear_of(2);

@@ -202,7 +202,9 @@ function List () {
       {list.isSuccess && all.length === 0 && (
         <Empty
           icon={Users}
-          action={<Button onClick={() => change({ status: '', search: '', role: '' })}>{t('accounts.clear')}</Button>}>
+          action={filtered && (
+            <Button onClick={() => change({ status: '', search: '', role: '' })}>{t('accounts.clear')}</Button>
+          )}>
           {t('accounts.empty')}
         </Empty>
       )}

@@ -10,7 +10,7 @@ import type {
   Account, BulkUpload, CertificateTotal, Client, Device, SharedGroup, Statistics, Total, Unread
 } from '../api/types'
 import { useOrganizations } from '../organization'
-import { to } from '../router'
+import { to, toWith } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import { Bars } from '../ui/chart'
@@ -111,7 +111,12 @@ function tasksOf ({ devices, unread, receivers, uploads, pending, clients }: Fig
       tone: 'bad',
       address: failing.length === 1 ? to('webhooks', failing[0]!.id) : to('webhooks')
     },
-    waiting > 0 && { icon: UserCheck, text: t('todo.pending', { n: waiting }), tone: 'wait', address: to('accounts') },
+    waiting > 0 && {
+      icon: UserCheck,
+      text: t('todo.pending', { n: waiting }),
+      tone: 'wait',
+      address: toWith({ org: '' }, 'accounts') // of all organizations
+    },
     messages > 0 && {
       icon: MessagesSquare,
       text: t('todo.unread', { n: messages }),

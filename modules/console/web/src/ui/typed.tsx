@@ -7,7 +7,7 @@ const PAUSE_MS = 250
 
 /*
  * The field keeps its text itself, so a key draws nothing else, however long the list is that the text filters.
- * `change` gets the text when the user pauses, presses Enter or follows a link, unless Back has come first. Leaving the
+ * `change` gets the text when the user pauses, presses Enter, follows a link or clicks a button, unless Back has come first. Leaving the
  * field does not change the list, because the rows would move while a button of one of them is pressed. A part of a
  * date is '' as well, so the field is not written if it has the value.
  */
@@ -28,7 +28,7 @@ export function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInput
   useEffect(() => { latest.current = pass })
   useEffect(() => {
     const leave = ({ target }: MouseEvent) => {
-      if (timer.current !== 0 && target instanceof Element && target.closest('a')) latest.current()
+      if (timer.current !== 0 && target instanceof Element && target.closest('a, button')) latest.current()
     }
     addEventListener('click', leave, true)
     return () => removeEventListener('click', leave, true)
@@ -39,7 +39,11 @@ export function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInput
   }, [entry, value])
   return (
     <input {...rest} ref={input} defaultValue={value}
-      onKeyDown={(event) => { if (event.key === 'Enter' && !event.nativeEvent.isComposing) pass() }}
+      onKeyDown={(event) => {
+        if (event.key !== 'Enter' || event.nativeEvent.isComposing) return
+        event.preventDefault() // a form around the field is not sent
+        pass()
+      }}
       onChange={() => {
         clearTimeout(timer.current)
         timer.current = window.setTimeout(() => latest.current(), PAUSE_MS)
