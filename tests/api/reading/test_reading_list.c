@@ -231,4 +231,19 @@ TEST(refused_readings_are_deleted_after_90_days)
     ask(m, 200, "[{},{}]", REFUSED, "externalId=forgetting");
 }
 
+TEST(months_in_which_no_host_ran_get_partitions)
+{
+    sql_run(db, "BEGIN");
+    sql_run(db,
+            "DO $$ BEGIN EXECUTE (SELECT 'DROP TABLE ' || string_agg(c.relname, ',')"
+            " FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
+            " WHERE inhparent = 'reading'::regclass AND c.relname ~ '_20(2[5-9]|[3-9])'); END $$");
+    sql_run(db, "SELECT reading_partitions()");
+    sql_is(db, 0,
+           "SELECT count(*) FROM generate_series(timestamp '2025-01-01', now() AT TIME ZONE"
+           " 'UTC' + interval '1 year', '1 month') AS month"
+           " WHERE to_regclass(to_char(month, '\"reading_\"YYYYMM')) IS NULL");
+    sql_run(db, "ROLLBACK");
+}
+
 OPENED_SUITE(reading_list, readings_open, 120)
