@@ -107,7 +107,7 @@ static void *pool_thread(void *arg)
     bool first = !pool->running++ && pool->shared, rests = pool->shared && !first;
 
     while (pool->queued || !pool->stop) {
-        struct fair_entry *queued = pool_take(pool, first && pool->started > 1 && !pool->stop);
+        struct fair_entry *queued = pool_take(pool, first && pool->running > 1 && !pool->stop);
 
         if (!queued) {
             pthread_cond_wait(&pool->more, &pool->lock);
