@@ -325,7 +325,7 @@ TEST(a_single_call_does_not_wait_for_those_of_an_owner_with_many)
     struct engine engine = {.loop_count = 1};
     struct generation before = generation;
     struct work_pool_status status;
-    sem_t end;
+    static sem_t end;
 
     sem_init(&end, 0, 0);
     generation.engine = &engine;
@@ -347,14 +347,12 @@ TEST(a_single_call_does_not_wait_for_those_of_an_owner_with_many)
     ck_assert_int_eq(submit_of(BERT, 5, run, true), 0);
     hear_of(1);
     ck_assert(work_pool_snapshot(generation.pools, 0, &status));
-    ck_assert_uint_eq(status.busy, 1);
     ck_assert_uint_eq(status.waiting, 2);
     for (int i = 2; i <= 4; i++)
         sem_post(&end);
     hear_of(3);
     work_pools_free(generation.pools);
     generation = before;
-    sem_destroy(&end);
 }
 
 static const struct bb_pool wide_descriptor = {.name = "wide", .threads = WIDE, .queue = QUEUE};
