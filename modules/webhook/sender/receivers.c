@@ -88,6 +88,8 @@ struct receiver *receivers_take(struct receivers *receivers, const char *url, in
 
 void receivers_free(struct receivers *receivers)
 {
-    while (!TAILQ_EMPTY(&receivers->by_use))
-        receiver_forget(receivers, TAILQ_FIRST(&receivers->by_use));
+    IDMAP_FOREACH(receiver, receiver, &receivers->map)
+    {
+        receiver_forget(receivers, receiver);
+    }
 }
