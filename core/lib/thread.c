@@ -94,11 +94,10 @@ int64_t thread_delay_us(void)
     FILE *in = fopen("/proc/thread-self/schedstat", "re");
     unsigned long long ns = 0;
 
-    if (!in)
-        return 0;
-    if (fscanf(in, "%*u %llu", &ns) != 1)
-        ns = 0;
-    fclose(in);
+    if (in) {
+        (void)!fscanf(in, "%*u %llu", &ns);
+        fclose(in);
+    }
     return (int64_t)(ns / 1000);
 }
 

@@ -82,9 +82,8 @@ static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 }
 
 /*
- * Rests until a time, unless the pool stops. If a call had to wait for a processor, it also delayed
- * others, such as PostgreSQL's processes: their scheduler knows nothing of the threads' niceness if
- * they belong to other sessions.
+ * Rests until a time, unless the pool stops. A call that had to wait for a processor also delayed
+ * others, such as PostgreSQL's processes: the niceness of a thread counts only within its session.
  */
 static void pool_rest(struct work_pool *pool, int64_t until_ms)
 {
