@@ -34,11 +34,10 @@ struct work_pool {
     unsigned queued, busy;
     bool shared; /* its first thread serves owners with few calls: see pool_take() */
     bool stop;
-    pthread_t *threads; /* array with room for `most` */
+    pthread_t *threads; /* array with room for `most`; under the lock */
     unsigned most;      /* threads */
     unsigned started;
-    unsigned running; /* threads that have begun */
-    bool short_told;  /* logged that a thread cannot be created */
+    bool short_told; /* logged that a thread cannot be created */
 };
 
 struct work_pools {
@@ -103,10 +102,11 @@ static void *pool_thread(void *arg)
                                      .name = pool->descriptor->name});
     thread_schedule(pool->descriptor->nice);
     pthread_mutex_lock(&pool->lock);
-    bool first = !pool->running++ && pool->shared, rests = pool->shared && !first;
+    bool first = pool->shared && pthread_equal(pthread_self(), pool->threads[0]);
+    bool rests = pool->shared && !first;
 
     while (pool->queued || !pool->stop) {
-        struct fair_entry *queued = pool_take(pool, first && pool->running > 1 && !pool->stop);
+        struct fair_entry *queued = pool_take(pool, first && pool->started > 1 && !pool->stop);
 
         if (!queued) {
             pthread_cond_wait(&pool->more, &pool->lock);
@@ -394,6 +394,7 @@ static int pool_start(struct work_pools *pools, const struct generation *generat
         .shared = shared,
     };
     pool->own = fair_enter(&pool->owners, &(struct quota_owner){0}, 1, &answer);
+    BB_LOCKED(&pool->lock);
     return pool->own && pool->threads ? pool_add_thread(pool) : -1;
 }
 
