@@ -27,7 +27,7 @@ const month = 30 * 86400 * 1000 // objects
 
 console.log(`### A million messages, deliveries and readings
 
-Measured by \`bench/run cost\` (medians of ${rounds} rounds, ${whole(Number(count))} messages in each run) on ${machine()}.
+Measured by \`bench/run cost\` (${rounds === '1' ? '1 round' : `medians of ${rounds} rounds`}, ${whole(Number(count))} messages in each run) on ${machine()}.
 PostgreSQL, Redis, the load generator and the host share this machine.
 ${warning(busy)}
 ${table(['a million', 'CPU s of the host', 'CPU s of PostgreSQL', 'GB of tables and indexes', 'GB of WAL'],

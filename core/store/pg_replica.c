@@ -202,7 +202,6 @@ static void replica_check(struct core_request *rq)
 
     if (!passed && rq->failure.kind == FAILED_BUSY) /* many reads wait for the replica */
         return;
-
     if (passed)
         replica->current_ms = began_ms;
     replica_note(replica, state, passed ? now - began_ms : now - replica->current_ms);
@@ -249,7 +248,7 @@ int pg_replicas_open(struct pg *pg)
 {
     unsigned count = (unsigned)json_array_size(pg->loop->host->database.replicas);
 
-    pg->replicas = calloc(count, sizeof *pg->replicas);
+    pg->replicas = count ? calloc(count, sizeof *pg->replicas) : NULL;
     pg->replica_check.fire = replica_timer;
     for (unsigned i = 0; pg->replicas && i < count; i++) {
         struct pg_replica *replica = &pg->replicas[i];
@@ -264,5 +263,5 @@ int pg_replicas_open(struct pg *pg)
     }
     if (count)
         timer_set(&pg->loop->timers, &pg->replica_check, pg->loop->now_ms);
-    return pg->replicas ? 0 : -1;
+    return count && !pg->replicas ? -1 : 0;
 }
