@@ -39,7 +39,7 @@ char *harness_path(const char *name);
 const char *harness_program(bool plain);
 const char *harness_modules(bool plain);
 
-/* Returns the file of a test module; `name` has no ".so". */
+/* Returns the file of a test module in the build of BUSBAR_ROOT; `name` has no ".so". */
 char *harness_test_module(const char *name);
 
 /* ---- PostgreSQL and Redis (services.c) ---- */

@@ -362,11 +362,7 @@ const char *const process_lean[] = {
 
 bool process_shadowed(void)
 {
-#ifdef __SANITIZE_THREAD__
-    return true;
-#else
-    return false;
-#endif
+    return getenv("TSAN_OPTIONS") != NULL;
 }
 
 /* Returns the expected size, so that a log of megabytes is not copied while it grows. */

@@ -68,8 +68,8 @@ void process_forget_peak(pid_t pid);
  * was freed. */
 extern const char *const process_lean[];
 
-/* Returns whether ThreadSanitizer is active. It keeps a shadow of all memory ever used, so memory
- * growth cannot be measured. */
+/* Returns whether the hosts have ThreadSanitizer (./test tsan), which has options then. It keeps a
+ * shadow of all memory ever used, so memory growth cannot be measured. */
 bool process_shadowed(void);
 
 int64_t now_ms(void);
