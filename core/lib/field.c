@@ -35,8 +35,7 @@ int warnings_vadd(json_t **warnings, const char *format, va_list args)
     size_t index;
 
     vsnprintf(text, sizeof text, format, args);
-    json_array_foreach(*warnings, index, known)
-    {
+    json_array_foreach (*warnings, index, known) {
         if (!strcmp(json_string_value(known), text))
             return 0;
     }

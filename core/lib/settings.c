@@ -809,12 +809,11 @@ static json_t *settings_shown(json_t *value, const struct bb_field *field)
         if (field->type == BB_LIST && field->fields.count)
             row = *field_at(&field->fields, 0);
         row.flags |= field->flags & BB_SECRET;
-        json_array_foreach(value, i, part) failed |=
-            json_array_append_new(copy, settings_shown(part, &row));
+        json_array_foreach (value, i, part)
+            failed |= json_array_append_new(copy, settings_shown(part, &row));
     } else if (json_is_object(value)) {
         copy = json_object();
-        json_object_foreach(value, key, part)
-        {
+        json_object_foreach (value, key, part) {
             const struct bb_field *known =
                 field->type == BB_OBJECT ? field_find(&field->fields, key) : NULL;
             struct bb_field member = known ? *known : (struct bb_field){.flags = 0};

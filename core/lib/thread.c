@@ -251,8 +251,7 @@ void lifecycle_calls_check(int64_t passed_ms)
     BB_LOCKED(&lock);
     struct lifecycle_call *call;
 
-    LIST_FOREACH(call, &running, link)
-    {
+    LIST_FOREACH (call, &running, link) {
         call->taken_ms = call->taken_ms < 0 ? 0 : call->taken_ms + passed_ms;
         bool over = limit && call->taken_ms >= limit;
 

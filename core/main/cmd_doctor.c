@@ -224,26 +224,21 @@ static void doctor_check_host(struct doctor *doctor, const char *conf)
         doctor_find(doctor, "error", "not ready: see `busbar status`");
     if (paused)
         doctor_find(doctor, "warning", "paused: %s", paused);
-    json_array_foreach(json_object_get(json_object_get(host, "crashes"), "leftOut"), i, row)
-    {
+    json_array_foreach (json_object_get(json_object_get(host, "crashes"), "leftOut"), i, row)
         doctor_find(doctor, "error", "module %s is disabled: %s",
                     json_string_value(json_object_get(row, "name")),
                     json_string_value(json_object_get(row, "why")));
-    }
-    json_array_foreach(json_object_get(host, "jobs"), i, row)
-    {
+    json_array_foreach (json_object_get(host, "jobs"), i, row) {
         if (json_is_object(json_object_get(row, "skippedNow")))
             doctor_find(doctor, "warning", "job %s is skipped: its lock is held elsewhere",
                         json_string_value(json_object_get(row, "name")));
     }
-    json_array_foreach(json_object_get(host, "loops"), i, row)
-    {
+    json_array_foreach (json_object_get(host, "loops"), i, row) {
         failed |= json_is_true(json_object_get(row, "redisFailed"));
         redis |= failed || json_is_integer(json_object_get(row, "redisMs"));
     }
-    json_array_foreach(
-        json_object_get(json_array_get(json_object_get(host, "loops"), 0), "replicas"), i, row)
-    {
+    json_array_foreach (
+        json_object_get(json_array_get(json_object_get(host, "loops"), 0), "replicas"), i, row) {
         const char *state = json_string_value(json_object_get(row, "state"));
 
         if (!i)
@@ -279,8 +274,7 @@ int cmd_doctor(const struct cli *cli)
     doctor_begin(&doctor, NULL);
     if (json && !json_dumpf(doctor.findings, stdout, JSON_INDENT(2)))
         putchar('\n');
-    json_array_foreach(doctor.findings, i, finding)
-    {
+    json_array_foreach (doctor.findings, i, finding) {
         const char *text = json_string_value(json_object_get(finding, "text"));
 
         if (!json && text)

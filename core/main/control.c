@@ -468,10 +468,8 @@ static void status_print_rows(FILE *out, const json_t *json, const char *list, c
     const json_t *row;
     size_t i;
 
-    json_array_foreach(json_object_get(json, list), i, row)
-    {
+    json_array_foreach (json_object_get(json, list), i, row)
         status_print(out, row, format);
-    }
 }
 
 static void status_print_loop(FILE *out, size_t index, const json_t *loop)
@@ -490,8 +488,7 @@ static void status_print_loop(FILE *out, size_t index, const json_t *loop)
     if (json_is_true(json_object_get(loop, "redisFailed")))
         fputs(", Redis does not respond", out);
     fputc('\n', out);
-    json_object_foreach(pools, name, pool)
-    {
+    json_object_foreach (pools, name, pool) {
         fprintf(out, "  database %s: ", name);
         status_print(out, pool,
                      "{ready} of {connections} connections, {waiting} waiting, "
@@ -529,8 +526,7 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
         status_print(out, host, "PAUSED: deliveries, jobs and calls to other servers: {paused}\n");
     if (status_whole(host, "logLinesDropped"))
         status_print(out, host, "{logLinesDropped} lines of the log were dropped\n");
-    json_array_foreach(json_object_get(host, "jobs"), i, row)
-    {
+    json_array_foreach (json_object_get(host, "jobs"), i, row) {
         const json_t *skipped = json_object_get(row, "skippedNow");
 
         if (!json_is_object(skipped))
@@ -549,8 +545,7 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
     status_print_rows(out, crashes, "modules", "  crashes of module {name}: {count}\n");
     status_print_rows(out, crashes, "leftOut",
                       "DISABLED: module {name}, until the next reload: {why}\n");
-    json_array_foreach(json_object_get(host, "generations"), i, row)
-    {
+    json_array_foreach (json_object_get(host, "generations"), i, row) {
         const char *state = status_word(row, "state");
 
         status_print(out, row, "generation {number}: ");
@@ -568,10 +563,8 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
         if (status_whole(row, "workers"))
             status_print(out, row, "  {workers} workers run\n");
     }
-    json_array_foreach(json_object_get(host, "loops"), i, row)
-    {
+    json_array_foreach (json_object_get(host, "loops"), i, row)
         status_print_loop(out, i, row);
-    }
     fputs("module               CPU s requests  p99 ms statements "
           "database s queue s   events   memory refused\n",
           out);

@@ -234,8 +234,7 @@ static void inspect_print_value(const json_t *value, FILE *out)
     const json_t *item;
     size_t i;
 
-    json_array_foreach(value, i, item)
-    {
+    json_array_foreach (value, i, item) {
         fputs(i ? "|" : "", out);
         inspect_print_text(json_string_value(item), out);
     }
@@ -255,13 +254,11 @@ static void inspect_print_rows(const char *title, const json_t *rows, int indent
     fprintf(out, "%*s", indent, "");
     inspect_print_text(title, out);
     fputs(":\n", out);
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach (rows, i, row) {
         const char *before = "";
 
         fprintf(out, "%*s", indent + 2, "");
-        json_object_foreach(row, key, value)
-        {
+        json_object_foreach (row, key, value) {
             bool is_set = json_is_true(value) || json_integer_value(value) ||
                           json_array_size(value) || json_string_length(value);
 
@@ -274,8 +271,7 @@ static void inspect_print_rows(const char *title, const json_t *rows, int indent
             before = ", ";
         }
         fputc('\n', out);
-        json_object_foreach(row, key, value)
-        {
+        json_object_foreach (row, key, value) {
             if (json_is_object(json_array_get(value, 0)))
                 inspect_print_rows(key, value, indent + 4, out);
         }
@@ -298,8 +294,7 @@ void inspect_print(json_t *descriptor, FILE *out)
         inspect_print_text(text ? text : "none", out);
     }
     fputc('\n', out);
-    json_object_foreach(descriptor, key, value)
-    {
+    json_object_foreach (descriptor, key, value) {
         if (json_array_size(value)) {
             fputc('\n', out);
             inspect_print_rows(key, value, 0, out);

@@ -378,8 +378,7 @@ static void generation_load_limits(struct generation *g, struct setting_problems
     const json_t *item;
     size_t i;
 
-    json_array_foreach(g->host->root.module_limits, i, item)
-    {
+    json_array_foreach (g->host->root.module_limits, i, item) {
         const char *name = json_string_value(json_object_get(item, "module"));
         const struct core_module *loaded = generation_module(g, name);
         struct host_handle *handle = loaded ? &g->modules[loaded - g->modules].handle : NULL;
@@ -534,8 +533,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     json_t *origin;
     size_t i;
 
-    json_array_foreach(host->http.cors_origins, i, origin)
-    {
+    json_array_foreach (host->http.cors_origins, i, origin) {
         /* must be as browsers send it (scheme, host, port), because it is compared byte for byte */
         const char *text = json_string_value(origin);
         size_t scheme = !strncmp(text, "http://", 7) ? 7 : !strncmp(text, "https://", 8) ? 8 : 0;
@@ -558,8 +556,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     if (database && !options)
         settings_complain(g->settings, problems, "database", "url",
                           "must be a connection string of libpq (host=… dbname=…)");
-    json_array_foreach(g->host->database.replicas, i, origin)
-    {
+    json_array_foreach (g->host->database.replicas, i, origin) {
         PQconninfoOption *replica = PQconninfoParse(json_string_value(origin), NULL);
 
         if (!replica)

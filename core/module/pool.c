@@ -69,8 +69,7 @@ static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 
     if (!first)
         return fair_take(&pool->calls);
-    STAILQ_FOREACH(flow, &pool->calls.round, next)
-    {
+    STAILQ_FOREACH (flow, &pool->calls.round, next) {
         if (STAILQ_FIRST(&flow->entries)->owner->taken <= FEW) {
             STAILQ_REMOVE(&pool->calls.round, flow, fair_flow, next);
             STAILQ_INSERT_HEAD(&pool->calls.round, flow, next);

@@ -129,14 +129,10 @@ static void reply_measure(json_t *json, struct json_size *size)
 
     size->values++;
     size->strings += json_is_string(json) ? json_string_length(json) : 0;
-    json_array_foreach(json, index, value)
-    {
+    json_array_foreach (json, index, value)
         reply_measure(value, size);
-    }
-    json_object_foreach(json, key, value)
-    {
+    json_object_foreach (json, key, value)
         reply_measure(value, size);
-    }
 }
 
 size_t reply_large_memory(json_t *json)
@@ -342,10 +338,8 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
     json_t *body = json_object(), *problem;
     size_t index;
 
-    json_array_foreach(errors, index, problem)
-    {
+    json_array_foreach (errors, index, problem)
         problem_set_code(problem, "problem");
-    }
     json_object_set_new(body, "statusCode", json_integer(status));
     json_object_set_new(body, "message", reply_text(message));
     json_object_set_new(body, "error", json_string(reply_reason(status)));

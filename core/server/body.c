@@ -931,8 +931,7 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
     const char *name;
     bool lost = false;
 
-    json_object_foreach(others, name, value)
-    {
+    json_object_foreach (others, name, value) {
         if (!field_find(&route->body, name))
             lost |= json_object_set_nocheck(checked, name, value) != 0;
     }

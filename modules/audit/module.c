@@ -74,8 +74,7 @@ static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, 
         return field->type == BB_OBJECT && field->fields.count
                    ? audit_members(rq, &field->fields, value, room)
                    : NULL;
-    json_array_foreach(value, i, each)
-    {
+    json_array_foreach (value, i, each) {
         if (json_is_object(each) || json_is_array(each))
             return NULL;
     }
@@ -111,8 +110,7 @@ static json_t *audit_members(struct bb_request *rq, const struct bb_table *field
     }
     for (size_t i = 0; given == bb_body(rq) && (file = bb_file(rq, i)); i++)
         bb_set(rq, others, file->part, json_null());
-    json_object_foreach(others, name, other)
-    {
+    json_object_foreach (others, name, other) {
         if (strlen(name) > *room)
             break;
         *room -= strlen(name);

@@ -118,12 +118,9 @@ int bulk_log(struct bb_request *rq)
     json_t *json = bb_hold(rq, bulk_job_json(rq, &job)), *row, *problem;
     size_t i, k;
 
-    json_array_foreach(page.rows, i, row)
-    {
-        json_array_foreach(json_object_get(row, "errors"), k, problem)
-        {
+    json_array_foreach (page.rows, i, row) {
+        json_array_foreach (json_object_get(row, "errors"), k, problem)
             bb_set_code(rq, problem);
-        }
     }
     bb_set(rq, json, "rows", json_incref(page.rows));
     if (page.more)

@@ -383,8 +383,7 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
                 csv_text(csv, *cells);
             cells += *cells != NULL;
         }
-        json_array_foreach(problems, k, problem)
-        {
+        json_array_foreach (problems, k, problem) {
             const char *field = json_string_value(json_object_get(problem, "field"));
 
             text = bb_format(rq, "%s%s%s%s%s", text, k ? "; " : "", field, *field ? ": " : "",

@@ -76,8 +76,8 @@ int bulk_stream(struct bb_request *rq)
     const char *text = bb_format(rq, RETRY "%s", watch_event(rq, &job));
 
     pthread_mutex_lock(&bulk->watching);
-    LIST_FOREACH(watcher, &bulk->watchers, link)
-    own += watcher->account == rq->principal->account;
+    LIST_FOREACH (watcher, &bulk->watchers, link)
+        own += watcher->account == rq->principal->account;
     pthread_mutex_unlock(&bulk->watching);
     if (own >= 64) {
         bb_reply_header(rq, "Retry-After", "5");
@@ -121,8 +121,8 @@ void bulk_watch(struct bb_request *rq)
     json_t *ids = json_array();
 
     pthread_mutex_lock(&bulk->watching);
-    LIST_FOREACH(watcher, &bulk->watchers, link)
-    ids = bb_append(ids, json_string(watcher->id));
+    LIST_FOREACH (watcher, &bulk->watchers, link)
+        ids = bb_append(ids, json_string(watcher->id));
     pthread_mutex_unlock(&bulk->watching);
     bb_json_hold(rq, ids);
     const char *list = json_array_size(ids) ? bb_json(rq, ids, NULL) : NULL;
@@ -139,8 +139,7 @@ void bulk_watch(struct bb_request *rq)
         texts[i] = watch_event(rq, &jobs[i]);
     }
     BB_LOCKED(&bulk->watching);
-    LIST_FOREACH(watcher, &bulk->watchers, link)
-    {
+    LIST_FOREACH (watcher, &bulk->watchers, link) {
         size_t i = 0;
 
         while (i < count && strcmp(jobs[i].id, watcher->id) != 0)

@@ -143,8 +143,7 @@ int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
     size_t i;
 
     (void)state;
-    json_array_foreach(json_object_get(event->payload, "changed"), i, name)
-    {
+    json_array_foreach (json_object_get(event->payload, "changed"), i, name) {
         for (size_t j = 0; j < sizeof(fields) / sizeof(*fields); j++)
             if (!strcmp(json_string_value(name), fields[j]))
                 return bb_add(rq, tx, &note, &id, 1) < 0 ? -1 : 0;

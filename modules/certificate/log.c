@@ -316,10 +316,8 @@ int certificate_change(struct bb_request *rq)
     size_t i;
     json_t *email;
 
-    json_array_foreach(certificate->settings->issuers, i, email)
-    {
+    json_array_foreach (certificate->settings->issuers, i, email)
         may = may || !strcmp(json_string_value(email), rq->principal->email);
-    }
     if (!may)
         return bb_fail(rq, 403, "Forbidden");
     const struct bb_rows *rows =

@@ -102,8 +102,7 @@ static const char *target_read_networks(const json_t *list, struct bb_network **
     const json_t *entry;
     size_t i;
 
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach (list, i, entry) {
         const char *at = json_string_value(entry), *end;
 
         for (; at; at = *end ? end + 1 : NULL) {

@@ -227,8 +227,7 @@ struct device_documents device_documents_take(struct bb_request *rq, int64_t org
         bool allowed = json_array_size(state->settings->document_types) == 0;
 
         /* An entry is a type, or a prefix such as "image/" followed by '*'. */
-        json_array_foreach(state->settings->document_types, index, row)
-        {
+        json_array_foreach (state->settings->document_types, index, row) {
             const char *pattern = json_string_value(row);
             size_t prefix = strlen(pattern) - 1;
 
@@ -256,8 +255,7 @@ struct device_documents device_documents_take(struct bb_request *rq, int64_t org
         bb_end(rq, refused);
     }
     documents.rows = bb_json(rq, arrival->rows, NULL);
-    json_array_foreach(arrival->rows, index, row)
-    {
+    json_array_foreach (arrival->rows, index, row) {
         json_object_del(row, "sha256");
         json_object_del(row, "object");
     }

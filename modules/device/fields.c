@@ -335,10 +335,8 @@ static json_t *fields_check(struct bb_request *rq, json_t *object, json_t *error
         return checked; /* cppcheck-suppress returnDanglingLifetime; a new object */
     json_t *valid = json_copy(object);
 
-    json_array_foreach(errors, i, error)
-    {
+    json_array_foreach (errors, i, error)
         json_object_del(valid, json_string_value(json_object_get(error, "field")));
-    }
     checked = valid ? bb_check(rq, &table, valid, errors) : NULL;
     json_decref(valid);
     return checked;
@@ -354,8 +352,7 @@ static void fields_read_attributes(struct bb_request *rq, json_t *object, const 
     void *next;
     size_t length = 0;
 
-    json_object_foreach(object, name, value)
-    {
+    json_object_foreach (object, name, value) {
         if (is_attribute(name))
             bb_set(rq, others, name, json_incref(value));
     }

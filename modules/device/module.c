@@ -380,8 +380,7 @@ static int device_open(struct bb_host *host, void **state)
     own->accounts = accounts.interface;
     own->accounts_state = accounts.state;
     own->settings = bb_settings(host);
-    json_object_foreach(own->settings->yields, name, yield)
-    {
+    json_object_foreach (own->settings->yields, name, yield) {
         int index = country_find(name);
 
         if (index < 0)

@@ -81,8 +81,7 @@ int device_time_zones(struct bb_request *rq)
     json_t *list = json_array(), *zone;
     const char *name;
 
-    json_object_foreach(state->zones, name, zone)
-    {
+    json_object_foreach (state->zones, name, zone) {
         list = bb_append(list, json_pack("{s:s}", "name", name));
     }
     return bb_reply(rq, 200, list);

@@ -64,12 +64,10 @@ static void rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
             bb_set(rq, object, device_fields[i].name, number ? number : json_string(text));
     }
     device_read(rq, object, true, &values, errors);
-    json_array_foreach(errors, i, error)
-    {
+    json_array_foreach (errors, i, error)
         bb_bulk_problem(rq, row,
                         bb_format(rq, "%s", json_string_value(json_object_get(error, "field"))),
                         bb_format(rq, "%s", json_string_value(json_object_get(error, "problem"))));
-    }
     *read = (struct device_row){.row = row,
                                 .elsewhere =
                                     values.organization && values.organization != job->organization,

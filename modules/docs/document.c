@@ -107,8 +107,7 @@ static bool document_same(const json_t *schema, json_t *named)
     if (json_object_size(properties) + less != json_object_size(wanted) + more ||
         !document_equal(schema, named, "required"))
         return false;
-    json_object_foreach(wanted, key, value)
-    {
+    json_object_foreach (wanted, key, value) {
         if (!json_equal(json_object_get(properties, key), value) && strcmp(key, "warnings") != 0)
             return false;
     }
@@ -148,12 +147,9 @@ static void document_name(struct docs_maker *maker, const json_t *names, json_t 
     json_t *found = json_array(), *row;
     size_t i;
 
-    json_array_foreach(names, i, row)
-    {
+    json_array_foreach (names, i, row)
         docs_append(maker, found, document_find(paths, row));
-    }
-    json_array_foreach(names, i, row)
-    {
+    json_array_foreach (names, i, row) {
         json_t *reference = docs_reference("schemas", document_text(row, NAME));
         json_t *named = json_array_get(found, i);
 
@@ -269,8 +265,7 @@ static int document_write_yaml(FILE *out, json_t *value, int depth)
                fputc('\n', out) < 0;
     if (depth)
         fputc('\n', out);
-    json_object_foreach(value, key, part)
-    {
+    json_object_foreach (value, key, part) {
         json_t *name = json_string(key);
 
         fprintf(out, "%*s", 2 * depth, "");
@@ -278,11 +273,9 @@ static int document_write_yaml(FILE *out, json_t *value, int depth)
         failed |= document_write_yaml(out, part, depth + 1);
         json_decref(name);
     }
-    json_array_foreach(value, i, part)
-    {
+    json_array_foreach (value, i, part)
         failed |=
             fprintf(out, "%*s-", 2 * depth, "") < 0 || document_write_yaml(out, part, depth + 1);
-    }
     return failed;
 }
 

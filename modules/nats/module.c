@@ -213,8 +213,7 @@ static int nats_open(struct bb_host *host, void **state)
 
     if (!json_array_size(nats->settings->servers))
         return bb_open_fail(host, "servers: must have at least one server");
-    json_array_foreach(nats->settings->servers, i, server)
-    {
+    json_array_foreach (nats->settings->servers, i, server) {
         const char *url = json_string_value(server), *problem = server_problem(url);
 
         if (problem)

@@ -179,8 +179,7 @@ static int listen_round(struct bb_request *rq, void *arg)
     const json_t *event;
     size_t i;
 
-    json_array_foreach(json_object_get(got, "events"), i, event)
-    {
+    json_array_foreach (json_object_get(got, "events"), i, event) {
         if (!listen_forward(rq, listen, event))
             break;
     }

@@ -27,8 +27,7 @@ static size_t take_headers(const json_t *given, struct bb_upstream_header *heade
     const char *name;
     json_t *value;
 
-    json_object_foreach((json_t *)given, name, value)
-    {
+    json_object_foreach ((json_t *)given, name, value) {
         if (count < HEADERS_MAX)
             headers[count++] =
                 (struct bb_upstream_header){.name = name, .value = json_string_value(value)};

@@ -148,8 +148,7 @@ const char *bulk_row(const struct answer *log, size_t index)
     ck_assert_msg(row != NULL, "%s", log->body);
     line = text("%lld %s %s", (long long)json_integer_value(json_object_get(row, "rowNumber")),
                 name ? name : "-", json_string_value(json_object_get(row, "status")));
-    json_array_foreach(json_object_get(row, "errors"), i, error)
-    {
+    json_array_foreach (json_object_get(row, "errors"), i, error) {
         line = text("%s%s %s: %s", line, i ? ";" : "",
                     json_string_value(json_object_get(error, "field")),
                     json_string_value(json_object_get(error, "problem")));

@@ -108,8 +108,7 @@ int64_t certificate_group_carried(const struct person *by, int64_t group)
     size_t i;
     const json_t *found;
 
-    json_array_foreach(groups->json, i, found)
-    {
+    json_array_foreach (groups->json, i, found) {
         if (int_in(found, "id") == group)
             return int_in(found, "carriedWatthour");
     }
@@ -148,16 +147,14 @@ static void add_page(const struct answer *page, struct sums *sums, json_t *seen)
     const json_t *list = json_object_get(page->json, "certificatelog"), *head, *entry;
     size_t i, j;
 
-    json_array_foreach(list, i, head)
-    {
+    json_array_foreach (list, i, head) {
         const json_t *entries = json_object_get(head, "perDeviceCertificateLog");
         const char *uid = text_in(head, "certificateTransactionUID");
 
         if (!json_object_get(seen, uid))
             sums->issued += int_in(head, "issued_watthour");
         json_object_set_new(seen, uid, json_true());
-        json_array_foreach(entries, j, entry)
-        {
+        json_array_foreach (entries, j, entry) {
             ck_assert_str_eq(keys_of(entry), ENTRY_KEYS);
             ck_assert_str_eq(text_in(entry, "certificateTransactionUID"), uid);
             sums->wh += int_in(entry, "readvalue_watthour");

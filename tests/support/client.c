@@ -183,8 +183,8 @@ void answer_warns(const struct answer *answer, const char *text)
     bool found = !text && !list;
     size_t index;
 
-    json_array_foreach(list, index, warning) found =
-        found || (text && !strncmp(json_string_value(warning), text, strlen(text)));
+    json_array_foreach (list, index, warning)
+        found = found || (text && !strncmp(json_string_value(warning), text, strlen(text)));
     ck_assert_msg(found, "no warning \"%s\" in %s", text ? text : "(none at all)", answer->body);
 }
 

@@ -21,7 +21,7 @@ void deliver_close(void)
     if (host_alive(host)) {
         const json_t *list = ask(admin, 200, NULL, "GET " WEBHOOKS)->json;
 
-        json_array_foreach(list, i, hook)
+        json_array_foreach (list, i, hook)
             ask(admin, 200, NULL, "DELETE " WEBHOOKS "/%jd",
                 (intmax_t)json_integer_value(json_object_get(hook, "id")));
     }

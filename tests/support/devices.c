@@ -41,8 +41,7 @@ const char *device_names(const struct answer *list)
     size_t i;
     const json_t *device;
 
-    json_array_foreach(list->json, i, device)
-    {
+    json_array_foreach (list->json, i, device) {
         const char *name = json_string_value(json_object_get(device, "externalId"));
 
         names = text("%s%s%s", names, i ? " " : "", name ? name : "-");

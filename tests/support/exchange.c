@@ -30,8 +30,7 @@ const char *json_with(const char *base, const char *change)
     json_t *object = json_of(base), *changes = json_of(change), *value;
     const char *key;
 
-    json_object_foreach(changes, key, value)
-    {
+    json_object_foreach (changes, key, value) {
         if (json_is_string(value) && !strcmp(json_string_value(value), ABSENT))
             json_object_del(object, key);
         else
@@ -79,8 +78,7 @@ static bool json_matches(const json_t *value, json_t *pattern)
     if (json_is_string(pattern))
         return text_matches(value, json_string_value(pattern));
     if (json_is_object(pattern)) {
-        json_object_foreach(pattern, key, member)
-        {
+        json_object_foreach (pattern, key, member) {
             if (!json_matches(json_object_get(value, key), member))
                 return false;
         }
@@ -88,8 +86,7 @@ static bool json_matches(const json_t *value, json_t *pattern)
     }
     if (!json_is_array(pattern))
         return value && json_equal(value, pattern);
-    json_array_foreach(pattern, i, member)
-    {
+    json_array_foreach (pattern, i, member) {
         if (!json_matches(json_array_get(value, i), member))
             return false;
     }

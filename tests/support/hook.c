@@ -100,8 +100,7 @@ const json_t *webhook_listed(const struct host *host, const struct person *by, i
     size_t index;
     json_t *one;
 
-    json_array_foreach(answer->json, index, one)
-    {
+    json_array_foreach (answer->json, index, one) {
         if (json_integer_value(json_object_get(one, "id")) == id)
             return one;
     }

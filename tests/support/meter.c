@@ -90,8 +90,7 @@ int64_t meter_total(const struct host *host, const struct person *by, const char
         size_t i;
         const json_t *read;
 
-        json_array_foreach(page->json, i, read)
-        {
+        json_array_foreach (page->json, i, read) {
             total += int_in(read, "value");
         }
         const char *next = next_page(page);

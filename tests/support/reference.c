@@ -147,8 +147,7 @@ static const json_t *header_of(const json_t *headers, const char *name, size_t l
     const char *key;
     json_t *header;
 
-    json_object_foreach((json_t *)(uintptr_t)headers, key, header)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)headers, key, header) {
         if (strlen(key) == length && !strncasecmp(key, name, length))
             return header;
     }
@@ -191,8 +190,7 @@ static const char *absent_problem(const json_t *headers, const char *lines)
 
     if (!strncmp(lines + strcspn(lines, " "), " 503", 4))
         return NULL;
-    json_object_foreach((json_t *)(uintptr_t)headers, name, header)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)headers, name, header) {
         const json_t *whole = schema_resolved(document, header);
 
         if (json_is_true(json_object_get(whole, "required")) &&
@@ -338,8 +336,7 @@ static const char *operation_problem(struct operation *operation,
     size_t place = 0;
     json_t *response = NULL;
 
-    json_object_foreach((json_t *)(uintptr_t)operation->responses, key, response)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)operation->responses, key, response) {
         if (!strcmp(key, status))
             break;
         place++;
@@ -409,8 +406,7 @@ static void add_path(const char *written, const json_t *item)
     const char *method;
     json_t *about;
 
-    json_object_foreach((json_t *)(uintptr_t)item, method, about)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)item, method, about) {
         ck_assert_uint_lt(operation_count, OPERATIONS_MAX);
         struct operation *operation = &operations[operation_count];
 
@@ -432,9 +428,8 @@ static void check_schemas(void)
     json_t *schema;
 
     ck_assert_msg(!flaw, "the reference has a schema that cannot be judged by: %s", flaw);
-    json_object_foreach(json_object_get(json_object_get(document, "components"), "schemas"), name,
-                        schema)
-    {
+    json_object_foreach (json_object_get(json_object_get(document, "components"), "schemas"), name,
+                         schema) {
         flaw = schema_flaw(document, schema);
         ck_assert_msg(!flaw, "the reference's schema %s cannot be judged by: %s", name, flaw);
     }
@@ -461,8 +456,7 @@ void reference_open(void)
     ck_assert_msg(!status && document, "busbar reference says, with status %d: %s, in %.2000s",
                   status, why.text, said);
     check_schemas();
-    json_object_foreach(json_object_get(kept(document), "paths"), written, item)
-    {
+    json_object_foreach (json_object_get(kept(document), "paths"), written, item) {
         add_path(written, item);
     }
 }
@@ -475,8 +469,7 @@ void reference_tell_unseen(void)
         const char *status;
         json_t *response;
 
-        json_object_foreach((json_t *)(uintptr_t)operation->responses, status, response)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)operation->responses, status, response) {
             if (!atomic_load(&operation->seen[place++]))
                 printf("integration: unseen: %s %s %s\n", operation->method, operation->written,
                        status);

@@ -50,8 +50,7 @@ static const char *head_problem(const char *name, const char *head)
     const json_t *parameters = member_at(reference_document(), at), *one;
     size_t i;
 
-    json_array_foreach(parameters, i, one)
-    {
+    json_array_foreach (parameters, i, one) {
         const char *header = json_string_value(json_object_get(one, "name"));
         const char *value = header_in(head, header);
 

@@ -53,8 +53,7 @@ const char *relay_header(const struct answer *answer, const char *name)
     size_t i;
     json_t *pair;
 
-    json_array_foreach(json_object_get(answer->json, "headers"), i, pair)
-    {
+    json_array_foreach (json_object_get(answer->json, "headers"), i, pair) {
         if (!strcmp(json_string_value(json_array_get(pair, 0)), name))
             return json_string_value(json_array_get(pair, 1));
     }

@@ -63,8 +63,7 @@ static const char *check_type(const struct judged *at)
     size_t i;
     bool fits = json_is_string(at->rule) && has_type(at->value, json_string_value(at->rule));
 
-    json_array_foreach(at->rule, i, one)
-    {
+    json_array_foreach (at->rule, i, one) {
         fits = fits || has_type(at->value, json_string_value(one));
     }
     return fits ? NULL : text(" is %s and not of type %s", shown(at->value), shown(at->rule));
@@ -84,8 +83,7 @@ static const char *flaw_type(const struct judged *at)
     const json_t *one;
     size_t i, unknown = json_is_array(at->rule) ? !json_array_size(at->rule) : !is_type(at->rule);
 
-    json_array_foreach(at->rule, i, one)
-    {
+    json_array_foreach (at->rule, i, one) {
         unknown += !is_type(one);
     }
     return unknown ? ": no known type" : NULL;
@@ -214,8 +212,7 @@ static const char *check_enum(const struct judged *at)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(at->rule, i, one)
-    {
+    json_array_foreach (at->rule, i, one) {
         if (json_equal(one, at->value))
             return NULL;
     }
@@ -227,8 +224,7 @@ static const char *check_properties(const struct judged *at)
     const char *key;
     json_t *member;
 
-    json_object_foreach((json_t *)(uintptr_t)at->value, key, member)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)at->value, key, member) {
         const json_t *schema = json_object_get(at->rule, key);
         const char *problem =
             schema ? schema_problem(at->document, schema, member) : " is not in the reference";
@@ -244,8 +240,7 @@ static const char *check_required(const struct judged *at)
     const json_t *name;
     size_t i;
 
-    json_array_foreach(at->rule, i, name)
-    {
+    json_array_foreach (at->rule, i, name) {
         if (json_is_object(at->value) && !json_object_get(at->value, json_string_value(name)))
             return text(".%s is missing", json_string_value(name));
     }
@@ -257,8 +252,7 @@ static const char *check_items(const struct judged *at)
     const json_t *item;
     size_t i;
 
-    json_array_foreach(at->value, i, item)
-    {
+    json_array_foreach (at->value, i, item) {
         const char *problem = schema_problem(at->document, at->rule, item);
 
         if (problem)
@@ -273,8 +267,7 @@ static const char *check_any_of(const struct judged *at)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(at->rule, i, one)
-    {
+    json_array_foreach (at->rule, i, one) {
         problem = schema_problem(at->document, one, at->value);
         if (!problem)
             return NULL;
@@ -303,8 +296,7 @@ static const char *flaw_any_of(const struct judged *at)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(at->rule, i, one)
-    {
+    json_array_foreach (at->rule, i, one) {
         flaw = flaw ? flaw : schema_flaw(at->document, one);
     }
     return flaw;
@@ -315,8 +307,7 @@ static const char *flaw_properties(const struct judged *at)
     const char *key, *flaw = json_is_object(at->rule) ? NULL : " is not an object";
     json_t *member;
 
-    json_object_foreach((json_t *)(uintptr_t)at->rule, key, member)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)at->rule, key, member) {
         flaw = schema_flaw(at->document, member);
         if (flaw)
             return text(".%s%s", key, flaw);
@@ -329,8 +320,7 @@ static const char *flaw_required(const struct judged *at)
     const json_t *properties = json_object_get(at->schema, "properties"), *name;
     size_t i;
 
-    json_array_foreach(at->rule, i, name)
-    {
+    json_array_foreach (at->rule, i, name) {
         if (!json_object_get(properties, json_is_string(name) ? json_string_value(name) : ""))
             return text("[%zu] is not in properties", i);
     }
@@ -354,8 +344,7 @@ static const char *flaw_examples(const struct judged *at)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(at->rule, i, one)
-    {
+    json_array_foreach (at->rule, i, one) {
         problem = problem ? problem : schema_problem(at->document, at->schema, one);
     }
     return problem;
@@ -402,8 +391,7 @@ const char *schema_problem(const json_t *document, const json_t *schema, const j
     const char *key, *problem = NULL;
     json_t *rule;
 
-    json_object_foreach((json_t *)(uintptr_t)schema, key, rule)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)schema, key, rule) {
         const struct keyword *keyword = keyword_of(key);
 
         if (!keyword)
@@ -421,8 +409,7 @@ const char *schema_flaw(const json_t *document, const json_t *schema)
     const char *key, *flaw = json_is_object(schema) ? NULL : " is not a schema";
     json_t *rule;
 
-    json_object_foreach((json_t *)(uintptr_t)schema, key, rule)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)schema, key, rule) {
         const struct keyword *keyword = keyword_of(key);
 
         if (!keyword)
@@ -441,13 +428,11 @@ const char *schema_flaw_inside(const json_t *document, const json_t *part)
     json_t *member;
     size_t i;
 
-    json_array_foreach(part, i, member)
-    {
+    json_array_foreach (part, i, member) {
         if ((flaw = schema_flaw_inside(document, member)) != NULL)
             return text("[%zu]%s", i, flaw);
     }
-    json_object_foreach((json_t *)(uintptr_t)part, key, member)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)part, key, member) {
         if (!strncmp(key, "example", 7)) /* or `examples`: may have members of any name */
             continue;
         flaw = strcmp(key, "schema") != 0 ? schema_flaw_inside(document, member)

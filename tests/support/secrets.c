@@ -52,11 +52,11 @@ void secrets_add_json(const json_t *json)
     size_t index;
 
     if (json_is_array(json)) {
-        json_array_foreach(json, index, value) secrets_add_json(value);
+        json_array_foreach (json, index, value)
+            secrets_add_json(value);
         return;
     }
-    json_object_foreach((json_t *)(uintptr_t)json, key, value)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)json, key, value) {
         if (json_is_string(value) && is_secret(key, json_string_length(value)))
             secrets_add(json_string_value(value));
         else if (json_is_object(value) || json_is_array(value))

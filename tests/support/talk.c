@@ -66,8 +66,8 @@ const char *keys_of(const json_t *object)
     const char *found = "", *key;
     json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) found =
-        text("%s%s%s", found, *found ? " " : "", key);
+    json_object_foreach ((json_t *)(uintptr_t)object, key, value)
+        found = text("%s%s%s", found, *found ? " " : "", key);
     return found;
 }
 

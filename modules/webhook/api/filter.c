@@ -116,14 +116,11 @@ static const char *filter_same(struct filter *filter, json_t *value, struct plac
     if (!json_is_object(value))
         return bb_format(rq, "(%s.type() != \"array\" && exists(%s ? (@ == %s)))", path, path,
                          filter_literal(filter, value));
-    json_object_foreach(value, name, member)
-    {
+    json_object_foreach (value, name, member)
         keys = filter_join(filter, keys, " && @.key != ", filter_quote(filter, name));
-    }
     text = bb_format(rq, "(%s.type() == \"object\" && !exists(%s.keyvalue() ? (1 == 1%s))", path,
                      path, keys);
-    json_object_foreach(value, name, member)
-    {
+    json_object_foreach (value, name, member) {
         const char *at = filter_member(filter, path, name);
 
         text = filter_join(filter, text, " && ",
@@ -289,8 +286,7 @@ static const char *filter_object(struct filter *filter, json_t *object, struct p
     const char *name, *text = "", *members = "";
     json_t *value;
 
-    json_object_foreach(object, name, value)
-    {
+    json_object_foreach (object, name, value) {
         const struct operator_row *row = operators, *end = operators + OPERATORS;
         struct place below = filter_below(filter, place, name, place.path);
 

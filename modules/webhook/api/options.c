@@ -61,8 +61,7 @@ static void option_headers_take(struct bb_request *rq, json_t *value, json_t *co
 
     if (count > HEADERS_MAX)
         bb_end(rq, bb_invalid(rq, "headers", "must have at most %d items", HEADERS_MAX));
-    json_object_foreach(value, name, text)
-    {
+    json_object_foreach (value, name, text) {
         size_t length = strlen(name);
 
         if (!length || length > HEADER_NAME_MAX || strspn(name, token) != length)
@@ -86,10 +85,8 @@ json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *
     json_t *headers = option_open(rq, webhook, WEBHOOK_PART_HEADERS, cell), *value;
     const char *name;
 
-    json_object_foreach(headers, name, value)
-    {
+    json_object_foreach (headers, name, value)
         bb_set(rq, headers, name, json_string(webhook_masked(rq, json_string_value(value))));
-    }
     return headers;
 }
 

@@ -189,10 +189,8 @@ void webhook_take_events(struct bb_request *rq, json_t *value, json_t *columns)
     if (!json_object_size(once) || json_object_get(once, WEBHOOK_ALL_EVENTS))
         bb_push(rq, list, json_string(WEBHOOK_ALL_EVENTS));
     else
-        json_object_foreach(once, name, unused)
-        {
+        json_object_foreach (once, name, unused)
             bb_push(rq, list, json_string(name));
-        }
 }
 
 /* Adds the given secret to `columns`, or a generated one. Returns it. */

@@ -135,9 +135,9 @@ void waiters_wake(struct waiters *waiters, int64_t webhook)
     struct waiter *at;
 
     BB_LOCKED(&waiters->lock);
-    LIST_FOREACH(at, &waiters->list, link)
-    if (!at->test && (!webhook || at->id == webhook))
-        waiter_signal(at);
+    LIST_FOREACH (at, &waiters->list, link)
+        if (!at->test && (!webhook || at->id == webhook))
+            waiter_signal(at);
 }
 
 void waiters_access_changed(struct waiters *waiters, int64_t account)
@@ -145,11 +145,11 @@ void waiters_access_changed(struct waiters *waiters, int64_t account)
     struct waiter *at;
 
     BB_LOCKED(&waiters->lock);
-    LIST_FOREACH(at, &waiters->list, link)
-    if (!at->test && (!account || at->account == account)) {
-        atomic_store(&at->revoked, true);
-        waiter_signal(at);
-    }
+    LIST_FOREACH (at, &waiters->list, link)
+        if (!at->test && (!account || at->account == account)) {
+            atomic_store(&at->revoked, true);
+            waiter_signal(at);
+        }
 }
 
 void waiters_end(struct waiters *waiters)
@@ -166,9 +166,9 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
     struct waiter *at;
 
     BB_LOCKED(&waiters->lock);
-    LIST_FOREACH(at, &waiters->list, link)
-    if (at->test && at->id == delivery && at->completion)
-        break;
+    LIST_FOREACH (at, &waiters->list, link)
+        if (at->test && at->id == delivery && at->completion)
+            break;
     if (at) {
         at->delivered = delivered;
         at->status = status;

@@ -122,8 +122,7 @@ static void lease_set(struct sender *sender, uint64_t mine)
     sender->ready = sender->me;
     if (!lost && sender->me)
         return;
-    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
-    {
+    IDMAP_FOREACH (delivery, delivery, &sender->deliveries) {
         if (!sender->me && !delivery->lease_lost) {
             delivery->lease_lost = true;
             sender->lost_count++;
@@ -155,8 +154,7 @@ static void lease_lost(struct sender *sender, bool promoted)
     lease_set(sender, 0);
     bodies_keep(sender, 0);
     /* on another timeline, the database may give the id of a body to another event */
-    IDMAP_FOREACH(body, body, &sender->bodies)
-    {
+    IDMAP_FOREACH (body, body, &sender->bodies) {
         idmap_remove(&sender->bodies, &body->node);
         body->shared = false;
         sender->queue.held_bytes -= body->length;
@@ -230,8 +228,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             surplus--;
         }
     sender->look_shards &= ~sender->to_give; /* the rest of the look skips them */
-    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
-    {
+    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
         if (gained || sender->to_give)
             subscription_update(sender, subscription);
     }
@@ -272,8 +269,7 @@ void lease_tend(struct sender *sender)
  */
 static void lease_note(struct sender *sender, struct saving *saving)
 {
-    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
-    {
+    IDMAP_FOREACH (delivery, delivery, &sender->deliveries) {
         struct subscription *subscription = delivery->subscription;
 
         if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
@@ -284,8 +280,7 @@ static void lease_note(struct sender *sender, struct saving *saving)
                  (!subscription->first || delivery->node.id < subscription->first))
             subscription->first = delivery->node.id;
     }
-    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
-    {
+    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
         int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
 
         if (!(saving->shards & sender_shard(subscription->node.id)))

@@ -193,8 +193,7 @@ static void parts_read_row(struct bb_request *rq, EVP_MAC *hmac, const struct bb
     parts_read_authentication(&row, bb_cell(rq, rows, at, AUTHENTICATION));
     json_t *headers = parts_open_json(&row, WEBHOOK_PART_HEADERS, bb_cell(rq, rows, at, HEADERS));
 
-    json_object_foreach(headers, name, value)
-    {
+    json_object_foreach (headers, name, value) {
         if (!row.authorized || strcasecmp(name, "Authorization") != 0)
             parts_add_header(&row, name, json_string_value(value));
     }

@@ -306,8 +306,7 @@ void read_deliveries(struct sender *sender)
     if (!reading->count)
         return;
     sender->reads++;
-    IDMAP_FOREACH(body, body, &sender->bodies)
-    {
+    IDMAP_FOREACH (body, body, &sender->bodies) {
         if (reading->body_count == SENDER_BODIES)
             break;
         reading->bodies[reading->body_count++] = body->node.id;

@@ -88,8 +88,6 @@ struct receiver *receivers_take(struct receivers *receivers, const char *url, in
 
 void receivers_free(struct receivers *receivers)
 {
-    IDMAP_FOREACH(receiver, receiver, &receivers->map)
-    {
+    IDMAP_FOREACH (receiver, receiver, &receivers->map)
         receiver_forget(receivers, receiver);
-    }
 }

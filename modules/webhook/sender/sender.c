@@ -455,14 +455,10 @@ static void sender_finish(struct sender *sender)
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
     /* the subscriptions first: they leave the heap of timers, in which deliveries may still be */
-    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
-    {
+    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
         subscription_free(sender, subscription);
-    }
-    IDMAP_FOREACH(delivery, delivery, &sender->deliveries)
-    {
+    IDMAP_FOREACH (delivery, delivery, &sender->deliveries)
         delivery_free(sender, delivery);
-    }
     bodies_keep(sender, 0);
 }
 

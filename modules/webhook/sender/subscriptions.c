@@ -207,8 +207,7 @@ static void subscription_changed(struct sender *sender, struct subscription *sub
 
 void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, bool all)
 {
-    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
-    {
+    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
         if (!all)
             break;
         subscription_changed(sender, subscription);
@@ -325,8 +324,7 @@ static bool subscription_is_free(const struct sender *sender,
 
 void subscriptions_clean(struct sender *sender)
 {
-    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
-    {
+    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
         const struct parts *parts = subscription->parts;
         bool token = parts && parts->oauth && oauth_header(parts->oauth);
 
@@ -349,8 +347,7 @@ void subscriptions_clean(struct sender *sender)
 
 void subscriptions_drop(struct sender *sender, uint64_t shards)
 {
-    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
-    {
+    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
         if (!(shards & sender_shard(subscription->node.id)))
             continue;
         subscription->backlog = subscription->due = false;
@@ -375,8 +372,7 @@ int64_t subscriptions_lag(struct sender *sender)
 {
     int64_t most_ms = 0;
 
-    IDMAP_FOREACH(subscription, subscription, &sender->subscriptions)
-    {
+    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
         struct queue_item *item = TAILQ_FIRST(&subscription->flow.waiting);
 
         if (!item || subscription->state != SUBSCRIPTION_READY ||

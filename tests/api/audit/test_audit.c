@@ -444,8 +444,7 @@ TEST(pages_are_the_same_on_both_hosts)
         size_t i;
 
         ck_assert_str_eq(here->body, there->body);
-        json_array_foreach(here->json, i, record)
-        {
+        json_array_foreach (here->json, i, record) {
             int64_t id = json_integer_value(json_object_get(record, "id"));
 
             ck_assert_int_lt(id, last);

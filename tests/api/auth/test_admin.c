@@ -344,8 +344,7 @@ TEST(accounts_are_listed_in_pages)
         const json_t *entry;
 
         ck_assert_uint_le(json_array_size(answer->json), 2);
-        json_array_foreach(answer->json, index, entry)
-        {
+        json_array_foreach (answer->json, index, entry) {
             int64_t id = json_integer_value(json_object_get(entry, "id"));
 
             ck_assert_int_gt(id, last);
@@ -386,8 +385,8 @@ static bool acts_there(const struct person *person, int64_t organization)
     const json_t *id;
     bool found = false;
 
-    json_array_foreach(json_object_get(me->json, "organizationIds"), index, id) found =
-        found || json_integer_value(id) == organization;
+    json_array_foreach (json_object_get(me->json, "organizationIds"), index, id)
+        found = found || json_integer_value(id) == organization;
     return found;
 }
 

@@ -419,8 +419,7 @@ static const json_t *entry_in(const struct answer *answer)
     size_t i;
     const json_t *read;
 
-    json_array_foreach(json_object_get(answer->json, "readings"), i, read)
-    {
+    json_array_foreach (json_object_get(answer->json, "readings"), i, read) {
         if (json_is_true(json_object_get(read, "covers")))
             return json_array_get(json_object_get(read, "entries"), 0);
     }
@@ -513,8 +512,7 @@ TEST(coverage_lists_gaps_sums_and_readings_that_no_group_certifies)
     size_t i;
     const json_t *sum;
 
-    json_array_foreach(json_object_get(answer->json, "sums"), i, sum)
-    {
+    json_array_foreach (json_object_get(answer->json, "sums"), i, sum) {
         const char *reason = text_in(sum, "reason");
 
         ck_assert_int_eq(int_in(sum, "value"), !strcmp(reason, "beforeGroup") ? 300

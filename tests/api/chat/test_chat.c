@@ -294,7 +294,7 @@ TEST(the_latest_messages_come_first_in_pages_of_limited_size)
         size_t i;
         const json_t *message;
 
-        json_array_foreach(page->json, i, message)
+        json_array_foreach (page->json, i, message)
             ck_assert(json_equal(message, json_array_get(whole, --place)));
         at = next_page(page);
     }

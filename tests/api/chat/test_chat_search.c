@@ -143,8 +143,7 @@ static void finds_only(const struct host *on, const struct person *by, const cha
     size_t at;
 
     ck_assert_msg(json_array_size(all) == sum, "%s", by->email);
-    json_array_foreach(all, at, message)
-    {
+    json_array_foreach (all, at, message) {
         int64_t id = json_integer_value(json_object_get(message, "conversationId"));
         bool own = false;
 
@@ -248,8 +247,8 @@ static const char *pages(const struct person *by, const char *query, size_t *cou
         const json_t *message;
         size_t i;
 
-        json_array_foreach(page->json, i, message) all =
-            text("%s%s ", all, json_string_value(json_object_get(message, "excerpt")));
+        json_array_foreach (page->json, i, message)
+            all = text("%s%s ", all, json_string_value(json_object_get(message, "excerpt")));
         at = next_page(page);
     }
     return all;

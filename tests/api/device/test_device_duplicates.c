@@ -45,13 +45,11 @@ static const json_t *pair_of(const char *name)
     const json_t *pair, *device;
     size_t i, j;
 
-    json_array_foreach(list->json, i, pair)
-    {
+    json_array_foreach (list->json, i, pair) {
         const json_t *devices = json_object_get(pair, "devices");
 
         ck_assert_uint_eq(json_array_size(devices), 2);
-        json_array_foreach(devices, j, device)
-        {
+        json_array_foreach (devices, j, device) {
             if (!strcmp(text_in(device, "externalId"), name))
                 return pair;
         }

@@ -175,8 +175,7 @@ static const json_t *item_with(const struct answer *list, const char *key, const
     const json_t *item;
     size_t i;
 
-    json_array_foreach(list->json, i, item)
-    {
+    json_array_foreach (list->json, i, item) {
         const char *has = json_string_value(json_object_get(item, key));
 
         ck_assert_ptr_nonnull(has);

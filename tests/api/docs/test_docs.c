@@ -109,8 +109,7 @@ static size_t operations(const json_t *document)
     json_t *item;
     size_t count = 0;
 
-    json_object_foreach(json_object_get(document, "paths"), path, item)
-    {
+    json_object_foreach (json_object_get(document, "paths"), path, item) {
         count += json_object_size(item);
     }
     return count;

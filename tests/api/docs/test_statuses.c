@@ -59,8 +59,7 @@ static bool is_for(const json_t *roles, const char *role)
     const json_t *one;
     size_t i;
 
-    json_array_foreach(roles, i, one)
-    {
+    json_array_foreach (roles, i, one) {
         if (!strcmp(json_string_value(one), role))
             return true;
     }
@@ -104,10 +103,8 @@ static void set_up(void)
     owner = person_make(host, admin, "statuses.owner", NULL);
     const json_t *document = ck_status(http(host, "GET", "/openapi.json", NULL, NULL), 200)->json;
 
-    json_object_foreach(json_object_get(document, "paths"), path, item)
-    {
-        json_object_foreach(item, method, about)
-        {
+    json_object_foreach (json_object_get(document, "paths"), path, item) {
+        json_object_foreach (item, method, about) {
             add(path, method, about);
         }
     }

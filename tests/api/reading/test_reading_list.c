@@ -51,8 +51,8 @@ static const char *sums(const char *key, const char *query)
     size_t i;
     const json_t *sum;
 
-    json_array_foreach(list->json, i, sum) sums =
-        text("%s%s%jd/%jd", sums, i ? " " : "", int_in(sum, "value"), int_in(sum, "reads"));
+    json_array_foreach (list->json, i, sum)
+        sums = text("%s%s%jd/%jd", sums, i ? " " : "", int_in(sum, "value"), int_in(sum, "reads"));
     return sums;
 }
 

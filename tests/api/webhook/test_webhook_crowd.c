@@ -35,8 +35,9 @@ static void clear_crowd(void)
     size_t i;
     const json_t *row;
 
-    json_array_foreach(list, i, row) ask(platform, 200, NULL, "DELETE " WEBHOOKS "/%jd",
-                                         (intmax_t)json_integer_value(json_object_get(row, "id")));
+    json_array_foreach (list, i, row)
+        ask(platform, 200, NULL, "DELETE " WEBHOOKS "/%jd",
+            (intmax_t)json_integer_value(json_object_get(row, "id")));
 }
 
 static bool have_come(const struct receiver *receiver, const char *prefix, int64_t count)

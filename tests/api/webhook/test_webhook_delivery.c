@@ -45,8 +45,9 @@ static const json_t *statistics_of(const struct webhook_made *made)
     size_t i;
     const json_t *line;
 
-    json_array_foreach(all->json, i, line) if (json_integer_value(json_object_get(line, "id")) ==
-                                               made->id) return line;
+    json_array_foreach (all->json, i, line)
+        if (json_integer_value(json_object_get(line, "id")) == made->id)
+            return line;
     ck_abort_msg("no statistics of webhook %jd", (intmax_t)made->id);
     return NULL;
 }
@@ -65,8 +66,7 @@ static void expect_hours(const struct webhook_made *made, int64_t delivered, int
     const json_t *hour;
 
     ck_assert_uint_eq(json_array_size(hours->json), 24);
-    json_array_foreach(hours->json, i, hour)
-    {
+    json_array_foreach (hours->json, i, hour) {
         sums[0] += json_integer_value(json_object_get(hour, "delivered"));
         sums[1] += json_integer_value(json_object_get(hour, "abandoned"));
     }

@@ -163,8 +163,7 @@ static void compare(int seed, int filters)
                  " 'message.new', gen_random_uuid(), $2) RETURNING id",
                  2, values);
     }
-    json_array_foreach(json_object_get(all, "filters"), i, pair)
-    {
+    json_array_foreach (json_object_get(all, "filters"), i, pair) {
         const char *filter = kept(json_dumps(json_array_get(pair, 0), JSON_COMPACT));
         json_t *body = json_pack("{sO}", "filter", json_array_get(pair, 0));
         struct answer *answer = ck_status(

@@ -154,8 +154,7 @@ TEST(a_test_sends_an_example_of_any_event_that_webhooks_can_subscribe_to)
 
     webhook_ready("hookexamples", 1);
     ck_assert_uint_ge(json_array_size(events->json), 8);
-    json_array_foreach(events->json, index, name)
-    {
+    json_array_foreach (events->json, index, name) {
         const char *event = json_string_value(name);
 
         ask_on(all, by, 200, "{'success':true,'status':200,'error':null}",

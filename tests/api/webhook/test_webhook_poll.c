@@ -25,8 +25,7 @@ static const char *entries(const struct host *at, const struct webhook_made *mad
     int64_t last = 0;
     size_t i;
 
-    json_array_foreach(json_object_get(got->json, "events"), i, event)
-    {
+    json_array_foreach (json_object_get(got->json, "events"), i, event) {
         const json_t *message = json_object_get(json_object_get(event, "payload"), "message");
         int64_t number = json_integer_value(json_object_get(event, "offset"));
 

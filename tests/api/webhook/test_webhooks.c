@@ -177,8 +177,7 @@ TEST(the_event_list_has_the_events_of_the_loaded_modules)
     size_t index;
     json_t *name;
 
-    json_array_foreach(answer->json, index, name)
-    {
+    json_array_foreach (answer->json, index, name) {
         found[0] |= !strcmp(json_string_value(name), "conversation.created");
         found[1] |= !strcmp(json_string_value(name), "message.new");
         ck_status(webhook_try(host, agent, PUBLIC_URL, json_string_value(name)), 201);
@@ -258,8 +257,7 @@ TEST(the_list_without_a_limit_has_all_webhooks)
         ck_assert_uint_ge(json_array_size(list->json), MANY + 1);
         ck_assert_uint_eq(json_array_size(rest->json), MANY);
         ck_assert_ptr_null(next_page(list));
-        json_array_foreach(list->json, index, hook)
-        {
+        json_array_foreach (list->json, index, hook) {
             int64_t id = json_integer_value(json_object_get(hook, "id"));
 
             ck_assert_int_gt(id, last);

@@ -68,8 +68,7 @@ static json_int_t reads(int number, const char *state)
     for (int i = 0; i < HOSTS; i++) {
         const json_t *status = host_status(hosts[i]);
 
-        json_array_foreach(json_object_get(status, "loops"), at, loop)
-        {
+        json_array_foreach (json_object_get(status, "loops"), at, loop) {
             const json_t *row = json_array_get(json_object_get(loop, "replicas"), (size_t)number);
             const char *found = json_string_value(json_object_get(row, "state"));
 

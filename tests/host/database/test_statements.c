@@ -282,8 +282,7 @@ TEST(a_job_skipped_because_of_its_lock_is_reported)
     json_t *jobs = json_object_get(host_status(host), "jobs"), *job;
     size_t i;
 
-    json_array_foreach(jobs, i, job)
-    {
+    json_array_foreach (jobs, i, job) {
         bool is_a = !strcmp(json_string_value(json_object_get(job, "name")), "poke.a");
 
         ck_assert_int_eq(json_integer_value(json_object_get(job, "skipped")) > 0, is_a);

@@ -343,8 +343,7 @@ TEST(metrics_and_status_name_the_module_that_uses_the_processor)
     expect_metric(USED("request_duration_seconds_count", "busy"), 21);
     json_t *status = host_status(host);
 
-    json_array_foreach(json_object_get(status, "modules"), i, row)
-    {
+    json_array_foreach (json_object_get(status, "modules"), i, row) {
         ck_assert(json_number_value(json_object_get(row, "cpuSeconds")) <= last);
         last = json_number_value(json_object_get(row, "cpuSeconds"));
         if (!strcmp(json_string_value(json_object_get(row, "name")), "busy"))

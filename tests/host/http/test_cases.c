@@ -139,8 +139,7 @@ TEST(naughty_strings_are_returned_byte_for_byte)
     size_t index;
 
     ck_assert_msg(!path || json_array_size(list) > 500, "%s is not a list", path);
-    json_array_foreach(list, index, code)
-    {
+    json_array_foreach (list, index, code) {
         size_t length;
         const char *bytes = base64_decoded(json_string_value(code), &length);
         json_t *string = json_stringn(bytes, length);

@@ -124,8 +124,7 @@ static const char *path_with(const char *path, const json_t *operation, const ch
                                                        : id,
                     strchr(brace, '}') + 1);
     path = text("%s?", path);
-    json_array_foreach(json_object_get(operation, "parameters"), i, each)
-    {
+    json_array_foreach (json_object_get(operation, "parameters"), i, each) {
         const char *name = text_in(each, "name");
 
         if (!strcmp(name, "limit") && limited)
@@ -168,8 +167,7 @@ TEST(lists_read_only_what_they_show_from_postgresql)
     int64_t hook = json_integer_value(json_object_get(
         json_array_get(http(host, "GET", WEBHOOKS, m->token, NULL)->json, 0), "id"));
 
-    json_object_foreach(json_object_get(reference_document(), "paths"), path, operations)
-    {
+    json_object_foreach (json_object_get(reference_document(), "paths"), path, operations) {
         const json_t *get = json_object_get(operations, "get");
         const char *id = strstr(path, "chain")
                              ? head

@@ -24,8 +24,7 @@ static void expect_finding(int status, const char *check, const char *state, con
     bool found = false;
     size_t i;
 
-    json_array_foreach(list, i, finding)
-    {
+    json_array_foreach (list, i, finding) {
         found |= !strcmp(json_string_value(json_object_get(finding, "check")), check) &&
                  !strcmp(json_string_value(json_object_get(finding, "state")), state) &&
                  strstr(json_string_value(json_object_get(finding, "text")), part);

@@ -77,8 +77,8 @@ static size_t jobs_done(const struct host *host)
     size_t done = 0, i;
     const json_t *job;
 
-    json_array_foreach(json_object_get(host_status(host), "jobs"), i, job) done +=
-        (size_t)json_integer_value(json_object_get(job, "done"));
+    json_array_foreach (json_object_get(host_status(host), "jobs"), i, job)
+        done += (size_t)json_integer_value(json_object_get(job, "done"));
     return done;
 }
 

@@ -94,10 +94,8 @@ static struct csv written_with(char separator, const json_t *rows)
     const json_t *row, *cell;
     size_t i, k;
 
-    json_array_foreach(rows, i, row)
-    {
-        json_array_foreach(row, k, cell)
-        {
+    json_array_foreach (rows, i, row) {
+        json_array_foreach (row, k, cell) {
             csv_text(&csv, json_string_value(cell));
         }
         csv_end_row(&csv);
