@@ -603,6 +603,38 @@ static json_t *field_list_value(const struct bb_field *field, json_t *value,
     return NULL;
 }
 
+static json_t *field_text_value(const struct bb_field *field, json_t *value,
+                                const struct place *place, struct problems *problems)
+{
+    const char *text = json_string_value(value);
+
+    if (!text)
+        return field_type_problem(field, place, problems);
+    if (strlen(text) != json_string_length(value))
+        return place_problem(place, problems, "must not contain the character NUL");
+    const char *normal = field_string(field, text, problems->arena, place, problems);
+
+    if (!normal)
+        return NULL;
+    return normal == text ? json_incref(value) : json_string(normal);
+}
+
+/* Accepts 5.0 as 5, because some clients have no whole numbers. */
+static json_t *field_int_value(const struct bb_field *field, json_t *value,
+                               const struct place *place, struct problems *problems)
+{
+    double real = json_is_real(value) ? json_real_value(value) : NAN;
+    bool whole = fabs(real) <= WHOLE_MAX && real == trunc(real);
+
+    if (!json_is_integer(value) && !whole)
+        return field_type_problem(field, place, problems);
+    int64_t number = whole ? (int64_t)real : json_integer_value(value);
+
+    if (!field_bounds_fit(field, (number < field->min), (number > field->max), place, problems))
+        return NULL;
+    return whole ? json_integer(number) : json_incref(value);
+}
+
 static json_t *field_plain_value(const struct bb_field *field, json_t *value,
                                  const struct place *place, struct problems *problems)
 {
@@ -613,32 +645,10 @@ static json_t *field_plain_value(const struct bb_field *field, json_t *value,
 
     if (!fits)
         return field_type_problem(field, place, problems);
-    if (field_is_text(field)) {
-        const char *text = json_string_value(value);
-
-        if (!text)
-            return field_type_problem(field, place, problems);
-        if (strlen(text) != json_string_length(value))
-            return place_problem(place, problems, "must not contain the character NUL");
-        const char *normal = field_string(field, text, problems->arena, place, problems);
-
-        if (!normal)
-            return NULL;
-        return normal == text ? json_incref(value) : json_string(normal);
-    }
-    if (field->type == BB_INT) {
-        /* Accepts 5.0 as 5, because some clients have no whole numbers. */
-        double real = json_is_real(value) ? json_real_value(value) : NAN;
-        bool whole = fabs(real) <= WHOLE_MAX && real == trunc(real);
-
-        if (!json_is_integer(value) && !whole)
-            return field_type_problem(field, place, problems);
-        int64_t number = whole ? (int64_t)real : json_integer_value(value);
-
-        if (!field_bounds_fit(field, (number < field->min), (number > field->max), place, problems))
-            return NULL;
-        return whole ? json_integer(number) : json_incref(value);
-    }
+    if (field_is_text(field))
+        return field_text_value(field, value, place, problems);
+    if (field->type == BB_INT)
+        return field_int_value(field, value, place, problems);
     if (field->type == BB_LIST)
         return field_list_value(field, value, place, problems);
     if (field->type == BB_OBJECT && field->fields.count)

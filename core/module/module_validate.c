@@ -125,37 +125,13 @@ static bool validate_is_name(const char *name, const char *more)
            strlen(name) <= NAME_MAX_LENGTH;
 }
 
-/* Does not check what the router checks: method, path, roles 0. */
-static void validate_route(const struct core_module *module, const struct bb_route *route,
+static void validate_parts(const struct core_module *module, const struct bb_route *route,
                            struct setting_problems *problems)
 {
-    const struct {
-        const struct bb_table *fields;
-        const char *what;
-    } tables[] = {{&route->segments, "segments"},
-                  {&route->query, "query"},
-                  {&route->body, "body"},
-                  {&route->reply, "reply"}};
     const struct bb_module *descriptor = module->descriptor;
-    size_t fields = 0, files = 0; /* among the parts */
+    size_t fields = 0, files = 0;
     bool has_pool = false;
-    char place[256];
 
-    if (!route->method || !route->path) {
-        validate_complain(module, problems, "a route has no method or path");
-        return;
-    }
-    if (!route->handler)
-        validate_complain(module, problems, "route %s %s has no handler", route->method,
-                          route->path);
-    if (route->roles & ~(unsigned)(BB_ANY_ROLE | BB_ANYONE))
-        validate_complain(module, problems, "route %s %s names an unknown role", route->method,
-                          route->path);
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-        snprintf(place, sizeof place, "%s: %s %s: %s", module->descriptor->name, route->method,
-                 route->path, tables[i].what);
-        validate_fields(tables[i].fields, NULL, place, problems);
-    }
     MODULE_EACH (bb_part, part, route->parts) {
         bool has_files = part->kind == BB_PART_FILES;
 
@@ -179,6 +155,37 @@ static void validate_route(const struct core_module *module, const struct bb_rou
         validate_complain(module, problems,
                           "route %s %s must name a setting and a pool for its files", route->method,
                           route->path);
+}
+
+/* Does not check what the router checks: method, path, roles 0. */
+static void validate_route(const struct core_module *module, const struct bb_route *route,
+                           struct setting_problems *problems)
+{
+    const struct {
+        const struct bb_table *fields;
+        const char *what;
+    } tables[] = {{&route->segments, "segments"},
+                  {&route->query, "query"},
+                  {&route->body, "body"},
+                  {&route->reply, "reply"}};
+    char place[256];
+
+    if (!route->method || !route->path) {
+        validate_complain(module, problems, "a route has no method or path");
+        return;
+    }
+    if (!route->handler)
+        validate_complain(module, problems, "route %s %s has no handler", route->method,
+                          route->path);
+    if (route->roles & ~(unsigned)(BB_ANY_ROLE | BB_ANYONE))
+        validate_complain(module, problems, "route %s %s names an unknown role", route->method,
+                          route->path);
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        snprintf(place, sizeof place, "%s: %s %s: %s", module->descriptor->name, route->method,
+                 route->path, tables[i].what);
+        validate_fields(tables[i].fields, NULL, place, problems);
+    }
+    validate_parts(module, route, problems);
 }
 
 /* Returns why the text format cannot represent a metric, or why its name is misleading; or NULL. */
@@ -209,6 +216,25 @@ static const char *validate_metric(const struct bb_metric *metric)
                 return "has a value of its label twice";
     }
     return NULL;
+}
+
+static void validate_command(const struct core_module *module, const struct bb_command *command,
+                             struct setting_problems *problems)
+{
+    char place[256], word[NAME_MAX_LENGTH + 1];
+    bool is_complete = validate_is_name(command->name, LOWER DIGITS "- ") && command->run;
+
+    validate_row(module, problems, is_complete, "command", command->name,
+                 "a name of words of a-z, and a function");
+    if (!is_complete)
+        return;
+    /* the host's commands take precedence: `busbar status mine` would run `status` */
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(command->name, " "), command->name);
+    if (is_host_command && is_host_command(word))
+        validate_complain(module, problems, "command \"%s\" begins like a command of the host",
+                          command->name);
+    snprintf(place, sizeof place, "%s: command %s", module->descriptor->name, command->name);
+    validate_fields(&command->options, NULL, place, problems);
 }
 
 /* The other tables. */
@@ -287,22 +313,8 @@ void module_validate(const struct core_module *module, struct setting_problems *
                               "the hook on %s must have exactly the function of its kind",
                               hook->event);
     }
-    MODULE_EACH (bb_command, command, descriptor->commands) {
-        char word[NAME_MAX_LENGTH + 1];
-        bool is_complete = validate_is_name(command->name, LOWER DIGITS "- ") && command->run;
-
-        validate_row(module, problems, is_complete, "command", command->name,
-                     "a name of words of a-z, and a function");
-        if (!is_complete)
-            continue;
-        /* the host's commands take precedence: `busbar status mine` would run `status` */
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(command->name, " "), command->name);
-        if (is_host_command && is_host_command(word))
-            validate_complain(module, problems, "command \"%s\" begins like a command of the host",
-                              command->name);
-        snprintf(place, sizeof place, "%s: command %s", descriptor->name, command->name);
-        validate_fields(&command->options, NULL, place, problems);
-    }
+    MODULE_EACH (bb_command, command, descriptor->commands)
+        validate_command(module, command, problems);
     validate_rows(module, problems);
     for (unsigned number = 1; found == 1; number++)
         found = migrate_next(&cursor, number, &step, why, sizeof why);

@@ -288,6 +288,27 @@ static int import_take(struct bb_request *rq, struct import *import)
 
 /* ---- the failed rows ---- */
 
+/*
+ * Replaces control characters, so that the content of a file cannot control the terminal. CR is
+ * removed, because a terminal does not need it.
+ */
+static void import_tame(struct csv *csv)
+{
+    char *out = csv->bytes;
+
+    for (size_t i = 0; i < csv->length; i++) {
+        unsigned char c = (unsigned char)csv->bytes[i];
+        unsigned char next = i + 1 < csv->length ? (unsigned char)csv->bytes[i + 1] : '\0';
+        bool pair = c == 0xc2 && next >= 0x80 && next < 0xa0; /* U+0080 to U+009F */
+
+        if (c == '\r' && next == '\n')
+            continue;
+        *out++ = pair || c == 0x7f || (c < 0x20 && c != '\n' && c != '\t') ? '?' : (char)c;
+        i += pair;
+    }
+    csv->length = (size_t)(out - csv->bytes);
+}
+
 /* Prints the failed rows of one part. */
 static int import_print_part(struct bb_request *rq, void *arg)
 {
@@ -296,25 +317,8 @@ static int import_print_part(struct bb_request *rq, void *arg)
 
     bb_defer(rq, csv_drop, csv);
     import->found = bulk_failed_write(rq, csv, import->failures);
-    if (import->found > 0 && isatty(STDOUT_FILENO)) {
-        /*
-         * Replaces control characters, so that the content of a file cannot control the terminal.
-         * CR is removed, because a terminal does not need it.
-         */
-        char *out = csv->bytes;
-
-        for (size_t i = 0; i < csv->length; i++) {
-            unsigned char c = (unsigned char)csv->bytes[i];
-            unsigned char next = i + 1 < csv->length ? (unsigned char)csv->bytes[i + 1] : '\0';
-            bool pair = c == 0xc2 && next >= 0x80 && next < 0xa0; /* U+0080 to U+009F */
-
-            if (c == '\r' && next == '\n')
-                continue;
-            *out++ = pair || c == 0x7f || (c < 0x20 && c != '\n' && c != '\t') ? '?' : (char)c;
-            i += pair;
-        }
-        csv->length = (size_t)(out - csv->bytes);
-    }
+    if (import->found > 0 && isatty(STDOUT_FILENO))
+        import_tame(csv);
     if (import->found > 0)
         bb_print(rq, "%.*s", (int)csv->length, csv->bytes);
     return 0;

@@ -123,23 +123,8 @@ static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     batch->cleared_bytes = bb_cell_int(rq, rows, 0, 1);
 }
 
-static void run_count(struct bb_request *rq, struct bb_tx *tx, void *arg)
-{
-    const struct batch *batch = arg;
-    const struct bulk_job *job = &batch->job;
-
-    (void)tx;
-    bb_metric_add(rq->host, BULK_METRIC_ROWS, BULK_SUCCEEDED, (uint64_t)batch->succeeded);
-    bb_metric_add(rq->host, BULK_METRIC_ROWS, BULK_FAILED, (uint64_t)batch->failed);
-    if (!strcmp(job->status, "finished")) {
-        bb_metric_add(rq->host, BULK_METRIC_JOBS, BULK_FINISHED, 1);
-        bb_log(rq, BB_INFO, "bulk upload %s has finished: %lld rows were stored, %lld failed",
-               job->id, (long long)job->succeeded, (long long)job->failed);
-    }
-}
-
-/* Stores the rows that were read, and their outcomes. */
-static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
+/* Counts the outcomes of the rows, and moves the cursor past them. */
+static void run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
 {
     /* $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 change in their bytes */
     static const struct bb_sql note = {
@@ -159,6 +144,39 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
         " WHERE l.job = $1::uuid AND l.last_row >= $3::bigint)",
         BB_SQL_WRITE,
     };
+    struct bulk_job *job = &batch->job;
+    const char *findings = bulk_findings_json(rq, &batch->all, false, &batch->failed);
+    int64_t more = (batch->failed ? (int64_t)strlen(findings) : 0) - batch->cleared_bytes;
+
+    batch->succeeded = (int64_t)batch->all.count - batch->failed;
+    job->succeeded += batch->succeeded;
+    job->failed += batch->failed;
+    bb_tx_query_or_end(rq, tx, &note,
+                       BB_ARGS(bb_t(job->id), bb_i(batch->last), bb_i(batch->succeeded),
+                               bb_i(batch->failed), bb_t(findings), bb_i(more)));
+    if (batch->failed || batch->cleared)
+        bb_tx_query_or_end(rq, tx, &recount,
+                           BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)));
+}
+
+static void run_count(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    const struct batch *batch = arg;
+    const struct bulk_job *job = &batch->job;
+
+    (void)tx;
+    bb_metric_add(rq->host, BULK_METRIC_ROWS, BULK_SUCCEEDED, (uint64_t)batch->succeeded);
+    bb_metric_add(rq->host, BULK_METRIC_ROWS, BULK_FAILED, (uint64_t)batch->failed);
+    if (!strcmp(job->status, "finished")) {
+        bb_metric_add(rq->host, BULK_METRIC_JOBS, BULK_FINISHED, 1);
+        bb_log(rq, BB_INFO, "bulk upload %s has finished: %lld rows were stored, %lld failed",
+               job->id, (long long)job->succeeded, (long long)job->failed);
+    }
+}
+
+/* Stores the rows that were read, and their outcomes. */
+static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
+{
     static const struct bb_sql end = {
         "UPDATE bulk_job SET status = 'finished', ended_at = now() WHERE id = $1::uuid",
         BB_SQL_WRITE,
@@ -179,21 +197,8 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
         if (reason)
             return bb_fail_text(rq, 409, reason);
     }
-    /* Counts the outcomes of the rows, and moves the cursor past them. */
-    if (batch->last) {
-        const char *findings = bulk_findings_json(rq, all, false, &batch->failed);
-        int64_t more = (batch->failed ? (int64_t)strlen(findings) : 0) - batch->cleared_bytes;
-
-        batch->succeeded = (int64_t)all->count - batch->failed;
-        job->succeeded += batch->succeeded;
-        job->failed += batch->failed;
-        bb_tx_query_or_end(rq, tx, &note,
-                           BB_ARGS(bb_t(job->id), bb_i(batch->last), bb_i(batch->succeeded),
-                                   bb_i(batch->failed), bb_t(findings), bb_i(more)));
-        if (batch->failed || batch->cleared)
-            bb_tx_query_or_end(rq, tx, &recount,
-                               BB_ARGS(bb_t(job->id), bb_i(job->cursor), bb_i(batch->last)));
-    }
+    if (batch->last)
+        run_save(rq, tx, batch);
     bb_after(rq, tx, run_count, batch);
     if (bulk_done(job) < job->rows && batch->last)
         return 200;

@@ -214,6 +214,32 @@ static size_t scan_separator_line(const char *bytes, size_t length, char *separa
     return at < length ? at + 1 : at;
 }
 
+static int scan_header(struct scan *scan, const struct reader_row *row)
+{
+    if (row->end - row->begin > SCAN_HEADER_BYTES)
+        return scan_fail(
+            scan, 400,
+            "The header line has more than 16 KiB: remove the columns that are not needed");
+    scan->header = json_array();
+    for (size_t i = 0; i < row->count; i++) {
+        char *name = strdup(row->cells[i]);
+
+        if (!name)
+            return scan_starved(scan);
+        scan_unguard(name);
+        blank_strip(name);
+        if (!*name && !scan->unnamed)
+            scan->unnamed = calloc(row->count, sizeof(*scan->unnamed));
+        bool lost = (!*name && !scan->unnamed) ||
+                    json_array_append_new(scan->header, json_string(name)) != 0;
+
+        free(name);
+        if (lost)
+            return scan_starved(scan);
+    }
+    return 0;
+}
+
 /* ---- rows ---- */
 
 static int scan_row(void *arg, const struct reader_row *row)
@@ -224,28 +250,7 @@ static int scan_row(void *arg, const struct reader_row *row)
 
     if (!scan->header) {
         pass->reader.number = 0; /* ignore blank lines before the header */
-        if (row->end - row->begin > SCAN_HEADER_BYTES)
-            return scan_fail(
-                scan, 400,
-                "The header line has more than 16 KiB: remove the columns that are not needed");
-        scan->header = json_array();
-        for (size_t i = 0; i < row->count; i++) {
-            char *name = strdup(row->cells[i]);
-
-            if (!name)
-                return scan_starved(scan);
-            scan_unguard(name);
-            blank_strip(name);
-            if (!*name && !scan->unnamed)
-                scan->unnamed = calloc(row->count, sizeof(*scan->unnamed));
-            bool lost = (!*name && !scan->unnamed) ||
-                        json_array_append_new(scan->header, json_string(name)) != 0;
-
-            free(name);
-            if (lost)
-                return scan_starved(scan);
-        }
-        return 0;
+        return scan_header(scan, row);
     }
     if (scan->rows == scan->rows_max)
         return scan_fail(scan, 413, "The file has more than %zu rows: send it in parts",

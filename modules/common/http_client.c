@@ -122,45 +122,53 @@ static int http_on_sending(void *arg, char *remote, char *local, int remote_port
 
 #define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
 
+/* Sets the options that all requests of a client have. */
+static CURLcode http_set_common(const struct http_client *client, CURL *easy)
+{
+    const struct http_client_options *options = &client->options;
+    CURLcode bad = CURLE_OK;
+
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_NOPROXY, "*");
+    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    SET(CURLOPT_PATH_AS_IS, 1L);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    if (*options->authorities)
+        SET(CURLOPT_CAINFO, options->authorities);
+    if (client->authorities_in_a_file)
+        SET(CURLOPT_CAPATH, NULL);
+    SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
+    SET(CURLOPT_HTTP_VERSION,
+        (long)(options->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+    SET(CURLOPT_HTTP09_ALLOWED, 0L);
+    SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
+    SET(CURLOPT_MAXAGE_CONN, (long)options->idle_s);
+    SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
+    SET(CURLOPT_WRITEFUNCTION, http_on_body);
+    SET(CURLOPT_HEADERFUNCTION, http_on_head);
+    SET(CURLOPT_PREREQFUNCTION, http_on_sending);
+    if (options->rules)
+        SET(CURLOPT_OPENSOCKETFUNCTION, target_open_socket);
+    return bad;
+}
+
 /* Any method may have a body; POST, PUT and PATCH always have one, even if it is empty. */
 int http_request_prepare(struct http_client *client, struct http_request *request)
 {
     static const char *const bodied[] = {"POST", "PUT", "PATCH", NULL};
-    const struct http_client_options *options = &client->options;
     CURL *easy = request->easy ? request->easy : curl_easy_init();
     CURLcode bad = easy ? CURLE_OK : CURLE_OUT_OF_MEMORY;
 
-    if (easy && !request->easy) { /* the options that all requests of a client have */
-        SET(CURLOPT_NOSIGNAL, 1L);
-        SET(CURLOPT_QUICK_EXIT, 1L);
-        SET(CURLOPT_PROTOCOLS_STR, "http,https");
-        SET(CURLOPT_FOLLOWLOCATION, 0L);
-        SET(CURLOPT_PROXY, "");
-        SET(CURLOPT_NOPROXY, "*");
-        SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-        SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
-        SET(CURLOPT_PATH_AS_IS, 1L);
-        SET(CURLOPT_SSL_VERIFYPEER, 1L);
-        SET(CURLOPT_SSL_VERIFYHOST, 2L);
-        if (*options->authorities)
-            SET(CURLOPT_CAINFO, options->authorities);
-        if (client->authorities_in_a_file)
-            SET(CURLOPT_CAPATH, NULL);
-        SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
-        SET(CURLOPT_HTTP_VERSION,
-            (long)(options->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
-        SET(CURLOPT_HTTP09_ALLOWED, 0L);
-        SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
-        SET(CURLOPT_MAXAGE_CONN, (long)options->idle_s);
-        SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
-        SET(CURLOPT_TCP_KEEPALIVE, 1L);
-        SET(CURLOPT_USERAGENT, "busbar/" PACKAGE_VERSION);
-        SET(CURLOPT_WRITEFUNCTION, http_on_body);
-        SET(CURLOPT_HEADERFUNCTION, http_on_head);
-        SET(CURLOPT_PREREQFUNCTION, http_on_sending);
-        if (options->rules)
-            SET(CURLOPT_OPENSOCKETFUNCTION, target_open_socket);
-    }
+    if (easy && !request->easy)
+        bad = http_set_common(client, easy);
     request->easy = easy;
     request->socket = (struct target_socket){.guard = &client->guard};
     SET(CURLOPT_OPENSOCKETDATA, &request->socket);
@@ -227,28 +235,9 @@ static bool http_is_servers_fault(const struct http_request *request, CURLcode c
     }
 }
 
-/* Ends a request. It may not exist any more after done(). */
-static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
+/* Sets the result of a request that has ended. */
+static void http_judge(struct http_request *request, CURLcode code)
 {
-    curl_socket_t fd = CURL_SOCKET_BAD;
-    struct tcp_info info;
-    socklen_t size = sizeof(info);
-
-    if (request->link) {
-        *request->link = request->next;
-        if (request->next)
-            request->next->link = request->link;
-    }
-    /*
-     * If nothing has arrived on the connection during the request, it is shut down, because other
-     * requests that share it would have to time out, too.
-     */
-    if (code == CURLE_OPERATION_TIMEDOUT && request->sendings &&
-        !curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) && fd != CURL_SOCKET_BAD &&
-        !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) &&
-        (int64_t)info.tcpi_last_data_recv + TICK_MS >= request->timeout_ms)
-        shutdown(fd, SHUT_RDWR);
-    curl_multi_remove_handle(client->multi, request->easy); /* harmless if it is not there */
     /* libcurl reports a line above 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6 */
     enum { TOO_LARGE = 100, DIGITS = 18 };
     struct curl_header *length;
@@ -283,6 +272,31 @@ static void http_finish(struct http_client *client, struct http_request *request
     } else {
         request->error = curl_easy_strerror(code);
     }
+}
+
+/* Ends a request. It may not exist any more after done(). */
+static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+
+    if (request->link) {
+        *request->link = request->next;
+        if (request->next)
+            request->next->link = request->link;
+    }
+    /*
+     * If nothing has arrived on the connection during the request, it is shut down, because other
+     * requests that share it would have to time out, too.
+     */
+    if (code == CURLE_OPERATION_TIMEDOUT && request->sendings &&
+        !curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) && fd != CURL_SOCKET_BAD &&
+        !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) &&
+        (int64_t)info.tcpi_last_data_recv + TICK_MS >= request->timeout_ms)
+        shutdown(fd, SHUT_RDWR);
+    curl_multi_remove_handle(client->multi, request->easy); /* harmless if it is not there */
+    http_judge(request, code);
     request->ended = true;
     if (request->done)
         request->done(request);
