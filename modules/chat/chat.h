@@ -153,17 +153,7 @@ void chat_hub_free(struct chat_hub *hub);
 void chat_add_up(struct bb_request *rq);
 
 /* The routes, each in the file of its name; chat_read() and chat_share() are in post.c. */
-int chat_list(struct bb_request *rq);
-int chat_seen(struct bb_request *rq);
-int chat_search(struct bb_request *rq);
-int chat_find(struct bb_request *rq);
-int chat_start(struct bb_request *rq);
-int chat_post(struct bb_request *rq);
-int chat_chain(struct bb_request *rq);
-int chat_unread_count(struct bb_request *rq);
-int chat_unread_devices(struct bb_request *rq);
-int chat_read(struct bb_request *rq);
-int chat_share(struct bb_request *rq);
-int chat_stream(struct bb_request *rq);
+bb_handler chat_list, chat_seen, chat_search, chat_find, chat_start, chat_post, chat_chain,
+    chat_unread_count, chat_unread_devices, chat_read, chat_share, chat_stream;
 
 #endif
