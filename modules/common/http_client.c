@@ -34,7 +34,7 @@ struct http_client {
     int epoll, wake_fd;
     int64_t timer_at_ms, check_at_ms;
     int64_t unused_at_ms; /* when all connections will have been idle for too long */
-    struct http_request *flying;
+    LIST_HEAD(, http_request) flying;
 };
 
 int64_t http_clock_ms(void)
@@ -281,11 +281,8 @@ static void http_finish(struct http_client *client, struct http_request *request
     struct tcp_info info;
     socklen_t size = sizeof(info);
 
-    if (request->link) {
-        *request->link = request->next;
-        if (request->next)
-            request->next->link = request->link;
-    }
+    if (request->link.le_prev) /* in the list */
+        LIST_REMOVE(request, link);
     /*
      * If nothing has arrived on the connection during the request, it is shut down, because other
      * requests that share it would have to time out, too.
@@ -351,8 +348,8 @@ static int http_open_multi(struct http_client *client)
 
 static void http_close_multi(struct http_client *client, CURLcode code)
 {
-    while (client->flying)
-        http_finish(client, client->flying, code);
+    while (!LIST_EMPTY(&client->flying))
+        http_finish(client, LIST_FIRST(&client->flying), code);
     curl_multi_cleanup(client->multi);
     client->multi = NULL;
     client->broken = false;
@@ -398,9 +395,9 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
         else
             http_least(&wait_ms, WITHOUT_MEMORY_MS);
     }
-    if (client->flying)
+    if (!LIST_EMPTY(&client->flying))
         client->unused_at_ms = now + client->options.idle_s * 1000;
-    http_least(&wait_ms, client->flying ? CHECK_MS : WAIT_MS);
+    http_least(&wait_ms, LIST_EMPTY(&client->flying) ? WAIT_MS : CHECK_MS);
     if (client->multi) {
         http_least(&wait_ms, client->unused_at_ms - now);
         http_least(&wait_ms, client->timer_at_ms - now);
@@ -434,13 +431,15 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
     }
     if (now >= client->check_at_ms) { /* abandoned, or libcurl should have ended them */
         client->check_at_ms = now + CHECK_MS;
-        for (struct http_request *request = client->flying, *next; request; request = next) {
-            next = request->next;
+        for (struct http_request *request = LIST_FIRST(&client->flying), *next; request;
+             request = next) {
+            next = LIST_NEXT(request, link);
             if (http_is_left(request) || now >= request->late_at_ms)
                 http_finish(client, request, CURLE_OPERATION_TIMEDOUT);
         }
     }
-    if (client->broken || (client->multi && !client->flying && now >= client->unused_at_ms))
+    if (client->broken ||
+        (client->multi && LIST_EMPTY(&client->flying) && now >= client->unused_at_ms))
         http_close_multi(client, CURLE_OUT_OF_MEMORY);
 }
 
@@ -458,11 +457,7 @@ void http_client_start(struct http_client *client, struct http_request *request)
         http_finish(client, request, CURLE_OUT_OF_MEMORY);
         return;
     }
-    request->next = client->flying;
-    request->link = &client->flying;
-    if (request->next)
-        request->next->link = &request->next;
-    client->flying = request;
+    LIST_INSERT_HEAD(&client->flying, request, link);
 }
 
 void http_client_perform(struct http_client *client, struct http_request *request)

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/queue.h>
 
 #include "modules/common/target.h"
 
@@ -82,7 +83,7 @@ struct http_request {
 
     /* Used by the client. */
     CURL *easy;
-    struct http_request *next, **link; /* in the list of requests in flight */
+    LIST_ENTRY(http_request) link; /* in the list of requests in flight */
     struct target_socket socket;
     int64_t late_at_ms; /* libcurl must have ended the request by this time */
     size_t room, head_bytes, body_bytes;

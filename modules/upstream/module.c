@@ -43,7 +43,7 @@ struct upstream {
     struct http_client *client; /* used by the worker only */
     struct slots *slots;
     pthread_mutex_t lock;
-    struct call *incoming, **last; /* guarded by the lock: calls handed over, in order */
+    STAILQ_HEAD(call_list, call) incoming; /* guarded by the lock: calls handed over */
     /* guarded by the lock: the worker accepts calls; false in a command */
     bool open;
     atomic_size_t under_way;
@@ -73,7 +73,7 @@ enum {
  * between, it belongs to the worker.
  */
 struct call {
-    struct call *next; /* in the list of calls handed over */
+    STAILQ_ENTRY(call) next; /* in the list of calls handed over */
     struct upstream *upstream;
     struct bb_completion *completion;
     atomic_uint holders;
@@ -332,8 +332,7 @@ static const struct bb_upstream_response *upstream_send(void *state, struct bb_r
         if (call->handed) {
             atomic_fetch_add(&call->holders, 1);
             atomic_fetch_add(&upstream->under_way, 1);
-            *upstream->last = call;
-            upstream->last = &call->next;
+            STAILQ_INSERT_TAIL(&upstream->incoming, call, next);
         }
     }
     if (!call->handed) {
@@ -431,17 +430,15 @@ static void call_done(struct http_request *http)
 
 static void call_start_incoming(struct upstream *upstream)
 {
+    struct call_list calls = STAILQ_HEAD_INITIALIZER(calls);
+    struct call *call;
+
     pthread_mutex_lock(&upstream->lock);
-    struct call *call = upstream->incoming;
-
-    upstream->incoming = NULL;
-    upstream->last = &upstream->incoming;
+    STAILQ_CONCAT(&calls, &upstream->incoming);
     pthread_mutex_unlock(&upstream->lock);
-    while (call) {
-        struct call *next = call->next;
-
+    while ((call = STAILQ_FIRST(&calls))) {
+        STAILQ_REMOVE_HEAD(&calls, next);
         http_client_start(upstream->client, &call->http);
-        call = next;
     }
 }
 
@@ -544,7 +541,7 @@ static int upstream_open(struct bb_host *host, void **state)
         return bb_open_fail(host, "out of memory");
     upstream->host = host;
     upstream->settings = own;
-    upstream->last = &upstream->incoming;
+    STAILQ_INIT(&upstream->incoming);
     if (*own->authorities && access(own->authorities, R_OK))
         return bb_open_fail(host, "authorities: %s cannot be read", own->authorities);
     if (target_rules_read(&upstream->targets, own->allow_networks, own->allow_ports,
