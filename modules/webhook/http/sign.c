@@ -48,26 +48,19 @@ bool sign_secret_good(const char *secret)
 /* Returns the context of a secret whose bytes are written as "whsec_…", or of its text. */
 static EVP_MAC_CTX *sign_standard_key(EVP_MAC *algorithm, const char *secret)
 {
-    size_t digits = sign_digits(secret), whole = digits / 4 * 4, rest = digits - whole;
-    size_t room = strlen(secret) + 4;
-    const unsigned char *text = (const unsigned char *)secret + strlen(PREFIX);
-    unsigned char *bytes = malloc(room), last[4] = "====";
+    size_t digits = sign_digits(secret), padded = (digits + 3) / 4 * 4;
+    unsigned char *text = malloc(2 * padded + 1), *bytes = text + padded;
 
-    if (!bytes)
+    if (!text)
         return NULL;
-    int length = whole ? EVP_DecodeBlock(bytes, text, (int)whole) : 0;
-
-    if (rest) {
-        memcpy(last, text + whole, rest);
-        EVP_DecodeBlock(bytes + length, last, sizeof(last));
-        length += (int)rest - 1;
-        OPENSSL_cleanse(last, sizeof(last));
-    }
-    EVP_MAC_CTX *context = digits ? hmac_context(algorithm, bytes, (size_t)length)
+    memset(text, '=', padded);
+    memcpy(text, secret + strlen(PREFIX), digits);
+    EVP_DecodeBlock(bytes, text, (int)padded);
+    EVP_MAC_CTX *context = digits ? hmac_context(algorithm, bytes, digits * 3 / 4)
                                   : hmac_context(algorithm, secret, strlen(secret));
 
-    OPENSSL_cleanse(bytes, room);
-    free(bytes);
+    OPENSSL_cleanse(text, 2 * padded);
+    free(text);
     return context;
 }
 
