@@ -228,10 +228,9 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             surplus--;
         }
     sender->look_shards &= ~sender->to_give; /* the rest of the look skips them */
-    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
-        if (gained || sender->to_give)
+    if (gained || sender->to_give)
+        IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
             subscription_update(sender, subscription);
-    }
 }
 
 void lease_tend(struct sender *sender)

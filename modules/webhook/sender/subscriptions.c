@@ -207,11 +207,9 @@ static void subscription_changed(struct sender *sender, struct subscription *sub
 
 void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, bool all)
 {
-    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
-        if (!all)
-            break;
-        subscription_changed(sender, subscription);
-    }
+    if (all)
+        IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
+            subscription_changed(sender, subscription);
     for (size_t i = 0; i < webhooks->count; i++) {
         struct subscription *subscription = subscription_find(sender, webhooks->webhooks[i]);
 
