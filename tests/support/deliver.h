@@ -21,8 +21,8 @@ void deliver_open(const char *name, const char *more);
     {                                                                                              \
         deliver_open(#name, more);                                                                 \
     }                                                                                              \
-    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up,                          \
-          .after_all = stage_close, .before_each = stage_connect, .after_each = deliver_close)
+    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up, .after_all = hosts_stop, \
+          .before_each = stage_connect, .after_each = deliver_close)
 void deliver_close(void);
 
 /* Replaces the suite's host, conversation and database by new ones in this test, which may kill the

@@ -164,6 +164,8 @@ struct host {
     bool plain, keep_port, supervised;
     bool other_schema; /* its statements may fail because the database is another one */
     int status;        /* wait status, if host_run() found that it had ended */
+    pid_t owner;       /* the process that started it */
+    struct host *older;
 };
 
 /* Writes its configuration, starts it, and waits until it listens. */
@@ -178,6 +180,10 @@ bool host_run(struct host *host);
 /* Sends SIGTERM; fails unless the host ends in time with status 0 and without a sanitizer's report.
  */
 void host_stop(struct host *host);
+
+/* Does so with all running hosts that this process started, the newest first: at the end of a test
+ * (.after_each), or of a suite whose set-up started them (.after_all). */
+void hosts_stop(void);
 
 /* kill -9 */
 void host_kill(struct host *host);

@@ -127,6 +127,8 @@ static void pin_port(const struct host *host)
         file_write(host->conf, text("%.*s:%d%s", (int)(any - conf), conf, host->port, any + 2));
 }
 
+static struct host *newest; /* of those that host_run() started, also before a fork */
+
 bool host_run(struct host *host)
 {
     size_t from = host_log_size(host);
@@ -150,6 +152,11 @@ bool host_run(struct host *host)
         host->pid = 0;
     if (host->keep_port && host->port)
         pin_port(host);
+    if (host->pid && host->owner != getpid()) {
+        host->owner = getpid();
+        host->older = newest;
+        newest = host;
+    }
     return host->pid != 0;
 }
 
@@ -159,6 +166,12 @@ struct host *host_start(const struct host_spec *spec)
 
     ck_assert_msg(host_run(host), "%s ended at once:\n%s", host->name, file_text(host->log));
     return host;
+}
+
+void hosts_stop(void)
+{
+    for (; newest && newest->owner == getpid(); newest = newest->older)
+        host_stop(newest);
 }
 
 /*

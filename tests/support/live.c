@@ -70,9 +70,3 @@ void live_start(struct live *live, const char *name)
     live->admin = admin_of(live->host);
     live->platform = person_make(live->host, live->admin, "streaming", NULL);
 }
-
-void live_stop(const struct live *live)
-{
-    host_stop(live->host);
-    host_stop(live->other);
-}

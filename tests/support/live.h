@@ -18,7 +18,6 @@ extern const struct host_spec live_spec;
 
 /* Starts both hosts on a database of this name and makes a platform. */
 void live_start(struct live *live, const char *name);
-void live_stop(const struct live *live);
 
 /* Makes the suite of a file that has `static struct live live`. */
 #define LIVE_SUITE(name)                                                                           \
@@ -26,11 +25,7 @@ void live_stop(const struct live *live);
     {                                                                                              \
         live_start(&live, #name);                                                                  \
     }                                                                                              \
-    static void name##_tear_down(void)                                                             \
-    {                                                                                              \
-        live_stop(&live);                                                                          \
-    }                                                                                              \
-    SUITE(name, .before_all = name##_set_up, .after_all = name##_tear_down, .timeout_s = 120)
+    SUITE(name, .before_all = name##_set_up, .after_all = hosts_stop, .timeout_s = 120)
 
 struct host *live_host(const char *name, const char *database);
 

@@ -11,12 +11,6 @@ void pair_open(const char *name)
     two = host_start(&(struct host_spec){.name = text("%s-2", name), .database = database});
 }
 
-void pair_close(void)
-{
-    host_stop(one);
-    host_stop(two);
-}
-
 void pair_connect(void)
 {
     pair_db = database_connect(the_postgres, database);

@@ -13,10 +13,9 @@ extern PGconn *pair_db; /* a connection of each test to the database */
     {                                                                                              \
         pair_open(#name);                                                                          \
     }                                                                                              \
-    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up, .after_all = pair_close, \
+    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up, .after_all = hosts_stop, \
           .before_each = pair_connect, .after_each = pair_disconnect)
 void pair_open(const char *name);
-void pair_close(void);
 void pair_connect(void);
 void pair_disconnect(void);
 

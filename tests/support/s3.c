@@ -36,7 +36,7 @@ void s3_open_on(const char *name, struct bucket *on, const char *more)
 
 void s3_close(void)
 {
-    pair_close();
+    hosts_stop();
     bucket_stop(bucket);
 }
 

@@ -11,11 +11,6 @@ void stage_open(const struct host_spec *spec)
     admin = admin_of(host);
 }
 
-void stage_close(void)
-{
-    host_stop(host);
-}
-
 void stage_connect(void)
 {
     db = database_connect(the_postgres, host->name);

@@ -37,12 +37,6 @@ static void set_up(void)
     other = host_start(&second);
 }
 
-static void tear_down(void)
-{
-    host_stop(other);
-    stage_close();
-}
-
 /* Returns the newest record that the query finds, after its outcome was written. */
 static const json_t *record_of(const char *query)
 {
@@ -477,5 +471,5 @@ TEST(an_export_has_the_same_records_and_no_formulas)
     ck_assert_ptr_nonnull(strstr(file->body, ",401,"));
 }
 
-SUITE(audit, .timeout_s = 60, .before_all = set_up, .after_all = tear_down,
+SUITE(audit, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop,
       .before_each = stage_connect, .after_each = stage_disconnect)

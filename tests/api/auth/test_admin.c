@@ -16,12 +16,6 @@ static void set_up(void)
     other = host_start(&(struct host_spec){.name = "admin-2", .database = "admin"});
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-    host_stop(other);
-}
-
 /* ---- registration ---- */
 
 /* Returns a registration with these changes. */
@@ -450,5 +444,5 @@ TEST(an_api_user_that_loses_its_role_loses_its_organizations)
     expect_acting(user, user->organization, true);
 }
 
-SUITE(admin, .timeout_s = 60, .before_all = set_up, .after_all = tear_down,
+SUITE(admin, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop,
       .before_each = stage_connect, .after_each = stage_disconnect)

@@ -58,12 +58,6 @@ static void set_up(void)
     stranger = person_make(host, admin, "stranger", "ApiUser");
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-    host_stop(other);
-}
-
 struct grant {
     const char *type, *body, *authorization;
     const char *error; /* NULL: granted */
@@ -362,4 +356,4 @@ TEST(a_token_is_looked_up_while_the_request_body_is_still_to_come)
     curl_easy_cleanup(connection);
 }
 
-SUITE(get_access, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(get_access, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop)

@@ -27,11 +27,6 @@ static void set_up(void)
     person = person_make(host, admin, "known", NULL);
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
 static struct answer *login(const char *username, const char *password)
 {
     return http(host, "POST", "/api/auth/login", NULL,
@@ -235,7 +230,6 @@ TEST(sixty_four_correct_parallel_logins_succeed_with_slow_hashes)
     PQfinish(db);
     crowd_gets_in(slow, true);
     crowd_gets_in(slow, false);
-    host_stop(slow);
 }
 
 static int send_registration(int number)
@@ -438,7 +432,7 @@ TEST(hashing_threads_have_a_higher_nice_value)
 
     WAIT_UNTIL(is_nice(nice->pid), 5000);
     ck_assert_int_eq(threads_of(nice->pid, NULL, host_nice() - NICER), 0);
-    host_stop(nice);
 }
 
-SUITE(login, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)
+SUITE(login, .timeout_s = 120, .before_all = set_up, .after_all = hosts_stop,
+      .after_each = hosts_stop)

@@ -154,7 +154,6 @@ TEST(a_host_counts_failed_logins_without_redis)
     one_guesser(host, host);
     many_accounts(host);
     a_guesser_in_the_office(host, host);
-    host_stop(host);
 }
 
 /* The password is correct, but each login costs a hash for nothing. */
@@ -167,7 +166,6 @@ TEST(logins_of_pending_accounts_count_as_failures)
     for (int i = 0; i < 4; i++)
         ck_error(login_from(host, from, pending->email, pending->password), 403, "Your account");
     expect_throttled(login_from(host, from, pending->email, pending->password));
-    host_stop(host);
 }
 
 static struct answer *register_from(const struct host *host, const char *address, const char *name)
@@ -224,7 +222,6 @@ TEST(failed_logins_still_count_after_redis_dies)
     guess(host, "192.0.2.1", 1);
     right(host, "192.0.2.1", 429);
     right(host, "192.0.2.3", 200);
-    host_stop(host);
 }
 
 /*
@@ -269,7 +266,6 @@ TEST(a_successful_login_resets_the_failures)
         guess(host, "203.0.113.5", 3);
         right(host, "203.0.113.5", 200);
     }
-    host_stop(host);
 }
 
 TEST(an_ipv6_network_of_64_bits_counts_as_one_address)
@@ -280,7 +276,6 @@ TEST(an_ipv6_network_of_64_bits_counts_as_one_address)
         guess(host, text("2001:db8:1:2::%d", i + 1), 1);
     right(host, "2001:db8:1:2:ffff::9", 429);
     right(host, "2001:db8:1:3::1", 200);
-    host_stop(host);
 }
 
 /* X-Forwarded-For counts only from a trusted proxy: else a client could pretend to be another. */
@@ -292,7 +287,6 @@ TEST(a_forged_x_forwarded_for_does_not_evade_the_throttle)
     for (int i = 0; i < 4; i++)
         guess(host, text("192.0.2.%d", i + 1), 1);
     right(host, "192.0.2.77", 429);
-    host_stop(host);
 }
 
 enum { GUESSERS = 24 };
@@ -340,7 +334,6 @@ TEST(guesses_at_one_account_from_many_addresses_share_one_hashing_quota)
     ck_assert_int_eq(refused_guesses(host, NULL), 0);
     ck_assert_int_gt(refused_guesses(host, target->email), 0);
     right_of(host, target, "203.0.113.90", 200);
-    host_stop(host);
 }
 
 TEST(the_throttle_ends_after_its_window)
@@ -350,7 +343,6 @@ TEST(the_throttle_ends_after_its_window)
     while (login_from(host, "192.0.2.1", person->email, "a wrong guess")->status != 429)
         continue;
     WAIT_UNTIL(login_from(host, "192.0.2.1", person->email, person->password)->status == 200, 5000);
-    host_stop(host);
 }
 
 /* getAccess and changing the password also check passwords. */
@@ -373,7 +365,6 @@ TEST(wrong_passwords_count_at_login_get_access_and_password_change)
     expect_throttled(http(host, "PUT", "/api/user/password", own.token,
                           json_pack("{ss ss}", "current", own.password, "new", "something new")));
     ck_status(person_me(host, &own), 200);
-    host_stop(host);
 }
 
-SUITE(throttle, .timeout_s = 60, .before_all = set_up)
+SUITE(throttle, .timeout_s = 60, .before_all = set_up, .after_each = hosts_stop)

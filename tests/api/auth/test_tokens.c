@@ -27,11 +27,6 @@ static void set_up(void)
     signature = parts.signature;
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
 /* Sends GET /api/auth/me with these headers. */
 static struct answer *me_with(const char *first, const char *second)
 {
@@ -231,4 +226,4 @@ TEST(a_token_in_the_query_or_a_cookie_is_401_and_not_logged)
     ck_assert_ptr_null(strstr(log, signature));
 }
 
-SUITE(tokens, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(tokens, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop)

@@ -433,11 +433,5 @@ TEST(a_closed_progress_stream_makes_room_for_another)
     WAIT_UNTIL(has_room(id), SOON_MS);
 }
 
-static void tear_down(void)
-{
-    host_stop(second);
-    host_stop(host);
-}
-
-SUITE(bulk_run, .before_all = set_up, .after_all = tear_down, .before_each = stage_connect,
+SUITE(bulk_run, .before_all = set_up, .after_all = hosts_stop, .before_each = stage_connect,
       .after_each = stage_disconnect, .timeout_s = 240)

@@ -14,12 +14,6 @@ static void set_up(void)
     m = person_make(host, admin, "owners.m", NULL);
 }
 
-static void tear_down(void)
-{
-    host_stop(other);
-    stage_close();
-}
-
 static struct answer *share(const struct host *on, const struct person *by, const struct talk *talk)
 {
     return http(on, "POST", text("/api/chat/conversations/%jd/share", (intmax_t)talk->id),
@@ -167,4 +161,4 @@ TEST(an_admins_conversation_about_a_device_belongs_to_its_owner)
     ck_error(talk_chain(other, m, &elsewhere, ""), 404, "");
 }
 
-SUITE(chat_owners, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(chat_owners, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop)

@@ -22,12 +22,6 @@ static void set_up(void)
     b = person_with_role(host, admin, "rules.b", "User");
 }
 
-static void tear_down(void)
-{
-    host_stop(open_host);
-    stage_close();
-}
-
 static struct talk talk_of_a(const char *device)
 {
     return talk_start(host, a, a->email, "partner.of.a@shop.example", device);
@@ -231,4 +225,4 @@ TEST(an_api_user_of_several_organizations_must_name_one)
     start_in(admin, 0, second, 201, NULL);
 }
 
-SUITE(chat_rules, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(chat_rules, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop)

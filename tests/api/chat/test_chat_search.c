@@ -19,12 +19,6 @@ static void set_up(void)
     b = person_with_role(host, admin, "search.b", "User");
 }
 
-static void tear_down(void)
-{
-    host_stop(open_host);
-    stage_close();
-}
-
 static struct answer *search(const struct host *on, const struct person *by, const char *query)
 {
     return ck_status(http(on, "GET", text("/api/chat/search?q=%s", query), by->token, NULL), 200);
@@ -343,5 +337,5 @@ TEST(hostile_searches_find_nothing_or_are_refused)
     ask(c, 200, "[]", "GET /api/chat/search?q=a&after=1-1-1-1-1");
 }
 
-SUITE(chat_search, .timeout_s = 120, .before_all = set_up, .after_all = tear_down,
+SUITE(chat_search, .timeout_s = 120, .before_all = set_up, .after_all = hosts_stop,
       .before_each = stage_connect, .after_each = stage_disconnect)

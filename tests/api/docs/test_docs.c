@@ -49,11 +49,6 @@ static void set_up(void)
     host = host_start(&spec);
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
 static struct answer *get(const char *path)
 {
     return http(host, "GET", path, NULL, NULL);
@@ -407,7 +402,6 @@ TEST(the_document_omits_a_module_removed_by_a_reload)
     ck_assert_ptr_null(operation(after, "GET", "/api/chat/unread-count/:email"));
     ck_assert_ptr_nonnull(operation(after, "GET", "/api/auth/me"));
     ck_assert_ptr_null(json_object_get(after, "webhooks"));
-    host_stop(less);
 }
 
 /* A host without docs or console behaves like one with them, except for their paths. */
@@ -446,7 +440,7 @@ TEST(the_document_is_served_without_the_files_of_the_page)
 
     ck_error(http(bare, "GET", "/swagger", NULL, NULL), 404, "");
     ck_status(http(bare, "GET", "/swagger-json", NULL, NULL), 200);
-    host_stop(bare);
 }
 
-SUITE(docs, .before_all = set_up, .after_all = tear_down, .timeout_s = 120)
+SUITE(docs, .before_all = set_up, .after_all = hosts_stop, .timeout_s = 120,
+      .after_each = hosts_stop)

@@ -74,7 +74,6 @@ TEST_EACH(a_host_with_wrong_tables_is_alive_and_not_ready, sizeof unfit / sizeof
     status_soon(host, "/api/health/ready", NULL, 200);
     status_soon(host, "/api/health/status", NULL, 200);
     expect_metrics(host, token, 1);
-    host_stop(host);
     PQfinish(db);
 }
 
@@ -96,7 +95,6 @@ TEST(a_failed_migration_is_reported)
     struct host *host = host_start(&(struct host_spec){
         .name = "readiness_failing", .database = "readiness_failing", .modules = modules});
     expect_unfit(host, "migration of chat, step 1");
-    host_stop(host);
     PQfinish(db);
 }
 
@@ -111,7 +109,6 @@ TEST(a_host_with_migrations_disabled_waits_for_a_migration)
     expect_unfit(host, "run `busbar migrate`");
     ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
     status_soon(host, "/api/health/ready", NULL, 200);
-    host_stop(host);
 }
 
 TEST(readiness_does_not_depend_on_redis)
@@ -125,7 +122,6 @@ TEST(readiness_does_not_depend_on_redis)
     ck_assert_str_eq(state_of(ready, "host"), "up");
     ck_assert_str_eq(state_of(ready, "redis"), "");
     ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 503);
-    host_stop(host);
 }
 
 /* A request on an open connection gets this status while it is still served. */
@@ -147,7 +143,6 @@ TEST(a_stopping_host_is_not_ready)
     ck_assert_int_eq(answer->status, 503);
     ck_assert_ptr_nonnull(strstr(answer->body, "\"host\":{\"status\":\"down\"}"));
     wire_close(wire, false);
-    host_stop(host);
 }
 
 TEST(status_reports_the_dependencies_as_up)
@@ -162,7 +157,6 @@ TEST(status_reports_the_dependencies_as_up)
 
     ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "info")), 4);
     ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 0);
-    host_stop(host);
 }
 
 TEST(a_host_starts_without_postgresql_and_redis)
@@ -179,7 +173,6 @@ TEST(a_host_starts_without_postgresql_and_redis)
     answer = ask_on(alone, NULL, 503, NULL,
                     "POST /api/auth/login {'username':'a@example.com','password':'made up'}");
     ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
-    host_stop(alone);
 }
 
-SUITE(readiness, .timeout_s = 60)
+SUITE(readiness, .timeout_s = 60, .after_each = hosts_stop)

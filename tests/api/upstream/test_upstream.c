@@ -14,12 +14,6 @@ static void set_up(void)
     closed_host = relay_start(&closed);
 }
 
-static void tear_down(void)
-{
-    host_stop(open_host);
-    host_stop(closed_host);
-}
-
 /* ---- requests ---- */
 
 TEST(a_request_is_sent_as_the_module_made_it)
@@ -224,7 +218,6 @@ TEST(forbidden_addresses_and_ports_are_refused)
     ck_status(relay(host, "{ss}", "url", catcher_url(catcher, "")), 200);
     ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:22/"), 502, "The URL of the request");
     ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:6379/"), 502, "Could");
-    host_stop(host);
 }
 
 #define URL "url", "http://127.0.0.1:9/"
@@ -276,4 +269,5 @@ TEST(a_request_has_limited_headers_and_body)
              502, "The body of the request");
 }
 
-SUITE(upstream, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(upstream, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop,
+      .after_each = hosts_stop)

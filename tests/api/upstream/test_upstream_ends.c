@@ -15,11 +15,6 @@ static void set_up(void)
     host = relay_start(&spec);
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
 /* ---- time ---- */
 
 TEST(a_hung_server_ends_the_request_at_its_timeout)
@@ -80,7 +75,6 @@ TEST(idle_connections_are_closed)
     ck_assert(!none_connected(catcher));
     WAIT_UNTIL(none_connected(catcher), 2 * SOON_MS);
     ck_status(relay(own, "{ss}", "url", catcher_url(catcher, "")), 200);
-    host_stop(own);
 }
 
 /* ---- broken connections ---- */
@@ -131,7 +125,6 @@ TEST(a_certificate_must_be_signed_by_an_authority)
     ck_assert_int_eq((int)receiver_count(receiver, "/fast"), 0);
     answer = relay_tells(trusting, "{ss ss}", "method", "POST", "url", url);
     ck_assert_int_eq(answer_int(answer, "status"), 200);
-    host_stop(trusting);
 }
 
 /* ---- many ---- */
@@ -207,7 +200,6 @@ TEST(calls_per_account_limits_parallel_requests)
     WAIT_UNTIL(is_accepted(few, catcher_url(other, "")), SOON_MS);
     ck_assert_int_eq((int)relay_outcomes(few, "late"), 2);
     ck_assert_int_eq((int)relay_outcomes(few, "answered"), 1);
-    host_stop(few);
 }
 
 /* A response may have 1 MiB, which the setting makes the whole budget. */
@@ -224,7 +216,6 @@ TEST(memory_for_responses_is_limited)
     ck_error(relay(own, "{ss si}", "url", catcher_url(other, ""), "most", 1), 503, "Too many");
     ck_status(end(&waiting), 504);
     WAIT_UNTIL(is_accepted(own, catcher_url(other, "")), SOON_MS);
-    host_stop(own);
 }
 
 /* Memory of earlier requests and responses of the same request is released. */
@@ -245,7 +236,6 @@ TEST(repeated_requests_with_large_bodies_need_little_memory)
                     (int)TIMES),
               200);
     ck_assert_int_lt(process_status(own->pid, "VmRSS:"), before + MOST_KB);
-    host_stop(own);
 }
 
 TEST(a_certificate_authority_file_that_cannot_be_read_is_reported)
@@ -287,7 +277,6 @@ TEST(a_request_in_progress_continues_across_a_reload)
     ck_assert_int_eq((int)receiver_count(receiver, "/slow/reload"), 40);
     WAIT_UNTIL(one_generation(own), SOON_MS);
     ck_status(relay(own, "{ss}", "url", receiver_url(receiver, "/fast")), 200);
-    host_stop(own);
 }
 
 TEST(a_request_in_progress_continues_during_a_stop)
@@ -317,4 +306,5 @@ TEST(a_command_sends_no_requests)
     ck_assert_msg(strstr(said, "Requests to other servers are not possible"), "%s", said);
 }
 
-SUITE(upstream_ends, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(upstream_ends, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop,
+      .after_each = hosts_stop)

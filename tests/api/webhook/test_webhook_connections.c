@@ -87,7 +87,6 @@ TEST(connections_are_kept_for_each_of_many_receivers)
     expect_requests(receiver, (int64_t)MANY * EACH);
     expect(receiver, "connections", MANY, KEPT_MOST, 1000);
     PQfinish(db);
-    host_stop(host);
 }
 
 TEST(a_connection_idle_for_connection_idle_seconds_is_closed)
@@ -101,7 +100,6 @@ TEST(a_connection_idle_for_connection_idle_seconds_is_closed)
     expect(receiver, "open", 0, 0, 6000);
     say(host, "opens three more");
     expect(receiver, "connections", 6, 6, 10000);
-    host_stop(host);
 }
 
 TEST(connections_per_receiver_limits_the_idle_connections_to_one_receiver)
@@ -116,7 +114,6 @@ TEST(connections_per_receiver_limits_the_idle_connections_to_one_receiver)
     expect(receiver, "requests", 8, 8, 10000);
     expect(receiver, "connections", 8, 8, 1000);
     expect(receiver, "open", 2, 2, 8000);
-    host_stop(host);
 }
 
 TEST(connections_limits_the_open_connections_to_all_receivers)
@@ -128,7 +125,6 @@ TEST(connections_limits_the_open_connections_to_all_receivers)
     say(host, "to each of them");
     expect(receiver, "requests", MANY, MANY, 10000);
     expect(receiver, "open", 1, 4, 5000);
-    host_stop(host);
 }
 
 /* ---- TLS ---- */
@@ -167,7 +163,6 @@ TEST(tls_sessions_are_resumed_with_each_of_many_receivers)
     expect(receiver, "requests", 2 * MANY, 2 * MANY, 20000);
     expect(receiver, "handshakes", 2 * MANY, 2 * MANY, 1000);
     expect(receiver, "resumed", MANY, MANY, 1000);
-    host_stop(host);
 }
 
 /* Trust in one receiver does not extend to another, with a certificate of another authority. */
@@ -195,7 +190,6 @@ TEST(a_certificate_of_an_unknown_authority_is_refused_next_to_a_trusted_one)
             strcasestr(json_string_value(json_object_get(attempt, "error")), "certificate"));
     }
     ck_assert_int_eq(tally_now(bad, "requests"), 0);
-    host_stop(host);
 }
 
 /* ---- HTTP/2 ---- */
@@ -242,7 +236,6 @@ TEST(deliveries_share_a_connection_if_the_receiver_supports_http2)
     webhook_wait(place.host, admin, &place.made, "delivered", 5000);
     ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 1);
     ck_assert_uint_ge(http2_now(place.server, &place.server->most_open), 3);
-    host_stop(place.host);
 }
 
 TEST(http2_is_not_used_if_it_is_disabled)
@@ -256,7 +249,6 @@ TEST(http2_is_not_used_if_it_is_disabled)
     say(place.host, "to one that speaks nothing else");
     webhook_wait(place.host, admin, &place.made, "abandoned", 8000);
     ck_assert_uint_eq(http2_now(place.server, &place.server->requests), 0);
-    host_stop(place.host);
 }
 
 TEST(retry_after_and_410_work_over_http2)
@@ -271,7 +263,6 @@ TEST(retry_after_and_410_work_over_http2)
     expect_json(webhook_wait(place.host, admin, &place.made, "abandoned", 12000),
                 "{'attempts':[{'status':429},{'status':410}]}");
     ck_assert_int_ge(place.server->at_ms[1] - place.server->at_ms[0], 2000);
-    host_stop(place.host);
 }
 
 /* The stream is canceled and other requests continue; the retry uses a new connection. */
@@ -294,7 +285,6 @@ TEST(an_http2_request_that_times_out_cancels_only_its_stream)
     http2_wait(place.server, 4, 8000);
     ck_assert_uint_eq(http2_now(place.server, &place.server->resets), 1);
     ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 2);
-    host_stop(place.host);
 }
 
 /* A receiver that stops responding on a connection is not sent another request on it. */
@@ -314,7 +304,6 @@ TEST(a_hung_http2_connection_is_closed_with_the_first_request_that_times_out)
     say(place.host, "has a separate connection");
     webhook_wait(place.host, admin, &place.made, "delivered", 8000);
     ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 2);
-    host_stop(place.host);
 }
 
-SUITE(webhook_connections, .timeout_s = 90)
+SUITE(webhook_connections, .timeout_s = 90, .after_each = hosts_stop)

@@ -72,7 +72,6 @@ TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
             ck_assert_uint_ge(times(catcher, count, hook, PQgetvalue(events, i, 0)), 1);
     ck_assert_uint_lt(count, 2 * ALL);
     PQclear(events);
-    host_stop(host);
 }
 
 /* Fails the test unless each number follows numbers that have all arrived; they may be repeated. */
@@ -144,7 +143,6 @@ TEST(order_replay_and_failing_since_survive_the_kill_of_their_host)
            "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND NOT delivered",
            (intmax_t)broken.id);
     ck_assert_str_eq(sql_text(db, "SELECT max(failing_since) FROM webhook_hook", 0, NULL), since);
-    host_stop(host);
 }
 
 /* A transaction that stays open keeps the cursors below the deliveries that are written later. */
@@ -185,7 +183,6 @@ TEST(deliveries_that_were_given_away_unsent_are_made_after_the_other_host_is_kil
     ask(admin, 200, NULL, "PATCH %s {'rateLimit':null}", made.path);
     catcher_wait(catcher, MESSAGES, GENEROUS_MS);
     PQfinish(open);
-    host_stop(host);
 }
 
 /* The attempt gets no response. When it ends, the host has its shards again, with another lease. */
@@ -203,7 +200,6 @@ TEST(an_attempt_that_outlives_its_lease_is_repeated_by_the_same_host)
     catcher_wait(catcher, 2, GENEROUS_MS);
     ck_assert_str_eq(caught_header(&catcher->list[1], "X-Webhook-Attempt"), "1");
     PQfinish(open);
-    host_stop(host);
 }
 
 /*
@@ -279,4 +275,4 @@ TEST(a_delivery_with_the_id_of_a_lost_one_in_flight_is_made)
     postgres_stop(the_postgres, SIGINT);
 }
 
-SUITE(webhook_takeover, .timeout_s = 120)
+SUITE(webhook_takeover, .timeout_s = 120, .after_each = hosts_stop)

@@ -49,12 +49,6 @@ static void set_up(void)
     user = person_make(lenient, admin, "target-user", NULL);
 }
 
-static void tear_down(void)
-{
-    host_stop(lenient);
-    host_stop(closed);
-}
-
 static void expect_refused(const struct host *host, const struct person *by, const char *url)
 {
     struct answer *answer = webhook_try(host, by, url, "message.new");
@@ -231,4 +225,4 @@ TEST(startup_warns_if_allow_networks_is_set)
     ck_assert_ptr_null(strstr(file_text(closed->log), "allow_networks"));
 }
 
-SUITE(webhook_targets, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(webhook_targets, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop)

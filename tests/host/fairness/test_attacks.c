@@ -51,11 +51,6 @@ static void set_up(void)
     platform = person_make(host, admin_of(host), "attacks.platform", NULL);
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
 /* Makes a conversation of 64 MiB, 5,000 unread ones, and 300 devices of 30 kB. */
 static void fill(PGconn *db, const struct attacker *at)
 {
@@ -255,4 +250,4 @@ TEST(other_accounts_are_served_during_all_attacks_together)
         wire_close(wires[i], true);
 }
 
-SUITE(attacks, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)
+SUITE(attacks, .timeout_s = 120, .before_all = set_up, .after_all = hosts_stop)

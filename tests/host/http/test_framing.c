@@ -20,11 +20,6 @@ static void set_up(void)
     host = host_start(&(struct host_spec){.name = "framing"});
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-}
-
 static const struct {
     const char *sent, *answers; /* see wire_exchange() */
 } exchanges[] = {
@@ -202,4 +197,4 @@ TEST(an_unknown_host_header_is_not_reflected)
     }
 }
 
-SUITE(framing, .timeout_s = 30, .before_all = set_up, .after_all = tear_down)
+SUITE(framing, .timeout_s = 30, .before_all = set_up, .after_all = hosts_stop)

@@ -24,12 +24,6 @@ static void set_up(void)
     other = start("topics-other");
 }
 
-static void tear_down(void)
-{
-    host_stop(host);
-    host_stop(other);
-}
-
 static struct sse *listen_on(const struct host *on, const char *path)
 {
     struct sse *sse = sse_open_at(on, path, "nobody's", NULL, 0);
@@ -153,4 +147,4 @@ TEST(a_channel_delivers_events_to_all_hosts)
     sse_close(there);
 }
 
-SUITE(topics, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)
+SUITE(topics, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop)

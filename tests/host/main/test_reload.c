@@ -31,7 +31,6 @@ TEST(sighup_reloads_the_configuration)
     ck_assert_int_eq(kill(wave->host->pid, SIGHUP), 0);
     wave_status_soon(wave, "generation 2: live");
     wave_expect(wave, 1, "moin");
-    host_stop(wave->host);
 }
 
 /* Opening modules may take long; a SIGHUP meanwhile must not end the host. */
@@ -46,7 +45,6 @@ TEST(sighup_during_startup_reloads_later)
     wave->host->wrapper = wrapper;
     ck_assert_msg(host_run(wave->host), "%s", file_text(wave->host->log));
     wave_status_soon(wave, "generation 2: live");
-    host_stop(wave->host);
 }
 
 TEST(a_reload_upgrades_removes_and_adds_a_module)
@@ -67,7 +65,6 @@ TEST(a_reload_upgrades_removes_and_adds_a_module)
     wave_reload(wave);
     wave_expect(wave, 2, "again");
     host_logs(wave->host, 0, "wave 2 surfs (again)");
-    host_stop(wave->host);
 }
 
 /* A backup locks all tables for a long time. */
@@ -93,7 +90,6 @@ TEST(a_migration_that_waits_for_a_lock_blocks_no_request)
     wave_status_soon(wave, "generation 2: live");
     wave_expect(wave, 2, "hello");
     PQfinish(backup);
-    host_stop(wave->host);
 }
 
 /* PostgreSQL's autovacuum is canceled when another session waits longer than deadlock_timeout. */
@@ -118,7 +114,6 @@ TEST(a_migration_cancels_an_autovacuum)
     ck_assert_int_eq(kill(wave->host->pid, SIGHUP), 0);
     wave_status_soon(wave, "generation 2: live");
     wave_expect(wave, 2, "hello");
-    host_stop(wave->host);
 }
 
 TEST(jobs_and_channels_use_the_new_generation)
@@ -137,7 +132,6 @@ TEST(jobs_and_channels_use_the_new_generation)
     host_logs(wave->host, 0, "wave 1 rises (moin)");
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 ticks (hello)"), before);
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 rises (hello)"), 0);
-    host_stop(wave->host);
 }
 
 /* No notification may be missed after the reload's response. */
@@ -153,7 +147,6 @@ TEST(a_module_added_by_a_reload_receives_notifications_at_once)
     wave_reload(wave);
     sql_run(db, "NOTIFY wave, 'rises'");
     host_logs(wave->host, 0, "wave 1 rises (hello)");
-    host_stop(wave->host);
 }
 
 TEST(a_reload_works_while_the_database_is_unavailable)
@@ -236,7 +229,6 @@ TEST(a_request_ends_in_the_generation_in_which_it_began)
     ck_assert_int_eq(answer_int(background.answer, "version"), 1);
     ck_assert_str_eq(answer_text(background.answer, "greeting"), "hello");
     wave_drained(wave);
-    host_stop(wave->host);
 }
 
 TEST(requests_longer_than_the_drain_time_are_cut)
@@ -263,7 +255,6 @@ TEST(requests_longer_than_the_drain_time_are_cut)
     close(fd);
     wave_drained(wave);
     wave_expect(wave, 1, "hello");
-    host_stop(wave->host);
 }
 
 TEST(a_host_stops_while_an_old_generation_drains)
@@ -279,4 +270,4 @@ TEST(a_host_stops_while_an_old_generation_drains)
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes"), 2);
 }
 
-SUITE(reload, .timeout_s = 90)
+SUITE(reload, .timeout_s = 90, .after_each = hosts_stop)

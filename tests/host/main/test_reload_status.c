@@ -32,7 +32,6 @@ TEST(a_second_host_does_not_take_over_the_control_socket)
     host_stop(&second);
     ck_assert_uint_eq(host_logged(&second, "another host uses this path"), 1);
     ck_prints(wave->host, 0, text("process %d", wave->host->pid), "status");
-    host_stop(wave->host);
 }
 
 TEST(status_shows_modules_pools_and_queues)
@@ -45,7 +44,6 @@ TEST(status_shows_modules_pools_and_queues)
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         wave_status_soon(wave, parts[i]);
-    host_stop(wave->host);
 }
 
-SUITE(reload_status, .timeout_s = 90)
+SUITE(reload_status, .timeout_s = 90, .after_each = hosts_stop)

@@ -70,7 +70,6 @@ TEST(a_pool_call_that_ends_in_time_is_answered)
     file_write(gate, "");
     ck_status(http(host, "POST", "/late", NULL, json_object()), 200);
     host_logs(host, 0, "the call has ended: in time, whole");
-    host_stop(host);
 }
 
-SUITE(late, .timeout_s = 60)
+SUITE(late, .timeout_s = 60, .after_each = hosts_stop)

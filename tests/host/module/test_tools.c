@@ -58,7 +58,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    stage_close();
+    hosts_stop();
     WAIT_UNTIL(is_noticed("STOPPING=1"), 5000);
     close(manager);
 }
