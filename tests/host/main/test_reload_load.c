@@ -8,7 +8,7 @@
 #include "receive.h"
 #include "wave.h"
 
-enum { FEW = 20, MANY = 100, WARM = 10, CLIENTS = 6, THINK_US = 2000, CLOSED_MS = 10000 };
+enum { FEW = 20, MANY = 100, WARM = 10, CLIENTS = 6, THINK_US = 10000, CLOSED_MS = 10000 };
 
 #define LOCAL WEBHOOK_LOCAL
 
@@ -176,7 +176,6 @@ TEST(reloads_under_load_fail_no_request)
         ck_assert_int_le(end.rss, warm.rss + 8 * 1024);
     ck_assert_int_eq(end.threads, warm.threads);
     ck_assert_int_le(end.files, warm.files + 2);
-    host_stop(wave->host);
 }
 
 /* ---- webhooks: deliveries in flight, waiting or to be retried when a reload comes ---- */
@@ -230,7 +229,6 @@ TEST(deliveries_in_flight_waiting_or_to_be_retried_survive_a_reload)
     expect_each_attempt_once(db, receiver, "/500/hand", bad.id);
     wave_drained(wave);
     sql_is(db, 1, "SELECT count(*) FROM webhook_host");
-    host_stop(wave->host);
 }
 
 struct test_call {
@@ -265,7 +263,6 @@ TEST(a_webhook_test_in_progress_gets_its_result_across_a_reload)
     ck_status(call.answer, 200); /* with the outcome known after four seconds */
     ck_status(next, 200);
     WAIT_UNTIL(receiver_count(receiver, "/late/ping") >= 2, 10000);
-    host_stop(wave->host);
 }
 
-SUITE(reload_load, .timeout_s = 300)
+SUITE(reload_load, .timeout_s = 300, .after_each = hosts_stop)
