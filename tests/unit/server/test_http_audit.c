@@ -9,13 +9,6 @@
 
 static struct client *client;
 
-static void set_up(void)
-{
-    http_stage_set_up();
-    http_stage_open(NULL, 0, 0);
-    client = client_new();
-}
-
 /* Fails the test unless `count` requests were recorded, the last one with this outcome. */
 static void recorded(unsigned count, int status)
 {
@@ -80,5 +73,4 @@ TEST(a_request_answered_at_its_deadline_is_recorded_when_its_handler_ends)
     http_stage_expect_no_requests();
 }
 
-SUITE(http_audit, .before_each = set_up, .after_each = http_stage_tear_down,
-      .timeout_s = HTTP_STAGE_SECONDS)
+CLIENT_SUITE(http_audit, NULL)

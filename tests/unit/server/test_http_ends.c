@@ -20,13 +20,6 @@ enum { BYTES_PER_MS = 16, DROPS_MS = 500, SLACK_MS = 2000, DRAIN_MS = 1000 };
 
 static struct client *client;
 
-static void set_up(void)
-{
-    http_stage_set_up();
-    http_stage_open(NULL, 0, 0);
-    client = client_new();
-}
-
 /* The ways to leave at once. */
 static void (*const ways[])(struct client *) = {client_leave, client_reset};
 enum { WAYS = COUNT(ways) };
@@ -493,5 +486,4 @@ TEST(a_cut_ends_waiting_handlers_and_incomplete_bodies)
     http_stage_expect_no_requests();
 }
 
-SUITE(http_ends, .before_each = set_up, .after_each = http_stage_tear_down,
-      .timeout_s = HTTP_STAGE_SECONDS)
+CLIENT_SUITE(http_ends, NULL)

@@ -11,13 +11,6 @@
 
 static struct client *client;
 
-static void set_up(void)
-{
-    http_stage_set_up();
-    http_stage_open(NULL, 0, 0);
-    client = client_new();
-}
-
 /* The connection still works, and there are no other responses. */
 static void is_served(void)
 {
@@ -178,5 +171,4 @@ TEST_EACH(the_body_of_a_request_refused_by_its_token_is_discarded, 2)
     is_served();
 }
 
-SUITE(http_requests, .before_each = set_up, .after_each = http_stage_tear_down,
-      .timeout_s = HTTP_STAGE_SECONDS)
+CLIENT_SUITE(http_requests, NULL)

@@ -14,13 +14,6 @@ enum { SIZE = 4000, PIECES_MAX = 10000, STOP_MS = 1000 };
 
 static struct client *client;
 
-static void set_up(void)
-{
-    http_stage_set_up();
-    http_stage_open(NULL, 0, 0);
-    client = client_new();
-}
-
 TEST(a_stream_sends_its_bytes_in_order_and_ends)
 {
     struct bb_stream *stream = http_routes_open(client, GET("/stream/news"));
@@ -356,15 +349,7 @@ TEST(a_stop_does_not_wait_for_clients_that_do_not_read)
     ck_assert(!http_routes_is_whole(deaf));
 }
 
-SUITE(http_streams, .before_each = set_up, .after_each = http_stage_tear_down,
-      .timeout_s = HTTP_STAGE_SECONDS)
-
-static void set_up_for_one(void)
-{
-    http_stage_set_up();
-    http_stage_open("  max_streams: 1\n", 0, 0);
-    client = client_new();
-}
+CLIENT_SUITE(http_streams, NULL)
 
 TEST(max_streams_limits_streams)
 {
@@ -377,5 +362,4 @@ TEST(max_streams_limits_streams)
     http_routes_open(other, GET("/stream/news"));
 }
 
-SUITE(http_stream_limit, .before_each = set_up_for_one, .after_each = http_stage_tear_down,
-      .timeout_s = HTTP_STAGE_SECONDS)
+CLIENT_SUITE(http_stream_limit, "  max_streams: 1\n")

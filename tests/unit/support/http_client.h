@@ -5,7 +5,20 @@
 #ifndef TESTS_UNIT_HTTP_CLIENT_H
 #define TESTS_UNIT_HTTP_CLIENT_H
 
-#include "core/server/connection.h"
+#include "http_stage.h"
+#include "suite.h"
+
+/* Makes the suite of a file that has `static struct client *client`, which each test finds
+ * connected to a host with this section http (NULL: all defaults). */
+#define CLIENT_SUITE(name, section)                                                                \
+    static void name##_set_up(void)                                                                \
+    {                                                                                              \
+        http_stage_set_up();                                                                       \
+        http_stage_open((section), 0, 0);                                                          \
+        client = client_new();                                                                     \
+    }                                                                                              \
+    SUITE(name, .before_each = name##_set_up, .after_each = http_stage_tear_down,                  \
+          .timeout_s = HTTP_STAGE_SECONDS)
 
 /* A whole request; the beginning of one with a body. */
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"
