@@ -207,15 +207,17 @@ scene('devices: the list is sorted and paged by the host', async ({ page }) => {
   for (let at = 0; at < MANY; at += 20) {
     await Promise.all(Array.from({ length: 20 }, (_, i) => call('POST', '/api/device', may.token, { externalId: `M-${at + i}`, siteName: `Field ${at + i}`, capacity: 1000 - at - i })))
   }
-  await enter(page, may)
-  await go(page, 'Devices')
+  await enter(page, may, '#/devices')
   await page.getByText(`${MANY} devices`).waitFor()
   await page.getByText(`100 of ${MANY}`).waitFor()
   assert.equal(await page.getByRole('link', { name: `Field ${MANY - 1}`, exact: true }).count(), 0)
   await button(page, 'Capacity').click()
   await rows.nth(1).getByRole('link', { name: `Field ${MANY - 1}`, exact: true }).waitFor()
+  await page.setViewportSize({ width: 600, height: 900 }) // shows cards, which have no columns to measure
   await button(page, 'Show all').click()
   await page.getByText(` of ${MANY}`).waitFor({ state: 'detached' })
+  await page.setViewportSize({ width: 1440, height: 900 })
+  await page.waitForFunction(() => document.querySelector('table.fixed th.select')?.offsetWidth > 30)
   await scrollTo(page, page.getByRole('link', { name: 'Field 0', exact: true }))
   assert.match(await rows.last().innerText(), /Field 0/)
   assert.ok(await page.locator('tbody tr').count() < MANY, 'the page has only the rows near the window')
@@ -257,7 +259,7 @@ scene('devices: a device deleted meanwhile, and an unknown one, show an error wi
   await button(page.getByRole('dialog'), 'Save').click()
   await page.getByRole('dialog').getByRole('alert').waitFor()
   await button(page.getByRole('dialog'), 'Cancel').click()
-  await page.getByRole('alert').getByText('not found').first().waitFor()
+  await page.getByRole('alert').getByText('It is not there').first().waitFor()
   await to(page, '/devices/NOWHERE')
   await page.getByRole('heading', { name: 'Short-lived' }).waitFor({ state: 'detached' })
   await page.getByRole('alert').waitFor()

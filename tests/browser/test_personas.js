@@ -5,7 +5,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, look, fits, settle, find, button, chain } = require('./stage')
+const { scene, enter, look, fits, settle, find, button, chain } = require('./stage')
 const { base, domain, admin, call, login, register, member, converse, say } = require('./service')
 const { receiver } = require('./receiver')
 const { png } = require('./png')
@@ -52,12 +52,7 @@ async function logIn (page, { email, password }, t = english) {
   await button(page, t('login.do')).click()
 }
 
-/* Opens the console and logs in. */
-async function begin (page, person) {
-  await page.goto(base)
-  await logIn(page, person)
-  await page.getByRole('banner').waitFor()
-}
+const begin = (page, person) => enter(page, person, '')
 
 const clicks = async (...all) => { for (const each of all) await each.click() }
 const taps = async (...all) => { for (const each of all) await each.tap() }

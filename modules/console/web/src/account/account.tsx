@@ -1,7 +1,7 @@
 /* The own account: name, password, sessions, and how this browser shows the console. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Monitor } from 'lucide-react'
-import { useContext, useState } from 'react'
+import { useContext, useState, type ReactNode } from 'react'
 
 import { ApiError, PASSWORD, call, everything, get, session } from '../api/client'
 import type { Own, Session } from '../api/types'
@@ -11,7 +11,7 @@ import { SetMe, useMe } from '../session'
 import { language, languages, redraw, speak, t } from '../texts/texts'
 import { Input, problemsIn, useSentForm } from '../ui/form'
 import { toast } from '../ui/toast'
-import { Badge, Button, Confirm, Failed, Field, Loading, Time } from '../ui/ui'
+import { Badge, Button, Confirm, Failed, Field, Loading, Mail, Time } from '../ui/ui'
 
 function Name () {
   const changed = useContext(SetMe)
@@ -185,8 +185,8 @@ function Shown () {
         {(props) => (
           <select {...props} value={preferences.enter ?? ''}
             onChange={(e) => change({ enter: e.target.value === 'line' ? 'line' : undefined })}>
-            <option value=''>{t('chat.keys')}</option>
-            <option value='line'>{t('chat.keysLine')}</option>
+            <option value=''>{t('own.enterSends')}</option>
+            <option value='line'>{t('own.enterBreaks')}</option>
           </select>
         )}
       </Field>
@@ -203,8 +203,8 @@ function Shown () {
 
 export default function Account () {
   const me = useMe()
-  const facts = [
-    [t('login.email'), me.email],
+  const facts: [string, ReactNode][] = [
+    [t('login.email'), <Mail key='email' of={me.email} />],
     [t('accounts.name'), `${me.firstName} ${me.lastName}`.trim() || '–'],
     [t('accounts.role'), t(`role.${me.role}`)],
     [t('accounts.organization'), me.organizations.map((one) => one.name).join(', ') || '–']

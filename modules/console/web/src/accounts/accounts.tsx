@@ -15,7 +15,7 @@ import { usePages } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { toast } from '../ui/toast'
 import { Typed } from '../ui/typed'
-import { Badge, Button, Confirm, Empty, Failed, Field, Loading, More, Table, Time, problemOf } from '../ui/ui'
+import { Badge, Button, Confirm, Empty, Failed, Field, Loading, Mail, More, Table, Time, problemOf } from '../ui/ui'
 import { Invite } from './invite'
 import { Organizations, useNames } from './organizations'
 
@@ -86,13 +86,12 @@ function Row ({ account, organization, box }: { account: Account, organization: 
     mutationFn: () => change({ status: 'Active' }, t('accounts.activated', { email: account.email }))
   })
   const name = `${account.firstName} ${account.lastName}`.trim()
-  const [local, domain] = account.email.split('@') // a line may end between them
 
   return (
     <tr>
       {box}
       <td className='wide'>
-        {local}<wbr />@{domain}{name && <><br /><small>{name}</small></>}
+        <Mail of={account.email} />{name && <><br /><small>{name}</small></>}
         {activate.isError && <Failed error={activate.error} />}
         {asked && <Confirm title={asked.title} text={asked.text} action={asked.action} close={() => ask(null)}
           run={() => change(asked.body, asked.done, asked.undo)} />}

@@ -9,7 +9,7 @@ import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { usePages, useSettled } from '../ui/pages'
 import { Typed } from '../ui/typed'
-import { Badge, Button, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
+import { Badge, Button, Empty, Failed, Field, Loading, Mail, More, Table } from '../ui/ui'
 import { Period } from '../webhooks/deliveries'
 import { Moment } from '../webhooks/parts'
 
@@ -36,7 +36,7 @@ function Row ({ record }: { record: AuditRecord }) {
       <td><Moment at={at} /></td>
       <td>
         {account === null && email !== null && <><small>({t('audit.claimed')})</small>{' '}</>}
-        <bdi>{email ?? '–'}</bdi>
+        <bdi>{email === null ? '–' : <Mail of={email} />}</bdi>
         {organization !== null && <><br /><small>{nameOf(organization)}</small></>}
         <br />
         <small>{address}</small>

@@ -110,14 +110,6 @@ export default function Certificates () {
       {error !== null && <Failed error={error} />}
       <div className='filters'>
         <GroupField value={groupId} pick={(id) => change({ groupId: id })} />
-        <Field label={t('certs.from')}>
-          {(props) => (
-            <input {...props} type='date' value={start} onChange={(e) => change({ start: e.target.value })} />
-          )}
-        </Field>
-        <Field label={t('certs.to')} problem={reversed}>
-          {(props) => <input {...props} type='date' value={end} onChange={(e) => change({ end: e.target.value })} />}
-        </Field>
         <Field label={t('certs.deviceId')}>
           {(props) => (
             <Typed {...props} type='search' maxLength={255} value={externalId}
@@ -132,6 +124,16 @@ export default function Certificates () {
             </select>
           )}
         </Field>
+        <div className='period'>
+          <Field label={t('certs.from')}>
+            {(props) => (
+              <input {...props} type='date' value={start} onChange={(e) => change({ start: e.target.value })} />
+            )}
+          </Field>
+          <Field label={t('certs.to')} problem={reversed}>
+            {(props) => <input {...props} type='date' value={end} onChange={(e) => change({ end: e.target.value })} />}
+          </Field>
+        </div>
       </div>
       <Chart filter={filter} />
       <Entries {...log} ofDevice={typed !== ''} filtered={[status, start, end, externalId].some(Boolean)} />

@@ -44,6 +44,9 @@ function Made ({ client, close }: { client: MadeClient, close: () => void }) {
   )
 }
 
+/* A program may make a client without a name. */
+const nameOf = (client: Client) => client.name || client.client_id
+
 export default function Clients () {
   const store = useQueryClient()
   const [making, setMaking] = useState(false)
@@ -68,7 +71,7 @@ export default function Clients () {
         <Table label={t('clients.title')} head={[t('clients.name'), 'client_id', t('state.since'), '']}>
           {list.data.map((client) => (
             <tr key={client.id}>
-              <td className='wide'>{client.name}</td>
+              <td className='wide'>{client.name || '–'}</td>
               <td className='wide'><Id id={client.client_id} /></td>
               <td><Time at={client.createdAt} /></td>
               <td><Button kind='quiet' onClick={() => setDeleted(client)}>{t('do.delete')}</Button></td>
@@ -97,14 +100,14 @@ export default function Clients () {
       {deleted && (
         <Confirm
           title={t('do.delete')}
-          text={t('clients.delete', { name: deleted.name })}
+          text={t('clients.delete', { name: nameOf(deleted) })}
           action={t('do.delete')}
-          name={deleted.name}
+          name={nameOf(deleted)}
           close={() => setDeleted(null)}
           run={async () => {
             await call('DELETE', `/api/auth/clients/${deleted.id}`)
             await changed()
-            toast(t('state.deleted', { name: deleted.name }))
+            toast(t('state.deleted', { name: nameOf(deleted) }))
           }}
         />
       )}

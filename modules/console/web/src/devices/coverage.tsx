@@ -8,7 +8,7 @@ import { get, query } from '../api/client'
 import type { Coverage, Explained } from '../api/types'
 import { Word } from '../help/word'
 import { named, t } from '../texts/texts'
-import { asEnergy, asIso } from '../ui/format'
+import { asEnergy, asIso, asNumber } from '../ui/format'
 import { Button, Empty, Failed, Field, Loading, Period, Table } from '../ui/ui'
 
 const SHOWN = 20 // gaps and readings; the API lists up to 1,000
@@ -82,7 +82,7 @@ function Lists ({ of }: { of: Coverage }) {
           {of.sums.map((sum) => (
             <tr key={sum.reason}>
               <td className='wide'>{named('why', sum.reason)}</td>
-              <td className='number'>{sum.reads}</td>
+              <td className='number'>{asNumber(sum.reads)}</td>
               <td className='number'>{asEnergy(sum.value)}</td>
             </tr>
           ))}

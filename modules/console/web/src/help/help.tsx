@@ -31,7 +31,7 @@ export default function Help () {
         </div>
       </header>
       <h2>{t('help.roles')}</h2>
-      <Table small label={t('help.roles')} head={[t('accounts.role'), t('help.may')]}>
+      <Table label={t('help.roles')} head={[t('accounts.role'), t('help.may')]}>
         {roles.map((role) => (
           <tr key={role}>
             <td>{t(`role.${role}`)} {role === me.role && <Badge tone='good'>{t('help.yours')}</Badge>}</td>

@@ -19,9 +19,9 @@ export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: st
   const head = [
     t('status.started'),
     t('status.version'),
-    t('status.generation'),
-    t('status.generations'),
-    t('status.memory'),
+    { text: t('status.generation'), number: true },
+    { text: t('status.generations'), number: true },
+    { text: t('status.memory'), number: true },
     t('status.answered'),
     ...(hosts.length > 1 ? [''] : [])
   ]
@@ -35,9 +35,9 @@ export function Hosts ({ hosts, shown, show }: { hosts: HostSamples[], shown: st
             <tr key={host.key} aria-current={host.key === shown ? 'true' : undefined}>
               <td><Time at={new Date(Number(host.key) * 1000).toISOString()} /></td>
               <td>{versionOf(lines)}</td>
-              <td>{asNumber(sums.get('busbar_generation') ?? 0)}</td>
-              <td>{asNumber(sums.get('busbar_generations') ?? 0)}</td>
-              <td>{asBytes(sums.get('process_resident_memory_bytes') ?? 0)}</td>
+              <td className='number'>{asNumber(sums.get('busbar_generation') ?? 0)}</td>
+              <td className='number'>{asNumber(sums.get('busbar_generations') ?? 0)}</td>
+              <td className='number'>{asBytes(sums.get('process_resident_memory_bytes') ?? 0)}</td>
               <td>
                 {newest - at > SILENT_MS ? (
                   <Badge tone='bad'>
@@ -112,14 +112,16 @@ export function Queues ({ sample }: { sample: Sample }) {
     })
   }
   return (
-    <Table small label={t('status.queues')} head={[t('status.queue'), t('status.waits'), t('status.busy')]}>
+    <Table small label={t('status.queues')} head={[
+      t('status.queue'), { text: t('status.waits'), number: true }, { text: t('status.busy'), number: true }
+    ]}>
       {rows
         .filter(({ waits }) => waits !== null)
         .map(({ text, waits, busy }) => (
           <tr key={text}>
             <td className='wide'>{text}</td>
-            <td>{asNumber(waits ?? 0)}</td>
-            <td>{busy}</td>
+            <td className='number'>{asNumber(waits ?? 0)}</td>
+            <td className='number'>{busy}</td>
           </tr>
         ))}
     </Table>

@@ -99,14 +99,18 @@ function watch (changed: () => void) {
 /* Draws the component again as time passes. */
 export const useMinutes = (wanted: boolean) => useSyncExternalStore(watch, () => wanted ? ticks : 0)
 
-/* A period as days if it begins and ends at midnight in the zone or in UTC, otherwise with the times. */
+/*
+ * A period as days if it begins and ends at midnight in the zone or in UTC, otherwise with the times. German has "Uhr"
+ * only within a day; it is left out, so that all rows look the same.
+ */
 export function asPeriod (start: string, end: string, zone = zoneOf()): string {
   const [from, to] = [new Date(start), new Date(end)]
   const days = from < to && [from, to].every((at) => (at.getTime() + offsetOf(at.getTime(), zone)) % DAY_MS === 0)
   const daysOfUtc = from < to && [from, to].every((at) => at.getTime() % DAY_MS === 0)
   const last = new Date(to.getTime() - 1)
   if (days) return formats(zone).day.formatRange(from, last)
-  return daysOfUtc ? `${formats().date.formatRange(from, last)} UTC` : formats(zone).minute.formatRange(from, to)
+  if (daysOfUtc) return `${formats().date.formatRange(from, last)} UTC`
+  return formats(zone).minute.formatRange(from, to).replace(/ Uhr$/, '')
 }
 
 /* A time as it is typed in a zone, such as 2026-04-01T12:00, and back; '' if the text is not a time. */

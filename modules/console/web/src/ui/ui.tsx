@@ -73,15 +73,19 @@ export function Loading ({ lines = 4 }: { lines?: number }) {
   )
 }
 
+/* An object that is not there, unlike a route of a module that is not loaded, does not come back by another attempt. */
+const isGone = (error: unknown) => error instanceof ApiError && error.status === 404 && error.message !== 'Path not found'
+
 export function Failed ({ error, again }: { error: unknown, again?: () => void }) {
+  const gone = again !== undefined && isGone(error)
   return (
     <div className='failed' role='alert'>
       <p>
-        {error instanceof ApiError && error.status === 0
-          ? t('state.offline')
+        {gone || (error instanceof ApiError && error.status === 0)
+          ? t(gone ? 'state.gone' : 'state.offline')
           : t('state.failed', { problem: problemOf(error) })}
       </p>
-      {again && <Button onClick={again}>{t('state.retry')}</Button>}
+      {again && !gone && <Button onClick={again}>{t('state.retry')}</Button>}
     </div>
   )
 }
@@ -137,6 +141,12 @@ export function Field ({
       {problem && <p id={`${id}p`} className='problem'>{problem}</p>}
     </div>
   )
+}
+
+/* An e-mail, which may be broken into two lines between its parts. */
+export function Mail ({ of }: { of: string }) {
+  const [local, ...domain] = of.split('@')
+  return <>{local}<wbr />{domain.length > 0 && `@${domain.join('@')}`}</>
 }
 
 /* The element that has the focus, and those around it that can have it: a table, the view. */
@@ -370,7 +380,8 @@ function useDrawn (count: number): number {
 /*
  * The rows of a long table that are near the window, and for each the height of the rows left out before it. The row
  * that had the focus last stays on the page wherever it is, because it may have an open dialog or a changed field. The
- * columns keep the widths that they have first, so that these do not depend on which rows are on the page.
+ * columns keep the widths that they have first, so that these do not depend on which rows are on the page; cards, which
+ * a narrow view shows, have no columns.
  */
 function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>) {
   const long = all.length > LONG
@@ -392,11 +403,19 @@ function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>
   useLayoutEffect(() => {
     const [box, content] = [table.current, view()]
     if (!some || !box || !content) return
-    const { top: begin, width } = box.getBoundingClientRect()
-    fix({
-      top: begin - content.getBoundingClientRect().top + content.scrollTop,
-      widths: [...box.rows[0]!.cells].map((cell) => `${cell.offsetWidth / width * 100}%`)
-    })
+    const look = () => {
+      const { top: begin, width } = box.getBoundingClientRect()
+      const cards = getComputedStyle(box).display === 'block'
+      fix(({ widths }) => ({
+        top: begin - content.getBoundingClientRect().top + content.scrollTop,
+        widths: cards ? [] : widths.length > 0 ? widths
+          : [...box.rows[0]!.cells].map((cell) => `${cell.offsetWidth / width * 100}%`)
+      }))
+    }
+    const watch = new ResizeObserver(look) // it looks at once, too
+
+    watch.observe(content)
+    return () => watch.disconnect()
   }, [some, table])
   if (!long) {
     const shown = all.slice(0, drawn).map((row, index) => ({ row, index, above: 0 }))

@@ -12,7 +12,7 @@ import { useAction } from '../ui/action'
 import { asNumber } from '../ui/format'
 import { usePages } from '../ui/pages'
 import { toast } from '../ui/toast'
-import { Badge, Button, Copy, Modal, Time } from '../ui/ui'
+import { Badge, Button, Copy, Mail, Modal, Time } from '../ui/ui'
 import { isAll } from './form'
 
 export const LOOK_AGAIN_MS = 1000 // while a delivery is waiting
@@ -138,7 +138,7 @@ export function Owner ({ id }: { id: number }) {
     staleTime: Infinity
   })
 
-  return <span>{me.id === id ? me.email : (account.data?.email ?? id)}</span>
+  return <span><Mail of={me.id === id ? me.email : (account.data?.email ?? String(id))} /></span>
 }
 
 /*
