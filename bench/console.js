@@ -23,8 +23,9 @@ function observe () {
 function clickUntil ([place, text]) {
   const began = performance.now()
   const shown = () => [...document.querySelectorAll('[role=log] *')].some((each) => {
+    if (each.children.length > 0 || !each.textContent.startsWith(text)) return false
     const { top, bottom } = each.getBoundingClientRect()
-    return each.children.length === 0 && each.textContent.startsWith(text) && top >= 0 && bottom <= innerHeight && bottom > top
+    return top >= 0 && bottom <= innerHeight && bottom > top
   })
 
   document.querySelector(place).click()

@@ -3,7 +3,7 @@
  * end; earlier pages when the user scrolls up, and after a break the messages that are newer. A message that arrives
  * live is appended once.
  */
-import { useCallback, useEffect, useRef, useState } from 'react'
+import { startTransition, useCallback, useEffect, useRef, useState } from 'react'
 
 import { page } from '../api/client'
 import type { Entry } from '../api/types'
@@ -55,7 +55,10 @@ export function useChain (head: string, place: number | null) {
     [change]
   )
 
-  /* Reads the latest messages, or, if there are some or a place is wanted, the newer ones to the end. */
+  /*
+   * Reads the latest messages, or, if there are some or a place is wanted, the newer ones to the end. They are drawn in
+   * a transition: React interrupts it when the user types, and no task of the browser takes long.
+   */
   const read = useCallback(async () => {
     reading.current?.abort()
     const own = (reading.current = new AbortController())
@@ -68,7 +71,7 @@ export function useChain (head: string, place: number | null) {
         if (exact === 0 && wanted.current === null) {
           const { items, next } = await page<Entry[]>(`${path}order=desc&limit=${LATEST}`)
           if (own.signal.aborted) return
-          change({ ...placed(latest.current, items.reverse()), first: placeOf(next) })
+          startTransition(() => change({ ...placed(latest.current, items.reverse()), first: placeOf(next) }))
           break
         }
         const { items, next } = await page<Entry[]>(`${path}limit=${NEWER}&after=${first + exact - 1}`)
@@ -79,13 +82,13 @@ export function useChain (head: string, place: number | null) {
           change(NONE)
           continue
         }
-        change(placed(latest.current, items))
+        startTransition(() => change(placed(latest.current, items)))
         more = next !== null && items.length > 0
       }
     } catch (problem) {
       if (!own.signal.aborted) setError(problem)
     }
-    if (!own.signal.aborted) setLoading(false)
+    if (!own.signal.aborted) startTransition(() => setLoading(false))
   }, [head, change])
 
   /* Reads the page before the first message that is known. */
