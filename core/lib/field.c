@@ -144,7 +144,8 @@ static bool problem_match(const char *row, const char *text, json_t *params)
 
 void problem_set_code(json_t *object, const char *member)
 {
-    const char *text = json_string_value(json_object_get(object, member));
+    bool known = json_object_get(object, "code");
+    const char *text = known ? NULL : json_string_value(json_object_get(object, member));
     const struct problem_row *row = problem_rows + 1;
     json_t *params = json_object();
 
@@ -152,7 +153,7 @@ void problem_set_code(json_t *object, const char *member)
         json_object_clear(params);
         row++;
     }
-    if (text && row->code && !json_object_get(object, "code")) {
+    if (text && row->code) {
         json_object_set_new(object, "code", json_string(row->code));
         if (json_object_size(params))
             json_object_set(object, "params", params);

@@ -186,6 +186,12 @@ static const struct bb_field submit_reply[] = {
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(stored),
      .help = "The stored readings, in the order in which they were sent."},
 };
+static const struct bb_field error[] = {
+    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "value"},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "must be a number"},
+    {.name = "code", .type = BB_TEXT, .example = "not_a_number"},
+    {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
+};
 const struct bb_field reading_refused_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
@@ -197,7 +203,9 @@ const struct bb_field reading_refused_fields[] = {
     UNIT,
     {.name = "type", .type = BB_CHOICE, .flags = NULLABLE, .choices = types, .example = "Delta"},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "All problems of the reading.", .example = "overlaps a stored reading"},
+     .help = "All problems of the reading.", .example = "value: must be a number"},
+    {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error),
+     .help = "The same problems, with their codes; empty for old readings."},
     {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED, .example = LATER},
 };
 const struct bb_field reading_total_fields[] = {

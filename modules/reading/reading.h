@@ -31,7 +31,7 @@
 enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 
 /* module.c: fields of replies, in the order of the columns of statements. */
-extern const struct bb_field reading_fields[10], reading_refused_fields[9];
+extern const struct bb_field reading_fields[10], reading_refused_fields[10];
 extern const struct bb_field reading_total_fields[6];
 
 struct slots;
@@ -115,6 +115,8 @@ void reading_note(struct bb_request *rq, struct reading_submission *submission,
 /* Parses one reading of the body. */
 void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
                        const json_t *object, struct reading_item *item);
+/* Appends notes to a list of problems, with their codes. */
+void reading_list_notes(struct bb_request *rq, const struct reading_note *note, json_t *list);
 /* Sends a response that names all mistakes: 400, or 409 if all of them are conflicts. */
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission);
 /* Returns the device named in the path. Ends the request if there is none. */

@@ -13,10 +13,10 @@ enum { KEPT_OF_REQUEST = 100, PAGE = 1000, TURN_MS = 500 };
 /* $1 organization, $2 now, $3 JSON */
 static const struct bb_sql keep = {
     "WITH kept AS (INSERT INTO reading_refused (organisation, device, type, start_at, end_at, wh,"
-    " problem, refused_at) SELECT $1::bigint, r.device, r.type::\"char\", reading_time(r.first),"
-    " reading_time(r.last), r.wh, r.problem, reading_time($2::bigint)"
+    " errors, refused_at) SELECT $1::bigint, r.device, r.type::\"char\", reading_time(r.first),"
+    " reading_time(r.last), r.wh, r.errors, reading_time($2::bigint)"
     " FROM jsonb_to_recordset($3::jsonb)"
-    " AS r (device bigint, type text, first bigint, last bigint, wh bigint, problem text))"
+    " AS r (device bigint, type text, first bigint, last bigint, wh bigint, errors jsonb))"
     " DELETE FROM reading_refused WHERE organisation = $1::bigint AND id <= (SELECT id"
     " FROM reading_refused WHERE organisation = $1::bigint ORDER BY id DESC"
     " OFFSET greatest(10000 - jsonb_array_length($3::jsonb), 0) LIMIT 1)",
@@ -37,21 +37,20 @@ void reading_refused_add(struct bb_request *rq, const struct reading_submission 
     for (size_t i = 0; i < submission->count && json_array_size(list) < most; i++) {
         const struct reading_item *item = &submission->items[i];
         const struct reading_note *note = submission->notes[item->index];
-        const char *problem = "";
+        json_t *errors;
         bool exact = item->measured && item->wh <= WH_MOST;
 
         if (!note)
             continue;
-        for (; note; note = note->next)
-            problem = bb_format(rq, "%s%s%s: %s", problem, *problem ? "; " : "", note->field,
-                                note->problem);
-        bb_push(rq, list,
-                json_pack(
-                    "{s:I, s:o, s:o, s:o, s:o, s:s}", "device", (json_int_t)submission->device.id,
-                    "type", item->type ? json_stringn(&item->type, 1) : json_null(), "first",
-                    refused_time(item->begins, item->start), "last",
-                    refused_time(item->ends, item->end), "wh",
-                    exact ? json_integer((json_int_t)item->wh) : json_null(), "problem", problem));
+        errors = bb_hold(rq, json_array());
+        reading_list_notes(rq, note, errors);
+        bb_push(
+            rq, list,
+            json_pack("{s:I, s:o, s:o, s:o, s:o, s:O}", "device", (json_int_t)submission->device.id,
+                      "type", item->type ? json_stringn(&item->type, 1) : json_null(), "first",
+                      refused_time(item->begins, item->start), "last",
+                      refused_time(item->ends, item->end), "wh",
+                      exact ? json_integer((json_int_t)item->wh) : json_null(), "errors", errors));
     }
 }
 
@@ -77,7 +76,9 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
 #define NEWEST " ORDER BY r.id DESC LIMIT $5::bigint"
 #define LISTED(from)                                                                               \
     "SELECT r.id, r.device, " BB_SQL_MS("r.start_at") ", " BB_SQL_MS("r.end_at") ", r.wh, 'Wh',"   \
-    " CASE r.type WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END, r.problem, "                  \
+    " CASE r.type WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END, "                             \
+    "coalesce(r.problem, (SELECT string_agg(e ->> 'field' || ': ' || (e ->> 'problem'), '; ')"     \
+    " FROM jsonb_array_elements(r.errors) e)), r.errors, "                                         \
     BB_SQL_MS("r.refused_at") " FROM (" from ") r" NEWEST
 
 static const struct bb_sql of_device = {
@@ -122,7 +123,7 @@ int reading_refused(struct bb_request *rq)
                         BB_ARGS(whose, bb_i(range.start), bb_i(range.end),
                                 bb_i(bb_arg_int(rq, "after", INT64_MAX)), bb_i(limit + 1)));
 
-    return bb_reply_fields(rq, rows, (size_t)limit, 0, reading_refused_fields, 9);
+    return bb_reply_fields(rq, rows, (size_t)limit, 0, reading_refused_fields, 10);
 }
 
 /* ---- the job ---- */

@@ -34,6 +34,14 @@ void reading_note(struct bb_request *rq, struct reading_submission *submission,
     submission->mistakes[kind]++;
 }
 
+void reading_list_notes(struct bb_request *rq, const struct reading_note *note, json_t *list)
+{
+    for (; note; note = note->next) {
+        bb_push(rq, list, json_pack("{s:s, s:s}", "field", note->field, "problem", note->problem));
+        bb_set_code(rq, json_array_get(list, json_array_size(list) - 1));
+    }
+}
+
 int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
 {
     static const char over[] =
@@ -42,13 +50,8 @@ int reading_refuse(struct bb_request *rq, struct reading_submission *submission)
     const struct bb_device *device = &submission->device;
     json_t *list = bb_hold(rq, json_array()), *refused = bb_hold(rq, json_array());
 
-    for (size_t i = 0; i <= submission->count; i++) { /* the whole request comes first */
-        const struct reading_note *note = submission->notes[i ? i - 1 : submission->count];
-
-        for (; note; note = note->next)
-            bb_push(rq, list,
-                    json_pack("{s:s, s:s}", "field", note->field, "problem", note->problem));
-    }
+    for (size_t i = 0; i <= submission->count; i++) /* the whole request comes first */
+        reading_list_notes(rq, submission->notes[i ? i - 1 : submission->count], list);
     reading_refused_add(rq, submission, refused);
     if (reading_refused_store(rq, NULL, device->organization, refused))
         bb_log(rq, BB_WARN, "cannot store refused readings of device %lld: %s",

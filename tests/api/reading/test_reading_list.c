@@ -178,7 +178,8 @@ TEST(a_refused_reading_is_kept_with_its_reason)
     ck_status(meter_read(host, m, key, "Delta", start, start, 1), 400);
     ck_assert_int_eq(stored(key), 0);
     ask(m, 200,
-        dated("[{},{'value':70000,'type':'Delta','endDate':'@2','problem':'*plausible ceiling*'},"
+        dated("[{},{'value':70000,'type':'Delta','endDate':'@2','problem':'*plausible ceiling*',"
+              "'errors':[{'field':'reads[2]*','code':'over_ceiling','params':{'ceiling':'*'}}]},"
               "{},{}]"),
         REFUSED, "externalId=refusing");
     ck_status(meter_series(host, m, key, "Delta", start, DAY_MS, 3, 10), 201);

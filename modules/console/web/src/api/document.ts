@@ -1570,6 +1570,12 @@ export interface components {
             /** @enum {string|null} */
             type: "History" | "Delta" | null;
             problem: string;
+            errors: {
+                field: string;
+                problem: string;
+                code?: string;
+                params?: Record<string, never>;
+            }[];
             refusedAt: string;
         };
         ReadingTotal: {

@@ -4,9 +4,8 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { page, query } from '../api/client'
 import type { BulkLog } from '../api/types'
 import { toWith, useValues } from '../router'
-import { asProblem, labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
-import { Badge, Empty, Failed, Field, Loading, More, Table } from '../ui/ui'
+import { Badge, Empty, Failed, Field, Loading, More, Problems, Table } from '../ui/ui'
 
 const outcomes = ['failed', 'success', 'pending', 'cancelled'] as const
 const ALL = 'all'
@@ -42,9 +41,7 @@ function List ({ id, organization, status }: { id: string, organization: number,
             <td><Badge tone={tones[row.status]}>{t(`bulk.${row.status}`)}</Badge></td>
             <td className='wide'>
               {row.errors.length + row.warnings.length === 0 && '–'}
-              {[...row.errors, ...row.warnings].map((each, i) => (
-                <div key={i}>{each.field && <strong>{labelOf(each.field)}: </strong>}{asProblem(each)}</div>
-              ))}
+              <Problems of={[...row.errors, ...row.warnings]} />
             </td>
           </tr>
         ))}

@@ -14,7 +14,7 @@ import { named, t } from '../texts/texts'
 import { asEnergy, asPeriod, hasZone, zoneOf } from '../ui/format'
 import { Bars, hasOwnScale } from '../ui/chart'
 import { usePages } from '../ui/pages'
-import { Button, Empty, Failed, Field, Loading, More, Period, Table, Time } from '../ui/ui'
+import { Button, Empty, Failed, Field, Loading, More, Period, Problems, Table, Time } from '../ui/ui'
 import { Add, Void } from './reading'
 import { barsOf, endOf, lastDayOf, spans, timeOf, type Span, type Time as Window } from './span'
 
@@ -112,7 +112,8 @@ function Discarded ({ name, what, zone }: { name: string, what: 'refused' | 'voi
               </td>
               <td className='number'>{read.value === null ? '–' : asEnergy(read.value)}</td>
               <td className='wide'>
-                {what === 'refused' ? read.problem : <>{read.reason}<br /><small>{read.voidedBy}</small></>}
+                {read.voidedAt && <>{read.reason}<br /><small>{read.voidedBy}</small></>}
+                {read.refusedAt && (read.errors.length > 0 ? <Problems of={read.errors} /> : read.problem)}
               </td>
               <td><Time at={read.refusedAt ?? read.voidedAt!} /></td>
             </tr>

@@ -243,7 +243,7 @@ export const de: Record<Key, string> = {
   'problem.skipped_time': 'gibt es nicht, weil die Uhren von {zone} dann vorgestellt werden: Senden Sie die Zeit mit ihrem Abstand zu UTC, zum Beispiel {example}',
   'problem.repeated_time': 'gibt es zweimal, weil die Uhren von {zone} dann zurückgestellt werden: Senden Sie die Zeit mit ihrem Abstand zu UTC, {first} oder {second}',
   'problem.over_ceiling': '{value} Wh sind mehr als die plausible Obergrenze von {ceiling} Wh (Leistung {capacity} kW, {hours} h, Ertrag {yield} kWh/kW im Jahr). Prüfen Sie die Leistung, die Zeiten und die Einheit',
-  'problem.overlaps_row': 'überschneidet sich mit Zeile {row}', 'problem.sent_again': 'ist derselbe wie der gespeicherte Messwert ({type}, {energy} Wh) von {start} bis {end}',
+  'problem.overlaps_row': 'überschneidet sich mit Zeile {row}', 'problem.overlaps_read': 'überschneidet sich mit reads[{read}]', 'problem.sent_again': 'ist derselbe wie der gespeicherte Messwert ({type}, {energy} Wh) von {start} bis {end}',
   'problem.overlaps_stored': 'überschneidet sich mit einem anderen gespeicherten Messwert ({type}, {energy} Wh) von {start} bis {end}', 'problem.same_as_row': 'ist dasselbe wie in Zeile {row}',
   'problem.not_a_device': 'ist keine Anlage der Organisation', 'problem.device_in_group': 'ist schon in einer Gruppe',
   'problem.link_used': 'wurde schon benutzt oder ist abgelaufen: Fordern Sie einen neuen Link an', 'problem.same_participant': 'muss eine andere E-Mail-Adresse als Ihre eigene sein',

@@ -242,7 +242,7 @@ export const en = {
   'problem.not_later': 'must be later than: {field}', 'problem.skipped_time': 'is skipped when the clocks of {zone} are put forward: send it with its offset, such as {example}',
   'problem.repeated_time': 'occurs twice when the clocks of {zone} are set back: send it with its offset, {first} or {second}',
   'problem.over_ceiling': '{value} Wh is more than the plausible ceiling of {ceiling} Wh (capacity {capacity} kW, {hours} h, yield {yield} kWh/kW a year). Check the capacity, the dates and the unit',
-  'problem.overlaps_row': 'overlaps row {row}', 'problem.sent_again': 'is the same as the stored reading ({type}, {energy} Wh) from {start} to {end}',
+  'problem.overlaps_row': 'overlaps row {row}', 'problem.overlaps_read': 'overlaps reads[{read}]', 'problem.sent_again': 'is the same as the stored reading ({type}, {energy} Wh) from {start} to {end}',
   'problem.overlaps_stored': 'overlaps another stored reading ({type}, {energy} Wh) from {start} to {end}', 'problem.same_as_row': 'is the same as in row {row}',
   'problem.not_a_device': 'is not a device of the organization', 'problem.device_in_group': 'is already in a group', 'problem.link_used': 'was used already or has expired: ask for another link',
   'problem.same_participant': 'must be another e-mail address than your own', 'problem.account_exists': 'An account with this e-mail already exists',

@@ -10,7 +10,7 @@ import {
 import { ApiError } from '../api/client'
 import { preferences } from '../preferences'
 import { useGuard } from '../router'
-import { labelOf } from '../texts/problems'
+import { asProblem, labelOf, type FieldError } from '../texts/problems'
 import { t } from '../texts/texts'
 import { asAgo, asMoment, asPeriod, asTime, asUtc, useMinutes } from './format'
 import { useRest, type Pages } from './rest'
@@ -22,6 +22,12 @@ export function problemOf (error: unknown): string {
   const text = fields.length > 0 ? fields.join('; ') : error.message
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
+
+/* Problems of fields, each in its own line. */
+export const Problems = ({ of }: { of: FieldError[] }) => of.map((each, i) => {
+  const label = labelOf(each.field)
+  return <div key={i}>{label !== '' && <strong>{label}: </strong>}{asProblem(each)}</div>
+})
 
 const view = () => document.getElementById('content')
 
