@@ -74,6 +74,39 @@ TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
     PQclear(events);
 }
 
+/* The new owner goes on with the failures that the killed host has recorded. */
+TEST(a_webhook_that_fails_before_and_after_a_takeover_is_disabled_once)
+{
+    struct catcher *catcher = catcher_of(ANSWER_500, ANSWER_500, ANSWER_500);
+    struct catcher *ear = catcher_start(NULL);
+    struct host *killed = two_hosts("takepolicy");
+
+    webhook_with(host, admin, catcher_url(ear, "ear"),
+                 "'events':['webhook.failing','webhook.disabled']");
+    sql_run(db, "SELECT setval('webhook_hook_id', (SELECT min(i) - 1 FROM generate_series(9, 99) i"
+                " JOIN webhook_shard s ON s.shard = webhook_shard_of(i)"
+                " WHERE s.owner = (SELECT min(id) FROM webhook_host)))");
+    struct webhook_made made =
+        webhook_with(host, admin, catcher_url(catcher, "fails"),
+                     "'retryPolicy':{'delays':[1]},'disablePolicy':{'after':'1h'}");
+
+    say("fails twice");
+    catcher_wait(ear, 1, GENEROUS_MS);
+    sql_soon(db, "SELECT (count(*) = 0)::int FROM webhook_queued");
+    host_kill(killed);
+    sql_run(db, text("UPDATE webhook_hook SET failing_since = failing_since - interval '1 hour'"
+                     " WHERE id = %jd",
+                     (intmax_t)made.id));
+    say("fails again");
+    ck_assert_str_eq(caught_header(catcher_wait(ear, 2, GENEROUS_MS), "X-Webhook-Event"),
+                     "webhook.disabled");
+    ask(admin, 200, "{'health':'disabled','active':false,'disabledReason':'failing'}", "GET %s",
+        made.path);
+    ck_assert_uint_eq(catcher_count(ear), 2);
+    ck_assert_uint_eq(catcher_count(catcher), 3);
+    host_stop(host);
+}
+
 /* Fails the test unless each number follows numbers that have all arrived; they may be repeated. */
 static void expect_in_order(const struct catcher *catcher, size_t count, int64_t last)
 {
