@@ -5,7 +5,7 @@ import { ApiError, download, query } from '../api/client'
 import type { AuditRecord } from '../api/types'
 import { useOrganizations } from '../organization'
 import { useValues } from '../router'
-import { t } from '../texts/texts'
+import { named, t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { usePages, useSettled } from '../ui/pages'
 import { Typed } from '../ui/typed'
@@ -30,6 +30,8 @@ function Row ({ record }: { record: AuditRecord }) {
   const { at, account, email, organization, address, action, path, requestId, status, fields } = record
   const outcome = outcomeOf(status)
   const { nameOf } = useOrganizations()
+  const id = action.replace(/\W+/g, '_')
+  const words = named('did', id) // a module that is not part of busbar has its own actions
 
   return (
     <tr>
@@ -44,6 +46,7 @@ function Row ({ record }: { record: AuditRecord }) {
       <td className='wide'>
         <details>
           <summary>
+            {words !== id && <>{words}<br /></>}
             <code><bdi>{action}</bdi></code> {!action.endsWith(` ${path}`) && <small><bdi>{path}</bdi></small>}
           </summary>
           <pre>{JSON.stringify({ fields, organization, requestId }, null, 2)}</pre>
