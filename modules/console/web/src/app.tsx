@@ -231,6 +231,9 @@ export function App () {
   }, [])
   useAhead(me)
   useLayoutEffect(() => restore(entry), [entry, me?.id])
+  useEffect(() => { // a link in the previous view is gone, and its focus
+    if (document.activeElement === document.body) document.getElementById('content')?.focus({ preventScroll: true })
+  }, [name])
   const forget = () => { client.clear(); drafts.clear() }
   const enter = (account: Own) => {
     if (me && me.id !== account.id) { forget(); goHome() }

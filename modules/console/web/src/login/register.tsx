@@ -28,7 +28,7 @@ export function Register ({ back }: { back: () => void }) {
       <section className='login panel'>
         <h1>{t('register.title')}</h1>
         <p className='notice' role='status'>{t('register.done')}</p>
-        <Button kind='main' onClick={back}>{t('register.back')}</Button>
+        <Button kind='main' autoFocus onClick={back}>{t('register.back')}</Button>
       </section>
     )
   }
@@ -36,7 +36,7 @@ export function Register ({ back }: { back: () => void }) {
     <form className='login panel' {...form.attributes}>
       <h1>{t('register.title')}</h1>
       {form.error !== null && <Failed error={form.error} />}
-      <Select of={form} name='organizationType' label={t('register.as')}>
+      <Select of={form} name='organizationType' label={t('register.as')} autoFocus>
         {types.map(({ name, text }) => <option key={name} value={name}>{t(text)}</option>)}
       </Select>
       {fields.map(({ name, text, type, complete }) => (

@@ -29,7 +29,7 @@ export const de: Record<Key, string> = {
   'login.title': 'Anmelden', 'login.again': 'Ihre Sitzung ist zu Ende. Melden Sie sich erneut an: Ihr Text ist noch da.',
   'login.email': 'E-Mail', 'login.password': 'Passwort', 'login.do': 'Anmelden', 'login.stays': 'Sie sind noch angemeldet. {problem}', 'login.out': 'Abmelden',
   'login.contact': 'Betreiber fragen', 'login.version': 'Version {version}',
-  'login.wrong': 'E-Mail oder Passwort ist falsch. Wenn Sie das Passwort vergessen haben, bitten Sie den Betreiber dieses Dienstes um ein neues.',
+  'login.wrong': 'E-Mail oder Passwort ist falsch. Wenn Sie das Passwort vergessen haben, wählen Sie unten „Passwort vergessen?“.',
   'warnings.title': 'Hinweise', 'warnings.text': 'Erledigt, mit Hinweisen des Dienstes:',
   'link.forgot': 'Passwort vergessen?', 'link.ask': 'Link senden', 'link.sent': 'Wenn ein Konto diese E-Mail hat, wurde eine Mail mit einem Link an sie gesendet.',
   'link.choose': 'Passwort wählen', 'link.chosen': 'Das Passwort ist geändert. Sie können sich jetzt damit anmelden.',

@@ -31,7 +31,7 @@ export const en = {
   'login.title': 'Log in', 'login.again': 'Your session has ended. Log in again: what you were writing is still there.',
   'login.email': 'E-mail', 'login.password': 'Password', 'login.do': 'Log in', 'login.stays': 'You are still logged in. {problem}', 'login.out': 'Log out',
   'login.contact': 'Contact the operator', 'login.version': 'Version {version}',
-  'login.wrong': 'The e-mail or the password is wrong. If you have forgotten the password, ask the operator of this service for a new one.',
+  'login.wrong': 'The e-mail or the password is wrong. If you have forgotten the password, choose “Forgot your password?” below.',
   'warnings.title': 'Warnings', 'warnings.text': 'Done, with warnings from the service:',
   'link.forgot': 'Forgot your password?', 'link.ask': 'Send a link', 'link.sent': 'If an account has this e-mail, a mail with a link was sent to it.',
   'link.choose': 'Choose the password', 'link.chosen': 'The password is changed. You can log in with it now.',

@@ -35,6 +35,27 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
   kind?: 'main' | 'plain' | 'risk' | 'danger' | 'link' | 'quiet', icon?: LucideIcon
 }
 
+/*
+ * A button that is disabled while it works loses the focus, and gets it back afterwards. If it is gone then, the view
+ * gets the focus; a dialog does that itself.
+ */
+function useFocus (button: RefObject<HTMLButtonElement | null>, disabled = false) {
+  const had = useRef(false)
+  const isLost = () => document.activeElement === document.body
+
+  useLayoutEffect(() => {
+    if (!disabled && had.current && isLost()) button.current?.focus({ preventScroll: true })
+    had.current = disabled && document.activeElement === button.current
+  }, [disabled])
+  useLayoutEffect(() => {
+    const own = button.current
+    return () => {
+      if (own?.closest('[role=dialog]') || !(had.current || document.activeElement === own)) return
+      setTimeout(() => { if (isLost()) view()?.focus({ preventScroll: true }) })
+    }
+  }, [])
+}
+
 /* A `quiet` button has no border: for actions in the rows of tables. A button with only an icon needs an aria-label. */
 export function Button ({
   kind = 'plain',
@@ -44,8 +65,11 @@ export function Button ({
   children,
   ...rest
 }: ButtonProps) {
+  const button = useRef<HTMLButtonElement>(null)
+
+  useFocus(button, rest.disabled)
   return (
-    <button type={type} className={`button ${kind} ${className}`} {...rest}>
+    <button ref={button} type={type} className={`button ${kind} ${className}`} {...rest}>
       {Icon && <Icon />}
       {children}
     </button>
