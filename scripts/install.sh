@@ -304,7 +304,7 @@ install_tls() {
 need_bootable() {
     "$top/tests/boot/boot" --check || return
     (export DESTDIR=$top/build/boot/root && build boot --prefix=/usr/local --sysconfdir=/etc \
-        --localstatedir=/var --disable-tests CFLAGS="-O1 -g")
+        --localstatedir=/var --disable-tests CFLAGS=-O0)
 }
 
 # Tests the unit with a real systemd. Skipped (77) if this machine cannot boot one in namespaces.
