@@ -66,12 +66,13 @@ lint_includes() {
 }
 
 # cppcheck does not know _Noreturn, and treats NULL as an int in calls for which POSIX requires a pointer. It needs the
-# macros of sys/queue.h, and does not read system headers by itself.
+# loops of sys/queue.h and jansson.h, and does not read system headers by itself.
 lint_cppcheck() {
     (cd "$top" && cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr -j2 \
         --enable=warning,performance,portability --suppress=missingIncludeSystem \
         --suppress='*:/usr/include/*' --suppress=varFuncNullUB -D_GNU_SOURCE -D__linux__ \
-        '-D_Noreturn=__attribute__((noreturn))' "--include=/usr/include/$(gcc -print-multiarch)/sys/queue.h" -I include -I . -I build/gcc core modules)
+        '-D_Noreturn=__attribute__((noreturn))' "--include=/usr/include/$(gcc -print-multiarch)/sys/queue.h" \
+        --include=/usr/include/jansson.h -I include -I . -I build/gcc core modules)
 }
 
 # clang's warnings are errors here, so that no build with clang is needed.
@@ -86,11 +87,12 @@ lint_tidy() {
     (need_gcc) || return 1
     lint_includes
     mkdir -p "$cache"
-    checks=$(cd "$top" && cat .clang-tidy scripts/lint.sh && clang-tidy --version)
+    checks=$(cd "$top" && cat .clang-tidy tests/.clang-tidy scripts/lint.sh && clang-tidy --version)
     export checks cache
     c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c '
-        # with comments, because they can switch checks off, and with the definitions of macros
-        text=$(clang -E -C -dD "$@" "$0") || exit 1
+        # with comments, because they can switch checks off, and with the definitions of macros; the file itself has
+        # its directives
+        text=$(cat "$0" && clang -E -C -dD "$@" "$0") || exit 1
         sum=$cache/$(printf "%s\n" "$checks" "$text" | sha256sum | cut -c1-64)
         [ ! -e "$sum" ] || exit 0
         checks=

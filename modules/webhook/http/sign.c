@@ -49,10 +49,12 @@ bool sign_secret_good(const char *secret)
 static EVP_MAC_CTX *sign_standard_key(EVP_MAC *algorithm, const char *secret)
 {
     size_t digits = sign_digits(secret), padded = (digits + 3) / 4 * 4;
-    unsigned char *text = malloc(2 * padded + 1), *bytes = text + padded;
+    unsigned char *text = malloc(2 * padded + 1);
 
     if (!text)
         return NULL;
+    unsigned char *bytes = text + padded;
+
     memset(text, '=', padded);
     memcpy(text, secret + strlen(PREFIX), digits);
     EVP_DecodeBlock(bytes, text, (int)padded);
