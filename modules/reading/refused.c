@@ -13,8 +13,10 @@ enum { KEPT_OF_REQUEST = 100, PAGE = 1000, TURN_MS = 500 };
 /* $1 organization, $2 now, $3 JSON */
 static const struct bb_sql keep = {
     "WITH kept AS (INSERT INTO reading_refused (organisation, device, type, start_at, end_at, wh,"
-    " errors, refused_at) SELECT $1::bigint, r.device, r.type::\"char\", reading_time(r.first),"
-    " reading_time(r.last), r.wh, r.errors, reading_time($2::bigint)"
+    " problem, errors, refused_at) SELECT $1::bigint, r.device, r.type::\"char\","
+    " reading_time(r.first), reading_time(r.last), r.wh,"
+    " (SELECT string_agg(e ->> 'field' || ': ' || (e ->> 'problem'), '; ')"
+    " FROM jsonb_array_elements(r.errors) e), r.errors, reading_time($2::bigint)"
     " FROM jsonb_to_recordset($3::jsonb)"
     " AS r (device bigint, type text, first bigint, last bigint, wh bigint, errors jsonb))"
     " DELETE FROM reading_refused WHERE organisation = $1::bigint AND id <= (SELECT id"
@@ -76,9 +78,7 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
 #define NEWEST " ORDER BY r.id DESC LIMIT $5::bigint"
 #define LISTED(from)                                                                               \
     "SELECT r.id, r.device, " BB_SQL_MS("r.start_at") ", " BB_SQL_MS("r.end_at") ", r.wh, 'Wh',"   \
-    " CASE r.type WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END, "                             \
-    "coalesce(r.problem, (SELECT string_agg(e ->> 'field' || ': ' || (e ->> 'problem'), '; ')"     \
-    " FROM jsonb_array_elements(r.errors) e)), r.errors, "                                         \
+    " CASE r.type WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END, r.problem, r.errors, "        \
     BB_SQL_MS("r.refused_at") " FROM (" from ") r" NEWEST
 
 static const struct bb_sql of_device = {

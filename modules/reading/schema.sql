@@ -469,7 +469,5 @@ $$;
 -- a fifth of the rows would be dead before they are removed, and reading_device_fresh would grow with them.
 ALTER TABLE reading_device SET (autovacuum_vacuum_scale_factor = 0.05);
 
--- step 5: problems of refused readings with their codes
-
--- `problem` is the text of readings that were refused before this step.
-ALTER TABLE reading_refused ADD COLUMN errors jsonb NOT NULL DEFAULT '[]', ALTER COLUMN problem DROP NOT NULL;
+-- step 5: problems of refused readings with their codes; an empty list for earlier ones
+ALTER TABLE reading_refused ADD COLUMN errors jsonb NOT NULL DEFAULT '[]';

@@ -113,7 +113,7 @@ function Discarded ({ name, what, zone }: { name: string, what: 'refused' | 'voi
               <td className='number'>{read.value === null ? '–' : asEnergy(read.value)}</td>
               <td className='wide'>
                 {read.voidedAt && <>{read.reason}<br /><small>{read.voidedBy}</small></>}
-                {read.refusedAt && (read.errors.length > 0 ? <Problems of={read.errors} /> : read.problem)}
+                {read.refusedAt && (read.errors?.length ? <Problems of={read.errors} /> : read.problem)}
               </td>
               <td><Time at={read.refusedAt ?? read.voidedAt!} /></td>
             </tr>
