@@ -233,7 +233,7 @@ export function App () {
   useLayoutEffect(() => restore(entry), [entry, me?.id])
   useEffect(() => { // a link in the previous view is gone, and its focus
     if (document.activeElement === document.body) document.getElementById('content')?.focus({ preventScroll: true })
-  }, [name])
+  }, [name, rest.join('/')])
   const forget = () => { client.clear(); drafts.clear() }
   const enter = (account: Own) => {
     if (me && me.id !== account.id) { forget(); goHome() }

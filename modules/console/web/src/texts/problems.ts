@@ -25,12 +25,12 @@ const labels: Record<string, Key> = {
 }
 
 /*
- * Returns the label of a field, such as reads[0].value, and '' for the only reading that a form sends. A field without
- * a label is returned unchanged.
+ * Returns the label of a field, also of one of several readings, such as reads[0].value, and '' for a whole reading. A
+ * field without a label is returned unchanged.
  */
 export function labelOf (field: string): string {
-  if (field === 'reads[0]') return ''
-  const name = /^(?:reads\[0\]\.)?(\w+)$/.exec(field)?.[1] ?? ''
+  if (/^reads\[\d+\]$/.test(field)) return ''
+  const name = /^(?:reads\[\d+\]\.)?(\w+)$/.exec(field)?.[1] ?? ''
   return Object.hasOwn(labels, name) ? t(labels[name]!) : field
 }
 
