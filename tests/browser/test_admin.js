@@ -208,6 +208,7 @@ scene('accounts: an ApiUser is linked to an organization and manages its own cli
   await page.reload()
   await button(page, 'Delete').click()
   await confirm(page.getByRole('dialog'), nameless.client_id)
+  await page.getByText('No API clients yet').waitFor()
   assert.equal((await request('POST', '/api/auth/getAccess', null, body)).status, 401)
   assert.equal(await page.evaluate(() => globalThis.hit), undefined)
 })

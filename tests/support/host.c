@@ -153,9 +153,11 @@ bool host_run(struct host *host)
     if (host->keep_port && host->port)
         pin_port(host);
     if (host->pid && host->owner != getpid()) {
+        if (!host->owner) { /* else it is in the list already */
+            host->older = newest;
+            newest = host;
+        }
         host->owner = getpid();
-        host->older = newest;
-        newest = host;
     }
     return host->pid != 0;
 }

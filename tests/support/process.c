@@ -362,7 +362,7 @@ const char *const process_lean[] = {
 
 bool process_shadowed(void)
 {
-    return getenv("TSAN_OPTIONS") != NULL;
+    return getenv("BUSBAR_TEST_SHADOWED") != NULL;
 }
 
 /* Returns the expected size, so that a log of megabytes is not copied while it grows. */
