@@ -161,6 +161,24 @@ struct bb_devices {
 };
 
 /*
+ * "documents:NAME" 1: a store for contents that are too large or too rarely read for the database.
+ * Find it with bb_service_at(), and call it with bb_call_as(). A name is the SHA-256 of the content
+ * in lower-case hexadecimal digits, '.', and lower-case letters that say what it is, such as
+ * "<sha256>.chat". Contents are never deleted.
+ */
+#define BB_DOCUMENTS "documents:"
+
+struct bb_documents {
+    size_t size;
+    /* Stores a content. Returns 0 when it is on disk or in the bucket, or -1, which is logged.
+     * Parks. Replaces a content with the same name. */
+    int (*put)(struct bb_request *rq, const char *name, const void *bytes, size_t length);
+    /* Reads a content of `length` bytes, and compares it with its name. Returns 0, or -1, which is
+     * logged. Parks. */
+    int (*get)(struct bb_request *rq, const char *name, void *bytes, size_t length);
+};
+
+/*
  * "readings" 1: the stored meter readings, for statements of other modules. The service consists of
  * SQL functions, so that a million readings can be summed in the database;
  * modules/reading/schema.sql defines them. Types are 'H' (History) and 'D' (Delta). Readings of the

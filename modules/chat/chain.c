@@ -7,6 +7,9 @@
  * a short chain is sent at once; one with more messages or bytes is read by pages while it is sent.
  *
  * With `order=desc` the response has a page of the latest messages, or of those before `before`.
+ *
+ * Each statement also says whether messages that it needs are archived. Then they are restored
+ * (archive.c), and the statement runs again.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -26,27 +29,40 @@
     " FROM (SELECT * FROM chat_entry WHERE conversation_id = " conversation " AND seq > " after    \
     " ORDER BY seq LIMIT " limit ") l WINDOW w AS (ORDER BY l.seq)"
 
+// clang-format off
+/* The range of the archived parts `a` that meet a condition; nulls: none. */
+#define ARCHIVED(conversation, condition)                                                          \
+    "(SELECT min(a.first) AS first, max(a.last) AS last FROM chat_archive a"                       \
+    " WHERE a.conversation_id = " conversation " AND a.restored_at IS NULL AND " condition ") a"
+
+/* The conversation's row and its archived range. */
+#define CONVERSATION_SEEN(condition)                                                               \
+    "chat_directory c JOIN chat_conversation v ON v.id = c.id CROSS JOIN LATERAL "                 \
+    ARCHIVED("c.id", condition)
+
 /*
  * $4 head, $5 after, $6 rows to read, $7 rows requested, $8 and $9 limits of rows and bytes.
  * Returns no row if the conversation is unknown. Returns one row without a message if there are no
  * messages, or if the chain exceeds a limit.
  */
 static const struct bb_sql short_chain = {
-    "SELECT " MESSAGE ", c.id, (SELECT entries FROM chat_conversation v WHERE v.id = c.id)"
-    " FROM chat_directory c LEFT JOIN LATERAL (" NUMBERED(
-        "c.id", "$5::bigint", "$6::bigint") ") e ON e.place <= $7::bigint AND e.total <= "
-                                            "$8::bigint AND e.bytes <= $9::bigint"
-                                            " WHERE c.head_uuid = $4::uuid AND " CHAT_SEES
-                                            " ORDER BY e.seq",
+    "SELECT " MESSAGE ", c.id, a.first, a.last, v.entries FROM "
+    CONVERSATION_SEEN("a.last > $5::bigint AND a.first - $6::bigint <= $5::bigint")
+    " LEFT JOIN LATERAL (" NUMBERED("c.id", "$5::bigint", "$6::bigint") ") e"
+    " ON e.place <= $7::bigint AND e.total <= $8::bigint AND e.bytes <= $9::bigint"
+    " WHERE c.head_uuid = $4::uuid AND " CHAT_SEES " ORDER BY e.seq",
     BB_SQL_REPLICA,
 };
 
-/* $1 conversation, $2 after, $3 rows to read, $4 bytes. The last row may exceed the bytes. */
+/*
+ * $1 conversation, $2 after, $3 rows to read, $4 bytes. The last row may exceed the bytes. Returns
+ * one row without a message if there are none.
+ */
 static const struct bb_sql next_page = {
-    "SELECT " MESSAGE " FROM (" NUMBERED(
-        "$1::bigint", "$2::bigint",
-        "$3::bigint") ") e"
-                      " WHERE e.place < $3::bigint AND e.bytes_before < $4::bigint ORDER BY e.seq",
+    "SELECT " MESSAGE ", $1::bigint, a.first, a.last FROM "
+    ARCHIVED("$1::bigint", "a.last > $2::bigint AND a.first - $3::bigint <= $2::bigint")
+    " LEFT JOIN (" NUMBERED("$1::bigint", "$2::bigint", "$3::bigint") ") e"
+    " ON e.place < $3::bigint AND e.bytes_before < $4::bigint ORDER BY e.seq",
     BB_SQL_LIST,
 };
 
@@ -56,8 +72,10 @@ static const struct bb_sql next_page = {
  * conversation is unknown, and one row without a message if none is before the place.
  */
 #define LATEST                                                                                     \
-    "SELECT " MESSAGE                                                                              \
-    ", e.seq FROM chat_directory c LEFT JOIN LATERAL (SELECT * FROM (SELECT l.*,"                  \
+    "SELECT " MESSAGE ", c.id, a.first, a.last, e.seq FROM "                                       \
+    CONVERSATION_SEEN("a.first <= $5::bigint"                                                      \
+                      " AND a.last >= least($5::bigint, v.entries + 1) - $6::bigint")              \
+    " LEFT JOIN LATERAL (SELECT * FROM (SELECT l.*,"                                               \
     " lag(l.uuid) OVER w AS next, sum(octet_length(l.chat_entry)) FILTER (WHERE l.seq <"           \
     " $5::bigint) OVER w - octet_length(l.chat_entry) AS newer FROM (SELECT * FROM chat_entry"     \
     " WHERE conversation_id = c.id AND seq <= $5::bigint ORDER BY seq DESC LIMIT $6::bigint + 1)"  \
@@ -65,8 +83,44 @@ static const struct bb_sql next_page = {
     " ORDER BY n.seq DESC LIMIT $6::bigint) e ON true WHERE c.head_uuid = $4::uuid AND " CHAT_SEES \
     " ORDER BY e.seq DESC"
 static const struct bb_sql latest[2] = {{LATEST, BB_SQL_REPLICA}, {LATEST, BB_SQL_LIST}};
+// clang-format on
 
-enum column { UUID, USERNAME, ENTRY, CREATED, NEXT, CONVERSATION, ENTRIES, PLACE = CONVERSATION };
+enum column {
+    UUID, /* NULL: no message */
+    USERNAME,
+    ENTRY,
+    CREATED,
+    NEXT,
+    CONVERSATION,
+    ARCHIVED_FIRST, /* NULL: nothing that the statement needs is archived */
+    ARCHIVED_LAST,
+    ENTRIES,
+    PLACE = ENTRIES
+};
+
+/*
+ * Runs a statement until nothing that it needs is archived. Returns NULL on failure, and sets *lost
+ * if messages cannot be restored.
+ */
+static const struct bb_rows *chain_query(struct bb_request *rq, const struct bb_sql *sql,
+                                         const struct bb_value *values, size_t count, bool *lost)
+{
+    const struct bb_rows *rows;
+
+    *lost = false;
+    while ((rows = bb_query(rq, sql, values, count)) && bb_count(rq, rows) &&
+           bb_cell(rq, rows, 0, ARCHIVED_FIRST) && !*lost)
+        *lost = chat_restore(rq, bb_cell_int(rq, rows, 0, CONVERSATION),
+                             bb_cell_int(rq, rows, 0, ARCHIVED_FIRST),
+                             bb_cell_int(rq, rows, 0, ARCHIVED_LAST)) != 0;
+    return *lost ? NULL : rows;
+}
+
+static int chain_failed(struct bb_request *rq, bool lost)
+{
+    return lost ? bb_fail(rq, 503, "Archived messages cannot be read at the moment")
+                : bb_failed(rq);
+}
 
 /* Does not check UTF-8: the database ensures it, and the check would be the slowest part. */
 static json_t *chain_message(struct bb_request *rq, const struct bb_rows *rows, size_t row)
@@ -88,13 +142,15 @@ static int chain_read_page(struct bb_request *rq, struct csv *text, void *arg)
 {
     struct chain *chain = arg;
     int64_t limit = chain->left < ARRAY_PAGE_ROWS ? chain->left : ARRAY_PAGE_ROWS;
-    const struct bb_rows *rows = bb_query(rq, &next_page,
-                                          BB_ARGS(bb_i(chain->conversation), bb_i(chain->after),
-                                                  bb_i(limit + 1), bb_i(ARRAY_PAGE_BYTES)));
-    size_t count = rows ? bb_count(rq, rows) : 0;
+    const struct bb_value values[] = {bb_i(chain->conversation), bb_i(chain->after),
+                                      bb_i(limit + 1), bb_i(ARRAY_PAGE_BYTES)};
+    bool lost;
+    const struct bb_rows *rows = chain_query(rq, &next_page, values, 4, &lost);
 
-    if (!count)
+    if (!rows || !bb_cell(rq, rows, 0, UUID))
         return rows ? 0 : -1;
+    size_t count = bb_count(rq, rows);
+
     for (size_t row = 0; row < count; row++)
         pieces_add(rq, text, chain_message(rq, rows, row));
     chain->after += (int64_t)count;
@@ -109,11 +165,14 @@ static int chain_latest(struct bb_request *rq)
     enum { LIMIT = 50, BYTES = 1024 * 1024 };
     struct chat_scope scope = chat_scope(rq);
     const char *head = bb_segment(rq, "headUuid");
-    int64_t limit = bb_arg_int(rq, "limit", LIMIT);
-    const struct bb_rows *rows = bb_query_or_end(rq, &latest[limit > ARRAY_SHORT],
-                                                 BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(head),
-                                                         bb_i(bb_arg_int(rq, "before", INT64_MAX)),
-                                                         bb_i(limit), bb_i(BYTES)));
+    int64_t limit = bb_arg_int(rq, "limit", LIMIT), before = bb_arg_int(rq, "before", INT64_MAX);
+    const struct bb_value values[] = {CHAT_SCOPE_ARGS(&scope), bb_t(head), bb_i(before),
+                                      bb_i(limit), bb_i(BYTES)};
+    bool lost;
+    const struct bb_rows *rows = chain_query(rq, &latest[limit > ARRAY_SHORT], values, 7, &lost);
+
+    if (!rows)
+        return chain_failed(rq, lost);
     size_t count = bb_count(rq, rows);
 
     if (count == 0)
@@ -144,12 +203,18 @@ int chat_chain(struct bb_request *rq)
     int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
     bool few = limit && limit <= ARRAY_SHORT;
     int64_t wanted = few ? limit : ARRAY_SHORT; /* one more shows the successor of the last one */
-    const struct bb_rows *rows =
-        bb_query_or_end(rq, &short_chain,
-                        BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_segment(rq, "headUuid")),
-                                bb_i(after), bb_i(wanted + 1), bb_i(wanted),
-                                bb_i(few ? limit + 1 : ARRAY_SHORT), bb_i(ARRAY_PAGE_BYTES)));
+    const struct bb_value values[] = {CHAT_SCOPE_ARGS(&scope),
+                                      bb_t(bb_segment(rq, "headUuid")),
+                                      bb_i(after),
+                                      bb_i(wanted + 1),
+                                      bb_i(wanted),
+                                      bb_i(few ? limit + 1 : ARRAY_SHORT),
+                                      bb_i(ARRAY_PAGE_BYTES)};
+    bool lost;
+    const struct bb_rows *rows = chain_query(rq, &short_chain, values, 9, &lost);
 
+    if (!rows)
+        return chain_failed(rq, lost);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Conversation not found");
     int64_t behind = bb_cell_int(rq, rows, 0, ENTRIES) - after;

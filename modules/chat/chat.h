@@ -26,6 +26,7 @@ struct chat_settings {
     int64_t cached_conversations;
     int64_t stream_interval, stream_heartbeat, stream_buffer, streams_per_account;
     int64_t long_answers, long_answers_per_account;
+    int64_t retention_days; /* 0: messages stay in the database */
 };
 
 /* State of one generation. */
@@ -142,7 +143,7 @@ extern const struct bb_conversations chat_conversations; /* the service "convers
 struct chat_message chat_entry_read(struct bb_request *rq);
 
 /* The metrics, in the order of their table. */
-enum { CHAT_LISTENERS, CHAT_EVENTS_READ, CHAT_CATCH_UP_PAGES };
+enum { CHAT_LISTENERS, CHAT_EVENTS_READ, CHAT_CATCH_UP_PAGES, CHAT_ARCHIVED, CHAT_RESTORED };
 double chat_listeners(void *state, size_t value);
 
 /* stream.c: the live stream. chat_hub_free(NULL) has no effect. */
@@ -151,6 +152,16 @@ void chat_hub_free(struct chat_hub *hub);
 
 /* unread.c: the job that adds up unread counts. */
 void chat_add_up(struct bb_request *rq);
+
+/* archive.c: the job `archive`, and the commands `chat archive` and `chat restore`. */
+void chat_archive(struct bb_request *rq);
+int chat_command_archive(struct bb_request *rq);
+int chat_command_restore(struct bb_request *rq);
+/*
+ * Restores the archived parts that have messages from `first` to `last` (seq). Returns 0, or -1 on
+ * failure. Parks.
+ */
+int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last);
 
 /* The routes, each in the file of its name; chat_read() and chat_share() are in post.c. */
 bb_handler chat_list, chat_seen, chat_search, chat_find, chat_start, chat_post, chat_chain,

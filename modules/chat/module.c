@@ -33,6 +33,9 @@ static const struct bb_field settings[] = {
         "Maximum number of long chains and lists in progress for an account."),
     SETTING_INT(streams_per_account, 0, 1, 1000000, "256",
         "Maximum number of open streams of an account on each host."),
+    SETTING_INT(retention_days, BB_DAYS, 0, 36500, "0",
+        "Days after the last message of a conversation until its messages, except the latest, move "
+        "to the document store. 0: never. See docs/chat.md, \"The archive\"."),
 };
 
 static const struct bb_field email_segment[] = {
@@ -311,15 +314,28 @@ static const struct bb_metric metrics[] = {
     {.name = "catch_up_pages_total", .kind = BB_COUNTER,
      .help = "Pages of events that were read from the database for live streams that lag or "
              "resume."},
+    {.name = "archived_messages_total", .kind = BB_COUNTER,
+     .help = "Messages that this host has moved to the document store."},
+    {.name = "restored_parts_total", .kind = BB_COUNTER,
+     .help = "Parts of conversations, of about 1 MiB, that this host has read from the document "
+             "store because their messages were requested."},
 };
 
 static const struct bb_need needs[] = {{"accounts", 1}};
-static const struct bb_need wants[] = {{"devices", 1}};
+static const struct bb_need wants[] = {{"devices", 1}, {BB_DOCUMENTS "*", 1}};
 
 static const struct bb_channel channels[] = {{.name = CHAT_CHANNEL, .heard = chat_heard}};
 
 static const struct bb_job jobs[] = {
     {.name = "unread", .every_s = 2, .flags = BB_ONCE, .run = chat_add_up},
+    {.name = "archive", .every_s = 60, .flags = BB_ONCE, .run = chat_archive},
+};
+
+static const struct bb_command commands[] = {
+    {.name = "chat archive", .run = chat_command_archive, .flags = BB_COMMAND_LONG,
+     .help = "Moves messages to the document store now that the job would move."},
+    {.name = "chat restore", .run = chat_command_restore, .flags = BB_COMMAND_LONG,
+     .help = "Moves all archived messages back to the database."},
 };
 
 static const struct bb_service_descriptor services[] = {
@@ -339,6 +355,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .wants = BB_TABLE(wants),
     .channels = BB_TABLE(channels),
     .jobs = BB_TABLE(jobs),
+    .commands = BB_TABLE(commands),
     .open = chat_open,
     .close = chat_close,
     .metrics = BB_TABLE(metrics),

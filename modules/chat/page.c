@@ -27,9 +27,13 @@ enum {
  * Rows restored from a dump keep the transaction IDs of another cluster, which mean nothing here.
  * The snapshot excludes IDs that this cluster has not reached. Other IDs are compared with xmin,
  * the ID of the transaction that really wrote the row. (Nothing is stored under a savepoint.)
+ *
+ * LOST: messages that the reader has not seen may have been archived (archive.c).
  */
 static const struct bb_sql read_page = {
-    "SELECT coalesce($2::pg_snapshot, n.now), " CHAT_HOME ", r.total, r.last_xid,"
+    "SELECT coalesce($2::pg_snapshot, n.now), " CHAT_HOME ", coalesce((SELECT"
+    " xid >= pg_snapshot_xmin($1::pg_snapshot) AND xid < pg_snapshot_xmax(pg_current_snapshot())"
+    " FROM chat_archive_state), false), r.total, r.last_xid,"
     " r.last_conversation, r.last_seq, r.key, r.x, r.conversation_id, r.seq, r.uuid, r.username,"
     " r.entry, " CREATED_AT ", " CHAT_FACTS
     " FROM (SELECT pg_current_snapshot() AS now) n LEFT JOIN ("
@@ -58,6 +62,7 @@ static const struct bb_sql read_page = {
 enum column {
     SNAPSHOT,
     HOME,
+    LOST,
     TOTAL, /* rows of the block */
     LAST_XID,
     LAST_CONVERSATION,
@@ -254,6 +259,8 @@ struct chat_page *chat_page_read(struct bb_request *rq, const char *position, co
                                from->target, KEY_ARGS(from->block));
     bb_defer(rq, page_drop, reading);
     reading->page = chat_page_new(position, 2 * count);
+    if (reading->page)
+        reading->page->lost = *bb_cell(rq, rows, 0, LOST) == 't';
     for (size_t row = 0; row < count && reading->page; row++)
         if (page_add_row(reading, row))
             return NULL;

@@ -50,6 +50,7 @@ struct chat_event {
 struct chat_page {
     char *start, *end; /* positions; owned */
     bool more;         /* there are events between the end and the target */
+    bool lost;         /* earlier events may be archived: the reader starts over */
     size_t count;
     struct chat_event *events[];
 };

@@ -203,3 +203,25 @@ CREATE TRIGGER chat_unread_changes AFTER UPDATE ON chat_conversation FOR EACH RO
 -- step 2: all conversations by their latest activity
 
 CREATE INDEX chat_conversation_active ON chat_conversation (last_hour);
+
+-- step 3: the archive of messages
+
+-- Parts of conversations that are in the document store. While restored_at is set, their messages are in chat_entry, too.
+CREATE TABLE chat_archive (
+    conversation_id bigint NOT NULL,
+    first bigint NOT NULL, -- seq of the first and of the last message
+    last bigint NOT NULL,
+    name text NOT NULL, -- in the document store
+    bytes bigint NOT NULL,
+    restored_at timestamptz,
+    PRIMARY KEY (conversation_id, first)
+);
+CREATE INDEX chat_archive_restored ON chat_archive (restored_at) WHERE restored_at IS NOT NULL;
+
+-- One row: how far the archive is in the order of last_hour and id, and the latest transaction whose messages it took.
+CREATE TABLE chat_archive_state (
+    hour timestamp NOT NULL,
+    id bigint NOT NULL,
+    xid xid8
+);
+INSERT INTO chat_archive_state VALUES ('-infinity', 0);

@@ -260,7 +260,7 @@ static size_t listener_send(struct listener *listener, const struct chat_page *p
     }
     listener->events += page->count;
     listener_place(listener, page, page->count);
-    if (listener->events > REPLAY_EVENTS) { /* too many until now: the client starts over */
+    if (page->lost || listener->events > REPLAY_EVENTS) { /* the client starts over */
         struct bb_chunk *chunk = chat_chunk(hub->host, RESET);
 
         if (!chunk || bb_stream_send(hub->host, listener->stream, chunk))
@@ -398,6 +398,8 @@ static void hub_run(struct bb_request *rq, void *arg)
         pthread_mutex_lock(&hub->lock);
         hub_forget(hub);
         hub->page = next;
+        if (next->lost) /* this host was stopped for days */
+            hub_end_all(hub);
         pthread_mutex_unlock(&hub->lock);
     }
     /* Publishes until the mutex was held for WORK sends. */

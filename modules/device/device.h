@@ -283,6 +283,7 @@ json_t *timezones_read(const char *directory);
 extern const struct bb_devices device_directory;
 /* rows.c: the service "bulk rows:Devices". */
 extern const struct bb_bulk_rows device_rows;
+extern const struct bb_documents device_store; /* the service "documents:devices" */
 
 /* Jobs and a command. */
 void device_sweep(struct bb_request *rq);

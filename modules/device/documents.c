@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <magic.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utf8proc.h>
 
@@ -446,6 +448,122 @@ int device_document_delete(struct bb_request *rq)
 
     return bb_transaction(rq, documents_remove, &record.id);
 }
+
+/*
+ * ---- the service "documents:devices" ----
+ *
+ * Stores contents of other modules in the same store. The sweep does not list their names.
+ */
+
+struct content {
+    struct store_job job;
+    const char *name;
+    void *bytes; /* to be stored, or room for the stored ones */
+    size_t length;
+};
+
+static void content_failed(struct content *content, const char *why)
+{
+    if (!*content->job.why)
+        snprintf(content->job.why, STORE_WHY, "%s", why);
+}
+
+static void content_put(void *arg)
+{
+    struct content *content = arg;
+    struct store *store = content->job.store;
+    char path[STORE_PATH + sizeof("/incoming/content-XXXXXX")];
+    const char *from = path;
+    struct store_keep keep = {
+        .job.store = store, .count = 1, .paths = &from, .names = &content->name};
+    int end = snprintf(path, STORE_PATH, "%s/incoming", store->directory);
+
+    (void)mkdir(store->directory, STORE_MODE);
+    (void)mkdir(path, STORE_MODE);
+    strcpy(path + end, "/content-XXXXXX");
+    int fd = mkostemp(path, O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    bool written = file && fwrite(content->bytes, 1, content->length, file) == content->length &&
+                   !fflush(file) && !fsync(fd);
+
+    if (file)
+        written = !fclose(file) && written;
+    else if (fd >= 0)
+        close(fd);
+    if (written)
+        store->calls[STORE_KEEP](&keep);
+    else
+        content_failed(content, "device.documents cannot be written");
+    if (*keep.job.why)
+        content_failed(content, keep.job.why);
+    if (fd >= 0)
+        unlink(path); /* it is gone if the store has moved it */
+}
+
+static void content_get(void *arg)
+{
+    struct content *content = arg;
+    struct store_open open = {.job.store = content->job.store,
+                              .name = content->name,
+                              .length = (int64_t)content->length,
+                              .fd = -1};
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    char sha256[STORE_SHA256 + 1] = "";
+    size_t length = 0;
+    ssize_t got = 1;
+
+    open.job.store->calls[STORE_OPEN](&open);
+    while (open.fd >= 0 && length < content->length && got > 0) {
+        got = pread(open.fd, (char *)content->bytes + length, content->length - length,
+                    (off_t)length);
+        length += got > 0 ? (size_t)got : 0;
+    }
+    if (open.fd >= 0)
+        close(open.fd);
+    content_failed(content, open.job.why);
+    if (*content->job.why)
+        return;
+    if (EVP_Digest(content->bytes, length, digest, NULL, EVP_sha256(), NULL))
+        for (size_t i = 0; i < STORE_SHA256 / 2; i++)
+            snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
+    if (strncmp(sha256, content->name, STORE_SHA256) != 0)
+        content_failed(content, "the content does not have the SHA-256 of its name");
+}
+
+static int content_call(struct bb_request *rq, enum store_call call, struct content *content)
+{
+    const struct device *state = rq->state;
+
+    content->job.store = state->store;
+    if (bb_offload(rq, state->store->pool, call == STORE_KEEP ? content_put : content_get, content))
+        return -1;
+    bb_metric_add(rq->host, METRIC_CALLS, call, 1);
+    if (!*content->job.why)
+        return 0;
+    bb_metric_add(rq->host, METRIC_FAILURES, call, 1);
+    bb_log(rq, BB_ERROR, "content %s: %s", content->name, content->job.why);
+    return -1;
+}
+
+static int documents_put(struct bb_request *rq, const char *name, const void *bytes, size_t length)
+{
+    struct content content = {.name = name, .bytes = (void *)(uintptr_t)bytes, .length = length};
+
+    return content_call(rq, STORE_KEEP, &content);
+}
+
+static int documents_get(struct bb_request *rq, const char *name, void *bytes, size_t length)
+{
+    struct content content = {.name = name, .bytes = bytes, .length = length};
+
+    return content_call(rq, STORE_OPEN, &content);
+}
+
+const struct bb_documents device_store = {
+    .size = sizeof(device_store),
+    .put = documents_put,
+    .get = documents_get,
+};
 
 /*
  * ---- the sweep ----

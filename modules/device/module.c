@@ -325,6 +325,7 @@ static const struct bb_event_descriptor events[] = {
 static const struct bb_service_descriptor services[] = {
     {.name = "devices", .version = 1, .interface = &device_directory},
     {.name = BB_BULK_ROWS "Devices", .version = 1, .interface = &device_rows},
+    {.name = BB_DOCUMENTS "devices", .version = 1, .interface = &device_store},
 };
 static const struct bb_pool pools[] = {
     {.name = DEVICE_POOL, .threads = 2, .queue = 256},

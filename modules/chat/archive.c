@@ -1,0 +1,281 @@
+/*
+ * The archive: old messages in the document store instead of the database.
+ *
+ * The job `archive` visits the conversations in the order of their last activity, once
+ * chat.retention_days have passed since. It takes the messages of a conversation in parts of about
+ * 1 MiB, except the latest message, which lists show: it stores a part in the document store, and
+ * then deletes the messages and adds a row to chat_archive in one statement. A reader that needs
+ * messages of a part restores it first, and the job removes them again after RESTORED_DAYS.
+ *
+ * Messages never change, so a part is stored once and its file stays valid for ever: neither a kill
+ * nor a backup of any age can have a row without its file. A file without a row exists if a host
+ * died between the two; it is replaced, or stays.
+ *
+ * A part is a JSON array. PostgreSQL writes and reads it.
+ */
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "modules/chat/chat.h"
+
+enum {
+    PART_BYTES = 1024 * 1024, /* of text; only the last message of a part may exceed it */
+    PARTS = 100,              /* of a run of the job */
+    RESTORED_DAYS = 7
+};
+
+/* A content to be written to the document store, or read from it. */
+struct content {
+    struct bb_given store;
+    const char *name;
+    char *bytes;
+    size_t length;
+};
+
+/* Finds the document store. Returns 0, or -1 after logging that there is none. */
+static int content_store(struct bb_request *rq, struct content *content)
+{
+    content->store.size = sizeof(content->store);
+    if (bb_service_at(rq->host, BB_DOCUMENTS, 0, &content->store))
+        return 0;
+    bb_log(rq, BB_ERROR, "archived messages need a module with a document store, such as device");
+    return -1;
+}
+
+static int content_put(struct bb_request *rq, void *arg)
+{
+    const struct content *content = arg;
+    const struct bb_documents *store = content->store.interface;
+
+    return store->put(rq, content->name, content->bytes, content->length);
+}
+
+static int content_get(struct bb_request *rq, void *arg)
+{
+    const struct content *content = arg;
+    const struct bb_documents *store = content->store.interface;
+
+    return store->get(rq, content->name, content->bytes, content->length);
+}
+
+/* ---- into the archive ---- */
+
+/*
+ * $1 days, $2 bytes. Reads the next part that is due, or a row without a content if there is none
+ * among the next conversations. `hour` and `id` are the place of the conversation in the order.
+ * Only whole hours are due, so that no conversation can become due before this place.
+ */
+static const struct bb_sql due = {
+    "WITH c AS MATERIALIZED (SELECT c.id, c.entries, c.last_hour, coalesce((SELECT max(a.last)"
+    " FROM chat_archive a WHERE a.conversation_id = c.id), 0) AS done FROM chat_conversation c"
+    " WHERE c.last_hour >= (SELECT hour FROM chat_archive_state) AND (c.last_hour, c.id) >"
+    " (SELECT hour, id FROM chat_archive_state) AND c.last_hour < date_trunc('hour', (now() - "
+    "make_interval(days => $1::int)) AT TIME ZONE"
+    " 'UTC') ORDER BY c.last_hour, c.id LIMIT 1000"
+    "), n AS (SELECT * FROM c ORDER BY entries - 1 > done DESC, CASE WHEN entries - 1 > done THEN"
+    " row(last_hour, id) END, last_hour DESC, id DESC LIMIT 1"
+    "), m AS MATERIALIZED (SELECT m.* FROM n, LATERAL (SELECT e.seq, e.uuid, e.username,"
+    " e.chat_entry, e.created_at, sum(octet_length(e.chat_entry)) OVER (ORDER BY e.seq) -"
+    " octet_length(e.chat_entry) AS before FROM chat_entry e WHERE e.conversation_id = n.id"
+    " AND e.seq > n.done AND e.seq < n.entries ORDER BY e.seq LIMIT 5000) m"
+    " WHERE m.before < $2::bigint"
+    "), p AS (SELECT min(seq) AS first, max(seq) AS last, json_agg(json_build_object('seq', seq,"
+    " 'uuid', uuid, 'username', username, 'chat_entry', chat_entry, 'created_at', created_at)"
+    " ORDER BY seq)::text AS content FROM m)"
+    " SELECT n.last_hour, n.id, p.last IS NULL OR p.last = n.entries - 1, p.first, p.last,"
+    " encode(sha256(convert_to(p.content, 'UTF8')), 'hex') || '.chat', p.content FROM n, p",
+    BB_SQL_LONG,
+};
+enum { HOUR, ID, WHOLE, FIRST, LAST, NAME, CONTENT };
+
+/* $1 hour, $2 id: the place up to which everything is archived. */
+static const struct bb_sql move = {
+    "UPDATE chat_archive_state SET hour = $1::timestamp, id = $2::bigint", BB_SQL_WRITE};
+
+/*
+ * $1 conversation, $2 first, $3 last, $4 name, $5 bytes. Does nothing if the job and the command
+ * archive the same part. Streams must know which transactions the messages had (page.c).
+ */
+static const struct bb_sql archive = {
+    "WITH a AS (INSERT INTO chat_archive (conversation_id, first, last, name, bytes)"
+    " VALUES ($1::bigint, $2::bigint, $3::bigint, $4::text, $5::bigint)"
+    " ON CONFLICT DO NOTHING RETURNING 1"
+    "), d AS (DELETE FROM chat_entry WHERE conversation_id = $1::bigint"
+    " AND seq BETWEEN $2::bigint AND $3::bigint AND EXISTS (SELECT FROM a) RETURNING xid"
+    "), s AS (UPDATE chat_archive_state SET xid = greatest(xid, (SELECT max(xid) FROM d))"
+    " WHERE EXISTS (SELECT FROM a))"
+    " SELECT busbar_require(count(*) IN (0, $3::bigint - $2::bigint + 1), 500, 'incomplete')"
+    " FROM d",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+/* Removes restored messages, of some parts at a time. $1 days. */
+static const struct bb_sql remove_restored = {
+    "WITH a AS (UPDATE chat_archive a SET restored_at = NULL FROM (SELECT conversation_id, first"
+    " FROM chat_archive WHERE restored_at < now() - make_interval(days => $1::int) LIMIT 10) r"
+    " WHERE a.conversation_id = r.conversation_id AND a.first = r.first"
+    " RETURNING a.conversation_id, a.first, a.last"
+    "), d AS (DELETE FROM chat_entry e USING a WHERE e.conversation_id = a.conversation_id"
+    " AND e.seq BETWEEN a.first AND a.last)"
+    " SELECT count(*) FROM a",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+/* Archives the next part. Returns 1 if there may be more, 0 if not, or -1 on failure. */
+static int archive_part(struct bb_request *rq, void *arg)
+{
+    const struct chat *chat = rq->state;
+    const struct bb_rows *rows =
+        bb_query(rq, &due, BB_ARGS(bb_i(chat->settings->retention_days), bb_i(PART_BYTES)));
+
+    (void)arg;
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    const char *text = bb_cell(rq, rows, 0, CONTENT), *id = bb_cell(rq, rows, 0, ID);
+
+    if (text) {
+        struct content content = {.name = bb_cell(rq, rows, 0, NAME),
+                                  .bytes = (char *)(uintptr_t)text,
+                                  .length = strlen(text)};
+
+        if (content_store(rq, &content) ||
+            bb_call_as(rq, content.store.host, content_put, &content) ||
+            !bb_query(rq, &archive,
+                      BB_ARGS(bb_t(id), bb_t(bb_cell(rq, rows, 0, FIRST)),
+                              bb_t(bb_cell(rq, rows, 0, LAST)), bb_t(content.name),
+                              bb_i((int64_t)content.length))))
+            return -1;
+        bb_metric_add(
+            rq->host, CHAT_ARCHIVED, 0,
+            (uint64_t)(bb_cell_int(rq, rows, 0, LAST) - bb_cell_int(rq, rows, 0, FIRST) + 1));
+    }
+    if (*bb_cell(rq, rows, 0, WHOLE) == 't' &&
+        !bb_query(rq, &move, BB_ARGS(bb_t(bb_cell(rq, rows, 0, HOUR)), bb_t(id))))
+        return -1;
+    return 1;
+}
+
+static int archive_remove_restored(struct bb_request *rq, void *arg)
+{
+    const struct bb_rows *rows = bb_query(rq, &remove_restored, BB_ARGS(bb_i(RESTORED_DAYS)));
+
+    (void)arg;
+    return rows ? bb_cell_int(rq, rows, 0, 0) > 0 : -1;
+}
+
+/* Archives up to a number of parts. Returns 1 if there may be more, 0 if not, or -1 on failure. */
+static int archive_run(struct bb_request *rq, int parts)
+{
+    int more = 1, restored = 1;
+
+    for (int i = 0; i < parts && more > 0 && !bb_superseded(rq->host); i++)
+        more = bb_scratch(rq, archive_part, NULL);
+    for (int i = 0; i < parts && more >= 0 && restored > 0 && !bb_superseded(rq->host); i++)
+        restored = bb_scratch(rq, archive_remove_restored, NULL);
+    return more < 0 || restored < 0 ? -1 : more || restored;
+}
+
+void chat_archive(struct bb_request *rq)
+{
+    const struct chat *chat = rq->state;
+    int more = chat->settings->retention_days ? archive_run(rq, PARTS) : 0;
+
+    if (more < 0)
+        bb_log(rq, BB_WARN, "the archive is not complete, and continues with the next run");
+    else if (more)
+        bb_again(rq);
+}
+
+int chat_command_archive(struct bb_request *rq)
+{
+    const struct chat *chat = rq->state;
+
+    if (!chat->settings->retention_days) {
+        bb_print(rq, "chat.retention_days is 0, so no message is archived\n");
+        return 1;
+    }
+    return archive_run(rq, INT_MAX) ? 1 : 0;
+}
+
+/* ---- back ---- */
+
+/* $1 conversation (null: all), $2 and $3 places of messages. */
+static const struct bb_sql archived = {
+    "SELECT conversation_id, first, name, bytes FROM chat_archive WHERE restored_at IS NULL"
+    " AND ($1::bigint IS NULL OR conversation_id = $1::bigint) AND last >= $2::bigint"
+    " AND first <= $3::bigint ORDER BY conversation_id, first LIMIT 1",
+    BB_SQL_LONG,
+};
+
+/*
+ * $1 conversation, $2 first, $3 content. If another request restores the part at the same time, the
+ * UPDATE waits for it and finds nothing. Live streams must not send the messages again, so they get
+ * no transaction.
+ */
+static const struct bb_sql restore = {
+    "WITH a AS (UPDATE chat_archive SET restored_at = now() WHERE conversation_id = $1::bigint"
+    " AND first = $2::bigint AND restored_at IS NULL RETURNING 1)"
+    " INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at, xid)"
+    " SELECT $1::bigint, m.*, NULL::xid8 FROM a, json_to_recordset($3::json) AS m (seq bigint, "
+    "uuid uuid,"
+    " username text, chat_entry text, created_at timestamptz)",
+    BB_SQL_WRITE | BB_SQL_LONG,
+};
+
+struct range {
+    const char *conversation; /* NULL: all */
+    int64_t first, last;
+};
+
+/* Restores the next part of a range. Returns 1 if there may be more, 0 if not, or -1 on failure. */
+static int restore_part(struct bb_request *rq, void *arg)
+{
+    const struct range *range = arg;
+    const struct bb_rows *rows = bb_query(
+        rq, &archived, BB_ARGS(bb_t(range->conversation), bb_i(range->first), bb_i(range->last)));
+
+    if (!rows)
+        return -1;
+    if (bb_count(rq, rows) == 0)
+        return 0;
+    struct content content = {.name = bb_cell(rq, rows, 0, 2),
+                              .length = (size_t)bb_cell_int(rq, rows, 0, 3)};
+
+    content.bytes = bb_alloc(rq, content.length + 1);
+    if (content_store(rq, &content) || bb_call_as(rq, content.store.host, content_get, &content)) {
+        bb_log(rq, BB_ERROR, "messages of conversation %s cannot be restored",
+               bb_cell(rq, rows, 0, 0));
+        return -1;
+    }
+    bb_metric_add(rq->host, CHAT_RESTORED, 0, 1);
+    return bb_query(rq, &restore,
+                    BB_ARGS(bb_t(bb_cell(rq, rows, 0, 0)), bb_t(bb_cell(rq, rows, 0, 1)),
+                            bb_t(content.bytes)))
+               ? 1
+               : -1;
+}
+
+int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last)
+{
+    struct range range = {bb_format(rq, "%" PRId64, conversation), first, last};
+    int more;
+
+    do
+        more = bb_scratch(rq, restore_part, &range);
+    while (more > 0);
+    return more;
+}
+
+int chat_command_restore(struct bb_request *rq)
+{
+    struct range range = {NULL, 0, INT64_MAX};
+    int more, parts = 0;
+
+    while ((more = bb_scratch(rq, restore_part, &range)) > 0 && !bb_superseded(rq->host))
+        parts++;
+    bb_print(rq, "%d parts restored\n", parts);
+    return more ? 1 : 0;
+}

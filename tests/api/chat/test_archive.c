@@ -1,0 +1,272 @@
+/* Old messages move to the document store, and come back when somebody reads them. */
+#include "files.h"
+#include "live.h"
+#include "stage.h"
+
+enum {
+    MESSAGES = 40,
+    LENGTH = 90000, /* bytes: the messages are several parts of a MiB */
+    OLD_DAYS = 31,
+    RESTORED_DAYS = 8
+};
+
+static const char *store;
+static struct person *platform;
+
+static void open_archive(const char *name)
+{
+    store = harness_path(text("documents-%s", name));
+    stage_open(&(struct host_spec){.name = name,
+                                   .modules = "[auth, chat, device, health, metrics]",
+                                   .chat = "  retention_days: 30\n",
+                                   .more = files_section(store)});
+    platform = person_make(host, admin, "archive.platform", NULL);
+}
+
+/* Makes a conversation old, and lets the job begin with the oldest conversations. */
+static void age(const struct talk *talk)
+{
+    sql_run(db, text("UPDATE chat_conversation SET last_at = now() - interval '%d days' WHERE id ="
+                     " %jd",
+                     OLD_DAYS, (intmax_t)talk->id));
+    sql_run(db, "UPDATE chat_archive_state SET hour = '-infinity', id = 0");
+}
+
+/* Makes a conversation whose last activity was long ago. */
+static struct talk old_talk(const char *user, int messages, int length)
+{
+    struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
+
+    sql_run(db, text("INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry,"
+                     " created_at) SELECT %jd, g, gen_random_uuid(), '%s',"
+                     " rpad('entry ' || g || E' \\x01\"\\\\\\n€😀', %d, md5(g::text)),"
+                     " now() - interval '%d days' FROM generate_series(2, %d) g",
+                     (intmax_t)talk.id, user, length, OLD_DAYS, messages));
+    sql_run(db, text("UPDATE chat_conversation SET entries = %d, last_entry_uuid = (SELECT uuid"
+                     " FROM chat_entry WHERE conversation_id = %jd AND seq = %d) WHERE id = %jd",
+                     messages, (intmax_t)talk.id, messages, (intmax_t)talk.id));
+    age(&talk);
+    return talk;
+}
+
+/* Returns how many messages of a conversation are in the database. */
+static int64_t stored(const struct talk *talk)
+{
+    return sql_number(db, text("SELECT count(*) FROM chat_entry WHERE conversation_id = %jd",
+                               (intmax_t)talk->id));
+}
+
+static void archive(const struct talk *talk)
+{
+    host_says(host, 0, "chat", "archive");
+    ck_assert_int_eq(stored(talk), sql_number(db, text("SELECT count(*) FROM chat_entry e JOIN"
+                                                       " chat_conversation c ON c.id = %jd AND"
+                                                       " e.conversation_id = c.id AND e.seq ="
+                                                       " c.entries",
+                                                       (intmax_t)talk->id)));
+}
+
+static int64_t parts(const struct talk *talk, const char *condition)
+{
+    return sql_number(db, text("SELECT count(*) FROM chat_archive WHERE conversation_id = %jd AND"
+                               " %s",
+                               (intmax_t)talk->id, condition));
+}
+
+static json_t *chain(const struct talk *talk, const char *query)
+{
+    return ck_status(talk_chain(host, platform, talk, query), 200)->json;
+}
+
+static void expect_same(const json_t *one, const json_t *other)
+{
+    ck_assert_uint_eq(json_array_size(one), json_array_size(other));
+    for (size_t i = 0; i < json_array_size(one); i++)
+        ck_assert_msg(json_equal(json_array_get(one, i), json_array_get(other, i)), "message %zu",
+                      i + 1);
+}
+
+TEST(archived_messages_are_restored_when_they_are_read)
+{
+    struct talk talk = old_talk("moved@shop.example", MESSAGES, LENGTH);
+    json_t *whole = chain(&talk, ""), *page = chain(&talk, "?after=3&limit=4");
+    json_t *latest = chain(&talk, "?order=desc&limit=3");
+    json_t *list = ask_on(host, platform, 200, NULL, "GET /api/chat/conversations")->json;
+    int files = files_now(store);
+
+    archive(&talk);
+    ck_assert_int_ge(parts(&talk, "true"), 3);
+    ck_assert_int_eq(files_now(store) - files, parts(&talk, "true"));
+    ck_assert(
+        json_equal(ask_on(host, platform, 200, NULL, "GET /api/chat/conversations")->json, list));
+    ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 0);
+    expect_same(chain(&talk, "?order=desc&limit=3"), latest);
+    ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 1);
+    expect_same(chain(&talk, "?after=3&limit=4"), page);
+    ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 2);
+    expect_same(chain(&talk, ""), whole);
+    ck_assert_int_eq(parts(&talk, "restored_at IS NULL"), 0);
+    ck_assert_int_eq(stored(&talk), MESSAGES);
+}
+
+/* In JSON it is six times as long. */
+TEST(a_message_of_the_largest_size_is_archived)
+{
+    struct talk talk = old_talk("large@shop.example", 3, 100);
+
+    sql_run(db, text("UPDATE chat_entry SET chat_entry = repeat(E'\\x01', 4194304) WHERE"
+                     " conversation_id = %jd AND seq = 2",
+                     (intmax_t)talk.id));
+    json_t *whole = chain(&talk, "");
+
+    archive(&talk);
+    ck_assert_uint_eq(json_array_size(chain(&talk, "?after=9223372036854775807")), 0);
+    ck_assert_int_eq(stored(&talk), 1);
+    expect_same(chain(&talk, ""), whole);
+}
+
+TEST(restored_messages_are_removed_again_after_a_week)
+{
+    struct talk talk = old_talk("again@shop.example", MESSAGES, LENGTH);
+    json_t *whole = chain(&talk, "");
+
+    archive(&talk);
+    int files = files_now(store);
+
+    for (int i = 0; i < 2; i++) {
+        expect_same(chain(&talk, ""), whole);
+        sql_run(db, text("UPDATE chat_archive SET restored_at = now() - interval '%d days'",
+                         RESTORED_DAYS));
+        archive(&talk);
+    }
+    ck_assert_int_eq(files_now(store), files);
+    expect_same(chain(&talk, ""), whole);
+}
+
+TEST(a_post_continues_an_archived_conversation)
+{
+    struct talk talk = old_talk("goes.on@shop.example", 5, 100);
+
+    archive(&talk);
+    ck_status(talk_post(host, platform, &talk, "goes.on@shop.example", "later"), 201);
+    const json_t *all = chain(&talk, "");
+
+    ck_assert_uint_eq(json_array_size(all), 6);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert(json_equal(json_object_get(json_array_get(all, i), "nextEntryUuid"),
+                             json_object_get(json_array_get(all, i + 1), "uuid")));
+    /* long after this, the earlier latest message and the later one are a further part */
+    ck_status(talk_post(host, platform, &talk, "goes.on@shop.example", "last"), 201);
+    age(&talk);
+    sql_run(db, "UPDATE chat_archive SET restored_at = now() - interval '8 days'");
+    archive(&talk);
+    ck_assert_int_eq(parts(&talk, "first = 5 AND last = 6"), 1);
+    ck_assert_uint_eq(talk_length(host, platform, &talk), 7);
+}
+
+TEST(many_readers_restore_a_conversation_once)
+{
+    struct talk talk = old_talk("many@shop.example", MESSAGES, LENGTH);
+    json_t *whole = chain(&talk, "");
+    struct call calls[8];
+    struct answer *answers[8];
+
+    archive(&talk);
+    for (int i = 0; i < 8; i++)
+        calls[i] = (struct call){.method = "GET",
+                                 .path = text("/api/chat/chain/%s", talk.head),
+                                 .token = platform->token};
+    parallel(host, calls, answers, 8);
+    for (int i = 0; i < 8; i++)
+        expect_same(ck_status(answers[i], 200)->json, whole);
+    ck_assert_int_eq(stored(&talk), MESSAGES);
+}
+
+TEST(a_file_that_is_lost_or_changed_is_503_until_it_is_back)
+{
+    struct talk talk = old_talk("lost@shop.example", 5, 100);
+    json_t *whole = chain(&talk, "");
+
+    archive(&talk);
+    const char *name = sql_text(
+        db, text("SELECT name FROM chat_archive WHERE conversation_id = %jd", (intmax_t)talk.id), 0,
+        NULL);
+    const char *path = text("%s/%.2s/%s", store, name, name), *away = text("%s.away", path);
+
+    host_says(host, 0, "device", "sweep");
+    ck_assert_int_eq(rename(path, away), 0);
+    ck_error(talk_chain(host, platform, &talk, ""), 503, "Archived messages");
+    ck_error(talk_chain(host, platform, &talk, "?order=desc"), 503, "Archived messages");
+    char *content = file_text(away);
+
+    content[strlen(content) / 2] ^= 1;
+    file_write(path, content);
+    ck_error(talk_chain(host, platform, &talk, ""), 503, "Archived messages");
+    ck_assert_int_eq(stored(&talk), 1);
+    ck_assert_int_eq(rename(away, path), 0);
+    expect_same(chain(&talk, ""), whole);
+}
+
+TEST(a_part_that_cannot_be_recorded_stays_in_the_database)
+{
+    struct talk talk = old_talk("refused@shop.example", 5, 100);
+    int files = files_now(store);
+
+    sql_trigger(db, "BEFORE INSERT ON chat_archive FOR EACH ROW", "RAISE EXCEPTION 'no'");
+    host_says(host, 1, "chat", "archive");
+    ck_assert_int_eq(files_now(store), files + 1);
+    ck_assert_int_eq(stored(&talk), 5);
+    sql_run(db, SQL_TRIGGER_DROP);
+    archive(&talk);
+    ck_assert_int_eq(files_now(store), files + 1);
+    ck_assert_uint_eq(talk_length(host, platform, &talk), 5);
+}
+
+TEST(the_command_restores_everything)
+{
+    struct talk one = old_talk("one@shop.example", 5, 100);
+    struct talk other = old_talk("other@shop.example", 6, 100);
+
+    archive(&one);
+    archive(&other);
+    host_says(host, 0, "chat", "restore");
+    ck_assert_int_eq(stored(&one), 5);
+    ck_assert_int_eq(stored(&other), 6);
+    sql_is(db, 0, "SELECT count(*) FROM chat_archive WHERE restored_at IS NULL");
+}
+
+TEST(streams_neither_repeat_restored_messages_nor_skip_archived_ones)
+{
+    struct talk talk = old_talk("streamed@shop.example", 3, 100);
+    struct sse *sse = live_listen(host, platform, NULL);
+
+    ck_status(talk_post(host, platform, &talk, "streamed@shop.example", "seen"), 201);
+    live_expect(sse, "seen");
+    const char *seen = sse->last_id;
+
+    ck_status(talk_post(host, platform, &talk, "streamed@shop.example", "missed"), 201);
+    live_expect(sse, "missed");
+    ck_status(talk_post(host, platform, &talk, "streamed@shop.example", "latest"), 201);
+    live_expect(sse, "latest");
+    const char *latest = sse->last_id;
+
+    age(&talk);
+    archive(&talk);
+    ck_assert_uint_eq(talk_length(host, platform, &talk), 6);
+    live_silence(sse);
+    struct sse *behind = live_listen(host, platform, seen);
+
+    live_reset(behind);
+    struct sse *current = live_listen(host, platform, latest);
+
+    live_silence(current);
+    ck_status(talk_post(host, platform, &talk, "streamed@shop.example", "new"), 201);
+    live_expect(sse, "new");
+    live_expect(behind, "new");
+    live_expect(current, "new");
+    sse_close(sse);
+    sse_close(behind);
+    sse_close(current);
+}
+
+OPENED_SUITE(archive, open_archive, 120);
