@@ -177,14 +177,6 @@ const struct bb_field bulk_job_fields[] = {
      .help = "Only in the response to POST: the columns that are ignored."},
 };
 static const struct bb_field confirm_reply[] = {IDENTITY, PROGRESS};
-static const struct bb_field error[] = {
-    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "The column; empty if the problem concerns the whole row.", .example = "capacity"},
-    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "must be a number"},
-    {.name = "code", .type = BB_TEXT, .example = "not_a_number",
-     .help = "The problem for programs, in `errors` of requests, too. Absent for other problems."},
-    {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
-};
 const struct bb_field bulk_row_fields[] = {
     {.name = "rowNumber", .type = BB_INT, .flags = BB_REQUIRED,
      .help = "1 is the first row below the header line."},
@@ -192,8 +184,8 @@ const struct bb_field bulk_row_fields[] = {
      .help = "The externalId as you sent it.", .example = "PLANT-7"},
     {.name = "status", .type = BB_CHOICE, .flags = BB_REQUIRED, .choices = outcomes,
      .example = "failed"},
-    {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error)},
-    {.name = "warnings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error),
+    {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(problem_fields)},
+    {.name = "warnings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(problem_fields),
      .help = "Values that are valid, but unlikely.", .example = "[]"},
 };
 static const struct bb_field log_reply[] = {

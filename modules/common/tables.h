@@ -12,6 +12,20 @@ static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
+/* clang-format off */
+
+/* A problem of a row or a reading. */
+static const struct bb_field problem_fields[] = {
+    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "value",
+     .help = "The column or member; empty if the problem concerns the whole row."},
+    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "must be a number"},
+    {.name = "code", .type = BB_TEXT, .example = "not_a_number",
+     .help = "The problem for programs, in `errors` of requests, too. Absent for other problems."},
+    {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
+};
+
+/* clang-format on */
+
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE) /* a member that is always there, but may be null */
 
 #define QUERY_LIMIT(most, text)                                                                    \

@@ -50,6 +50,7 @@ static void reading_partitions(struct bb_request *rq)
 
 // clang-format off
 
+#define SETTINGS struct reading_settings
 static const struct bb_field settings[] = {
     {.name = "margin", .type = BB_NUMBER, .min = 1, .max = 100, .fallback = "1.2",
      .bind = BB_BIND(struct reading_settings, rule.margin),
@@ -57,14 +58,12 @@ static const struct bb_field settings[] = {
     {.name = "degradation", .type = BB_NUMBER, .min = 0, .max = 1, .fallback = "0.005",
      .bind = BB_BIND(struct reading_settings, rule.degradation),
      .help = "Fraction of its power that a device loses in each year after the first."},
-    {.name = "exports", .type = BB_INT, .min = 1, .max = 1000, .fallback = "32",
-     .bind = BB_BIND(struct reading_settings, exports),
-     .help = "Maximum number of exports of readings in progress on each host. Further requests get "
-             "503."},
-    {.name = "exports_per_account", .type = BB_INT, .min = 1, .max = 1000, .fallback = "4",
-     .bind = BB_BIND(struct reading_settings, exports_per_account),
-     .help = "Maximum number of exports of readings in progress for an account on each host. "
-             "Further requests get 429."},
+    SETTING_INT(exports, 0, 1, 1000, "32",
+        "Maximum number of exports of readings in progress on each host. Further requests get "
+        "503."),
+    SETTING_INT(exports_per_account, 0, 1, 1000, "4",
+        "Maximum number of exports of readings in progress for an account on each host. Further "
+        "requests get 429."),
 };
 
 #define DEVICE                                                                                     \
@@ -186,12 +185,6 @@ static const struct bb_field submit_reply[] = {
     {.name = "reads", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(stored),
      .help = "The stored readings, in the order in which they were sent."},
 };
-static const struct bb_field error[] = {
-    {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "value"},
-    {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "must be a number"},
-    {.name = "code", .type = BB_TEXT, .example = "not_a_number"},
-    {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
-};
 const struct bb_field reading_refused_fields[] = {
     {.name = "id", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
@@ -204,7 +197,7 @@ const struct bb_field reading_refused_fields[] = {
     {.name = "type", .type = BB_CHOICE, .flags = NULLABLE, .choices = types, .example = "Delta"},
     {.name = "problem", .type = BB_TEXT, .flags = BB_REQUIRED,
      .help = "All problems of the reading.", .example = "value: must be a number"},
-    {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(error),
+    {.name = "errors", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(problem_fields),
      .help = "The same problems, with their codes; empty for old readings."},
     {.name = "refusedAt", .type = BB_TIME, .flags = BB_REQUIRED, .example = LATER},
 };
