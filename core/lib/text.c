@@ -1,6 +1,6 @@
 #include "core/lib/text.h"
 
-#include <ctype.h>
+#include <busbar/moment.h>
 #include <openssl/crypto.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -234,32 +234,18 @@ void text_uuid7(char out[TEXT_UUID_SIZE])
  * Dates are computed here because timegm() and strftime() take locks and are slow.
  */
 
-#define DAY_MS INT64_C(86400000)
 #define FRACTION_MAX 30                    /* digits */
 #define YEAR_0 INT64_C(-62167219200000)    /* 0000-01-01T00:00:00.000Z */
 #define YEAR_1 INT64_C(-62135596800000)    /* 0001-01-01T00:00:00.000Z */
 #define YEAR_9999 INT64_C(253402300799999) /* its last millisecond */
 
-/*
- * Returns the days from 1970-01-01 to a date of the proleptic Gregorian calendar. The computation
- * begins years in March, so that the leap day is the last day; 400 years have 146,097 days.
- */
-static int64_t text_days_of(int year, int month, int day)
-{
-    year -= month <= 2;
-    int era = year / 400, of_era = year - era * 400;
-    int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-
-    return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
 void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
 {
     wall_ms = wall_ms < YEAR_0 ? YEAR_0 : wall_ms > YEAR_9999 ? YEAR_9999 : wall_ms;
-    int64_t days = wall_ms / DAY_MS - (wall_ms % DAY_MS < 0);
-    int of_day = (int)(wall_ms - days * DAY_MS);
+    int64_t days = wall_ms / BB_DAY_MS - (wall_ms % BB_DAY_MS < 0);
+    int of_day = (int)(wall_ms - days * BB_DAY_MS);
 
-    /* The inverse of text_days_of(), one era earlier for January and February of year 0. */
+    /* The inverse of bb_moment_days(), one era earlier for January and February of year 0. */
     days += 719468 + 146097;
     int era = (int)(days / 146097), of_era = (int)(days % 146097);
     int y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
@@ -277,99 +263,17 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
     text_put(out + 20, 3, of_day % 1000);
 }
 
-/* Reads exactly `digits` digits and advances *at. Returns 0 or -1, as the next functions do. */
-static int text_take(const char **at, int digits, int *number)
-{
-    *number = 0;
-    for (; digits; digits--, (*at)++) {
-        if (**at < '0' || **at > '9')
-            return -1;
-        *number = *number * 10 + (**at - '0');
-    }
-    return 0;
-}
-
-/* Returns whether the character is next, and skips it. */
-static bool text_has_next(const char **at, char c)
-{
-    bool there = **at == c;
-
-    *at += there;
-    return there;
-}
-
-static int text_take_date(const char **at, int64_t *ms)
-{
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int year, month, day;
-
-    if (text_take(at, 4, &year) || !text_has_next(at, '-') || text_take(at, 2, &month) ||
-        !text_has_next(at, '-') || text_take(at, 2, &day))
-        return -1;
-    bool leap = year % 4 == 0 && (year % 100 || year % 400 == 0);
-
-    if (!year || month < 1 || month > 12 || day < 1 || day > days[month - 1] + (month == 2 && leap))
-        return -1;
-    *ms = text_days_of(year, month, day) * DAY_MS;
-    return 0;
-}
-
-static int text_take_clock(const char **at, int64_t *ms)
-{
-    int hour, minute, second = 0, part = 0, digits = 0;
-
-    if (text_take(at, 2, &hour) || !text_has_next(at, ':') || text_take(at, 2, &minute))
-        return -1;
-    if (text_has_next(at, ':')) {
-        if (text_take(at, 2, &second))
-            return -1;
-        if (text_has_next(at, '.')) {
-            for (int unit = 100; **at >= '0' && **at <= '9'; (*at)++, unit /= 10, digits++)
-                part += (**at - '0') * unit;
-            if (!digits || digits > FRACTION_MAX) /* PostgreSQL reads 128 characters of a time */
-                return -1;
-        }
-    }
-    if (hour > 23 || minute > 59 || second > 59)
-        return -1;
-    *ms += ((hour * 60 + minute) * 60 + second) * INT64_C(1000) + part;
-    return 0;
-}
-
-/* Reads Z, ±hh:mm, ±hhmm or ±hh, within PostgreSQL's limits; UTC if absent. */
-static int text_take_offset(const char **at, int64_t *ms)
-{
-    int hour, minute = 0;
-
-    if (!**at || text_has_next(at, 'Z'))
-        return 0;
-    int sign = text_has_next(at, '+') ? 1 : text_has_next(at, '-') ? -1 : 0;
-
-    if (!sign || text_take(at, 2, &hour))
-        return -1;
-    if ((text_has_next(at, ':') || **at) && text_take(at, 2, &minute))
-        return -1;
-    if (hour > 15 || minute > 59)
-        return -1;
-    *ms -= sign * (hour * 60 + minute) * INT64_C(60000);
-    return 0;
-}
-
+/* Refuses 24:00, and long fractions, because PostgreSQL reads only 128 characters of a time. */
 int text_time_parse(const char *text, int64_t *wall_ms)
 {
-    int64_t ms;
+    const char *point = strpbrk(text, ".,");
+    struct bb_moment moment;
 
-    if (text_take_date(&text, &ms))
+    if (bb_moment_parse(text, &moment) || moment.ms < YEAR_1 || moment.ms > YEAR_9999 ||
+        (point && strspn(point + 1, "0123456789") > FRACTION_MAX) ||
+        (!moment.date && !strncmp(text + strlen("2026-04-01T"), "24", 2)))
         return -1;
-    if (*text) {
-        if (!text_has_next(&text, 'T') && !text_has_next(&text, ' '))
-            return -1;
-        if (text_take_clock(&text, &ms) || text_take_offset(&text, &ms) || *text)
-            return -1;
-    }
-    if (ms < YEAR_1 || ms > YEAR_9999)
-        return -1;
-    *wall_ms = ms;
+    *wall_ms = moment.ms;
     return 0;
 }
 

@@ -80,9 +80,8 @@ void text_uuid7(char out[TEXT_UUID_SIZE]);
 void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
 
 /*
- * Reads "2026-04-01T12:00[:00[.000]]" followed by Z, ±hh:mm or nothing (UTC), or "2026-04-01"
- * (midnight UTC); a blank may replace the T. Years 1 to 9999; fractions are cut to milliseconds.
- * Returns 0 or -1.
+ * Reads a time as bb_moment_parse() does, except 24:00 and fractions of more than 30 digits. A time
+ * without an offset is in UTC. Years 1 to 9999; fractions are cut to milliseconds. Returns 0 or -1.
  */
 int text_time_parse(const char *text, int64_t *wall_ms);
 

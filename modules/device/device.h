@@ -76,7 +76,7 @@ struct device {
     double yields[COUNTRIES]; /* by country; 0: the default */
     struct store *store;
     struct type_finder *finder;
-    json_t *zones; /* see timezones_read() */
+    void *zones; /* see zones_read() */
 };
 
 /* A request's values, checked and normalized. Texts live as long as the request. */
@@ -271,13 +271,6 @@ const char *device_names_json(struct bb_request *rq, const char *const *names, s
  */
 struct type_finder *type_finder_new(char *why, size_t size);
 void type_finder_free(struct type_finder *finder);
-
-/*
- * timezones.c: returns an object whose members are the names (Europe/Berlin) of all zones below a
- * directory, sorted. The object is empty if the directory does not exist. Blocks. The caller owns
- * the object, which all threads may read. NULL: out of memory, or the directory cannot be read.
- */
-json_t *timezones_read(const char *directory);
 
 /* directory.c: the service "devices". */
 extern const struct bb_devices device_directory;

@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <utf8proc.h>
 
+#include "modules/common/zones.h"
 #include "modules/device/device.h"
 
 enum {
@@ -282,7 +283,7 @@ static const char *fields_value(struct bb_request *rq, enum device_field field, 
         return fields_degrees(rq, value, 180, problem);
     case DEVICE_TIMEZONE:
         text = device_trimmed(rq, text);
-        if (!json_object_get(device->zones, text))
+        if (!zones_find(&device->zones, text))
             *problem = "must be a time zone of the IANA list, such as Europe/Berlin";
         return text;
     default:

@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "modules/common/tables.h"
+#include "modules/common/zones.h"
 #include "modules/device/device.h"
 #include "modules/device/schema.h"
-
-#define ZONES "/usr/share/zoneinfo"
 
 // clang-format off
 
@@ -365,7 +364,7 @@ static void device_close(struct bb_host *host, void *state)
     if (own->store)
         own->store->free(own->store);
     type_finder_free(own->finder);
-    json_decref(own->zones);
+    zones_free(own->zones);
 }
 
 static int device_open(struct bb_host *host, void **state)
@@ -395,9 +394,8 @@ static int device_open(struct bb_host *host, void **state)
     own->finder = type_finder_new(why, sizeof(why));
     if (!own->finder)
         return bb_open_fail(host, "libmagic: %s", why);
-    own->zones = timezones_read(ZONES);
-    if (!own->zones)
-        snprintf(why, sizeof(why), ZONES " cannot be read");
+    if (zones_read(ZONE_FILES, &own->zones))
+        snprintf(why, sizeof(why), ZONE_FILES " cannot be read");
     else if (!strcmp(own->settings->store, "s3"))
         own->store = store_s3_new(own->settings, why);
     else

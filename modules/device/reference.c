@@ -2,6 +2,7 @@
  * Countries, and GET /api/reference/…: the choices that a form offers for the fields of a device,
  * from reference.tsv. Other codes are accepted, too; fields.c checks the fields.
  */
+#include <search.h>
 #include <string.h>
 #include <strings.h>
 
@@ -75,14 +76,19 @@ int device_types(struct bb_request *rq)
                            sizeof(device_type_codes) / sizeof(device_type_codes[0]));
 }
 
+static void reference_add_zone(const void *node, VISIT visit, void *list)
+{
+    const char *const *name = node;
+
+    if (visit == postorder || visit == leaf)
+        *(json_t **)list = bb_append(*(json_t **)list, json_pack("{s:s}", "name", *name));
+}
+
 int device_time_zones(struct bb_request *rq)
 {
     const struct device *state = rq->state;
-    json_t *list = json_array(), *zone;
-    const char *name;
+    json_t *list = json_array();
 
-    json_object_foreach (state->zones, name, zone) {
-        list = bb_append(list, json_pack("{s:s}", "name", name));
-    }
+    twalk_r(state->zones, reference_add_zone, &list);
     return bb_reply(rq, 200, list);
 }

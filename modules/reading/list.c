@@ -98,9 +98,9 @@ json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t en
 static int64_t list_range_time(struct bb_request *rq, const char *name, int64_t absent)
 {
     const char *text = bb_arg(rq, name);
-    struct moment moment;
+    struct bb_moment moment;
 
-    return text && moment_parse(text, &moment) == 0 ? moment.ms : absent;
+    return text && bb_moment_parse(text, &moment) == 0 ? moment.ms : absent;
 }
 
 struct reading_range reading_range(struct bb_request *rq)
@@ -276,9 +276,9 @@ int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t sta
 {
     const struct reading *reading = state;
     struct ceiling_device facts = {.capacity_kw = device->capacity_kw, .yield = device->yield};
-    struct moment day;
+    struct bb_moment day;
 
-    if (!device->commissioned || moment_parse(device->commissioned, &day) != 0 ||
+    if (!device->commissioned || bb_moment_parse(device->commissioned, &day) != 0 ||
         !(device->capacity_kw > 0))
         return 0;
     facts.commissioned = day.ms;
@@ -291,13 +291,11 @@ int reading_totals(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
     const char *by = bb_arg(rq, "by"), *after = bb_arg(rq, "after"), *name = bb_arg(rq, "timezone");
-    const struct zone *zone = NULL;
+    const struct reading *reading = rq->state;
     struct reading_range range = reading_range(rq);
     struct bb_device device = reading_device(rq);
 
-    if (name && zones_get(rq, name, &zone))
-        return bb_failed(rq);
-    if (name && !zone)
+    if (name && !zones_find(&reading->zones, name))
         return bb_invalid(rq, "timezone",
                           "must be a time zone of the IANA list, such as Europe/Berlin");
     if (!name)

@@ -87,14 +87,14 @@ static void local_note_repeated(struct bb_request *rq, const struct placing *p, 
 
 /* Returns whether a date was sent and its time zone is known. */
 static bool local_is_dated(const struct reading_submission *submission, bool sent,
-                           const struct moment *moment)
+                           const struct bb_moment *moment)
 {
     return sent && !(moment->local && submission->named && !submission->zone);
 }
 
 /* Returns the instants at which the clock shows the time. A date means the beginning of its day. */
 static struct zone_times local_times(const struct reading_submission *submission,
-                                     const struct moment *moment)
+                                     const struct bb_moment *moment)
 {
     bool local = moment->local && submission->named;
 

@@ -22,9 +22,11 @@ static int reading_open(struct bb_host *host, void **state)
     reading->devices = devices.interface;
     reading->devices_state = devices.state;
     reading->exports = slots_new(host, settings->exports, settings->exports_per_account, "exports");
-    if (!reading->exports || pthread_mutex_init(&reading->zones_lock, NULL)) {
-        slots_free(reading->exports);
+    if (!reading->exports)
         return bb_open_fail(host, "out of memory");
+    if (zones_read(ZONE_FILES, &reading->zones)) {
+        slots_free(reading->exports);
+        return bb_open_fail(host, ZONE_FILES " cannot be read");
     }
     *state = reading;
     return 0;
@@ -36,7 +38,7 @@ static void reading_close(struct bb_host *host, void *state)
 
     (void)host;
     slots_free(reading->exports);
-    zones_free(reading);
+    zones_free(reading->zones);
 }
 
 /* The job reading.partitions. If it fails, it is tried again a day later, for up to a year. */
@@ -320,8 +322,6 @@ static const struct bb_job jobs[] = {
     {.name = "reading.refused", .every_s = 3600, .flags = BB_ONCE, .run = reading_sweep_refused},
 };
 
-static const struct bb_pool pools[] = {{.name = READING_POOL, .threads = 1, .queue = 64}};
-
 BB_EXPORT const struct bb_module busbar_module = {
     BB_MODULE_HEAD("reading", "1.0.0"),
     .help = "Meter readings, checked against the energy that a device can plausibly generate.",
@@ -334,7 +334,6 @@ BB_EXPORT const struct bb_module busbar_module = {
     .needs = BB_TABLE(needs),
     .wants = BB_TABLE(wants),
     .jobs = BB_TABLE(jobs),
-    .pools = BB_TABLE(pools),
     .metrics = BB_TABLE(metrics),
     .open = reading_open,
     .close = reading_close,

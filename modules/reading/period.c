@@ -27,18 +27,18 @@ static int period_by_end(const void *left, const void *right)
 int reading_date(struct bb_request *rq, struct reading_submission *submission)
 {
     static const char missing[] = "is missing in the device: set it first, by PATCH";
+    const struct reading *reading = rq->state;
     const struct bb_device *device = &submission->device;
     const char *zone = submission->named ? submission->named : device->timezone;
-    struct moment day = {.ms = 0};
+    struct bb_moment day = {.ms = 0};
     struct reading_item *items = submission->items;
     bool sorted = true;
 
-    if (zone && zones_get(rq, zone, &submission->zone))
-        return bb_failed(rq);
+    submission->zone = zone ? zones_find(&reading->zones, zone) : NULL;
     if (submission->named && !submission->zone)
         reading_problem(rq, submission, READING_WHOLE, "timezone",
                         "must be a time zone of the IANA list, such as Europe/Berlin");
-    submission->dated = device->commissioned && moment_parse(device->commissioned, &day) == 0;
+    submission->dated = device->commissioned && bb_moment_parse(device->commissioned, &day) == 0;
     if (!(device->capacity_kw > 0))
         reading_problem(rq, submission, READING_WHOLE, "capacity", missing);
     if (!submission->dated)
@@ -104,7 +104,7 @@ static int period_find_starts(struct bb_request *rq, struct reading_submission *
 
             if (!item->open)
                 continue;
-            item->start = item->end - READING_PERIOD_DAYS * MOMENT_DAY_MS;
+            item->start = item->end - READING_PERIOD_DAYS * BB_DAY_MS;
             if (item->start < list[i]->commissioned_local)
                 item->start = list[i]->commissioned_local;
             if (stored)
@@ -147,7 +147,7 @@ static void period_check(struct bb_request *rq, struct reading_submission *submi
         int64_t shown = zone ? zone_local(zone, item->end) - zone_local(zone, item->start) : passed;
 
         /* the elapsed time, or the difference on the zone's clock if this is less */
-        if ((shown < passed ? shown : passed) > READING_PERIOD_DAYS * MOMENT_DAY_MS)
+        if ((shown < passed ? shown : passed) > READING_PERIOD_DAYS * BB_DAY_MS)
             reading_problem(rq, submission, index, "endDate",
                             "must be at most %d days after startDate", READING_PERIOD_DAYS);
     } else if (!item->open) {

@@ -5,7 +5,7 @@
  * A request is parsed into a submission (submission.c). Its times become instants (period.c,
  * local.c), and it is checked (check.c) and stored in one unit (store.c), either completely or not
  * at all. Rows of a bulk upload are submissions, too (rows.c). Everything runs on the fiber of its
- * request. Only the cache of time zones is shared; it has its own mutex.
+ * request.
  *
  * Functions that return int return 0 or the status of the response sent, unless stated otherwise.
  */
@@ -13,15 +13,14 @@
 #define READING_H
 
 #include <busbar/busbar.h>
-#include <pthread.h>
+#include <busbar/moment.h>
 
+#include "modules/common/zones.h"
 #include "modules/reading/rules/ceiling.h"
-#include "modules/reading/rules/moment.h"
-#include "modules/reading/rules/zone.h"
+#include "modules/reading/rules/unit.h"
 
-#define READING_MOST 10000        /* per request */
-#define READING_PERIOD_DAYS 366   /* maximum period of a reading */
-#define READING_POOL "zone files" /* the pool that reads zone data */
+#define READING_MOST 10000      /* per request */
+#define READING_PERIOD_DAYS 366 /* maximum period of a reading */
 
 /* Limits of the database and the API, in ms since 1970: 0001-01-01 to 9999-12-31. */
 #define READING_EARLIEST INT64_C(-62135596800000)
@@ -45,8 +44,7 @@ struct reading {
     const struct reading_settings *settings;
     const struct bb_devices *devices;
     void *devices_state;
-    pthread_mutex_t zones_lock;
-    void *zones;           /* a tree */
+    void *zones;           /* see zones_read() */
     struct slots *exports; /* in progress (modules/common/slots.h) */
 };
 
@@ -56,7 +54,7 @@ struct reading_item {
     char type;    /* 'H' or 'D'; 0: unknown */
     bool open;    /* a Delta without a start */
     bool has_start, has_end;
-    struct moment sent_start, sent_end;
+    struct bb_moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
     bool unsure;        /* in a check: other rows decide between two passes of an hour */
@@ -98,11 +96,6 @@ struct reading_submission {
     size_t wrong, mistakes[READING_MISTAKES]; /* number of mistakes, and number of each kind */
     const int64_t *numbers; /* numbers of a bulk upload's rows, by index; NULL: a request */
 };
-
-/* zones.c: any thread. A zone lives as long as the generation. */
-void zones_free(struct reading *reading);
-/* Returns 0 and sets *zone (NULL: no zone has this name), or -1: `bb_failed(rq)`. Parks. */
-int zones_get(struct bb_request *rq, const char *name, const struct zone **zone);
 
 /* submission.c: notes a mistake of a member of a reading, or of the reading if `member` is NULL. */
 BB_PRINTF(6, 7)

@@ -126,13 +126,15 @@ static const char *submission_word(struct bb_request *rq, struct reading_submiss
 /* Returns false if the time is absent, or if it is wrong, which is noted. */
 static bool submission_moment(struct bb_request *rq, struct reading_submission *submission,
                               const json_t *value, const char *name, size_t index,
-                              struct moment *moment)
+                              struct bb_moment *moment)
 {
     const char *text = submission_trimmed(rq, value);
-    bool good = text && moment_parse(text, moment) == 0;
+    bool good = text && bb_moment_parse(text, moment) == 0;
 
     if (value && !good)
-        reading_problem(rq, submission, index, name, MOMENT_FORM);
+        reading_problem(rq, submission, index, name,
+                        "must be an ISO 8601 date, or date and time, such as 2026-04-01 or "
+                        "2026-04-01T12:00:00Z");
     return good;
 }
 

@@ -1,14 +1,15 @@
 /*
- * A time zone from the system's zone data (TZif, RFC 8536), which turns local times into instants.
- * A zone never changes after it was read. Only zone_read() has side effects. Any thread.
+ * The time zones of the system's zone data (TZif, RFC 8536), which turn local times into instants.
+ * They never change after they were read. Only zones_read() has side effects. Any thread.
  */
-#ifndef READING_ZONE_H
-#define READING_ZONE_H
+#ifndef COMMON_ZONES_H
+#define COMMON_ZONES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#define ZONE_FILES "/usr/share/zoneinfo"
 #define ZONE_NAME_MAX 64
 
 /* ---- the end of a file, in the format of POSIX TZ, which applies to all later times ---- */
@@ -38,20 +39,11 @@ int32_t zone_rule_offset(const struct zone_rule *rule, int64_t at);
 
 struct zone;
 
-/* Returns whether a text may be a zone's name. Only zone_read() shows whether the zone exists. */
-bool zone_name_good(const char *name);
-
 /*
  * Parses the content of a TZif file of version 2 or later. Returns NULL if it is invalid, or if out
  * of memory. The caller must free() the zone.
  */
 struct zone *zone_parse(const unsigned char *bytes, size_t length);
-
-/*
- * Reads a file of the system's zone data. Blocks. Returns NULL if the zone does not exist. If
- * memory or descriptors are used up, returns NULL and sets *failed.
- */
-struct zone *zone_read(const char *name, bool *failed);
 
 /* Returns the seconds east of UTC at an instant (seconds since 1970). */
 int32_t zone_offset(const struct zone *zone, int64_t at);
@@ -79,5 +71,18 @@ struct zone_times {
 };
 
 struct zone_times zone_times(const struct zone *zone, int64_t local_ms);
+
+/* ---- all zones: a tree for tfind(3) of structs that begin with the zone's name ---- */
+
+/*
+ * Adds all zones below a directory to the tree *zones, which is NULL at first. So no request reads
+ * a disk. There are none if the directory does not exist. Blocks. Returns 0, or -1 if out of memory
+ * or descriptors, or if the directory cannot be read.
+ */
+int zones_read(const char *directory, void **zones);
+void zones_free(void *zones);
+
+/* Returns NULL if no zone has this name, such as Europe/Berlin. */
+const struct zone *zones_find(void *const *zones, const char *name);
 
 #endif

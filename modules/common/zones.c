@@ -1,22 +1,22 @@
-#include "modules/reading/rules/zone.h"
+#include "modules/common/zones.h"
 
-#include <ctype.h>
+#include <busbar/moment.h>
 #include <errno.h>
+#include <fts.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "modules/reading/rules/moment.h"
-
-#define ZONES "/usr/share/zoneinfo/"
 #define HEADER 44
 #define FILE_MAX 65536
 #define DAY INT64_C(86400)
 
 struct zone {
-    size_t count;   /* of changes */
-    int32_t before; /* offset before the first change */
-    bool has_rule;  /* for times after the last change */
+    char name[ZONE_NAME_MAX]; /* first, so that a name can be compared with a zone */
+    size_t count;             /* of changes */
+    int32_t before;           /* offset before the first change */
+    bool has_rule;            /* for times after the last change */
     struct zone_rule rule;
     struct {
         int64_t at; /* seconds since 1970 */
@@ -44,9 +44,9 @@ static bool zone_skip_name(const char **at)
 {
     const char *start = *at;
 
-    if (moment_skip(at, '<')) {
+    if (bb_moment_skip(at, '<')) {
         *at += strcspn(*at, ">");
-        return moment_skip(at, '>');
+        return bb_moment_skip(at, '>');
     }
     while (isalpha((unsigned char)**at))
         (*at)++;
@@ -62,7 +62,7 @@ static bool zone_time(const char **at, int32_t *seconds)
     if (**at == '-' || **at == '+')
         (*at)++;
     for (int i = 0; i < 3; i++) {
-        if (i && !moment_skip(at, ':'))
+        if (i && !bb_moment_skip(at, ':'))
             break;
         if (!zone_number(at, 0, i ? 59 : 167, &part[i]))
             return false;
@@ -76,16 +76,16 @@ static bool zone_take_change(const char **at, struct zone_change *change)
     bool good;
 
     *change = (struct zone_change){.kind = 'D', .seconds = 7200};
-    if (moment_skip(at, 'M')) {
+    if (bb_moment_skip(at, 'M')) {
         change->kind = 'M';
-        good = zone_number(at, 1, 12, &change->month) && moment_skip(at, '.') &&
-               zone_number(at, 1, 5, &change->week) && moment_skip(at, '.') &&
+        good = zone_number(at, 1, 12, &change->month) && bb_moment_skip(at, '.') &&
+               zone_number(at, 1, 5, &change->week) && bb_moment_skip(at, '.') &&
                zone_number(at, 0, 6, &change->day);
     } else {
-        change->kind = moment_skip(at, 'J') ? 'J' : 'D';
+        change->kind = bb_moment_skip(at, 'J') ? 'J' : 'D';
         good = zone_number(at, change->kind == 'J', 365, &change->day);
     }
-    return good && (!moment_skip(at, '/') || zone_time(at, &change->seconds));
+    return good && (!bb_moment_skip(at, '/') || zone_time(at, &change->seconds));
 }
 
 int zone_rule_parse(const char *text, struct zone_rule *rule)
@@ -105,24 +105,36 @@ int zone_rule_parse(const char *text, struct zone_rule *rule)
         rule->summer = -rule->summer;
     }
     rule->changes = true;
-    if (!moment_skip(&text, ',') || !zone_take_change(&text, &rule->begin) ||
-        !moment_skip(&text, ',') || !zone_take_change(&text, &rule->end) || *text)
+    if (!bb_moment_skip(&text, ',') || !zone_take_change(&text, &rule->begin) ||
+        !bb_moment_skip(&text, ',') || !zone_take_change(&text, &rule->end) || *text)
         return -1;
     return 0;
+}
+
+/* Returns the year of a day (days since 1970). */
+static int zone_year(int64_t days)
+{
+    int year = (int)(1970 + days * 400 / 146097); /* may be wrong by one */
+
+    while (bb_moment_days(year, 1, 1) > days)
+        year--;
+    while (bb_moment_days(year + 1, 1, 1) <= days)
+        year++;
+    return year;
 }
 
 /* Returns the day of the change in days since 1970. */
 static int64_t zone_change_day(const struct zone_change *change, int year)
 {
-    int64_t first = moment_days(year, 1, 1);
-    bool leap = moment_days(year + 1, 1, 1) - first == 366;
+    int64_t first = bb_moment_days(year, 1, 1);
+    bool leap = bb_moment_days(year + 1, 1, 1) - first == 366;
 
     if (change->kind == 'D')
         return first + change->day;
     if (change->kind == 'J')
         return first + change->day - 1 + (leap && change->day >= 60);
-    first = moment_days(year, change->month, 1);
-    int64_t next = moment_days(year + change->month / 12, change->month % 12 + 1, 1);
+    first = bb_moment_days(year, change->month, 1);
+    int64_t next = bb_moment_days(year + change->month / 12, change->month % 12 + 1, 1);
     int64_t weekday = ((first + 4) % 7 + 7) % 7; /* of the first day; Sunday is 0 */
     int64_t day = first + (change->day - weekday + 7) % 7 + (change->week - 1) * 7;
 
@@ -134,7 +146,7 @@ int32_t zone_rule_offset(const struct zone_rule *rule, int64_t at)
     if (!rule->changes)
         return rule->standard;
     int64_t local = at + rule->standard;
-    int year = moment_year(local / DAY - (local % DAY < 0));
+    int year = zone_year(local / DAY - (local % DAY < 0));
     int64_t begin =
         zone_change_day(&rule->begin, year) * DAY + rule->begin.seconds - rule->standard;
     int64_t end = zone_change_day(&rule->end, year) * DAY + rule->end.seconds - rule->summer;
@@ -144,19 +156,6 @@ int32_t zone_rule_offset(const struct zone_rule *rule, int64_t at)
 }
 
 /* ---- files ---- */
-
-bool zone_name_good(const char *name)
-{
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                  "0123456789_+-/";
-    size_t length = strlen(name);
-
-    /* "right/…" counts leap seconds, which nothing else does; "localtime" differs between hosts. */
-    return length > 0 && length < ZONE_NAME_MAX && isalpha((unsigned char)name[0]) &&
-           strspn(name, letters) == length && strncmp(name, "right/", 6) != 0 &&
-           strncmp(name, "posix", 5) != 0 && !strstr(name, "//") &&
-           strcmp(name, "localtime") != 0 && strcmp(name, "Factory") != 0;
-}
 
 static int64_t zone_big_endian(const unsigned char *bytes, int size)
 {
@@ -224,28 +223,6 @@ struct zone *zone_parse(const unsigned char *bytes, size_t length)
     return NULL;
 }
 
-struct zone *zone_read(const char *name, bool *failed)
-{
-    char path[sizeof(ZONES) + ZONE_NAME_MAX];
-    struct zone *zone = NULL;
-
-    *failed = false;
-    if (!zone_name_good(name))
-        return NULL;
-    snprintf(path, sizeof(path), ZONES "%s", name);
-    errno = 0;
-    FILE *file = fopen(path, "re");
-    unsigned char *bytes = file ? malloc(FILE_MAX) : NULL;
-
-    if (bytes)
-        zone = zone_parse(bytes, fread(bytes, 1, FILE_MAX, file));
-    *failed = !zone && (errno == ENOMEM || errno == EMFILE || errno == ENFILE);
-    free(bytes);
-    if (file)
-        (void)fclose(file); /* only read */
-    return zone;
-}
-
 int32_t zone_offset(const struct zone *zone, int64_t at)
 {
     size_t low = 0, high = zone->count; /* the first change after `at` is in low..high */
@@ -299,4 +276,68 @@ int64_t zone_instant(const struct zone *zone, int64_t local_ms)
     struct zone_times times = zone_times(zone, local_ms);
 
     return times.count ? times.at[0] : times.change;
+}
+
+/* ---- all zones ---- */
+
+static int zones_compare(const void *one, const void *other)
+{
+    return strcmp(one, other);
+}
+
+int zones_read(const char *directory, void **zones)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789_+-/";
+    char *const roots[] = {(char *)(uintptr_t)directory, NULL};
+    size_t start = strlen(directory) + 1; /* of the names in the paths */
+    unsigned char *bytes = malloc(FILE_MAX);
+    FTS *tree = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+    FTSENT *entry;
+    bool failed = !bytes || !tree;
+
+    while (!failed && (errno = 0, entry = fts_read(tree)) != NULL) {
+        const char *name = entry->fts_pathlen > start ? entry->fts_path + start : "";
+        bool named = strchr(name, '/') || (*name >= 'A' && *name <= 'Z');
+
+        /* "right/…" counts leap seconds, and "localtime" differs between hosts */
+        if (entry->fts_info == FTS_D && (!strcmp(name, "posix") || !strcmp(name, "right")))
+            failed = fts_set(tree, entry, FTS_SKIP);
+        if (entry->fts_info != FTS_F || !named || name[strspn(name, letters)] ||
+            strlen(name) >= ZONE_NAME_MAX || !strncmp(name, "posix", 5) ||
+            !strncmp(name, "right/", 6) || !strcmp(name, "Factory"))
+            continue;
+        FILE *file = fopen(entry->fts_path, "re");
+        struct zone *zone = file ? zone_parse(bytes, fread(bytes, 1, FILE_MAX, file)) : NULL;
+
+        /* with an incomplete list, devices in the missing zone would be refused */
+        failed = !zone && (errno == ENOMEM || errno == EMFILE || errno == ENFILE);
+        if (zone && !tsearch(strcpy(zone->name, name), zones, zones_compare)) {
+            free(zone);
+            failed = true;
+        }
+        if (file)
+            (void)fclose(file); /* only read */
+    }
+    failed = failed || errno;
+    if (tree)
+        (void)fts_close(tree); /* only read */
+    free(bytes);
+    if (!failed)
+        return 0;
+    zones_free(*zones);
+    *zones = NULL;
+    return -1;
+}
+
+void zones_free(void *zones)
+{
+    tdestroy(zones, free);
+}
+
+const struct zone *zones_find(void *const *zones, const char *name)
+{
+    struct zone *const *found = tfind(name, zones, zones_compare);
+
+    return found ? *found : NULL;
 }
