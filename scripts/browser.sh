@@ -62,6 +62,7 @@ part_browser() {
         count 0 0 1
         return
     }
+    begin_with_gcc release
     rm -rf "$place"
     mkdir -p "$place/pictures"
     log=$place/host.log

@@ -303,8 +303,9 @@ install_tls() {
 # booted here.
 need_bootable() {
     "$top/tests/boot/boot" --check || return
+    begin_with_gcc boot
     (export DESTDIR=$top/build/boot/root && build boot --prefix=/usr/local --sysconfdir=/etc \
-        --localstatedir=/var --disable-tests CFLAGS=-O0)
+        --localstatedir=/var --disable-tests CFLAGS="$plain_flags")
 }
 
 # Tests the unit with a real systemd. Skipped (77) if this machine cannot boot one in namespaces.

@@ -44,9 +44,22 @@ lint_flags=(
     -DWAVE=1
 )
 
-# The build without sanitizers, shared by the fault tests, the linters and the installation tests.
+# The build without sanitizers, shared by the fault tests, the linters and the installation tests. ./start uses the same
+# flags, so that other builds can begin with the objects of this one.
+plain_flags="-O2 -g -fno-plt"
 need_gcc() {
-    build_also=tests/modules/module_crash.so build gcc --enable-werror CC=gcc CFLAGS="-O2 -g"
+    build_also=tests/modules/module_crash.so build gcc --enable-werror CC=gcc CFLAGS="$plain_flags"
+}
+
+# begin_with_gcc NAME: if build/NAME does not exist and build/gcc is complete, makes build/NAME a copy of it. Then
+# build() compiles only the files that contain paths of the installation.
+begin_with_gcc() {
+    local from=$top/build/gcc to=$top/build/$1
+
+    [ -e "$from/.built" ] && [ ! -e "$to/config.status" ] || return 0
+    rm -rf "$to"
+    (take_build_lock && mkdir "$to" && tar -C "$from" --exclude=./root --exclude='./.*' --exclude='./*.tar.xz' -cf - . |
+        tar -C "$to" -xf -)
 }
 
 lint_gcc() {
@@ -79,27 +92,69 @@ lint_cppcheck() {
 lint_warnings=(-Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
     -Wformat=2 -Wno-format-nonliteral)
 
-# The analyzer does not run on tests, because it takes most of the time: 5 s for a file of the product. A file without
-# findings is checked again only if the file, a header that it includes, or the checks have changed.
+# Sets `recent` and `quarter`, which choose the files for clang-tidy's analyzer in `./test all`: the files of the product
+# that the last 16 commits changed, or whose headers they changed, and a quarter of the others. Each commit has the next
+# quarter, so four commits have all files. The quarters have to do for the headers in include/, because nearly all files
+# include them. Without the history, all files are chosen.
+choose_analyzed() {
+    [ "$(git -C "$top" rev-parse --is-shallow-repository 2>/dev/null)" = false ] &&
+        recent=$(cd "$top" && git diff --name-only HEAD~16 -- core modules 2>/dev/null &&
+            git ls-files -o --exclude-standard -- core modules) || {
+        say "lint: tidy: the analyzer checks all files, because the last 16 commits are unknown"
+        return
+    }
+    recent=$(grep '\.[ch]$' <<<"$recent") || recent=-
+    quarter=$(($(git -C "$top" rev-list --count HEAD) % 4))
+    say "lint: tidy: the analyzer checks the files that changed after $(git -C "$top" rev-parse --short HEAD~16), and" \
+        "quarter $((quarter + 1)) of 4 of the others; ./test lint tidy checks all"
+}
+
+# Returns 0 if the analyzer has to check a file. TEXT has the lines that name the included headers. Tests are not
+# analyzed.
+is_analyzed() { # FILE TEXT
+    local number
+
+    case $1 in
+    tests/*) return 1 ;;
+    esac
+    [ "$quarter" ] || return 0
+    number=$(cksum <<<"$1")
+    [ $((${number%% *} % 4)) -ne "$quarter" ] || return 0
+    grep '^# [0-9]' <<<"$2" | grep -qF "$recent"
+}
+
+# tidy_one FILE FLAG…: checks a file, unless it was clean before with the same headers and checks.
+tidy_one() {
+    local file=$1 without=-clang-analyzer-* text sum output
+    shift
+
+    # with comments, because they can switch checks off, and with the definitions of macros; the file itself has its
+    # directives
+    text=$(cat "$file" && clang -E -C -dD "$@" "$file") || return 1
+    sum=$cache/$(printf '%s\n' "$checks" "$text" | sha256sum | cut -c1-64)
+    [ ! -e "$sum.analyzed" ] || return 0
+    if is_analyzed "$file" "$text"; then
+        without=
+        sum+=.analyzed
+    fi
+    [ ! -e "$sum" ] || return 0
+    output=$(clang-tidy --quiet --checks="$without" "$file" -- "$@" 2>&1) && : >"$sum" && return 0
+    printf '%s\n' "$output"
+    return 1
+}
+
 lint_tidy() {
-    local includes checks cache=$top/build/tidy
+    local includes checks cache=$top/build/tidy recent= quarter=
 
     (need_gcc) || return 1
     lint_includes
     mkdir -p "$cache"
+    [ -z "${whole:-}" ] || choose_analyzed
     checks=$(cd "$top" && cat .clang-tidy tests/.clang-tidy scripts/lint.sh && clang-tidy --version)
-    export checks cache
-    c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c '
-        # with comments, because they can switch checks off, and with the definitions of macros; the file itself has
-        # its directives
-        text=$(cat "$0" && clang -E -C -dD "$@" "$0") || exit 1
-        sum=$cache/$(printf "%s\n" "$checks" "$text" | sha256sum | cut -c1-64)
-        [ ! -e "$sum" ] || exit 0
-        checks=
-        case $0 in tests/*) checks=-clang-analyzer-* ;; esac
-        output=$(clang-tidy --quiet --checks="$checks" "$0" -- "$@" 2>&1) && : >"$sum" && exit 0
-        printf "%s\n" "$output"
-        exit 1' {} "${lint_flags[@]}" "${lint_warnings[@]}" "${includes[@]}")
+    export checks cache recent quarter
+    export -f is_analyzed tidy_one
+    c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c 'tidy_one "$@"' tidy {} "${lint_flags[@]}" \
+        "${lint_warnings[@]}" "${includes[@]}")
 }
 
 lint_format() {

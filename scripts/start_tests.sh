@@ -11,6 +11,7 @@ free_port() {
 
 need_start_tree() {
     tree=$top/build/start
+    begin_with_gcc release
     rm -rf "$tree"
     mkdir -p "$tree"
     (cd "$top" && { git ls-files -z 2>/dev/null || find . -path ./build -prune -o -type f -print0; } |
