@@ -112,5 +112,5 @@ char *bucket_section(const struct bucket *bucket, const char *spool, const char 
                 "  s3_bucket: " BUCKET "\n  s3_prefix: docs/\n"
                 "  s3_access_key: " BUCKET_ACCESS_KEY "\n%s",
                 spool, bucket->endpoint,
-                more ? more : "  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 3000\n");
+                more ? more : "  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 40000\n");
 }

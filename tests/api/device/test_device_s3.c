@@ -134,13 +134,12 @@ TEST(wrong_s3_settings_are_refused_at_startup)
 
 TEST(large_documents_need_little_memory)
 {
-    struct host *flat = host_start(&(struct host_spec){
-        .name = "s3-flat",
-        .database = s3_database,
-        .modules = "[auth, device]",
-        .environment = process_lean,
-        .more = bucket_section(bucket, s3_spool("s3-flat"),
-                               "  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 40000\n")});
+    struct host *flat =
+        host_start(&(struct host_spec){.name = "s3-flat",
+                                       .database = s3_database,
+                                       .modules = "[auth, device]",
+                                       .environment = process_lean,
+                                       .more = bucket_section(bucket, s3_spool("s3-flat"), NULL)});
     struct upload_body body = files_named("Flat");
     unsigned files = (unsigned)repetitions(3, 10);
 

@@ -12,7 +12,7 @@ static struct tls_pair ours, others; /* authorities: the server's, and an unrela
  * system trusts. */
 static const char *settings(const struct tls_pair *authority)
 {
-    return text("  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 3000\n%s",
+    return text("  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 40000\n%s",
                 authority ? text("  s3_ca: \"%s\"\n", authority->certificate) : "");
 }
 
