@@ -164,7 +164,7 @@ static int links_request(struct bb_request *rq, const char *purpose, const char 
     const struct auth *auth = rq->state;
 
     if (!auth_sends_mail(rq->host))
-        return bb_fail(rq, 409, "This service sends no mails. Please ask an administrator.");
+        return bb_fail(rq, 409, "This service sends no mails. Please ask its operator.");
     int status =
         auth_throttle_count(rq, 'l', auth->settings->links_per_address, "requests for links");
 

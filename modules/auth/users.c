@@ -233,7 +233,7 @@ int auth_invite(struct bb_request *rq)
         return bb_fail(rq, 409,
                        "Invitations are disabled. The setting auth.invitations enables them.");
     if (!auth_sends_mail(rq->host))
-        return bb_fail(rq, 409, "This service sends no mails, so nobody can be invited.");
+        return bb_fail(rq, 409, "This service sends no mails. Please ask its operator.");
     return bb_transaction(rq, users_store, &account);
 }
 

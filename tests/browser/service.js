@@ -5,6 +5,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 
+const DAY_MS = 86400000
 const base = process.env.BUSBAR_BASE
 const domain = process.env.BUSBAR_DOMAIN ?? 'solar.example' // override it if these people already exist
 const admin = { email: 'admin@example.com', password: process.env.BUSBAR_PASSWORD }
@@ -31,6 +32,9 @@ async function login (person) {
   person.token = accessToken
   return person
 }
+
+/* The date a number of days ago. */
+const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 
 const registered = new Map() // how often each name was used
 
@@ -66,4 +70,4 @@ function say (from, conversation, text) {
   return call('POST', `/api/chat/conversations/${conversation}/messages`, from.token, { username: from.email, chatEntry: text })
 }
 
-module.exports = { base, domain, admin, request, call, login, register, member, converse, say }
+module.exports = { day, base, domain, admin, request, call, login, register, member, converse, say }

@@ -54,8 +54,8 @@ async function keepWhatIsShown (name, contexts) {
 }
 
 /*
- * scene(NAME, async ({ page, open }) => …): defines a test. `open(options)` returns another page, of a
- * new context; `expected` lists parts of the error messages that the browser's console may have.
+ * scene(NAME, async ({ page, dialog, open }) => …): defines a test. `open(options)` returns another page, of a
+ * new context; `dialog` is its open dialog; `expected` lists parts of the error messages that the browser's console may have.
  */
 function scene (name, run, expected = []) {
   if (wanted.length > 0 && !wanted.some((part) => name.includes(part))) return
@@ -73,7 +73,8 @@ function scene (name, run, expected = []) {
       return page
     }
     try {
-      await run({ open, page: await open() })
+      const page = await open()
+      await run({ open, page, dialog: page.getByRole('dialog') })
       assert.deepEqual(told, [], 'the console of the browser tells errors')
     } catch (error) {
       await keepWhatIsShown(name, contexts)
@@ -90,10 +91,12 @@ function figure (what, value, most, unit) {
   assert.ok(value <= most, `${what}: ${value} ${unit}, at most ${most}`)
 }
 
+/* In any language. */
 async function logIn (page, { email, password }) {
-  await page.getByLabel('E-mail').fill(email)
-  await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Log in' }).click()
+  const form = page.locator('form.login')
+  await form.locator('[type=email]').fill(email)
+  await form.locator('[type=password]').fill(password)
+  await form.locator('[type=submit]').click()
 }
 
 async function enter (page, person, view = '#/chat') {

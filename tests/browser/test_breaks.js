@@ -176,9 +176,8 @@ scene('breaks: a login as somebody else after the end of a session begins with t
   assert.match(page.url(), /#\/$/)
 }, ['status of 401'])
 
-scene('breaks: on a slow network nothing is sent twice and progress is shown', async ({ page }) => {
+scene('breaks: on a slow network nothing is sent twice and progress is shown', async ({ page, dialog: form }) => {
   const sol = await member('Sol')
-  const form = page.getByRole('dialog')
 
   await enter(page, sol, '#/devices')
   await page.route('**/api/**', async (route) => { await new Promise((resolve) => setTimeout(resolve, SLOW_MS)); await route.continue().catch(() => {}) })

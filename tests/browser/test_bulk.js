@@ -63,8 +63,7 @@ scene('bulk: the rows of a cancelled upload can be downloaded and uploaded again
   assert.match(fs.readFileSync(await saved.path(), 'utf8'), /C-1,not stored[^]*C-2,not stored/)
 })
 
-scene('bulk: another file clears the error of the previous one, and a stored row leads to its device', async ({ page }) => {
-  const form = page.getByRole('dialog')
+scene('bulk: another file clears the error of the previous one, and a stored row leads to its device', async ({ page, dialog: form }) => {
   const [person, other] = [await member('Bnext', 'ApiUser'), await member('Bother')]
   let refused = 0
 

@@ -59,6 +59,7 @@ scene('chat: the state of an own message and the unread counts of conversations 
   await page.getByLabel('Write a message').fill('Both are, since noon.')
   await send(page)
   await own('Both are').getByText('Sending…').waitFor()
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'entry', 'the next message can be typed')
   pass()
   await own('Both are').getByText('Sent', { exact: true }).waitFor()
   await call('PATCH', `/api/chat/conversations/${conversation.id}/read`, lea.token, { email: lea.email })

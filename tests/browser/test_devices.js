@@ -3,21 +3,19 @@
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
 const { scene, enter, go, to, look, scrollTo, button, confirm } = require('./stage')
-const { admin, member, call } = require('./service')
+const { admin, member, call, day } = require('./service')
 const { png } = require('./png')
 const payloads = require('./payloads')
 
-const DAY_MS = 86400000
 const MANY = 120 // devices: more than one page
 const LARGE = 5 * 1048576 // such a picture has no small one
-const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 
 /* Waits for the job that issues certificates, which runs every ten seconds. */
 async function certified ({ token }) {
   while ((await call('GET', '/api/certificate-log?limit=5', token)).length === 0) await new Promise((resolve) => setTimeout(resolve, 250))
 }
 
-scene('devices: a device is registered with errors shown at its fields, gets documents, and is changed', async ({ page }) => {
+scene('devices: a device is registered with errors shown at its fields, gets documents, and is changed', async ({ page, dialog: form }) => {
   const dan = await member('Dan')
 
   await enter(page, dan)
@@ -25,7 +23,6 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   await page.getByText('No devices here').waitFor()
   await look(page, 'devices-empty')
   await button(page, 'Register a device').click()
-  const form = page.getByRole('dialog')
   await form.getByLabel('External id').fill('PLANT-7')
   await form.getByLabel('Site').fill('Rooftop 7')
   await form.getByLabel('Expected yield').fill('9000')
@@ -50,6 +47,7 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   assert.equal(await row.count(), 0, 'nothing is uploaded before the button')
   await button(page, 'Upload').click()
   await row.waitFor()
+  await page.getByLabel('Kind of document').and(page.locator(':focus')).waitFor()
   assert.equal(await page.locator('main img').count(), 0)
   const [saved] = await Promise.all([page.waitForEvent('download'), row.getByRole('button', { name: /Download/ }).click()])
   assert.equal(fs.readFileSync(await saved.path(), 'utf8'), '%PDF-1.4 one line')
@@ -91,9 +89,8 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   await page.getByText('12 kW').waitFor()
 }, ['status of 400'])
 
-scene('devices: errors of fields are in the language of the page, with the label of the field', async ({ page }) => {
+scene('devices: errors of fields are in the language of the page, with the label of the field', async ({ page, dialog: form }) => {
   const gerda = await member('Gerda')
-  const form = page.getByRole('dialog')
 
   await enter(page, gerda, '#/account')
   await page.getByLabel('Language').selectOption('Deutsch')
@@ -108,6 +105,8 @@ scene('devices: errors of fields are in the language of the page, with the label
   await form.getByLabel('Erwarteter Ertrag').fill('9000')
   await form.getByLabel('Leistung').fill('0')
   await form.getByLabel('Breite').fill('91')
+  await form.getByLabel('In Betrieb seit').fill('2024-03-01')
+  await form.getByText('01.03.2024').waitFor() // the field itself is in the language of the browser
   await button(form, 'Speichern').click()
   await form.locator('[aria-invalid=true]').first().waitFor()
   assert.equal(await problemAt('Erwarteter Ertrag'), 'darf höchstens 4.000 sein')
@@ -223,9 +222,8 @@ scene('devices: the list is sorted and paged by the host', async ({ page }) => {
   assert.ok(await page.locator('tbody tr').count() < MANY, 'the page has only the rows near the window')
 })
 
-scene('devices: a changed external id keeps the page', async ({ page }) => {
+scene('devices: a changed external id keeps the page', async ({ page, dialog: form }) => {
   const uwe = await member('Uwe')
-  const form = page.getByRole('dialog')
   const fact = (name) => page.locator('dl.facts > div', { hasText: name }).locator('dd')
 
   await call('POST', '/api/device', uwe.token, { externalId: 'OLD-1', siteName: 'Renamed roof' })
@@ -268,9 +266,8 @@ scene('devices: a device deleted meanwhile, and an unknown one, show an error wi
   await page.getByText('No devices here').waitFor()
 }, ['status of 404'])
 
-scene('devices: cleared fields are stored as empty', async ({ page }) => {
+scene('devices: cleared fields are stored as empty', async ({ page, dialog: form }) => {
   const uma = await member('Uma')
-  const form = page.getByRole('dialog')
   const fact = (name) => page.locator('dl.facts > div', { hasText: name }).locator('dd')
 
   await call('POST', '/api/device', uma.token, { externalId: 'FULL-1', siteName: 'Full roof', serialNumber: 'SN-77', fuelCode: 'ES100', capacity: 12 })
@@ -285,9 +282,8 @@ scene('devices: cleared fields are stored as empty', async ({ page }) => {
   assert.deepEqual({ serialNumber, fuelCode, capacity }, { serialNumber: null, fuelCode: null, capacity: null })
 })
 
-scene('devices: a device is deactivated, activated and deleted after a question', async ({ page }) => {
+scene('devices: a device is deactivated, activated and deleted after a question', async ({ page, dialog: form }) => {
   const ivo = await member('Ivo')
-  const form = page.getByRole('dialog')
 
   await call('POST', '/api/device', ivo.token, {
     externalId: 'OFF-1', siteName: 'Old mill', address: 'Mill lane 1', latitude: 52.5, longitude: 13.4, yieldValue: 950, countryCode: 'DE', capacity: 10
@@ -367,9 +363,8 @@ scene('devices: typing in the search sends one request, and a wrong filter keeps
   assert.equal(await page.getByLabel('Search by name or number').inputValue(), '')
 }, ['status of 400'])
 
-scene('devices: readings by hour are read from the chart by keyboard, added, voided and refused with the reason', async ({ page }) => {
+scene('devices: readings by hour are read from the chart by keyboard, added, voided and refused with the reason', async ({ page, dialog: form }) => {
   const ria = await member('Ria')
-  const form = page.getByRole('dialog')
   const hour = (n) => `${day(2)}T${String(n).padStart(2, '0')}:00:00Z`
 
   await call('POST', '/api/device', ria.token, { externalId: 'READ-1', siteName: 'Hourly roof', capacity: 200, commissioningDate: '2023-05-01', timezone: 'Europe/Berlin' })

@@ -2,10 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, go, to, look, button, confirm } = require('./stage')
-const { member, call } = require('./service')
-
-const DAY_MS = 86400000
-const day = (back) => `${new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)}T00:00:00Z`
+const { member, call, day } = require('./service')
 
 /* Makes a group of one device with a daily Delta reading of each value, in Wh; the last one ends yesterday. */
 async function grouped (person, name, values) {
@@ -58,10 +55,9 @@ scene('groups: the entries of a certificate are one row that unfolds', async ({ 
   await table.getByRole('cell', { name: '1 kWh', exact: true }).waitFor()
 }, ['status of 400'])
 
-scene('groups: a group is made, gets another device, is shared and ended', async ({ page }) => {
+scene('groups: a group is made, gets another device, is shared and ended', async ({ page, dialog: form }) => {
   const olga = await member('Olga')
   const buyer = await member('Ben', 'Buyer')
-  const form = page.getByRole('dialog')
 
   for (const siteName of ['North field', 'South field', 'West field']) await call('POST', '/api/device', olga.token, { externalId: siteName, siteName, capacity: 8 })
   await enter(page, olga)
@@ -96,6 +92,9 @@ scene('groups: a group is made, gets another device, is shared and ended', async
   await button(page, 'Share').click()
   await page.getByRole('cell', { name: `Organization ${buyer.organization}` }).waitFor()
   assert.equal((await call('GET', '/api/device-group/shared', buyer.token))[0].name, 'Fields')
+  await page.locator('[type=number]:focus').waitFor()
+  const group = page.url().replace(/.*\//, '')
+  assert.deepEqual(Object.keys((await call('GET', `/api/device-group/${group}/share`, olga.token))[0]), ['organizationId', 'sharedAt'], 'a number has no name')
   await look(page, 'group')
   await button(page, 'Stop sharing').click()
   await button(form, 'Stop sharing').click()

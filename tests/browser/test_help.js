@@ -65,9 +65,8 @@ scene('help: keys go to views and to the search, not while typing, and can be sw
   await german.getByRole('row', { name: /^Umschalt/ }).waitFor()
 })
 
-scene('help: Ctrl+K finds views, conversations, devices, accounts, groups, webhooks and organizations', async ({ page }) => {
+scene('help: Ctrl+K finds views, conversations, devices, accounts, groups, webhooks and organizations', async ({ page, dialog: find }) => {
   const kim = await member('Kimfind')
-  const find = page.getByRole('dialog')
   const field = find.getByRole('combobox')
   const option = (name) => find.getByRole('option', { name })
 

@@ -15,11 +15,10 @@ async function actor (name, other) {
   return api
 }
 
-scene('organizations: an ApiUser of two organizations chooses one for a new device and for the list', async ({ page }) => {
+scene('organizations: an ApiUser of two organizations chooses one for a new device and for the list', async ({ page, dialog: form }) => {
   const other = await member('Orgother')
   const api = await actor('Orgapi', other)
   const header = page.getByRole('banner').getByLabel('Organization')
-  const form = page.getByRole('dialog')
 
   await enter(page, api, '#/devices')
   await button(page, 'Register a device').click()
@@ -52,10 +51,9 @@ scene('organizations: an ApiUser of two organizations chooses one for a new devi
   assert.deepEqual((await call('GET', '/api/device', other.token)).map(({ siteName }) => siteName), ['Roof of the other'])
 }, ['status of 400'])
 
-scene('organizations: an ApiUser of two organizations starts a conversation for one; names and organizations are shown', async ({ page }) => {
+scene('organizations: an ApiUser of two organizations starts a conversation for one; names and organizations are shown', async ({ page, dialog: form }) => {
   const other = await member('Orgtalk')
   const api = await actor('Orgtalkapi', other)
-  const form = page.getByRole('dialog')
   const row = page.locator('.chat .list a')
 
   await enter(page, api, '#/chat')

@@ -2,25 +2,35 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, look } = require('./stage')
-const { admin, login, member, register, call, converse } = require('./service')
+const { admin, day, login, member, register, call, converse, request } = require('./service')
 
-const DAY_MS = 86400000
 const tile = (page, name) => page.locator('.tile', { hasText: name })
 
 scene('overview: devices show their last readings, and messages and failed uploads are things to do', async ({ page }) => {
   const person = await member('Ovedev')
-  const day = (ago) => new Date(Math.floor(Date.now() / DAY_MS - ago) * DAY_MS).toISOString()
   const row = (name) => page.getByRole('row', { name: new RegExp(name) })
 
   await login(admin)
   await call('POST', '/api/device', person.token, { externalId: 'OV-1', siteName: 'Sending roof', capacity: 10, countryCode: 'DE', commissioningDate: '2020-01-01' })
   await call('POST', '/api/device', person.token, { externalId: 'OV-2', siteName: 'Silent roof' })
   await call('POST', '/api/meter-reads/new/OV-1', person.token, { reads: [{ startDate: day(3), endDate: day(2), value: 5, unit: 'kWh', type: 'History' }] })
+  const good = { capacity: 10, commissioningDate: '2020-01-01' }
+  await call('POST', '/api/device', person.token, { externalId: 'OV-3', ...good })
+  const reads = [{ startDate: day(3), endDate: day(2), value: 5, unit: 'GWh', type: 'History' }]
+  assert.equal((await request('POST', '/api/meter-reads/new/OV-3', person.token, { reads })).status, 409)
+  for (let i = 4; i < 12; i++) { // changed later, and without problems
+    await call('POST', '/api/device', person.token, { externalId: `OV-${i}`, ...good })
+    await call('POST', `/api/meter-reads/new/OV-${i}`, person.token, { reads: [{ ...reads[0], unit: 'kWh' }] })
+  }
   await converse(admin, person, 'A question about the roof', 'Sending roof')
   await enter(page, person, '')
   await row('Sending roof').getByText('5 kWh').waitFor()
   await row('Silent roof').getByText('None in 30 days').waitFor()
-  await tile(page, 'Devices').getByText('2', { exact: true }).waitFor()
+  await row('Silent roof').getByText('No capacity').waitFor()
+  await row('OV-3').getByText('1 reading refused').waitFor()
+  const names = await page.getByRole('region', { name: 'Devices and their last readings' }).getByRole('link').allInnerTexts()
+  assert.deepEqual(names.slice(0, 2).sort(), ['OV-3', 'Silent roof'], 'problems come first')
+  await tile(page, 'Devices').getByText('11', { exact: true }).waitFor()
   await look(page, 'overview')
   await page.getByRole('link', { name: '1 unread message', exact: true }).click()
   await page.getByRole('link', { name: /Sending roof/ }).waitFor()

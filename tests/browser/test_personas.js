@@ -5,16 +5,14 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, look, fits, settle, find, button, chain } = require('./stage')
-const { base, domain, admin, call, login, register, member, converse, say } = require('./service')
+const { scene, enter, logIn, to, look, fits, settle, find, button, chain } = require('./stage')
+const { base, day, domain, admin, call, login, register, member, converse, say } = require('./service')
 const { receiver } = require('./receiver')
 const { png } = require('./png')
 const { grouped, issued } = require('./test_groups')
 const { catalogue } = require('./test_texts')
 
-const DAY_MS = 86400000
 const TABS = 150 // presses of Tab until an element has the focus
-const day = (back) => new Date(Date.now() - back * DAY_MS).toISOString().slice(0, 10)
 const orgOf = ({ name }) => `${name} at ${domain}`
 const rowOf = (page, text) => page.getByRole('row', { name: new RegExp(text) })
 const link = (page, name) => page.getByRole('link', { name, exact: true })
@@ -44,12 +42,6 @@ async function approve (person) {
   const [{ id, organizationId }] = await call('GET', `/api/admin/users?search=${encodeURIComponent(person.email)}`, admin.token)
   await call('PUT', `/api/admin/users/${id}`, admin.token, { status: 'Active' })
   return login(Object.assign(person, { id, organization: organizationId }))
-}
-
-async function logIn (page, { email, password }, t = english) {
-  await page.getByLabel(t('login.email')).fill(email)
-  await page.getByLabel(t('login.password')).fill(password)
-  await button(page, t('login.do')).click()
 }
 
 const begin = (page, person) => enter(page, person, '')
@@ -82,8 +74,7 @@ async function addDevice (page, values) {
   await page.getByRole('heading', { level: 1, name: values.Site }).waitFor()
 }
 
-scene('personas: an Admin lets people in, gives a role, reads conversations and looks after the service', async ({ page }) => {
-  const dialog = page.getByRole('dialog')
+scene('personas: an Admin lets people in, gives a role, reads conversations and looks after the service', async ({ page, dialog }) => {
   const [ann, bob, platform] = [await member('Perann'), await member('Perbob'), await member('Peract', 'ApiUser')]
   const newcomer = await register('Perwait')
 
@@ -138,8 +129,7 @@ async function hooked (page) {
   await page.getByRole('heading', { level: 1, name: /Delivered/ }).waitFor()
 }
 
-scene('personas: an operator connects a program, and works for two organizations', async ({ page }) => {
-  const dialog = page.getByRole('dialog')
+scene('personas: an operator connects a program, and works for two organizations', async ({ page, dialog }) => {
   const other = await member('Perother')
   const person = await join(page, 'Peroperator', 'ApiUser')
   const chosen = page.getByRole('banner').getByLabel('Organization')
@@ -177,8 +167,7 @@ scene('personas: an operator connects a program, and works for two organizations
   await hooked(page)
 }, ['status of 400', 'status of 409'])
 
-scene('personas: a device owner registers, adds a device with its papers and a group, and gets certificates', async ({ page }) => {
-  const dialog = page.getByRole('dialog')
+scene('personas: a device owner registers, adds a device with its papers and a group, and gets certificates', async ({ page, dialog }) => {
   const buyer = await member('Perbuys', 'Buyer')
   const person = await join(page, 'Perowner', 'Developer')
 
@@ -314,9 +303,8 @@ async function tabTo (page, target, key = 'Tab') {
   assert.notEqual(await target.evaluate((each) => getComputedStyle(each).outlineStyle), 'none', 'the focus is visible')
 }
 
-scene('personas: with the keyboard alone a device is registered and changed, and a conversation begins', async ({ page }) => {
+scene('personas: with the keyboard alone a device is registered and changed, and a conversation begins', async ({ page, dialog: form }) => {
   const person = await member('Perkeys')
-  const form = page.getByRole('dialog')
   const type = async (target, text) => { await tabTo(page, target); await page.keyboard.type(text) }
   const press = async (target, key) => { await tabTo(page, target, key); await page.keyboard.press('Enter') }
   const view = (name) => press(menu(page, name), 'Shift+Tab')
@@ -359,7 +347,9 @@ scene('personas: with the keyboard alone a device is registered and changed, and
 /* Fails if the page shows a text that only the English catalog has, other than a name of the API in <code>. */
 async function isGerman (page) {
   const known = new Set(catalogue('de').values())
-  const foreign = [...catalogue('en').values()].filter((text) => !known.has(text))
+  const service = fs.readFileSync(`${__dirname}/../../modules/console/web/src/texts/service.ts`, 'utf8')
+  const foreign = [...catalogue('en').values(), ...[...service.matchAll(/^ {4}'(.*?)': '/gm)].map(([, text]) => text)]
+    .filter((text) => !known.has(text))
 
   await settle(page)
   assert.deepEqual(await page.evaluate((texts) => {
@@ -384,7 +374,7 @@ scene('personas: in German a person registers, corrects a form and sees every vi
   }
 
   await approve(person)
-  await logIn(page, person, german)
+  await logIn(page, person)
   await clicks(link(page, 'Melden Sie Ihre erste Anlage an'), button(page, 'Anlage anmelden'))
   await form.getByLabel('Standort').fill('Mühle')
   await form.getByLabel('Leistung').fill('0')
@@ -397,14 +387,18 @@ scene('personas: in German a person registers, corrects a form and sees every vi
   await isGerman(page)
   await walk()
   await button(page, 'Abmelden').click()
-  await logIn(page, admin, german)
+  await logIn(page, admin)
   await page.getByRole('navigation').waitFor()
   await walk()
+  for (const event of ['message.new', 'webhook.disabled', 'bulk.finished']) {
+    await to(page, `/webhooks/events/${event}`)
+    await page.getByRole('heading', { level: 2, name: event }).waitFor()
+    await isGerman(page)
+  }
 }, ['status of 400'])
 
-scene('personas: without a network typed text stays, and is stored when the network is back', async ({ page }) => {
+scene('personas: without a network typed text stays, and is stored when the network is back', async ({ page, dialog: form }) => {
   const person = await member('Peroffline')
-  const form = page.getByRole('dialog')
   const box = page.getByLabel('Write a message')
 
   await converse(admin, person, 'Are you there?', 'Valley')

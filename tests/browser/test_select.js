@@ -9,11 +9,10 @@ const { admin, login, member, register, request, call, converse, say } = require
 const selected = (page, n) => page.getByRole('group', { name: 'Actions for the selected rows' }).getByText(`${n} selected`)
 const box = (page, name) => page.getByRole('checkbox', { name: `Select ${name}`, exact: true })
 
-scene('select: accounts are approved, suspended and refused together', async ({ page }) => {
+scene('select: accounts are approved, suspended and refused together', async ({ page, dialog }) => {
   const people = []
   for (const name of ['Qxselma', 'Qxselim', 'Qxselina']) people.push(await register(name))
   const bar = page.getByRole('group', { name: 'Actions for the selected rows' })
-  const dialog = page.getByRole('dialog')
   const status = async ({ email, password }) => (await request('POST', '/api/auth/login', null, { username: email, password })).status
 
   await login(admin)
@@ -56,9 +55,8 @@ async function devices (person, n = 6) {
   for (let i = 1; i <= n; i++) await call('POST', '/api/device', person.token, { externalId: `S-${i}`, siteName: `Plant ${i}`, address: i === 1 ? '=1+1, "quoted";=2' : undefined, latitude: '-33.5', longitude: '1' })
 }
 
-scene('select: a refused device stays selected with the reason, and Shift selects a range', async ({ page }) => {
+scene('select: a refused device stays selected with the reason, and Shift selects a range', async ({ page, dialog }) => {
   const seb = await member('Seb')
-  const dialog = page.getByRole('dialog')
 
   await devices(seb)
   await page.route('**/api/device/*', async (route) => {
@@ -100,9 +98,8 @@ scene('select: a refused device stays selected with the reason, and Shift select
   assert.equal(text.trim().split('\r\n').length, 4)
 }, ['status of 409'])
 
-scene('select: the rest waits if the service is busy, and can be stopped', async ({ page }) => {
+scene('select: the rest waits if the service is busy, and can be stopped', async ({ page, dialog }) => {
   const bea = await member('Bea')
-  const dialog = page.getByRole('dialog')
   let [busy, sent] = [1, 0]
 
   await devices(bea)
@@ -169,10 +166,12 @@ scene('select: a selection of deliveries is sent again, on a phone', async ({ op
   const { id, secret } = await call('POST', '/api/chat/webhooks', resa.token, { url: hook.url, events: ['message.new'] })
   hook.secret = secret
   const { conversation } = await converse(resa, admin, 'first', 'Resend 1')
-  for (const text of ['one', 'two', 'three']) await say(resa, conversation.id, text)
-  while (hook.got.length < 3) await new Promise((resolve) => setTimeout(resolve, 50))
+  await say(resa, conversation.id, 'one')
   await enter(page, resa, `#/webhooks/${id}`)
-  await button(page, 'Select all 3 that are shown').click()
+  await button(page, 'Select the 1 row shown').waitFor()
+  for (const text of ['two', 'three']) await say(resa, conversation.id, text)
+  while (hook.got.length < 3) await new Promise((resolve) => setTimeout(resolve, 50))
+  await button(page, 'Select all 3 rows shown').click()
   await page.getByRole('checkbox', { name: /^Select message.new/ }).first().uncheck()
   await selected(page, 2).waitFor()
   await look(page, 'webhook-selected')
@@ -187,9 +186,8 @@ scene('select: a selection of deliveries is sent again, on a phone', async ({ op
 
 /* ---- changes by others ---- */
 
-scene('devices: a change that comes between the question and the save is not overwritten', async ({ page }) => {
+scene('devices: a change that comes between the question and the save is not overwritten', async ({ page, dialog: form }) => {
   const ivy = await member('Ivy')
-  const form = page.getByRole('dialog')
   const matches = []
 
   await call('POST', '/api/device', ivy.token, { externalId: 'MATCH-1', siteName: 'Between', serialNumber: 'S-0' })

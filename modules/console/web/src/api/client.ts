@@ -4,16 +4,18 @@
  * after a 401. If there is none, the session ends; the listener then shows the login above the current view, so
  * that nothing typed is lost.
  */
-import { asMessage, asProblem, type FieldError } from '../texts/problems'
+import { NO_ROUTE, asMessage, asProblem, type FieldError } from '../texts/problems'
 
 /* `message` and the problem of each error are in the language that the page has when they are read. */
 export class ApiError extends Error {
   readonly errors: FieldError[]
+  readonly hasRoute: boolean
   hung = false // whether the host did not respond, so that another attempt would only wait again
 
   /* `retryAfter`: the seconds to wait before another attempt, if the response has them. */
   constructor (readonly status: number, text: string, body: ErrorBody = null, readonly retryAfter?: number) {
     super()
+    this.hasRoute = body?.message !== NO_ROUTE
     this.errors = (body?.errors ?? []).map((error) => ({ ...error, get problem () { return asProblem(error) } }))
     Object.defineProperty(this, 'message', { get: () => asMessage(status, body?.message ?? text, body?.code, body?.params) })
   }

@@ -125,12 +125,12 @@ export default function Certificates () {
           )}
         </Field>
         <div className='period'>
-          <Field label={t('certs.from')}>
+          <Field label={t('certs.from')} date={start}>
             {(props) => (
               <input {...props} type='date' value={start} onChange={(e) => change({ start: e.target.value })} />
             )}
           </Field>
-          <Field label={t('certs.to')} problem={reversed}>
+          <Field label={t('certs.to')} problem={reversed} date={end}>
             {(props) => <input {...props} type='date' value={end} onChange={(e) => change({ end: e.target.value })} />}
           </Field>
         </div>

@@ -1,6 +1,6 @@
 /* The box for the next message. It grows with the text. */
 import { SendHorizontal } from 'lucide-react'
-import { type KeyboardEvent } from 'react'
+import { useRef, type KeyboardEvent } from 'react'
 
 import { preferences } from '../preferences'
 import { useMe } from '../session'
@@ -16,7 +16,9 @@ const touch = matchMedia('(hover: none) and (pointer: coarse)') // its keyboard 
 export function Compose ({ id, after }: { id: number; after: string | undefined }) {
   const me = useMe()
   const { text, pending, problem } = useDraft(id)
+  const box = useRef<HTMLTextAreaElement>(null)
   const post = () => {
+    box.current?.focus() // the button is disabled now, and the next message is typed here
     if (text.trim()) void send(id, me.email, text, after)
   }
   const byEnter = !touch.matches && preferences.enter !== 'line'
@@ -44,6 +46,7 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
         {t('chat.write')}
       </label>
       <textarea
+        ref={box}
         id='entry'
         rows={Math.min(ROWS, Math.max(2, text.split('\n').length))}
         placeholder={t('chat.write')}

@@ -56,7 +56,7 @@ function Why ({ device }: { device: number }) {
   return (
     <>
       <form className='filters' onSubmit={ask}>
-        <Field label={t('coverage.at')}>
+        <Field label={t('coverage.at')} date={typed}>
           {(props) => (
             <input {...props} type='datetime-local' required value={typed} onChange={(e) => setTyped(e.target.value)} />
           )}

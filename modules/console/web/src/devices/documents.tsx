@@ -1,7 +1,7 @@
 /* The documents of a device, newest first: looked at, downloaded and deleted, and a form that adds one of a kind. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Download, Eye, Trash2, Upload } from 'lucide-react'
-import { useState, type FormEvent } from 'react'
+import { useRef, useState, type FormEvent } from 'react'
 
 import { call, download, get, send, upload } from '../api/client'
 import type { Document } from '../api/types'
@@ -39,6 +39,7 @@ function Add ({ path, done }: { path: string, done: () => void }) {
   const [part, setPart] = useState<number | null>(null)
   const [problem, setProblem] = useState<unknown>(null)
   const [round, setRound] = useState(0) // empties the file field
+  const fields = useRef<HTMLFormElement>(null)
   const program = file && PROGRAM.test(file.name) ? t('devices.program') : undefined
   const add = (event: FormEvent) => {
     event.preventDefault()
@@ -48,12 +49,18 @@ function Add ({ path, done }: { path: string, done: () => void }) {
     setProblem(null)
     setPart(0)
     upload('PATCH', path, form, setPart)
-      .then(() => { setFile(null); setRound(round + 1); done() }, setProblem)
+      .then(() => {
+        toast(t('devices.uploaded', { name: file.name }))
+        setFile(null)
+        setRound(round + 1)
+        fields.current?.querySelector('select')?.focus() // of the next document
+        done()
+      }, setProblem)
       .finally(() => setPart(null))
   }
 
   return (
-    <form onSubmit={add}>
+    <form ref={fields} onSubmit={add}>
       <div className='filters'>
         <Field label={t('devices.field')}>
           {(props) => (

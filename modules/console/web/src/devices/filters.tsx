@@ -1,7 +1,6 @@
 /* The filters of a list of devices, which are in the address. */
-import { useState } from 'react'
-
 import { t } from '../texts/texts'
+import { FilterRow } from '../ui/filters'
 import { Typed } from '../ui/typed'
 import { Field } from '../ui/ui'
 import { Options, useChoices } from './data'
@@ -19,9 +18,10 @@ export function Filters ({ filter, change }: { filter: Filter, change: (some: Pa
   const lists = {
     countryCode: useChoices('countries'), fuelCode: useChoices('fuel-codes'), deviceTypeCode: useChoices('device-types')
   }
-  const [open] = useState(() => more.some((name) => filter[name] !== ''))
+  const filtered = filters.some((name) => filter[name] !== '')
+  const clear = () => change(Object.fromEntries(filters.map((name) => [name, ''])))
   const input = (name: keyof Filter, label: string, extra: Record<string, unknown> = {}) => (
-    <Field label={label}>
+    <Field label={label} date={extra.type === 'date' ? filter[name] : undefined}>
       {(props) => (
         <Typed {...props} {...extra} value={filter[name]} change={(text) => change({ [name]: text })} />
       )}
@@ -38,31 +38,31 @@ export function Filters ({ filter, change }: { filter: Filter, change: (some: Pa
   )
 
   return (
-    <>
-      <div className='filters'>
-        {input('search', t('devices.search'), { type: 'search', maxLength: 255 })}
-        {select('countryCode', t('devices.country'))}
-        <Field label={t('devices.status')}>
-          {(props) => (
-            <select {...props} value={filter.status} onChange={(e) => change({ status: e.target.value })}>
-              <option value=''>{t('devices.active')}</option>
-              <option value='Inactive'>{t('devices.inactive')}</option>
-              <option value='All'>{t('devices.allStates')}</option>
-            </select>
-          )}
-        </Field>
-      </div>
-      <details className='more' open={open}>
-        <summary>{t('devices.filters')}</summary>
-        <div className='filters'>
+    <FilterRow
+      used={more.some((name) => filter[name] !== '')}
+      clear={filtered ? clear : null}
+      more={(
+        <>
           {select('fuelCode', t('devices.fuel'))}
           {select('deviceTypeCode', t('devices.type'))}
           {input('capacityFrom', t('devices.capacityFrom'), { type: 'number', min: 0, step: 'any' })}
           {input('capacityTo', t('devices.capacityTo'), { type: 'number', min: 0, step: 'any' })}
           {input('commissionedFrom', t('devices.sinceFrom'), { type: 'date' })}
           {input('commissionedTo', t('devices.sinceTo'), { type: 'date' })}
-        </div>
-      </details>
-    </>
+        </>
+      )}
+    >
+      {input('search', t('devices.search'), { type: 'search', maxLength: 255 })}
+      {select('countryCode', t('devices.country'))}
+      <Field label={t('devices.status')}>
+        {(props) => (
+          <select {...props} value={filter.status} onChange={(e) => change({ status: e.target.value })}>
+            <option value=''>{t('devices.active')}</option>
+            <option value='Inactive'>{t('devices.inactive')}</option>
+            <option value='All'>{t('devices.allStates')}</option>
+          </select>
+        )}
+      </Field>
+    </FilterRow>
   )
 }

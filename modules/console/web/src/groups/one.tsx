@@ -1,7 +1,7 @@
 /* One group: its devices with their certified energy, and the organizations with which it is shared. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Plus, Trash2 } from 'lucide-react'
-import { useState, type FormEvent } from 'react'
+import { useRef, useState, type FormEvent } from 'react'
 
 import { call, everything, get, query } from '../api/client'
 import type { CertificateTotal, Device, Group, Share } from '../api/types'
@@ -72,11 +72,18 @@ function Members ({ group }: { group: Group }) {
   )
 }
 
+/*
+ * An owner sees the number that it has typed, not the name of another organization: the service has no name for it,
+ * because otherwise anybody could learn who uses the service by sharing a group with one number after the other.
+ * Admins, and accounts that act for both organizations, have the name anyway. The Buyer reads its number on its page
+ * and passes it on, so both know whom it means.
+ */
 function Sharing ({ group }: { group: Group }) {
   const client = useQueryClient()
   const { all, nameOf } = useOrganizations()
   const [added, setAdded] = useState('')
   const [ending, end] = useState<number | null>(null)
+  const form = useRef<HTMLFormElement>(null)
   const path = `/api/device-group/${group.id}/share`
   const shares = useQuery({ queryKey: ['groups', 'share', group.id], queryFn: () => get<Share[]>(path) })
   const taken = [group.organizationId, ...shares.data?.map(({ organizationId }) => organizationId) ?? []]
@@ -85,7 +92,12 @@ function Sharing ({ group }: { group: Group }) {
   const refresh = () => client.invalidateQueries({ queryKey: ['groups', 'share', group.id] })
   const add = useAction({
     mutationFn: () => call('POST', path, { organizationId: Number(added) }),
-    onSuccess: () => { void refresh(); toast(t('groups.sharedWith', { name: nameOf(Number(added)) })); setAdded('') }
+    onSuccess: () => {
+      void refresh()
+      toast(t('groups.sharedWith', { name: nameOf(Number(added)) }))
+      setAdded('')
+      form.current?.querySelector<HTMLElement>('input, select')?.focus() // of the next organization
+    }
   })
 
   return (
@@ -105,7 +117,8 @@ function Sharing ({ group }: { group: Group }) {
           ))}
         </Table>
       )}
-      <form className='filters' onSubmit={(event: FormEvent) => { event.preventDefault(); if (added) add.mutate() }}>
+      <form ref={form} className='filters'
+        onSubmit={(event: FormEvent) => { event.preventDefault(); if (added) add.mutate() }}>
         <Field label={t(list ? 'accounts.organization' : 'groups.number')}>
           {(props) => list ? (
             <select {...props} value={added} onChange={(e) => setAdded(e.target.value)}>

@@ -1,14 +1,15 @@
 /* The front page: things that need attention, and figures, as far as the role can see them. */
-import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
+import { keepPreviousData, useQueries, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import {
   Award, Bell, KeyRound, MessagesSquare, SunMedium, Upload, UserCheck, Webhook as WebhookIcon, type LucideIcon
 } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { Fragment, type ReactNode } from 'react'
 
 import { everything, get, page, query } from '../api/client'
 import type {
-  Account, BulkUpload, CertificateTotal, Client, Device, SharedGroup, Statistics, Total, Unread
+  Account, BulkUpload, CertificateTotal, Client, Device, RefusedRead, SharedGroup, Statistics, Total, Unread
 } from '../api/types'
+import { titleOf } from '../devices/data'
 import { useOrganizations } from '../organization'
 import { to, toWith } from '../router'
 import { isOne, useMe } from '../session'
@@ -19,9 +20,12 @@ import { Badge, Empty, Failed, Loading, Table } from '../ui/ui'
 import { useHealth } from '../webhooks/health'
 
 const AGAIN_MS = 30000
+const SLOW_MS = 120000 // for figures that change slowly and take several requests
 const MONTHS = 12
 const DAYS = 30
 const SHOWN = 8
+const LOOKED = 200 // devices that are looked at for problems
+const MANY = 1000
 const DAY_MS = 86400000
 
 const monthsAgo = (n: number) => {
@@ -47,6 +51,39 @@ async function monthsOf (start: string, organizationId: number | undefined, grou
   return [...sums.values()]
 }
 
+const daysAgo = (n: number) => new Date(Math.floor(Date.now() / DAY_MS - n) * DAY_MS).toISOString()
+
+/*
+ * Devices that may have a problem, and how many readings of each were refused. The service lists devices without a
+ * capacity or a date first in these orders. It has no list of devices without readings, but the sums of certificates by
+ * device: a device that is not in them may have sent none.
+ */
+async function doubtfulOf (organizationId: number | undefined) {
+  const start = daysAgo(DAYS)
+  const list = (limit: number, sort = '') => get<Device[]>(`/api/device${query({ limit, sort, organizationId })}`)
+  const [reads, sums, all, ...unknown] = await Promise.all([
+    get<RefusedRead[]>(`/api/meter-reads/refused${query({ start, limit: MANY, organizationId })}`),
+    page<CertificateTotal[]>(`/api/certificate-log/totals${query({ by: 'device', start, limit: MANY, organizationId })}`),
+    list(LOOKED), list(SHOWN, 'capacity'), list(SHOWN, 'commissioningDate')
+  ])
+  const refused = new Map<number, number>()
+  const certified = new Set(sums.items.map(({ deviceId }) => deviceId))
+
+  for (const { deviceId } of reads) refused.set(deviceId, (refused.get(deviceId) ?? 0) + 1)
+  const known = new Map([...all, ...unknown.flat()].map((device) => [device.id, device]))
+  const missing = all.length < LOOKED ? [] : [...refused.keys()].filter((id) => !known.has(id)).slice(0, SHOWN)
+  const others = await Promise.all(missing.map((id) => get<Device>(`/api/device/${id}`).catch(() => null))) // or deleted
+  return {
+    refused,
+    devices: [
+      ...others.filter((device) => device?.status === 'Active').map((device) => device!),
+      ...[...refused.keys()].flatMap((id) => known.get(id) ?? []).slice(0, SHOWN),
+      ...unknown.flat().filter(({ capacity, commissioningDate }) => capacity === null || commissioningDate === null),
+      ...(sums.next === null ? all.filter(({ id }) => !certified.has(id)).slice(0, SHOWN) : [])
+    ]
+  }
+}
+
 /* All queries of the page. Only those whose view the role has are sent. */
 function useFigures () {
   const me = useMe()
@@ -54,12 +91,12 @@ function useFigures () {
   const owner = isOne(me, 'Admin', 'OrganizationAdmin', 'DeviceOwner', 'ApiUser')
   const buyer = isOne(me, 'Buyer')
   const first = monthsAgo(MONTHS - 1).toISOString()
-  const use = <Data,>(name: string, enabled: boolean, queryFn: () => Promise<Data>, of?: unknown[]) =>
+  const use = <Data,>(name: string, enabled: boolean, queryFn: () => Promise<Data>, of?: unknown[], every = AGAIN_MS) =>
     useQuery({
       queryKey: [name, 'overview', organizationId, of],
       queryFn,
       enabled,
-      refetchInterval: AGAIN_MS,
+      refetchInterval: every,
       placeholderData: keepPreviousData
     })
 
@@ -76,6 +113,7 @@ function useFigures () {
         `/api/device${query({ limit: SHOWN, count: true, sort: 'updatedAt', order: 'desc', organizationId })}`
       )
     ),
+    doubtful: use('devices', owner, () => doubtfulOf(organizationId), ['doubtful'], SLOW_MS),
     months: use(
       'certificates',
       owner || (buyer && groups !== undefined),
@@ -235,28 +273,75 @@ function Chart ({ months }: { months: CertificateTotal[] }) {
   )
 }
 
-function DeviceRow ({ device }: { device: Device }) {
-  const start = new Date(Math.floor(Date.now() / DAY_MS - DAYS) * DAY_MS).toISOString()
-  const days = useQuery({
-    queryKey: ['readings', 'overview', device.uuid],
-    queryFn: () => everything<Total>(`/api/meter-reads/new/${device.uuid}/totals${query({ by: 'day', start })}`),
-    refetchInterval: AGAIN_MS
-  })
-  const latest = days.data?.map(({ endDate }) => endDate).sort().at(-1)
+interface State { device: Device, energy: number | undefined, latest: string | undefined, problems: string[], silent: boolean }
 
+/* The devices with the most problems, then those that were changed last; undefined until the problems are known. */
+function useDevices ({ devices, doubtful }: Figures): State[] | undefined {
+  const { devices: some = [], refused = new Map<number, number>() } = doubtful.data ?? {}
+  const all = [...new Map([...some, ...devices.data?.items ?? []].map((device) => [device.id, device])).values()]
+  const start = daysAgo(DAYS)
+  const totals = useQueries({
+    queries: all.map(({ uuid }) => ({
+      queryKey: ['readings', 'overview', uuid],
+      queryFn: () => everything<Total>(`/api/meter-reads/new/${uuid}/totals${query({ by: 'day', start })}`),
+      refetchInterval: SLOW_MS
+    }))
+  })
+  const states = all.map((device, i) => {
+    const days = totals[i]?.data
+    const n = refused.get(device.id) ?? 0
+    return {
+      device,
+      energy: days?.reduce((sum, { value }) => sum + value, 0),
+      latest: days?.map(({ endDate }) => endDate).sort().at(-1),
+      silent: days?.length === 0,
+      problems: [
+        ...(n > 0 ? [t('overview.refused', { n })] : []),
+        ...(device.capacity === null ? [t('overview.noCapacity')] : []),
+        ...(device.commissioningDate === null ? [t('overview.noDate')] : [])
+      ]
+    }
+  })
+
+  if (devices.isPending || doubtful.isPending || totals.some(({ isPending }) => isPending)) return undefined
+  const score = ({ problems, silent }: State) => problems.length + Number(silent)
+  return states.sort((a, b) => score(b) - score(a)).slice(0, SHOWN)
+}
+
+function DeviceRow ({ of: { device, energy, latest, problems, silent } }: { of: State }) {
   return (
     <tr>
-      <td className='wide'>
-        <a href={to('devices', device.uuid)}>{device.siteName ?? device.externalId ?? device.uuid}</a>
-      </td>
-      <td className='number'>{days.data && asEnergy(days.data.reduce((sum, { value }) => sum + value, 0))}</td>
+      <td className='wide'><a href={to('devices', device.uuid)}>{titleOf(device)}</a></td>
+      <td className='number'>{energy !== undefined && asEnergy(energy)}</td>
       <td>
-        {latest
-          ? asDay(new Date(Date.parse(latest) - 1).toISOString())
-          : days.data && <Badge tone='wait'>{t('overview.silent', { n: DAYS })}</Badge>}
-        {days.isError && '–'}
+        {silent && <Badge tone='wait'>{t('overview.silent', { n: DAYS })}</Badge>}
+        {latest ? asDay(new Date(Date.parse(latest) - 1).toISOString()) : !silent && '–'}
+      </td>
+      <td className='wide'>
+        {problems.map((problem) => <Fragment key={problem}><Badge tone='bad'>{problem}</Badge> </Fragment>)}
       </td>
     </tr>
+  )
+}
+
+function Devices ({ figures }: { figures: Figures }) {
+  const states = useDevices(figures)
+  const total = figures.devices.data?.total ?? 0
+  const head = [
+    t('devices.name'), { text: t('overview.energy', { n: DAYS }), number: true }, t('overview.latest'), t('overview.problems')
+  ]
+
+  if (states?.length === 0) return null
+  return (
+    <section>
+      <h2>{t('overview.readings')}</h2>
+      {states ? (
+        <Table label={t('overview.readings')} head={head}>
+          {states.map((state) => <DeviceRow key={state.device.uuid} of={state} />)}
+        </Table>
+      ) : <Loading />}
+      {total > SHOWN && <a href={to('devices')}>{t('overview.all', { n: total })}</a>}
+    </section>
   )
 }
 
@@ -306,21 +391,7 @@ export default function Overview () {
           {t('overview.buyer')}
         </Empty>
       )}
-      {devices.data && devices.data.items.length > 0 && (
-        <section>
-          <h2>{t('overview.readings')}</h2>
-          <Table
-            label={t('overview.readings')}
-            head={[t('devices.name'), { text: t('overview.energy', { n: DAYS }), number: true }, t('overview.latest')]}>
-            {devices.data.items.map((device) => (
-              <DeviceRow key={device.uuid} device={device} />
-            ))}
-          </Table>
-          {(devices.data.total ?? 0) > SHOWN && (
-            <a href={to('devices')}>{t('overview.all', { n: devices.data.total ?? 0 })}</a>
-          )}
-        </section>
-      )}
+      {figures.owner && devices.data && <Devices figures={figures} />}
     </div>
   )
 }

@@ -2,8 +2,9 @@
 import { useQuery } from '@tanstack/react-query'
 
 import { get } from '../api/client'
-import { t } from '../texts/texts'
 import type { Key } from '../texts/en'
+import { translated } from '../texts/service'
+import { named, t } from '../texts/texts'
 import { asBytes, asNumber, asTime } from '../ui/format'
 import { Badge, Button, Failed, Loading, Table, Time } from '../ui/ui'
 import type { HostSamples, Line, Sample } from './metrics'
@@ -105,8 +106,11 @@ export function Queues ({ sample }: { sample: Sample }) {
       sample.lines.find(
         (line) => line.name === name && line.labels.module === labels.module && line.labels.pool === labels.pool
       )?.value ?? 0
+    const { module = '', pool = '' } = labels
+    const id = `${module}_${pool}`.replace(/\W+/g, '_')
+    const text = named('pool', id)
     rows.push({
-      text: t('queue.pool', { module: labels.module ?? '', pool: labels.pool ?? '' }),
+      text: text === id ? t('queue.pool', { module, pool }) : text, // a module that is not part of busbar has its own pools
       waits: value,
       busy: t('status.of', { n: asNumber(one('busbar_pool_busy')), most: asNumber(one('busbar_pool_threads')) })
     })
@@ -175,7 +179,7 @@ export function Modules () {
   return (
     <Table label={t('status.modules')} head={[t('status.module'), t('status.version'), t('status.does')]}>
       {reference.data.tags.map(({ name, description, 'x-version': version }) => (
-        <tr key={name}><td><code>{name}</code></td><td>{version}</td><td className='wide'>{description}</td></tr>
+        <tr key={name}><td><code>{name}</code></td><td>{version}</td><td className='wide'>{translated(description)}</td></tr>
       ))}
     </Table>
   )

@@ -48,8 +48,11 @@ export function asProblem ({ problem, code, params = {} }: Omit<FieldError, 'fie
   return t(`problem.${code}` as Key, Object.fromEntries(Object.entries(params).map(([name, value]) => [name, asValue(name, value)])))
 }
 
+export const NO_ROUTE = 'Path not found' // the service's message: the module of the route is not loaded
+
 /* The message of a response with a status; English messages without a code follow what the status means. */
 export function asMessage (status: number, message: string, code?: string, params?: Record<string, unknown>): string {
+  if (message === NO_ROUTE) return t('state.noRoute')
   return code === undefined && has(`failure.${status}`)
     ? t(`failure.${status}` as Key, { problem: message })
     : asProblem({ problem: message, code, params })

@@ -110,7 +110,8 @@ export function Input<Values extends FieldValues> (
   { of, name, label, problem, rules, ...rest }: Bound<Values> & ComponentProps<'input'>
 ) {
   const { field, shown } = useBound({ of, name, label, problem, rules })
-  return <Field {...shown}>{(props) => <input {...props} {...rest} {...field} />}</Field>
+  const date = rest.type?.startsWith('date') ? field.value : undefined
+  return <Field {...shown} date={date}>{(props) => <input {...props} {...rest} {...field} />}</Field>
 }
 
 export function TextArea<Values extends FieldValues> (

@@ -69,6 +69,21 @@ function atOf (local: number, zone: string): number {
 
 export const asDay = (iso: string) => formats().day.format(new Date(iso))
 export const asDate = (calendar: string) => formats().date.format(new Date(calendar)) // a calendar day, the same in all zones
+
+const written = (withTime: boolean) =>
+  new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: withTime ? 'short' : undefined, timeZone: 'UTC' })
+
+/*
+ * The value of a field for a date, or a date and a time, in the language of the page; undefined if the field shows it in
+ * that language itself. Browsers show such a field in their own language, and ignore the language of the page. The fields
+ * are the browser's all the same, because these have a calendar, can be typed into, and work on phones.
+ */
+export function asWritten (value: string): string | undefined {
+  const at = Date.parse(value.length > 10 ? `${value}Z` : value)
+  if (navigator.language.toLowerCase().startsWith(language) || !/^\d{4}-/.test(value) || Number.isNaN(at)) return undefined
+  return written(value.length > 10).format(at)
+}
+
 export const asTime = (iso: string) => formats().minute.format(new Date(iso))
 export const asMoment = (iso: string) => formats().second.format(new Date(iso))
 export const asExactTime = (ms: number) => formats().exact.format(ms)

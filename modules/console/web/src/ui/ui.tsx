@@ -12,7 +12,7 @@ import { preferences } from '../preferences'
 import { useGuard } from '../router'
 import { asProblem, labelOf, type FieldError } from '../texts/problems'
 import { t } from '../texts/texts'
-import { asAgo, asMoment, asPeriod, asTime, asUtc, useMinutes } from './format'
+import { asAgo, asMoment, asPeriod, asTime, asUtc, asWritten, useMinutes } from './format'
 import { useRest, type Pages } from './rest'
 
 export function problemOf (error: unknown): string {
@@ -104,7 +104,7 @@ export function Loading ({ lines = 4 }: { lines?: number }) {
 }
 
 /* An object that is not there, unlike a route of a module that is not loaded, does not come back by another attempt. */
-const isGone = (error: unknown) => error instanceof ApiError && error.status === 404 && error.message !== 'Path not found'
+const isGone = (error: unknown) => error instanceof ApiError && error.status === 404 && error.hasRoute
 
 export function Failed ({ error, again }: { error: unknown, again?: () => void }) {
   const gone = again !== undefined && isGone(error)
@@ -153,21 +153,26 @@ export function Badge ({ tone, children }: { tone: 'good' | 'bad' | 'wait' | 'of
 
 let fields = 0
 
-/* A label, its input, and the problem with its value. */
+/* A label, its input, and the problem with its value. `date`: the value, if it is a date. */
 export function Field ({
   label,
   problem,
+  date = '',
   children
 }: {
   label: string
   problem?: string
+  date?: string
   children: (props: { id: string; 'aria-invalid'?: boolean; 'aria-describedby'?: string }) => ReactNode
 }) {
   const [id] = useState(() => `field${++fields}`)
+  const written = asWritten(date)
+  const about = [written && `${id}d`, problem && `${id}p`].filter(Boolean).join(' ') || undefined
   return (
     <div className='field'>
       <label htmlFor={id}>{label}</label>
-      {children(problem ? { id, 'aria-invalid': true, 'aria-describedby': `${id}p` } : { id })}
+      {written && <small id={`${id}d`} className='written'>{written}</small>}
+      {children({ id, 'aria-invalid': problem ? true : undefined, 'aria-describedby': about })}
       {problem && <p id={`${id}p`} className='problem'>{problem}</p>}
     </div>
   )

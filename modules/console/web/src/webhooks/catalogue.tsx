@@ -6,6 +6,7 @@ import { useQuery } from '@tanstack/react-query'
 
 import { get } from '../api/client'
 import { to } from '../router'
+import { translated } from '../texts/service'
 import { t } from '../texts/texts'
 import { Copy, Empty, Failed, Loading, Table } from '../ui/ui'
 
@@ -36,7 +37,7 @@ interface Field { path: string, type: string, means: string, optional: boolean }
 function fieldsOf ({ properties = {}, required = [] }: Schema, before = ''): Field[] {
   return Object.entries(properties).flatMap(([name, of]) => {
     const path = before + name
-    const own = { path, type: typeOf(of), means: of.description ?? '', optional: !required.includes(name) }
+    const own = { path, type: typeOf(of), means: translated(of.description ?? ''), optional: !required.includes(name) }
     return [own, ...fieldsOf(of, `${path}.`), ...fieldsOf(of.items ?? {}, `${path}[].`)]
   })
 }
@@ -48,7 +49,7 @@ function Details ({ name, of: { post } }: { name: string, of: Described }) {
   return (
     <section aria-labelledby='event'>
       <h2 id='event'><code>{name}</code></h2>
-      <p>{post.description}</p>
+      <p>{translated(post.description)}</p>
       <Table label={t('events.fields')} head={[t('events.field'), t('readings.type'), t('events.means')]}>
         {fieldsOf(schema).map(({ path, type, means, optional }) => (
           <tr key={path}>

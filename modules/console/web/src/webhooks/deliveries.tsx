@@ -1,7 +1,7 @@
 /* The deliveries of a webhook. The filters are in the address. */
 import { useQueryClient } from '@tanstack/react-query'
-import { Download, ListFilter, Send, X } from 'lucide-react'
-import { useState, type ReactNode } from 'react'
+import { Download, Send } from 'lucide-react'
+import type { ReactNode } from 'react'
 
 import { call, download, query } from '../api/client'
 import type { Delivery, Webhook } from '../api/types'
@@ -9,6 +9,7 @@ import { to, useValues } from '../router'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
 import { asIso, asLocal, asMoment, asNumber } from '../ui/format'
+import { FilterRow } from '../ui/filters'
 import { useSettled } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { Typed } from '../ui/typed'
@@ -34,7 +35,7 @@ export function Period ({
   const problem = since !== '' && until !== '' && since >= until ? t('hooks.reversed') : undefined
   return (
     <div className='period'>
-      <Field label={t('hooks.from')}>
+      <Field label={t('hooks.from')} date={asLocal(since)}>
         {(props) => (
           <input
             {...props}
@@ -44,7 +45,7 @@ export function Period ({
           />
         )}
       </Field>
-      <Field label={t('hooks.to')} problem={problem}>
+      <Field label={t('hooks.to')} problem={problem} date={asLocal(until)}>
         {(props) => (
           <input
             {...props}
@@ -114,16 +115,15 @@ export function EventSelect ({
 type Change = (some: Partial<Search>) => void
 
 function Filters ({ search, change }: { search: Search; change: Change }) {
-  const [more, setMore] = useState(false)
   const filtered = Object.values(search).some((value) => value !== '')
   const { code, error, eventId, since, until } = search
-  const open = more || [code, error, eventId, since, until].some((value) => value !== '')
+  const clear = () => change({ status: '', event: '', eventId: '', code: '', error: '', since: '', until: '' })
 
   return (
-    <div className='filters'>
-      <StatusSelect value={search.status} of={states} change={(status) => change({ status })} />
-      <EventSelect value={search.event} all={t('hooks.any')} change={(event) => change({ event })} />
-      {open && (
+    <FilterRow
+      used={[code, error, eventId, since, until].some((value) => value !== '')}
+      clear={filtered ? clear : null}
+      more={(
         <>
           <Field label={t('hooks.code')} problem={isStatus(code) ? undefined : t('hooks.codeWrong')}>
             {(props) => (
@@ -145,26 +145,10 @@ function Filters ({ search, change }: { search: Search; change: Change }) {
           <Period since={since} until={until} change={change} />
         </>
       )}
-      <div className='row'>
-        {!open && (
-          <Button icon={ListFilter} onClick={() => setMore(true)}>
-            {t('hooks.filters')}
-          </Button>
-        )}
-        {filtered && (
-          <Button
-            kind='quiet'
-            icon={X}
-            onClick={() => {
-              setMore(false)
-              change({ status: '', event: '', eventId: '', code: '', error: '', since: '', until: '' })
-            }}
-          >
-            {t('hooks.clear')}
-          </Button>
-        )}
-      </div>
-    </div>
+    >
+      <StatusSelect value={search.status} of={states} change={(status) => change({ status })} />
+      <EventSelect value={search.event} all={t('hooks.any')} change={(event) => change({ event })} />
+    </FilterRow>
   )
 }
 
