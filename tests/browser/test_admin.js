@@ -220,7 +220,7 @@ scene('status: the state of the host and its dependencies is shown', async ({ pa
   await page.locator('dt', { hasText: /^PostgreSQL$/ }).waitFor()
   await page.getByText(/\d %$/).waitFor() // shown after the second look at the metrics
   await page.getByRole('region', { name: 'Modules' }).getByRole('row', { name: /^webhook \d+\.\d+\.\d+ / }).waitFor()
-  await page.getByRole('row', { name: /Pool hash of auth/ }).waitFor()
+  await page.getByRole('row', { name: /Checks of passwords/ }).waitFor()
   const generation = () => page.getByRole('region', { name: 'Hosts' }).locator('td[data-label=Generation]').innerText()
   const before = Number(await generation())
   execFileSync(process.env.BUSBAR_PROGRAM, ['reload'], { stdio: 'pipe' })

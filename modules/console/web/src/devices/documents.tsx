@@ -50,7 +50,6 @@ function Add ({ path, done }: { path: string, done: () => void }) {
     setPart(0)
     upload('PATCH', path, form, setPart)
       .then(() => {
-        toast(t('devices.uploaded', { name: file.name }))
         setFile(null)
         setRound(round + 1)
         fields.current?.querySelector('select')?.focus() // of the next document

@@ -30,7 +30,7 @@ function One ({ message: { id, text, undo }, close }: { message: Message, close:
   }, [held, id, close])
   return (
     <li
-      onPointerEnter={() => setOver(true)}
+      onPointerEnter={({ pointerType }) => setOver(pointerType === 'mouse')} // a finger does not stay
       onPointerLeave={() => setOver(false)}
       onFocus={() => setFocused(true)}
       onBlur={() => setFocused(false)}>

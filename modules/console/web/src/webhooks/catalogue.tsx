@@ -3,6 +3,7 @@
  * has an address.
  */
 import { useQuery } from '@tanstack/react-query'
+import { useEffect, useRef } from 'react'
 
 import { get } from '../api/client'
 import { to } from '../router'
@@ -73,6 +74,11 @@ export function Catalogue ({ name: asked }: { name: string | undefined }) {
   const all = Object.keys(reference.data ?? {}).sort()
   const name = asked ?? all[0] ?? ''
   const found = reference.data?.[name]
+  const list = useRef<HTMLElement>(null)
+
+  useEffect(() => { // on a phone the list shows only some of the events
+    list.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest' })
+  }, [name, reference.isSuccess])
 
   return (
     <div className='page'>
@@ -81,7 +87,7 @@ export function Catalogue ({ name: asked }: { name: string | undefined }) {
       {reference.isError && <Failed error={reference.error} again={() => void reference.refetch()} />}
       {reference.isSuccess && (
         <div className='catalogue'>
-          <nav aria-label={t('hooks.events')}>
+          <nav ref={list} aria-label={t('hooks.events')}>
             {all.map((event) => (
               <a key={event} href={to('webhooks', 'events', event)} aria-current={event === name ? 'page' : undefined}>
                 <code>{event}</code>

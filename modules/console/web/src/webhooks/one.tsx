@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Pencil, Send } from 'lucide-react'
 import { useState } from 'react'
 
-import { page, query } from '../api/client'
+import { get, page, query } from '../api/client'
 import type { Delivery, Webhook } from '../api/types'
 import { go, to } from '../router'
 import { t } from '../texts/texts'
@@ -109,6 +109,18 @@ function Trouble ({ hook }: { hook: Webhook }) {
   )
 }
 
+/* The last success of the newest delivered delivery, because the service stores its own only every five minutes. */
+function LastSuccess ({ hook }: { hook: Webhook }) {
+  const { data } = useQuery({
+    queryKey: ['deliveries', hook.id, 'success'],
+    queryFn: () => get<Delivery[]>(pathOf(hook, `deliveries${query({ status: 'delivered', limit: 1 })}`)),
+    refetchInterval: IDLE_MS
+  })
+  const at = [hook.lastSuccessAt ?? '', data?.[0]?.attempts.at(-1)?.at ?? ''].sort()[1]!
+
+  return <dd className='time'>{at ? <Moment at={at} /> : '–'}</dd>
+}
+
 /* The counts of the last 24 hours, and their chart. */
 function Figures ({ hook }: { hook: Webhook }) {
   const hours = useHours(hook)
@@ -154,7 +166,7 @@ function Figures ({ hook }: { hook: Webhook }) {
         </div>
         <div>
           <dt>{t('hooks.lastSuccess')}</dt>
-          <dd className='time'>{hook.lastSuccessAt ? <Moment at={hook.lastSuccessAt} /> : '–'}</dd>
+          <LastSuccess hook={hook} />
         </div>
       </dl>
       {hours.data && <Hours hook={hook} hours={hours.data} />}
