@@ -48,7 +48,7 @@ lint_flags=(
 # flags, so that other builds can begin with the objects of this one.
 plain_flags="-O2 -g -fno-plt"
 need_gcc() {
-    build_also=tests/modules/module_crash.so build gcc --enable-werror CC=gcc CFLAGS="$plain_flags"
+    build_also="tests/modules/module_crash.so tests/fault/torture.so" build gcc --enable-werror CC=gcc CFLAGS="$plain_flags"
 }
 
 # begin_with_gcc NAME: if build/NAME does not exist and build/gcc is complete, makes build/NAME a copy of it. Then

@@ -1,5 +1,6 @@
 """Clients of the cluster test. Each notes what was acknowledged, and the ledger is compared with the service at the end."""
 import base64
+import collections
 import hashlib
 import hmac
 import http.client
@@ -105,6 +106,16 @@ class Client(threading.Thread):
         except Exception as error:  # reported by the checker
             self.problem = f"{type(self).__name__}: {error!r}"
 
+    def send(self, *request, **headers):
+        """Returns the status of the response and its value; None, None: there is no response, or 503."""
+        try:
+            status, value = self.api.call(*request, **headers)
+        except Failed:
+            status, value = None, None
+        if status in (None, 409, 429):
+            time.sleep(0.2)
+        return status, value
+
 
 class Poster(Client):
     """Sends messages to its conversation. A keyed one repeats each message until it is acknowledged."""
@@ -121,21 +132,14 @@ class Poster(Client):
         body = {"username": self.email, "chatEntry": text}
         headers = {"Idempotency-Key": f"key-{self.conversation}-{self.number}"} if self.keyed else {}
         while not self.over.is_set():
-            try:
-                status, value = self.api.call("POST", f"/api/chat/conversations/{self.conversation}/messages", body, **headers)
-            except Failed:
-                time.sleep(0.2)
-                if self.keyed:
-                    continue
-                self.unknown.append(text)
-                return
+            status, value = self.send("POST", f"/api/chat/conversations/{self.conversation}/messages", body, **headers)
             if status == 201:
                 self.outage.written()
                 self.acked.append((text, value["uuid"], time.monotonic()))
                 return
-            if status != 409 and status != 429:
-                raise AssertionError(f"a message is answered {status} {value}")
-            time.sleep(0.2)
+            assert status in (None, 409, 429), f"a message is answered {status} {value}"
+            if not status and not self.keyed:
+                break
         self.unknown.append(text)
 
     def check(self, api, lossy):
@@ -182,16 +186,13 @@ class Meter(Client):
         start = f"{2024 + month // 12}-{month % 12 + 1:02}-{day + 1:02}T{hour:02}:00:00Z"
         end = f"{2024 + month // 12}-{month % 12 + 1:02}-{day + 1:02}T{hour:02}:59:00Z"
         body = {"type": "History", "unit": "Wh", "reads": [{"startDate": start, "endDate": end, "value": 100}]}
-        try:
-            status, value = self.api.call("POST", f"/api/meter-reads/new/{self.device}", body)
-        except Failed:
-            time.sleep(0.2)
-            return
-        assert status in (200, 201, 409), f"a reading is answered {status} {value}"
-        if status != 409:
+        status, value = self.send("POST", f"/api/meter-reads/new/{self.device}", body)
+        assert status in (None, 200, 201, 409), f"a reading is answered {status} {value}"
+        if status in (200, 201):
             self.outage.written()
-        self.acked[end] = time.monotonic()
-        self.hour += 1
+        if status:
+            self.acked[end] = time.monotonic()
+            self.hour += 1
 
     def check(self, api, lossy):
         total = api.must("GET", f"/api/meter-reads/new/{self.device}/totals?by=year")
@@ -201,11 +202,41 @@ class Meter(Client):
             f"{len(self.acked)} readings of 100 Wh were acknowledged, {watthours} Wh are stored"
 
 
+class Uploader(Client):
+    """Registers devices with a document each. Every registration is repeated with its key until it is acknowledged."""
+
+    pause, place = 1, None
+
+    def __init__(self, outage, api):
+        super().__init__(outage)
+        self.api, self.acked = api, []
+
+    def step(self):
+        name = self.place or f"plant-{len(self.acked)}"
+        self.place, content = name, json.dumps(hashlib.sha512(name.encode()).hexdigest() * 400)
+        parts = (('name="deviceToRegister"', json.dumps({"externalId": name, "siteName": name, "capacity": 9})),
+                 ('name="PROJECT_PHOTOS"; filename="photo"', content))
+        body = "".join(f"--part\r\nContent-Disposition: form-data; {head}\r\n\r\n{text}\r\n" for head, text in parts)
+        status, value = self.send("POST", "/api/device", (body + "--part--\r\n").encode(), **{
+            "Content-Type": "multipart/form-data; boundary=part", "Idempotency-Key": name})
+        assert status in (None, 201, 409, 429), f"an upload is answered {status} {value}"
+        if status == 201:
+            self.outage.written()
+            self.acked.append((f"/api/device/{name}/documents/{value['documents'][0]['id']}", content, time.monotonic()))
+            self.place = None
+
+    def check(self, api, lossy):
+        """Compares each document with the ledger."""
+        for path, content, at in self.acked:
+            assert is_in(lossy, at) or json.dumps(api.must("GET", path)) == content, f"{path} has another content"
+
+
 class Receiver:
     """Receives webhooks, verifies their signatures, and notes the uuids of messages, for each path."""
 
     def __init__(self, port):
         self.uuids, self.paths, self.ids, self.repeated, self.forged = set(), {}, set(), 0, 0
+        self.ordered, self.attempts = collections.defaultdict(list), collections.defaultdict(list)
         lock, receiver = threading.Lock(), self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -219,7 +250,10 @@ class Receiver:
                     receiver.ids.add((self.path, identity))
                     receiver.uuids.update(uuids_in(json.loads(body)))
                     receiver.paths.setdefault(self.path, set()).update(uuids_in(json.loads(body)))
-                self.send_response(200)
+                    receiver.ordered[self.path].append((json.loads(body).get("conversationId"), self.headers["webhook-sequence"]))
+                    receiver.attempts[self.path].append(time.monotonic())
+                    fails = self.path.startswith("/fails") and len(receiver.attempts[self.path]) < 3
+                self.send_response(500 if fails else 200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

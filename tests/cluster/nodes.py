@@ -4,7 +4,10 @@ import json
 import os
 import pwd
 import re
+import shutil
 import signal
+import socket
+import struct
 import subprocess
 import time
 import urllib.error
@@ -16,13 +19,14 @@ DATABASES = {"db1": 11, "db2": 12, "db3": 13}
 PROXIES = {"lb1": 31, "lb2": 32}
 HOSTS = {"app1": 41, "app2": 42}
 STORES = {"redis1": 21, "redis2": 22}
+BUCKET = {"s3": 61}
 CLIENT = {"client": 51}
 SERVICE = "postgres"  # the user of all programs
 PASSWORDS = {f"{role}_PASSWORD": f"the-password-of-{role.lower()}" for role in ("POSTGRES", "REPLICATION", "BUSBAR", "REDIS")}
 
 
 def address(name):
-    return NETWORK + str({**DATABASES, **PROXIES, **HOSTS, **STORES, **CLIENT}[name])
+    return NETWORK + str({**DATABASES, **PROXIES, **HOSTS, **STORES, **BUCKET, **CLIENT}[name])
 
 
 class Network:
@@ -45,7 +49,7 @@ class Network:
         self.add("hub")
         self.inside("hub", "ip", "link", "add", "br0", "type", "bridge")
         self.inside("hub", "ip", "link", "set", "br0", "up")
-        for name in {**DATABASES, **PROXIES, **HOSTS, **STORES, **CLIENT}:
+        for name in {**DATABASES, **PROXIES, **HOSTS, **STORES, **BUCKET, **CLIENT}:
             self.add(name)
             space, hub = self.namespace(name), self.namespace("hub")
             self.run("ip", "link", "add", "eth0", "netns", space, "type", "veth", "peer", "name", name, "netns", hub)
@@ -72,12 +76,13 @@ class Network:
     def join(self, name):
         self.inside("hub", "ip", "link", "set", name, "up")
 
-    def block(self, name, port):
-        """Drops the machine's packets from and to a port."""
+    def block(self, name, ports=None, others=()):
+        """Drops the machine's packets from and to TCP ports, or from and to other machines."""
+        drops = [f"ip {side} {{ {', '.join(map(address, others))} }}" for side in ("saddr", "daddr") if others]
+        drops = drops or [f"tcp {side} {{ {ports} }}" for side in ("sport", "dport")]
         for rule in ("add table inet cut", "add chain inet cut in { type filter hook input priority 0 ; }",
                      "add chain inet cut out { type filter hook output priority 0 ; }",
-                     *(f"add rule inet cut {chain} tcp {side} {port} drop" for chain in ("in", "out")
-                       for side in ("sport", "dport"))):
+                     *(f"add rule inet cut {chain} {drop} drop" for chain in ("in", "out") for drop in drops)):
             self.inside(name, "nft", rule)
 
     def unblock(self, name):
@@ -104,7 +109,7 @@ class Programs:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
     def send(self, key, number):
-        os.kill(self.running[key].pid, number)
+        os.killpg(self.running[key].pid, number)  # busbar's supervisor, and the process that it supervises
 
     def end(self, key, number=signal.SIGTERM):
         process = self.running.pop(key)
@@ -215,6 +220,8 @@ class Cluster:
             self.start_patroni(name)
         for name in STORES:
             self.start_redis(name)
+        self.programs.start("s3", "s3", shutil.which("node"), "--openssl-legacy-provider", f"{self.top}/tests/s3/server.js",
+                            "9000", self.place("s3"), "busbar-documents", ADDRESS=address("s3"))
         wait_until("the primary", self.leader)
         wait_until("a synchronous standby", self.is_whole)
         for name in PROXIES:
@@ -330,8 +337,10 @@ class Cluster:
     def configure(self, name, key):
         place = self.place(name)
         text = self.page("/etc/busbar/busbar.yaml", name, ("${BUSBAR_SECRET_KEY}", key),
-                         ("/srv/busbar/documents", self.place("documents")),
-                         ("modules: [", "modules: [audit, bulk, certificate, "), ("http:", "http:\n  client_percent: 100"))
+                         ("${BUSBAR_S3_ACCESS_KEY}", "S3RVER"), ("${BUSBAR_S3_SECRET_KEY}", "S3RVER"),
+                         ("https://s3.example.org", f"http://{address('s3')}:9000"),
+                         ("/var/lib/busbar/documents", self.place(name + "/documents")),
+                         ("modules: [", "modules: [audit, bulk, certificate, "), ("http:\n", "http:\n  client_percent: 100\n"))
         return self.write(f"{place}/busbar.yaml", text + f"""
 control:
   socket: "{place}/control.sock"
@@ -340,6 +349,8 @@ log:
 module_path: "{self.modules}"
 bulk:
   files: "{self.place(name + '/bulk')}"
+chat:
+  retention_days: 1
 auth:
   argon2_rounds: 1
   argon2_memory: 64
@@ -348,7 +359,29 @@ webhook:
 """)
 
     def start_host(self, name):
-        self.programs.start(name, name, f"{self.busbar}/bin/busbar", "--config", f"{self.directory}/{name}/busbar.yaml", "serve")
+        self.set_clock(name, 0)
+        self.programs.start(name, name, f"{self.busbar}/bin/busbar", "--config", f"{self.directory}/{name}/busbar.yaml", "serve",
+                            **self.clock(name))
+
+    def clock(self, name):
+        """Returns the variables with which a program uses the clock of a host."""
+        return {"LD_PRELOAD": f"{os.path.dirname(self.busbar)}/tests/fault/torture.so",
+                "TORTURE_FILE": f"{self.directory}/{name}/torture"}
+
+    def set_clock(self, name, seconds):
+        """Moves the clock of a host: the fifth number of struct torture (tests/fault/torture.h)."""
+        file = os.open(f"{self.place(name)}/torture", os.O_RDWR | os.O_CREAT)
+        os.fchmod(file, 0o666)
+        os.truncate(file, 4096)
+        os.pwrite(file, struct.pack("q", seconds), 4 * 8)  # the host has mapped the file
+        os.close(file)
+
+    def is_served(self, proxy, host):
+        """Returns whether HAProxy sends requests to a host."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(f"{self.directory}/{proxy}/haproxy.sock")
+            control.sendall(b"show stat\n")
+            return re.search(rf"^hosts,{host},[\d,]*UP", control.makefile().read(), re.M)
 
     def command(self, name, *words, **environment):
         """Runs a command of busbar; returns what it prints."""

@@ -1,5 +1,6 @@
 """Clients that keep something of one PostgreSQL server across a promotion: positions in streams, chains and lists, offsets,
 tokens, refresh tokens and idempotency keys. Each checks that nothing was missed, repeated or answered wrongly."""
+import random
 import re
 import threading
 import time
@@ -21,14 +22,10 @@ class Keeper(Client):
 
     def ask(self, method, path, body=None, statuses=(200,), **headers):
         while not self.over.is_set():
-            try:
-                got, value = self.api.call(method, path, body, **headers)
-                if got != 429:
-                    assert got in statuses, f"{method} {path} is answered {got} {value}"
-                    return value
-            except Failed:
-                pass
-            time.sleep(0.2)
+            got, value = self.send(method, path, body, **headers)
+            if got not in (None, 429):
+                assert got in statuses, f"{method} {path} is answered {got} {value}"
+                return value
         raise Failed("the test is over")
 
     def step(self):
@@ -180,6 +177,34 @@ class Starter(Keeper):
     def missed(self, stored):
         names = [row["deviceProjectName"] for row in self.api.must("GET", f"/api/chat/conversations/user/{self.email}")]
         return {number for number in range(self.count) if names.count(f"Keyed {number}") != 1}
+
+
+class Archive(Keeper):
+    """Starts conversations that are archived at once. Each chain stays as it was, whenever it is read."""
+
+    pause, email = 1, "old@cluster.test"
+
+    def __init__(self, api, age):
+        super().__init__(api)
+        self.age, self.chains, self.idle = age, {}, threading.Lock()
+
+    def turn(self):
+        with self.idle:
+            body = {"username": self.email, "participant1": self.email, "participant2": "past@cluster.test",
+                    "chatEntry": "first", "deviceProjectName": f"Old {self.count}"}
+            talk = self.ask("POST", "/api/chat/conversations/start", body, (201,),
+                            **{"Idempotency-Key": f"old {self.count}"})["conversation"]
+            for number in range(4):
+                self.ask("POST", f"/api/chat/conversations/{talk['id']}/messages", {
+                    "username": self.email, "chatEntry": f"message {number}"}, (201,),
+                    **{"Idempotency-Key": f"old {self.count} {number}"})
+            self.chains[talk["headUuid"]] = read_chain(self.api, talk["headUuid"])
+            self.age(talk["id"], 1000 - self.count)
+        if self.count % 5 == 0:
+            self.compare(random.choice(list(self.chains)))
+
+    def compare(self, head):
+        assert read_chain(self.api, head) == self.chains[head], f"the archived chain {head} has changed"
 
 
 class Upload(Listener):

@@ -3,7 +3,7 @@
 // and its content is compared with x-amz-content-sha256 if that header is signed. It also fails on
 // request.
 //
-//     node --openssl-legacy-provider server.js PORT DIRECTORY BUCKET [TLS_PORT KEY CERTIFICATE]
+//     [ADDRESS=127.0.0.1] node --openssl-legacy-provider server.js PORT DIRECTORY BUCKET [TLS_PORT KEY CERTIFICATE]
 //
 // If BUCKET is empty, there is no bucket. TLS_PORT serves the same over HTTPS as PORT over HTTP.
 // PUT /-/MODE sets the mode, GET /-/count returns the number of requests since then. Modes:
@@ -110,7 +110,7 @@ const store = new S3rver({ port: 0, address: '127.0.0.1', silent: true, director
 function listen(inner_port) {
   const answer = (req, res) => serve(inner_port, req, res)
   const plain = () => http.createServer(answer)
-    .listen(Number(port), '127.0.0.1', () => console.log('ready'))
+    .listen(Number(port), process.env.ADDRESS || '127.0.0.1', () => console.log('ready'))
 
   if (!tls_port) return plain()
   https.createServer({ key: fs.readFileSync(key), cert: fs.readFileSync(certificate) }, answer)
