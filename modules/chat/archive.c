@@ -21,7 +21,7 @@
 
 enum {
     PART_BYTES = 1024 * 1024, /* of text; only the last message of a part may exceed it */
-    PARTS = 100,              /* of a run of the job */
+    PARTS = 8,                /* of a run of the job */
     RESTORED_DAYS = 7
 };
 
@@ -61,6 +61,7 @@ static int content_get(struct bb_request *rq, void *arg)
 
 /* ---- into the archive ---- */
 
+// clang-format off
 /*
  * $1 days, $2 bytes. Reads the next part that is due, or a row without a content if there is none
  * among the next conversations. `hour` and `id` are the place of the conversation in the order.
@@ -70,9 +71,8 @@ static const struct bb_sql due = {
     "WITH c AS MATERIALIZED (SELECT c.id, c.entries, c.last_hour, coalesce((SELECT max(a.last)"
     " FROM chat_archive a WHERE a.conversation_id = c.id), 0) AS done FROM chat_conversation c"
     " WHERE c.last_hour >= (SELECT hour FROM chat_archive_state) AND (c.last_hour, c.id) >"
-    " (SELECT hour, id FROM chat_archive_state) AND c.last_hour < date_trunc('hour', (now() - "
-    "make_interval(days => $1::int)) AT TIME ZONE"
-    " 'UTC') ORDER BY c.last_hour, c.id LIMIT 1000"
+    " (SELECT hour, id FROM chat_archive_state) AND c.last_hour < date_trunc('hour', (now() -"
+    " make_interval(days => $1::int)) AT TIME ZONE 'UTC') ORDER BY c.last_hour, c.id LIMIT 1000"
     "), n AS (SELECT * FROM c ORDER BY entries - 1 > done DESC, CASE WHEN entries - 1 > done THEN"
     " row(last_hour, id) END, last_hour DESC, id DESC LIMIT 1"
     "), m AS MATERIALIZED (SELECT m.* FROM n, LATERAL (SELECT e.seq, e.uuid, e.username,"
@@ -80,33 +80,36 @@ static const struct bb_sql due = {
     " octet_length(e.chat_entry) AS before FROM chat_entry e WHERE e.conversation_id = n.id"
     " AND e.seq > n.done AND e.seq < n.entries ORDER BY e.seq LIMIT 5000) m"
     " WHERE m.before < $2::bigint"
-    "), p AS (SELECT min(seq) AS first, max(seq) AS last, json_agg(json_build_object('seq', seq,"
-    " 'uuid', uuid, 'username', username, 'chat_entry', chat_entry, 'created_at', created_at)"
-    " ORDER BY seq)::text AS content FROM m)"
-    " SELECT n.last_hour, n.id, p.last IS NULL OR p.last = n.entries - 1, p.first, p.last,"
-    " encode(sha256(convert_to(p.content, 'UTF8')), 'hex') || '.chat', p.content FROM n, p",
+    "), p AS (SELECT min(seq) AS first, max(seq) AS last, sum(octet_length(chat_entry)) AS text,"
+    " count(*), json_agg(json_build_object('seq', seq, 'uuid', uuid, 'username', username,"
+    " 'chat_entry', chat_entry, 'created_at', created_at) ORDER BY seq)::text AS content FROM m)"
+    " SELECT n.last_hour, n.id, p.last IS NULL OR p.last = n.entries - 1, p.first, p.last, p.text,"
+    " p.count, encode(sha256(convert_to(p.content, 'UTF8')), 'hex') || '.chat', p.content"
+    " FROM n, p",
     BB_SQL_LONG,
 };
-enum { HOUR, ID, WHOLE, FIRST, LAST, NAME, CONTENT };
+// clang-format on
+enum { HOUR, ID, WHOLE, FIRST, LAST, TEXT_BYTES, COUNT, NAME, CONTENT };
 
 /* $1 hour, $2 id: the place up to which everything is archived. */
 static const struct bb_sql move = {
     "UPDATE chat_archive_state SET hour = $1::timestamp, id = $2::bigint", BB_SQL_WRITE};
 
 /*
- * $1 conversation, $2 first, $3 last, $4 name, $5 bytes. Does nothing if the job and the command
- * archive the same part. Streams must know which transactions the messages had (page.c).
+ * $1 conversation, $2 first, $3 last, $4 bytes of text, $5 messages, $6 name, $7 bytes. Does
+ * nothing if the job and the command archive the same part. Streams must know which transactions
+ * stored the messages (page.c); rows restored from a dump have transactions of another cluster.
  */
 static const struct bb_sql archive = {
-    "WITH a AS (INSERT INTO chat_archive (conversation_id, first, last, name, bytes)"
-    " VALUES ($1::bigint, $2::bigint, $3::bigint, $4::text, $5::bigint)"
+    "WITH a AS (INSERT INTO chat_archive (conversation_id, first, last, text_bytes, name, bytes)"
+    " VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bigint, $6::text, $7::bigint)"
     " ON CONFLICT DO NOTHING RETURNING 1"
     "), d AS (DELETE FROM chat_entry WHERE conversation_id = $1::bigint"
-    " AND seq BETWEEN $2::bigint AND $3::bigint AND EXISTS (SELECT FROM a) RETURNING xid"
+    " AND seq BETWEEN $2::bigint AND $3::bigint AND EXISTS (SELECT FROM a)"
+    " RETURNING CASE WHEN xid::xid = xmin THEN xid END AS xid"
     "), s AS (UPDATE chat_archive_state SET xid = greatest(xid, (SELECT max(xid) FROM d))"
     " WHERE EXISTS (SELECT FROM a))"
-    " SELECT busbar_require(count(*) IN (0, $3::bigint - $2::bigint + 1), 500, 'incomplete')"
-    " FROM d",
+    " SELECT count(*), busbar_require(count(*) IN (0, $5::bigint), 500, 'incomplete') FROM d",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
@@ -115,6 +118,7 @@ static const struct bb_sql remove_restored = {
     "WITH a AS (UPDATE chat_archive a SET restored_at = NULL FROM (SELECT conversation_id, first"
     " FROM chat_archive WHERE restored_at < now() - make_interval(days => $1::int) LIMIT 10) r"
     " WHERE a.conversation_id = r.conversation_id AND a.first = r.first"
+    " AND a.restored_at < now() - make_interval(days => $1::int)"
     " RETURNING a.conversation_id, a.first, a.last"
     "), d AS (DELETE FROM chat_entry e USING a WHERE e.conversation_id = a.conversation_id"
     " AND e.seq BETWEEN a.first AND a.last)"
@@ -128,6 +132,8 @@ static int archive_part(struct bb_request *rq, void *arg)
     const struct chat *chat = rq->state;
     const struct bb_rows *rows =
         bb_query(rq, &due, BB_ARGS(bb_i(chat->settings->retention_days), bb_i(PART_BYTES)));
+
+    const struct bb_rows *stored;
 
     (void)arg;
     if (!rows)
@@ -143,14 +149,14 @@ static int archive_part(struct bb_request *rq, void *arg)
 
         if (content_store(rq, &content) ||
             bb_call_as(rq, content.store.host, content_put, &content) ||
-            !bb_query(rq, &archive,
-                      BB_ARGS(bb_t(id), bb_t(bb_cell(rq, rows, 0, FIRST)),
-                              bb_t(bb_cell(rq, rows, 0, LAST)), bb_t(content.name),
-                              bb_i((int64_t)content.length))))
+            !(stored = bb_query(rq, &archive,
+                                BB_ARGS(bb_t(id), bb_t(bb_cell(rq, rows, 0, FIRST)),
+                                        bb_t(bb_cell(rq, rows, 0, LAST)),
+                                        bb_t(bb_cell(rq, rows, 0, TEXT_BYTES)),
+                                        bb_t(bb_cell(rq, rows, 0, COUNT)), bb_t(content.name),
+                                        bb_i((int64_t)content.length)))))
             return -1;
-        bb_metric_add(
-            rq->host, CHAT_ARCHIVED, 0,
-            (uint64_t)(bb_cell_int(rq, rows, 0, LAST) - bb_cell_int(rq, rows, 0, FIRST) + 1));
+        bb_metric_add(rq->host, CHAT_ARCHIVED, 0, (uint64_t)bb_cell_int(rq, stored, 0, 0));
     }
     if (*bb_cell(rq, rows, 0, WHOLE) == 't' &&
         !bb_query(rq, &move, BB_ARGS(bb_t(bb_cell(rq, rows, 0, HOUR)), bb_t(id))))
@@ -191,22 +197,25 @@ void chat_archive(struct bb_request *rq)
 
 int chat_command_archive(struct bb_request *rq)
 {
+    static const struct bb_sql begin = {"UPDATE chat_archive_state SET hour = '-infinity', id = 0",
+                                        BB_SQL_WRITE};
     const struct chat *chat = rq->state;
 
     if (!chat->settings->retention_days) {
         bb_print(rq, "chat.retention_days is 0, so no message is archived\n");
         return 1;
     }
-    return archive_run(rq, INT_MAX) ? 1 : 0;
+    return bb_query(rq, &begin, NULL, 0) && !archive_run(rq, INT_MAX) ? 0 : 1;
 }
 
 /* ---- back ---- */
 
-/* $1 conversation (null: all), $2 and $3 places of messages. */
+/* $1 conversation (null: all), $2 and $3 places of messages, $4 and $5 the part before. */
 static const struct bb_sql archived = {
     "SELECT conversation_id, first, name, bytes FROM chat_archive WHERE restored_at IS NULL"
     " AND ($1::bigint IS NULL OR conversation_id = $1::bigint) AND last >= $2::bigint"
-    " AND first <= $3::bigint ORDER BY conversation_id, first LIMIT 1",
+    " AND first <= $3::bigint AND (conversation_id, first) > ($4::bigint, $5::bigint)"
+    " ORDER BY conversation_id, first LIMIT 1",
     BB_SQL_LONG,
 };
 
@@ -219,48 +228,54 @@ static const struct bb_sql restore = {
     "WITH a AS (UPDATE chat_archive SET restored_at = now() WHERE conversation_id = $1::bigint"
     " AND first = $2::bigint AND restored_at IS NULL RETURNING 1)"
     " INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at, xid)"
-    " SELECT $1::bigint, m.*, NULL::xid8 FROM a, json_to_recordset($3::json) AS m (seq bigint, "
-    "uuid uuid,"
-    " username text, chat_entry text, created_at timestamptz)",
+    " SELECT $1::bigint, m.*, NULL::xid8 FROM a, json_to_recordset($3::json) AS m (seq bigint,"
+    " uuid uuid, username text, chat_entry text, created_at timestamptz) ON CONFLICT DO NOTHING",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
 struct range {
     const char *conversation; /* NULL: all */
-    int64_t first, last;
+    int64_t first, last;      /* places of messages */
+    int64_t at[2];            /* the last part: conversation and first place */
+    bool failed;              /* to restore the last part */
 };
 
-/* Restores the next part of a range. Returns 1 if there may be more, 0 if not, or -1 on failure. */
+/* Restores the next part. Returns 1, 0 if there is none, or -1 on failure, which is logged. */
 static int restore_part(struct bb_request *rq, void *arg)
 {
-    const struct range *range = arg;
-    const struct bb_rows *rows = bb_query(
-        rq, &archived, BB_ARGS(bb_t(range->conversation), bb_i(range->first), bb_i(range->last)));
+    struct range *range = arg;
+    const struct bb_rows *rows =
+        bb_query(rq, &archived,
+                 BB_ARGS(bb_t(range->conversation), bb_i(range->first), bb_i(range->last),
+                         bb_i(range->at[0]), bb_i(range->at[1])));
 
+    range->failed = false;
     if (!rows)
         return -1;
     if (bb_count(rq, rows) == 0)
         return 0;
+    const char *id = bb_cell(rq, rows, 0, 0), *first = bb_cell(rq, rows, 0, 1);
     struct content content = {.name = bb_cell(rq, rows, 0, 2),
                               .length = (size_t)bb_cell_int(rq, rows, 0, 3)};
 
+    range->at[0] = bb_cell_int(rq, rows, 0, 0);
+    range->at[1] = bb_cell_int(rq, rows, 0, 1);
     content.bytes = bb_alloc(rq, content.length + 1);
-    if (content_store(rq, &content) || bb_call_as(rq, content.store.host, content_get, &content)) {
-        bb_log(rq, BB_ERROR, "messages of conversation %s cannot be restored",
-               bb_cell(rq, rows, 0, 0));
-        return -1;
-    }
-    bb_metric_add(rq->host, CHAT_RESTORED, 0, 1);
-    return bb_query(rq, &restore,
-                    BB_ARGS(bb_t(bb_cell(rq, rows, 0, 0)), bb_t(bb_cell(rq, rows, 0, 1)),
-                            bb_t(content.bytes)))
-               ? 1
-               : -1;
+    range->failed = content_store(rq, &content) ||
+                    bb_call_as(rq, content.store.host, content_get, &content) ||
+                    !bb_query(rq, &restore, BB_ARGS(bb_t(id), bb_t(first), bb_t(content.bytes)));
+    if (range->failed)
+        bb_log(rq, BB_ERROR, "messages of conversation %s from %s on cannot be restored", id,
+               first);
+    else
+        bb_metric_add(rq->host, CHAT_RESTORED, 0, 1);
+    return range->failed ? -1 : 1;
 }
 
 int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last)
 {
-    struct range range = {bb_format(rq, "%" PRId64, conversation), first, last};
+    struct range range = {
+        .conversation = bb_format(rq, "%" PRId64, conversation), .first = first, .last = last};
     int more;
 
     do
@@ -271,11 +286,21 @@ int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int
 
 int chat_command_restore(struct bb_request *rq)
 {
-    struct range range = {NULL, 0, INT64_MAX};
-    int more, parts = 0;
+    /* The next archive stores the parts again, perhaps in another document store. */
+    static const struct bb_sql forget = {
+        "WITH d AS (DELETE FROM chat_archive WHERE restored_at IS NOT NULL)"
+        " UPDATE chat_archive_state SET hour = '-infinity', id = 0",
+        BB_SQL_WRITE | BB_SQL_LONG};
+    struct range range = {.last = INT64_MAX};
+    int more, parts = 0, failed = 0;
 
-    while ((more = bb_scratch(rq, restore_part, &range)) > 0 && !bb_superseded(rq->host))
-        parts++;
-    bb_print(rq, "%d parts restored\n", parts);
-    return more ? 1 : 0;
+    while (((more = bb_scratch(rq, restore_part, &range)) > 0 || range.failed) &&
+           !bb_superseded(rq->host)) {
+        parts += more > 0;
+        failed += range.failed;
+    }
+    if (!bb_query(rq, &forget, NULL, 0))
+        more = -1;
+    bb_print(rq, "%d parts restored, %d failed\n", parts, failed);
+    return more || failed ? 1 : 0;
 }

@@ -30,15 +30,23 @@
     " ORDER BY seq LIMIT " limit ") l WINDOW w AS (ORDER BY l.seq)"
 
 // clang-format off
-/* The range of the archived parts `a` that meet a condition; nulls: none. */
-#define ARCHIVED(conversation, condition)                                                          \
-    "(SELECT min(a.first) AS first, max(a.last) AS last FROM chat_archive a"                       \
-    " WHERE a.conversation_id = " conversation " AND a.restored_at IS NULL AND " condition ") a"
+/*
+ * The range of the archived parts `a` that a page of up to `most` bytes needs; nulls: none. `order`
+ * is the order of the page. `inside` is true for a part whose messages are all in the page's range.
+ * A page needs a part if the parts before the previous one have less than `most` bytes: the last
+ * message of the page also has the uuid of the next message, which may be in the next part.
+ */
+#define ARCHIVED(conversation, condition, inside, order, most)                                     \
+    "(SELECT min(a.first) AS first, max(a.last) AS last FROM (SELECT a.*, coalesce(sum("           \
+    "CASE WHEN " inside " THEN a.text_bytes END) OVER (ORDER BY a.first " order                    \
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING), 0) AS before FROM chat_archive a"         \
+    " WHERE a.conversation_id = " conversation " AND " condition ") a"                             \
+    " WHERE a.restored_at IS NULL AND a.before < " most ") a"
 
 /* The conversation's row and its archived range. */
-#define CONVERSATION_SEEN(condition)                                                               \
+#define CONVERSATION_SEEN(condition, inside, order, most)                                          \
     "chat_directory c JOIN chat_conversation v ON v.id = c.id CROSS JOIN LATERAL "                 \
-    ARCHIVED("c.id", condition)
+    ARCHIVED("c.id", condition, inside, order, most)
 
 /*
  * $4 head, $5 after, $6 rows to read, $7 rows requested, $8 and $9 limits of rows and bytes.
@@ -47,7 +55,8 @@
  */
 static const struct bb_sql short_chain = {
     "SELECT " MESSAGE ", c.id, a.first, a.last, v.entries FROM "
-    CONVERSATION_SEEN("a.last > $5::bigint AND a.first - $6::bigint <= $5::bigint")
+    CONVERSATION_SEEN("a.last > $5::bigint AND a.first - $6::bigint <= $5::bigint",
+                      "a.first > $5::bigint", "", "$9::bigint")
     " LEFT JOIN LATERAL (" NUMBERED("c.id", "$5::bigint", "$6::bigint") ") e"
     " ON e.place <= $7::bigint AND e.total <= $8::bigint AND e.bytes <= $9::bigint"
     " WHERE c.head_uuid = $4::uuid AND " CHAT_SEES " ORDER BY e.seq",
@@ -60,7 +69,8 @@ static const struct bb_sql short_chain = {
  */
 static const struct bb_sql next_page = {
     "SELECT " MESSAGE ", $1::bigint, a.first, a.last FROM "
-    ARCHIVED("$1::bigint", "a.last > $2::bigint AND a.first - $3::bigint <= $2::bigint")
+    ARCHIVED("$1::bigint", "a.last > $2::bigint AND a.first - $3::bigint <= $2::bigint",
+             "a.first > $2::bigint", "", "$4::bigint")
     " LEFT JOIN (" NUMBERED("$1::bigint", "$2::bigint", "$3::bigint") ") e"
     " ON e.place < $3::bigint AND e.bytes_before < $4::bigint ORDER BY e.seq",
     BB_SQL_LIST,
@@ -74,7 +84,8 @@ static const struct bb_sql next_page = {
 #define LATEST                                                                                     \
     "SELECT " MESSAGE ", c.id, a.first, a.last, e.seq FROM "                                       \
     CONVERSATION_SEEN("a.first <= $5::bigint"                                                      \
-                      " AND a.last >= least($5::bigint, v.entries + 1) - $6::bigint")              \
+                      " AND a.last >= least($5::bigint, v.entries + 1) - $6::bigint",              \
+                      "a.last < $5::bigint", "DESC", "$7::bigint")                                 \
     " LEFT JOIN LATERAL (SELECT * FROM (SELECT l.*,"                                               \
     " lag(l.uuid) OVER w AS next, sum(octet_length(l.chat_entry)) FILTER (WHERE l.seq <"           \
     " $5::bigint) OVER w - octet_length(l.chat_entry) AS newer FROM (SELECT * FROM chat_entry"     \

@@ -211,6 +211,7 @@ CREATE TABLE chat_archive (
     conversation_id bigint NOT NULL,
     first bigint NOT NULL, -- seq of the first and of the last message
     last bigint NOT NULL,
+    text_bytes bigint NOT NULL, -- of all messages
     name text NOT NULL, -- in the document store
     bytes bigint NOT NULL,
     restored_at timestamptz,
@@ -220,8 +221,13 @@ CREATE INDEX chat_archive_restored ON chat_archive (restored_at) WHERE restored_
 
 -- One row: how far the archive is in the order of last_hour and id, and the latest transaction whose messages it took.
 CREATE TABLE chat_archive_state (
-    hour timestamp NOT NULL,
-    id bigint NOT NULL,
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    hour timestamp NOT NULL DEFAULT '-infinity',
+    id bigint NOT NULL DEFAULT 0,
     xid xid8
 );
-INSERT INTO chat_archive_state VALUES ('-infinity', 0);
+INSERT INTO chat_archive_state DEFAULT VALUES;
+
+-- The archive reads the conversations in this order.
+DROP INDEX chat_conversation_active;
+CREATE INDEX chat_conversation_active ON chat_conversation (last_hour, id);

@@ -91,6 +91,7 @@ TEST(archived_messages_are_restored_when_they_are_read)
     struct talk talk = old_talk("moved@shop.example", MESSAGES, LENGTH);
     json_t *whole = chain(&talk, ""), *page = chain(&talk, "?after=3&limit=4");
     json_t *latest = chain(&talk, "?order=desc&limit=3");
+    json_t *full = chain(&talk, "?order=desc&limit=40"); /* a MiB */
     json_t *list = ask_on(host, platform, 200, NULL, "GET /api/chat/conversations")->json;
     int files = files_now(store);
 
@@ -102,8 +103,9 @@ TEST(archived_messages_are_restored_when_they_are_read)
     ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 0);
     expect_same(chain(&talk, "?order=desc&limit=3"), latest);
     ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 1);
+    expect_same(chain(&talk, "?order=desc&limit=40"), full);
+    ck_assert_int_eq(parts(&talk, "restored_at IS NULL"), 1);
     expect_same(chain(&talk, "?after=3&limit=4"), page);
-    ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 2);
     expect_same(chain(&talk, ""), whole);
     ck_assert_int_eq(parts(&talk, "restored_at IS NULL"), 0);
     ck_assert_int_eq(stored(&talk), MESSAGES);
@@ -141,6 +143,8 @@ TEST(restored_messages_are_removed_again_after_a_week)
     }
     ck_assert_int_eq(files_now(store), files);
     expect_same(chain(&talk, ""), whole);
+    sql_run(db, "UPDATE chat_archive SET restored_at = NULL"); /* though the messages are there */
+    expect_same(chain(&talk, ""), whole);
 }
 
 TEST(a_post_continues_an_archived_conversation)
@@ -162,6 +166,30 @@ TEST(a_post_continues_an_archived_conversation)
     archive(&talk);
     ck_assert_int_eq(parts(&talk, "first = 5 AND last = 6"), 1);
     ck_assert_uint_eq(talk_length(host, platform, &talk), 7);
+}
+
+/* Before each page, the messages that the previous page restored are removed. */
+TEST(pages_of_all_sizes_are_complete)
+{
+    struct talk talk = old_talk("pages@shop.example", MESSAGES, LENGTH);
+    json_t *whole = chain(&talk, "");
+
+    for (int limit = 1; limit <= MESSAGES; limit += 13)
+        for (int after = 0; after < MESSAGES; after += 13) {
+            json_t *page = chain(&talk, text("?after=%d&limit=%d", after, limit));
+            json_t *back = chain(&talk, text("?order=desc&before=%d&limit=%d", after + 1, limit));
+
+            sql_run(db, "UPDATE chat_archive SET restored_at = now() - interval '8 days'"
+                        " WHERE restored_at IS NOT NULL");
+            archive(&talk);
+            expect_same(chain(&talk, text("?after=%d&limit=%d", after, limit)), page);
+            sql_run(db, "UPDATE chat_archive SET restored_at = now() - interval '8 days'"
+                        " WHERE restored_at IS NOT NULL");
+            archive(&talk);
+            expect_same(chain(&talk, text("?order=desc&before=%d&limit=%d", after + 1, limit)),
+                        back);
+            expect_same(chain(&talk, ""), whole);
+        }
 }
 
 TEST(many_readers_restore_a_conversation_once)
@@ -232,7 +260,10 @@ TEST(the_command_restores_everything)
     host_says(host, 0, "chat", "restore");
     ck_assert_int_eq(stored(&one), 5);
     ck_assert_int_eq(stored(&other), 6);
-    sql_is(db, 0, "SELECT count(*) FROM chat_archive WHERE restored_at IS NULL");
+    /* a later archive depends on no earlier file */
+    sql_is(db, 0, "SELECT count(*) FROM chat_archive");
+    archive(&one);
+    ck_assert_int_eq(parts(&one, "true"), 1);
 }
 
 TEST(streams_neither_repeat_restored_messages_nor_skip_archived_ones)
