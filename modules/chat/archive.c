@@ -197,7 +197,7 @@ void chat_archive(struct bb_request *rq)
 
 int chat_command_archive(struct bb_request *rq)
 {
-    static const struct bb_sql begin = {"UPDATE chat_archive_state SET hour = '-infinity', id = 0",
+    static const struct bb_sql begin = {"UPDATE chat_archive_state SET hour = 'epoch', id = 0",
                                         BB_SQL_WRITE};
     const struct chat *chat = rq->state;
 
@@ -289,7 +289,7 @@ int chat_command_restore(struct bb_request *rq)
     /* The next archive stores the parts again, perhaps in another document store. */
     static const struct bb_sql forget = {
         "WITH d AS (DELETE FROM chat_archive WHERE restored_at IS NOT NULL)"
-        " UPDATE chat_archive_state SET hour = '-infinity', id = 0",
+        " UPDATE chat_archive_state SET hour = 'epoch', id = 0",
         BB_SQL_WRITE | BB_SQL_LONG};
     struct range range = {.last = INT64_MAX};
     int more, parts = 0, failed = 0;

@@ -222,7 +222,7 @@ CREATE INDEX chat_archive_restored ON chat_archive (restored_at) WHERE restored_
 -- One row: how far the archive is in the order of last_hour and id, and the latest transaction whose messages it took.
 CREATE TABLE chat_archive_state (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
-    hour timestamp NOT NULL DEFAULT '-infinity',
+    hour timestamp NOT NULL DEFAULT 'epoch',
     id bigint NOT NULL DEFAULT 0,
     xid xid8
 );

@@ -29,7 +29,7 @@ static void age(const struct talk *talk)
     sql_run(db, text("UPDATE chat_conversation SET last_at = now() - interval '%d days' WHERE id ="
                      " %jd",
                      OLD_DAYS, (intmax_t)talk->id));
-    sql_run(db, "UPDATE chat_archive_state SET hour = '-infinity', id = 0");
+    sql_run(db, "UPDATE chat_archive_state SET hour = 'epoch', id = 0");
 }
 
 /* Makes a conversation whose last activity was long ago. */
