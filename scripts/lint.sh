@@ -57,9 +57,9 @@ begin_with_gcc() {
     local from=$top/build/gcc to=$top/build/$1
 
     [ -e "$from/.built" ] && [ ! -e "$to/config.status" ] || return 0
-    rm -rf "$to"
-    (take_build_lock && mkdir "$to" && tar -C "$from" --exclude=./root --exclude='./.*' --exclude='./*.tar.xz' -cf - . |
-        tar -C "$to" -xf -)
+    (take_build_lock && [ ! -e "$to/config.status" ] && rm -rf "$to" "$to.new" && mkdir "$to.new" &&
+        tar -C "$from" --exclude=./root --exclude='./.*' --exclude='./*.tar.xz' -cf - . |
+        tar -C "$to.new" -xf - && mv "$to.new" "$to")
 }
 
 lint_gcc() {
@@ -103,7 +103,7 @@ choose_analyzed() {
         say "lint: tidy: the analyzer checks all files, because the last 16 commits are unknown"
         return
     }
-    recent=$(grep '\.[ch]$' <<<"$recent") || recent=-
+    recent=$(grep '\.[ch]$' <<<"$recent") || recent="no file"
     quarter=$(($(git -C "$top" rev-list --count HEAD) % 4))
     say "lint: tidy: the analyzer checks the files that changed after $(git -C "$top" rev-parse --short HEAD~16), and" \
         "quarter $((quarter + 1)) of 4 of the others; ./test lint tidy checks all"

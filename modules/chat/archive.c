@@ -65,7 +65,9 @@ static int content_get(struct bb_request *rq, void *arg)
 /*
  * $1 days, $2 bytes. Reads the next part that is due, or a row without a content if there is none
  * among the next conversations. `hour` and `id` are the place of the conversation in the order.
- * Only whole hours are due, so that no conversation can become due before this place.
+ * Only whole hours are due, so that no conversation can become due before this place. Returns no
+ * row while a transaction is in progress that is older than a message: live streams would take the
+ * message for one that they have not sent (page.c).
  */
 static const struct bb_sql due = {
     "WITH c AS MATERIALIZED (SELECT c.id, c.entries, c.last_hour, coalesce((SELECT max(a.last)"
@@ -77,23 +79,26 @@ static const struct bb_sql due = {
     " row(last_hour, id) END, last_hour DESC, id DESC LIMIT 1"
     "), m AS MATERIALIZED (SELECT m.* FROM n, LATERAL (SELECT e.seq, e.uuid, e.username,"
     " e.chat_entry, e.created_at, sum(octet_length(e.chat_entry)) OVER (ORDER BY e.seq) -"
-    " octet_length(e.chat_entry) AS before FROM chat_entry e WHERE e.conversation_id = n.id"
+    " octet_length(e.chat_entry) AS before, e.xid::xid = e.xmin AND e.xid >="
+    " pg_snapshot_xmin(pg_current_snapshot()) AS recent FROM chat_entry e WHERE e.conversation_id = n.id"
     " AND e.seq > n.done AND e.seq < n.entries ORDER BY e.seq LIMIT 5000) m"
     " WHERE m.before < $2::bigint"
     "), p AS (SELECT min(seq) AS first, max(seq) AS last, sum(octet_length(chat_entry)) AS text,"
-    " count(*), json_agg(json_build_object('seq', seq, 'uuid', uuid, 'username', username,"
+    " count(*), coalesce(bool_or(recent), false) AS recent, json_agg(json_build_object('seq', seq, 'uuid', uuid, 'username', username,"
     " 'chat_entry', chat_entry, 'created_at', created_at) ORDER BY seq)::text AS content FROM m)"
     " SELECT n.last_hour, n.id, p.last IS NULL OR p.last = n.entries - 1, p.first, p.last, p.text,"
-    " p.count, encode(sha256(convert_to(p.content, 'UTF8')), 'hex') || '.chat', p.content"
-    " FROM n, p",
+    " p.count, s.hour, s.id, encode(sha256(convert_to(p.content, 'UTF8')), 'hex') || '.chat', p.content"
+    " FROM n, p, chat_archive_state s WHERE NOT p.recent",
     BB_SQL_LONG,
 };
 // clang-format on
-enum { HOUR, ID, WHOLE, FIRST, LAST, TEXT_BYTES, COUNT, NAME, CONTENT };
+enum { HOUR, ID, WHOLE, FIRST, LAST, TEXT_BYTES, COUNT, FROM_HOUR, FROM_ID, NAME, CONTENT };
 
-/* $1 hour, $2 id: the place up to which everything is archived. */
+/* $1 hour, $2 id: the place up to which everything is archived; $3 and $4: the place before it. */
 static const struct bb_sql move = {
-    "UPDATE chat_archive_state SET hour = $1::timestamp, id = $2::bigint", BB_SQL_WRITE};
+    "UPDATE chat_archive_state SET hour = $1::timestamp, id = $2::bigint"
+    " WHERE hour = $3::timestamp AND id = $4::bigint",
+    BB_SQL_WRITE};
 
 /*
  * $1 conversation, $2 first, $3 last, $4 bytes of text, $5 messages, $6 name, $7 bytes. Does
@@ -159,7 +164,10 @@ static int archive_part(struct bb_request *rq, void *arg)
         bb_metric_add(rq->host, CHAT_ARCHIVED, 0, (uint64_t)bb_cell_int(rq, stored, 0, 0));
     }
     if (*bb_cell(rq, rows, 0, WHOLE) == 't' &&
-        !bb_query(rq, &move, BB_ARGS(bb_t(bb_cell(rq, rows, 0, HOUR)), bb_t(id))))
+        !bb_query(rq, &move,
+                  BB_ARGS(bb_t(bb_cell(rq, rows, 0, HOUR)), bb_t(id),
+                          bb_t(bb_cell(rq, rows, 0, FROM_HOUR)),
+                          bb_t(bb_cell(rq, rows, 0, FROM_ID)))))
         return -1;
     return 1;
 }
@@ -240,7 +248,7 @@ struct range {
     bool failed;              /* to restore the last part */
 };
 
-/* Restores the next part. Returns 1, 0 if there is none, or -1 on failure, which is logged. */
+/* Restores the next part. Returns 1, 0 if there is none, or as chat_restore() does. */
 static int restore_part(struct bb_request *rq, void *arg)
 {
     struct range *range = arg;
@@ -261,15 +269,17 @@ static int restore_part(struct bb_request *rq, void *arg)
     range->at[0] = bb_cell_int(rq, rows, 0, 0);
     range->at[1] = bb_cell_int(rq, rows, 0, 1);
     content.bytes = bb_alloc(rq, content.length + 1);
-    range->failed = content_store(rq, &content) ||
-                    bb_call_as(rq, content.store.host, content_get, &content) ||
-                    !bb_query(rq, &restore, BB_ARGS(bb_t(id), bb_t(first), bb_t(content.bytes)));
-    if (range->failed)
+    range->failed = true;
+    if (content_store(rq, &content) || bb_call_as(rq, content.store.host, content_get, &content)) {
         bb_log(rq, BB_ERROR, "messages of conversation %s from %s on cannot be restored", id,
                first);
-    else
-        bb_metric_add(rq->host, CHAT_RESTORED, 0, 1);
-    return range->failed ? -1 : 1;
+        return CHAT_LOST;
+    }
+    if (!bb_query(rq, &restore, BB_ARGS(bb_t(id), bb_t(first), bb_t(content.bytes))))
+        return -1;
+    range->failed = false;
+    bb_metric_add(rq->host, CHAT_RESTORED, 0, 1);
+    return 1;
 }
 
 int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last)
@@ -288,7 +298,8 @@ int chat_command_restore(struct bb_request *rq)
 {
     /* The next archive stores the parts again, perhaps in another document store. */
     static const struct bb_sql forget = {
-        "WITH d AS (DELETE FROM chat_archive WHERE restored_at IS NOT NULL)"
+        "WITH d AS (DELETE FROM chat_archive a WHERE NOT EXISTS (SELECT FROM chat_archive o"
+        " WHERE o.conversation_id = a.conversation_id AND o.restored_at IS NULL))"
         " UPDATE chat_archive_state SET hour = 'epoch', id = 0",
         BB_SQL_WRITE | BB_SQL_LONG};
     struct range range = {.last = INT64_MAX};

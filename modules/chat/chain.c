@@ -111,7 +111,7 @@ enum column {
 
 /*
  * Runs a statement until nothing that it needs is archived. Returns NULL on failure, and sets *lost
- * if messages cannot be restored.
+ * if the document store does not have messages.
  */
 static const struct bb_rows *chain_query(struct bb_request *rq, const struct bb_sql *sql,
                                          const struct bb_value *values, size_t count, bool *lost)
@@ -120,11 +120,16 @@ static const struct bb_rows *chain_query(struct bb_request *rq, const struct bb_
 
     *lost = false;
     while ((rows = bb_query(rq, sql, values, count)) && bb_count(rq, rows) &&
-           bb_cell(rq, rows, 0, ARCHIVED_FIRST) && !*lost)
-        *lost = chat_restore(rq, bb_cell_int(rq, rows, 0, CONVERSATION),
-                             bb_cell_int(rq, rows, 0, ARCHIVED_FIRST),
-                             bb_cell_int(rq, rows, 0, ARCHIVED_LAST)) != 0;
-    return *lost ? NULL : rows;
+           bb_cell(rq, rows, 0, ARCHIVED_FIRST)) {
+        int restored = chat_restore(rq, bb_cell_int(rq, rows, 0, CONVERSATION),
+                                    bb_cell_int(rq, rows, 0, ARCHIVED_FIRST),
+                                    bb_cell_int(rq, rows, 0, ARCHIVED_LAST));
+
+        *lost = restored == CHAT_LOST;
+        if (restored)
+            return NULL;
+    }
+    return rows;
 }
 
 static int chain_failed(struct bb_request *rq, bool lost)

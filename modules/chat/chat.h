@@ -158,9 +158,10 @@ void chat_archive(struct bb_request *rq);
 int chat_command_archive(struct bb_request *rq);
 int chat_command_restore(struct bb_request *rq);
 /*
- * Restores the archived parts that have messages from `first` to `last` (seq). Returns 0, or -1 on
- * failure. Parks.
+ * Restores the archived parts that have messages from `first` to `last` (seq). Returns 0, CHAT_LOST
+ * if the document store cannot read a part, which is logged, or -1 (bb_failed()). Parks.
  */
+enum { CHAT_LOST = -2 };
 int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last);
 
 /* The routes, each in the file of its name; chat_read() and chat_share() are in post.c. */

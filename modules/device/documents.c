@@ -535,8 +535,11 @@ static int content_call(struct bb_request *rq, enum store_call call, struct cont
     const struct device *state = rq->state;
 
     content->job.store = state->store;
-    if (bb_offload(rq, state->store->pool, call == STORE_KEEP ? content_put : content_get, content))
+    if (bb_offload(rq, state->store->pool, call == STORE_KEEP ? content_put : content_get,
+                   content)) {
+        bb_log(rq, BB_WARN, "content %s: the store is busy", content->name);
         return -1;
+    }
     bb_metric_add(rq->host, METRIC_CALLS, call, 1);
     if (!*content->job.why)
         return 0;

@@ -199,7 +199,7 @@ class Archive(Keeper):
                     "username": self.email, "chatEntry": f"message {number}"}, (201,),
                     **{"Idempotency-Key": f"old {self.count} {number}"})
             self.chains[talk["headUuid"]] = read_chain(self.api, talk["headUuid"])
-            self.age(talk["id"], 1000 - self.count)
+            self.age(talk["id"], 100000 - self.count)
         if self.count % 5 == 0:
             self.compare(random.choice(list(self.chains)))
 

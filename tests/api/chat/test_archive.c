@@ -32,7 +32,7 @@ static void age(const struct talk *talk)
     sql_run(db, "UPDATE chat_archive_state SET hour = 'epoch', id = 0");
 }
 
-/* Makes a conversation whose last activity was long ago. */
+/* Makes a conversation with messages of long ago. */
 static struct talk old_talk(const char *user, int messages, int length)
 {
     struct talk talk = talk_start(host, platform, user, ADMIN_EMAIL, NULL);
@@ -45,7 +45,6 @@ static struct talk old_talk(const char *user, int messages, int length)
     sql_run(db, text("UPDATE chat_conversation SET entries = %d, last_entry_uuid = (SELECT uuid"
                      " FROM chat_entry WHERE conversation_id = %jd AND seq = %d) WHERE id = %jd",
                      messages, (intmax_t)talk.id, messages, (intmax_t)talk.id));
-    age(&talk);
     return talk;
 }
 
@@ -58,6 +57,7 @@ static int64_t stored(const struct talk *talk)
 
 static void archive(const struct talk *talk)
 {
+    age(talk);
     host_says(host, 0, "chat", "archive");
     ck_assert_int_eq(stored(talk), sql_number(db, text("SELECT count(*) FROM chat_entry e JOIN"
                                                        " chat_conversation c ON c.id = %jd AND"
@@ -161,7 +161,6 @@ TEST(a_post_continues_an_archived_conversation)
                              json_object_get(json_array_get(all, i + 1), "uuid")));
     /* long after this, the earlier latest message and the later one are a further part */
     ck_status(talk_post(host, platform, &talk, "goes.on@shop.example", "last"), 201);
-    age(&talk);
     sql_run(db, "UPDATE chat_archive SET restored_at = now() - interval '8 days'");
     archive(&talk);
     ck_assert_int_eq(parts(&talk, "first = 5 AND last = 6"), 1);
@@ -241,6 +240,7 @@ TEST(a_part_that_cannot_be_recorded_stays_in_the_database)
     int files = files_now(store);
 
     sql_trigger(db, "BEFORE INSERT ON chat_archive FOR EACH ROW", "RAISE EXCEPTION 'no'");
+    age(&talk);
     host_says(host, 1, "chat", "archive");
     ck_assert_int_eq(files_now(store), files + 1);
     ck_assert_int_eq(stored(&talk), 5);
@@ -281,7 +281,6 @@ TEST(streams_neither_repeat_restored_messages_nor_skip_archived_ones)
     live_expect(sse, "latest");
     const char *latest = sse->last_id;
 
-    age(&talk);
     archive(&talk);
     ck_assert_uint_eq(talk_length(host, platform, &talk), 6);
     live_silence(sse);
