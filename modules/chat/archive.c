@@ -80,15 +80,16 @@ static const struct bb_sql due = {
     "), m AS MATERIALIZED (SELECT m.* FROM n, LATERAL (SELECT e.seq, e.uuid, e.username,"
     " e.chat_entry, e.created_at, sum(octet_length(e.chat_entry)) OVER (ORDER BY e.seq) -"
     " octet_length(e.chat_entry) AS before, e.xid::xid = e.xmin AND e.xid >="
-    " pg_snapshot_xmin(pg_current_snapshot()) AS recent FROM chat_entry e WHERE e.conversation_id = n.id"
-    " AND e.seq > n.done AND e.seq < n.entries ORDER BY e.seq LIMIT 5000) m"
+    " pg_snapshot_xmin(pg_current_snapshot()) AS recent FROM chat_entry e"
+    " WHERE e.conversation_id = n.id AND e.seq > n.done AND e.seq < n.entries ORDER BY e.seq LIMIT 5000) m"
     " WHERE m.before < $2::bigint"
     "), p AS (SELECT min(seq) AS first, max(seq) AS last, sum(octet_length(chat_entry)) AS text,"
-    " count(*), coalesce(bool_or(recent), false) AS recent, json_agg(json_build_object('seq', seq, 'uuid', uuid, 'username', username,"
-    " 'chat_entry', chat_entry, 'created_at', created_at) ORDER BY seq)::text AS content FROM m)"
+    " count(*), coalesce(bool_or(recent), false) AS recent, json_agg(json_build_object('seq', seq,"
+    " 'uuid', uuid, 'username', username, 'chat_entry', chat_entry, 'created_at', created_at)"
+    " ORDER BY seq)::text AS content FROM m)"
     " SELECT n.last_hour, n.id, p.last IS NULL OR p.last = n.entries - 1, p.first, p.last, p.text,"
-    " p.count, s.hour, s.id, encode(sha256(convert_to(p.content, 'UTF8')), 'hex') || '.chat', p.content"
-    " FROM n, p, chat_archive_state s WHERE NOT p.recent",
+    " p.count, s.hour, s.id, encode(sha256(convert_to(p.content, 'UTF8')), 'hex') || '.chat',"
+    " p.content FROM n, p, chat_archive_state s WHERE NOT p.recent",
     BB_SQL_LONG,
 };
 // clang-format on
@@ -137,7 +138,6 @@ static int archive_part(struct bb_request *rq, void *arg)
     const struct chat *chat = rq->state;
     const struct bb_rows *rows =
         bb_query(rq, &due, BB_ARGS(bb_i(chat->settings->retention_days), bb_i(PART_BYTES)));
-
     const struct bb_rows *stored;
 
     (void)arg;
