@@ -11,9 +11,7 @@ scene('overview: devices show their last readings, and messages and failed uploa
   const row = (name) => page.getByRole('row', { name: new RegExp(name) })
 
   await login(admin)
-  await call('POST', '/api/device', person.token, { externalId: 'OV-1', siteName: 'Sending roof', capacity: 10, countryCode: 'DE', commissioningDate: '2020-01-01' })
   await call('POST', '/api/device', person.token, { externalId: 'OV-2', siteName: 'Silent roof' })
-  await call('POST', '/api/meter-reads/new/OV-1', person.token, { reads: [{ startDate: day(3), endDate: day(2), value: 5, unit: 'kWh', type: 'History' }] })
   const good = { capacity: 10, commissioningDate: '2020-01-01' }
   await call('POST', '/api/device', person.token, { externalId: 'OV-3', ...good })
   const reads = [{ startDate: day(3), endDate: day(2), value: 5, unit: 'GWh', type: 'History' }]
@@ -22,6 +20,9 @@ scene('overview: devices show their last readings, and messages and failed uploa
     await call('POST', '/api/device', person.token, { externalId: `OV-${i}`, ...good })
     await call('POST', `/api/meter-reads/new/OV-${i}`, person.token, { reads: [{ ...reads[0], unit: 'kWh' }] })
   }
+  // The last one changed: it is shown, whether its certificates are issued yet or not.
+  await call('POST', '/api/device', person.token, { externalId: 'OV-1', siteName: 'Sending roof', capacity: 10, countryCode: 'DE', commissioningDate: '2020-01-01' })
+  await call('POST', '/api/meter-reads/new/OV-1', person.token, { reads: [{ startDate: day(3), endDate: day(2), value: 5, unit: 'kWh', type: 'History' }] })
   await converse(admin, person, 'A question about the roof', 'Sending roof')
   await enter(page, person, '')
   await row('Sending roof').getByText('5 kWh').waitFor()

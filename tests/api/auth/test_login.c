@@ -2,9 +2,8 @@
  * Login: which facts a response reveals, invalid input, and the cost for other clients.
  */
 #include <dirent.h>
-#include <poll.h>
+#include <limits.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include "exchange.h"
 #include "people.h"
@@ -57,20 +56,27 @@ static unsigned long long hash_ns(void)
     return ns;
 }
 
-/* Returns the CPU time of the hashing thread for TRIES refused logins, in nanoseconds. */
+/*
+ * Returns the least CPU time of the hashing thread for a refused login, in nanoseconds: memory and
+ * caches that others use only add to it.
+ */
 static unsigned long long refused_ns(const char *username)
 {
-    unsigned long long before = hash_ns();
+    unsigned long long least = ULLONG_MAX;
 
-    for (int i = 0; i < TRIES; i++)
+    for (int i = 0; i < TRIES; i++) {
+        unsigned long long before = hash_ns();
+
         ck_status(login(username, "a guess or two"), 401);
-    return hash_ns() - before;
+        before = hash_ns() - before;
+        least = before < least ? before : least;
+    }
+    return least;
 }
 
 /*
  * The hash takes the time, so the same hash must be computed in all cases. Without a hash the time
- * is almost zero, and with a cheaper one less than half; CPU time does not depend on other
- * processes.
+ * is almost zero, and with a cheaper one less than half.
  */
 TEST(unknown_accounts_and_wrong_passwords_take_the_same_hashing_time)
 {
@@ -121,18 +127,18 @@ TEST(the_account_status_is_shown_only_after_the_correct_password)
 }
 
 /* Sends a POST from another address than the client of the tests. */
-static int send_post(const struct host *to, const char *path, const char *body)
+static struct wire *send_post(const struct host *to, const char *path, const char *body)
 {
-    const char *request = text("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
-                               "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                               path, strlen(body), body);
-    int fd = wire_open_from(to, "127.0.0.9", 0)->fd;
+    struct wire *wire = wire_open_from(to, "127.0.0.9", 0);
 
-    ck_assert_int_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
-    return fd;
+    ck_assert(wire_say(wire,
+                       "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                       "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                       path, strlen(body), body));
+    return wire;
 }
 
-static int send_login(const struct host *to, const char *email)
+static struct wire *send_login(const struct host *to, const char *email)
 {
     return send_post(to, "/api/auth/login",
                      text("{\"username\":\"%s\",\"password\":\"password of known\"}", email));
@@ -149,23 +155,13 @@ static void resume(const struct host *to)
     ck_assert_int_eq(kill(to->pid, SIGCONT), 0);
 }
 
-/* Returns the status of the response on the socket, and closes it. *whole: the whole response. */
-static int receive(int fd, const char **whole)
+static const struct wire_answer *receive(struct wire *wire)
 {
-    char *reply = kept(calloc(1, 8192));
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-    size_t used = 0;
-    ssize_t got = 1;
-    int status = 0;
+    const struct wire_answer *answer = wire_read(wire, 60000);
 
-    while (got > 0 && used < 8191 && poll(&readable, 1, 60000) > 0) {
-        got = recv(fd, reply + used, 8191 - used, 0);
-        used += got > 0 ? (size_t)got : 0;
-    }
-    close(fd);
-    *whole = reply;
-    ck_assert_int_eq(sscanf(reply, "HTTP/1.1 %d", &status), 1);
-    return status;
+    wire_close(wire, false);
+    ck_assert_ptr_nonnull(answer);
+    return answer;
 }
 
 /*
@@ -174,24 +170,24 @@ static int receive(int fd, const char **whole)
  */
 TEST(excess_parallel_logins_of_one_address_are_refused_and_delay_no_other)
 {
-    int sockets[LOGINS], good = 0, busy = 0;
+    struct wire *wires[LOGINS];
+    int good = 0, busy = 0;
 
     suspend(host);
     for (int i = 0; i < LOGINS; i++)
-        sockets[i] = send_login(host, "known@example.com");
+        wires[i] = send_login(host, "known@example.com");
     resume(host);
     for (int i = 0; i < 4; i++)
         ck_status(login(person->email, person->password), 200);
     ask(NULL, 200, NULL, "GET /api/health");
     for (int i = 0; i < LOGINS; i++) {
-        const char *reply;
-        int status = receive(sockets[i], &reply);
+        const struct wire_answer *answer = receive(wires[i]);
 
-        ck_assert_msg(status == 200 || status == 429, "%.300s", reply);
-        good += status == 200;
-        busy += status == 429;
-        ck_assert(status == 200 || strstr(reply, "Retry-After: "));
+        good += answer->status == 200;
+        busy += answer->status == 429;
+        ck_assert(answer->status == 200 || wire_header(answer, "Retry-After"));
     }
+    ck_assert_int_eq(good + busy, LOGINS);
     ck_assert_int_ge(good, 8);
     ck_assert_msg(busy > 0, "200 logins at once were all hashed: the queue is not bounded");
     ck_status(login(person->email, person->password), 200);
@@ -200,18 +196,14 @@ TEST(excess_parallel_logins_of_one_address_are_refused_and_delay_no_other)
 /* Logins of one account, or of 64; all from one address. */
 static void crowd_gets_in(const struct host *to, bool many)
 {
-    int sockets[CROWD];
+    struct wire *wires[CROWD];
 
     suspend(to);
     for (int i = 0; i < CROWD; i++)
-        sockets[i] = send_login(to, many ? text("crowd%d@example.com", i) : "known@example.com");
+        wires[i] = send_login(to, many ? text("crowd%d@example.com", i) : "known@example.com");
     resume(to);
-    for (int i = 0; i < CROWD; i++) {
-        const char *reply;
-        int status = receive(sockets[i], &reply);
-
-        ck_assert_msg(status == 200, "%.300s", reply);
-    }
+    for (int i = 0; i < CROWD; i++)
+        ck_assert_int_eq(receive(wires[i])->status, 200);
 }
 
 /* Logins have a longer deadline than other requests, whose deadline is short here. */
@@ -232,7 +224,7 @@ TEST(sixty_four_correct_parallel_logins_succeed_with_slow_hashes)
     crowd_gets_in(slow, false);
 }
 
-static int send_registration(int number)
+static struct wire *send_registration(int number)
 {
     return send_post(
         host, "/api/user/register",
@@ -244,17 +236,17 @@ static int send_registration(int number)
 /* Registrations use another pool, and no more of them wait than one address may have. */
 TEST(parallel_registrations_do_not_block_logins)
 {
-    int sockets[64], made = 0, refused = 0;
+    struct wire *wires[64];
+    int made = 0, refused = 0;
 
     suspend(host);
-    for (size_t i = 0; i < COUNT(sockets); i++)
-        sockets[i] = send_registration((int)i);
+    for (size_t i = 0; i < COUNT(wires); i++)
+        wires[i] = send_registration((int)i);
     resume(host);
     for (int i = 0; i < 4; i++)
         ck_status(login(person->email, person->password), 200);
-    for (size_t i = 0; i < COUNT(sockets); i++) {
-        const char *reply;
-        int status = receive(sockets[i], &reply);
+    for (size_t i = 0; i < COUNT(wires); i++) {
+        const int status = receive(wires[i])->status;
 
         made += status == 201;
         refused += status == 429;

@@ -2,6 +2,8 @@
  * Lists and streams read from PostgreSQL only the data that they show. The test counts bytes on the
  * connections, with the largest rows that clients can make.
  */
+#include <limits.h>
+
 #include "bulk.h"
 #include "certificates.h"
 #include "fault/common.h"
@@ -135,20 +137,23 @@ static const char *path_with(const char *path, const json_t *operation, const ch
     return path;
 }
 
+/* Jobs and deliveries read as well, so the least of three requests counts. */
 static void reads_what_it_shows(const char *path)
 {
-    long long before = proxy_passed(proxy);
-    struct answer *answer = http(host, "GET", path, m->token, NULL);
+    const struct answer *answer = http(host, "GET", path, m->token, NULL);
+    const char *token = answer->status == 403 ? admin->token : m->token;
+    long long least = LLONG_MAX;
 
-    if (answer->status == 403) {
-        before = proxy_passed(proxy);
-        answer = http(host, "GET", path, admin->token, NULL);
+    for (int i = 0; i < 3; i++) {
+        long long before = proxy_passed(proxy);
+
+        answer = http(host, "GET", path, token, NULL);
+        before = proxy_passed(proxy) - before;
+        least = before < least ? before : least;
     }
-    long long bytes = proxy_passed(proxy) - before;
-
     ck_assert_msg(answer->status == 200 || strstr(path, "/clients"), "%s: %s", path, answer->body);
-    ck_assert_msg(bytes <= 2 * (long long)answer->length + ROOM,
-                  "%s read %lld bytes for an answer of %zu", path, bytes, answer->length);
+    ck_assert_msg(least <= 2 * (long long)answer->length + ROOM,
+                  "%s read %lld bytes for an answer of %zu", path, least, answer->length);
 }
 
 TEST(lists_read_only_what_they_show_from_postgresql)

@@ -278,7 +278,7 @@ interface State { device: Device, energy: number | undefined, latest: string | u
 /* The devices with the most problems, then those that were changed last; undefined until the problems are known. */
 function useDevices ({ devices, doubtful }: Figures): State[] | undefined {
   const { devices: some = [], refused = new Map<number, number>() } = doubtful.data ?? {}
-  const all = [...new Map([...some, ...devices.data?.items ?? []].map((device) => [device.id, device])).values()]
+  const all = [...new Map([...devices.data?.items ?? [], ...some].map((device) => [device.id, device])).values()]
   const start = daysAgo(DAYS)
   const totals = useQueries({
     queries: all.map(({ uuid }) => ({
