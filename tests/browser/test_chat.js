@@ -8,6 +8,8 @@ const { base, admin, login, member, converse, say, call } = require('./service')
 
 const MANY = 10000
 const SHOWN_MAX = 200
+const SLOW_MS = 15000 // between two requests of a slow poll, at least
+const LEFT_MS = 120000
 
 const unreadOf = async ({ email, token }) => (await call('GET', `/api/chat/unread-count/${encodeURIComponent(email)}`, token)).count
 const send = (page) => page.getByRole('button', { name: 'Send', exact: true }).click()
@@ -43,6 +45,54 @@ scene('chat: two users exchange messages live, and unread ones are marked', asyn
   await look(his, 'chat')
   await his.getByRole('button', { name: 'New conversation' }).click()
   await look(his, 'chat-start')
+})
+
+/*
+ * Lets time pass for a page that nobody uses. Returns how often it requested each path. The stream is not counted: the
+ * host's clock is slower than the page's, so the stream seems to be silent, and the page opens it again.
+ */
+async function leftAlone (page, ms) {
+  const asked = new Map()
+  const pathOf = (request) => new URL(request.url()).pathname
+  const polls = (request) => !/^\/api\/(chat\/(stream|chain\/.*)|health)$/.test(pathOf(request))
+  let open = 0
+  const begun = (request) => {
+    if (!polls(request)) return
+    open++
+    asked.set(pathOf(request), (asked.get(pathOf(request)) ?? 0) + 1)
+  }
+  const ended = (request) => { if (polls(request)) open-- }
+
+  page.on('request', begun).on('requestfinished', ended).on('requestfailed', ended)
+  for (let passed = 0; passed < ms; passed += 5000) {
+    await page.clock.runFor(5000)
+    do await new Promise((resolve) => setTimeout(resolve, 50)); while (open > 0)
+  }
+  page.off('request', begun).off('requestfinished', ended).off('requestfailed', ended)
+  return asked
+}
+
+scene('chat: a page that is left alone sends only slow polls, and nothing while it is hidden', async ({ page }) => {
+  const [ike, ilse] = [await member('Ike'), await member('Ilse')]
+  const { conversation } = await converse(ilse, ike, 'Before the break', 'Idle 1')
+  const most = LEFT_MS / SLOW_MS + 1
+
+  await page.clock.install()
+  await enter(page, ike, `#/chat/${conversation.id}`)
+  await chain(page).getByText('Before the break').waitFor()
+  await page.getByText('Live', { exact: true }).waitFor()
+  while (await unreadOf(ike) > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+  for (const view of ['Conversations', 'Hello, Ike']) {
+    await page.getByRole('heading', { name: view }).waitFor()
+    const asked = await leftAlone(page, LEFT_MS)
+    assert.ok(asked.size > 0 && [...asked.values()].every((times) => times <= most), `${view}: ${JSON.stringify([...asked])}`)
+    await go(page, 'Overview')
+  }
+  await page.evaluate(() => {
+    Object.defineProperty(document, 'visibilityState', { value: 'hidden' })
+    document.dispatchEvent(new Event('visibilitychange'))
+  })
+  assert.deepEqual([...await leftAlone(page, LEFT_MS)], [])
 })
 
 scene('chat: the state of an own message and the unread counts of conversations are shown', async ({ page }) => {

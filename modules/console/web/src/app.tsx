@@ -1,12 +1,13 @@
 /* The frame: the logged-in user, the navigation, and the view for the address. */
-import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { BookOpen, CircleQuestionMark, CircleUser, LogOut, Menu, MessagesSquare, Search, X } from 'lucide-react'
 import { Suspense, useEffect, useLayoutEffect, useReducer, useState } from 'react'
 
 import { ApiError, call, get, renew, session } from './api/client'
-import type { Own, Unread } from './api/types'
+import type { Own } from './api/types'
 import { drafts } from './chat/drafts'
 import { useNotifications } from './chat/live'
+import { useUnread } from './chat/unread'
 import { Find } from './help/find'
 import { Keys, useKeys } from './help/keys'
 import { Link } from './login/link'
@@ -42,16 +43,6 @@ const client = new QueryClient({
 
 const many = (n: number) => n > 99 ? '99+' : n
 
-/* The number of unread messages, next to Chat and in the title of the page. */
-function useUnread ({ email }: Own) {
-  const unread = useQuery({
-    queryKey: ['conversations', 'unread', email],
-    queryFn: () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(email)}`),
-    refetchInterval: UNREAD_MS
-  })
-  return unread.data?.count ?? 0
-}
-
 /*
  * The navigation is next to the view. On a narrow screen it is one line above the view, with a button that
  * opens the rest.
@@ -71,7 +62,7 @@ function Navigation ({
   toggle: (open: boolean) => void
   leave: () => void
 }) {
-  const unread = useUnread(me)
+  const unread = useUnread(me, UNREAD_MS).data?.count ?? 0 // next to Chat and in the title of the page
   const { failing } = useHealth()
   useNotifications(me, !over)
   const place = views.find(({ name }) => name === current)

@@ -5,7 +5,7 @@
  */
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { MessagesSquare, Plus } from 'lucide-react'
-import { useCallback, useState } from 'react'
+import { useState } from 'react'
 
 import { get, page, query } from '../api/client'
 import type { Conversation as Data } from '../api/types'
@@ -13,43 +13,50 @@ import { useOrganizations } from '../organization'
 import { toWith, useValues } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
-import type { Key } from '../texts/en'
 import { Typed } from '../ui/typed'
 import { Button, Empty, Failed, Loading, More } from '../ui/ui'
-import { Conversation, othersOf } from './conversation'
+import { Conversation, otherOf, othersOf, unreadBy } from './conversation'
 import { Found } from './found'
 import { Item } from './items'
 import { useLive } from './live'
 import { Start } from './start'
 
 const LOOK_AGAIN_MS = 5000
+const IDLE_MS = 60000 // the stream reports new messages; nothing reports what the user has read on another device
+const ignore = () => {}
 
-function useConversations (mine: boolean, search: string, organizationId: number | undefined) {
+/*
+ * How soon a list of conversations is read again. No event reports that the other participant of the open conversation
+ * has read the user's messages.
+ */
+function pauseOf (live: boolean, open: Data | null | undefined, email: string): number {
+  const mine = open && [open.participant1, open.participant2].includes(email)
+  const awaits = mine && unreadBy(open, otherOf(open, email)) > 0
+  return live && !awaits ? IDLE_MS : LOOK_AGAIN_MS
+}
+
+function useConversations (
+  mine: boolean, search: string, organizationId: number | undefined, pause: (all: Data[]) => number
+) {
   return useInfiniteQuery({
     queryKey: ['conversations', mine, search, organizationId],
     queryFn: ({ pageParam }) => page<Data[]>(pageParam),
     initialPageParam: `/api/chat/conversations${query({ limit: 50, mine: mine || undefined, search, organizationId })}`,
     getNextPageParam: (last) => last.next,
     placeholderData: keepPreviousData,
-    refetchInterval: LOOK_AGAIN_MS // no event reports that the other participant has read
+    refetchInterval: ({ state: { data } }) => pause(data?.pages.flatMap(({ items }) => items) ?? [])
   })
 }
 
 /* The open conversation, which need not be in the list. */
-function useOpen (id: string | undefined, listed: Data | undefined) {
+function useOpen (id: string | undefined, listed: Data | undefined, pause: (open: Data | null | undefined) => number) {
   const single = useQuery({
     queryKey: ['conversations', 'one', id],
     queryFn: async () => (await get<Data[]>(`/api/chat/conversations${query({ id })}`))[0] ?? null,
     enabled: id !== undefined && !listed && /^\d+$/.test(id),
-    refetchInterval: LOOK_AGAIN_MS
+    refetchInterval: ({ state: { data } }) => pause(data)
   })
   return { data: listed ?? single.data ?? undefined, waits: single.isLoading }
-}
-
-/* Keeps the list up to date while no conversation is open; otherwise the conversation's stream does that. */
-function Idle ({ text }: { text: Key | null }) {
-  useLive(useCallback(() => {}, []))
-  return <div className='nothing'>{text && <Empty icon={MessagesSquare}>{t(text)}</Empty>}</div>
 }
 
 export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
@@ -60,12 +67,12 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
   const [starting, setStarting] = useState(false)
   const acts = isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser')
   const mine = !acts || every === ''
-  const list = useConversations(mine, search.trim(), chosen)
+  const live = useLive(ignore) // keeps the list up to date
+  const isOpen = (data: Data) => String(data.id) === id
+  const pause = (data: Data | null | undefined) => pauseOf(live, data, me.email)
+  const list = useConversations(mine, search.trim(), chosen, (all) => pause(all.find(isOpen)))
   const all = list.data?.pages.flatMap(({ items }) => items) ?? []
-  const { data: open, waits } = useOpen(
-    id,
-    all.find((data) => String(data.id) === id)
-  )
+  const { data: open, waits } = useOpen(id, all.find(isOpen), pause)
   const text = open
     ? null
     : waits || (id !== undefined && list.isPending)
@@ -140,7 +147,7 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
           back={toWith(kept, 'chat')}
         />
       ) : (
-        <Idle text={text} />
+        <div className='nothing'>{text && <Empty icon={MessagesSquare}>{t(text)}</Empty>}</div>
       )}
       {starting && (
         <Start known={[...new Set(all.map((data) => othersOf(data, me.email)))]} close={() => setStarting(false)} />

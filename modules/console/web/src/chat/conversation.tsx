@@ -48,7 +48,7 @@ export const unreadBy = (conversation: Data, email: string) =>
       ? conversation.unread2
       : 0) ?? 0
 
-const otherOf = ({ participant1, participant2 }: Data, email: string) =>
+export const otherOf = ({ participant1, participant2 }: Data, email: string) =>
   participant1 === email ? participant2 : participant1
 
 /*

@@ -31,6 +31,7 @@ function begin (client: QueryClient) {
     if (own.signal.aborted) return
     isOpen = open
     for (const listener of [...listeners]) listener.changed(open)
+    if (open) void client.invalidateQueries({ queryKey: ['conversations'] }) // events before it are not in the stream
   }
 
   stream = own

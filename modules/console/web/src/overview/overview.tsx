@@ -7,8 +7,9 @@ import { Fragment, type ReactNode } from 'react'
 
 import { everything, get, page, query } from '../api/client'
 import type {
-  Account, BulkUpload, CertificateTotal, Client, Device, RefusedRead, SharedGroup, Statistics, Total, Unread
+  Account, BulkUpload, CertificateTotal, Client, Device, RefusedRead, SharedGroup, Statistics, Total
 } from '../api/types'
+import { useUnread } from '../chat/unread'
 import { titleOf } from '../devices/data'
 import { useOrganizations } from '../organization'
 import { to, toWith } from '../router'
@@ -120,7 +121,7 @@ function useFigures () {
       () => monthsOf(first, organizationId, groups ?? []),
       groups
     ),
-    unread: use('conversations', true, () => get<Unread>(`/api/chat/unread-count/${encodeURIComponent(me.email)}`)),
+    unread: useUnread(me),
     hooks: use('statistics', true, () => everything<Statistics>('/api/chat/webhooks/statistics')),
     receivers: useHealth().all,
     uploads: use('bulk', owner, () => page<BulkUpload[]>(`/api/bulk-upload${query({ limit: 20, organizationId })}`)),
