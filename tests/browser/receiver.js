@@ -10,16 +10,17 @@ const servers = []
 after(() => { for (const server of servers) { server.closeAllConnections(); server.close() } })
 
 function receiver () {
-  const state = { status: 200, hangs: false, secret: '', got: [] }
+  const state = { status: 200, hangs: false, answers: null, secret: '', got: [] } // `answers`: a promise to wait for
   const server = http.createServer((request, response) => {
     const parts = []
     request.on('data', (part) => parts.push(part))
-    request.on('end', () => {
+    request.on('end', async () => {
       const body = Buffer.concat(parts)
       const right = crypto.createHmac('sha256', state.secret).update(body).digest('hex')
       state.got.push({ event: request.headers['x-webhook-event'], genuine: request.headers['x-webhook-signature'] === right })
       if (state.hangs) return
-      response.writeHead(state.status).end(state.status === 200 ? '' : 'the receiver is ill')
+      await state.answers
+      response.writeHead(state.status).end(state.status === 200 ? 'the receiver is well' : 'the receiver is ill')
     })
   })
   return new Promise((resolve) => server.listen(0, '127.0.0.1', () => {

@@ -32,6 +32,7 @@ scene('bulk: ignored columns and failed rows are shown before anything is stored
   await page.getByRole('button', { name: 'Store 2 rows' }).click()
   await page.getByText('4 of 4 rows done').waitFor()
   await page.getByText('Finished', { exact: true }).waitFor()
+  assert.equal(await page.getByText(/can be stored/).or(page.locator('header .badge.good')).count(), 0)
   assert.equal((await call('GET', '/api/device', bo.token)).length, 2)
   const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Failed rows as CSV' }).click()])
   const failed = fs.readFileSync(await saved.path(), 'utf8')
@@ -75,9 +76,15 @@ scene('bulk: another file clears the error of the previous one, and a stored row
   await page.getByText('plants.xlsx').waitFor()
   await page.getByRole('button', { name: 'Upload and check' }).click()
   await page.getByRole('alert').waitFor()
-  await page.getByLabel('Drop a CSV file here').setInputFiles(file('externalId\nN-1\n'))
+  const dropped = await page.evaluateHandle(() => {
+    const all = new DataTransfer()
+    all.items.add(new File(['externalId\nN-1\n'], 'plants.csv', { type: 'text/csv' }))
+    return all
+  })
+  await page.locator('.drop').dispatchEvent('drop', { dataTransfer: dropped })
   await page.getByRole('alert').waitFor({ state: 'detached' })
   assert.equal(await page.getByText('plants.csv').count(), 1, 'the file is named once')
+  assert.equal(await page.locator('[type=file]').evaluate((field) => getComputedStyle(field).clipPath), 'inset(50%)', 'the field, which says that no file was chosen, is hidden')
   await look(page, 'bulk-chosen')
   await page.route('**/api/bulk-upload?type=*', async (route) => {
     await page.getByRole('progressbar', { name: 'Upload and check' }).waitFor()
@@ -92,6 +99,12 @@ scene('bulk: another file clears the error of the previous one, and a stored row
   await page.goBack()
   assert.equal(await page.getByLabel('Rows', { exact: true }).inputValue(), 'success')
   await page.getByRole('link', { name: 'Look at the devices' }).waitFor()
+  await page.route('**/bulk-upload-log/**', async (route) => {
+    const response = await route.fetch()
+    await route.fulfill({ response, json: { ...await response.json(), progress: { total: 8000, done: 8000, succeeded: 7999, failed: 1 } } })
+  })
+  await page.reload()
+  await page.getByText('8,000 of 8,000 rows done; 7,999 stored, 1 failed').waitFor()
   await page.getByRole('button', { name: 'Delete' }).click()
   await form.getByText('What it has stored stays').waitFor()
   await form.getByRole('button', { name: 'Delete' }).click()

@@ -6,6 +6,14 @@ const { admin, day, login, member, register, call, converse, request } = require
 
 const tile = (page, name) => page.locator('.tile', { hasText: name })
 
+/* Uploads readings, of which the second one cannot be stored. Returns the path of the upload. */
+async function upload ({ token }, name, externalId) {
+  const form = new FormData()
+
+  form.append('file', new Blob([`externalId,startDate,endDate,value,unit,type\n${externalId},${day(2)},${day(1)},1,kWh,History\nOV-NONE,${day(2)},${day(1)},1,kWh,History\n`]), name)
+  return `/api/bulk-upload/${(await call('POST', '/api/bulk-upload?type=Reads', token, form)).bulkUploadId}`
+}
+
 scene('overview: devices show their last readings, and messages and failed uploads are things to do', async ({ page }) => {
   const person = await member('Ovedev')
   const row = (name) => page.getByRole('row', { name: new RegExp(name) })
@@ -24,6 +32,9 @@ scene('overview: devices show their last readings, and messages and failed uploa
   await call('POST', '/api/device', person.token, { externalId: 'OV-1', siteName: 'Sending roof', capacity: 10, countryCode: 'DE', commissioningDate: '2020-01-01' })
   await call('POST', '/api/meter-reads/new/OV-1', person.token, { reads: [{ startDate: day(3), endDate: day(2), value: 5, unit: 'kWh', type: 'History' }] })
   await converse(admin, person, 'A question about the roof', 'Sending roof')
+  await upload(person, 'checked.csv', 'OV-5')
+  await call('POST', `${await upload(person, 'stored.csv', 'OV-4')}/confirm`, person.token)
+  while ((await call('GET', '/api/bulk-upload', person.token)).every(({ status }) => status !== 'finished')) await new Promise((resolve) => setTimeout(resolve, 100))
   await enter(page, person, '')
   await row('Sending roof').getByText('5 kWh').waitFor()
   await row('Silent roof').getByText('None in 30 days').waitFor()
@@ -33,6 +44,10 @@ scene('overview: devices show their last readings, and messages and failed uploa
   assert.deepEqual(names.slice(0, 2).sort(), ['OV-3', 'Silent roof'], 'problems come first')
   await tile(page, 'Devices').getByText('11', { exact: true }).waitFor()
   await look(page, 'overview')
+  await page.getByRole('link', { name: 'checked.csv is checked: store its rows, or cancel it' }).waitFor()
+  await page.getByRole('link', { name: '1 row of stored.csv could not be stored' }).click()
+  await page.getByRole('heading', { name: 'stored.csv' }).waitFor()
+  await page.goBack()
   await page.getByRole('link', { name: '1 unread message', exact: true }).click()
   await page.getByRole('link', { name: /Sending roof/ }).waitFor()
 })

@@ -2,8 +2,10 @@
  * from it. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene } = require('./stage')
+const { scene, figure } = require('./stage')
 const { base, admin, login, member } = require('./service')
+
+const ELEMENTS_MAX = 1000
 
 scene('reference: a user logs in with Authorize and sends a request', async ({ page }) => {
   await login(admin)
@@ -26,8 +28,10 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ p
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
 }, ['status of 401'])
 
-scene('reference: documents of a device can be uploaded', async ({ page }) => {
+scene('reference: the page begins with the names of the modules; documents of a device can be uploaded', async ({ page }) => {
   await page.goto(`${base}/swagger`)
+  await page.locator('[data-tag="device"]').waitFor()
+  figure('elements of the reference before a module is opened', await page.locator('*').count(), ELEMENTS_MAX, 'elements')
   const operation = await opened(page, 'device', 'post', '/api/device')
   await operation.getByRole('combobox', { name: /media|content/i }).first().selectOption('multipart/form-data')
   await operation.getByRole('button', { name: 'Try it out' }).click()

@@ -78,11 +78,18 @@ scene('webhooks: a webhook is created, tested, fails, is replayed, disabled, del
   await page.getByRole('dialog').getByText('Send 1 delivery').waitFor()
   await look(page, 'webhook-replay-ask')
   await button(page.getByRole('dialog'), 'Cancel').click()
-  const sent = hook.got.length
+  let answer
+  hook.answers = new Promise((resolve) => { answer = resolve })
   await button(page, 'Send again').click()
   await button(page.getByRole('dialog'), 'Send again').click()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  await page.getByRole('link', { name: 'Deliveries' }).click()
+  await page.getByRole('combobox', { name: 'State' }).selectOption('abandoned')
+  await page.getByText('No delivery matches.').waitFor()
+  answer()
+  await page.getByRole('row', { name: /Abandoned.*message.new/ }).waitFor() // it has failed once more, and is listed without a click
+  await page.getByRole('link', { name: 'Replay' }).last().click()
   await page.getByText('1 of 1 sent').waitFor()
-  await until(() => hook.got.length === sent + 3) // it fails once more
   hook.status = 200
   await call('POST', `/api/chat/webhooks/${id}/recover`, wim.token, { since: new Date(Date.now() - 3600000).toISOString() })
   await page.getByRole('link', { name: 'Deliveries' }).click()
@@ -171,6 +178,9 @@ scene('webhooks: the form sets, shows and clears every feature', async ({ page }
   const { id } = await call('POST', '/api/chat/webhooks', person.token, { url: 'https://platform.example.org/hook', events: ['message.new'] })
   await enter(page, person, `#/webhooks/${id}/edit`)
   await look(page, 'webhook-edit')
+  await page.getByLabel('message.new').uncheck()
+  assert.ok(await button(page, 'Save').isDisabled(), 'without its last event it would get all of them')
+  await page.getByLabel('message.new').check()
   await page.getByLabel('Name (optional)').fill('Orders')
   await page.getByLabel('Description').fill('For the warehouse')
   await part('Filter').click()
@@ -309,6 +319,9 @@ scene('webhooks: deliveries are filtered in the address, exported, and each has 
   await button(page, 'Resend').click()
   await page.getByText('The delivery is sent again.').waitFor()
   await page.getByRole('heading', { level: 1, name: /Delivered/ }).waitFor()
+  await page.getByText('the receiver is well').waitFor()
+  const [sent] = await call('GET', `/api/chat/webhooks/${id}/deliveries?event=message.new`, person.token)
+  await page.locator('dl.facts').getByText(sent.eventId).waitFor()
   await page.goBack()
   await page.getByText('No delivery matches.').waitFor() // the filters are still there, and it has 200 now
   await button(page, 'Clear the filters').click()
@@ -361,15 +374,35 @@ scene('webhooks: the head of a failing webhook shows since when, its last error,
   await page.waitForFunction(() => /since=.*until=/.test(location.hash))
 })
 
-scene('webhooks: the list shows how much waits for a receiver that has never answered', async ({ page }) => {
-  const hook = await receiver()
+scene('webhooks: the list shows how much waits, whether the receiver has ever answered or not; what waits cannot be sent again', async ({ page }) => {
+  const [silent, once] = [await receiver(), await receiver()]
   const person = await member('Wai')
+  const delivered = async () => (await call('GET', '/api/chat/webhooks/statistics', person.token)).some((each) => each.delivered === 1)
 
-  hook.hangs = true
-  await made(person, hook)
-  for (const text of ['one', 'two']) await converse(person, admin, text, 'Waiting 1')
+  silent.hangs = true
+  const { id } = await made(person, silent)
+  await made(person, once)
+  await converse(person, admin, 'answered', 'Waiting 1')
+  while (!await delivered()) await new Promise((resolve) => setTimeout(resolve, 100))
+  once.hangs = true
+  for (const text of ['one', 'two']) await converse(person, admin, text, 'Waiting 2')
   await enter(page, person, '#/webhooks')
-  await page.getByRole('row', { name: /2 waiting/ }).waitFor()
+  await page.getByRole('row', { name: /100 %.*1 of 1.*2 waiting/ }).waitFor()
+  await page.getByRole('row', { name: /3 waiting/ }).waitFor()
+  await to(page, `/webhooks/${id}`)
+  await page.getByRole('checkbox', { name: /^Select conversation.created/ }).first().check()
+  await page.getByRole('group', { name: 'Actions for the selected rows' }).getByText('1 selected').waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Resend' }).count(), 0)
+  await page.getByRole('link', { name: 'conversation.created' }).first().click()
+  await page.getByRole('heading', { level: 1, name: 'conversation.created Queued' }).waitFor()
+  assert.ok(await button(page, 'Resend').isDisabled())
+  await page.route('**/webhooks/statistics*', async (route) => { // counts at most the latest 1,000 deliveries
+    const response = await route.fetch()
+    await route.fulfill({ response, json: (await response.json()).map((each) => ({ ...each, delivered: 0, queued: 1000 })) })
+  })
+  await to(page, '/webhooks')
+  await page.reload()
+  await page.getByRole('row', { name: /1,000 or more waiting/ }).first().waitFor()
 })
 
 scene('webhooks: a catalog has the fields and an example of each event, and the dialog of a test links to it', async ({ page }) => {
