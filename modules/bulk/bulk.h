@@ -181,11 +181,12 @@ struct bulk_sought {
     int64_t after, until; /* the last row seen; the part begins at or before `until` */
     enum { BULK_ALL_ROWS, BULK_GOOD_ROWS, BULK_LOST_ROWS } rows;
     int64_t lost; /* with BULK_LOST_ROWS: rows after this one were cancelled */
+    size_t most;  /* rows of a part; 0: all */
 };
 
-/* A stored part, with its rows after `after`. */
+/* A stored part, with its first `most` rows after `after`. */
 struct bulk_part {
-    int64_t last; /* its last row */
+    int64_t last; /* of these rows */
     size_t bytes;
     json_t *findings, *warnings; /* by the numbers of the rows */
     struct bulk_batch *batch;    /* NULL: there is no such part */

@@ -36,7 +36,8 @@ static int log_part_rows(struct bb_request *rq, void *arg)
     bool success = page->status && !strcmp(page->status, "success");
     struct bulk_sought sought = {.after = page->behind,
                                  .until = success ? cursor : INT64_MAX,
-                                 .rows = page->status ? BULK_GOOD_ROWS : BULK_ALL_ROWS};
+                                 .rows = page->status ? BULK_GOOD_ROWS : BULK_ALL_ROWS,
+                                 .most = page->status ? 0 : page->limit + 1};
     struct bulk_part part;
 
     if (page->status && !success && sought.after < cursor)

@@ -154,8 +154,10 @@ int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number
     return 0;
 }
 
-void bulk_reader_free(struct bulk_reader *reader)
+void bulk_reader_free(void *arg)
 {
+    struct bulk_reader *reader = arg;
+
     csv_free(&reader->parser);
     free(reader->text);
     reader->text = NULL;

@@ -47,7 +47,7 @@ struct bulk_reader {
 /* Begins to read; `number` is the number of the first line. Returns 0, or -1 if out of memory. */
 int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number,
                       int (*on_row)(void *arg, const struct reader_row *row), void *arg);
-void bulk_reader_free(struct bulk_reader *reader);
+void bulk_reader_free(void *reader);
 
 /* Returns 0, -1 with the reason in `why`, or the callback's result if it stopped the reader. */
 int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t length);

@@ -152,11 +152,6 @@ static int rows_parse(void *arg, const struct reader_row *input)
     return 0;
 }
 
-static void rows_drop_reader(void *reader)
-{
-    bulk_reader_free(reader);
-}
-
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
                                  const char *bytes, int64_t first, int64_t after, size_t most)
 {
@@ -175,7 +170,7 @@ struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_column
     parse->most = most;
     if (bulk_reader_begin(&parse->reader, columns->separator, first, rows_parse, parse))
         bb_alloc(rq, SIZE_MAX); /* ends the request */
-    bb_defer(rq, rows_drop_reader, &parse->reader);
+    bb_defer(rq, bulk_reader_free, &parse->reader);
     int status = bulk_reader_feed(&parse->reader, bytes, strlen(bytes));
 
     if (status < 0 || (!status && bulk_reader_end(&parse->reader) < 0))
@@ -292,12 +287,11 @@ int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, co
         bb_query(rq, &find,
                  BB_ARGS(bb_t(id), bb_i(sought->after), bb_i(sought->until), bb_i(sought->rows),
                          bb_i(sought->lost)));
+    size_t most = sought->most ? sought->most : BB_BULK_ROWS_MAX;
 
     *part = (struct bulk_part){.batch = NULL};
-    if (!rows)
-        return bb_failed(rq);
-    if (!bb_count(rq, rows))
-        return 0;
+    if (!rows || !bb_count(rq, rows))
+        return rows ? 0 : bb_failed(rq);
     const char *bytes = bb_cell(rq, rows, 0, 2);
 
     part->last = bb_cell_int(rq, rows, 0, 1);
@@ -305,7 +299,9 @@ int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, co
     part->findings = bb_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 3)));
     part->warnings = bb_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 4)));
     part->batch = bulk_batch_of(rq, columns, bytes, bb_cell_int(rq, rows, 0, 0), sought->after,
-                                BB_BULK_ROWS_MAX);
+                                most);
+    if (part->batch->count == most)
+        part->last = part->batch->rows[most - 1]->number;
     return 0;
 }
 
