@@ -298,8 +298,8 @@ int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, co
     part->bytes = strlen(bytes);
     part->findings = bb_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 3)));
     part->warnings = bb_hold(rq, bb_json_read(rq, bb_cell(rq, rows, 0, 4)));
-    part->batch = bulk_batch_of(rq, columns, bytes, bb_cell_int(rq, rows, 0, 0), sought->after,
-                                most);
+    part->batch =
+        bulk_batch_of(rq, columns, bytes, bb_cell_int(rq, rows, 0, 0), sought->after, most);
     if (part->batch->count == most)
         part->last = part->batch->rows[most - 1]->number;
     return 0;
