@@ -15,7 +15,7 @@ from nodes import PROXIES, address
 SECRET = "the-secret-of-the-cluster"
 
 
-class Failed(Exception):
+class Failed(OSError):
     """There was no response, or one that says nothing about the request (503)."""
 
 
@@ -237,6 +237,8 @@ class Receiver:
     def __init__(self, port):
         self.uuids, self.paths, self.ids, self.repeated, self.forged = set(), {}, set(), 0, 0
         self.ordered, self.attempts = collections.defaultdict(list), collections.defaultdict(list)
+        self.answers = threading.Event()  # while it is cleared, paths that begin with /slow get no response
+        self.answers.set()
         lock, receiver = threading.Lock(), self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -250,9 +252,12 @@ class Receiver:
                     receiver.ids.add((self.path, identity))
                     receiver.uuids.update(uuids_in(json.loads(body)))
                     receiver.paths.setdefault(self.path, set()).update(uuids_in(json.loads(body)))
-                    receiver.ordered[self.path].append((json.loads(body).get("conversationId"), self.headers["webhook-sequence"]))
+                    receiver.ordered[self.path].append((json.loads(body).get("conversationId"),
+                                                        self.headers["webhook-sequence"], identity))
                     receiver.attempts[self.path].append(time.monotonic())
                     fails = self.path.startswith("/fails") and len(receiver.attempts[self.path]) < 3
+                if self.path.startswith("/slow"):
+                    receiver.answers.wait()
                 self.send_response(500 if fails else 200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -277,13 +282,14 @@ def uuids_in(value):
 
 
 class Listener(Client):
-    """Follows the live stream. It resumes by Last-Event-ID; after a reset it reads the chains at the end."""
+    """Follows the live stream, and resumes by Last-Event-ID. Messages before a reset may be missing."""
 
     path, pause, seconds = "/api/chat/stream", 0.5, 3600  # until it connects again
 
     def __init__(self, outage, api):
         super().__init__(outage)
         self.api, self.last, self.got, self.streamed, self.resets, self.twice = api, None, set(), set(), 0, 0
+        self.opened, self.reset_at = threading.Event(), 0.0
 
     def step(self):
         names = list(PROXIES)
@@ -296,6 +302,7 @@ class Listener(Client):
             connection.request("GET", self.path, None, headers)
             response = connection.getresponse()
             if response.status == 200:
+                self.opened.set()
                 self.read(response)
         except (OSError, http.client.HTTPException):
             pass
@@ -303,14 +310,14 @@ class Listener(Client):
             connection.close()
 
     def read(self, response):
-        event, data, until = "", "", time.monotonic() + self.seconds
+        event, data, last, until = "", "", self.last, time.monotonic() + self.seconds
         while not self.over.is_set() and time.monotonic() < until:
             line = response.readline()
             if not line:
                 return
             line = line.decode().rstrip("\n")
             if line.startswith("id:"):
-                self.last = line[3:].strip()
+                last = line[3:].strip()
             elif line.startswith("event:"):
                 event = line[6:].strip()
             elif line.startswith("data:"):
@@ -318,11 +325,11 @@ class Listener(Client):
             elif not line:
                 if event:
                     self.take(event, json.loads(data))
-                event, data = "", ""
+                event, data, self.last = "", "", last
 
     def take(self, event, data):
         if event == "reset":
-            self.resets += 1
+            self.resets, self.reset_at = self.resets + 1, time.monotonic()
         elif event == "message.new":
             found = uuids_in(data)
             self.twice += found <= self.streamed

@@ -1,5 +1,6 @@
 """The machines of the cluster test: network namespaces on one bridge, and the programs that run in them."""
 import ctypes
+import http.client
 import json
 import os
 import pwd
@@ -157,7 +158,7 @@ def wait_until(what, condition, seconds=120):
             found = condition()
             if found:
                 return found
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, http.client.HTTPException, subprocess.TimeoutExpired) as error:
             last = error
         time.sleep(0.1)
     raise AssertionError(f"{what}: not within {seconds} s ({last})")
@@ -243,18 +244,14 @@ class Cluster:
                          ("max_connections: 100", "max_connections: 100\n        shared_buffers: 64MB"))
         self.programs.start(f"patroni-{name}", name, "patroni", self.write(f"{place}/patroni.yml", text))
 
-    def members(self):
-        """Returns the members as any living Patroni reports them."""
-        for name in DATABASES:
-            try:
-                return get_json(f"http://{address(name)}:8008/cluster", seconds=2)["members"]
-            except OSError:
-                continue
-        return []
+    def members(self, name):
+        """Returns the members as the Patroni of a machine reports them. Only the primary's Patroni is up to date: a member of
+        etcd that was cut off still returns the old state for some time."""
+        return get_json(f"http://{address(name)}:8008/cluster", seconds=2)["members"]
 
     def roles(self):
         """Returns the names of the primary and the synchronous standby, or None while one is missing."""
-        roles = {member["role"]: member["name"] for member in self.members()}
+        roles = {member["role"]: member["name"] for member in self.members(self.leader())}
         return (roles["leader"], roles["sync_standby"]) if {"leader", "sync_standby"} <= set(roles) else None
 
     def leader(self):
@@ -269,8 +266,12 @@ class Cluster:
 
     def described(self):
         """Returns what an operator would look at, for the report of a failure."""
-        lines = [str(member) for member in self.members()]
+        lines = []
         for name in DATABASES:
+            try:
+                lines += [f"{name}: {member}" for member in self.members(name)]
+            except (OSError, KeyError, http.client.HTTPException) as error:
+                lines.append(f"{name}: {error!r}")
             lines.append(f"{name}: " + str(self.sql(name, "SELECT pg_is_in_recovery(), current_setting("
                                                     "'synchronous_standby_names'), (SELECT count(*) FROM pg_stat_activity"
                                                     " WHERE wait_event = 'SyncRep'), (SELECT string_agg(application_name ||"
@@ -285,12 +286,27 @@ class Cluster:
         get_json(f"http://{address(name)}:8008/config", "PATCH", settings)
 
     def is_whole(self):
-        """Returns whether a primary, a synchronous standby and another standby run without lag."""
-        members = self.members()
-        roles = sorted(member["role"] for member in members)
-        return (roles == ["leader", "replica", "sync_standby"] and
-                all(member["state"] in ("running", "streaming") for member in members) and
-                all(member.get("lag", 0) == 0 for member in members if member["role"] != "leader"))
+        """Returns whether all members of etcd serve, both standbys follow the primary, and Patroni may promote one of them."""
+        leader = self.leader()
+        roles = {member["name"]: member["role"] for member in self.members(leader)}
+        following = self.sql(leader, "SELECT string_agg(application_name || ' ' || sync_state, ',' ORDER BY application_name)"
+                                     " FROM pg_stat_replication WHERE state = 'streaming' AND"
+                                     " pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) < 1048576", "postgres")
+        return (sorted(roles.values()) == ["leader", "replica", "sync_standby"] and
+                following == ",".join(f"{name} {'sync' if roles[name] == 'sync_standby' else 'async'}"
+                                      for name in DATABASES if name != leader) and
+                len({member["timeline"] for member in self.members(leader)}) == 1 and
+                all(get_json(f"http://{address(name)}:2379/health")["health"] == "true" for name in DATABASES))
+
+    def serves(self):
+        """Returns whether all hosts are ready, the proxies use them and the primary, and Sentinel knows a whole Redis."""
+        used = {("hosts", "host1"), ("hosts", "host2"), ("postgres", self.leader())}
+        master = address(self.redis_master())
+        return (all(self.is_ready(name) for name in HOSTS) and
+                all({row for row in self.served(name) if row[0] != "unready"} == used for name in PROXIES) and
+                "state=online" in self.redis(master, "info", "replication") and
+                all(f"status=ok,address={master}:6379,slaves=1,sentinels=3" in self.redis(
+                    address(name), "info", "sentinel", port=26379) for name in DATABASES))
 
     def sql(self, name, text, database="busbar", seconds=10, server=None):
         """Runs a statement from inside a machine, on its own server. Returns its output, or None if it failed."""
@@ -376,12 +392,12 @@ webhook:
         os.pwrite(file, struct.pack("q", seconds), 4 * 8)  # the host has mapped the file
         os.close(file)
 
-    def is_served(self, proxy, host):
-        """Returns whether HAProxy sends requests to a host."""
+    def served(self, proxy):
+        """Returns the backends of HAProxy and the servers to which they send requests."""
         with socket.socket(socket.AF_UNIX) as control:
             control.connect(f"{self.directory}/{proxy}/haproxy.sock")
             control.sendall(b"show stat\n")
-            return re.search(rf"^hosts,{host},[\d,]*UP", control.makefile().read(), re.M)
+            return set(re.findall(r"^(\w+),((?!BACKEND)\w+),[\d,]*UP", control.makefile().read(), re.M))
 
     def command(self, name, *words, **environment):
         """Runs a command of busbar; returns what it prints."""
