@@ -356,7 +356,6 @@ const struct bb_field auth_session_fields[] = {
 static const int not_known[] = {401, 403, 0};  /* of a login */
 static const int not_refreshed[] = {204, 401, 403, 0};
 static const int registered[] = {202, 409, 0}; /* 202: with register_silent */
-static const int conflict[] = {409, 0};
 
 /* ---- routes ------------------------------------------------------------------------------- */
 

@@ -202,12 +202,10 @@ static const struct bb_part upload_parts[] = {
 #define BASE "/api/bulk-upload"
 #define ID .segments = BB_TABLE(id_segment)
 
-static const int conflict[] = {409, 0};
-static const int not_known[] = {404, 409, 0}; /* the organization */
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_upload,
-     .errors = not_known, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
+     .errors = conflict_or_absent, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),
      .parts = BB_TABLE(upload_parts), .files_max = BULK_FILE_MAX, .files_in = "files",
      .files_pool = BULK_POOL, .deadline_ms = 120000, .success = 201, .reply = BB_TABLE(bulk_job_fields),
      .help = "Upload a CSV file and check its rows. The rows are not stored until you confirm the "

@@ -388,8 +388,6 @@ static const struct bb_field coverage_reply[] = {
 #define LOG "/api/certificate-log"
 #define GROUPS "/api/device-group"
 
-static const int conflict[] = {409, 0};
-static const int conflict_or_absent[] = {404, 409, 0}; /* the organization */
 
 static const struct bb_route routes[] = {
     {.method = "POST", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_create,

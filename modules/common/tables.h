@@ -12,6 +12,9 @@ static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
+/* The `errors` of a route; 404 is for another object than the one in the path. */
+static const int conflict[] = {409, 0}, conflict_or_absent[] = {404, 409, 0};
+
 /* clang-format off */
 
 /* A problem of a row or a reading. */

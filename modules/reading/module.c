@@ -229,8 +229,6 @@ const struct bb_field reading_fields[] = {
 #define BASE "/api/meter-reads"
 
 /* Reads may also conflict, because several devices can have the same serial number. */
-static const int conflict[] = {409, 0};
-static const int conflict_or_absent[] = {404, 409, 0}; /* the device in the query */
 
 #define SUBMIT(place, text)                                                                        \
     {.method = "POST", .path = (place), .roles = ROLES, .handler = reading_submit,                 \

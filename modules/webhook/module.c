@@ -428,7 +428,6 @@ static const struct bb_field test_reply[] = {
 /* Longer than the longest webhook.timeout, and than a complete recovery. */
 #define LONG_MS 60000
 
-static const int conflict[] = {409, 0};
 static const int poll_errors[] = {409, 410, 0};
 
 #define ID .segments = BB_TABLE(id_segment)
