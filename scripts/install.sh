@@ -445,7 +445,7 @@ install_reference() {
         grep -q '\.routes = ' "$module" || continue
         [ "$module" != "$top/modules/console/module.c" ] || continue # it has only pages
         module=$(basename "$(dirname "$module")")
-        grep -q "\"tags\":\[\"$module\"\]" "$pages/openapi.json" || {
+        grep -q "\"x-module\":\"$module\"" "$pages/openapi.json" || {
             say "make docs has nothing of the module $module"
             bad=1
         }

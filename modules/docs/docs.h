@@ -5,6 +5,7 @@
  *
  *   document  the document without the modules' parts
  *   event     an event, as a webhook, without the parts of its declaration
+ *   titles    titles of modules, for readers
  *   names     named schemas, so that generated clients have types: the name, the method and path of
  *             an operation, and the place of the object: in its successful response ("", or the
  *             name of a member), or its request ("body", or "form" for multipart/form-data). Of a
@@ -42,8 +43,17 @@ int docs_make(struct bb_host *host, struct docs *docs);
  */
 struct docs_maker {
     struct bb_host *host;
+    const json_t *titles; /* of modules, by name */
     bool failed;
 };
+
+/* Returns the tag of a module's operations and events: its title, or its name if it has none. */
+static inline const char *docs_tag(const struct docs_maker *maker, const struct bb_module *module)
+{
+    const char *title = json_string_value(json_object_get(maker->titles, module->name));
+
+    return title ? title : module->name;
+}
 
 /* schema.c: parts of JSON. These functions take ownership of `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);

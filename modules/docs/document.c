@@ -32,7 +32,7 @@ static void document_webhooks(struct docs_maker *maker, const json_t *base, json
             json_t *media = json_object_get(content, "application/json");
 
             docs_put(maker, post, "operationId", json_string(event->name));
-            docs_put(maker, post, "tags", json_pack("[s]", module->name));
+            docs_put(maker, post, "tags", json_pack("[s]", docs_tag(maker, module)));
             docs_put(maker, post, "summary", json_string(event->help));
             docs_put(maker, post, "description", json_string(event->help));
             docs_put(maker, media, "schema", docs_object(maker, &event->payload, true));
@@ -212,6 +212,7 @@ static json_t *document_make(struct bb_host *host)
 
     if (!base)
         return NULL;
+    maker.titles = json_object_get(base, "titles");
     for (size_t i = 0; (module = bb_module_at(host, i)) != NULL; i++) {
         bool shown = module->events.count > 0;
 
@@ -228,9 +229,9 @@ static json_t *document_make(struct bb_host *host)
         }
         if (shown)
             docs_append(&maker, tags,
-                        json_pack("{s:s, s:s, s:s}", "name", module->name, "x-version",
-                                  module->version, "description",
-                                  module->help ? module->help : module->name));
+                        json_pack("{s:s, s:s, s:s, s:s}", "name", docs_tag(&maker, module),
+                                  "x-module", module->name, "x-version", module->version,
+                                  "description", module->help ? module->help : module->name));
     }
     docs_put_text(&maker, json_object_get(info, "contact"), "url", about->contact);
     docs_put(&maker, info, "title", json_string(about->title));

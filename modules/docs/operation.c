@@ -372,8 +372,8 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                        const struct bb_route *route)
 {
     json_t *roles = json_array(), *parameters = json_array();
-    json_t *operation =
-        json_pack("{s:o, s:[s]}", "operationId", operation_id(route), "tags", module->name);
+    json_t *operation = json_pack("{s:o, s:[s]}", "operationId", operation_id(route), "tags",
+                                  docs_tag(maker, module));
     char *columns = operation_columns(maker, module, route);
 
     for (unsigned role = 1; role <= BB_ROLE_API_USER; role <<= 1)

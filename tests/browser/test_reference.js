@@ -10,7 +10,7 @@ const ELEMENTS_MAX = 1000
 scene('reference: a user logs in with Authorize and sends a request', async ({ page }) => {
   await login(admin)
   await page.goto(`${base}/swagger`)
-  const operation = await opened(page, 'auth', 'get', '/api/auth/me')
+  const operation = await opened(page, 'Accounts and tokens', 'get', '/api/auth/me')
   assert.equal(await page.locator('.opblock', { has: page.locator('[data-path="/api/device"]') }).count(), 0, 'other modules stay closed')
   await operation.getByText('Required role').first().waitFor()
   await execute(operation, '401')
@@ -21,18 +21,18 @@ scene('reference: a user logs in with Authorize and sends a request', async ({ p
   await operation.getByRole('button', { name: 'Execute' }).click()
   await operation.locator('.live-responses-table .response').getByText('200').first().waitFor()
   assert.ok((await operation.locator('.live-responses-table').innerText()).includes(admin.email))
-  await execute(await opened(page, 'chat', 'get', '/api/chat/stream'), '200') // though a stream has no end
+  await execute(await opened(page, 'Conversations', 'get', '/api/chat/stream'), '200') // though a stream has no end
   await page.emulateMedia({ colorScheme: 'dark' })
   assert.notEqual(await page.evaluate(() => getComputedStyle(document.documentElement).filter), 'none')
   assert.equal(await page.getByRole('link', { name: 'Console', exact: true }).getAttribute('href'), '/console')
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length + document.cookie.length), 0)
 }, ['status of 401'])
 
-scene('reference: the page begins with the names of the modules; documents of a device can be uploaded', async ({ page }) => {
+scene('reference: the page begins with the titles of the modules; documents of a device can be uploaded', async ({ page }) => {
   await page.goto(`${base}/swagger`)
-  await page.locator('[data-tag="device"]').waitFor()
+  await page.locator('[data-tag="Devices"]').waitFor()
   figure('elements of the reference before a module is opened', await page.locator('*').count(), ELEMENTS_MAX, 'elements')
-  const operation = await opened(page, 'device', 'post', '/api/device')
+  const operation = await opened(page, 'Devices', 'post', '/api/device')
   await operation.getByRole('combobox', { name: /media|content/i }).first().selectOption('multipart/form-data')
   await operation.getByRole('button', { name: 'Try it out' }).click()
   await operation.locator('input[type=file]').first().waitFor()
@@ -59,8 +59,8 @@ scene('reference: a Developer logs in on the page and registers a device as show
   const { email, password } = await member('Rooftop', 'Developer')
 
   await page.goto(`${base}/swagger`)
-  await execute(await opened(page, 'auth', 'post', '/api/auth/login'), '200', { username: email, password })
-  const device = await opened(page, 'device', 'post', '/api/device')
+  await execute(await opened(page, 'Accounts and tokens', 'post', '/api/auth/login'), '200', { username: email, password })
+  const device = await opened(page, 'Devices', 'post', '/api/device')
   await execute(device, '201')
   const stored = JSON.parse(await device.locator('.live-responses-table .response-col_description code').first().innerText())
   assert.deepEqual([stored.externalId, stored.siteName, stored.capacity, stored.address], ['PLANT-7', 'Rooftop 7', 9.9, 'Seestr. 7, 13353 Berlin'])
@@ -76,8 +76,8 @@ scene('reference: older paths are deprecated, and the page fits a phone', async 
 
   await page.goto(`${base}/swagger`)
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is not wider than the window')
-  await page.locator('[data-tag="device"]').click()
-  await page.locator('[data-tag="reading"]').click()
+  await page.locator('[data-tag="Devices"]').click()
+  await page.locator('[data-tag="Meter readings"]').click()
   await page.locator('.opblock-deprecated').first().waitFor()
   assert.equal(await page.locator('.opblock-deprecated').count(), 4)
   await page.getByRole('button', { name: 'Authorize', exact: true }).first().click()
