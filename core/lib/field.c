@@ -133,7 +133,7 @@ static bool problem_match(const char *row, const char *text, json_t *params)
 
         if (!value || json_object_setn_new(params, name, (size_t)(after - name) - 1, value))
             return false;
-        bool one = stop == text + 1 && *text == '1' && word && after[word - 1] == 's';
+        bool one = stop == text + 1 && *text == '1' && word > 4 && after[word - 1] == 's';
 
         if (one && strncmp(stop, after, word - 1) != 0)
             return false;

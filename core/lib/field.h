@@ -28,7 +28,7 @@ struct problem_row {
     /*
      * Has a {name} in place of each parameter: "limit" is a whole number, "allowed" a list of
      * values at the end, separated by ", ", and others are numbers or texts. If a parameter is 1,
-     * the word after it loses the s of its plural.
+     * the noun after it (a word of four letters or more) loses the s of its plural.
      */
     const char *text;
 };
@@ -102,8 +102,8 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
 json_t *field_json(const struct bb_field *field, const char *text);
 
 /*
- * Warnings are texts about ignored input. A response contains them in `warnings` of its object.
- * They never contain the client's values.
+ * Warnings are texts about ignored input. A response contains them in `warnings` of its object, and
+ * their fields and codes in `warningDetails`. They never contain the client's values.
  */
 #define WARNINGS_MAX 64 /* further ones are dropped */
 

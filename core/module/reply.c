@@ -152,23 +152,31 @@ void api_vwarn(struct bb_request *pub, const char *format, va_list args)
 }
 
 /*
- * Adds the request's warnings after the object's own warnings. Takes the object and returns a copy,
- * because the module may have kept a reference to the object.
+ * Adds the request's warnings, such as "capacity: is in kW", and their details: {"field","problem"}
+ * with the code of the text. Takes the object and returns a copy, because the module may have kept
+ * a reference to the object.
  */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
 {
     if (!rq->warnings || status >= 300 || !json_is_object(json))
         return json;
-    json_t *copy = json_copy(json), *own = json_object_get(json, "warnings");
-    json_t *all = json_is_array(own) ? json_copy(own) : json_array();
+    json_t *copy = json_copy(json), *details = json_array(), *text;
+    bool failed = json_object_set(copy, "warnings", rq->warnings) != 0;
+    size_t i;
 
     json_decref(json);
-    if (copy && all && !json_array_extend(all, rq->warnings) &&
-        !json_object_set(copy, "warnings", all)) {
-        json_decref(all);
-        return copy;
+    json_array_foreach (rq->warnings, i, text) {
+        const char *field = json_string_value(text), *colon = strstr(field, ": ");
+        json_t *detail =
+            json_pack("{s:s%, s:s}", "field", field, colon ? (size_t)(colon - field) : 0, "problem",
+                      colon ? colon + 2 : field);
+
+        problem_set_code(detail, "problem");
+        failed |= json_array_append_new(details, detail) != 0;
     }
-    json_decref(all);
+    failed |= json_object_set_new(copy, "warningDetails", details) != 0;
+    if (!failed)
+        return copy;
     json_decref(copy);
     request_out_of_memory(rq);
 }

@@ -142,9 +142,9 @@ __attribute__((noreturn)) static inline void bb_end(struct bb_request *rq, int s
 }
 
 /*
- * Adds a text to the array `warnings` of the response, if the response is a success whose body is
- * an object. Use it for ignored input, and for values so unlikely that the client should check
- * them. Begin the text with the field: "capacity: is in kW".
+ * Adds a text to the array `warnings` of the response, and its field and code to `warningDetails`,
+ * if the response is a success whose body is an object. Use it for ignored input, and for values so
+ * unlikely that the client should check them. Begin the text with the field: "capacity: is in kW".
  */
 BB_PRINTF(2, 3)
 static inline void bb_warn(struct bb_request *rq, const char *format, ...)

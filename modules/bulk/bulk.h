@@ -94,7 +94,7 @@ struct bulk_job {
 /* clang-format on */
 enum { BULK_JOB_MEMBERS = 12, BULK_JOB_PROGRESS = 7 };
 /* module.c: the members of a job and of a row in the API */
-extern const struct bb_field bulk_job_fields[13], bulk_row_fields[5];
+extern const struct bb_field bulk_job_fields[12], bulk_row_fields[5];
 
 /* ---- module.c: the types that loaded modules provide ---- */
 

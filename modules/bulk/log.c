@@ -122,6 +122,8 @@ int bulk_log(struct bb_request *rq)
     json_array_foreach (page.rows, i, row) {
         json_array_foreach (json_object_get(row, "errors"), k, problem)
             bb_set_code(rq, problem);
+        json_array_foreach (json_object_get(row, "warnings"), k, problem)
+            bb_set_code(rq, problem);
     }
     bb_set(rq, json, "rows", json_incref(page.rows));
     if (page.more)

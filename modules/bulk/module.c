@@ -145,7 +145,6 @@ static const struct bb_field progress[] = {
     {.name = "succeeded", .type = BB_INT, .flags = BB_REQUIRED, .example = "29"},
     {.name = "failed", .type = BB_INT, .flags = BB_REQUIRED},
 };
-static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
 #define IDENTITY                                                                                   \
     {.name = "bulkUploadId", .type = BB_UUID, .flags = BB_REQUIRED},                               \
@@ -173,8 +172,6 @@ const struct bb_field bulk_job_fields[] = {
     JOB,
     {.name = "rows", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of rows.",
      .example = "30"},
-    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
-     .help = "Only in the response to POST: the columns that are ignored."},
 };
 static const struct bb_field confirm_reply[] = {IDENTITY, PROGRESS};
 const struct bb_field bulk_row_fields[] = {

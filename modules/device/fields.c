@@ -297,8 +297,8 @@ static const char *fields_value(struct bb_request *rq, enum device_field field, 
 static bool is_attribute(const char *name)
 {
     /* fields of a response, which are not attributes, because a client may send a response back */
-    static const char *const own[] = {"id",        "uuid",      "documents",
-                                      "createdAt", "updatedAt", "warnings"};
+    static const char *const own[] = {"id",        "uuid",     "documents",     "createdAt",
+                                      "updatedAt", "warnings", "warningDetails"};
 
     for (size_t i = 0; i < DEVICE_BODY_FIELDS; i++)
         if (!strcmp(device_fields[i].name, name))

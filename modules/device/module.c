@@ -129,7 +129,6 @@ static const struct bb_field document[] = {
     {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Bytes.", .example = "48213"},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
-static const struct bb_field warning_item[] = {{.name = "item", .type = BB_TEXT}};
 
 #define NULL_TEXT(field, shown)                                                                    \
     {.name = (field), .type = BB_TEXT, .flags = NULLABLE, .example = (shown)}
@@ -157,8 +156,6 @@ static const struct bb_field device[] = {
     {.name = "documents", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(document)},
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "updatedAt", .type = BB_TIME, .flags = BB_REQUIRED},
-    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(warning_item),
-     .help = "Only in responses to POST and PATCH: values that were accepted but are unlikely."},
 };
 
 static const struct bb_field facts[] = {FACTS};

@@ -48,14 +48,6 @@ static void document_webhooks(struct docs_maker *maker, const json_t *base, json
 
 /* ---- named schemas ---- */
 
-/* The members of a row of `names`. */
-enum { NAME, METHOD, PATH, PLACE };
-
-static const char *document_text(const json_t *row, size_t member)
-{
-    return json_string_value(json_array_get(row, member));
-}
-
 static json_t *document_items(json_t *schema)
 {
     json_t *items = json_object_get(schema, "items");
@@ -64,11 +56,12 @@ static json_t *document_items(json_t *schema)
 }
 
 /* Returns a copy of the schema of a row; null if its path is not in the document. */
-static json_t *document_find(const json_t *paths, const json_t *row)
+static json_t *document_find(const json_t *paths, json_t *row)
 {
-    const char *place = document_text(row, PLACE);
-    json_t *operation = json_object_get(json_object_get(paths, document_text(row, PATH)),
-                                        document_text(row, METHOD));
+    const char *name, *method, *path, *place;
+
+    json_unpack(row, "[s, s, s, s]", &name, &method, &path, &place);
+    json_t *operation = json_object_get(json_object_get(paths, path), method);
     json_t *at = json_object_get(operation, "responses");
     bool form = !strcmp(place, "form"), body = form || !strcmp(place, "body");
 
@@ -92,26 +85,26 @@ static bool document_equal(const json_t *one, const json_t *other, const char *k
 }
 
 /*
- * Returns whether two schemas differ at most by null as a value, and by `warnings`, which only
+ * Returns whether two schemas differ at most by null as a value, and by the warnings, which only
  * single objects have; then the named schema gets them, too.
  */
 static bool document_same(const json_t *schema, json_t *named)
 {
     json_t *properties = json_object_get(schema, "properties"), *value;
     json_t *wanted = json_object_get(named, "properties");
-    json_t *warnings = json_object_get(properties, "warnings");
-    size_t more = warnings && !json_object_get(wanted, "warnings");
-    size_t less = !warnings && json_object_get(wanted, "warnings");
+    bool warns = json_object_get(properties, "warningDetails") != NULL;
+    bool knows = json_object_get(wanted, "warningDetails") != NULL;
+    size_t more = warns && !knows ? 2 : 0, less = knows && !warns ? 2 : 0; /* and `warnings` */
     const char *key;
 
     if (json_object_size(properties) + less != json_object_size(wanted) + more ||
         !document_equal(schema, named, "required"))
         return false;
     json_object_foreach (wanted, key, value) {
-        if (!json_equal(json_object_get(properties, key), value) && strcmp(key, "warnings") != 0)
+        if (!json_equal(json_object_get(properties, key), value) && strncmp(key, "warning", 7) != 0)
             return false;
     }
-    return !more || !json_object_set(wanted, "warnings", warnings);
+    return !more || !json_object_update_missing(wanted, properties);
 }
 
 /* Replaces all equal schemas below `value`. The recursion is bounded by the modules' tables. */
@@ -150,13 +143,14 @@ static void document_name(struct docs_maker *maker, const json_t *names, json_t 
     json_array_foreach (names, i, row)
         docs_append(maker, found, document_find(paths, row));
     json_array_foreach (names, i, row) {
-        json_t *reference = docs_reference("schemas", document_text(row, NAME));
+        const char *name = json_string_value(json_array_get(row, 0));
+        json_t *reference = docs_reference("schemas", name);
         json_t *named = json_array_get(found, i);
 
         if (json_is_object(named)) {
             document_replace(maker, paths, named, reference);
             document_replace(maker, schemas, named, reference);
-            docs_put(maker, schemas, document_text(row, NAME), json_incref(named));
+            docs_put(maker, schemas, name, json_incref(named));
         }
         json_decref(reference);
     }

@@ -209,18 +209,9 @@ static bool responses_has_query(const struct bb_route *route, const char *name)
     return false;
 }
 
-/*
- * A row named "." is the response itself. `warnings` has the parts of a request that the host
- * ignored (docs/reference.md).
- */
+/* A row named "." is the response itself. The host adds the warnings (docs/reference.md). */
 static json_t *responses_schema(struct docs_maker *maker, const struct bb_route *route)
 {
-    static const struct bb_field item[] = {{.name = "item", .type = BB_TEXT}};
-    static const struct bb_field warnings = {.name = "warnings",
-                                             .type = BB_LIST,
-                                             .fields = BB_TABLE(item),
-                                             .help = "Values that were accepted but may be "
-                                                     "mistakes. Absent if there are none."};
     const struct bb_field *first = BB_ROW(bb_field, route->reply, 0);
     json_t *schema = route->reply.count && !strcmp(first->name, ".")
                          ? docs_schema(maker, first, true)
@@ -228,8 +219,10 @@ static json_t *responses_schema(struct docs_maker *maker, const struct bb_route 
     json_t *properties = json_object_get(schema, "properties");
     size_t given = route->segments.count + route->query.count + route->body.count;
 
-    if (given && properties && !json_object_get(properties, warnings.name))
-        docs_put(maker, properties, warnings.name, docs_schema(maker, &warnings, true));
+    if (given && properties) {
+        docs_put(maker, properties, "warnings", docs_reference("schemas", "Warnings"));
+        docs_put(maker, properties, "warningDetails", docs_reference("schemas", "WarningDetails"));
+    }
     return schema;
 }
 
@@ -284,11 +277,7 @@ static json_t *responses_state(struct docs_maker *maker, const struct bb_route *
         json_pack("[o, o]", responses_schema(maker, route), docs_reference("schemas", "Error"));
     json_t *headers = responses_headers();
 
-    /* Only an error has this header; a reported state does not. */
-    docs_put(maker, headers, "Retry-After",
-             json_pack("{s:s, s:{s:s}}", "description",
-                       "Seconds to wait before trying again. Only with an error.", "schema", "type",
-                       "integer"));
+    docs_put(maker, headers, "Retry-After", docs_reference("headers", "RetryAfterError"));
     return json_pack("{s:s, s:o, s:{s:{s:{s:o}}}}", "description",
                      "A dependency is down. The body names it.", "headers", headers, "content",
                      "application/json", "schema", "anyOf", either);

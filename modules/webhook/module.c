@@ -366,13 +366,8 @@ static const char *const reasons[] = {"failing", "gone", "requested", NULL};
      .help = "Absent if there is none."}
 
 static const struct bb_field webhook_reply_fields[] = {WEBHOOK_FIELDS};
-static const struct bb_field create_reply[] = {
-    WEBHOOK_FIELDS,
-    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(webhook_texts)},
-};
 static const struct bb_field rotate_reply[] = {
     WEBHOOK_FIELDS,
-    {.name = "warnings", .type = BB_LIST, .fields = BB_TABLE(webhook_texts)},
     {.name = "previousSecretUntil", .type = BB_TIME, .flags = BB_REQUIRED,
      .help = "The previous secret also signs until this time."},
 };
@@ -437,7 +432,7 @@ static const int poll_errors[] = {409, 410, 0};
 static const struct bb_route routes[] = {
     {HOOK("POST", "", webhook_create), .errors = conflict, .flags = BB_CREATES | BB_AUDITED,
      .body = BB_TABLE(create_body), .body_max = 65536, .success = 201,
-     .reply = BB_TABLE(create_reply),
+     .reply = BB_TABLE(webhook_reply_fields),
      .help = "Create a webhook. The response is the only one that shows the secret in full."},
     {HOOK("GET", "", webhook_list), .query = BB_TABLE(list_query),
      .reply = BB_ARRAY_OF(webhook_reply_fields),

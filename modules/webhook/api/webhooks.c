@@ -137,13 +137,12 @@ static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, s
     return json_incref(webhook_shown(rq, rows, row));
 }
 
-/* Shows a new secret in full, with `warnings` if the secret is short. */
+/* Shows a new secret in full, with a warning if the secret is short. */
 static void webhook_show_secret(struct bb_request *rq, json_t *json, const char *secret)
 {
     bb_set(rq, json, "secret", json_string(secret));
     if (webhook_tail(secret, SHORT_SECRET - 1) == secret)
-        bb_set(rq, json, "warnings",
-               json_pack("[s]", "secret: shorter than 16 characters, so it may be guessed"));
+        bb_warn(rq, "secret: shorter than 16 characters, so it may be guessed");
 }
 
 /* ---- checks that the field tables cannot express ---- */

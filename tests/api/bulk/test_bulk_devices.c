@@ -222,7 +222,8 @@ TEST(warnings_of_rows_are_in_the_upload_log_and_counted)
                                     "w3,6000,,,Nowhere\n1.23E+12,5,ES100,TC110,DE\n");
     const char *id = bulk_id(made);
     const char *much = "{'field':'capacity',"
-                       "'problem':'is in kW, and this value is large; were watts sent?'}";
+                       "'problem':'is in kW, and this value is large; were watts sent?',"
+                       "'code':'large_capacity'}";
     const char *w1 = text("{'warnings':[%s,{'field':'fuelCode',"
                           "'problem':'is not ES and three digits'},{'field':'deviceTypeCode',"
                           "'problem':'is not TC and three digits, nor T0 and four or five'}]}",

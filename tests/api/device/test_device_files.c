@@ -65,8 +65,8 @@ TEST(json_and_multipart_create_the_same_device)
         "\"latitude\":\"1.50\",\"longitude\":2,\"commissioningDate\":\"2024-01-31\","
         "\"fuelCode\":\"X\",\"more\":{\"a\":[1,2]}}";
     /* The second response also has a warning, because its device looks like the first one. */
-    static const char *const own[] = {"id",        "uuid",      "organizationId",
-                                      "createdAt", "updatedAt", "warnings"};
+    static const char *const own[] = {"id",        "uuid",     "organizationId", "createdAt",
+                                      "updatedAt", "warnings", "warningDetails"};
     struct upload_body body = {NULL, 0};
 
     upload_part(&body, "name=\"deviceToRegister\"; filename=\"blob\"", device, sizeof device - 1);

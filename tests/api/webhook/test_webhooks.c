@@ -76,6 +76,9 @@ TEST(a_short_secret_is_fully_masked_and_gives_a_warning)
 
         ck_assert_str_eq(json_string_value(json_object_get(later, "secret")), masks[i]);
         ck_assert_uint_eq(json_array_size(warnings), i < 3);
+        if (i < 3)
+            expect_json(answer->json,
+                        "{'warningDetails':[{'field':'secret','code':'short_secret'}]}");
     }
 }
 

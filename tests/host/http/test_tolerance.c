@@ -49,7 +49,9 @@ TEST(numbers_are_accepted_as_texts_and_empty_fields_as_absent)
         {MAKE " {'externalId':'Empty','capacity':'','timezone':'  ','latitude':'','note':''}", user,
          201,
          "{'capacity':null,'timezone':null,'latitude':null,'attributes':{'note':''},"
-         "'warnings':['capacity: " ABSENT "','latitude: " ABSENT "','timezone: " ABSENT "']}"},
+         "'warnings':['capacity: " ABSENT "','latitude: " ABSENT "','timezone: " ABSENT "'],"
+         "'warningDetails':[{'field':'capacity','problem':'" ABSENT "','code':'empty_ignored'},{},"
+         "{}]}"},
         {start_with("{'chatEntry':42,'organizationId':'1'}"), user, 201,
          "{'message':{'chatEntry':'42'}}"},
         {start_with("{'chatEntry':1.5}"), user, 400},

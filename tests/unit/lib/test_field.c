@@ -251,6 +251,8 @@ TEST(a_problem_has_a_code_if_all_its_words_are_those_of_a_row)
           "kWh/kW a year",
           "{\"code\":\"over_ceiling\",\"params\":{\"value\":65,\"ceiling\":2.5,\"capacity\":10,"
           "\"hours\":1,\"yield\":20}}");
+    named("1 is ignored: you act in organization 1",
+          "{\"code\":\"organization_ignored\",\"params\":{\"asked\":1,\"organization\":1}}");
     named("must not be before the device's commissioning on 2026-04-01",
           "{\"code\":\"before_commissioning\",\"params\":{\"date\":\"2026-04-01\"}}");
     EACH_TEXT (other, "", "is required: something else", "must be at most 1 characters",

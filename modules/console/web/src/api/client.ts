@@ -71,7 +71,7 @@ export const session = {
  * A warning of the service about a request that it accepted. `of` is the name of the object, if the response
  * has one.
  */
-export interface Warning { of: string | null, text: string }
+export interface Warning extends FieldError { of: string | null }
 
 let warn: (warnings: Warning[]) => void = () => {}
 
@@ -79,11 +79,11 @@ export const onWarnings = (listener: (warnings: Warning[]) => void) => { warn = 
 
 /* Every JSON response is passed to this function, so that no view can forget its warnings. */
 function checked<T> (body: T): T {
-  const { warnings, ...rest } = (body ?? {}) as { warnings?: unknown } & Record<string, unknown>
+  const { warningDetails: warnings, ...rest } = (body ?? {}) as { warningDetails?: unknown } & Record<string, unknown>
   if (!Array.isArray(warnings) || warnings.length === 0) return body
   const names = [rest.email, rest.fileName, rest.siteName, rest.externalId, rest.url, rest.name]
   const of = names.find((name) => typeof name === 'string' && name !== '') ?? null
-  warn(warnings.map((text) => ({ of: of as string | null, text: String(text) })))
+  warn((warnings as FieldError[]).map((one) => ({ ...one, of: of as string | null })))
   return body
 }
 

@@ -1228,7 +1228,16 @@ export interface components {
                 id: number;
                 name: string;
             }[];
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
+        };
+        Warnings: string[];
+        WarningDetails: components["schemas"]["Problem"][];
+        Problem: {
+            field: string;
+            problem: string;
+            code?: string;
+            params?: Record<string, never>;
         };
         Session: {
             id: string;
@@ -1251,7 +1260,8 @@ export interface components {
             client_secret: string;
             name: string;
             createdAt: string;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         Account: {
             id: number;
@@ -1264,7 +1274,8 @@ export interface components {
             status: "Pending" | "Active" | "Suspended" | "Deleted";
             organizationId: number | null;
             createdAt: string;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         Organization: {
             id: number;
@@ -1273,7 +1284,8 @@ export interface components {
             address: string | null;
             apiUserId: number | null;
             createdAt: string;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         AuditRecord: {
             id: number;
@@ -1324,7 +1336,8 @@ export interface components {
         StartedConversation: {
             conversation: components["schemas"]["Conversation"];
             message: components["schemas"]["FirstMessage"];
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         Conversation: {
             id: number;
@@ -1335,7 +1348,8 @@ export interface components {
             deviceProjectName: string | null;
             unread1?: number;
             unread2?: number;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         FirstMessage: {
             uuid: string;
@@ -1349,11 +1363,13 @@ export interface components {
             chatEntry: string;
             nextEntryUuid: string | null;
             createdAt: string;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         UnreadCount: {
             count: number;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         Webhook: {
             id: number;
@@ -1404,7 +1420,8 @@ export interface components {
                 key?: string;
                 expiresAt?: string;
             };
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         WebhookStatistics: {
             id: number;
@@ -1442,14 +1459,16 @@ export interface components {
             nextAttemptAt: string | null;
             attempts: components["schemas"]["DeliveryAttempt"][];
             body: string;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         WebhookTestResult: {
             success: boolean;
             status: number | null;
             durationMs: number;
             error: string | null;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         WebhookHour: {
             at: string;
@@ -1470,7 +1489,8 @@ export interface components {
             events?: string[];
             createdAt?: string;
             endedAt?: string | null;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         WebhookFilterResult: {
             matched: number;
@@ -1480,7 +1500,8 @@ export interface components {
                 createdAt: string;
                 matches: boolean;
             }[];
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         Consumer: {
             consumer: string;
@@ -1510,7 +1531,8 @@ export interface components {
             documents: components["schemas"]["Document"][];
             createdAt: string;
             updatedAt: string;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         Document: {
             id: string;
@@ -1597,7 +1619,8 @@ export interface components {
             organizationId: number;
             carriedWatthour: number;
             createdAt: string;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         SharedGroup: {
             id: number;
@@ -1645,7 +1668,8 @@ export interface components {
                     readvalue_watthour: number;
                 }[];
             }[];
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         CertificateExplanation: {
             deviceId: number;
@@ -1695,7 +1719,8 @@ export interface components {
                 at: string;
                 problem: string;
             }[];
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         CertificateEntry: {
             id: number;
@@ -1713,7 +1738,8 @@ export interface components {
             timezone: string | null;
             ongoing_start_date: string | null;
             ongoing_end_date: string | null;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         CertificateTotal: {
             month?: string;
@@ -1750,7 +1776,8 @@ export interface components {
             confirmedAt: string | null;
             endedAt: string | null;
             rows: number;
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         BulkUploadLog: {
             bulkUploadId: string;
@@ -1775,7 +1802,8 @@ export interface components {
             confirmedAt: string | null;
             endedAt: string | null;
             rows: components["schemas"]["BulkRow"][];
-            warnings?: string[];
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         BulkRow: {
             rowNumber: number;

@@ -21,7 +21,7 @@ const labels: Record<string, Key> = {
   commissionedTo: 'devices.sinceTo', since: 'hooks.from', until: 'hooks.to', event: 'hooks.event', eventId: 'hooks.id', code: 'hooks.code',
   description: 'hooks.description', filter: 'hooks.filter', retryPolicy: 'hooks.retries', rateLimit: 'hooks.rateLimit',
   disablePolicy: 'hooks.disabling', ordering: 'hooks.ordering', headers: 'hooks.headers', signature: 'hooks.signature',
-  authentication: 'hooks.login'
+  authentication: 'hooks.login', secret: 'hooks.secretTitle', starttimestamp: 'readings.start', endtimestamp: 'readings.end'
 }
 
 /*
@@ -36,8 +36,9 @@ export function labelOf (field: string): string {
 
 function asValue (name: string, value: unknown): string | number {
   if (Array.isArray(value)) return value.join(', ')
-  if (typeof value === 'number') return name === 'organization' ? String(value) : value
+  if (typeof value === 'number') return name === 'organization' || name === 'asked' ? String(value) : value
   const text = String(value)
+  if (name === 'letters') return t(`letters.${/^(Greek|Cyrillic|Armenian|Cherokee)/.exec(text)?.[0] ?? 'alike'}` as Key)
   if (name === 'field') return labelOf(text)
   if (name === 'date') return asDate(text)
   return name === 'start' || name === 'end' ? asTime(text) : text

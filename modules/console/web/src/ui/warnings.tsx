@@ -2,16 +2,18 @@
 import { useEffect, useState } from 'react'
 
 import { onWarnings, type Warning } from '../api/client'
+import { asProblem, labelOf } from '../texts/problems'
 import { t } from '../texts/texts'
 import { Button } from './ui'
 
-const textOf = ({ of, text }: Warning) => of === null ? text : `${of}: ${text}`
+const textOf = (one: Warning) => [one.of, labelOf(one.field), asProblem(one)].filter(Boolean).join(': ')
 
 export function Warnings () {
-  const [texts, setTexts] = useState<string[]>([])
+  const [all, setAll] = useState<Warning[]>([])
+  const texts = [...new Set(all.map(textOf))]
 
   useEffect(() => {
-    onWarnings((warnings) => setTexts((before) => [...new Set([...before, ...warnings.map(textOf)])]))
+    onWarnings((warnings) => setAll((before) => [...before, ...warnings]))
     return () => onWarnings(() => {})
   }, [])
   return (
@@ -22,7 +24,7 @@ export function Warnings () {
             <strong>{t('warnings.text')}</strong>
             <ul>{texts.map((text) => <li key={text}>{text}</li>)}</ul>
           </div>
-          <Button onClick={() => setTexts([])}>{t('do.close')}</Button>
+          <Button onClick={() => setAll([])}>{t('do.close')}</Button>
         </section>
       )}
     </div>
