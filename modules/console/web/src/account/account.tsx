@@ -4,8 +4,8 @@ import { Monitor } from 'lucide-react'
 import { useContext, useState, type ReactNode } from 'react'
 
 import { ApiError, PASSWORD, call, everything, get, session } from '../api/client'
-import type { Own, Session } from '../api/types'
-import { createNotification } from '../chat/live'
+import type { Own, Role, Session } from '../api/types'
+import { createNotification, playSound } from '../chat/live'
 import { prefer, preferences, type Preferences } from '../preferences'
 import { SetMe, useMe } from '../session'
 import { language, languages, redraw, speak, t } from '../texts/texts'
@@ -158,6 +158,15 @@ function Shown () {
             <option value=''>{t('own.asSystem')}</option>
             <option value='light'>{t('own.light')}</option>
             <option value='dark'>{t('own.dark')}</option>
+          </select>
+        )}
+      </Field>
+      <Field label={t('own.density')}>
+        {(props) => (
+          <select {...props} value={preferences.density ?? ''}
+            onChange={(e) => change({ density: e.target.value === 'compact' ? 'compact' : undefined })}>
+            <option value=''>{t('own.comfortable')}</option>
+            <option value='compact'>{t('own.compact')}</option>
           </select>
         )}
       </Field>

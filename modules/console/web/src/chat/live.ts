@@ -14,6 +14,10 @@ import { t } from '../texts/texts'
 
 export type Arrival = { conversationId: number; message: Entry }
 
+const TONES = [660, 880] // Hz
+const TONE_S = .12
+const BLOCKED_MS = 500 // an allowed sound starts earlier
+
 interface Listener { heard: (arrival: Arrival) => unknown, changed: (open: boolean) => void }
 
 const listeners = new Set<Listener>()
@@ -83,6 +87,25 @@ export function createNotification (title: string, options?: NotificationOptions
   }
 }
 
+/* Plays two short tones, unless the browser still blocks sounds, because the user has not used the page yet. */
+export async function playSound () {
+  const audio = new AudioContext()
+  const loudness = audio.createGain()
+
+  await Promise.race([audio.resume(), new Promise((resolve) => setTimeout(resolve, BLOCKED_MS))])
+  if (audio.state !== 'running') return audio.close()
+  loudness.gain.value = .1
+  loudness.connect(audio.destination)
+  TONES.forEach((frequency, i) => {
+    const tone = audio.createOscillator()
+    tone.frequency.value = frequency
+    tone.connect(loudness)
+    tone.start(audio.currentTime + i * TONE_S)
+    tone.stop(audio.currentTime + (i + 1) * TONE_S)
+    if (i === TONES.length - 1) tone.onended = () => void audio.close()
+  })
+}
+
 /*
  * Calls `run` when no other tab of the browser has the lock `name`, and holds the lock until the signal aborts. Calls
  * `run` at once if the browser has no locks.
@@ -100,19 +123,23 @@ function inOneTab (name: string, signal: AbortSignal, run: () => void) {
 /*
  * If the account has chosen it, the browser notifies of each message that arrives while the page is hidden. A
  * notification has no text of the message, because other people may see the screen. A click on it opens the
- * conversation. All notifications are closed when the session ends.
+ * conversation. All notifications are closed when the session ends. If the user has chosen it, each message that
+ * arrives is also announced by a sound, in one tab.
  */
 export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
   const client = useQueryClient()
-  const wanted = loggedIn && preferences.notify?.includes(id) && Notification.permission === 'granted'
+  const notifies = loggedIn && preferences.notify?.includes(id) && Notification.permission === 'granted'
+  const sounds = loggedIn && preferences.sound
 
   useEffect(() => {
-    if (!wanted) return
+    if (!notifies && !sounds) return
     const control = new AbortController()
     const { signal } = control
     const shown = new Map<number, Notification>() // the latest of each conversation
     const heard = async ({ conversationId, message: { username } }: Arrival) => {
-      if (!document.hidden || username === email || !(await isOwn(conversationId)) || signal.aborted) return
+      if (!(document.hidden || sounds) || username === email || !(await isOwn(conversationId)) || signal.aborted) return
+      if (sounds) void playSound()
+      if (!notifies || !document.hidden) return
       const one = createNotification(username, { body: t('own.newMessage'), tag: `busbar ${conversationId}` })
       if (!one) return
       shown.set(conversationId, one)
@@ -130,5 +157,5 @@ export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
       control.abort()
       for (const one of shown.values()) one.close()
     }
-  }, [client, id, email, wanted])
+  }, [client, id, email, notifies, sounds])
 }

@@ -305,6 +305,7 @@ export const de: Record<Key, string> = {
   'duplicates.one': 'Anlage', 'duplicates.other': 'Andere Anlage', 'duplicates.why': 'Was gleich ist', 'duplicates.found': 'Gefunden', 'duplicates.serial': 'Seriennummer', 'duplicates.place': 'Ort und Leistung', 'duplicates.near': 'Ort ({n} m entfernt) und Leistung',
   'chart.from': 'seit {time}', 'chart.at': 'um {time}', 'status.grafana': 'Grafana öffnen',
   'status.jobs': 'Hintergrundaufgaben', 'status.job': 'Aufgabe', 'status.done': 'Erledigt', 'status.failed': 'Fehlgeschlagen', 'status.skipped': 'Ausgelassen', 'status.lastDone': 'Letzter Erfolg',
+  'own.density': 'Dichte', 'own.comfortable': 'Weit', 'own.compact': 'Eng', 'own.sound': 'Neue Nachrichten mit einem Ton melden',
   'own.times': 'Zeiten', 'own.absolute': 'Datum und Uhrzeit', 'own.relative': 'Wie lange her (Datum und Uhrzeit erscheinen, wenn Sie darauf zeigen)',
   'find.view': 'Ansicht', 'find.device': 'Anlage', 'find.account': 'Konto', 'find.conversation': 'Unterhaltung', 'find.all': 'Name von Ansicht, Person, Unterhaltung, Anlage, Gruppe oder Webhook', 'find.views': 'Name von Ansicht, Unterhaltung oder Webhook', 'find.none': 'Nichts hat diesen Namen.',
   'keys.find': 'Ansichten, Personen, Unterhaltungen, Anlagen, Gruppen und Webhooks suchen', 'keys.search': 'Zur Suche der Ansicht gehen', 'keys.list': 'Diese Liste zeigen', 'keys.go': 'Zu einer Ansicht gehen: ? zeigt die zweite Taste', 'keys.range': 'Beim Klick auf ein Kästchen gehalten: wählt alle Zeilen seit der letzten aus',

@@ -301,6 +301,7 @@ export const en = {
   'duplicates.one': 'Device', 'duplicates.other': 'Other device', 'duplicates.why': 'What is the same', 'duplicates.found': 'Found', 'duplicates.serial': 'serial number', 'duplicates.place': 'place and capacity', 'duplicates.near': 'place ({n} m apart) and capacity',
   'chart.from': 'since {time}', 'chart.at': 'at {time}', 'status.grafana': 'Open Grafana',
   'status.jobs': 'Background jobs', 'status.job': 'Job', 'status.done': 'Done', 'status.failed': 'Failed', 'status.skipped': 'Skipped', 'status.lastDone': 'Last success',
+  'own.density': 'Density', 'own.comfortable': 'Comfortable', 'own.compact': 'Compact', 'own.sound': 'Play a sound for new messages',
   'own.times': 'Times', 'own.absolute': 'Date and time', 'own.relative': 'How long ago (the date and time are shown when you point at it)',
   'find.view': 'View', 'find.device': 'Device', 'find.account': 'Account', 'find.conversation': 'Conversation', 'find.all': 'Name of a view, person, conversation, device, group or webhook', 'find.views': 'Name of a view, conversation or webhook', 'find.none': 'Nothing has this name.',
   'keys.find': 'Find views, people, conversations, devices, groups and webhooks', 'keys.search': 'Go to the search of the view', 'keys.list': 'Show this list', 'keys.go': 'Go to a view: press ? to see the second key', 'keys.range': 'Held while you click a checkbox: selects all rows from the last one on',
